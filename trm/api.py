@@ -30,7 +30,7 @@ from canvas.task import Task
 from canvas.tasks import task_of
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver as _load_solver
-from trm.evaluation.grid import AXES, figure_shown, rows_of
+from trm.evaluation.grid import AXES, Grid
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
@@ -170,16 +170,11 @@ def render(
     return Picture(symmetry.apply(view, canvases[0]), symmetry.apply(view, drawing.given[0]))
 
 
-class Evaluation(dict[str, Any]):
+class Evaluation(Grid):
     """The figures of an evaluation: the data of ``grid.json``, see `trm.evaluation.grid`.
 
     A terminal shows the summary, a notebook accuracy against length as well.
     """
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """A flat row for every cell of every model, as in ``grid.csv``."""
-        return rows_of(self)
 
     def to_dataframe(self) -> Any:
         """The rows as a DataFrame of pandas; ImportError where that is not installed."""
@@ -194,7 +189,7 @@ class Evaluation(dict[str, Any]):
         """Accuracy against length, or the heat map of all sizes; ``savefig`` writes it."""
         from trm.figures.grids import grid_figure, lengths_figure
 
-        return (grid_figure if heat_map else lengths_figure)(self, figure_shown(self))
+        return (grid_figure if heat_map else lengths_figure)(self, self.figure_shown)
 
     def __repr__(self) -> str:
         from rich.console import Console

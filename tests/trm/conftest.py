@@ -20,7 +20,7 @@ from canvas.windows import LocalRule, Sights
 from trm.checkpoints import DATA_KEY, SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.errors import DIGIT, MISPLACED, Diagnostics, WrongRow
-from trm.evaluation.grid import FORMAT, KEYS, region
+from trm.evaluation.grid import FORMAT, KEYS, Grid, region
 from trm.evaluation.statistics import Share
 from trm.models.configs import LocalConfig
 from trm.models.local import LocalRecursiveModel
@@ -127,7 +127,7 @@ def made_up_grid(
     seed: int = 0,
     axes: tuple[str, str] = AXES,
     **other: Any,
-) -> dict[str, Any]:
+) -> Grid:
     """A grid of models, each the share of right solutions as a function of the lengths.
 
     Args:
@@ -143,11 +143,11 @@ def made_up_grid(
         list(range(1, n + 1)) if isinstance(n, int) else list(n) for n in (digits_a, digits_b)
     )
     packages = {"canvas-trm": "0.1.0", "python": "3.11.9", "torch": "2.13.0"}
-    return {
-        "format": FORMAT,
-        "created": "2025-11-20T12:00:00+00:00",
-        "versions": packages | {"lightning": "2.6.6", "numpy": "2.3.0"},
-        "settings": {
+    return Grid(
+        format=FORMAT,
+        created="2025-11-20T12:00:00+00:00",
+        versions=packages | {"lightning": "2.6.6", "numpy": "2.3.0"},
+        settings={
             "split": "test",
             "axes": list(axes),
             "rows": long,
@@ -158,15 +158,15 @@ def made_up_grid(
             "batch_size": 128,
             "devices": 1,
         },
-        "models": [
+        models=[
             made_up_model(name, right, long, short, trained, problems, axes, **other)
             for name, right in models.items()
         ],
-    }
+    )
 
 
 @pytest.fixture(scope="session")
-def make_grid() -> Callable[..., dict[str, Any]]:
+def make_grid() -> Callable[..., Grid]:
     return made_up_grid
 
 

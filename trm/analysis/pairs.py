@@ -101,7 +101,7 @@ def _pairs(solver: Solver, kind: str, problems: Problems, first: int, seed: int)
     drawing, done = solver.draw_worked(both), set[int]()
     for k, (number, *operands_of) in enumerate(asked):
         pair = drawing[np.array([2 * k, 2 * k + 1])]
-        row = None if number in done else _row(kind, pair)
+        row = None if number in done or not alike(pair) else _row(kind, pair)
         if row is None:
             continue
         steps = row_step(pair, np.full(2, row))
@@ -115,11 +115,14 @@ def _pairs(solver: Solver, kind: str, problems: Problems, first: int, seed: int)
         yield Pair((a, b), row, steps.inputs, steps.labels)
 
 
-def _row(kind: str, pair: WorkedDrawing) -> int | None:
-    """The row that is compared; None: there is none, or the two lie in other cells."""
+def alike(pair: WorkedDrawing) -> bool:
+    """Whether two problems lie in the same cells."""
     names = ("given", "top", "left", "heights", "widths", "first_step")
-    if any((getattr(pair, name)[0] != getattr(pair, name)[1]).any() for name in names):
-        return None
+    return all((getattr(pair, name)[0] == getattr(pair, name)[1]).all() for name in names)
+
+
+def _row(kind: str, pair: WorkedDrawing) -> int | None:
+    """The row that is compared; None: there is none."""
     rows = [int(pair.row_of_step(step)[0]) for step in range(int(pair.steps[0]))]
     differ = [
         step for step, row in enumerate(rows) if (pair.truth[0, row] != pair.truth[1, row]).any()

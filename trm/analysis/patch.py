@@ -92,56 +92,96 @@ def patch(
     masked = inputs == MASK
     if not masked[0].any() or (masked[0] != masked[1]).any():
         raise ValueError("the two problems have to be masked in the same cells of one row")
-    model, scored = predictor.model, masked[0] & (labels[0] != labels[1])
+    scored = masked[0] & (labels[0] != labels[1])
     if not scored.any():
         raise ValueError(
             "the two problems have the same symbols in this row, so no effect on it can be "
             "measured: take another row, or another problem"
         )
     recorder, canvases, grid = open_pair(predictor, inputs, labels, steps)
-    states, things = [], list[str]()
-    if isinstance(recorder, StepRecorder):
-        states, things = recorder.states(sorted(steps)), list(named(recorder.initial))
-    place: np.ndarray | None = None
-    if by == "heads":
-        sites, layer = recorder.heads(), attention_of(model)[0]
-        size = layer.out.in_features // layer.num_heads
-        groups = torch.eye(layer.num_heads, dtype=torch.bool).repeat_interleave(size, dim=1)
-        things = [f"head {number}" for number in range(1, layer.num_heads + 1)]
-    elif by == "steps":
-        if not states:
-            raise ValueError(
-                f"{type(model).__name__} takes no supervision steps here, after which a state "
-                "could be patched: patch cells, rows, columns or heads"
-            )
-        sites, groups = _spread(states), torch.eye(len(things), dtype=torch.bool)
-        if len(things) > 1:  # each alone, then all together
-            groups = torch.cat((groups, torch.ones_like(groups[:1])))
-            things.append("all")
-    else:
-        things = []
-        passed = states or [site for part in recorder.layers() for site in part]
-        sites = _spread([*recorder.input_sites(), *passed])
-        # Groups of tokens [G, S], and the group of each place of the canvas [h, w].
-        there, own = grid >= 0, np.arange(grid.size).reshape(grid.shape)
-        if by != "cells":
-            own = np.indices(grid.shape)[0 if by == "rows" else 1]
-        names, number = np.unique(own[there], return_inverse=True)
-        groups = torch.zeros(len(names), recorder.length, dtype=torch.bool)
-        groups[torch.from_numpy(number), torch.from_numpy(grid[there])] = True
-        place = np.full(grid.shape, -1)
-        place[there] = number
-    at_once = max(1, _PAIRS // grid.size**2)
-    found = [_effects(recorder, site, groups, labels, scored, by, at_once) for site in sites]
-    effects = np.stack([of_site for of_site, *_ in found])
+    sites, groups, things, place = _groups(recorder, by, grid, steps)
+    base, (rows, columns) = recorder.run(sites), np.nonzero(scored)
+    a, b = torch.from_numpy(labels[:, rows, columns].astype(np.int64)).to(base.logits.device)
+
+    def difference(logits: Tensor) -> Tensor:
+        """LD of runs, float64 [N], from logits [N, H, W, V]."""
+        logits, cells = logits[:, rows, columns].float(), torch.arange(len(a), device=a.device)
+        return (logits[:, cells, b] - logits[:, cells, a]).double().mean(dim=1)
+
+    of_a, of_b = difference(base.logits).tolist()
+    if not of_b > of_a:
+        raise ValueError(
+            "the model does not tell the two problems apart in this row: the logit difference is "
+            f"{of_a:.3g} in the run on A and {of_b:.3g} in the run on B, so there is no scale for "
+            "effects. Take another row, or another problem"
+        )
+    effects, at_once = np.zeros((len(sites), len(groups)), np.float32), _PAIRS // grid.size**2
+    for site, of_site in zip(sites, effects, strict=True):
+        seen = base.values[site]
+        differ = (groups & _differs(recorder, site, seen, by)).any(dim=1)  # or nothing is changed
+        for index in differ.nonzero().flatten().split(max(1, at_once)):
+            put = replacement(groups[index], seen, by)
+            patched = difference(recorder.run([site], [0] * len(index), put).logits)
+            of_site[index.cpu().numpy()] = ((patched - of_a) / (of_b - of_a)).cpu().numpy()
     if place is not None:
         effects = np.where(place < 0, np.float32(np.nan), effects[:, place])
-    _, ends, written = found[-1]
+    written = base.logits.argmax(dim=-1).cpu().numpy()
     same = (written == labels[:, : written.shape[1]]) | ~masked[0][: written.shape[1]]
-    a, b = same.all(axis=(1, 2)).tolist()
+    right_a, right_b = same.all(axis=(1, 2)).tolist()
     scored = np.pad(scored[: len(grid)], ((0, 0), (canvases.shape[2] - labels.shape[2], 0)))
-    sites_of = [site.name for site in sites]
-    return Patching(by, sites_of, effects, canvases, scored, ends, (a, b), tuple(things))
+    names, ends = [site.name for site in sites], (of_a, of_b)
+    return Patching(by, names, effects, canvases, scored, ends, (right_a, right_b), things)
+
+
+def _groups(
+    recorder: Recorder, by: str, grid: np.ndarray, steps: Sequence[int]
+) -> tuple[list[Site], Tensor, tuple[str, ...], np.ndarray | None]:
+    """Where it is patched, and the G things that are put there, see `replacement`.
+
+    With their names; or, of tokens, the group of each place of the canvas, ``int64 [h, w]``, -1
+    where there is none.
+    """
+    states, tensors = [], list[str]()
+    if isinstance(recorder, StepRecorder):
+        states, tensors = recorder.states(sorted(steps)), list(named(recorder.initial))
+    if by == "heads":
+        sites, layer = recorder.heads(), attention_of(recorder.model)[0]
+        size = layer.out.in_features // layer.num_heads
+        groups = torch.eye(layer.num_heads, dtype=torch.bool).repeat_interleave(size, dim=1)
+        return sites, groups, tuple(f"head {n}" for n in range(1, layer.num_heads + 1)), None
+    if by == "steps":
+        if not states:
+            raise ValueError(
+                f"{type(recorder.model).__name__} takes no supervision steps here, after which a "
+                "state could be patched: patch cells, rows, columns or heads"
+            )
+        groups = torch.eye(len(tensors), dtype=torch.bool)
+        if len(tensors) > 1:  # each alone, then all together
+            groups = torch.cat((groups, torch.ones_like(groups[:1])))
+            tensors.append("all")
+        return _spread(states), groups, tuple(tensors), None
+    passed = states or [site for part in recorder.layers() for site in part]
+    there, own = grid >= 0, np.arange(grid.size).reshape(grid.shape)
+    if by != "cells":
+        own = np.indices(grid.shape)[0 if by == "rows" else 1]
+    names, number = np.unique(own[there], return_inverse=True)
+    groups = torch.zeros(len(names), recorder.length, dtype=torch.bool)
+    groups[torch.from_numpy(number), torch.from_numpy(grid[there])] = True
+    place = np.full(grid.shape, -1)
+    place[there] = number
+    return _spread([*recorder.input_sites(), *passed]), groups, (), place
+
+
+def _differs(recorder: Recorder, site: Site, seen: Sequence[Tensor], by: str) -> Tensor:
+    """Which tokens, channels of heads or tensors of the state are not equal in the runs on A and B.
+
+    ``bool [S]``, see `replacement`.
+    """
+    if by == "steps":
+        return torch.tensor([bool((one != other).any()) for one, other in seen])
+    pairs = seen if by == "heads" else [recorder.by_token(site.name, value) for value in seen]
+    differ = torch.stack([one != other for one, other in pairs]).any(dim=0).cpu()  # [S, D]
+    return differ.any(dim=0 if by == "heads" else 1)
 
 
 def open_pair(
@@ -172,52 +212,6 @@ def open_pair(
     flat = np.full(height * width + 1, -1)
     flat[of_a] = np.arange(len(of_a))
     return recorder, labels, flat[:-1].reshape(height, width)
-
-
-def _effects(
-    recorder: Recorder,
-    site: Site,
-    groups: Tensor,
-    labels: np.ndarray,
-    scored: np.ndarray,
-    by: str,
-    at_once: int,
-) -> tuple[np.ndarray, tuple[float, float], np.ndarray]:
-    """The effect of each group at a site, float32 [G], see `replacement`.
-
-    Also LD of A and B, and what is written in the runs on them, uint8 [2, H, W]. Where A's and B's
-    activations of a group are equal, nothing is run: its effect is 0.
-    """
-    base = recorder.run([site])
-    rows, columns = np.nonzero(scored)
-    a, b = torch.from_numpy(labels[:, rows, columns].astype(np.int64)).to(base.logits.device)
-
-    def difference(logits: Tensor) -> Tensor:
-        """LD of runs, float64 [N], from logits [N, H, W, V]."""
-        logits, cells = logits[:, rows, columns].float(), torch.arange(len(a), device=a.device)
-        return (logits[:, cells, b] - logits[:, cells, a]).double().mean(dim=1)
-
-    of_a, of_b = difference(base.logits).tolist()
-    if not of_b > of_a:
-        raise ValueError(
-            "the model does not tell the two problems apart in this row: the logit difference is "
-            f"{of_a:.3g} in the run on A and {of_b:.3g} in the run on B, so there is no scale for "
-            "effects. Take another row, or another problem"
-        )
-    seen, differs = base.values[site], torch.zeros_like(groups[0])
-    for number, value in enumerate(seen):
-        if by == "steps":
-            differs[number] = (value[0] != value[1]).any().cpu()
-            continue
-        one, other = value if by == "heads" else recorder.by_token(site.name, value)
-        differ = one != other
-        differs |= (differ.flatten(0, -2).mT if by == "heads" else differ).any(dim=-1).cpu()
-    effects = np.zeros(len(groups), dtype=np.float32)
-    for index in (groups & differs).any(dim=1).nonzero().flatten().split(at_once):
-        put = replacement(groups[index], seen, by)
-        patched = difference(recorder.run([site], [0] * len(index), put).logits)
-        effects[index.cpu().numpy()] = ((patched - of_a) / (of_b - of_a)).cpu().numpy()
-    return effects, (of_a, of_b), base.logits.argmax(dim=-1).cpu().numpy()
 
 
 def replacement(groups: Tensor, seen: Sequence[Tensor], by: str) -> Change:

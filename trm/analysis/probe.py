@@ -15,7 +15,7 @@ the probe's training cells. A type that did not occur in training has a label th
 so control accuracy and selectivity are measured on cells of types that occurred.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
@@ -27,7 +27,7 @@ from canvas.layouts import ANSWER, PARTIAL, SUM
 from canvas.problems import Problems, keys, mix, random_below, random_words
 from canvas.render import WorkedDrawing, row_step, row_steps, to_sequences
 from canvas.windows import UNDEFINED, LocalRule, draw_fields
-from trm.analysis.record import SequenceRecorder, Site, StepRecorder, loops_of, token_of_cell
+from trm.analysis.record import SequenceRecorder, Site, StepRecorder, token_of_cell
 from trm.models.gpt import GPT
 from trm.models.iterative import named
 from trm.models.recursive import Context
@@ -37,6 +37,7 @@ from trm.solving.solver import Solver
 INPUT = "input"  # the embedded tokens, before anything has been computed
 BLOCKS = "block"  # of a GPT, what each block passes on
 NORM = "norm"  # of a GPT, what its heads read
+_TOKENS_AT_ONCE = 2**14  # cells of the canvases that a model reads at once
 _FIELD = np.uint64(1 << 20)  # of a row or column; more than the sides of any canvas
 _MIDDLE = 1 << 19  # rows and columns may be outside the worked solution
 _LEAST_DEVIATION = 1e-6  # of a feature that says anything
@@ -52,7 +53,7 @@ class Examples:
     inputs: np.ndarray  # uint8 [B, H, W], row steps; of a GPT the finished canvases
     labels: np.ndarray  # uint8 [B, H, W], what is right
     filled: np.ndarray  # bool [B, H, W], cells of the row filled in; of a GPT of all such rows
-    hints: np.ndarray  # uint8 [B, H, W, hints], the sub-tasks in the layout's order
+    targets: np.ndarray  # uint8 [B, H, W, sub-tasks], their classes, in the layout's order
     problem: np.ndarray  # int64 [B], index of each example's problem
     rows: np.ndarray  # int64 [B, H], from the top of the worked solution
     columns: np.ndarray  # int64 [B, W], from its right end
@@ -88,32 +89,30 @@ def examples(
     ``first`` is the number of the first problem, from which its row is drawn. ValueError: a problem
     does not fit the canvas.
     """
-    rule, drawing = solver.task.local_rule(), solver.draw_worked(problems)
+    drawing, step = solver.draw_worked(problems), None
     if gpt := isinstance(solver.predictor.model, GPT):
-        of_step, problem = drawing, np.arange(len(problems))
-        inputs = labels = drawing.truth
-        hints = draw_subtasks(rule, drawing)
+        problem, inputs, labels = np.arange(len(problems)), drawing.truth, drawing.truth
     else:
         if seed is None:
             steps = row_steps(drawing)
         else:
             key = keys(seed, "train", 0, first + np.arange(len(problems)), purpose=2)
             steps = row_step(drawing, random_below(random_words(key, 1)[:, 0], drawing.steps))
-        inputs, labels, filled, problem = steps.inputs, steps.labels, steps.answer, steps.problem
-        of_step = drawing[problem]
-        hints = draw_subtasks(rule, of_step, steps.step)
-    of_cells, read = np.stack([*hints.values()], axis=-1), inputs
+        inputs, labels, filled, step = steps.inputs, steps.labels, steps.answer, steps.step
+        problem, drawing = steps.problem, drawing[steps.problem]
+    subtasks = draw_subtasks(solver.task.local_rule(), drawing, step)
+    targets, read = np.stack([*subtasks.values()], axis=-1), inputs
     _, H, W = inputs.shape
-    rows = np.arange(H) - of_step.top[:, None]
-    columns = (of_step.left + of_step.widths)[:, None] - 1 - np.arange(W)
+    rows = np.arange(H) - drawing.top[:, None]
+    columns = (drawing.left + drawing.widths)[:, None] - 1 - np.arange(W)
     if gpt:
         there = (rows >= drawing.first_step[:, None]) & (rows < drawing.heights[:, None])
         filled = ~drawing.given & there[:, :, None]
-        of_cells[~filled] = UNDEFINED  # of the operands nothing is known before they are read
+        targets[~filled] = UNDEFINED  # of the operands nothing is known before they are read
         read = to_sequences(inputs)[:, token_of_cell(H, W)].reshape(inputs.shape)
     types = cell_types(read, rows[:, :, None], columns[:, None, :])
-    begin = of_step.first_step
-    return Examples(inputs, labels, filled, of_cells, problem, rows, columns, begin, types)
+    begin = drawing.first_step
+    return Examples(inputs, labels, filled, targets, problem, rows, columns, begin, types)
 
 
 class Point(NamedTuple):
@@ -132,21 +131,11 @@ class Observed:
     """A batch of examples, read by a model."""
 
     features: dict[Point, Tensor]  # of each point, floating [B, S, D], one row a token
+    main: Point  # where the model's heads read: the state updated last, or a GPT's norm
     cells: Tensor  # int64 [B, S], the cell of each token, row by row; H * W where it is padding
     heads: dict[int, dict[str, np.ndarray]]  # by step, uint8 [B, H, W] of the model's own heads
     answers: np.ndarray  # uint8 [B, H, W], the symbols that the model writes after the last step
     settled: bool  # whether the last supervision step changed nothing
-
-
-def main_point(predictor: Predictor, steps: Sequence[int]) -> Point:
-    """Where the model's heads read: the last updated state after the last step, or the norm."""
-    model = predictor.model
-    if isinstance(model, GPT):
-        return Point(NORM, loops_of(predictor) * len(model.layers))
-    if model.updates:
-        return Point(str(model.updates[-1]), max(steps))
-    blank = np.zeros((1, 2, 2), dtype=np.uint8)
-    return Point(next(iter(named(StepRecorder(model, blank, 1).initial))), max(steps))
 
 
 def observe(
@@ -158,55 +147,70 @@ def observe(
     states are not made of tokens, layers were asked for and the model does not tell them, or the
     canvases are refused.
     """
-    model = predictor.model
+    model, decided = predictor.model, dict[int, dict[str, Tensor]]()
     recorder: SequenceRecorder | StepRecorder
     if isinstance(model, GPT):
         recorder = SequenceRecorder(predictor, examples.inputs)
         blocks = [site for of_loop in recorder.layers() for site in of_loop]
-        last = len(blocks)
+        main = Point(NORM, len(blocks))
         sites = {
             Point(INPUT, 0): Site(INPUT, model.layers[0], "input", calls=frozenset({0})),
             **{Point(BLOCKS, n): site for n, site in enumerate(blocks, start=1)},
-            Point(NORM, last): Site(NORM, model.norm),
+            main: Site(NORM, model.norm),
         }
         record = recorder.run([*sites.values()])
         features = {p: record.values[s][0][:, recorder.writers] for p, s in sites.items()}
-        decided: dict[int, dict[str, Tensor]] = {}
     else:
         recorder = StepRecorder(model, examples.inputs, max(steps))
         if layers and not recorder.updates:
             raise ValueError(
                 f"{type(model).__name__} does not tell what its layers update: leave out --layers"
             )
-        updated = {name: calls[-1] for name, calls in recorder.updates.items()}
+        tensors = [*named(recorder.initial)]
+        main = Point(str(model.updates[-1]) if model.updates else tensors[0], max(steps))
         found: dict[Point, tuple[Site, int]] = {}  # and which of the tensors that it holds
         for step, state in zip(sorted(steps), recorder.states(sorted(steps)), strict=True):
             passes = recorder.layers(step)
             for k in range(len(model.layers) - 1 if layers else 0):  # the last gives the state
-                for name, number in updated.items():
-                    found[Point(f"{name}, layer {k + 1}", step)] = passes[number][k], 0
-            for number, name in enumerate(named(recorder.initial)):
+                for name, calls in recorder.updates.items():
+                    found[Point(f"{name}, layer {k + 1}", step)] = passes[calls[-1]][k], 0
+            for number, name in enumerate(tensors):
                 found[Point(name, step)] = state, number
         record = recorder.run([*dict.fromkeys(site for site, _ in found.values())], decided=True)
-        features = {}
+        features, decided = {}, record.decided
         if isinstance(recorder.context, Context):
             features[Point(INPUT, 0)] = recorder.by_token(INPUT, recorder.context.inputs)
         for point, (site, number) in found.items():
             features[point] = recorder.by_token(point.name, record.values[site][number])
-        decided = record.decided
     heads = {
         step: {name: classes.byte().cpu().numpy() for name, classes in of_step.items()}
         for step, of_step in decided.items()
     }
     answers = record.logits.argmax(dim=-1).byte().cpu().numpy()
-    return Observed(features, recorder.cells, heads, answers, record.settled)
+    return Observed(features, main, recorder.cells, heads, answers, record.settled)
+
+
+def read(
+    solver: Solver,
+    problems: Problems,
+    steps: Sequence[int],
+    layers: bool = False,
+    seed: int | None = None,
+    first: int = 0,
+) -> Iterator[tuple[Examples, Observed]]:
+    """Examples of problems in batches, each read by the model: see `examples` and `observe`."""
+    every = examples(solver, problems, seed, first)
+    size = max(1, _TOKENS_AT_ONCE // every.inputs[0].size)
+    for start in range(0, len(every), size):
+        part = every[start : start + size]
+        yield part, observe(solver.predictor, part, steps, layers)
 
 
 class Cells(NamedTuple):
     """N cells of examples, with the features of their tokens."""
 
     features: dict[Point, Tensor]  # floating [N, D] at each point
-    hints: np.ndarray  # uint8 [N, hints]
+    targets: np.ndarray  # uint8 [N, sub-tasks]
     filled: np.ndarray  # bool [N], cells of the row that is filled in
     types: np.ndarray  # uint64 [N]
     example: np.ndarray  # int64 [N]
@@ -219,7 +223,7 @@ def take(
     most: int | None = None,
     random: np.random.Generator | None = None,
 ) -> Cells:
-    """The cells that are tokens and have a defined hint.
+    """The cells that are tokens and in which a sub-task is defined.
 
     With ``most``, of each example so many of the row that is filled in at most and so many others,
     drawn at random.
@@ -228,9 +232,9 @@ def take(
     cells = observed.cells.cpu().numpy()
     example, token = np.nonzero(cells < H * W)
     cell = cells[example, token]
-    hints = examples.hints.reshape(B, H * W, -1)[example, cell]
+    targets = examples.targets.reshape(B, H * W, -1)[example, cell]
     filled = examples.filled.reshape(B, -1)[example, cell]
-    kept = np.flatnonzero((hints != UNDEFINED).any(axis=1))
+    kept = np.flatnonzero((targets != UNDEFINED).any(axis=1))
     if most is not None and random is not None:
         group = 2 * example[kept] + filled[kept]
         order = np.lexsort((random.random(len(kept)), group))
@@ -241,7 +245,7 @@ def take(
     index = tuple(torch.from_numpy(part).to(observed.cells.device) for part in (example, token))
     return Cells(
         {point: features[index] for point, features in observed.features.items()},
-        hints[kept],
+        targets[kept],
         filled[kept],
         examples.types.reshape(B, -1)[example, cell],
         example,
@@ -256,21 +260,21 @@ def cell_types(symbols: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np
 
 
 def control_labels(
-    types: np.ndarray, hints: np.ndarray, frequencies: Sequence[np.ndarray], seed: int
+    types: np.ndarray, targets: np.ndarray, frequencies: Sequence[np.ndarray], seed: int
 ) -> np.ndarray:
-    """A random class ``uint8 [N, hints]`` for each cell and sub-task, which its type decides.
+    """A random class ``uint8 [N, sub-tasks]`` for each cell and sub-task, which its type decides.
 
-    Of types ``uint64 [N]``, see `cell_types`; where hints are undefined, the control label is, too.
+    Of types ``uint64 [N]``, see `cell_types`; where a target is undefined, the control label is.
     Frequencies are, for each sub-task, how often each class occurs, counts or shares ``[C]``; each
     sub-task has a random function of its own.
     """
-    start, drawn = mix(np.array([seed], dtype=np.uint64) + np.uint64(1)), np.empty_like(hints)
+    start, drawn = mix(np.array([seed], dtype=np.uint64) + np.uint64(1)), np.empty_like(targets)
     for task, counts in enumerate(frequencies):
         share = (mix(mix(types + mix(start + np.uint64(task)))) >> np.uint64(11)) / float(2**53)
         cumulative = np.cumsum(counts) / np.sum(counts)
         chosen = np.searchsorted(cumulative, share, side="right")
         drawn[:, task] = chosen.clip(max=len(cumulative) - 1)
-    return np.where(hints == UNDEFINED, np.uint8(UNDEFINED), drawn)
+    return np.where(targets == UNDEFINED, np.uint8(UNDEFINED), drawn)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trm.analysis.probe import INPUT, NORM, examples, observe
+from trm.analysis.probe import INPUT, NORM, read
 from trm.evaluation.cell_problems import cell_problems
 from trm.models.gpt import GPT, Block
 from trm.models.layers import PostNormBlock, SwiGLU
@@ -22,7 +22,6 @@ from trm.solving.solver import Solver
 
 WEIGHTS, STATES = "weights", "states"
 _TOKENS = 4096  # whose states are taken, at most
-_CELLS_AT_ONCE = 2**14
 
 
 @dataclass(frozen=True)
@@ -75,22 +74,20 @@ def state_ranks(solver: Solver, problems: int = 32, seed: int = 0, step: int = 8
     The fewer there are the lower the rank: compare models over about as many, several times as many
     as they have channels. ValueError: no problem is held out, or states are not made of tokens.
     """
-    task, predictor = solver.task, solver.predictor
+    task, model = solver.task, solver.predictor.model
     asked = cell_problems(task, task.longest, problems, seed)
     if not len(asked):
         raise ValueError("no problem of training's longest operands is held out: train on longer")
-    every, gpt = examples(solver, asked), isinstance(predictor.model, GPT)
-    layers = len(getattr(predictor.model, "layers", ()))
-    between = not gpt and bool(predictor.model.updates) and layers > 0
+    gpt, layers = isinstance(model, GPT), len(getattr(model, "layers", ()))
+    between = not gpt and bool(model.updates) and layers > 0
     states: dict[tuple[int, str], list[Tensor]] = {}
-    size = every.inputs[0].size
-    for start in range(0, len(every), at_once := max(1, _CELLS_AT_ONCE // size)):
-        seen = observe(predictor, every[start : start + at_once], (step,), between)
+    for part, seen in read(solver, asked, (step,), between):
+        tokens = seen.cells < part.inputs[0].size
         for point, value in seen.features.items():
             tensor, _, layer = point.name.partition(", layer ")
             place = 0 if tensor == INPUT else point.step if gpt else int(layer or layers or 1)
             if tensor != NORM:
-                states.setdefault((place, tensor), []).append(value[seen.cells < size].float())
+                states.setdefault((place, tensor), []).append(value[tokens].float())
     ranks = []
     for (number, name), parts in sorted(states.items()):
         value = torch.cat(parts)

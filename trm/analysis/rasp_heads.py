@@ -1,6 +1,6 @@
 """Heads of a trained model beside the selectors of its layout's program, on held-out problems."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -109,7 +109,8 @@ def watch(
     """The attention of heads when the masked rows ``uint8 [B, H, W]``, upright, are filled in.
 
     Of a GPT that is at the token that writes each cell of the row, with the true symbols before it
-    (teacher-forced). That token shows the cell on the right. ``steps``: see `cell_attention`.
+    (teacher-forced). That token shows the cell on the right. Else it is in the supervision step
+    ``steps``; None: that in which the slowest row ends.
 
     Raises:
         ValueError: the model has no attention between cells, or its cells are not the canvas's.
@@ -132,7 +133,8 @@ def watch(
         taken, visible = 0, keys <= writers[:, None]
         read = Cells(labels, task.base, writers)
     else:
-        found, taken = cell_attention(predictor, inputs, steps)
+        taken = int(predictor(inputs).steps.max()) if steps is None else steps
+        found = cell_attention(predictor.model, inputs, taken)
         if not found:
             raise ValueError(
                 "this model has no attention that can be read off between cells: there are no "
@@ -145,58 +147,51 @@ def watch(
 
 
 class Overlaps:
-    """Adds up overlaps over batches of canvases, for all heads of one update of a state."""
+    """Adds up overlaps over batches of rows, for all heads."""
 
-    def __init__(self, update: str) -> None:
-        self.update = update
-        self._mass: dict[str, dict[int, list[np.ndarray]]] = {}  # by selector and problem
+    def __init__(self) -> None:
+        # By update and selector, of each problem float [layers, heads + 1, cells]: the attention of
+        # heads on what is selected, and what uniform attention would put there.
+        self._mass: dict[tuple[str, str], dict[int, list[np.ndarray]]] = {}
         self._used: set[str] = set()
 
-    def add(
-        self,
-        attention: np.ndarray,
-        selectors: Mapping[str, Selector],
-        cells: np.ndarray,
-        problem: np.ndarray,
-        used: set[str],
-        visible: np.ndarray | None = None,
-    ) -> None:
-        """Count a batch of canvases, see `Watched`.
+    def add(self, seen: Watched, cells: np.ndarray, problem: np.ndarray) -> None:
+        """Count a batch of B rows on canvases of N cells.
 
-        Rows of attention ``[layers, B, heads, N, K]`` of cells that are no tokens are 0, and keys
-        beyond the N cells are selected by nothing. Of ``cells``, ``bool [B, N]``, are the queries
-        that count, and ``problem``, ``int64 [B]``, is that of each canvas.
+        Of ``cells``, ``bool [B, N]``, are the queries that count, and ``problem``, ``int64 [B]``,
+        is that of each row. Attention of cells that are no tokens is 0, and keys beyond the N cells
+        are selected by nothing.
         """
-        self._used |= used
-        batch, positions, keys = attention.shape[1], *attention.shape[-2:]
-        tokens = np.asarray(attention.any(axis=(0, 2, 4)))  # [B, N]
-        sample, query = np.nonzero(cells & tokens)
-        weights = attention.swapaxes(1, 2)[:, :, sample, query]  # [layers, heads, M, K]
-        if visible is None:
-            seen = weights.any(axis=1)  # [layers, M, K]
-        else:
-            seen = np.broadcast_to(visible[query], (len(weights), len(query), keys))
-        for name, selector in selectors.items():
-            everyone = np.broadcast_to(selector.chosen, (batch, positions, positions))
-            chosen = everyone[sample, query] & tokens[sample]  # [M, N]
-            counted = chosen.any(axis=1)
-            chosen = np.pad(chosen, ((0, 0), (0, keys - positions)))
-            mass = (weights * chosen).sum(axis=-1)[..., counted]
-            uniform = ((seen & chosen).sum(axis=-1) / seen.sum(axis=-1))[:, counted]
-            parts = np.concatenate([mass, uniform[:, None]], axis=1)  # [layers, heads + 1, cells]
-            of_problem = problem[sample[counted]]
-            for one in np.unique(of_problem).tolist():
-                found = self._mass.setdefault(name, {}).setdefault(one, [])
-                found.append(parts[..., of_problem == one])
+        self._used |= seen.used
+        for update, attention in seen.attention.items():
+            batch, positions, keys = attention.shape[1], *attention.shape[-2:]
+            tokens = np.asarray(attention.any(axis=(0, 2, 4)))  # [B, N]
+            sample, query = np.nonzero(cells & tokens)
+            weights = attention.swapaxes(1, 2)[:, :, sample, query]  # [layers, heads, M, K]
+            visible = weights.any(axis=1)  # [layers, M, K]
+            if seen.visible is not None:
+                visible = np.broadcast_to(seen.visible[query], visible.shape)
+            for name, selector in seen.selectors.items():
+                everyone = np.broadcast_to(selector.chosen, (batch, positions, positions))
+                chosen = everyone[sample, query] & tokens[sample]  # [M, N]
+                counted = chosen.any(axis=1)
+                chosen = np.pad(chosen, ((0, 0), (0, keys - positions)))
+                mass = (weights * chosen).sum(axis=-1)[..., counted]
+                uniform = ((visible & chosen).sum(axis=-1) / visible.sum(axis=-1))[:, counted]
+                parts = np.concatenate([mass, uniform[:, None]], axis=1)
+                of_problem = problem[sample[counted]]
+                for one in np.unique(of_problem).tolist():
+                    found = self._mass.setdefault((update, name), {}).setdefault(one, [])
+                    found.append(parts[..., of_problem == one])
 
-    def heads(self) -> list[Head]:
-        """All heads, layer by layer; none before anything was added.
+    def heads(self) -> tuple[Head, ...]:
+        """All heads, update by update and layer by layer; none before anything was added.
 
         The largest gain comes first; but of gains as large, the program's, and then as they were
         named. What a head cannot see at all comes last.
         """
-        found: dict[tuple[int, int], list[Overlap]] = {}
-        for name, problems in self._mass.items():
+        found: dict[str, dict[tuple[int, int], list[Overlap]]] = {}
+        for (update, name), problems in self._mass.items():
             joined = [np.concatenate(parts, axis=-1) for parts in problems.values()]
             cells = sum(part.shape[-1] for part in joined)
             means = np.stack([part.mean(axis=-1) for part in joined])  # [P, layers, heads + 1]
@@ -207,15 +202,19 @@ class Overlaps:
                 share, least, most = (float(of[layer, head]) for of in (mean, low, high))
                 rest = float(mean[layer, -1]), cells, number, name in self._used
                 overlap = Overlap(name, share, least, most, *rest)
-                found.setdefault((layer, head), []).append(overlap)
-        heads = []
-        for (layer, head), overlaps in sorted(found.items()):
-            ranked = sorted(overlaps, key=lambda one: (not one.baseline, -one.gain))
-            close = [one for one in overlaps if one.baseline and one.gain > ranked[0].gain - _CLOSE]
-            best = min(close, key=lambda one: not one.in_program, default=ranked[0])
-            rest_of = (one for one in ranked if one is not best)
-            heads.append(Head(self.update, layer + 1, head + 1, (best, *rest_of)))
-        return heads
+                found.setdefault(update, {}).setdefault((layer, head), []).append(overlap)
+        return tuple(
+            Head(update, layer + 1, head + 1, _ranked(overlaps))
+            for update, of_update in found.items()
+            for (layer, head), overlaps in sorted(of_update.items())
+        )
+
+
+def _ranked(overlaps: list[Overlap]) -> tuple[Overlap, ...]:
+    ranked = sorted(overlaps, key=lambda one: (not one.baseline, -one.gain))
+    close = [one for one in overlaps if one.baseline and one.gain > ranked[0].gain - _CLOSE]
+    best = min(close, key=lambda one: not one.in_program, default=ranked[0])
+    return best, *(one for one in ranked if one is not best)
 
 
 def compare_heads(
@@ -244,7 +243,7 @@ def compare_heads(
     note(f"{number:,} rows of {len(asked)} problems of {name}")
     untrained = copy(predictor)
     untrained.model = drawn_anew(predictor.model)
-    tallies: tuple[dict[str, Overlaps], ...] = ({}, {})
+    tallies = Overlaps(), Overlaps()
     at_once = max(1, _PAIRS_AT_ONCE // (height * width) ** 2)
     for start in range(0, number, at_once):
         batch = _some(steps, slice(start, start + at_once))
@@ -252,16 +251,10 @@ def compare_heads(
         taken = None
         for model, tally in zip((predictor, untrained), tallies, strict=True):
             seen = watch(model, task, batch.inputs, batch.labels, taken)
-            for update, attention in seen.attention.items():
-                tally.setdefault(update, Overlaps(update)).add(
-                    attention, seen.selectors, cells, batch.problem, seen.used, seen.visible
-                )
+            tally.add(seen, cells, batch.problem)
             taken = seen.steps
         right += int((seen.written == batch.labels).all(axis=(1, 2)).sum())
-    heads = (
-        tuple(head for of_update in tally.values() for head in of_update.heads())
-        for tally in tallies
-    )
+    heads = (tally.heads() for tally in tallies)
     return Comparison(size, name, SPLIT, len(asked), number, right, *heads)
 
 

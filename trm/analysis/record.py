@@ -300,17 +300,13 @@ def state_changes(model: IterativeModel, canvases: np.ndarray, steps: int) -> di
     """
     recorder, every = StepRecorder(model, canvases, steps), range(1, steps + 1)
     initial, lengths = named(recorder.initial), model.lengths(recorder.context)
-    passed = {name: [initial[name]] for name in recorder.updates or initial}
-    if recorder.updates:
+    states = recorder.states(every)
+    sites = {name: [(state, k) for state in states] for k, name in enumerate(initial)}
+    if updates := recorder.updates:
         passes = [recorder.layers(step) for step in every]
-        sites = {n: [of[k][-1] for of in passes for k in recorder.updates[n]] for n in passed}
-        values = recorder.run([site for of_name in sites.values() for site in of_name]).values
-        for name, of_name in sites.items():
-            passed[name] += [values[site][0] for site in of_name]
-    else:
-        for states in recorder.run(recorder.states(every)).values.values():
-            for name, value in zip(initial, states, strict=True):
-                passed[name].append(value)
+        sites = {n: [(of[k][-1], 0) for of in passes for k in updates[n]] for n in updates}
+    asked = dict.fromkeys(site for of_name in sites.values() for site, _ in of_name)
+    values = recorder.run([*asked]).values
 
     def distance(one: Tensor, other: Tensor) -> Tensor:
         """Of [B, ...], padding left out: float32 [B]."""
@@ -325,22 +321,20 @@ def state_changes(model: IterativeModel, canvases: np.ndarray, steps: int) -> di
         every = torch.stack([distance(new, old) for old, new in pairwise(states)])
         return every.unflatten(0, (steps, -1)).cpu()
 
-    return {name: distances(states) for name, states in passed.items()}
+    return {
+        name: distances([initial[name], *(values[site][k] for site, k in of_name)])
+        for name, of_name in sites.items()
+    }
 
 
-def cell_attention(
-    predictor: Predictor, canvases: np.ndarray, steps: int | None = None
-) -> tuple[dict[str, Tensor], int]:
-    """What cells attend to, and in which supervision step that was.
+def cell_attention(model: IterativeModel, canvases: np.ndarray, steps: int) -> dict[str, Tensor]:
+    """What cells attend to in a supervision step, from 1.
 
-    Of canvases ``uint8 [B, H, W]`` with a masked row, after a supervision step; None: that in which
-    the slowest sample ends. By the name of the tensor that is updated, float32 [layers, B, heads, H
-    * W, H * W] of its last update in that step; rows of blank cells that are no tokens are 0.
-    Empty: the model has no attention between cells.
+    Of canvases ``uint8 [B, H, W]`` with a masked row, by the name of the tensor that is updated,
+    float32 [layers, B, heads, H * W, H * W] of its last update in that step; rows of blank cells
+    that are no tokens are 0. Empty: the model has no attention between cells.
     """
-    if steps is None:
-        steps = int(predictor(canvases).steps.max())
-    recorder = StepRecorder(predictor.model, canvases, steps)
+    recorder = StepRecorder(model, canvases, steps)
     by_update = recorder.attention(steps) if isinstance(recorder.context, Context) else {}
     values = recorder.run([site for sites in by_update.values() for site in sites]).values
     cells = canvases.shape[1] * canvases.shape[2]
@@ -356,7 +350,7 @@ def cell_attention(
     return {
         name: torch.stack([on_canvas(values[site][0]) for site in sites]).cpu()
         for name, sites in by_update.items()
-    }, steps
+    }
 
 
 def check_cells(model: nn.Module) -> None:

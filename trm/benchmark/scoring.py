@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 from canvas.choices import check_choice, shortened
 from trm.benchmark.answers import is_right, read_answer
 from trm.benchmark.suites import SUITES, Item, Suite, checksum, items, label_of, record
-from trm.evaluation.grid import KEYS, SHOWN, Key, new_grid, region
+from trm.evaluation.grid import KEYS, SHOWN, Grid, Key, new_grid, region
 from trm.evaluation.statistics import Share
 from trm.files import fingerprint, make_folder, numbered_lines, replacing, validated, writing
 
@@ -214,7 +214,7 @@ def grid_of(
     models: Sequence[dict[str, Any]],
     secret: bytes | None = None,
     first: int | None = None,
-) -> dict[str, Any]:
+) -> Grid:
     """What ``grid.json`` holds of models, of `score`, that took a suite, without its secret."""
     label = label_of(suite, secret)
     settings: dict[str, Any] = {

@@ -139,7 +139,7 @@ def run_probe(args: argparse.Namespace) -> None:
     solver = _solver(args, None if args.steps is None else args.steps[-1])
     subtask_classes(solver.task)  # which refuses a layout that has none
     sizes = _sizes(args, solver.task) if sizes_given(args, solver.task)[0] else None
-    output = _folder(args, "probe", "hints")
+    output = _folder(args, "probe", "main")
     most = getattr(solver.predictor, "max_steps", STEPS)
     usual = [*range(1, min(STEPS, most) + 1)]
     if solver.predictor.in_order:  # no cell changes after as many steps as lead to the last one

@@ -30,7 +30,7 @@ from trm.commands.arguments import (
     whole,
 )
 from trm.commands.report import FILES
-from trm.evaluation.grid import FAMILY, GRID, LENGTHS, PICTURE, REPORT, TABLE
+from trm.evaluation.grid import FAMILY, GRID, LENGTHS, PICTURE, REPORT, TABLE, Grid
 from trm.files import make_own_folder, numbered_lines, write_object, write_text
 
 BOARD, PAGE = Path("board"), Path("docs/board.md")  # of this project, from its root
@@ -224,9 +224,7 @@ def _of_axes(suite: Suite, ends: list[tuple[int, int]]) -> Ranges | None:
     return dict(zip(axes, ends, strict=True)) if ends else None
 
 
-def _show(
-    args: argparse.Namespace, grid: dict[str, Any], scored: list[Scored], output: Path
-) -> None:
+def _show(args: argparse.Namespace, grid: Grid, scored: list[Scored], output: Path) -> None:
     from trm.commands.evaluate import show_grid
     from trm.commands.report import write_comparison
 

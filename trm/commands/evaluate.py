@@ -20,30 +20,21 @@ from trm.commands.arguments import (
     find_checkpoints,
     info_console,
     lengths,
-    one_device,
     precision_of,
-    print_table,
     refuse,
-    results,
     sizes_given,
     voting_of,
     whole,
     with_voting,
 )
-from trm.evaluation.grid import AXES, BOARD, FAMILY, GRID, LENGTHS, PICTURE, REPORT, TABLE
-from trm.files import make_own_folder, sweep, write_object
-from trm.precision import FLOAT32
+from trm.evaluation.grid import AXES, BOARD, FAMILY, GRID, LENGTHS, PICTURE, REPORT, TABLE, Grid
+from trm.files import sweep
 
 if TYPE_CHECKING:
-    from trm.evaluation.contexts import ContextCoverage
     from trm.solving.solver import Solver
 
 PROBLEMS, BATTERY_PROBLEMS = 128, 12  # of a cell
 BATTERY_DIGITS = (4, 8, 16, 32, 64, 100)
-CONTEXTS, MAP = "contexts.json", "contexts.png"
-CONTEXT_PROBLEMS = 20_000  # of each split, looked through
-_TIMES = 3  # that each context is shown
-_LISTED = 20  # wrong ones, at most
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,9 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     digits = ",".join(map(str, BATTERY_DIGITS))
     what = f"families of structured problems, such as nines, of --digits N (default: {digits})"
     sizes.add_argument("--battery", action="store_true", help=what)
-    what = "instead, what can meet in a cell within the training range, and which of it is wrong"
-    sizes.add_argument("--contexts", action="store_true", help=what)
-    usual = f"{PROBLEMS}, --battery {BATTERY_PROBLEMS}, --contexts {CONTEXT_PROBLEMS} in all"
+    usual = f"{PROBLEMS}, --battery {BATTERY_PROBLEMS}"
     add("--problems", type=whole(1), help=f"of each cell, held out (default: {usual})")
     add("--seed", type=whole(0), default=0, help="which problems (default: 0)")
     what = "supervision steps a row gets at most, for recursive models (default: as each "
@@ -84,8 +73,6 @@ def run(args: argparse.Namespace) -> int:
     voting = voting_of(args)
     checkpoints = args.checkpoint or [SHIPPED]
     find_checkpoints(args, *checkpoints)
-    if args.contexts:
-        return _contexts(args, checkpoints)
 
     from trm.checkpoints.loading import load_solver
     from trm.evaluation.measure import Settings, measure
@@ -120,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def show_grid(grid: dict[str, Any], output: Path) -> None:
+def show_grid(grid: Grid, output: Path) -> None:
     """Draw a grid, describe it in files, and print its summary."""
     from rich.console import Console
 
@@ -151,66 +138,3 @@ def sizes_of(
         for axis, (low, high) in zip(axes, ranges, strict=True)
     )
     return axes, rows, columns
-
-
-def _contexts(args: argparse.Namespace, checkpoints: list[str | Path]) -> int:
-    """Show, judge, draw and sum up what can meet in a cell."""
-    why = "--contexts shows one model single rows of the sizes it was trained on, as they are"
-    usual: dict[str, Any] = dict.fromkeys(AXES) | {"battery": False, "view": "e", "views": 1}
-    refuse(args, why, precision=FLOAT32, orders=1, **usual)
-    if len(checkpoints) > 1:
-        raise ValueError(f"{why}: leave out all checkpoints but one")
-
-    from rich.progress import Progress
-
-    from trm.checkpoints.loading import load_solver
-    from trm.evaluation.contexts import cover_contexts
-    from trm.evaluation.models import check_models, describe, labels
-    from trm.figures.contexts import contexts_figure
-    from trm.figures.style import save
-
-    [checkpoint], output = checkpoints, Path(args.output)
-    solver = load_solver(checkpoint, args.steps, device=one_device(args))
-    check_steps(args, solver)
-    model = describe(checkpoint, (args.name or labels(checkpoints))[0], args.steps)
-    del model["config"]
-    make_own_folder(output, "trm evaluate --contexts", (CONTEXTS, MAP), "contexts")
-    check_models(output / CONTEXTS, [model])
-    sweep(output, "contexts.*")
-    searched, beside = args.problems or CONTEXT_PROBLEMS, info_console(args)
-    with Progress(console=beside, transient=True, disable=not beside.is_terminal) as progress:
-        bar = progress.add_task("looking and solving", total=2 * searched)
-        coverage = cover_contexts(
-            solver, searched, _TIMES, args.seed, lambda n: progress.advance(bar, n)
-        )
-    write_object(output / CONTEXTS, {"model": model, "seed": args.seed, **coverage.to_json()})
-    title = f"{model['name']}, {solver.task.layout}: what meets in a cell"
-    save(contexts_figure(coverage, title), output / MAP)
-    _print_contexts(coverage)
-    beside.print(f"figures  {output / CONTEXTS}\npicture  {output / MAP}")
-    return 0
-
-
-def _print_contexts(coverage: ContextCoverage) -> None:
-    """Print how many contexts there were and how they went, and the first wrong ones."""
-    from trm.evaluation.contexts import ENDS, FIELDS
-
-    failing, searched = coverage.failing(), coverage.searched
-    never, right = coverage.trained == 0, coverage.right == coverage.shown
-    results().print(
-        f"{len(right):,} contexts in {searched:,} held-out problems, {coverage.problems:,} of "
-        f"which were shown\nalways right: {right.sum():,}; of {(~never).sum():,} that "
-        f"{searched:,} training problems have, {(right & ~never).sum():,}; of "
-        f"{never.sum():,} that they do not have, {(right & never).sum():,}"
-    )
-    if not len(failing):
-        return
-    more = f", {_LISTED} of {len(failing):,}" if len(failing) > _LISTED else ""
-    heads = (*FIELDS[:4], "of the row", "right", "confidence", "in 100,000 digits of training")
-    rows = []
-    for i in failing[:_LISTED]:
-        *parts, end, _ = coverage.contexts[i].tolist()
-        sure, met = coverage.confidence[i], 1e5 * coverage.trained[i] / coverage.digits
-        words = (ENDS[end], f"{coverage.right[i]} of {coverage.shown[i]}", f"{sure:.3f}")
-        rows.append((*map(str, parts), *words, f"{met:.1f}"))
-    print_table(heads, rows, f"wrong ones{more}", wrap=True)

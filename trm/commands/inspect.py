@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--row {args.row}: {args.problem} has {number} rows to fill in")
     row = (args.row or number) - 1
     cell = _chosen(args.cell, drawing, row)
-    patching = None if args.patch is None else _patched(args, solver, drawing, row)
+    patching = None if args.patch is None else _patched(args, solver, row)
     output = Path(args.output)
     make_folder(output)
 
@@ -151,7 +151,7 @@ def run(args: argparse.Namespace) -> int:
         figures["states"] = pictures.changes_figure(changes, f"{name}: do the states settle?")
     attention: dict[str, Any] = {}
     if stepwise:
-        attention, _ = cell_attention(predictor, canvas[None], int(used[row]))
+        attention = cell_attention(predictor.model, canvas[None], int(used[row]))
     if attention:
         query = cell[0] * canvas.shape[1] + cell[1]
         maps = {
@@ -240,26 +240,22 @@ def _cell(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def _patched(
-    args: argparse.Namespace, solver: Solver, drawing: WorkedDrawing, row: int
-) -> Patching:
+def _patched(args: argparse.Namespace, solver: Solver, row: int) -> Patching:
     """The effects of another problem's activations on a row, from 0; ValueError: it has none."""
     from trm.analysis.lens import some_steps
+    from trm.analysis.pairs import alike
     from trm.analysis.patch import patch
 
-    other = solver.draw_worked(read_problems([args.patch], solver.task))
-    alike = ("given", "top", "left", "heights", "widths", "first_step")
-    if not all(np.array_equal(getattr(drawing, n), getattr(other, n)) for n in alike):
+    pair = solver.draw_worked(read_problems([args.problem, args.patch], solver.task))
+    if not alike(pair):
         raise ValueError(
             f"--patch {args.patch}: it has to lie in the same cells as {args.problem}. Take one "
             "whose numbers have as many digits, in the same order"
         )
-    pair = [row_step(one, np.array([row])) for one in (drawing, other)]
-    inputs, labels = (np.concatenate([getattr(p, n) for p in pair]) for n in ("inputs", "labels"))
-    used = max(1, int(solver.predictor(inputs).steps.max()))
-    by = args.patch_by or BY[0]
+    steps, by = row_step(pair, np.full(2, row)), args.patch_by or BY[0]
+    used = max(1, int(solver.predictor(steps.inputs).steps.max()))
     taken = range(1, used + 1) if by == "steps" else some_steps(used)
-    return patch(solver.predictor, inputs, labels, by, taken)
+    return patch(solver.predictor, steps.inputs, steps.labels, by, taken)
 
 
 def _print_fields(

@@ -4,10 +4,9 @@ import argparse
 import csv
 import json
 from pathlib import Path
-from typing import Any
 
 from trm.commands.arguments import info_console, print_table, results
-from trm.evaluation.grid import GRID, figure_shown, grid_file, read_grid, reference_of
+from trm.evaluation.grid import GRID, Grid, grid_file, read_grid
 from trm.evaluation.names import side_by_side
 from trm.files import make_folder, numbered_lines, write_text
 from trm.problem_files import format_of
@@ -43,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     if len(set(labels)) < len(labels):
         labels = [str(path) for path in paths]
     grid = side_by_side([read_grid(path) for path in paths], labels)
-    reference = reference_of(grid, args.reference)["name"]
+    reference = grid.reference(args.reference)["name"]
     make_folder(output)
 
     from rich.console import Console
@@ -56,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def write_comparison(grid: dict[str, Any], reference: str, output: Path) -> str:
+def write_comparison(grid: Grid, reference: str, output: Path) -> str:
     """Draw and describe how models differ from the one named; what was written, line by line."""
     from trm.evaluation.report import compare_markdown
     from trm.figures.grids import comparison_figure
@@ -64,7 +63,7 @@ def write_comparison(grid: dict[str, Any], reference: str, output: Path) -> str:
     from trm.figures.style import save
 
     picture, report, rows = output / PICTURE, output / REPORT, output / ROWS
-    save(comparison_figure(grid, reference, figure_shown(grid)), picture)
+    save(comparison_figure(grid, reference, grid.figure_shown), picture)
     write_text(report, compare_markdown(grid, reference, PICTURE))
     rows.unlink(missing_ok=True)  # of an earlier comparison
     if errors := row_errors_figure(grid):

@@ -116,6 +116,4 @@ def _options(name: str, words: list[str]) -> argparse.Namespace:
         raise ValueError(f"{parser.prog}: {error}") from None
     if unknown:
         raise ValueError(f"{parser.prog}: unrecognized arguments: {' '.join(unknown)}")
-    if found.contexts:
-        raise ValueError(f"{parser.prog}: contexts are of one model, not of a study")
     return found

@@ -26,49 +26,33 @@ EMPTY, MISPLACED, MISALIGNED, DIGIT, LENGTH = FAULTS = (
 )
 
 
-class Columns(NamedTuple):
-    """The columns of N rows from the right, each a sum of digits times factors, and of a carry."""
+def carries_of(task: Task, problems: Problems) -> np.ndarray | None:
+    """What is carried into each column of all rows that have to be worked out, problem by problem.
 
-    problem: np.ndarray  # int64 [N], which of the problems each is of
-    sums: np.ndarray  # int64 [N, P], what the addends bring to each column
-    last: np.ndarray  # int64 [N, P], the digit of the row's last addend there
-    factor: np.ndarray  # int64 [N], by which that is multiplied
-    addends: np.ndarray  # int64 [N], how many there are
-    carry: np.ndarray  # int64 [N, P], what is carried into each column
-    lengths: np.ndarray  # int64 [N], digits of the row's number
-
-
-def columns_of(task: Task, problems: Problems) -> Columns | None:
-    """The columns of all rows that have to be worked out, problem by problem.
-
-    None where the layout does not say of what, see `canvas.layouts.Layout.addends`.
+    ``int64 [N, P]``, columns from the right; None where the layout does not say of what rows are
+    sums, see `canvas.layouts.Layout.addends`.
     """
-    named = [task.rules.addends(operands, task.base) or () for operands in problems.to_ints()]
-    rows = [row for one in named for row in one]
+    rows = [
+        row
+        for operands in problems.to_ints()
+        for row in task.rules.addends(operands, task.base) or ()
+    ]
     if not rows:
         return None
-    problem = np.repeat(np.arange(len(named)), [len(one) for one in named])
     numbers = [addend.number for row in rows for addend in row]
     digits = Numbers.from_ints(numbers, task.base).digits.astype(np.int64)
     factors, shifts = np.array([addend[1:] for row in rows for addend in row]).reshape(-1, 2).T
-    addends = np.array([len(row) for row in rows])
+    addends = [len(row) for row in rows]
     # What is carried beyond the columns is less than addends times base.
-    beyond = len(np.base_repr(int(addends.max()), task.base)) + 1
+    beyond = len(np.base_repr(max(addends), task.base))
     width = int(shifts.max(initial=0)) + digits.shape[1] + beyond
-    sums, last, carry = np.zeros((3, len(rows), width), dtype=np.int64)
+    sums, carries = np.zeros((2, len(rows), width + 1), dtype=np.int64)
     places = shifts[:, None] + np.arange(digits.shape[1])
     of_row = np.repeat(np.arange(len(rows)), addends)
     np.add.at(sums, (of_row[:, None], places), digits * factors[:, None])
-    ends = np.cumsum(addends)[addends > 0] - 1  # of the rows that have addends
-    there = np.flatnonzero(addends)
-    last[there[:, None], places[ends]] = digits[ends]
-    factor = np.ones(len(rows), dtype=np.int64)
-    factor[there] = factors[ends]
-    for column in range(1, width):
-        carry[:, column] = (carry[:, column - 1] + sums[:, column - 1]) // task.base
-    written = (carry + sums) % task.base > 0
-    lengths = np.where(written.any(1), width - written[:, ::-1].argmax(1), 1)
-    return Columns(problem, sums, last, factor, addends, carry, lengths)
+    for column in range(1, width + 1):
+        carries[:, column] = (carries[:, column - 1] + sums[:, column - 1]) // task.base
+    return carries
 
 
 class WrongRow(NamedTuple):
@@ -163,9 +147,9 @@ def diagnose(
 
     lowest, lengths = rightmost(true != blank), (true != blank).sum(axis=1)
     carries = np.zeros((len(exact), max(1, int(lengths.max()))), dtype=bool)  # into each place
-    if (columns := columns_of(task, problems)) is not None:
-        width = min(carries.shape[1], columns.carry.shape[1])
-        carries[:, :width] = columns.carry[:, :width] > 0
+    if (true_carries := carries_of(task, problems)) is not None:
+        width = min(carries.shape[1], true_carries.shape[1])
+        carries[:, :width] = true_carries[:, :width] > 0
     kinds = drawing.kinds[steps.problem, drawing.first_step[steps.problem] + steps.step]
     first = lowest - rightmost(true != predicted)
     aligned = (predicted != blank).any(axis=1) & (rightmost(predicted != blank) == lowest)

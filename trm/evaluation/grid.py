@@ -145,7 +145,133 @@ KEYS = tuple(CellData.__annotations__)
 COMPUTING = ("canvas-trm", "torch", "lightning", "numpy")  # packages that compute figures
 
 
-def read_grid(path: str | Path) -> dict[str, Any]:
+class Grid(dict[str, Any]):
+    """What ``grid.json`` holds, a `GridData`, of one evaluation or several side by side."""
+
+    @property
+    def models(self) -> list[Model]:
+        """Their entries, each a `ModelData`."""
+        models: list[Model] = self["models"]
+        return models
+
+    @property
+    def axes(self) -> tuple[str, str]:
+        """What sizes are measured in, along rows and columns."""
+        first, second = self["settings"]["axes"]
+        return first, second
+
+    @property
+    def regions(self) -> list[str]:
+        """Those that a table has columns for; families are not told apart by operand."""
+        found = {cell["region"] for model in self.models for cell in model["cells"]}
+        known = [INSIDE, BOTH] if self.axes[0] == FAMILY else REGIONS
+        others = (other for other in (SHORTER, UNKNOWN) if other in found)
+        return [*([] if found == {UNKNOWN} else known), *others]
+
+    @property
+    def figure_shown(self) -> str:
+        """Which share tells how good models are: solutions, or answers if one has nothing else."""
+        for model in self.models:
+            if {of for of in SHOWN if any(cell[of] for cell in model["cells"])} == {"answers"}:
+                return "answers"
+        return "solutions"
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Every cell of every model as a flat row, as in ``grid.csv``; None: not known."""
+        first, second = self.axes
+        rows = []
+        for model in self.models:
+            about = {"model": model["name"], "seed": model.get("seed")}
+            about["asked"] = self.how_asked(model)
+            for cell in model["cells"]:
+                row = about | {first: cell["row"], second: cell["column"]}
+                row |= {key: cell[key] for key in ("region", "applicable", "problems")}
+                for figure in FIGURES:
+                    counts = cell[figure] or {}
+                    total = counts.get("total")
+                    row[figure] = counts["right"] / total if total else None
+                    row |= {f"{figure}_{key}": counts.get(key) for key in Counts.__annotations__}
+                rows.append(row | {key: cell.get(key) for key in MEANS})
+        return rows
+
+    def reference(self, name: str | None) -> Model:
+        """The model of that name, or the first; ValueError: there is none, or no second model."""
+        models = {model["name"]: model for model in self.models}
+        if len(models) < 2:
+            raise ValueError(
+                "a comparison needs at least two models; give another folder of trm evaluate, or "
+                "evaluate several checkpoints"
+            )
+        if name is None:
+            return next(iter(models.values()))
+        check_choice("--reference", name, models)
+        return models[name]
+
+    def settings_of(self, model: Model) -> dict[str, Any]:
+        """With which settings a model was asked: its own in a comparison, else the grid's."""
+        settings: dict[str, Any] = model.get("settings") or self["settings"]
+        return settings
+
+    def how_asked(self, model: Model) -> str:
+        """How a model was asked, in a line; empty: with the checkpoint's steps, in one view."""
+        settings = self.settings_of(model)
+        voting, parts = settings.get("voting") or {}, []
+        if (view := settings.get("view", "e")) != "e":
+            parts.append(f"in the view {view} alone")
+        if steps := settings.get("steps"):
+            parts.append(f"at most {steps} supervision steps a row")
+        if voting:
+            only = ",".join(voting["symmetries"] or ())
+            parts.append(f"{voting['views']} views{only and f' of {only}'}")
+            for name in ("rollouts", "noise", "temperature", "orders"):
+                if voting[name] not in (0, 1):
+                    parts.append(f"{name} {voting[name]:g}")
+            parts.append(f"{voting['vote'].replace('_', ' ')} vote on each {voting['per']}")
+        if (precision := settings.get("precision", FLOAT32)) != FLOAT32:
+            parts.append(f"computed in {precision}")
+        return ", ".join(parts)
+
+    @property
+    def asked_unlike(self) -> dict[str, str]:
+        """How each model was asked, by name; empty if all were asked alike."""
+        ways = {model["name"]: self.how_asked(model) or "in one view" for model in self.models}
+        return ways if len(set(ways.values())) > 1 else {}
+
+    @property
+    def problems_asked(self) -> str:
+        """Which problems were asked, in a line: number, split, seed."""
+        asked = self._problem_settings()
+        number, split, seed = (" or ".join(asked[key]) for key in ("problems", "split", "seed"))
+        counts = [c["problems"] for m in self.models for c in m["cells"] if c["applicable"]]
+        fewest = min(counts, default=0)
+        few = counts and fewest < min(map(int, asked["problems"]))
+        fewer = f" (as few as {fewest} where lengths have no more)" if few else ""
+        suites = [self.settings_of(model).get("suite") or {} for model in self.models]
+        [suite, *others] = {suite.get("name") for suite in suites}
+        named = f", suite {suite}" if suite and not others else ""
+        return f"{number} problems a cell{fewer}, {split} split, seed {seed}{named}"
+
+    @property
+    def differing_problems(self) -> str:
+        """In what the models' problems differ, like ``seed 0 or 1``; empty if they are the same."""
+        asked = self._problem_settings().items()
+        return "; ".join(f"{key} {' or '.join(values)}" for key, values in asked if len(values) > 1)
+
+    def _problem_settings(self) -> dict[str, dict[str, None]]:
+        """All values of the settings that problems follow from, over the models, in order."""
+        asked: dict[str, dict[str, None]] = {}
+        for model in self.models:
+            settings = self.settings_of(model) | {"base": model["task"]["base"]}
+            # Those of a battery may be of any split, if only they are longer than training's.
+            suite = settings.get("suite") if settings["axes"][0] == FAMILY else None
+            settings["suite"] = suite["name"] if suite else "none"
+            for key in ("seed", "split", "problems", "base", "suite"):
+                asked.setdefault(key, {})[str(settings[key])] = None
+        return asked
+
+
+def read_grid(path: str | Path) -> Grid:
     """The grid in a folder of `trm evaluate`, or in a file.
 
     FileNotFoundError: there is none. ValueError: it is damaged, or something else.
@@ -167,8 +293,8 @@ def read_grid(path: str | Path) -> dict[str, Any]:
             f"{file} is not what trm evaluate writes: {where and f'{where}: '}{first['msg']}. "
             "Run trm evaluate once more; finished cells are kept"
         ) from None
-    grid: dict[str, Any] = json.loads(content)
-    if not grid["models"]:
+    grid = Grid(json.loads(content))
+    if not grid.models:
         raise ValueError(f"{file} holds no model: evaluate the checkpoints again")
     return grid
 
@@ -180,11 +306,11 @@ def versions(packages: Sequence[str] = COMPUTING) -> dict[str, str]:
 
 def new_grid(
     settings: dict[str, Any], models: Sequence[Model], packages: Sequence[str] = COMPUTING
-) -> dict[str, Any]:
+) -> Grid:
     """All of ``grid.json``, as of now."""
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    grid = {"format": FORMAT, "created": created, "versions": versions(packages)}
-    return grid | {"settings": settings, "models": list(models)}
+    about = {"format": FORMAT, "created": created, "versions": versions(packages)}
+    return Grid(about, settings=settings, models=list(models))
 
 
 def grid_file(path: str | Path) -> Path:
@@ -211,19 +337,6 @@ def region(ranges: Mapping[str, Sequence[int]] | None, axes: Sequence[str], size
     return INSIDE if all(n >= fewest for (fewest, _), n in ends) else SHORTER
 
 
-def axes_of(grid: dict[str, Any]) -> tuple[str, str]:
-    """What the sizes of a grid are measured in, along rows and columns."""
-    first, second = grid["settings"]["axes"]
-    return first, second
-
-
-def regions_of(grid: dict[str, Any]) -> list[str]:
-    """The regions that a table has columns for; families are not told apart by operand."""
-    found = {cell["region"] for model in grid["models"] for cell in model["cells"]}
-    known = [] if found == {UNKNOWN} else [INSIDE, BOTH] if axes_of(grid)[0] == FAMILY else REGIONS
-    return [*known, *(other for other in (SHORTER, UNKNOWN) if other in found)]
-
-
 def cells_of(model: Model) -> dict[Key, Cell]:
     """A model's cells by (row, column)."""
     return {(cell["row"], cell["column"]): cell for cell in model["cells"]}
@@ -244,14 +357,6 @@ def size_name(axes: Sequence[str], size: Key) -> str:
     return ", ".join(f"{n} {axis.replace('_', ' ')}" for axis, n in zip(axes, size, strict=True))
 
 
-def figure_shown(grid: dict[str, Any]) -> str:
-    """Which share tells how good models are: solutions, or answers if one has nothing else."""
-    for model in grid["models"]:
-        if {of for of in SHOWN if any(cell[of] for cell in model["cells"])} == {"answers"}:
-            return "answers"
-    return "solutions"
-
-
 def share(cell: Cell, figure_of: str = "solutions") -> Share | None:
     """One of a cell's shares (a name in `FIGURES`); None where the cell is not applicable."""
     if not cell["applicable"]:
@@ -265,110 +370,12 @@ def pooled(cells: Iterable[Cell], figure_of: str = "solutions") -> Share:
     return sum((found for cell in cells if (found := share(cell, figure_of))), Share(0, 0))
 
 
-def rows_of(grid: dict[str, Any]) -> list[dict[str, Any]]:
-    """Every cell of every model as a flat row, fit for a table; None: not known."""
-    first, second = axes_of(grid)
-    rows = []
-    for model in grid["models"]:
-        about = {"model": model["name"], "seed": model.get("seed"), "asked": how_asked(grid, model)}
-        for cell in model["cells"]:
-            row = about | {first: cell["row"], second: cell["column"]}
-            row |= {key: cell[key] for key in ("region", "applicable", "problems")}
-            for figure in FIGURES:
-                counts = cell[figure] or {}
-                total = counts.get("total")
-                row[figure] = counts["right"] / total if total else None
-                row |= {f"{figure}_{key}": counts.get(key) for key in Counts.__annotations__}
-            rows.append(row | {key: cell.get(key) for key in MEANS})
-    return rows
-
-
 def write_table(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
     """Rows as CSV."""
     with file.open("w", encoding="utf-8", newline="") as lines:
         writer = csv.DictWriter(lines, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-
-
-def settings_of(grid: dict[str, Any], model: Model) -> dict[str, Any]:
-    """With which settings a model was asked: its own in a comparison, else the grid's."""
-    settings: dict[str, Any] = model.get("settings") or grid["settings"]
-    return settings
-
-
-def how_asked(grid: dict[str, Any], model: Model) -> str:
-    """How a model was asked, in a line; empty: with the checkpoint's steps, in one view."""
-    settings = settings_of(grid, model)
-    voting, parts = settings.get("voting") or {}, []
-    if (view := settings.get("view", "e")) != "e":
-        parts.append(f"in the view {view} alone")
-    if steps := settings.get("steps"):
-        parts.append(f"at most {steps} supervision steps a row")
-    if voting:
-        only = ",".join(voting["symmetries"] or ())
-        parts.append(f"{voting['views']} views{only and f' of {only}'}")
-        for name in ("rollouts", "noise", "temperature", "orders"):
-            if voting[name] not in (0, 1):
-                parts.append(f"{name} {voting[name]:g}")
-        parts.append(f"{voting['vote'].replace('_', ' ')} vote on each {voting['per']}")
-    if (precision := settings.get("precision", FLOAT32)) != FLOAT32:
-        parts.append(f"computed in {precision}")
-    return ", ".join(parts)
-
-
-def asked_unlike(grid: dict[str, Any]) -> dict[str, str]:
-    """How each model was asked, by name; empty if all were asked alike."""
-    ways = {m["name"]: how_asked(grid, m) or "in one view" for m in grid["models"]}
-    return ways if len(set(ways.values())) > 1 else {}
-
-
-def described(grid: dict[str, Any]) -> str:
-    """Which problems were asked, in a line: number, split, seed."""
-    asked = _problem_settings(grid)
-    number, split, seed = (" or ".join(asked[key]) for key in ("problems", "split", "seed"))
-    counts = [c["problems"] for m in grid["models"] for c in m["cells"] if c["applicable"]]
-    fewest = min(counts, default=0)
-    few = counts and fewest < min(map(int, asked["problems"]))
-    fewer = f" (as few as {fewest} where lengths have no more)" if few else ""
-    [suite, *others] = {
-        (settings_of(grid, m).get("suite") or {}).get("name") for m in grid["models"]
-    }
-    named = f", suite {suite}" if suite and not others else ""
-    return f"{number} problems a cell{fewer}, {split} split, seed {seed}{named}"
-
-
-def differing_problems(grid: dict[str, Any]) -> str:
-    """In what the models' problems differ, like ``seed 0 or 1``; empty if they are the same."""
-    asked = _problem_settings(grid).items()
-    return "; ".join(f"{key} {' or '.join(values)}" for key, values in asked if len(values) > 1)
-
-
-def _problem_settings(grid: dict[str, Any]) -> dict[str, dict[str, None]]:
-    """All values of the settings that problems follow from, over a grid's models, in order."""
-    asked: dict[str, dict[str, None]] = {}
-    for model in grid["models"]:
-        settings = settings_of(grid, model) | {"base": model["task"]["base"]}
-        # Those of a battery may be of any split, if only they are longer than training's.
-        suite = settings.get("suite") if settings["axes"][0] == FAMILY else None
-        settings["suite"] = suite["name"] if suite else "none"
-        for key in ("seed", "split", "problems", "base", "suite"):
-            asked.setdefault(key, {})[str(settings[key])] = None
-    return asked
-
-
-def reference_of(grid: dict[str, Any], name: str | None) -> Model:
-    """The model of that name, or the first; ValueError: there is none, or no second model."""
-    models = {model["name"]: model for model in grid["models"]}
-    if len(models) < 2:
-        raise ValueError(
-            "a comparison needs at least two models; give another folder of trm evaluate, or "
-            "evaluate several checkpoints"
-        )
-    if name is None:
-        return next(iter(models.values()))
-    check_choice("--reference", name, models)
-    return models[name]
 
 
 class Contrast(NamedTuple):

@@ -39,6 +39,7 @@ from trm.evaluation.grid import (
     FORMAT,
     GRID,
     KEYS,
+    Grid,
     Key,
     new_grid,
     region,
@@ -111,7 +112,7 @@ def measure(
     devices: int | list[int] = 1,
     nodes: int = 1,
     quiet: bool = False,
-) -> dict[str, Any] | None:
+) -> Grid | None:
     """Measure all cells that are not measured yet, and gather all of them in ``grid.json``.
 
     The folder is the same for all nodes; names are labels of the models, None: those of their runs;
@@ -158,7 +159,7 @@ def measure(
     asked = {"split": SPLIT, **asdict(settings), "devices": trainer.world_size}
     grid = new_grid(asked, models)
     write_object(output / GRID, grid)
-    return json.loads(json.dumps(grid))  # as a reader of the file gets it
+    return Grid(json.loads(json.dumps(grid)))  # as a reader of the file gets it
 
 
 class _Cells(Work):

@@ -100,8 +100,7 @@ def describe_all(
 
 def check_models(file: Path, models: Sequence[dict[str, Any]]) -> None:
     """Raise a ValueError where a file holds the figures of a model that is not among these."""
-    held = read_object(file) or {}
-    earlier = held.get("models") or [held.get("model")]
+    earlier = (read_object(file) or {}).get("models")
     known = {model["sha256"] for model in models}
     for model in earlier if isinstance(earlier, list) else ():
         if isinstance(model, dict) and model.get("sha256") not in known:

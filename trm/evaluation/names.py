@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from trm.evaluation.grid import Model, how_asked
+from trm.evaluation.grid import Grid, Model
 
 _SEED = re.compile(r"[\s,_-]*\bseed[\s_-]?\d+|[\s,_-]*seed[\s_-]?\d+$")
 _ALIKE = ("family", "model", "task", "canvas", "ranges")  # of a model's entry
@@ -25,14 +25,14 @@ def told_apart(names: Sequence[str], seeds: Sequence[Any]) -> list[str]:
     ]
 
 
-def side_by_side(grids: Sequence[dict[str, Any]], labels: Sequence[str]) -> dict[str, Any]:
+def side_by_side(grids: Sequence[Grid], labels: Sequence[str]) -> Grid:
     """The models of several grids as one grid, each with the settings of its own.
 
     A name that several models bear is followed by the seed; where that does not tell them apart, it
     is preceded by its grid's label. ValueError if tasks, bases or axes differ.
     """
     pairs = list(zip(labels, grids, strict=True))
-    models = [m | {"settings": grid["settings"]} for _, grid in pairs for m in grid["models"]]
+    models = [m | {"settings": grid["settings"]} for _, grid in pairs for m in grid.models]
     kinds = {
         "{} in base {} by {} and {}".format(
             m["task"]["task"], m["task"]["base"], *m["settings"]["axes"]
@@ -45,12 +45,12 @@ def side_by_side(grids: Sequence[dict[str, Any]], labels: Sequence[str]) -> dict
             f"these evaluations are of different things: {listed}. Compare like things"
         )
     names = told_apart([m["name"] for m in models], [m.get("seed") for m in models])
-    of = [label for label, grid in pairs for _ in grid["models"]]
+    of = [label for label, grid in pairs for _ in grid.models]
     full = [f"{label}: {name}" for label, name in zip(of, names, strict=True)]
     shown = [full[i] if names.count(name) > 1 else name for i, name in enumerate(names)]
     shown = shown if len(set(shown)) == len(shown) else full
     named = [model | {"name": name} for model, name in zip(models, shown, strict=True)]
-    return grids[0] | {"models": named}
+    return Grid(grids[0], models=named)
 
 
 def by_setting(models: Iterable[Model]) -> dict[str, list[Model]]:
@@ -64,7 +64,7 @@ def by_setting(models: Iterable[Model]) -> dict[str, list[Model]]:
     for model in models:
         name = model["name"]
         common = _SEED.sub("", name)
-        alike = [*map(model.get, _ALIKE), how_asked({"settings": {}}, model)]
+        alike = [*map(model.get, _ALIKE), Grid(settings={}).how_asked(model)]
         told = json.dumps(alike, sort_keys=True, default=str)
         found.setdefault((common, told) if common and common != name else (name,), []).append(model)
     names = [key[0] if len(held) > 1 else held[0]["name"] for key, held in found.items()]

@@ -7,7 +7,6 @@ interval.
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -24,19 +23,12 @@ from trm.evaluation.grid import (
     NAMES,
     SHOWN,
     Cell,
+    Grid,
     Model,
-    asked_unlike,
-    axes_of,
     cells_of,
     contrasts,
-    described,
-    differing_problems,
-    figure_shown,
-    how_asked,
     in_order,
     pooled,
-    reference_of,
-    regions_of,
     share,
 )
 from trm.evaluation.names import by_setting
@@ -54,16 +46,16 @@ _MEANS = {
 Say = Callable[[list[Cell]], dict[str, str]]  # what is said of cells, by its heading
 
 
-def print_summary(console: Console, grid: dict[str, Any]) -> None:
+def print_summary(console: Console, grid: Grid) -> None:
     """How each model does within its range and beyond, as tables in the terminal."""
-    parts, unlike = [], asked_unlike(grid)
-    for model in grid["models"]:
+    parts, unlike = [], grid.asked_unlike
+    for model in grid.models:
         name = f"**{safe(model['name'])}**"
         parts.append(f"{name}: {safe(unlike[model['name']])}" if unlike else name)
-        if axes_of(grid)[0] == FAMILY:
+        if grid.axes[0] == FAMILY:
             parts.append(table(*_by_cell(model, grid)))
         lines = [[measure, *words] for measure, words in _lines(grid, model, _summary)]
-        parts.append(table(["", *regions_of(grid)], lines))
+        parts.append(table(["", *grid.regions], lines))
     if together := _seeds_together(grid):
         meaning, heads, rows = together
         parts.append("**Seeds together**")
@@ -73,33 +65,33 @@ def print_summary(console: Console, grid: dict[str, Any]) -> None:
     console.print(Markdown("\n\n".join([*parts, *map(safe, _notes(grid))])))
 
 
-def markdown(grid: dict[str, Any], *figures: str) -> str:
+def markdown(grid: Grid, *figures: str) -> str:
     """A whole grid as Markdown, with links to its pictures."""
-    first, second = (LABELS[axis] for axis in axes_of(grid))
+    first, second = (LABELS[axis] for axis in grid.axes)
     versions = ", ".join(f"{name} {version}" for name, version in grid["versions"].items())
     parts = [
         "# How far beyond training",
         f"Evaluated {grid['created']} with {versions}.",
         *_overview(grid, figures),
-        f"## {figure_shown(grid).capitalize()} by cell",
+        f"## {grid.figure_shown.capitalize()} by cell",
         f"Percent right (Wilson 95 % interval). Rows: {first}; columns: {second}; bold: sizes that "
         "the model was trained on.",
     ]
-    for model in grid["models"]:
+    for model in grid.models:
         parts += [f"### {safe(model['name'])}", table(*_by_cell(model, grid))]
     return "\n\n".join([*parts, *_what_goes_wrong(grid)]) + "\n"
 
 
-def compare_markdown(grid: dict[str, Any], reference: str | None = None, *figures: str) -> str:
+def compare_markdown(grid: Grid, reference: str | None = None, *figures: str) -> str:
     """Several models against a reference model (None: the first), as Markdown.
 
     ValueError: no such model, or fewer than two.
     """
-    base, figure_of = reference_of(grid, reference), figure_shown(grid)
+    base, figure_of = grid.reference(reference), grid.figure_shown
     rows, lists = [], []
-    for model in grid["models"]:
+    for model in grid.models:
         name, seen = safe(model["name"]), contrasts(model, base, figure_of)
-        for where in regions_of(grid) if model is not base else ():
+        for where in grid.regions if model is not base else ():
             here = [c for c in seen if c.region == where]
             better = [c for c in here if c.told_apart and c.points > 0]
             worse = [c for c in here if c.told_apart and c.points < 0]
@@ -155,15 +147,15 @@ def shared_problems(
     return paired(seeds[: len(mine)], seeds[len(mine) :])
 
 
-def _problem_by_problem(grid: dict[str, Any], base: Model) -> list[str]:
+def _problem_by_problem(grid: Grid, base: Model) -> list[str]:
     """The same problems solved by one setting and not by another; empty where it is not known."""
-    settings = by_setting(grid["models"])
+    settings = by_setting(grid.models)
     name, reference = next((n, held) for n, held in settings.items() if base in held)
     rows = []
-    for other, models in settings.items() if not differing_problems(grid) else ():
-        for where in [*regions_of(grid), "all"] if other != name else ():
+    for other, models in settings.items() if not grid.differing_problems else ():
+        for where in [*grid.regions, "all"] if other != name else ():
             region = None if where == "all" else where
-            found = shared_problems(models, reference, region, figure_shown(grid))
+            found = shared_problems(models, reference, region, grid.figure_shown)
             if found is None:
                 continue
             points, low, high = (100 * n for n in (found.difference, *found.interval))
@@ -185,11 +177,11 @@ def _problem_by_problem(grid: dict[str, Any], base: Model) -> list[str]:
     ]
 
 
-def _overview(grid: dict[str, Any], figures: Sequence[str]) -> list[str]:
+def _overview(grid: Grid, figures: Sequence[str]) -> list[str]:
     """What both reports begin with: pictures, checkpoints, summary, seeds together."""
     heads = ["model", "family", "layout", "parameters", "trained on", "step", "cost", "sha256"]
     rows = []
-    for model in grid["models"]:
+    for model in grid.models:
         cost = "not known"
         if known := model.get("cost"):
             cost = f"{known['flops'] / 1e12:,.3g} TFLOP, {known['seconds'] / 60:,.3g} min"
@@ -198,8 +190,8 @@ def _overview(grid: dict[str, Any], figures: Sequence[str]) -> list[str]:
         sizes = describe_ranges(model["ranges"]) if model["ranges"] else "not known"
         who = [safe(model["name"]), model["family"] or "–", model["task"]["layout"] or "–"]
         row = [*who, parameters, sizes, step, cost, f"`{model['sha256'][:12]}`"]
-        rows.append([*row, how_asked(grid, model) or "in one view"])
-    what = f"{FIGURES[figure_shown(grid)]}, by"
+        rows.append([*row, grid.how_asked(model) or "in one view"])
+    what = f"{FIGURES[grid.figure_shown]}, by"
     parts = [
         *(f"![{what} {Path(name).stem}]({quote(name)})" for name in figures),
         "## Models",
@@ -215,10 +207,10 @@ def _overview(grid: dict[str, Any], figures: Sequence[str]) -> list[str]:
     return parts
 
 
-def _seeds_together(grid: dict[str, Any]) -> tuple[str, list[str], list[list[str]]] | None:
+def _seeds_together(grid: Grid) -> tuple[str, list[str], list[list[str]]] | None:
     """A sentence and a table, heads and rows, of all settings of which there are several seeds."""
-    figure_of, regions, rows = figure_shown(grid), regions_of(grid), []
-    for name, models in by_setting(grid["models"]).items():
+    figure_of, regions, rows = grid.figure_shown, grid.regions, []
+    for name, models in by_setting(grid.models).items():
         words = []
         for where in regions:
             cells = [[c for c in model["cells"] if c["region"] == where] for model in models]
@@ -232,9 +224,9 @@ def _seeds_together(grid: dict[str, Any]) -> tuple[str, list[str], list[list[str
     return (meaning, ["setting", "seeds", *regions], rows) if rows else None
 
 
-def _what_goes_wrong(grid: dict[str, Any]) -> list[str]:
+def _what_goes_wrong(grid: Grid) -> list[str]:
     """The diagnostics, and how to read them; empty where no row was looked at."""
-    if not any(cell["diagnostics"] for model in grid["models"] for cell in model["cells"]):
+    if not any(cell["diagnostics"] for model in grid.models for cell in model["cells"]):
         return []
     return [
         "## What goes wrong",
@@ -248,24 +240,24 @@ def _what_goes_wrong(grid: dict[str, Any]) -> list[str]:
     ]
 
 
-def _notes(grid: dict[str, Any]) -> list[str]:
+def _notes(grid: Grid) -> list[str]:
     """What has to be known to read a summary."""
-    asked = described(grid)
+    asked = grid.problems_asked
     notes = [
         f"{asked[0].upper()}{asked[1:]}. Pooled over cells, with Wilson 95 % intervals; solutions "
         "and answers are free-running."
     ]
-    if unlike := asked_unlike(grid):
+    if unlike := grid.asked_unlike:
         notes.append("NOT ASKED ALIKE: part of any difference may be due to how models were asked.")
         notes += [f"{name}: {how}." for name, how in unlike.items()]
-    elif how := how_asked(grid, grid["models"][0]):
+    elif how := grid.how_asked(grid.models[0]):
         notes.append(f"How every model was asked: {how}.")
-    if differing := differing_problems(grid):
+    if differing := grid.differing_problems:
         notes.append(f"NOT THE SAME PROBLEMS ({differing}): part of any difference may be theirs.")
-    elif len(grid["models"]) > 1:
+    elif len(grid.models) > 1:
         notes.append("All models were asked the same problems.")
     applicable = set()
-    for model in grid["models"]:
+    for model in grid.models:
         cells = cells_of(model)
         refused = [cell for cell in cells.values() if not cell["applicable"]]
         applicable.add(frozenset(key for key, cell in cells.items() if cell["applicable"]))
@@ -279,18 +271,18 @@ def _notes(grid: dict[str, Any]) -> list[str]:
     return notes
 
 
-def _by_region(grid: dict[str, Any], say: Say) -> str:
+def _by_region(grid: Grid, say: Say) -> str:
     rows = [
         ["" if i else f"**{safe(model['name'])}**", measure, *words]
-        for model in grid["models"]
+        for model in grid.models
         for i, (measure, words) in enumerate(_lines(grid, model, say))
     ]
-    return table(["model", "", *regions_of(grid)], rows)
+    return table(["model", "", *grid.regions], rows)
 
 
-def _lines(grid: dict[str, Any], model: Model, say: Say) -> list[tuple[str, list[str]]]:
+def _lines(grid: Grid, model: Model, say: Say) -> list[tuple[str, list[str]]]:
     """What is said of a model's applicable cells: each line with its text for each region."""
-    every = [[c for c in model["cells"] if c["region"] == where] for where in regions_of(grid)]
+    every = [[c for c in model["cells"] if c["region"] == where] for where in grid.regions]
     able = [[cell for cell in cells if cell["applicable"]] for cells in every]
     said = [say(cells) if cells else {} for cells in able]
     other = ["n/a" if a and not b else "–" for a, b in zip(every, able, strict=True)]
@@ -341,9 +333,9 @@ def _diagnostics(cells: list[Cell]) -> dict[str, str]:
     }
 
 
-def _by_cell(model: Model, grid: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+def _by_cell(model: Model, grid: Grid) -> tuple[list[str], list[list[str]]]:
     """Heading and rows of a table of all cells; with a column of all digits for families."""
-    axes, figure_of, cells = axes_of(grid), figure_shown(grid), cells_of(model)
+    axes, figure_of, cells = grid.axes, grid.figure_shown, cells_of(model)
     columns = in_order(b for _, b in cells)
     heads, rows = [" \\ ".join(axes).replace("digits_", ""), *map(str, columns)], []
     for a in in_order(a for a, _ in cells):

@@ -16,8 +16,7 @@ from canvas.render import RowSteps
 from canvas.symbols import BLANK
 from trm.analysis.patch import HeadEffects
 from trm.analysis.probe import INPUT
-from trm.analysis.probe_report import curve, last_point, regions, step_name
-from trm.analysis.probe_study import ProbeStudy, pooled
+from trm.analysis.probe_report import ProbeStudy, pooled
 from trm.analysis.ranks import STATES, WEIGHTS, Rank
 from trm.analysis.rasp import NAMES
 from trm.analysis.rasp_heads import Head, Watched
@@ -45,39 +44,40 @@ def probing_figure(study: ProbeStudy) -> Figure:
     Of a study with figures of at least one size.
     """
     sizes = study.measured
-    hints = [h for h in study.hints if any(s.at(h, study.main, study.last) for s in sizes)]
+    main = study.main, study.last
+    subtasks = [name for name in study.subtasks if any(size.at(name, *main) for size in sizes)]
     heads = any(r.head is not None for size in sizes for r in size.readings)
-    across = min(_ACROSS, len(hints))
-    lines = -(-len(hints) // across)
-    top = 1.5 + 0.36 * max(len(hints), 4)
+    across = min(_ACROSS, len(subtasks))
+    lines = -(-len(subtasks) // across)
+    top = 1.5 + 0.36 * max(len(subtasks), 4)
     name = study.model.get("name", "")
-    title = ": ".join(filter(None, (name, last_point(study))))
+    title = ": ".join(filter(None, (name, study.last_point)))
     figure = new_figure(12.5, top + 2.2 * lines + 1.4, title)
     parts: Any = figure.subfigures(2, 1, height_ratios=(top, 2.2 * lines + 1.2))
     above, below = parts
     readers = ["probe", "head"] if heads else ["probe"]
     maps = above.subplots(1, len(readers), squeeze=False)[0]
     for axes, reader in zip(maps, readers, strict=True):
-        found = [[size.at(hint, study.main, study.last) for size in sizes] for hint in hints]
+        found = [[size.at(name, *main) for size in sizes] for name in subtasks]
         shares = [[pooled([r], reader) for r in row] for row in found]
         values = 100 * np.array(shares, dtype=float)
         texts = np.char.mod("%.1f", np.where(values < 100, np.minimum(values, 99.9), values))
         texts[values == 100], texts[np.isnan(values)] = "100", ""
         columns = [_short(s.name) + ("\ntrained" if s.region == INSIDE else "") for s in sizes]
-        rows = hints if axes is maps[0] else [""] * len(hints)
+        rows = subtasks if axes is maps[0] else [""] * len(subtasks)
         draw_table(axes, values, texts, rows, columns, colours("viridis"))
         axes.set_xlabel(f"{_READERS[reader]}: cells right, %", fontsize=9.5)
     panels = below.subplots(lines, across, sharex=True, sharey=True, squeeze=False)
     for k, panel in enumerate(panels.flat):
-        panel.set_visible(k < len(hints))
-        if k < len(hints):
-            _curves(panel, study, hints[k])
+        panel.set_visible(k < len(subtasks))
+        if k < len(subtasks):
+            _curves(panel, study, subtasks[k])
     below.suptitle("cells right in rows that are filled in, %, sizes pooled", fontsize=10)
     below.supxlabel(f"{study.unit} of {study.curve}", fontsize=9)
     handles = [
         Line2D([], [], label=f"{_READERS.get(reader, reader)}, {where}", **style)
         for (reader, where), style in _CURVES.items()
-        if any(curve(study, hint, regions(study).get(where, []), reader)[0] for hint in hints)
+        if any(study.shares(name, study.regions.get(where, ()), reader) for name in subtasks)
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=8.5, frameon=False)
     return figure
@@ -88,19 +88,18 @@ def _short(name: str) -> str:
     return " × ".join(re.findall(r"\d+", name))
 
 
-def _curves(axes: Axes, study: ProbeStudy, hint: str) -> None:
+def _curves(axes: Axes, study: ProbeStudy, subtask: str) -> None:
     """Accuracy over steps of one sub-task; steps are evenly apart, as the last may be far away."""
     for (reader, where), style in _CURVES.items():
-        steps, values = curve(study, hint, regions(study).get(where, []), reader)
-        at = [study.steps.index(step) for step in steps]
-        if at:
-            axes.plot(at, [100 * v for v in values], clip_on=False, linewidth=1.4, ms=4, **style)
-    axes.set_title(hint, fontsize=9.5, loc="left", pad=3)
+        if shares := study.shares(subtask, study.regions.get(where, ()), reader):
+            at, values = map(study.steps.index, shares), [100 * v for v in shares.values()]
+            axes.plot([*at], values, clip_on=False, linewidth=1.4, ms=4, **style)
+    axes.set_title(subtask, fontsize=9.5, loc="left", pad=3)
     axes.set_ylim(0, 102)
     tidy(axes)
     axes.tick_params(labelsize=8, length=2, labelbottom=True)
     axes.xaxis.set_major_locator(FixedLocator(range(len(study.steps)), nbins=_TICKS))
-    axes.xaxis.set_major_formatter(lambda at, _: step_name(study, study.steps[round(at)]))
+    axes.xaxis.set_major_formatter(lambda at, _: study.step_name(study.steps[round(at)]))
 
 
 def heads_figure(found: Sequence[HeadEffects], title: str) -> Figure:

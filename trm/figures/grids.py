@@ -29,18 +29,12 @@ from trm.evaluation.grid import (
     TABLE,
     UNKNOWN,
     Contrast,
+    Grid,
     Key,
     Model,
-    asked_unlike,
-    axes_of,
     cells_of,
     contrasts,
-    described,
-    differing_problems,
-    figure_shown,
     in_order,
-    reference_of,
-    rows_of,
     share,
     write_table,
 )
@@ -75,18 +69,18 @@ class _Cell(NamedTuple):
     bold: bool = False
 
 
-def write_files(grid: dict[str, Any], output: Path) -> None:
+def write_files(grid: Grid, output: Path) -> None:
     """A grid's pictures, its report and its table, into a folder."""
-    figure_of = figure_shown(grid)
+    figure_of = grid.figure_shown
     figures = {LENGTHS: lengths_figure(grid, figure_of), PICTURE: grid_figure(grid, figure_of)}
     for name, figure in figures.items():
         save(figure, output / name)
     write_text(output / REPORT, markdown(grid, LENGTHS, PICTURE))
     with replacing(output / TABLE) as part:
-        write_table(rows_of(grid), part)
+        write_table(grid.rows, part)
 
 
-def grid_figure(grid: dict[str, Any], figure_of: str = "solutions") -> Figure:
+def grid_figure(grid: Grid, figure_of: str = "solutions") -> Figure:
     """A heat map for each model of a grid, on one shared scale of 0 to 100 %.
 
     Cells of the training range are outlined, those that a model cannot be asked are hatched, and
@@ -100,15 +94,15 @@ def grid_figure(grid: dict[str, Any], figure_of: str = "solutions") -> Figure:
 
 
 def comparison_figure(
-    grid: dict[str, Any], reference: str | None = None, figure_of: str = "solutions"
+    grid: Grid, reference: str | None = None, figure_of: str = "solutions"
 ) -> Figure:
     """Heat maps of several models and, below each, its difference from a reference model.
 
     Below the reference, which has no difference from itself, differences are pooled by region.
     ValueError if there is no such model (None: the first), or fewer than two.
     """
-    base = reference_of(grid, reference)
-    seen = {m["name"]: contrasts(m, base, figure_of) for m in grid["models"] if m is not base}
+    base = grid.reference(reference)
+    seen = {m["name"]: contrasts(m, base, figure_of) for m in grid.models if m is not base}
     page = _Page(grid, FIGURES[figure_of], compared=True, charted=any(seen.values()))
     furthest = max((abs(c.points) for cells in seen.values() for c in cells), default=0.0)
     reach = max(20, 20 * int(np.ceil(furthest / 20)))
@@ -129,12 +123,10 @@ def comparison_figure(
 class _Page:
     """A figure of panels, up to four across; each model has one, or with ``compared`` two."""
 
-    def __init__(
-        self, grid: dict[str, Any], heading: str, compared: bool = False, charted: bool = False
-    ):
-        self.models: list[Model] = grid["models"]
+    def __init__(self, grid: Grid, heading: str, compared: bool = False, charted: bool = False):
+        self.models: list[Model] = grid.models
         cells = [key for model in self.models for key in cells_of(model)]
-        self.axes_of = axes_of(grid)
+        self.axes_of = grid.axes
         self.rows, self.columns = (in_order(key[k] for key in cells) for k in (0, 1))
         self.tall = 2 if compared else 1
         blocks = -(-len(self.models) // _ACROSS)
@@ -162,11 +154,11 @@ class _Page:
         for unused in blocked[len(self.models) :].flat:
             unused.set_axis_off()
 
-    def _notes(self, grid: dict[str, Any], compared: bool) -> list[str]:
-        notes = [f"{described(grid)}. Intervals: Wilson, 95\u00a0%."]
-        if differing := differing_problems(grid):
+    def _notes(self, grid: Grid, compared: bool) -> list[str]:
+        notes = [f"{grid.problems_asked}. Intervals: Wilson, 95\u00a0%."]
+        if differing := grid.differing_problems:
             notes.append(f"Not the same problems: {differing}.")
-        if unlike := [f"{name}: {how}" for name, how in asked_unlike(grid).items()]:
+        if unlike := [f"{name}: {how}" for name, how in grid.asked_unlike.items()]:
             notes.append(f"Not asked alike: {'; '.join(unlike)}.")
         if compared:
             notes.append(_HOW_TO_READ.format(" and bars" if self.charted else ""))

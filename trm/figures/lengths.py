@@ -7,23 +7,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from canvas.picture import INK
-from trm.evaluation.grid import (
-    FIGURES,
-    Model,
-    asked_unlike,
-    axes_of,
-    cells_of,
-    described,
-    differing_problems,
-    pooled,
-    share,
-)
+from trm.evaluation.grid import FIGURES, Grid, Model, cells_of, pooled, share
 from trm.evaluation.names import by_setting
 from trm.evaluation.statistics import Share
 from trm.figures.style import mark, new_figure, plain_logarithmic, tidy
 
 
-def lengths_figure(grid: dict[str, Any], figure_of: str = "solutions") -> Figure:
+def lengths_figure(grid: Grid, figure_of: str = "solutions") -> Figure:
     """The share that is right against the digits of the operands.
 
     Of two operands both have that length, where a grid has several such cells; elsewhere the
@@ -31,15 +21,15 @@ def lengths_figure(grid: dict[str, Any], figure_of: str = "solutions") -> Figure
     a band from the lowest to the highest; of one seed in a band of Wilson's 95 % interval. Dotted:
     the longest of training.
     """
-    pairs = {key for model in grid["models"] for key in cells_of(model) if key[0] == key[1]}
-    alike = axes_of(grid) == ("digits_a", "digits_b") and len(pairs) > 1
-    notes = f"{described(grid)}. Bands: of several seeds from the lowest to the highest, of one "
-    notes += "the Wilson 95\u00a0% interval. Dotted: the longest of training."
-    if differing := differing_problems(grid):
+    pairs = {key for model in grid.models for key in cells_of(model) if key[0] == key[1]}
+    alike = grid.axes == ("digits_a", "digits_b") and len(pairs) > 1
+    notes = f"{grid.problems_asked}. Bands: of several seeds from the lowest to the highest, of "
+    notes += "one the Wilson 95\u00a0% interval. Dotted: the longest of training."
+    if differing := grid.differing_problems:
         notes += f" Not the same problems: {differing}."
     figure = new_figure(9, 5.6, note=fill(notes, 135))
-    axes, unlike, every = figure.subplots(), asked_unlike(grid), set[int]()
-    for i, (name, models) in enumerate(by_setting(grid["models"]).items()):
+    axes, unlike, every = figure.subplots(), grid.asked_unlike, set[int]()
+    for i, (name, models) in enumerate(by_setting(grid.models).items()):
         style, seeds = mark(i), [_by_length(grid, model, figure_of, alike) for model in models]
         x = [n for n in seeds[0] if all(n in seed for seed in seeds)]
         values = [[100 * seed[n].value for seed in seeds] for n in x]
@@ -72,11 +62,11 @@ def lengths_figure(grid: dict[str, Any], figure_of: str = "solutions") -> Figure
     return figure
 
 
-def _by_length(grid: dict[str, Any], model: Model, figure_of: str, alike: bool) -> dict[int, Share]:
+def _by_length(grid: Grid, model: Model, figure_of: str, alike: bool) -> dict[int, Share]:
     """What is right of the problems of each length, from short to long; of families together."""
     cells: dict[int, list[dict[str, Any]]] = {}
     for size, cell in cells_of(model).items():
-        sizes = zip(axes_of(grid), size, strict=True)
+        sizes = zip(grid.axes, size, strict=True)
         length = max(int(n) for axis, n in sizes if axis.startswith("digits"))
         if not alike or size[0] == size[1]:
             cells.setdefault(length, []).append(cell)
@@ -84,7 +74,7 @@ def _by_length(grid: dict[str, Any], model: Model, figure_of: str, alike: bool) 
     return {n: right for n, right in found.items() if right.total}
 
 
-def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
+def row_errors_figure(grid: Grid) -> Figure | None:
     """Wrong rows of problems with operands of one length, each row from the true ones before it.
 
     With 95 % intervals (Wilson), on a logarithmic scale. Where none was wrong, a hollow mark with
@@ -92,7 +82,7 @@ def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
     of the grid has two operands of one length.
     """
     lines: dict[str, dict[int, Share]] = {}  # of each model rows that are wrong, by length
-    for model in grid["models"] if axes_of(grid) == ("digits_a", "digits_b") else ():
+    for model in grid.models if grid.axes == ("digits_a", "digits_b") else ():
         for (n, other), cell in sorted(cells_of(model).items()):
             right = share(cell, "rows_teacher_forced") if n == other else None
             if right and right.total:  # models of answers wrote no rows
@@ -101,7 +91,7 @@ def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
     if not lines:
         return None
     figure = new_figure(9, 5.2)
-    axes, unlike = figure.subplots(), asked_unlike(grid)
+    axes, unlike = figure.subplots(), grid.asked_unlike
     for i, (name, wrong) in enumerate(lines.items()):
         # Models measured at the same lengths would hide one another's intervals.
         apart, style = 1.02 ** (i - (len(lines) - 1) / 2), mark(i)
@@ -115,7 +105,7 @@ def row_errors_figure(grid: dict[str, Any]) -> Figure | None:
             else:
                 down: dict[str, Any] = {"yerr": top / 2, "uplims": True, "mfc": "white"}
                 axes.errorbar([n * apart], [top], linestyle="", **style, **down)
-    trained = [model["ranges"].values() for model in grid["models"] if model["ranges"]]
+    trained = [model["ranges"].values() for model in grid.models if model["ranges"]]
     for most in {min(high for _, high in ranges) for ranges in trained}:
         axes.axvline(most, color=INK, linestyle="--", linewidth=1)
     plain_logarithmic(axes.yaxis, 100)

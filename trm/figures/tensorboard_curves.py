@@ -6,32 +6,31 @@ A model is a run of its own, so that TensorBoard lays models over one another.
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from tensorboard.compat.proto import summary_pb2
 from tensorboard.compat.proto.summary_pb2 import Summary
 from torch.utils.tensorboard import SummaryWriter
 
 from canvas.picture import pixels
-from trm.evaluation.grid import BOARD, FIGURES, LABELS, REGIONS, Model, axes_of, pooled, share
+from trm.evaluation.grid import BOARD, FIGURES, LABELS, REGIONS, Grid, Model, pooled, share
 from trm.figures.grids import grid_figure
 
 _OURS = ".trm-evaluate"  # what the names of our files end in
 
 
-def write_tensorboard(output: Path, grid: dict[str, Any]) -> None:
+def write_tensorboard(output: Path, grid: Grid) -> None:
     """Draw an evaluation's ``grid.json`` below its folder, in the place of an earlier drawing."""
     folder = output / BOARD
     for file in folder.rglob(f"events.out.tfevents.*{_OURS}"):
         file.unlink(missing_ok=True)  # a second call may be doing the same
-    for number, model in enumerate(grid["models"], start=1):
+    for number, model in enumerate(grid.models, start=1):
         # A name may hold what that of a folder cannot; with the number they differ all the same.
         name = re.sub(r"[^\w.-]", "_", model["name"])
         with SummaryWriter(str(folder / f"{number}_{name}"), filename_suffix=_OURS) as writer:
             # All models in one picture would be wider than the window.
-            image = pixels(grid_figure(grid | {"models": [model]}))
+            image = pixels(grid_figure(Grid(grid, models=[model])))
             writer.add_image("evaluation/grid", image, dataformats="HWC")
-            first, second = (LABELS[axis] for axis in axes_of(grid))
+            first, second = (LABELS[axis] for axis in grid.axes)
             for tag, value, step, meaning in _curves(model, first, second):
                 one = Summary.Value(tag=tag, simple_value=value)
                 describe(one, meaning)

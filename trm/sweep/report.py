@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from trm.evaluation.grid import FAMILY, REGIONS, SHORTER, Cell, axes_of, pooled, size_name
+from trm.evaluation.grid import FAMILY, REGIONS, SHORTER, Cell, Grid, pooled, size_name
 from trm.evaluation.statistics import SEEDS_MEANING, of_seeds
 from trm.figures.studies import Found, Gathered, study_figure, study_lines, study_maps
 from trm.files import read_object, replacing
@@ -47,7 +47,7 @@ def found(output: Path, study: Study, states: States, evaluation: str) -> dict[R
         and (grid := read_object(grid_of(output, evaluation, run))) is not None
     }
     every = {run: grid["models"][0]["cells"] for run, grid in grids.items()}
-    axes = axes_of(next(iter(grids.values()))) if grids else ("", "")
+    axes = Grid(next(iter(grids.values()))).axes if grids else ("", "")
 
     by_region = axes[0] == FAMILY
 

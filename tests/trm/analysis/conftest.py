@@ -9,7 +9,8 @@ import torch
 
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
-from trm.analysis.probe_study import ProbeStudy, Settings, run_probes
+from trm.analysis.probe_report import ProbeStudy
+from trm.analysis.probe_study import Settings, run_probes
 from trm.models.configs import GPTConfig, LocalConfig, LoopedConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.local import LocalRecursiveModel

@@ -18,7 +18,7 @@ from canvas.render import draw_worked, to_sequences
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.windows import UNDEFINED, draw_fields
-from trm.analysis import probe_study
+from trm.analysis import probe
 from trm.analysis.probe import (
     BLOCKS,
     INPUT,
@@ -29,20 +29,17 @@ from trm.analysis.probe import (
     draw_subtasks,
     examples,
     fit,
-    main_point,
     observe,
 )
-from trm.analysis.probe_report import first_error, print_study
-from trm.analysis.probe_study import (
+from trm.analysis.probe_report import (
     FirstError,
     ProbeStudy,
-    Settings,
     Table,
-    default_sizes,
+    first_error,
     pooled,
-    run_probes,
-    share,
+    print_study,
 )
+from trm.analysis.probe_study import Settings, default_sizes, run_probes, share
 from trm.analysis.record import StepRecorder, token_of_cell
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
@@ -75,14 +72,14 @@ def test_sub_tasks_are_known_down_to_the_row_that_is_filled_in_but_for_what_it_w
     assert (every.rows[0, row], every.columns[0, column]) == (0, 1)  # 5 is 12 in base 3
     assert (every.first == 2).all()
     below = every.rows > (every.rows * every.filled.any(axis=2)).max(axis=1, keepdims=True)
-    assert (every.hints[below] == UNDEFINED).all()
-    assert (every.hints[every.filled] != UNDEFINED).any(axis=1).all()
+    assert (every.targets[below] == UNDEFINED).all()
+    assert (every.targets[every.filled] != UNDEFINED).any(axis=1).all()
     last = (every.rows == 4)[:, :, None] & every.filled  # of 2 + 2 digits: rows 0 to 4
-    total = every.hints[..., names.index("sum")]
+    total = every.targets[..., names.index("sum")]
     assert last.any()
     assert (total[last] == UNDEFINED).all()
     assert (total[every.filled & ~last & (every.rows < 4)[:, :, None]] != UNDEFINED).all()
-    assert (every.hints[..., names.index("sum_carry")][last] != UNDEFINED).all()
+    assert (every.targets[..., names.index("sum_carry")][last] != UNDEFINED).all()
 
 
 @pytest.mark.parametrize("name", [n for n in LAYOUTS if LAYOUTS[n].local_rule])
@@ -136,7 +133,7 @@ def test_a_gpt_is_read_where_it_writes_a_cell(make_solver):
     every = examples(solver, PROBLEMS)
     drawing = solver.draw_worked(PROBLEMS)
     for i, held in enumerate(draw_subtasks(solver.task.local_rule(), drawing).values()):
-        assert (every.hints[..., i] == np.where(every.filled, held, UNDEFINED)).all()
+        assert (every.targets[..., i] == np.where(every.filled, held, UNDEFINED)).all()
     assert every.filled.any(axis=2).sum() == drawing.steps.sum()
 
 
@@ -156,7 +153,7 @@ def test_states_are_those_after_each_supervision_step(make_solver, more):
         assert torch.equal(observed.features[Point(name, 3)], own)
     assert (observed.answers == loop.read()[0].argmax(-1).numpy()).all()
     assert observed.heads == {1: {}, 3: {}}  # it has none
-    assert main_point(solver.predictor, (1, 3)) == ("z_H", 3)
+    assert observed.main == ("z_H", 3)
 
 
 def test_a_page_that_is_finished_is_what_a_model_in_order_writes(monkeypatch):
@@ -184,7 +181,7 @@ def test_the_last_layer_gives_the_state_and_those_before_are_read_too(make_solve
     assert names == {f"{name}, layer 1" for name in state}
     layer = solver.predictor.model.layers[1]
     context = solver.predictor.model.encode(torch.from_numpy(every.inputs))
-    main = main_point(solver.predictor, (2,)).name
+    main = more.main.name
     with torch.no_grad():
         made = layer(
             more.features[Point(f"{main}, layer 1", 2)],
@@ -202,7 +199,7 @@ def test_a_gpt_is_read_after_each_block_and_norm(make_solver, loops):
     last = 3 * loops
     blocks = [Point(BLOCKS, step) for step in range(1, last + 1)]
     assert list(observed.features) == [Point(INPUT, 0), *blocks, Point(NORM, last)]
-    assert main_point(solver.predictor, (1,)) == (NORM, last)
+    assert observed.main == (NORM, last)
     gpt = solver.predictor.model
     _, H, W = every.inputs.shape
     x = gpt.activations(torch.from_numpy(to_sequences(every.inputs)), H, W)
@@ -222,7 +219,7 @@ def test_states_that_are_no_tokens_and_layers_that_are_not_told_are_refused(
     with pytest.raises(ValueError, match="one vector for each cell"):
         recorder.by_token("mine", torch.zeros(len(recorder.cells), 16))
     monkeypatch.setattr(type(solver.predictor.model), "updates", ())
-    assert main_point(solver.predictor, (1,)) == ("state", 1)
+    assert observe(solver.predictor, every, (1,)).main == ("state", 1)
     with pytest.raises(ValueError, match="leave out --layers"):
         observe(solver.predictor, every, (1,), layers=True)
 
@@ -345,7 +342,14 @@ def test_the_interval_of_cells_is_that_of_problems():
 def test_the_report_says_what_was_measured_and_what_breaks_first(study: ProbeStudy):
     out = io.StringIO()
     print_study(Console(file=out, width=200), study)
-    for word in (*study.hints, "2 x 2 digits", "beyond", "trained head", "selectivity", "majority"):
+    for word in (
+        *study.subtasks,
+        "2 x 2 digits",
+        "beyond",
+        "trained head",
+        "selectivity",
+        "majority",
+    ):
         assert word in out.getvalue()
     assert "1 x 1 digits: not probed, as no problem of 1 x 1 digits" in out.getvalue()
     size, share = study.measured[0], Share(912, 1000, ends=(0.9, 0.93))
@@ -360,26 +364,30 @@ def test_the_report_says_what_was_measured_and_what_breaks_first(study: ProbeStu
 @pytest.mark.parametrize("family", ["recursive", "looped", "gpt"])
 def test_every_family_can_be_probed_on_test_problems(make_solver, family, monkeypatch):
     seen: dict[bool, list[np.ndarray]] = {True: [], False: []}
-    original = probe_study.examples
+    original = probe.examples
 
     def noted(solver, problems: Problems, seed=None, first=0):
         seen[seed is not None].append(split_of(problems))
         return original(solver, problems, seed, first)
 
-    monkeypatch.setattr(probe_study, "examples", noted)
+    monkeypatch.setattr(probe, "examples", noted)
     found = run_probes(make_solver(family), SIZES, QUICK)
     main, last = {"recursive": ("z_H", 2), "looped": ("state", 2), "gpt": ("norm", 12)}[family]
     assert (found.main, found.last) == (main, last)
     for size in found.measured:
-        for hint in found.hints:
-            reading = size.at(hint, main, last)
+        for subtask in found.subtasks:
+            reading = size.at(subtask, main, last)
             low, high = reading.probe.interval
             assert 0 <= low <= reading.probe.value <= high <= 1
             assert reading.head is None
             assert reading.known.total == reading.control.total <= reading.probe.total
         assert size.gap.judge == "probe"
-        assert size.gap.rows.total == size.rows == size.problems * (size.size["digits_b"] + 1)
-        assert size.gap.problems.total == size.problems
+        assert (
+            sum(vars(size.gap.rows).values())
+            == size.rows
+            == size.problems * (size.size["digits_b"] + 1)
+        )
+        assert sum(vars(size.gap.problems).values()) == size.problems
     assert [size.region for size in found.sizes] == ["in range", "first beyond"]
     assert set(np.concatenate(seen[True])) == {SPLITS.index("train")}  # which they are fitted to
     assert set(np.concatenate(seen[False])) == {SPLITS.index("test")}
@@ -390,32 +398,32 @@ def test_a_model_with_heads_is_judged_by_them_alike_with_the_same_seed(study, ma
     assert run_probes(solver, SIZES, QUICK).sizes == study.sizes[:2]
     assert run_probes(solver, SIZES, replace(QUICK, seed=1)).sizes != study.sizes[:2]
     for size in study.measured:
-        assert (size.gap.judge, size.gap.hints) == ("head", list(study.hints))
-        assert size.first_error.hint in study.hints
-        rows = [size.at(hint, study.main, study.last) for hint in study.hints]
+        assert (size.gap.judge, size.gap.subtasks) == ("head", list(study.subtasks))
+        assert size.first_error.subtask in study.subtasks
+        rows = [size.at(subtask, study.main, study.last) for subtask in study.subtasks]
         worst = min(r.head.value for r in rows if r is not None and r.head is not None)
         assert size.first_error.share.value == worst
         assert 0 < size.at("carry", "state", 1).probe.total < size.cells
 
 
 def test_what_states_hold_plainly_is_read_from_them(make_solver, monkeypatch):
-    """Where a state is the hint itself, probes are right everywhere, beyond the range, too."""
+    """Where a state is the target itself, probes are right everywhere, beyond the range, too."""
     solver = make_solver()
 
     def told(predictor, part, steps, layers):
         observed = observe(predictor, part, steps, layers)
         B = len(part)
-        plain = torch.nn.functional.one_hot(torch.from_numpy(part.hints).long() % 16, 16)
+        plain = torch.nn.functional.one_hot(torch.from_numpy(part.targets).long() % 16, 16)
         features = dict.fromkeys(observed.features, plain.reshape(B, -1, plain[0, 0, 0].numel()))
         return replace(observed, features={k: v.float() for k, v in features.items()})
 
-    monkeypatch.setattr(probe_study, "observe", told)
+    monkeypatch.setattr(probe, "observe", told)
     found = run_probes(solver, SIZES, replace(QUICK, train_problems=64, iterations=60))
     for size in found.measured:
         values = [r.probe.value for r in size.readings]
         assert min(values) > 0.99
         if min(values) == 1:
-            assert size.first_error.hint == ""
+            assert size.first_error.subtask == ""
             assert size.gap.rows.gap == size.rows  # a random model writes no row right
 
 
@@ -428,7 +436,7 @@ def test_right_answers_and_sub_tasks_are_counted_row_by_row(make_solver, monkeyp
         answers[np.flatnonzero(last)[-1]] = 0
         return replace(observe(predictor, part, steps, layers), answers=answers)
 
-    monkeypatch.setattr(probe_study, "observe", solved)
+    monkeypatch.setattr(probe, "observe", solved)
     (size,) = run_probes(make_solver(), SIZES[:1], QUICK).sizes
     for table in (size.gap.rows, size.gap.problems):
         assert table.gap + table.neither == 1

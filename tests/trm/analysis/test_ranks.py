@@ -50,7 +50,7 @@ def test_the_rank_of_states_is_that_of_what_probes_read(make_solver, monkeypatch
         seen.append((part, observe(predictor, part, *more)))
         return seen[-1][1]
 
-    monkeypatch.setattr("trm.analysis.ranks.observe", noted)
+    monkeypatch.setattr("trm.analysis.probe.observe", noted)
     ranks = state_ranks(solver, problems=4, step=3)
     ((part, watched),) = seen
     asked = cell_problems(solver.task, (2, 2), 4, 0)  # training's longest

@@ -1,6 +1,5 @@
 """Overlaps of heads with selectors: by hand, and of trained models beside their programs."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,15 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import row_steps, to_sequences
 from trm.analysis.rasp import Selector, select
-from trm.analysis.rasp_heads import Comparison, Head, Overlaps, compare_heads, one_row, watch
+from trm.analysis.rasp_heads import (
+    Comparison,
+    Head,
+    Overlaps,
+    Watched,
+    compare_heads,
+    one_row,
+    watch,
+)
 from trm.analysis.record import SequenceRecorder
 from trm.checkpoints.loading import load_solver
 from trm.solving.gpt_predictor import GPTPredictor
@@ -31,16 +38,14 @@ ONE = np.zeros(1, dtype=np.int64)
 LAST = np.array([[False, False, True]])
 
 
-def tally(
-    selectors: dict[str, Selector],
-    used: Iterable[str] = (),
-    attention: np.ndarray = ATTENTION,
-    cells: np.ndarray = ALL,
-    visible: np.ndarray | None = None,
-) -> list[Head]:
-    found = Overlaps("state")
-    found.add(attention, selectors, cells, ONE, set(used), visible)
-    return found.heads()
+def seen(selectors: dict[str, Selector], used=(), attention=ATTENTION, visible=None) -> Watched:
+    return Watched({"state": attention}, selectors, set(used), 1, ALL, visible)
+
+
+def tally(*watched, cells: np.ndarray = ALL, **more) -> list[Head]:
+    found = Overlaps()
+    found.add(seen(*watched, **more), cells, ONE)
+    return [*found.heads()]
 
 
 def test_overlap_is_the_mean_attention_on_the_selected_and_the_baseline_what_uniform_would_put():
@@ -93,22 +98,22 @@ def test_a_gpt_sees_what_is_no_cell_and_cells_without_attention():
     sharp = np.eye(3)[None, None, None].copy()  # an exact zero, in float32
     sharp[..., 2, :] = 0, 1, 0
     for given, baseline in ((None, 1), (np.tril(np.ones((3, 3), dtype=bool)), 1 / 3)):
-        (head,) = tally({"left": LEFT}, (), sharp, LAST, given)
+        (head,) = tally({"left": LEFT}, (), sharp, given, cells=LAST)
         assert head.best.baseline == pytest.approx(baseline)
 
 
 def test_problems_count_alike_whatever_their_number_of_cells_and_give_the_interval():
-    found, asked = Overlaps("state"), np.array([[False, True, True], [False, False, True]])
+    found, asked = Overlaps(), np.array([[False, True, True], [False, False, True]])
     both = np.concatenate([ATTENTION] * 2, axis=1)
-    found.add(both, {"left": LEFT}, asked, np.array([4, 7]), set())
+    found.add(seen({"left": LEFT}, (), both), asked, np.array([4, 7]))
     one = found.heads()[0].best
     assert one.overlap == pytest.approx((0.8 + 0.7) / 2)
     half = 1.96 * np.std([0.8, 0.7], ddof=1) / 2**0.5
     assert (one.low, one.high) == pytest.approx((0.75 - half, 0.75 + half))
     assert (one.cells, one.problems) == (3, 2)
-    found = Overlaps("state")
+    found = Overlaps()
     for _ in range(2):  # batches of one problem
-        found.add(ATTENTION, {"left": LEFT}, ALL, ONE, set())
+        found.add(seen({"left": LEFT}), ALL, ONE)
     one = found.heads()[0].best
     assert (one.problems, one.low, one.high, one.overlap) == (1, 0, 1, pytest.approx(0.8))
 

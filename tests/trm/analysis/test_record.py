@@ -24,10 +24,8 @@ from trm.analysis.record import (
 from trm.models.configs import GPTConfig, LoopedConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import named
-from trm.models.layers import Attention
 from trm.models.recursive import LoopedTransformer, TinyRecursiveModel
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
-from trm.solving.iterative_predictor import IterativePredictor
 
 SHAPE = {"hidden_size": 16, "num_heads": 2, "num_layers": 2, "intermediate_size": 16}
 
@@ -67,10 +65,6 @@ def hooks_of(model: nn.Module) -> list:
         for part in model.modules()
         for hook in (*part._forward_hooks.values(), *part._forward_pre_hooks.values())
     ]
-
-
-def attention(mine, steps: int) -> dict[str, torch.Tensor]:
-    return cell_attention(IterativePredictor(mine, steps), canvases(), steps)[0]
 
 
 def test_a_record_changes_nothing_and_leaves_nothing_behind():
@@ -117,21 +111,6 @@ def test_what_is_put_there_is_seen_and_computed_with_and_no_hook_stays(kind, fam
     assert hooks_of(recorder.model) == []
 
 
-def test_heads_are_given_side_by_side_to_the_output_projection():
-    layer = Attention(6, 3)
-    seen = []
-    layer.out.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
-    x = torch.randn(2, 4, 6)
-    y = layer(x)
-    (heads,) = seen
-    q, k, v = layer.project(x)
-    for head in range(3):
-        weights = (q[:, head] @ k[:, head].mT * 2**-0.5).softmax(-1)
-        torch.testing.assert_close(heads[..., 2 * head : 2 * head + 2], weights @ v[:, head])
-    torch.testing.assert_close(layer.out(heads), y)
-    assert attention_of(nn.ModuleList([layer, nn.Linear(2, 2)])) == [layer]
-
-
 @pytest.mark.parametrize(
     "how",
     [
@@ -155,7 +134,7 @@ def test_the_attention_is_the_one_that_made_the_answer(how):
 
     for layer in layers:
         layer.register_forward_hook(note)
-    found = attention(mine, 2)[mine.updates[-1]]
+    found = cell_attention(mine, canvases(), 2)[mine.updates[-1]]
     context = mine.encode(torch.from_numpy(canvases()))
     P, cells = mine.config.prefix_length, 20
     for place, (layer, weights) in enumerate(zip(layers, found, strict=True)):
@@ -221,7 +200,7 @@ def test_there_are_as_many_changes_as_cycles_and_attention_of_the_last():
         "z_L": (4, 6, 2),
         "z_H": (4, 2, 2),
     }
-    found = attention(model(), 4)
+    found = cell_attention(model(), canvases(), 4)
     assert list(found) == ["z_L", "z_H"]
     assert {part.shape for part in found.values()} == {(2, 2, 2, 20, 20)}
     changes = state_changes(looped(loops_per_step=2), canvases(), 3)
@@ -234,7 +213,7 @@ def test_a_model_that_tells_no_updates_is_compared_from_step_to_step(monkeypatch
     monkeypatch.setattr(type(mine), "updates", ())
     changes = state_changes(mine, canvases(), 3)
     assert {k: part.shape for k, part in changes.items()} == {"z_H": (3, 1, 2), "z_L": (3, 1, 2)}
-    assert attention(mine, 3) == {}
+    assert cell_attention(mine, canvases(), 3) == {}
     assert not torch.allclose(changes["z_H"][:, 0], whole[:, 0])
     with pytest.raises(ValueError, match="heads of TinyRecursiveModel cannot be patched"):
         StepRecorder(mine, canvases(), 1).heads()

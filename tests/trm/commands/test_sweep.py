@@ -95,7 +95,6 @@ def test_runs_are_trained_evaluated_at_equal_losses_and_told_and_done_ones_stay(
         ({"axes": {"model.optimizer.lrr": [1]}}, "lrr 1: there is no setting model.optimizer.lrr"),
         ({"axes": {"model.optimizer.lr": ["fast"]}}, "lr fast: model.optimizer.lr: expected float"),
         ({"evaluate": {"x": {"digitsa": 3}}}, "evaluate: x: unrecognized arguments: --digitsa"),
-        ({"evaluate": {"x": {"contexts": True}}}, "contexts are of one model"),
         ({"evaluate": {"x": {"digits": 1}}}, "lr 0.003: evaluate: x: "),
         ({"axis": {}}, "mine.yaml: axis: there is no such field"),
         ({"config": "studies/depth"}, "is a study, of many runs"),

@@ -211,15 +211,14 @@ def test_diagnostics_pass_through_json():
     assert Diagnostics.from_json(Diagnostics().to_json()) == Diagnostics()
 
 
-def test_a_sum_is_judged_where_its_carries_are():
-    found = diagnosed([(87, 604, 9)], {(0, 0): put(1, 6)}, "column")  # 87 + 604 + 9 = 700
-    assert found.rows == {"answer": 1}
-    assert only(found) == WrongRow("answer", 0, DIGIT, place=1, carry=True)
-    assert found.digits == (3, 2)
-
-
-def test_carries_are_rows_of_their_own_kind():
-    found = diagnosed([(87, 604, 9)], {(0, 0): put(1, 1)}, "column_carries")  # 12 below the 70
-    assert found.rows == {"carries": 1, "answer": 1}
-    assert only(found) == WrongRow("carries", 0, DIGIT, place=0, carry=False)
-    assert found.digits == (5, 2)
+@pytest.mark.parametrize(
+    ("layout", "fault", "rows", "way", "digits"),
+    [  # 87 + 604 + 9 = 700; carries are rows of their own kind, here 12 below the 70
+        ("column", put(1, 6), {"answer": 1}, ("answer", 0, DIGIT, 1, True), (3, 2)),
+        ("column_carries", put(1, 1), {"carries": 1, "answer": 1},
+         ("carries", 0, DIGIT, 0, False), (5, 2)),
+    ],
+)  # fmt: skip
+def test_a_sum_is_judged_where_its_carries_are(layout, fault, rows, way, digits):
+    found = diagnosed([(87, 604, 9)], {(0, 0): fault}, layout)
+    assert (found.rows, only(found), found.digits) == (rows, WrongRow(*way), digits)

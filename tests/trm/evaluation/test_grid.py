@@ -72,11 +72,6 @@ def test_cells_are_told_apart_only_if_intervals_do_not_overlap(make_grid):
     assert contrasts(one, two)[1].points == pytest.approx(-far.points)
 
 
-def test_cells_that_one_model_cannot_be_asked_are_not_compared(make_grid):
-    one, two = make_grid({"one": right, "two": short_only}, 2, 4)["models"]
-    assert [c.key for c in contrasts(one, two)] == [(1, 1), (1, 2), (2, 1), (2, 2)]
-
-
 def lacking(grid: dict) -> dict:
     del grid["models"][0]["cells"][3]["solutions"]
     return grid

@@ -10,14 +10,14 @@ from canvas import symbols
 from canvas.multiplication import Multiplication
 from canvas.render import RowSteps
 from trm.analysis.patch import HeadEffects
-from trm.analysis.probe_study import ROW, Gap, ProbeStudy, Reading, SizeResult, Table
+from trm.analysis.probe_report import Gap, ProbeStudy, Reading, SizeResult, Table
 from trm.analysis.ranks import Rank
 from trm.analysis.rasp import NAMES, Cells
 from trm.analysis.rasp_heads import Head, Overlap, Watched
 from trm.evaluation.statistics import Share
 from trm.figures import analysis
 
-HINTS = Multiplication("lattice").local_rule().fields
+SUBTASKS = Multiplication("lattice").local_rule().fields
 
 
 def axes_of(figure: Figure) -> list:
@@ -30,16 +30,18 @@ def made_up(heads: bool = True, sizes: int = 5, steps: int = 4) -> ProbeStudy:
     for k in range(sizes):
         share = Share(90 - 10 * k, 100)
         readings = [
-            Reading(hint, "z_H", step, ROW, share, share if heads else None, share, share, share)
-            for hint in HINTS
+            Reading(name, "z_H", step, share, share if heads else None, share, share, share)
+            for name in SUBTASKS
             for step in range(1, steps + 1)
         ]
-        gap = Gap("head" if heads else "probe", list(HINTS), Table(5, k, 1, 1), Table(1, 1, 1, 1))
+        gap = Gap(
+            "head" if heads else "probe", list(SUBTASKS), Table(5, k, 1, 1), Table(1, 1, 1, 1)
+        )
         region = "in range" if k < 2 else "both beyond"
         size = {"digits_a": k + 1, "digits_b": 2}
         name = f"{k + 1} x 2 digits"
         found.append(SizeResult(size, name, region, readings=readings, gap=gap, problems=4))
-    return ProbeStudy({"seed": 0}, HINTS, "z_H", steps, {"cells": 1}, found, {"name": "decimal"})
+    return ProbeStudy({"seed": 0}, SUBTASKS, "z_H", steps, {"cells": 1}, found, {"name": "decimal"})
 
 
 def test_maps_and_a_panel_for_each_sub_task(assert_apart):
@@ -47,13 +49,13 @@ def test_maps_and_a_panel_for_each_sub_task(assert_apart):
     axes = axes_of(figure)
     maps = [one for one in axes if one.images]
     assert len(maps) == 2
-    assert maps[0].images[0].get_array().shape == (len(HINTS), 5)
-    assert set(HINTS) <= {one.get_title(loc="left") for one in axes}
+    assert maps[0].images[0].get_array().shape == (len(SUBTASKS), 5)
+    assert set(SUBTASKS) <= {one.get_title(loc="left") for one in axes}
     assert [float(text.get_text()) for text in maps[0].texts[:5]] == [90, 80, 70, 60, 50]
     assert all(one.get_window_extent().height > 50 for one in axes)
     assert_apart(figure)
     study = made_up(heads=False, sizes=1)
-    kept = [r for r in study.sizes[0].readings if r.hint != "carry"]
+    kept = [r for r in study.sizes[0].readings if r.subtask != "carry"]
     figure = analysis.probing_figure(replace(study, sizes=[replace(study.sizes[0], readings=kept)]))
     axes = axes_of(figure)
     assert "carry" not in {one.get_title(loc="left") for one in axes}
