@@ -181,15 +181,6 @@ class Evaluation(dict[str, Any]):
         """A flat row for every cell of every model, as in ``grid.csv``."""
         return rows_of(self)
 
-    def to_dataframe(self) -> Any:
-        """The rows as a DataFrame of pandas; ImportError where that is not installed."""
-        try:
-            from pandas import DataFrame  # type: ignore[import-not-found, unused-ignore]
-        except ImportError:
-            raise ImportError("to_dataframe() needs pandas: pip install pandas") from None
-
-        return DataFrame(self.rows)
-
     def figure(self, heat_map: bool = False) -> Figure:
         """Accuracy against length, or the heat map of all sizes; ``savefig`` writes it."""
         from trm.figures.grids import grid_figure, lengths_figure
