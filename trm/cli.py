@@ -32,7 +32,7 @@ COMMANDS = {
     "report": ("trm.commands.report", "evaluations compared, or how far confidence can be trusted"),
     "sweep": ("trm.commands.sweep", "the runs of a study: trained, evaluated, side by side"),
     "benchmark": ("trm.commands.benchmark", "a benchmark for models of any kind: problems, scores"),
-    "configs": ("trm.commands.configs", "the shipped configs: list, print, copy"),
+    "configs": ("trm.commands.configs", "the shipped configs, listed or printed"),
 }
 TRAINING = {
     "fit": "train a model",

@@ -152,8 +152,6 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("report one --reference gp --output D", "Did you mean gpt?"),
     ("report one --output file", "--output"),
     ("configs quikstart", "there is no config quikstart. Did you mean quickstart?"),
-    ("configs --copy=", "the name after --copy is empty: name a folder"),
-    ("configs --copy file", "trm configs: file"),
     ("sweep blank.yaml --output D", "Did you mean studies/blanks.yaml?"),  # and not gpt_blanks
     ("sweep studies/dept --output D", "Did you mean studies/depth?"),
 ]
