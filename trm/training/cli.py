@@ -20,7 +20,7 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
-from canvas.choices import did_you_mean, import_code, load_class, look_here
+from canvas.choices import did_you_mean, load_class, look_here
 from canvas.symbols import vocab_size
 from canvas.task import Task
 from canvas.tasks import TASKS
@@ -62,7 +62,6 @@ _NOT_OURS = (
 # Where these differ, a score is of other problems.
 _PROBLEMS = ("data.task", "data.canvas", "data.seed", "data.validation_problems", "checkpoint.")
 _SEED = "of everything: sets seed_everything, data.seed and model.seed"
-IMPORT = "--import"  # code of the user's own that a checkpoint names
 _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
 _FROM_1 = ("accumulate_grad_batches", "check_val_every_n_epoch", "val_check_interval")
 # Of Lightning's own settings, those that `--help` lists.
@@ -240,15 +239,7 @@ class TrainingCLI(LightningCLI):
 def run(arguments: list[str], quiet: bool = False) -> None:
     """Run the subcommand of Lightning's trainer that the command line names."""
     look_here()
-    words, rest = [], iter(arguments)
-    for word in rest:
-        if word == IMPORT or word.startswith(f"{IMPORT}="):
-            name = next(rest, "") if word == IMPORT else word.removeprefix(f"{IMPORT}=")
-            if not name or name.startswith("-"):
-                raise ValueError(f"{IMPORT} names a module, or a file like mine.py")
-            import_code(name)
-        else:
-            words.append(word)
+    words = list(arguments)
     if quiet:
         words += _BARE
         for name in ("lightning.pytorch", "lightning.fabric"):
