@@ -191,7 +191,7 @@ class Cost(L.Callback):
         self._begun: float | None = None  # when the time that is not added up yet began
         self._counting = ExitStack()
         self._counter: FlopCounterMode | None = None
-        self._logged: tuple[int, float, int, int] | None = None  # step, seconds, samples, batches
+        self._logged: tuple[int, float, int] | None = None  # step, seconds, samples
 
     @property
     def flops(self) -> float:  # of all batches so far, on one device
@@ -214,15 +214,13 @@ class Cost(L.Callback):
         self._begun = now
         self.batches += 1
         self.samples += len(next(iter(batch.values()))) * trainer.world_size
-        state = trainer.global_step, self.seconds, self.samples, self.batches
+        state = trainer.global_step, self.seconds, self.samples
         before = self._logged = self._logged or state
         if state[0] == before[0] or not logs_at(trainer, state[0]):
             return
         self._logged = state
-        _, seconds, samples, batches = (b - a for a, b in zip(before, state, strict=True))
-        per_step = seconds / batches * trainer.accumulate_grad_batches
+        _, seconds, samples = (b - a for a, b in zip(before, state, strict=True))
         pl_module.log("speed/samples_per_second", samples / seconds)
-        pl_module.log("speed/seconds_per_step", per_step)
         pl_module.log("speed/memory_gib", memory_gib(pl_module.device))
 
     def on_validation_start(self, *args: Any, **more: Any) -> None:
