@@ -238,10 +238,7 @@ class TrainingCLI(LightningCLI):
 
 def run(arguments: list[str], quiet: bool = False) -> None:
     """Run the subcommand of Lightning's trainer that the command line names."""
-    look_here()
-    words = list(arguments)
     if quiet:
-        words += _BARE
         for name in ("lightning.pytorch", "lightning.fabric"):
             logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger("lightning.pytorch.utilities.rank_zero").addFilter(
@@ -251,36 +248,41 @@ def run(arguments: list[str], quiet: bool = False) -> None:
         for message in _NOT_OURS:
             warnings.filterwarnings("ignore", message)
         try:
-            train(words)
-        except (MisconfigurationException, ArgumentError, ValueError) as error:
-            raise ValueError(explained(str(error))) from error
+            train([*arguments, *(_BARE if quiet else ())])
         except SystemExit as stop:
             if stop.code:  # otherwise all has been done or printed
                 raise
 
 
 def train(arguments: list[str], run: bool = True) -> TrainingCLI:
-    """Do what these words say; without ``run``, which build model, data and trainer alone."""
+    """Do what these words say; without ``run``, which build model, data and trainer alone.
+
+    ValueError: they, or the configs that they name, are wrong; in a sentence.
+    """
+    look_here()
     # What is wrong is explained in a sentence of ours; half a name is wrong.
     quiet = {"exit_on_error": False, "allow_abbrev": False}
     asked = {name: LightningCLI.subcommands()[name] for name in arguments[:1] if run}
     cli = type("OneCLI", (TrainingCLI,), {"subcommands": staticmethod(lambda: asked)})
-    made: TrainingCLI = cli(
-        L.LightningModule,
-        CanvasDataModule,
-        subclass_mode_model=True,
-        args=arguments,
-        parser_class=_Parser,
-        parser_kwargs={**quiet, **dict.fromkeys(asked, quiet)},
-        seed_everything_default=0,
-        save_config_callback=SavedConfig,
-        run=run,
-        trainer_defaults={
-            "callbacks": [kind() for kind in _CALLBACKS],
-            "num_sanity_val_steps": 0,
-            "enable_model_summary": False,  # a table of one line; `before_fit` says what counts
-        },
-    )
+    try:
+        made: TrainingCLI = cli(
+            L.LightningModule,
+            CanvasDataModule,
+            subclass_mode_model=True,
+            args=arguments,
+            parser_class=_Parser,
+            parser_kwargs={**quiet, **dict.fromkeys(asked, quiet)},
+            seed_everything_default=0,
+            save_config_callback=SavedConfig,
+            run=run,
+            trainer_defaults={
+                "callbacks": [kind() for kind in _CALLBACKS],
+                "num_sanity_val_steps": 0,
+                "enable_model_summary": False,  # a table of one line; `before_fit` says what counts
+            },
+        )
+    except (MisconfigurationException, ArgumentError, ValueError) as error:
+        raise ValueError(explained(str(error))) from error
     return made
 
 
