@@ -215,7 +215,7 @@ OVERRIDES = [words for _, words in LINES if words[0] in TRAINING]
 @pytest.mark.parametrize("words", OVERRIDES, ids=str)
 def test_a_training_command_line_names_configs_and_keys_that_there_are(words, monkeypatch):
     config = words[words.index("--config") + 1]
-    if config.startswith(("mine/", "my/")):
+    if config in ("mine.yaml", "my.yaml"):
         return  # a copy
     keys = [
         word
@@ -272,9 +272,7 @@ def test_own_classes_are_trained_and_used(which, own_folder, command):
     (snippet,) = blocks(ROOT / "docs/extending.md", "yaml")
     config = yaml.safe_load((ROOT / "configs/trm/quick.yaml").read_text())
     config["model"]["init_args"] |= yaml.safe_load(snippet)
-    copy = own_folder / "my/trm/quick.yaml"
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    copy.write_text(yaml.safe_dump(config))
+    (own_folder / "my.yaml").write_text(yaml.safe_dump(config))
     lines = [words for words in extending() if words[-1] == which or f"runs/{which}" in words]
     assert [words[0] for words in lines] == ["fit", "evaluate" if which == "diagonal" else "solve"]
     for words in lines:

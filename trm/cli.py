@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from canvas.choices import did_you_mean, import_code
 from trm import __version__
-from trm.commands.arguments import QUIET, VERBOSE, add_verbosity
+from trm.commands.arguments import VERBOSE, add_import, add_verbosity
 from trm.processes import INTERRUPTED, TERMINATED, Terminated, ending_by_signals, one_of_several
 
 # name: (module, one line for the help). Modules are imported only when their command runs, so
@@ -32,7 +32,7 @@ COMMANDS = {
     "report": ("trm.commands.report", "evaluations compared, or how far confidence can be trusted"),
     "sweep": ("trm.commands.sweep", "the runs of a study: trained, evaluated, side by side"),
     "benchmark": ("trm.commands.benchmark", "a benchmark for models of any kind: problems, scores"),
-    "configs": ("trm.commands.configs", "the shipped configs: list, print, copy"),
+    "configs": ("trm.commands.configs", "the shipped configs, listed or printed"),
 }
 TRAINING = {
     "fit": "train a model",
@@ -158,12 +158,16 @@ def _run(name: str, arguments: list[str]) -> int:
     if name in TRAINING:
         from trm.configs import check_call
 
-        arguments = check_call(arguments)
+        parser = Parser(prog=f"trm {name}", add_help=False, allow_abbrev=False)
+        add_import(parser)
+        add_verbosity(parser)
+        args, words = parser.parse_known_args(check_call(arguments))
 
         from trm.training.cli import run as train
 
-        words = [word for word in arguments if word not in (*QUIET, *VERBOSE)]
-        train(words, quiet=any(word in QUIET for word in arguments))
+        for word in args.imports:
+            import_code(word)
+        train(words, quiet=args.quiet)
         return 0
     if name in COMMANDS:
         module = COMMANDS[name][0]

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 from pydantic_core import from_json
 
 from canvas.arithmetic import parse
-from canvas.choices import check_choice, shortened
+from canvas.choices import shortened
 from canvas.task import Task
 
 FORMATS = ("csv", "jsonl")
@@ -247,9 +247,6 @@ class Writer:
     columns: list[str]  # that every record has
     # The input's other columns; None: they differ, and CSV gathers them in `OTHER`, in JSON.
     carried: list[str] | None
-
-    def __post_init__(self) -> None:
-        check_choice("format", self.format, FORMATS)
 
     def head(self) -> str:
         """What comes before all records."""

@@ -53,7 +53,7 @@ def test_a_call_is_read_before_anything_heavy_is_imported(tmp_path):
         "evaluate": ["--output", "grid", "--digits-a", "1..3"],
         "benchmark": ["export", "--suite", "multiply-v1", "--output", "suite"],
         "report": ["grid", "other", "--output", "compared"],
-        "configs": ["quickstart", "--copy", "mine"],
+        "configs": ["quickstart"],
         "sweep": ["studies/depth", "--output", "small", "--jobs", "2"],
     }
     wrong = [

@@ -150,16 +150,15 @@ def score(
     suite: Suite,
     problems: Sequence[Item],
     name: str,
-    parameters: int | None = None,
-    ranges: Ranges | None = None,
+    about: About | None = None,
     first: int | None = None,
 ) -> Scored:
     """Score a file of predictions of problems, the items of a suite; without one they are wrong.
 
-    ``name``, ``parameters`` and ``ranges``, the fewest and most of each measure of the problems it
-    was trained on, are the model's; None: not known. Of each cell only the ``first`` problems
-    count; None: all. Errors are those of `read_predictions`.
+    The ``name`` is the model's, and ``about`` what else is known of it. Of each cell only the
+    ``first`` problems count; None: all. Errors are those of `read_predictions`.
     """
+    known = about or About(model=name)
     whole = suite.whole
     said = read_predictions(file, {item.id: item for item in problems}, whole)
     read = {key: one._replace(text=read_answer(one.text, whole)) for key, one in said.items()}
@@ -181,7 +180,7 @@ def score(
         cell = dict.fromkeys(KEYS) | {
             "row": row,
             "column": column,
-            "region": region(ranges, suite.axes, (row, column)),
+            "region": region(known.ranges, suite.axes, (row, column)),
             "applicable": True,
             "reason": None if asked else "no such problem belongs to the test split",
             "problems": len(asked),
@@ -198,10 +197,10 @@ def score(
         "name": name,
         "checkpoint": str(file),
         "sha256": fingerprint(Path(file)),
-        "parameters": parameters,
+        "parameters": known.parameters,
         **dict.fromkeys((*unknown, "cost")),
         "task": {"task": "canvases" if whole else suite.task.name, "base": 10, "layout": None},
-        "ranges": ranges,
+        "ranges": known.ranges,
         "cells": cells,
     }
     least = min(wrong, key=lambda item: (len(item.question), item.operands), default=None)

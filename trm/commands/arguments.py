@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trm.solving.voting_settings import Voting
 
 MOST_LENGTHS = 1000  # in a range
-QUIET, VERBOSE = ("-q", "--quiet"), ("-v", "--verbose")
+VERBOSE = ("-v", "--verbose")
 
 
 def number(least: float, most: float = math.inf, kind: type = float) -> Callable[[str], Any]:
@@ -106,7 +106,7 @@ def read_problems(texts: list[str], task: Task) -> Problems:
 def add_verbosity(parser: argparse.ArgumentParser, default: Any = False) -> None:
     """``--quiet`` and ``--verbose``; of a sub-parser, the default is `argparse.SUPPRESS`."""
     flag: dict[str, Any] = {"action": "store_true", "default": default}
-    parser.add_argument(*QUIET, help="results and errors alone", **flag)
+    parser.add_argument("-q", "--quiet", help="results and errors alone", **flag)
     parser.add_argument(*VERBOSE, help="also what goes on, and where an error arose", **flag)
 
 

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from canvas.choices import shortened
 from trm.benchmark.export import FORMATS, export
 from trm.benchmark.scoring import (
-    Ranges,
     Scored,
     first_of_cells,
     grid_of,
@@ -18,7 +16,7 @@ from trm.benchmark.scoring import (
     score,
     write_predictions,
 )
-from trm.benchmark.suites import SUITES, Suite, Training, items, read_secret
+from trm.benchmark.suites import SUITES, Training, items, read_secret
 from trm.commands.arguments import (
     add_solver,
     add_verbosity,
@@ -30,11 +28,10 @@ from trm.commands.arguments import (
     whole,
 )
 from trm.commands.report import FILES
-from trm.evaluation.grid import FAMILY, GRID, LENGTHS, PICTURE, REPORT, TABLE, Grid
-from trm.files import make_own_folder, numbered_lines, write_object, write_text
+from trm.evaluation.grid import GRID, LENGTHS, PICTURE, REPORT, TABLE, Grid
+from trm.files import make_own_folder, write_object, write_text
 
 BOARD, PAGE = Path("board"), Path("docs/board.md")  # of this project, from its root
-UNKNOWN = "unknown"
 EXAMPLES = """\
 examples:
   trm benchmark export --suite multiply-v1 --output multiply-v1
@@ -45,20 +42,11 @@ examples:
   trm benchmark board
 
 Predictions are JSON Lines like {"id": "multiply-v1/2x2/000", "prediction": "…"}, perhaps with a
-"confidence" from 0 to 1, or the records of `trm solve`. In a text a stated answer counts, as
+"confidence" from 0 to 1, or the records of `trm solve`; a first line {"about": {"model": "…"}} may
+name the model, "parameters" and "ranges". In a text a stated answer counts, as
 in \\boxed{…}, or else the last number; docs/benchmark.md has the rule. What has no prediction is
 wrong.
 """
-
-
-def _count(text: str) -> int | None:
-    if text != UNKNOWN and not re.fullmatch(r"\d[\d,_]{0,20}", text):
-        raise argparse.ArgumentTypeError(f"{shortened(text)} is no number, nor {UNKNOWN}")
-    return None if text == UNKNOWN else int(re.sub("[,_]", "", text))
-
-
-def _ranges(text: str) -> list[tuple[int, int]]:
-    return [] if text == UNKNOWN else [span(part) for part in text.split("x")]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,12 +94,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--output", required=True, metavar="DIR", help="folder for the results")
     about = "write down what was read of one file, id and answer alone; .gz compresses it"
     add("--compact", metavar="FILE", help=about)
-    each = f"one for each file, in their order, or {UNKNOWN}"
-    about = "default: what the file says, or its own name"
-    add("--name", nargs="+", metavar="NAME", help=f"{each} ({about})")
-    add("--parameters", nargs="+", type=_count, metavar="N", help=f"{each}: their number")
-    about = "digits of the numbers in training, like 1..4; or of both axes: 1..4x1..3"
-    add("--range", nargs="+", type=_ranges, metavar="N..M", help=f"{each}: {about}")
 
     add = action("board", _board, "the page of the board, made from its folders").add_argument
     about = "write nothing, and say whether the page is what the folders make (exit code 1: no)"
@@ -158,36 +140,19 @@ def _score(args: argparse.Namespace, secret: bytes | None) -> int:
         raise ValueError("not all of these files answer problems as long: give --up-to")
     suite = SUITES[args.suite].within(args.up_to or next(iter(lengths), None))
     first = min((one.problems for one in about if one and one.problems), default=None)
-    given: dict[str, list[Any]] = {}
-    for option, field in (("name", "model"), ("parameters", "parameters"), ("range", "ranges")):
-        said = getattr(args, option) or [getattr(one, field, None) for one in about]
-        if len(said) != len(files):
-            raise ValueError(
-                f"--{option} is wanted once for each file: {len(files)}, and not {len(said)}; put "
-                "the files before the options"
-            )
-        given[option] = said
-    if args.range:
-        given["range"] = [_of_axes(suite, ends) for ends in args.range]
-    # By a file, or its folder where it is called as all are.
-    stems = [re.sub(r"\.(jsonl|ndjson)?(\.gz)?$", "", file.name) for file in files]
-    usual = {"predictions", "answers"}
-    stems = [
-        f.resolve().parent.name if s in usual else s for f, s in zip(files, stems, strict=True)
-    ]
-    names = [name or stem for name, stem in zip(given["name"], stems, strict=True)]
+    names = [one.model if one else _stem(file) for one, file in zip(about, files, strict=True)]
     if len(set(names)) < len(names):
-        raise ValueError(f"the models need different names, not {', '.join(names)}: give --name")
-    if args.compact:
-        _check_compact(Path(args.compact), files)
+        raise ValueError(f"the models need different names, not {', '.join(names)}: rename files")
+    if args.compact and (len(files) > 1 or Path(args.compact).exists()):
+        why = "is of one file at a time" if len(files) > 1 else "is there already, and stays"
+        raise ValueError(f"--compact {args.compact} {why}")
     output = Path(args.output)
     ours = (GRID, LENGTHS, PICTURE, REPORT, TABLE, *FILES)
     make_own_folder(output, "trm benchmark score", ours, "format")
     problems = list(items(suite, secret))
-    known = zip(files, names, given["parameters"], given["range"], strict=True)
     scored = [
-        score(file, suite, problems, name, parameters, ranges, first)
-        for file, name, parameters, ranges in known
+        score(file, suite, problems, name, one, first)
+        for file, name, one in zip(files, names, about, strict=True)
     ]
     if args.compact:
         write_predictions(args.compact, {name: one.text for name, one in scored[0].read.items()})
@@ -200,28 +165,10 @@ def _score(args: argparse.Namespace, secret: bytes | None) -> int:
     return 0
 
 
-def _check_compact(file: Path, predictions: list[Path]) -> None:
-    """Raise a ValueError where --compact would replace anything but what it has written."""
-    if len(predictions) > 1:
-        raise ValueError("--compact writes down what was read of one file: score one at a time")
-    if not file.exists():
-        return
-    first = next(numbered_lines(file), (0, b"")) if file.is_file() else (0, b"")
-    if file.samefile(predictions[0]) or not first[1].startswith(b'{"id": '):
-        raise ValueError(f"--compact {file} would replace another file: choose another name")
-
-
-def _of_axes(suite: Suite, ends: list[tuple[int, int]]) -> Ranges | None:
-    """The ranges of training by measure; None: not known. ValueError: as many as no suite has."""
-    axes = [axis for axis in suite.axes if axis != FAMILY]
-    if len(ends) == 1 and all(axis.startswith("digits") for axis in axes):
-        ends = ends * len(axes)
-    if ends and len(ends) != len(axes):
-        raise ValueError(
-            f"--range of {suite.name} gives {' and '.join(axes)}, like "
-            f"{'x'.join(['1..5', '2..3'][: len(axes)])}"
-        )
-    return dict(zip(axes, ends, strict=True)) if ends else None
+def _stem(file: Path) -> str:
+    """A model's name by its file, or the file's folder where it is called as all are."""
+    stem = re.sub(r"\.(jsonl|ndjson)?(\.gz)?$", "", file.name)
+    return file.resolve().parent.name if stem in ("predictions", "answers") else stem
 
 
 def _show(args: argparse.Namespace, grid: Grid, scored: list[Scored], output: Path) -> None:

@@ -27,7 +27,6 @@ from trm.commands.arguments import (
     info_console,
     one_device,
     precision_of,
-    print_table,
     read_problems,
     refuse,
     results,
@@ -36,7 +35,7 @@ from trm.commands.arguments import (
     whole,
     with_voting,
 )
-from trm.files import is_special, make_folder
+from trm.files import is_special
 from trm.precision import FLOAT32, computing_in
 from trm.problem_files import format_of
 
@@ -62,9 +61,7 @@ PAUSE = 0.25  # seconds that a row or a step of it is shown to those who watch
 CELLS = 0.5  # the same of all cells of a row that are written one by one
 BAR = 24  # characters of a bar of confidence
 
-SHOWN = 3  # problems of a demo that are worked out before the reader's eyes
-FACTORS = (2, 4)  # digits of its longer problems, of the longest in training
-LONGER = 50  # problems of each such size
+SHOWN = 3  # problems of a demo
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,8 +74,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_precision(parser)
     what = "show the canvas as it fills, after every supervision step of a recursive model"
     add("--watch", action="store_true", help=what)
-    what = "watch, measure N problems (default: 1000), draw into the folder --output (demo)"
-    add("--demo", type=whole(1), nargs="?", const=1000, metavar="N", help=what)
+    what = "watch some problems, and one of a hundred digits where that can be"
+    add("--demo", action="store_true", help=what)
     add_voting(parser)
     what = "work through many problems, on many devices; gzip is read, and written to names in .gz"
     add = parser.add_argument_group("files", what).add_argument
@@ -94,18 +91,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Solve and show, work through a file, or demonstrate a model."""
-    if [bool(args.problems), args.input is not None, args.demo is not None].count(True) != 1:
+    if [bool(args.problems), args.input is not None, args.demo].count(True) != 1:
         raise ValueError(
             "name problems, like 123x456, or a file of them, --input, or ask for a --demo: one of "
             "the three"
         )
     if args.program:
         usual: dict[str, Any] = {"checkpoint": SHIPPED, "precision": FLOAT32, "views": 1}
-        usual |= dict.fromkeys(("steps", "height", "width", "demo", "input", "output"))
-        refuse(args, "--program works out problems alone", watch=False, orders=1, **usual)
+        usual |= dict.fromkeys(("steps", "height", "width", "input", "output"))
+        usual |= dict.fromkeys(("watch", "demo"), False)
+        refuse(args, "--program works out problems alone", orders=1, **usual)
     find_checkpoints(args)
     voting_of(args)
     if args.demo:
+        refuse(args, "a demo is watched", output=None)
         return _demo(args)
     if (args.input is None) != (args.output is None):
         raise ValueError("--input and --output go together: where problems come from, and go to")
@@ -239,37 +238,30 @@ def describe(solution: Solution) -> Group:
 
 
 def _demo(args: argparse.Namespace) -> int:
-    """Watch, measure, draw, and say what to try next."""
-    from canvas.picture import save_gif
-    from trm.figures.animation import animate
-    from trm.solving.solver import solve_watched
-
-    checkpoint, output = find_checkpoint(args.checkpoint), Path(args.output or "demo")
+    """Watch, and say what to try next."""
     solver = _solver(args, one_device(args))
-    make_folder(output)
     task, console = solver.task, results()
     console.rule("Problems it has never seen, row by row")
     shown = sample(task, 0, "test", 0, np.arange(SHOWN), task.longest)
     for i in range(SHOWN):
         solve_and_show(console, solver, shown[i : i + 1], watch=True)
-    _measure(console, solver, args.demo, args.quiet)
     _hundred_digits(console, solver)
-    moments: list[Moment] = []
-    film = list(animate(solve_watched(solver, shown[:1], moments.append), moments))
-    film[-1][0].savefig(output / "solved.png")
-    save_gif(output / "solving.gif", film)
-    info = info_console(args)
+    info, problem = info_console(args), task.names(shown)[-1].replace(" ", "")
+    checkpoint = find_checkpoint(args.checkpoint)
+    which = "" if checkpoint == SHIPPED else f"--checkpoint {checkpoint} "
+    sizes = [
+        f"--{a.replace('_', '-')} {task.ranges[a][0]}..{2 * task.ranges[a][1]}" for a in task.axes
+    ]
     info.rule("What to try next")
     if shutil.which("trm") is None:
         info.print(f"first         export PATH={Path(sys.executable).parent}:$PATH")
-    which = "" if checkpoint == SHIPPED else f"--checkpoint {checkpoint} "
     info.print(
-        f"look at       {output / 'solved.png'}\n"
-        f"watch         {output / 'solving.gif'}\n"
-        f"your problem  trm solve {which}--watch {task.names(shown)[-1].replace(' ', '')}"
+        f"your problem  trm solve {which}--watch {problem}\n"
+        f"measure       trm evaluate {which}{' '.join(sizes)} --output grid\n"
+        f"look inside   trm inspect {which}{problem} --output inspected"
     )
     if checkpoint.parent.name == "checkpoints":  # of a run
-        info.print(f"see inside    tensorboard --logdir {checkpoint.parent.parent}")
+        info.print(f"its training  tensorboard --logdir {checkpoint.parent.parent}")
     info.print("train more    trm fit --config generalise/decimal")
     return 0
 
@@ -286,48 +278,3 @@ def _hundred_digits(console: Console, solver: Solver) -> None:
     console.rule("Numbers of a hundred digits")
     verdict = "right in every cell" if solution.exact else "wrong"
     console.print(f"{solution.problem}\n= {solution.answer_text}\n{verdict}, in {took:.1f} s")
-
-
-def _measure(console: Console, solver: Solver, problems: int, quiet: bool) -> None:
-    """How many held-out problems are right, by their size, and how many longer ones."""
-    from rich.progress import track
-
-    from trm.evaluation.grid import AXES
-    from trm.evaluation.statistics import Share
-
-    def solved(problems: Problems) -> list[Solution]:
-        starts, hidden = range(0, len(problems), 500), quiet or not console.is_terminal
-        bar = track(starts, "solving", console=console, transient=True, disable=hidden)
-        return [s for i in bar for s in solver.solve(problems[i : i + 500], with_truth=True)]
-
-    console.rule("How often it is right")
-    task = solver.task
-    asked = sample(task.evenly(), 0, "test", 0, np.arange(problems))
-    solutions = solved(asked)
-    sizes = np.stack([task.measures(asked)[axis] for axis in task.axes], axis=1)
-    right = np.array([solution.correct for solution in solutions])
-    first, second = (AXES[axis] for axis in task.axes)
-    rows, columns = (np.unique(part).tolist() for part in sizes.T)
-    cells = [[right[(sizes == (a, b)).all(axis=1)] for b in columns] for a in rows]
-    shares = [[f"{c.mean():.1%} of {len(c)}" if len(c) else "" for c in line] for line in cells]
-    lines = [(str(a), *line) for a, line in zip(rows, shares, strict=True)]
-    print_table((first, *(f"{second} {b}" for b in columns)), lines, "right answers")
-    exact = sum(bool(solution.exact) for solution in solutions)
-    console.print(
-        f"{Share(int(right.sum()), problems)} of held-out answers exact, every row built on the "
-        f"model's own;\n{Share(exact, problems)} of whole worked solutions exact. Test problems, "
-        "sizes drawn evenly, problem seed 0.\n"
-    )
-    console.rule("Longer than anything it was trained on")
-    longer = [tuple(factor * n for n in task.longest) for factor in FACTORS]
-    batches = [sample(task, 0, "test", 0, np.arange(LONGER), lengths) for lengths in longer]
-    try:
-        solver.draw(batches[-1])  # complains before the first is shown
-    except ValueError as error:
-        console.print(f"It cannot try: {error}\n")
-        return
-    solve_and_show(console, solver, batches[0][:1])
-    for lengths, batch in zip(longer, batches, strict=True):
-        share = Share(sum(s.correct for s in solved(batch)), LONGER)
-        console.print(f"{' x '.join(map(str, lengths))} digits: {share} of answers right")
-    console.print()

@@ -19,7 +19,6 @@ import shutil
 import sys
 import time
 import warnings
-from argparse import ArgumentError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -135,20 +134,14 @@ def plan(
 
 def count(words: Sequence[str], check: Callable[[Task], None] = lambda _: None) -> tuple[int, int]:
     """Parameters and optimiser steps of the run that these options of `trm fit` ask for."""
-    from lightning.pytorch.utilities.exceptions import MisconfigurationException
+    from trm.training.cli import train
 
-    from canvas.choices import look_here
-    from trm.training.cli import explained, train
-
-    look_here()
     with TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
         bare = ("--trainer.logger=false", "--trainer.devices=1", f"--checkpoint.dirpath={folder}")
         try:
             cli = train([*words, *bare], run=False)
-        except (MisconfigurationException, ArgumentError, ValueError) as error:
-            raise ValueError(explained(str(error))) from error
         finally:
             logging.disable(logging.NOTSET)
     check(cli.datamodule.task)

@@ -1,9 +1,7 @@
 """What goes along with training: checkpoints, gradients, cost and speed, and what is printed."""
 
 import json
-import shutil
 import sys
-import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -73,8 +71,6 @@ class BestCheckpoint(ModelCheckpoint):
     """
 
     anew = False  # a run goes on with other problems, on which there is no best one yet
-    _from: Path | None = None  # the checkpoint that a run goes on from
-    _found: dict[str, Path] | None = None  # the best of before, by what it is to be called
 
     def setup(self, trainer: L.Trainer, pl_module: Any, stage: str) -> None:
         """Refuse a misspelt figure with a ValueError."""
@@ -85,41 +81,10 @@ class BestCheckpoint(ModelCheckpoint):
             raise ValueError(f"checkpoint.monitor: there is no figure {name}.{near}")
         super().setup(trainer, pl_module, stage)
 
-    def on_load_checkpoint(self, trainer: Any, *_: Any) -> None:
-        self._from = Path(trainer.ckpt_path) if trainer.state.fn == "fit" else None
-
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on with the best of before, its score and its file; without that there is none yet.
-
-        It is looked for in the run's folder, where it was, and beside what the run goes on from.
-        """
-        if self.anew:
-            return
-        if self._from is not None:
-            moved, found_files = {"": ""}, {}
-            for path in state_dict["best_k_models"]:
-                here = Path(str(self.dirpath), Path(path).name)
-                places = (here, Path(path), self._from.with_name(here.name))
-                found = next((place for place in places if place.is_file()), None)
-                if found is None:
-                    return
-                moved[path], found_files[str(here)] = str(here), found
-            self._found = found_files
-            state_dict = state_dict | {
-                "dirpath": self.dirpath,
-                "best_k_models": {moved[k]: v for k, v in state_dict["best_k_models"].items()},
-                "best_model_path": moved.get(state_dict["best_model_path"], ""),
-                "kth_best_model_path": moved.get(state_dict["kth_best_model_path"], ""),
-            }
-        super().load_state_dict(state_dict)
-
-    def on_train_start(self, trainer: L.Trainer, *args: Any) -> None:
-        super().on_train_start(trainer, *args)
-        for path, file in (self._found or {}).items():
-            if trainer.is_global_zero and file.resolve() != Path(path).resolve():
-                Path(path).parent.mkdir(parents=True, exist_ok=True)
-                with replacing(Path(path)) as part:
-                    shutil.copyfile(file, part)
+        """Go on with the best of before, where a run goes on in its folder."""
+        if not self.anew and all(Path(path).is_file() for path in state_dict["best_k_models"]):
+            super().load_state_dict(state_dict)
 
     def on_train_epoch_end(self, trainer: Any, *args: Any) -> None:
         if trainer.should_stop or not ended_early(trainer):  # its figures would be of earlier on
@@ -226,7 +191,7 @@ class Cost(L.Callback):
         self._begun: float | None = None  # when the time that is not added up yet began
         self._counting = ExitStack()
         self._counter: FlopCounterMode | None = None
-        self._logged: tuple[int, float, int, int] | None = None  # step, seconds, samples, batches
+        self._logged: tuple[int, float, int] | None = None  # step, seconds, samples
 
     @property
     def flops(self) -> float:  # of all batches so far, on one device
@@ -249,15 +214,13 @@ class Cost(L.Callback):
         self._begun = now
         self.batches += 1
         self.samples += len(next(iter(batch.values()))) * trainer.world_size
-        state = trainer.global_step, self.seconds, self.samples, self.batches
+        state = trainer.global_step, self.seconds, self.samples
         before = self._logged = self._logged or state
         if state[0] == before[0] or not logs_at(trainer, state[0]):
             return
         self._logged = state
-        _, seconds, samples, batches = (b - a for a, b in zip(before, state, strict=True))
-        per_step = seconds / batches * trainer.accumulate_grad_batches
+        _, seconds, samples = (b - a for a, b in zip(before, state, strict=True))
         pl_module.log("speed/samples_per_second", samples / seconds)
-        pl_module.log("speed/seconds_per_step", per_step)
         pl_module.log("speed/memory_gib", memory_gib(pl_module.device))
 
     def on_validation_start(self, *args: Any, **more: Any) -> None:
@@ -328,8 +291,7 @@ class TrainingBar(RichProgressBar):
 class Lines(L.Callback):
     """Says in lines how far training is, where no terminal shows a progress bar.
 
-    What each validation came to, and where training is after 20 seconds without a line, whatever it
-    is at: a thread says it.
+    What each validation came to, and where training is after 20 seconds without a line.
     """
 
     _SHOWN = (
@@ -339,27 +301,20 @@ class Lines(L.Callback):
         *(f"{group}/solved" for group in VALIDATED),
     )
 
-    def __init__(self) -> None:
-        self._over, self._said = threading.Event(), time.monotonic()
+    _said = time.monotonic()
 
-    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        if stage == "fit" and trainer.is_global_zero and not sys.stdout.isatty():
-            threading.Thread(target=self._say_where, args=(trainer,), daemon=True).start()
+    def on_train_batch_end(self, trainer: Any, *_: Any, **more: Any) -> None:
+        if trainer.validating:
+            done, of = trainer.fit_loop.epoch_loop.val_loop.batch_progress, trainer.num_val_batches
+            what, total = "validation", sum(of)
+        else:
+            done, what = trainer.fit_loop.epoch_loop.batch_progress, "training"
+            total = trainer.num_training_batches
+        late = time.monotonic() > self._said + _SILENCE
+        if late and trainer.state.fn == "fit" and not sys.stdout.isatty():
+            self._say(trainer, f"{what}, {done.current.completed} of {total} batches")
 
-    def teardown(self, *_: Any, **more: Any) -> None:
-        self._over.set()
-
-    on_exception: Any = teardown
-
-    def _say_where(self, trainer: Any) -> None:
-        while not self._over.wait(_SILENCE / 20):
-            if time.monotonic() < self._said + _SILENCE:
-                continue
-            loop, of, what = trainer.fit_loop.epoch_loop, trainer.num_training_batches, "training"
-            if trainer.validating or trainer.sanity_checking:
-                loop, of, what = loop.val_loop, sum(trainer.num_val_batches), "validation"
-            done = loop.batch_progress.current.completed
-            self._say(trainer, f"{what}, {done} of {of} batches")
+    on_validation_batch_end: Any = on_train_batch_end
 
     def _say(self, trainer: Any, what: str) -> None:
         self._said = time.monotonic()

@@ -20,7 +20,7 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
-from canvas.choices import did_you_mean, import_code, load_class, look_here
+from canvas.choices import did_you_mean, load_class, look_here
 from canvas.symbols import vocab_size
 from canvas.task import Task
 from canvas.tasks import TASKS
@@ -62,7 +62,6 @@ _NOT_OURS = (
 # Where these differ, a score is of other problems.
 _PROBLEMS = ("data.task", "data.canvas", "data.seed", "data.validation_problems", "checkpoint.")
 _SEED = "of everything: sets seed_everything, data.seed and model.seed"
-IMPORT = "--import"  # code of the user's own that a checkpoint names
 _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
 _FROM_1 = ("accumulate_grad_batches", "check_val_every_n_epoch", "val_check_interval")
 # Of Lightning's own settings, those that `--help` lists.
@@ -239,18 +238,7 @@ class TrainingCLI(LightningCLI):
 
 def run(arguments: list[str], quiet: bool = False) -> None:
     """Run the subcommand of Lightning's trainer that the command line names."""
-    look_here()
-    words, rest = [], iter(arguments)
-    for word in rest:
-        if word == IMPORT or word.startswith(f"{IMPORT}="):
-            name = next(rest, "") if word == IMPORT else word.removeprefix(f"{IMPORT}=")
-            if not name or name.startswith("-"):
-                raise ValueError(f"{IMPORT} names a module, or a file like mine.py")
-            import_code(name)
-        else:
-            words.append(word)
     if quiet:
-        words += _BARE
         for name in ("lightning.pytorch", "lightning.fabric"):
             logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger("lightning.pytorch.utilities.rank_zero").addFilter(
@@ -260,36 +248,41 @@ def run(arguments: list[str], quiet: bool = False) -> None:
         for message in _NOT_OURS:
             warnings.filterwarnings("ignore", message)
         try:
-            train(words)
-        except (MisconfigurationException, ArgumentError, ValueError) as error:
-            raise ValueError(explained(str(error))) from error
+            train([*arguments, *(_BARE if quiet else ())])
         except SystemExit as stop:
             if stop.code:  # otherwise all has been done or printed
                 raise
 
 
 def train(arguments: list[str], run: bool = True) -> TrainingCLI:
-    """Do what these words say; without ``run``, which build model, data and trainer alone."""
+    """Do what these words say; without ``run``, which build model, data and trainer alone.
+
+    ValueError: they, or the configs that they name, are wrong; in a sentence.
+    """
+    look_here()
     # What is wrong is explained in a sentence of ours; half a name is wrong.
     quiet = {"exit_on_error": False, "allow_abbrev": False}
     asked = {name: LightningCLI.subcommands()[name] for name in arguments[:1] if run}
     cli = type("OneCLI", (TrainingCLI,), {"subcommands": staticmethod(lambda: asked)})
-    made: TrainingCLI = cli(
-        L.LightningModule,
-        CanvasDataModule,
-        subclass_mode_model=True,
-        args=arguments,
-        parser_class=_Parser,
-        parser_kwargs={**quiet, **dict.fromkeys(asked, quiet)},
-        seed_everything_default=0,
-        save_config_callback=SavedConfig,
-        run=run,
-        trainer_defaults={
-            "callbacks": [kind() for kind in _CALLBACKS],
-            "num_sanity_val_steps": 0,
-            "enable_model_summary": False,  # a table of one line; `before_fit` says what counts
-        },
-    )
+    try:
+        made: TrainingCLI = cli(
+            L.LightningModule,
+            CanvasDataModule,
+            subclass_mode_model=True,
+            args=arguments,
+            parser_class=_Parser,
+            parser_kwargs={**quiet, **dict.fromkeys(asked, quiet)},
+            seed_everything_default=0,
+            save_config_callback=SavedConfig,
+            run=run,
+            trainer_defaults={
+                "callbacks": [kind() for kind in _CALLBACKS],
+                "num_sanity_val_steps": 0,
+                "enable_model_summary": False,  # a table of one line; `before_fit` says what counts
+            },
+        )
+    except (MisconfigurationException, ArgumentError, ValueError) as error:
+        raise ValueError(explained(str(error))) from error
     return made
 
 

@@ -79,7 +79,7 @@ class GPTModule(CanvasModule):
         loss, right, cells = sequence_loss(logits, batch["labels"])
         if logs_at(self.trainer, self.global_step + 1):
             figures = {"loss": loss.detach(), "cell_accuracy": cells}
-            self.log_training(figures | row_figures(right, batch))
+            self.log_training(figures | {"row_accuracy": row_accuracy(right, batch)})
         return loss
 
     @torch.no_grad()
@@ -122,8 +122,8 @@ class GPTModule(CanvasModule):
         self.calibration = Calibration(**checkpoint[CHECKPOINT_KEY]["calibration"])
 
 
-def row_figures(right: torch.Tensor, batch: TrainingBatch) -> dict[str, torch.Tensor]:
-    """The shares of a batch's rows, and of its problems, that are right where they count.
+def row_accuracy(right: torch.Tensor, batch: TrainingBatch) -> torch.Tensor:
+    """The share of a batch's rows that are right where they count.
 
     Args:
         right: ``bool [B, S]``, of each token.
@@ -132,7 +132,4 @@ def row_figures(right: torch.Tensor, batch: TrainingBatch) -> dict[str, torch.Te
     rows = (len(right), batch["height"], batch["width"] + 1)
     right, counted = (part[:, :-1].reshape(rows) for part in (right, batch["labels"] != IGNORE))
     rows_right, rows_counted = (right | ~counted).all(dim=2), counted.any(dim=2)
-    return {
-        "row_accuracy": (rows_right & rows_counted).sum() / rows_counted.sum(),
-        "solved_teacher_forced": rows_right.all(dim=1).float().mean(),
-    }
+    return (rows_right & rows_counted).sum() / rows_counted.sum()

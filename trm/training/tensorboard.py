@@ -21,7 +21,6 @@ from trm.training.data import VALIDATED
 from trm.training.runs import keep_config
 
 _PROBLEMS = dict(zip(VALIDATED, ("validation", "training, the first that are drawn"), strict=True))
-_EVERY = "mean over the steps since it was last logged"
 
 CURVES = {
     "train/loss": "what training minimises, on the batch of a step",
@@ -31,15 +30,13 @@ CURVES = {
     "train/cell_accuracy": "share of the cells to fill in that are right",
     "train/halting_accuracy": "share of rows that the halting head rightly holds right, or wrong: "
     "1 as well where no row is right, and rightly held wrong, see train/row_accuracy",
-    "train/solved_teacher_forced": "share of problems whose rows are all right, each built on the "
-    "true rows",
     "train/supervision_steps": "supervision steps that the batch's samples have had so far",
     "train/gradient_norm": "norm of all gradients together, before clipping",
     "learning_rate/matrices": "learning rate of the matrices, which Muon moves",
     "learning_rate/decayed": "learning rate of the weights that decay",
     "learning_rate/rest": "learning rate of biases, norms and embeddings, which do not decay",
-    "speed/samples_per_second": f"training samples a second, over all devices; {_EVERY}",
-    "speed/seconds_per_step": f"seconds from one optimiser step to the next; {_EVERY}",
+    "speed/samples_per_second": "training samples a second, over all devices; mean over the steps "
+    "since it was last logged",
     "speed/memory_gib": "most memory that training has taken so far, in GiB",
     "epoch": "epochs that are complete",
     **{

@@ -55,11 +55,12 @@ def test_a_model_of_which_little_is_known_says_so(command, tmp_path):
     for known in ("family", "parameters", "ranges", "step", "cost", "config"):
         assert model[known] is None
     assert {cell["region"] for cell in model["cells"]} == {"range unknown"}
-    more = ("--name", "stranger", "--parameters", "1,234", "--range", "1..1")
-    _, grid = scored(command, tmp_path, file, *more)
+    ranges = {"digits_a": [1, 1], "digits_b": [1, 1]}
+    about = {"about": {"model": "stranger", "parameters": 1234, "ranges": ranges}}
+    _, grid = scored(command, tmp_path, predictions(file, [about, *perfect()]))
     model = grid["models"][0]
     assert (model["name"], model["parameters"]) == ("stranger", 1234)
-    assert model["ranges"] == {"digits_a": [1, 1], "digits_b": [1, 1]}
+    assert model["ranges"] == ranges
     regions = [cell["region"] for cell in model["cells"]]
     assert regions == ["in range", "second beyond", "first beyond", "both beyond"]
 
@@ -69,7 +70,7 @@ def test_files_given_together_are_compared_problem_by_problem(command, make_grid
     lines = perfect()
     worse = [line | {"prediction": "0"} if i < 12 else line for i, line in enumerate(lines)]
     files = [predictions(tmp_path / f"{n}.jsonl", part) for n, part in (("a", lines), ("b", worse))]
-    ran, grid = scored(command, tmp_path, *files, "--range", "1..2", "unknown")
+    ran, grid = scored(command, tmp_path, *files)
     assert ran.code == 0, ran.err
     assert [model["name"] for model in grid["models"]] == ["a", "b"]
     file = tmp_path / "out" / "compare.md"
@@ -105,20 +106,16 @@ def test_records_of_trm_solve_are_predictions(command, checkpoint, tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_compact_keeps_ids_and_answers_alone_and_replaces_only_its_own(command, tmp_path):
+def test_compact_keeps_ids_and_answers_alone_and_replaces_nothing(command, tmp_path):
     said = [
         {**line, "prediction": f"= {line['prediction']}", "confidence": 1} for line in perfect()
     ]
     file, small = predictions(tmp_path / "p.jsonl", said), tmp_path / "small.jsonl.gz"
-    for _ in range(2):
-        assert scored(command, tmp_path, file, "--compact", small)[0].code == 0
+    assert scored(command, tmp_path, file, "--compact", small)[0].code == 0
     with gzip.open(small, "rt") as lines:
         assert [json.loads(line) for line in lines] == perfect()
-    other = predictions(tmp_path / "notes.txt", ["mine"])
-    for place in (file, other, tmp_path):
-        ran, _ = scored(command, tmp_path, file, "--compact", place)
-        assert (ran.code, "would replace another file" in ran.err) == (2, True)
-    assert json.loads(other.read_text()) == "mine"
+    ran, _ = scored(command, tmp_path, file, "--compact", file)
+    assert (ran.code, "is there already, and stays" in ran.err) == (2, True)
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -167,8 +164,8 @@ def test_a_part_that_a_model_was_asked_is_scored_as_such_and_known(command, tmp_
     assert {cell["region"] for cell in model["cells"]} == {"in range"}
     assert (grid["settings"]["problems"], grid["settings"]["rows"]) == (3, [1, 2])
     other = predictions(tmp_path / "other.jsonl", perfect()[:-1])  # asked all
-    ran, grid = scored(command, tmp_path, file, other, "--name", "ours", "theirs", part=part)
-    assert [model["name"] for model in grid["models"]] == ["ours", "theirs"]
+    ran, grid = scored(command, tmp_path, file, other, part=part)
+    assert [model["name"] for model in grid["models"]] == ["lattice", "other"]
     assert ran.out.count("100.0 % (12 of 12") == 2
     longer = tmp_path / "longer.jsonl"
     longer.write_text(json.dumps({"about": {"model": "x", "up_to": 3}}) + "\n")

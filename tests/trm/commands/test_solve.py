@@ -2,7 +2,6 @@ import re
 
 import pytest
 import torch
-from PIL import Image
 
 from trm.models.recursive import TinyRecursiveModel
 
@@ -33,31 +32,21 @@ def test_without_a_checkpoint_the_model_that_comes_along_solves(command):
     assert ran.out.count("confidence 100.0%") == 2
 
 
-def test_a_demo_watches_measures_draws_and_says_what_to_try_next(command, trained_copy, tmp_path):
+def test_a_demo_watches_and_says_what_to_try_next(command, trained_copy, tmp_path):
     run = trained_copy / "runs/debug/version_0"
-    before = set(run.rglob("*"))
-    words = ("solve", "--checkpoint", run, "--demo", 130)
-    ran = command(*words, "--output", "a new", folder=tmp_path)
+    before = set(tmp_path.rglob("*"))
+    ran = command("solve", "--checkpoint", run, "--demo", folder=tmp_path)
     assert ran.code == 0, ran.err
-    with (
-        Image.open(tmp_path / "a new/solved.png") as picture,
-        Image.open(tmp_path / "a new/solving.gif") as animation,
-    ):
-        assert picture.size == animation.size
-        assert animation.n_frames >= 3  # a row masked, its supervision steps, and the answer
-    assert set(run.rglob("*")) == before  # nothing is put beside the weights
-    headings = (
-        "Problems it has never seen, row by row",
-        "How often it is right",
-        "Longer than anything it was trained on",
-        "What to try next",
-    )
+    assert set(tmp_path.rglob("*")) == before
+    headings = ("Problems it has never seen, row by row", "What to try next")
     places = [ran.out.index(heading) for heading in headings]
     assert places == sorted(places)
-    assert ran.out.count("confidence ") == 4  # three problems watched and a longer one
-    assert re.search(r"of 130; 95 % interval \d+\.\d to \d+\.\d %\)", ran.out)
-    assert "seed 0" in ran.out
-    assert f"--logdir {run}" in " ".join(ran.out.split())
+    assert ran.out.count("confidence ") == 3
+    words = " ".join(ran.out.split())
+    assert f"--logdir {run}" in words
+    measure = re.search(r"trm (evaluate .*?) look inside", words)[1].split()
+    ran = command(*measure, "--problems", 2, "--digits-a", 1, folder=tmp_path)
+    assert ran.code == 0, ran.err
 
 
 def test_sums_are_typed_with_a_plus_for_a_model_that_adds(command, adder):
@@ -98,8 +87,7 @@ def test_problems_are_solved_in_bfloat16_where_there_are_units_for_it(
         dtypes.clear()
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_the_demo_of_the_shipped_model_ends_with_numbers_of_a_hundred_digits(command, tmp_path):
-    ran = command("solve", "--demo", 2, "--output", "demo", folder=tmp_path)
+def test_the_demo_of_the_shipped_model_ends_with_numbers_of_a_hundred_digits(command):
+    ran = command("solve", "--demo")
     assert ran.code == 0, ran.err
     assert "right in every cell" in ran.out

@@ -79,7 +79,7 @@ def test_a_mistake_in_a_config_is_named(command, debug, tmp_path, yaml, named):
         (["--config", "debug.yaml", "--ckpt_path", "lst"], "no checkpoint lst. Did you mean last?"),
         (["--config", "debug.yaml", "--trainer.accelerator=mps"], "MPSAccelerator"),
         (["--config", "debug.yaml", "--seed=-1"], "seed is a whole number from 0"),
-        (["--config", "debug.yaml", "--import"], "--import names a module, or a file like"),
+        (["--config", "debug.yaml", "--import"], "argument --import: expected one argument"),
         (
             ["--config", "debug.yaml", "--data.batchsize=3"],
             "there is no setting data.batchsize. Did you mean data.batch_size?",
