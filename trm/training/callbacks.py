@@ -30,7 +30,7 @@ from trm.evaluation.statistics import Share
 from trm.files import replacing, sweep
 from trm.flops import counted_flops
 from trm.training.canvas_module import FIELD, FIGURES, CanvasModule, logs_at
-from trm.training.data import VALIDATED
+from trm.training.data import BEYOND, VALIDATED
 from trm.training.runs import CHECKPOINTS, LAST, START
 
 _SILENCE = 20.0  # seconds after which training says where it is
@@ -73,9 +73,15 @@ class BestCheckpoint(ModelCheckpoint):
     anew = False  # a run goes on with other problems, on which there is no best one yet
 
     def setup(self, trainer: L.Trainer, pl_module: Any, stage: str) -> None:
-        """Refuse a misspelt figure with a ValueError."""
+        """Refuse a figure of problems beyond training's, or a misspelt one, with a ValueError."""
         name = self.monitor or ""
-        known = [f"{group}/{figure}" for group in VALIDATED for figure in FIGURES]
+        if name.startswith(f"{BEYOND}/"):
+            raise ValueError(
+                f"checkpoint.monitor: {name} is of problems longer than those of training, by "
+                "which no checkpoint may be chosen: take validation/solved"
+            )
+        groups = getattr(getattr(trainer, "datamodule", None), "groups", VALIDATED[:1])
+        known = [f"{group}/{figure}" for group in groups if group != BEYOND for figure in FIGURES]
         near = did_you_mean(name, known, 0.8)  # a class of the user's own may log others
         if stage == "fit" and name not in known and near:
             raise ValueError(f"checkpoint.monitor: there is no figure {name}.{near}")
@@ -298,7 +304,7 @@ class Lines(L.Callback):
         "train/loss",
         "validation/loss",
         "train/row_accuracy",
-        *(f"{group}/solved" for group in VALIDATED),
+        *(f"{group}/solved" for group in (*VALIDATED, BEYOND)),
     )
 
     _said = time.monotonic()

@@ -18,7 +18,7 @@ from trm.checkpoints.loading import plain
 from trm.solving.rollout import Predictor, TeacherForced, teacher_forced
 from trm.solving.solver import Solver
 from trm.training.configs import OptimizerConfig, ScheduleConfig
-from trm.training.data import VALIDATED, CanvasDataModule
+from trm.training.data import BEYOND, VALIDATED, CanvasDataModule
 from trm.training.optimisers import Schedule, build_optimizer
 from trm.training.samples import RowStepSamples, TrainingSamples
 
@@ -37,6 +37,7 @@ FIGURES = {
     "confidence_accuracy": "share of rows that the model rightly holds right, or rightly wrong: 1 "
     "as well where no row is right, and all are held wrong, see teacher_forced_rows",
 }
+BEYOND_FIGURES = ("solved", "teacher_forced_rows")
 
 
 class Validated(NamedTuple):
@@ -152,7 +153,8 @@ class CanvasModule(L.LightningModule):
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, Validated]:
         """Solve whole problems, free-running and teacher-forced, of one of the data's groups."""
-        return {"validated": self.score(batch, VALIDATED[dataloader_idx])}
+        groups = self.trainer.datamodule.groups if dataloader_idx else VALIDATED  # type: ignore[attr-defined]
+        return {"validated": self.score(batch, groups[dataloader_idx])}
 
     def test_step(
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int
@@ -187,13 +189,16 @@ class CanvasModule(L.LightningModule):
             "free_running_rows": (drawing.rows_right(free.canvases).sum() / rows, rows),
             "teacher_forced_rows": (forced.rows_exact.mean(), rows),
             "teacher_forced_cells": (forced.cells_right.mean(), rows),
-            "loss": self.loss_on(problems, drawing),
         }
         if forced.filled.steps.any():
             figures["supervision_steps"] = (forced.filled.steps.mean(), rows)
         if uncalibrated is None:
             held_right = forced.filled.confidence > 0.5
             figures["confidence_accuracy"] = ((held_right == forced.rows_exact).mean(), rows)
+        if group == BEYOND:
+            figures = {name: figures[name] for name in BEYOND_FIGURES}
+        else:
+            figures["loss"] = self.loss_on(problems, drawing)
         if group != VALIDATED[1]:
             figures |= self.more_figures(drawing, forced)
         for name, (value, weight) in figures.items():

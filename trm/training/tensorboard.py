@@ -16,11 +16,12 @@ from torch.utils.tensorboard.summary import hparams
 from torch.utils.tensorboard.writer import SummaryWriter
 
 from trm.figures.tensorboard_curves import describe
-from trm.training.canvas_module import FIELD, FIGURES, CanvasModule
-from trm.training.data import VALIDATED
+from trm.training.canvas_module import BEYOND_FIGURES, FIELD, FIGURES, CanvasModule
+from trm.training.data import BEYOND, VALIDATED
 from trm.training.runs import keep_config
 
 _PROBLEMS = dict(zip(VALIDATED, ("validation", "training, the first that are drawn"), strict=True))
+_LONGER = "Problems with twice the digits of the longest in training; nothing is chosen by them"
 
 CURVES = {
     "train/loss": "what training minimises, on the batch of a step",
@@ -44,6 +45,7 @@ CURVES = {
         for group, of in _PROBLEMS.items()
         for name, meaning in FIGURES.items()
     },
+    **{f"{BEYOND}/{name}": f"{FIGURES[name]}. {_LONGER}" for name in BEYOND_FIGURES},
 }
 PICTURES = {
     "panels/row": "the same row of validation at each step, built on the true rows: input, label, "
@@ -86,7 +88,8 @@ def custom_scalars(groups: Collection[str], recursive: bool) -> dict[str, dict[s
 
     Of the groups of problems that are validated.
     """
-    charts = {"How good": [f"{group}/{name}" for group in groups for name in _GOOD]}
+    names = {group: BEYOND_FIGURES if group == BEYOND else _GOOD for group in groups}
+    charts = {"How good": [f"{group}/{name}" for group in names for name in names[group]]}
     charts["How it trains"] = [*_TRAINS, "speed/samples_per_second", "speed/memory_gib"]
     if recursive:
         charts["Recursion"] = list(_RECURSION)
@@ -99,7 +102,7 @@ def custom_scalars(groups: Collection[str], recursive: bool) -> dict[str, dict[s
 
 def meaning_of(tag: str) -> str | None:
     """What a curve or a picture means; None of one that is not this project's."""
-    if found := re.fullmatch(rf"(train|validation|test)/{FIELD}(.+)", tag):
+    if found := re.fullmatch(rf"(train|validation|test|{BEYOND})/{FIELD}(.+)", tag):
         return f"share of cells that rightly decide the field {found[2]}, in rows on the true rows"
     # The rows of panels are numbered.
     return CURVES.get(tag) or PICTURES.get(tag.rstrip("_0123456789"))
