@@ -104,11 +104,10 @@ def test_a_resumed_run_goes_on_in_its_folder_as_if_it_had_not_been_interrupted(
         assert [event.step for event in events] == [4, 9, 14]
 
 
-@pytest.mark.parametrize("steps", [2, 8])
-def test_a_run_that_ends_within_an_epoch_goes_on_within_it(command, debug, tmp_path, whole, steps):
-    words = ("fit", *debug, *LONGER, "--data.workers", steps // 4)
-    assert command(*words, "--trainer.max_steps", steps, folder=tmp_path).code == 0
-    assert load(tmp_path / RUN)["global_step"] == steps
+def test_a_run_that_ends_within_an_epoch_goes_on_within_it(command, debug, tmp_path, whole):
+    words = ("fit", *debug, *LONGER, "--data.workers", 2)
+    assert command(*words, "--trainer.max_steps", 8, folder=tmp_path).code == 0
+    assert load(tmp_path / RUN)["global_step"] == 8
     ran = command(*words, *LAST, folder=tmp_path)
     assert ran.code == 0, ran.err
     assert load(tmp_path / RUN)["global_step"] == 15
@@ -197,10 +196,10 @@ def test_a_chosen_run_goes_on_in_place_only_from_its_last(command, debug, halves
 
 
 def test_what_only_evaluates_leaves_no_run_and_is_none_to_go_on_with(command, debug, halves, whole):
-    another = ("fit", *debug, *CONSTANT, "--trainer.max_epochs", 1)
-    assert command(*another, folder=halves).code == 0
+    newer = Path(shutil.copytree(halves / RUN, halves / "runs/debug/version_1"))
+    (newer / "checkpoints/last.ckpt").touch()
     old = halves / RUN / "checkpoints/last.ckpt"
-    for stage, path in (("validate", old), ("test", "best"), ("predict", old)):
+    for stage, path in (("test", "best"), ("predict", old)):
         assert command(stage, *debug, "--ckpt_path", path, folder=halves).code == 0
     assert runs(halves) == ["version_0", "version_1"]
     assert command("fit", *debug, *LONGER, *LAST, folder=halves).code == 0
@@ -226,19 +225,16 @@ def test_what_only_evaluates_leaves_no_run_and_is_none_to_go_on_with(command, de
     ],
     ids=["no logger", "dirpath", "two loggers"],
 )
-def test_last_is_found_wherever_a_run_keeps_it(command, debug, tmp_path, whole, settings):
-    words = ("fit", *debug, *CONSTANT, *settings, *LAST)
+def test_last_is_found_wherever_a_run_keeps_it(command, debug, tmp_path, settings):
+    words = ("fit", *debug, *settings, *LAST)
     ran = command(*words, "--trainer.max_epochs", 1, folder=tmp_path)
     assert (ran.code, "training begins anew" in ran.err) == (0, True)
-    ran = command(*words, "--trainer.max_epochs", 3, folder=tmp_path)
+    ran = command(*words, folder=tmp_path)
     assert (ran.code, "training begins anew" in ran.err) == (0, False)
     (last,) = tmp_path.rglob("last.ckpt")
     (best,) = tmp_path.rglob("best.ckpt")
     assert last.parent == best.parent
-    content = torch.load(last, weights_only=True)
-    assert content["global_step"] == 15
-    straight = load(whole)["state_dict"]
-    assert all(torch.equal(content["state_dict"][name], straight[name]) for name in straight)
+    assert torch.load(last, weights_only=True)["global_step"] == 10
     assert len(list(tmp_path.rglob("events.out*"))) == 2 * ("false" not in settings)
     assert len({file.parent for file in tmp_path.rglob("events.out*")}) <= 1  # one curve
 
