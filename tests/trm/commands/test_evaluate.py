@@ -75,7 +75,7 @@ def test_an_evaluation_leaves_figures_a_picture_and_a_report(command, checkpoint
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_battery_asks_families_of_structured_problems(command, checkpoint, tmp_path):
-    words = ("--battery", "--checkpoint", checkpoint, "--accelerator", "cpu", "--problems", 2)
+    words = ("--battery", "--checkpoint", checkpoint, "--accelerator", "cpu", "--problems", 1)
     ran = command("evaluate", *words, "--digits", 3, "--output", tmp_path)
     assert ran.code == 0, ran.err
     asked = settings(tmp_path)
