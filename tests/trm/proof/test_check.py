@@ -84,7 +84,7 @@ def test_wrong_entries_of_each_output_are_noticed(layout, checked):
     """But those of which nothing follows: what the last row hands down, or a cell of b."""
     right, random, noticed = known(layout), np.random.default_rng(0), []
     for output, table in right.tables.items():
-        choices = DIGIT_IDS[: right.base].tolist() + [BLANK]
+        choices = [*DIGIT_IDS[: right.base].tolist(), BLANK]
         if output != SYMBOL:
             choices = list(range(int(table.values.max()) + 2))
         for i in random.permutation(len(table.values))[: 5 if layout in WHOLE else 1]:
