@@ -75,7 +75,7 @@ def drawn(task: Task, operands: list[tuple[int, ...]], around: tuple[int, int, i
 
 
 @pytest.mark.parametrize("name", TASKS)
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(st.data())
 def test_the_rule_says_what_is_drawn_and_no_page_leaves_the_closure(name: str, data) -> None:
     task, least = TASKS[name], TASKS[name].smallest

@@ -66,7 +66,7 @@ def without(program: Program, output: str, i: int) -> Program:
 
 def solves(program: Program) -> bool:
     task = task_of(program.layout)
-    drawn = [drawing for _, drawing in pages(task, sample(task, 0, "test", 0, np.arange(100)))]
+    drawn = [drawing for _, drawing in pages(task, sample(task, 0, "train", 0, np.arange(100)))]
     return all((program.solve(one.masked) == one.truth).all() for one in drawn)
 
 
@@ -84,12 +84,14 @@ def test_wrong_entries_of_each_output_are_noticed(layout, checked):
     """But those of which nothing follows: what the last row hands down, or a cell of b."""
     right, random, noticed = known(layout), np.random.default_rng(0), []
     for output, table in right.tables.items():
-        choices = [*DIGIT_IDS[: right.base].tolist(), BLANK]
-        if output != SYMBOL:
-            choices = list(range(int(table.values.max()) + 2))
-        for i in random.permutation(len(table.values))[: 5 if layout in WHOLE else 1]:
+        digits = DIGIT_IDS[: right.base] if output == SYMBOL else np.arange(right.base) + 1
+        every = [*digits, BLANK] if output == SYMBOL else range(int(table.values.max()) + 2)
+        order = random.permutation(len(table.values))
+        digit = order[np.isin(table.values[order], digits)][:1]  # is another one afterwards
+        for i in {*order[: 4 if layout in WHOLE else 1], *digit}:
             values = table.values.copy()
-            values[i] = random.choice([one for one in choices if one != values[i]])
+            others = digits if values[i] in digits else every
+            values[i] = random.choice([one for one in others if one != values[i]])
             spoilt = with_values(right, output, values)
             code, said = checked(spoilt)
             assert "against '" in said if code == 1 else solves(spoilt), (output, table.keys[i])
