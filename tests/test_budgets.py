@@ -26,7 +26,7 @@ BUDGETS = {  # what: (how much there is, the most that there may be)
         lambda: lines("canvas/**/*.py", "augment/**/*.py", "trm/**/*.py"),
         28_292,
     ),
-    "tests": (lambda: lines("tests/**/*.py"), 19_316),
+    "tests": (lambda: lines("tests/**/*.py"), 19_165),
     "benchmarks": (lambda: lines("benchmarks/**/*.py"), 1_500),
     "documentation without the log": (lambda: lines("docs/*.md"), 1_876),
     "bytes of README.md": (lambda: len((ROOT / "README.md").read_bytes()), 6_000),

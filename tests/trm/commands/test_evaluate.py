@@ -189,7 +189,7 @@ def test_how_models_are_asked_is_written_down(
 )
 @pytest.mark.usefixtures("undrawn")
 def test_a_grid_has_the_sizes_of_its_task(command, request, tmp_path, model, words, axes, sizes):
-    more = ("--problems", 2, "--accelerator", "cpu", "--output", tmp_path)
+    more = ("--problems", 1, "--accelerator", "cpu", "--output", tmp_path)
     ran = command("evaluate", "--checkpoint", request.getfixturevalue(model), *words, *more)
     assert ran.code == 0, ran.err
     held, found = settings(tmp_path), cells(tmp_path)
