@@ -17,7 +17,7 @@ quickstart: $(INSTALLED)
 	$(BIN)/trm solve --checkpoint runs/quickstart --demo
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .

@@ -61,17 +61,3 @@ def test_a_run_of_other_processes_ends_with_the_time(gpu, tmp_path):
     with pytest.raises(TimeoutError, match="the time was up"):
         gpu.run_until(begun + 1, [sys.executable, "-c", code], tmp_path)
     assert time.monotonic() < begun + 30
-
-
-@pytest.mark.parametrize(
-    ("name", "peak"),
-    [
-        ("NVIDIA H100 80GB HBM3", 989),
-        ("NVIDIA H100 PCIe", 756),
-        ("NVIDIA A10G", 70),
-        ("NVIDIA GeForce RTX 4090 Laptop GPU", None),
-        ("cpu", None),
-    ],
-)
-def test_peaks_are_known_by_the_name_of_the_device(gpu, name, peak):
-    assert gpu.known_peak(name) == peak

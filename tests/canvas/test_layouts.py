@@ -92,18 +92,6 @@ def test_the_notes_layouts_are_as_its_author_drew_them(name):
         assert cut(lines(worked, i)) == case[name]
 
 
-@pytest.mark.parametrize(
-    ("name", "operands", "expected"),
-    [
-        ("lattice", (321, 654), ["_321_*", "1284_4", "1733_5", "2099_6"]),
-        ("column", (87, 604, 9), ["__87", "_604", "_+_9", "_700"]),
-        ("column_carries", (87, 604, 9), ["__87", "_604", "_+_9", "_12_", "_700"]),
-    ],
-)
-def test_examples_as_people_write_them(name, operands, expected):
-    assert lines(work(LAYOUTS[name], [operands]), 0) == expected
-
-
 @every_base
 def test_of_more_addends_than_the_base_has_digits_carries_are_not_one_digit(base):
     problems = Problems.from_ints([(1, 1), (1,) * (base + 1)], base)
@@ -124,17 +112,6 @@ def test_a_problem_is_worked_out_alike_alone_and_in_a_batch(layout, problems_of)
             assert np.array_equal(one[:, :width], many[:height, :width])
         assert alone.kinds[0].tolist() == together.kinds[i, :height].tolist()
         assert alone.first_step[0] == together.first_step[i]
-
-
-def test_nothing_lies_outside_a_worked_solution(layout, problems_of):
-    worked = work(layout, problems_of(layout, 10))
-    _, rows, columns = worked.truth.shape
-    below = np.arange(rows) >= worked.heights[:, None]
-    outside = below[:, :, None] | (np.arange(columns) >= worked.widths[:, None])[:, None]
-    assert (worked.truth[outside] == symbols.BLANK).all()
-    assert (worked.symbols[outside] == symbols.BLANK).all()
-    assert not worked.given[outside].any()
-    assert (worked.kinds[below] == ABSENT).all()
 
 
 @pytest.mark.parametrize(

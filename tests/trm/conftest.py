@@ -213,6 +213,14 @@ class Trained:
 Learn = Callable[..., Trained]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _fewer_problems_beside_a_proof():
+    """Those that say how much of what there is to see training shows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trm.proof.prove._DRAWN", 2000)
+        yield
+
+
 @pytest.fixture(scope="session")
 def learn(once: Callable) -> Learn:
     """Trains on all windows of a task, of a base that has few of them."""

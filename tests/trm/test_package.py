@@ -9,7 +9,6 @@ import pytest
 
 WAYS = {
     "console script": [str(Path(sys.executable).with_name("trm"))],
-    "module": [sys.executable, "-m", "trm"],
     "import": [sys.executable, "-c", "from trm.cli import main; main()"],
 }
 

@@ -75,7 +75,7 @@ def test_an_evaluation_leaves_figures_a_picture_and_a_report(command, checkpoint
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_battery_asks_families_of_structured_problems(command, checkpoint, tmp_path):
-    words = ("--battery", "--checkpoint", checkpoint, "--accelerator", "cpu", "--problems", 2)
+    words = ("--battery", "--checkpoint", checkpoint, "--accelerator", "cpu", "--problems", 1)
     ran = command("evaluate", *words, "--digits", 3, "--output", tmp_path)
     assert ran.code == 0, ran.err
     asked = settings(tmp_path)
@@ -166,7 +166,7 @@ def test_how_models_are_asked_is_written_down(
 )
 @pytest.mark.usefixtures("undrawn")
 def test_a_grid_has_the_sizes_of_its_task(command, request, tmp_path, model, words, axes, sizes):
-    more = ("--problems", 2, "--accelerator", "cpu", "--output", tmp_path)
+    more = ("--problems", 1, "--accelerator", "cpu", "--output", tmp_path)
     ran = command("evaluate", "--checkpoint", request.getfixturevalue(model), *words, *more)
     assert ran.code == 0, ran.err
     held, found = settings(tmp_path), cells(tmp_path)

@@ -34,12 +34,8 @@ def pictures(folder) -> set[str]:
 
 def test_pictures_of_a_model_that_takes_steps(command, checkpoint, tmp_path):
     words = ("inspect", "--checkpoint", checkpoint, "12x3", "--output", tmp_path)
-    maps = []
-    for more in (("--cell", "2,2"), ("--cell", "2,3", "--lens")):
-        ran = command(*words, *more)
-        assert ran.code == 0, ran.err
-        maps.append((tmp_path / "attention.png").read_bytes())
-    assert maps[0] != maps[1]
+    ran = command(*words, "--cell", "2,3", "--lens")
+    assert ran.code == 0, ran.err
     steps = list(map(int, re.search(r"row by row: ([\d, ]+)", ran.out)[1].split(", ")))
     assert pictures(tmp_path) == {"rows.png", "states.png", "attention.png", "lens.png"}
     with Image.open(tmp_path / "solving.gif") as film:

@@ -124,7 +124,7 @@ def test_a_folder_is_one_sweeps_at_a_time(command, study, tmp_path):
 def test_a_sweep_that_is_stopped_goes_on_where_it_was(
     command, study, tmp_path, in_process, monkeypatch
 ):
-    long = {"trainer.max_epochs": 9, "trainer.check_val_every_n_epoch": 9}
+    long = {"trainer.max_epochs": 6, "trainer.check_val_every_n_epoch": 6}
     study.write_text(yaml.safe_dump({"config": "debug", "set": long}))
     epochs: list[int] = []
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from canvas.closure import closure
+from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.render import draw_worked
 from canvas.symbols import BLANK, MASK, encode
@@ -13,6 +13,7 @@ from canvas.windows import Sights
 from trm.models.configs import LocalConfig
 from trm.models.iterative import Loop
 from trm.models.local import LocalRecursiveModel, all_right, work_in_order
+from trm.training.samples import WindowSamples
 
 LAYOUTS = ("lattice", "standard")  # a cell of one head, and of many
 TASKS = {layout: Multiplication(layout=layout, base=3) for layout in LAYOUTS}
@@ -71,7 +72,8 @@ def test_pages_of_a_batch_do_not_meet() -> None:
 def test_a_head_sees_what_it_reads_alone(layout: str) -> None:
     """What is said of a sight does not depend on where or beside which others it comes."""
     net = model(layout, H_cycles=2, L_cycles=2)
-    sights = RULES[layout].sights(np.random.default_rng(0).choice(closure(RULES[layout]), 50))
+    samples = WindowSamples(TASKS[layout], Canvas(), "train", 0, 50, 50)
+    sights = RULES[layout].sights(samples.__getitems__(range(50))["numbers"][:50].numpy())
     together = Sights(*map(torch.from_numpy, sights))
     all_at_once, _ = net.cells(together)
     one_by_one = [net.cells(Sights(*(p[i : i + 1] for p in together)))[0] for i in range(50)]

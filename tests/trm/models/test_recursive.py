@@ -1,26 +1,18 @@
 """Recursive and looped models: canvases in, logits and a halt logit out, whatever the encoding."""
 
 import itertools
-from functools import partial
 
 import pytest
 import torch
 
-from canvas.canvas_size import Canvas
-from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
 from trm.models.configs import NEIGHBOURHOODS, POSITIONS, LoopedConfig, RecursiveConfig
 from trm.models.iterative import Loop, select
 from trm.models.recursive import LoopedTransformer, TinyRecursiveModel
-from trm.training.configs import DepthConfig
-from trm.training.depth import carried_step, fresh_step
-from trm.training.losses import step_loss
-from trm.training.samples import RowStepSamples
 
 SMALL = {"height": 4, "width": 5, "hidden_size": 16, "num_heads": 2, "num_layers": 1}
 SMALL |= {"intermediate_size": 32, "H_cycles": 2, "L_cycles": 2}
 OFFSETS = {"position": "relative_2d", "radius": 1}
-LOSS = partial(step_loss, loss="softmax")
 FIXED = [position for position in POSITIONS if position not in ("randomised", "abacus")]
 
 
@@ -197,16 +189,10 @@ def test_a_cropped_canvas_is_answered_alike_wherever_the_working_lies(make):
 # The looped transformer
 
 
-def batch(start: int = 0, size: int = 6) -> dict[str, torch.Tensor]:
-    task = Multiplication("lattice", base=3, digits_a=(1, 1), digits_b=(1, 1))
-    data = RowStepSamples(task, Canvas(3, 5), "train", 0, 600, size)
-    return data.__getitems__(range(start, start + size))
-
-
 @pytest.mark.parametrize("skip_blank", [False, True])
 def test_a_loop_of_one_is_the_plain_transformer(skip_blank):
     model = looped(skip_blank=skip_blank, neighbourhood="local_lines")
-    tokens = batch()["inputs"]
+    tokens = canvases(6, 3, 5)
     context = model.encode(tokens)
     x = context.inputs
     for layer in model.layers:
@@ -216,28 +202,10 @@ def test_a_loop_of_one_is_the_plain_transformer(skip_blank):
 
 
 def test_a_loop_goes_on_from_the_state_with_the_input_added():
-    model, tokens = looped(), batch()["inputs"]
+    model, tokens = looped(), canvases(6, 3, 5)
     context = model.encode(tokens)
     state = torch.zeros_like(context.inputs)
     for _ in range(3):
         state = model.network(state + context.inputs, context)
     torch.testing.assert_close(model(tokens, steps=3)[0], model.heads(state, context)[0])
     torch.testing.assert_close(looped(loops_per_step=3)(tokens)[0], model(tokens, steps=3)[0])
-
-
-@pytest.mark.parametrize("schedule", ["fresh", "carry"])
-def test_a_handful_of_samples_is_learned_by_heart(schedule):
-    model = looped().train()
-    depth = DepthConfig(schedule, halt_max_steps=4, no_grad_steps=(0, 2), supervised_steps=1)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    carry, losses = None, []
-    for step in range(70):
-        if schedule == "fresh":
-            result = fresh_step(model, batch(), depth, LOSS, step)
-        else:
-            result, carry = carried_step(model, batch(), carry, depth, LOSS)
-        optimizer.zero_grad()
-        result.loss.backward()
-        optimizer.step()
-        losses.append(result.last.lm.item())
-    assert sum(losses[-10:]) < 0.7 * sum(losses[:10])

@@ -21,7 +21,7 @@ from trm.solving.solver import Solver
 
 MODELS = ("written-seed1", "running-sum-seed0", "column-seed0")
 FILES = [SHIPPED, *(Path(f"docs/models/{name}.safetensors") for name in MODELS)]
-HARD = [(0, 0), (0, 17), (999999, 999999), (int("6047" * 7), 10**31 - 13)]
+HARD = [(0, 0), (0, 17), (999999, 999999), (int("6047" * 4), 10**11 - 13)]
 needs_node = pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed")
 
 
@@ -57,7 +57,7 @@ def below(page: np.ndarray, canvas: np.ndarray) -> np.ndarray:
 def test_whole_pages_are_those_of_the_package(repository, file):
     solver, text = written(repository / file)
     random, lengths = np.random.default_rng(0), ((1, 1), (3, 4), (7, 2), (2, 9), (6, 6))
-    drawn = [tuple(random.integers(10**n) for n in pair) for pair in lengths for _ in range(8)]
+    drawn = [tuple(random.integers(10**n) for n in pair) for pair in lengths for _ in range(3)]
     problems = solver.task.problems([*drawn, *HARD])
     for found, solution in zip(worked(text, problems), solver.solve(problems), strict=True):
         canvas = below(np.array(found["symbols"]), solution.canvas)

@@ -15,7 +15,7 @@ from trm.models.local import work_in_order
 from trm.proof.program import Program
 from trm.proof.written import write_python
 
-MODELS = ("binary", "ternary", "sums")
+MODELS = ("ternary", "sums")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def programs(request):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_program_network_and_python_agree_on_pages_of_any_size(name, programs, request, data):
     trained = request.getfixturevalue(name)
@@ -50,9 +50,9 @@ def test_program_network_and_python_agree_on_pages_of_any_size(name, programs, r
     np.testing.assert_array_equal(solved, in_order.tokens.numpy())
 
 
-def test_products_of_hundreds_of_digits(programs, ternary):
+def test_products_of_a_hundred_digits(programs, ternary):
     task = ternary.task
-    a, b = 3**299 + 3**150 - 1, 3**300 - 1
+    a, b = 3**99 + 3**50 - 1, 3**100 - 1
     problems = task.problems([(a, b)])
     worked = task.rules.work(problems)
     drawing = draw_worked(worked, int(worked.heights[0]), int(worked.widths[0]))

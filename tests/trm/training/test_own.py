@@ -43,7 +43,6 @@ def test_a_task_and_a_network_are_trained_tested_and_loaded(own_folder, command,
     assert (task["task"], task["layout"]) == ("mine.Subtraction", "below")
     said = []
     for words in (
-        task_and_network,
         ("--import=mine.py", *task_and_network),
         ("--import", "mine", "--config", f"{RUN}/config.yaml"),
     ):
@@ -52,7 +51,7 @@ def test_a_task_and_a_network_are_trained_tested_and_loaded(own_folder, command,
         assert ran.code == 0, ran.err
         said.append(ran.out)
     assert "test/solved" in said[0]
-    assert said == [said[0]] * 3
+    assert said[0] == said[1]
     forget()
     with pytest.raises(ValueError, match=r"its (task|network) is mine\.\w+, .* name the module"):
         load_solver(own_folder, device="cpu")

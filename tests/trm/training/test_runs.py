@@ -47,7 +47,7 @@ def begun(command, debug, tmp_path_factory) -> Path:
     """The same run, after its first epoch; not to be changed."""
     folder = tmp_path_factory.mktemp("begun")
     words = ("fit", *debug, *CONSTANT, "--trainer.max_epochs", 1)
-    assert command(*words, folder=folder, pictures=True).code == 0
+    assert command(*words, folder=folder).code == 0
     return folder
 
 
@@ -84,9 +84,9 @@ def test_a_resumed_run_goes_on_in_its_folder_as_if_it_had_not_been_interrupted(
     (folder / "runs/debug/version_7").mkdir()  # without a checkpoint, no run
     last = folder / RUN / "checkpoints/last.ckpt"
     saved = last.read_bytes()
-    for drawn in (False, True):
+    for _ in range(2):
         last.write_bytes(saved)  # as if it had been killed in its third epoch the first time
-        assert command("fit", *debug, *LONGER, *LAST, folder=folder, pictures=drawn).code == 0
+        assert command("fit", *debug, *LONGER, *LAST, folder=folder).code == 0
     assert runs(folder) == ["version_0", "version_7"]
     run = folder / RUN
     assert load(run)["global_step"] == 15
@@ -100,15 +100,13 @@ def test_a_resumed_run_goes_on_in_its_folder_as_if_it_had_not_been_interrupted(
     for tag in ("train/loss", "validation/solved"):  # one curve
         points = [(event.step, event.value) for event in curves.Scalars(tag)]
         assert points == [(event.step, event.value) for event in straight.Scalars(tag)]
-    for events in (curves.Scalars("validation/solved"), curves.Images("figures/by_size")):
-        assert [event.step for event in events] == [4, 9, 14]
+    assert [event.step for event in curves.Scalars("validation/solved")] == [4, 9, 14]
 
 
-@pytest.mark.parametrize("steps", [2, 8])
-def test_a_run_that_ends_within_an_epoch_goes_on_within_it(command, debug, tmp_path, whole, steps):
-    words = ("fit", *debug, *LONGER, "--data.workers", steps // 4)
-    assert command(*words, "--trainer.max_steps", steps, folder=tmp_path).code == 0
-    assert load(tmp_path / RUN)["global_step"] == steps
+def test_a_run_that_ends_within_an_epoch_goes_on_within_it(command, debug, tmp_path, whole):
+    words = ("fit", *debug, *LONGER, "--data.workers", 2)
+    assert command(*words, "--trainer.max_steps", 8, folder=tmp_path).code == 0
+    assert load(tmp_path / RUN)["global_step"] == 8
     ran = command(*words, *LAST, folder=tmp_path)
     assert ran.code == 0, ran.err
     assert load(tmp_path / RUN)["global_step"] == 15
@@ -117,17 +115,14 @@ def test_a_run_that_ends_within_an_epoch_goes_on_within_it(command, debug, tmp_p
     assert (ran.code, "already complete; raise --trainer.max_epochs" in ran.err) == (0, True)
 
 
-@pytest.mark.parametrize("file", [None, "start.ckpt"])
 def test_a_run_stopped_in_its_first_epoch_goes_on_from_where_it_began(
-    command, debug, halves, whole, interrupted, file
+    command, debug, halves, whole, interrupted
 ):
     words = ("fit", *debug, *LONGER)
     shutil.move(halves / RUN / "checkpoints/last.ckpt", halves / "start.ckpt")
-    more = ("--ckpt_path", file) if file else ()
-    ran = command(*words, *more, folder=halves)
+    ran = command(*words, "--ckpt_path", "start.ckpt", folder=halves)
     assert ran.code == 130
-    where = "after epoch 1" if file else "from its start, as no epoch is complete"
-    assert f"stopped; with --ckpt_path last it goes on {where}\n" in ran.err
+    assert "stopped; with --ckpt_path last it goes on after epoch 1\n" in ran.err
     interrupted.undo()
     assert command(*words, *LAST, folder=halves).code == 0
     assert same_weights(halves / "runs/debug/version_1", whole)
@@ -197,11 +192,9 @@ def test_a_chosen_run_goes_on_in_place_only_from_its_last(command, debug, halves
 
 
 def test_what_only_evaluates_leaves_no_run_and_is_none_to_go_on_with(command, debug, halves, whole):
-    another = ("fit", *debug, *CONSTANT, "--trainer.max_epochs", 1)
-    assert command(*another, folder=halves).code == 0
-    old = halves / RUN / "checkpoints/last.ckpt"
-    for stage, path in (("validate", old), ("test", "best"), ("predict", old)):
-        assert command(stage, *debug, "--ckpt_path", path, folder=halves).code == 0
+    newer = Path(shutil.copytree(halves / RUN, halves / "runs/debug/version_1"))
+    (newer / "checkpoints/last.ckpt").touch()
+    assert command("test", *debug, "--ckpt_path", "best", folder=halves).code == 0
     assert runs(halves) == ["version_0", "version_1"]
     assert command("fit", *debug, *LONGER, *LAST, folder=halves).code == 0
     assert runs(halves) == ["version_0", "version_1"]
@@ -213,9 +206,8 @@ def test_what_only_evaluates_leaves_no_run_and_is_none_to_go_on_with(command, de
     "settings",
     [
         ("--trainer.logger", "false"),
-        ("--checkpoint.dirpath", "elsewhere"),
         (
-            "--trainer.logger",
+            *("--checkpoint.dirpath", "elsewhere", "--trainer.logger"),
             json.dumps(
                 [
                     {"class_path": kind, "init_args": {"save_dir": "runs", "name": kind}}
@@ -224,21 +216,18 @@ def test_what_only_evaluates_leaves_no_run_and_is_none_to_go_on_with(command, de
             ),
         ),
     ],
-    ids=["no logger", "dirpath", "two loggers"],
+    ids=["no logger", "dirpath and two loggers"],
 )
-def test_last_is_found_wherever_a_run_keeps_it(command, debug, tmp_path, whole, settings):
-    words = ("fit", *debug, *CONSTANT, *settings, *LAST)
+def test_last_is_found_wherever_a_run_keeps_it(command, debug, tmp_path, settings):
+    words = ("fit", *debug, *settings, *LAST)
     ran = command(*words, "--trainer.max_epochs", 1, folder=tmp_path)
     assert (ran.code, "training begins anew" in ran.err) == (0, True)
-    ran = command(*words, "--trainer.max_epochs", 3, folder=tmp_path)
+    ran = command(*words, folder=tmp_path)
     assert (ran.code, "training begins anew" in ran.err) == (0, False)
     (last,) = tmp_path.rglob("last.ckpt")
     (best,) = tmp_path.rglob("best.ckpt")
     assert last.parent == best.parent
-    content = torch.load(last, weights_only=True)
-    assert content["global_step"] == 15
-    straight = load(whole)["state_dict"]
-    assert all(torch.equal(content["state_dict"][name], straight[name]) for name in straight)
+    assert torch.load(last, weights_only=True)["global_step"] == 10
     assert len(list(tmp_path.rglob("events.out*"))) == 2 * ("false" not in settings)
     assert len({file.parent for file in tmp_path.rglob("events.out*")}) <= 1  # one curve
 
