@@ -31,6 +31,7 @@ from canvas.render import WorkedDrawing
 
 UNDEFINED = 255  # in place of a class: it follows from rows that are not yet written
 END = -1  # in place of a column's successor: the page ends on its left
+MOST_CODES = 62  # of a field that is not told: each has a letter of its own
 SYMBOL = "symbol"  # what a cell writes, beside the fields that it hands on
 TOKEN = "token"  # the symbol that stands in a cell, or the mask
 OWN = "own"  # what a cell has decided itself, in place of a neighbour
@@ -257,8 +258,8 @@ class LocalRule(ABC):
             )
         if codes and self.steps:
             raise ValueError("codes are for cells that read all at once, and these work in steps")
-        if few := [name for name, number in codes.items() if number < 2]:
-            raise ValueError(f"{few[0]} needs 2 codes or more")
+        if some := [name for name, number in codes.items() if not 2 <= number <= MOST_CODES]:
+            raise ValueError(f"{some[0]} has 2 to {MOST_CODES} codes, not {codes[some[0]]}")
         rule = type(self)(self.base)
         rule.codes = dict(codes)
         return rule

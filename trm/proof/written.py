@@ -1,10 +1,13 @@
 """A program as a Python file that a person can read, and that runs by itself."""
 
+from string import ascii_lowercase
+
 from canvas.symbols import CHARACTERS, DIGIT_CHARACTERS
 from canvas.windows import SEES, SYMBOL, TOKEN
 from trm.proof.program import Program, Table
 
-CLASSES = f"-{DIGIT_CHARACTERS}GHI"  # none, digits, and beyond those of a base what is special
+# None, digits, and beyond those of a base what is special; of codes as many as there may be.
+CLASSES = f"-{DIGIT_CHARACTERS}GHIJKLMNOPQRSTUVWXYZ{ascii_lowercase}"
 _MISSING = "?"  # no page has such a cell
 
 _OPERANDS = {

@@ -17,6 +17,7 @@ SMALL = (
     "--data.batches_per_epoch", 10, "--data.validation_problems", 4,
     "--data.training_problems", 0, "--model.schedule.decay", "constant",
     "--trainer.max_epochs", 2, "--trainer.check_val_every_n_epoch", 1,
+    "--model.cooling", "[0.5,0.85]", "--model.merging", 1,
     "--model.network.config.codes", "{carry: 5}", "--model.network.config.hidden_size", 32,
     "--trainer.log_every_n_steps", 1,
 )  # fmt: skip
