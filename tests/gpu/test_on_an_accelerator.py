@@ -27,7 +27,7 @@ from trm.solving.voting_settings import Voting
 from trm.training.configs import DepthConfig
 from trm.training.depth import carried_step, fresh_step
 from trm.training.losses import sequence_loss, step_loss
-from trm.training.samples import SAMPLES
+from trm.training.samples import RowStepSamples, SequenceSamples
 
 ACCELERATOR = os.environ.get("TRM_TEST_ON", "gpu")
 DEVICE = "cpu" if ACCELERATOR == "cpu" else "auto"
@@ -159,7 +159,7 @@ def moved(batch: Batch) -> Batch:
 @pytest.mark.parametrize("make", [carrying, starting_fresh, reading_sequences])
 def test_half_precision_has_the_loss_and_the_gradient_of_float32(make):
     task = Multiplication(digits_a=(1, 3), digits_b=(1, 2))
-    kind = SAMPLES["sequences" if make is reading_sequences else "row_steps"]
+    kind = SequenceSamples if make is reading_sequences else RowStepSamples
     batch = moved(kind(task, Canvas(8, 8), "train", 0, 640, 16).__getitems__(range(16)))
     losses, gradients = [], []
     for half in (False, True):
