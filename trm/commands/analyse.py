@@ -137,6 +137,8 @@ def run_probe(args: argparse.Namespace) -> None:
     from trm.figures.analysis import probing_figure
 
     solver = _solver(args, None if args.steps is None else args.steps[-1])
+    if getattr(solver.predictor.model.config, "codes", None):
+        raise ValueError("what a model's own codes stand for is told by trm prove, not by probes")
     subtask_classes(solver.task)  # which refuses a layout that has none
     sizes = _sizes(args, solver.task) if sizes_given(args, solver.task)[0] else None
     output = _folder(args, "probe", "main")

@@ -134,6 +134,8 @@ def run(args: argparse.Namespace) -> int:
     solution = solve_watched(solver, problems, moments.append)
     # Every row as the model met it, built on its own rows.
     met = np.stack([moment.canvas for moment in moments if moment.masked])
+    if getattr(predictor.model.config, "codes", None):  # in training it saw all of them masked
+        met = drawing.masked.repeat(number, axis=0)
     answer = np.stack([drawing.answer_cells(step)[0] for step in range(number)])
     labels = np.where(answer, drawing.truth, met)
     steps = RowSteps(met, labels, answer, np.zeros(number, np.int64), np.arange(number))

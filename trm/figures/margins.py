@@ -41,7 +41,9 @@ def margins_figure(program: Program, rule: LocalRule, judged: Judged, title: str
         panel.scatter(wrong[:, 1], wrong[:, 0], marker="x", s=60, color=WRONG)
         panel.set_title(", ".join(names), fontsize=11)
         for axis, field, size in zip((panel.yaxis, panel.xaxis), fields, sizes, strict=True):
-            axis.set_ticks(range(size), list(CLASSES[:size]), fontsize=8)
+            code = field.partition(".")[2] in rule.codes
+            names = [str(n) for n in range(size)] if code else list(CLASSES[:size])
+            axis.set_ticks(range(size), names, fontsize=8)
             axis.set_label_text(field.replace("_", " ").replace(".", ": "), fontsize=9)
     for panel in panels.flat[len(pairs) :]:
         panel.set_visible(False)

@@ -55,6 +55,7 @@ function signOf(symbol) {
 function label(name, value) {
   if (name === "symbol") return signOf(value) || "blank";
   if (name === "row") return ROWS[value];
+  if (about.codes.includes(name)) return String(value);
   if (!name || model.counts.get(name) === 2) return value ? "yes" : "no";
   if (value === 0) return "–";
   return value > 10 ? "✱".repeat(value - 10) : String(value - 1);

@@ -46,6 +46,7 @@ def page(solver: Solver, weights: Mapping[str, Tensor], card: Mapping[str, Any])
         "heights": [layout.room((1, digits), _BASE)[0] for digits in (1, 2)],
         "symbols": CHARACTERS,
         "outputs": [*model.outputs.items()],
+        "codes": [*model.config.codes],
         "ways": [
             {"name": SEES[way], "step": NEIGHBOURS.get(way), "fields": fields}
             for way, fields in model.heads.ways.items()

@@ -183,6 +183,8 @@ class Check:
                 keys = np.ravel_multi_index(tuple(keys), sizes)
                 self.outputs[name] = inputs, sizes, keys, values.astype(int)
         self.layout, self.base = about["layout"], int(about["base"])
+        if about.get("codes"):
+            raise NotImplementedError("what its codes stand for is not known here")
         if self.layout not in LAYOUTS:
             raise NotImplementedError(f"nothing is known of pages of the layout {self.layout}")
         rows, self.laws = LAYOUTS[self.layout], LAWS.get(self.layout, long_laws)

@@ -120,12 +120,14 @@ class Program:
         layout, base: of the pages that it fills in.
         messages: the fields that a cell hands on in each direction of `NEIGHBOURS`.
         tables: by output: `SYMBOL`, an id, and every field, a class; after all that it reads.
+        codes: the fields whose classes are codes that the network has invented.
     """
 
     layout: str
     base: int
     messages: Mapping[str, tuple[str, ...]]
     tables: Mapping[str, Table]
+    codes: tuple[str, ...] = ()
 
     @classmethod
     def extract(
@@ -143,13 +145,14 @@ class Program:
                     some = inputs[TOKEN] == MASK
                 seen = {n: part[some] for n, part in inputs.items()}
                 tables[name] = Table.of(seen, outputs[name][here[some]])
-        return cls(layout, rule.base, rule.messages, tables)
+        return cls(layout, rule.base, rule.messages, tables, tuple(rule.codes))
 
     def save(self, file: Path) -> None:
         """As a compressed archive of numpy, with what describes it as JSON."""
         about = {"format": FORMAT, "layout": self.layout, "base": self.base}
         about |= {"messages": self.messages, "symbols": CHARACTERS}
         about |= {"inputs": {name: table.inputs for name, table in self.tables.items()}}
+        about |= {"codes": self.codes} if self.codes else {}
         arrays = {"about": np.array(json.dumps(about))}
         for name, table in self.tables.items():
             arrays |= {f"{name}.keys": table.keys, f"{name}.values": table.values}
@@ -170,7 +173,8 @@ class Program:
             if about["format"] != FORMAT or about["symbols"] != CHARACTERS:
                 raise ValueError("it is of another version")
             messages = {way: tuple(names) for way, names in about["messages"].items()}
-            return cls(about["layout"], about["base"], messages, tables)
+            codes = tuple(about.get("codes", ()))
+            return cls(about["layout"], about["base"], messages, tables, codes)
         except FileNotFoundError:
             raise FileNotFoundError(
                 f"there is no table {file}; `trm prove --output` writes one of a proved model"

@@ -162,6 +162,18 @@ def test_untrained_weights_are_of_the_same_shapes_and_none_of_the_trained_ones(
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_a_model_that_invents_its_codes_is_shown_as_it_solves(command, repository, tmp_path):
+    checkpoint = repository / "docs/models/untold-base2-seed0.safetensors"
+    ran = command(
+        "inspect", "--checkpoint", checkpoint, "101x110", "--output", "o", folder=tmp_path
+    )
+    assert ran.code == 0, ran.err
+    shares = re.findall(r"(multiplier|multiplicand|addend) +(\d+) of (\d+)", ran.out)
+    assert len(shares) == 3
+    assert all(right == of for _, right, of in shares)
+    assert (tmp_path / "o/rows.png").is_file()
+
+
 def test_a_cell_that_works_in_steps_shows_what_each_decides(command, repository, tmp_path):
     model = repository / "docs/models/written-16-seed0.safetensors"
     ran = command("inspect", "--checkpoint", model, "12x34", "--output", tmp_path / "in")

@@ -147,6 +147,7 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("report x.jsonl --reference x --output D", "--reference is a model of evaluations"),
     ("report one --reference gp --output D", "Did you mean gpt?"),
     ("report one --output file", "--output"),
+    ("analyse probe --checkpoint UNTOLD --output D", "stand for is told by trm prove"),
     ("configs quikstart", "there is no config quikstart. Did you mean quickstart?"),
     ("sweep blank.yaml --output D", "Did you mean studies/blanks.yaml?"),  # and not gpt_blanks
     ("sweep studies/dept --output D", "Did you mean studies/depth?"),
@@ -159,6 +160,7 @@ def test_a_wrong_call_is_answered_in_a_sentence(
 ):
     stepping = repository / "docs/models/decimal-seed0.safetensors"
     files = {"CKPT": checkpoint, "ADDER": adder, "STEPPING": stepping}
+    files["UNTOLD"] = repository / "docs/models/untold-base2-seed0.safetensors"
     before = sorted(folder.rglob("*"))
     ran = command(*(files.get(word, word) for word in words.split()), folder=folder)
     assert (ran.code, ran.out) == (2, "")
