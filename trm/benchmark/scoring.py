@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 from canvas.choices import check_choice, shortened
 from trm.benchmark.answers import is_right, read_answer
 from trm.benchmark.suites import SUITES, Item, Suite, checksum, items, label_of, record
-from trm.evaluation.grid import FAMILY, KEYS, SHOWN, Grid, Key, new_grid, region
+from trm.evaluation.grid import KEYS, SHOWN, Grid, Key, new_grid, region
 from trm.evaluation.statistics import Share
 from trm.files import fingerprint, make_folder, numbered_lines, replacing, validated, writing
 
@@ -163,11 +163,12 @@ def score(
     said = read_predictions(file, {item.id: item for item in problems}, whole)
     read = {key: one._replace(text=read_answer(one.text, whole)) for key, one in said.items()}
     figure = "solutions" if whole else "answers"
-    measures = [axis for axis in suite.axes if axis != FAMILY]
-    if known.ranges and known.ranges.keys() != set(measures):
+    measures = suite.task.ranges.keys()
+    asked_for = (measures & suite.axes) or measures
+    if known.ranges and not asked_for <= known.ranges.keys() <= measures:
         raise ValueError(
             f"the first line of predictions for {suite.name} gives ranges of "
-            f"{' and '.join(measures)}, not of {' and '.join(known.ranges)}"
+            f"{' and '.join(sorted(asked_for))}, not of {' and '.join(known.ranges)}"
         )
     by_cell: dict[Key, list[Item]] = {cell: [] for cell in suite.cells}
     for item in problems:
