@@ -89,8 +89,10 @@ def run(args: argparse.Namespace) -> int:
             write_report(output, study, states, jobs.stages, drawn)
 
         write_report(output, study, states, {})
-        jobs.work(tell)
-        write_report(output, study, states, {})
+        try:
+            jobs.work(tell)
+        finally:  # nothing runs any more, also where this was ended
+            write_report(output, study, states, {})
     console.print(
         f"page      {output / PAGE}\n"
         f"curves    tensorboard --logdir {shlex.quote(str(output / 'runs'))}"

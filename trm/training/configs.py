@@ -11,9 +11,9 @@ SCHEDULES = ("carry", "fresh")
 LOSS_NAMES = ("softmax", "stablemax")
 
 
-def check_range(name: str, value: float, low: float, high: float = math.inf) -> None:
+def check_range(name: str, value: float | None, low: float, high: float = math.inf) -> None:
     """Raise a ValueError unless a setting is a finite number from ``low`` to ``high``."""
-    if not (low <= value <= high and math.isfinite(value)):
+    if value is None or not (low <= value <= high and math.isfinite(value)):
         among = f"{low} or more" if high == math.inf else f"from {low} to {high}"
         raise ValueError(f"{name} is {among}, not {value}")
 

@@ -63,8 +63,8 @@ class UntoldModule(CellModule):
         compile: bool = False,
         seed: int = 0,
     ) -> None:
-        if not 0 <= cooling[0] < cooling[1] <= 1:
-            raise ValueError(f"model.cooling is [begin, end] from 0 to 1, not {list(cooling)}")
+        if not cooling or not 0 <= cooling[0] < cooling[1] <= 1:
+            raise ValueError(f"model.cooling is [begin, end] from 0 to 1, not {cooling}")
         check_range("model.merging", merging, cooling[1], 1)
         super().__init__(network, optimizer, schedule, compile, seed)
         self.cooling, self.merging = cooling, merging
