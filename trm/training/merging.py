@@ -88,7 +88,9 @@ def _states(
     steps, times = np.unique(steps, axis=0, return_counts=True)
     follows: list[dict[int, _Step]] = [{} for _ in told]
     for (state, window, symbol, then), number in zip(steps.tolist(), times.tolist(), strict=True):
-        follows[state][window] = _Step(symbol, then, number)  # the last: then is known if it can be
+        # In order: of one symbol the last step is one that leads on. Of several, which only a code
+        # of two meanings is followed by, it is an arbitrary one.
+        follows[state][window] = _Step(symbol, then, number)
     return _Automaton(told, follows)
 
 

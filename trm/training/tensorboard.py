@@ -29,6 +29,10 @@ CURVES = {
     "train/loss_halting": "the halting head's part of the loss, before its weight",
     "train/row_accuracy": "share of the batch's rows that are right",
     "train/cell_accuracy": "share of the cells to fill in that are right",
+    "train/sight_accuracy": "share of cells that say everything rightly, symbol and fields",
+    "train/counterexamples": "sights that were wrong or nearly so when the epoch began",
+    "train/temperature": "of the softmax of codes: 1 while they are mixed, 0.1 when decided",
+    "train/sights": "different sights that pages have shown, once codes are merged",
     "train/halting_accuracy": "share of rows that the halting head rightly holds right, or wrong: "
     "1 as well where no row is right, and rightly held wrong, see train/row_accuracy",
     "train/supervision_steps": "supervision steps that the batch's samples have had so far",
