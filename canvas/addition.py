@@ -19,9 +19,10 @@ from canvas.layouts import (
     table,
     write,
 )
-from canvas.local_rules import ColumnRule
+from canvas.local_rules import ColumnCarriesRule, ColumnRule
 from canvas.problems import MOST_OPERANDS, Problems, random_words
 from canvas.task import Task, digits_range, draw_sizes, layout_field
+from canvas.windows import LocalRule
 
 
 class Column(Layout):
@@ -76,6 +77,7 @@ class ColumnCarries(Column):
     """
 
     name = "column_carries"
+    local_rule = ColumnCarriesRule
 
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
         if len(lengths) > base:
@@ -156,6 +158,15 @@ class Addition(Task):
         lengths, counts = problems.lengths, problems.counts
         by_operand = zip(_BY_OPERAND, lengths.T if (counts == 2).all() else (), strict=False)
         return {"digits": lengths.max(axis=1), "addends": counts, **dict(by_operand)}
+
+    def local_rule(self, untold: bool = False) -> LocalRule:
+        rule = super().local_rule(untold)
+        if isinstance(rule, ColumnCarriesRule) and self.addends[1] > 2:
+            raise ValueError(
+                "the local rule of column_carries is of two addends: set data.task.addends to "
+                "[2, 2], or take the layout column"
+            )
+        return rule
 
     def in_range(self, problems: Problems) -> np.ndarray:
         (low, _), lengths = self.digits, problems.lengths

@@ -140,7 +140,7 @@ class ColumnRule(LocalRule):
     """
 
     left = ("sum_carry",)
-    down = ("addend", "sum")
+    down: tuple[str, ...] = ("addend", "sum")
     besides = ("first_addend", "addend_above", "digit_sum")
 
     def __init__(self, base: int) -> None:
@@ -193,6 +193,39 @@ class ColumnRule(LocalRule):
         total = 1 + _value(above).cumsum(axis=1) % self.base
         total = np.where(above.cumsum(axis=1) > 0, total, 0)
         return dict(zip(self.besides, (first, above, total), strict=True))
+
+
+class ColumnCarriesRule(ColumnRule):
+    """Of the layout `canvas.addition.ColumnCarries`, with two addends.
+
+    Rows are counted. The third adds, writes what was carried, and hands down the sum alone.
+    """
+
+    down = ("row", *ColumnRule.down)
+
+    def __init__(self, base: int) -> None:
+        super().__init__(base)
+        addend, asked = self.rows["addend"], self.rows["sum"]
+        self.rows = {
+            "first": addend._replace(below=("",)),
+            "last": addend._replace(below=("first",)),
+            "carries": asked._replace(below=("last",)),
+            "sum": asked._replace(below=("carries",)),
+        }
+
+    def classes(self, field: str) -> int:
+        return 5 if field == "row" else super().classes(field)
+
+    def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
+        found, carry = super().cell(says, seen), seen.right.sum_carry
+        row = np.where(seen.above.present, np.minimum(seen.above.row + 1, 4), 1)
+        written = (carry > 0) & (found["sum"] > 0)  # not in column 0, into which none comes
+        carries = np.where(written, symbols.DIGIT_IDS[_value(carry)], BLANK)
+        return found | {
+            SYMBOL: np.where(row == 3, carries, found[SYMBOL]).astype(np.int64),
+            "row": row,
+            "addend": np.where(row < 3, found["addend"], 0),
+        }
 
 
 def _changed(heads: tuple[Head, ...], *changes: Head) -> tuple[Head, ...]:

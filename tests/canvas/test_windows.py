@@ -42,6 +42,8 @@ TASKS: dict[str, Task] = {
     },
     "column": Addition(layout="column"),
     "column, base 2": Addition(layout="column", base=2),
+    "column_carries": Addition(layout="column_carries"),
+    "column_carries, base 2": Addition(layout="column_carries", base=2),
     "untold lattice": Multiplication(layout="lattice", smallest=0),
     "untold lattice, base 3": Multiplication(layout="lattice", base=3, smallest=0),
 }
@@ -80,7 +82,7 @@ def drawn(task: Task, operands: list[tuple[int, ...]], around: tuple[int, int, i
 def test_the_rule_says_what_is_drawn_and_no_page_leaves_the_closure(name: str, data) -> None:
     task, least = TASKS[name], TASKS[name].smallest
     number = st.integers(1, 12).flatmap(lambda n: st.integers(least, task.base**n))
-    many = st.integers(2, 2 if isinstance(task, Multiplication) else 7)
+    many = st.integers(2, 7 if task.layout == "column" else 2)
     count = data.draw(many)
     operands = data.draw(st.lists(st.tuples(*[number] * count), min_size=1, max_size=3))
     around = data.draw(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2)))
@@ -147,7 +149,7 @@ def fields_by_integers(task: Task, operands: tuple[int, ...]) -> Cells:
     return found
 
 
-@pytest.mark.parametrize("name", [name for name in TASKS if name.startswith(("lattice", "column"))])
+@pytest.mark.parametrize("name", [n for n in TASKS if n.split(",")[0] in ("lattice", "column")])
 def test_fields_are_what_integers_say_down_to_a_step(name: str) -> None:
     task, draw = TASKS[name], random.Random(name)
     many = (2, 2) if isinstance(task, Multiplication) else (2, 4)
@@ -180,6 +182,7 @@ def test_fields_are_what_integers_say_down_to_a_step(name: str) -> None:
         ("lattice, base 3", 1368),
         ("lattice", 1204976),
         ("column", 5593),
+        ("column_carries", 834),
         ("standard, base 3", 345),
         ("untold lattice", 7406),
     ],
@@ -241,6 +244,11 @@ def test_a_layout_with_rows_of_its_own_inherits_no_rule() -> None:
 
     assert lattice.local_rule is not None
     assert Mine.local_rule is Mine.untold_rule is None
+
+
+def test_carries_in_a_row_of_their_own_are_of_two_addends() -> None:
+    with pytest.raises(ValueError, match=r"set data.task.addends to \[2, 2\]"):
+        Addition(layout="column_carries", addends=(2, 3)).local_rule()
 
 
 def test_codes_stand_in_place_of_fields_by_name() -> None:

@@ -82,7 +82,10 @@ def column_laws(base, does, place, s, out, number):
     yield "base * sum_carry' + sum' = addend + sum + sum_carry", done == added
     yield "no gap, no leading zero", (out["sum"] > 0) == stands
     yield "the digit goes down", ("given" not in does) | (out["addend"] == number)
-    yield "the sum is written", ("total" not in does) | (number == out["sum"])
+    carried = (1 + value(carry)) * (out["sum"] > 0) * (place == "rest")
+    written = carried if "carries" in does else out["sum"]
+    yield "the sum is written, or its carries", ("given" in does) | (number == written)
+    yield "nothing is added twice", ("given" in does) | (out["addend"] == 0)
 
 
 def long_laws(base, does, place, s, out, number):
@@ -152,6 +155,8 @@ def long_laws(base, does, place, s, out, number):
 LAYOUTS = {
     "lattice": "a: edge: top; b: a,b: beside",
     "column": "addend: edge,addend: given; sum: addend: total",
+    "column_carries": "first: edge: given; last: first: given; carries: last: carries; "
+    "sum: carries: total",
     "standard": "a: edge: a; b: a: b; first: b: straight moves adds; next: first,next: moves adds",
     "accumulate": "a: edge: a; b: a: b zeros; first: b: straight moves zeros adds total; "
     "next: first,next: moves zeros adds total",
@@ -161,8 +166,8 @@ LAYOUTS = {
     "next: first,next: more keeps moves; sum: first,next: done straight moves zeros adds total; "
     "later: sum,later: moves zeros adds total",
 }
-LAWS = {"lattice": lattice_laws, "column": column_laws}  # or long
-WHOLE = ("lattice", "column")  # here states keep each digit; elsewhere fields have more classes
+# In these, states keep each digit; elsewhere fields have more classes, and laws are the long ones.
+LAWS = {"lattice": lattice_laws, "column": column_laws, "column_carries": column_laws}
 FEW = {"symbol": 24, "row": 7, "sum_carry": 3, "comes": 3, "zero": 2}  # classes of what is no digit
 MARKS = 128  # more than occur
 
@@ -188,7 +193,7 @@ class Check:
         if self.layout not in LAYOUTS:
             raise NotImplementedError(f"nothing is known of pages of the layout {self.layout}")
         rows, self.laws = LAYOUTS[self.layout], LAWS.get(self.layout, long_laws)
-        base, more = self.base, self.layout not in WHOLE
+        base, more = self.base, self.layout not in LAWS
         last = {n: base + more * (1 + (n == "product")) for n in self.outputs}
         self.size = {n: FEW.get(n, 1 + last[n]) for n in self.outputs}
         self.sees = sees = {who: about["messages"].get(way, []) for who, way in SEES.items()}
