@@ -24,7 +24,6 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -136,10 +135,10 @@ def count(words: Sequence[str], check: Callable[[Task], None] = lambda _: None) 
     """Parameters and optimiser steps of the run that these options of `trm fit` ask for."""
     from trm.training.cli import train
 
-    with TemporaryDirectory() as folder, warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
-        bare = ("--trainer.logger=false", "--trainer.devices=1", f"--checkpoint.dirpath={folder}")
+        bare = ("--trainer.logger=false", "--trainer.devices=1")
         try:
             cli = train([*words, *bare], run=False)
         finally:
