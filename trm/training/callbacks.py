@@ -172,7 +172,6 @@ class Cost(L.Callback):
         self._logged = state
         _, seconds, samples = (b - a for a, b in zip(before, state, strict=True))
         pl_module.log("speed/samples_per_second", samples / seconds)
-        pl_module.log("speed/memory_gib", memory_gib(pl_module.device))
 
     def on_validation_start(self, *args: Any, **more: Any) -> None:
         self._begun = None
@@ -192,20 +191,6 @@ class Cost(L.Callback):
     def on_load_checkpoint(self, trainer: L.Trainer, _: Any, checkpoint: dict[str, Any]) -> None:
         if trainer.state.fn == "fit":
             vars(self).update(zip(self._STATE, checkpoint.get("trm.cost", ()), strict=False))
-
-
-def memory_gib(device: torch.device) -> float:
-    """The most memory that training has taken so far: of the accelerator, or of the process."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 2**30
-    if device.type == "mps":
-        return torch.mps.driver_allocated_memory() / 2**30
-    if sys.platform == "win32":
-        return 0.0
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return (peak if sys.platform == "darwin" else 1024 * peak) / 2**30
 
 
 class Lines(L.Callback):

@@ -4,12 +4,10 @@ import importlib
 import inspect
 import logging
 import re
-import sys
 import warnings
 from argparse import SUPPRESS, ArgumentError
-from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import lightning as L
 import yaml
@@ -22,11 +20,10 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from canvas.choices import did_you_mean, load_class, look_here
 from canvas.symbols import vocab_size
 from canvas.task import Task
-from canvas.tasks import TASKS
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_checkpoint
+from trm.configs import read_config, shipped_configs
 from trm.devices import EndAtOnce, start_processes
-from trm.models import configs as shapes
 from trm.precision import NO_UNITS, check_precision, settle
 from trm.training.callbacks import (
     BestCheckpoint,
@@ -40,12 +37,10 @@ from trm.training.callbacks import (
 )
 from trm.training.canvas_module import CanvasModule
 from trm.training.data import CanvasDataModule
-from trm.training.gpt_module import GPTModule
-from trm.training.iterative_module import IterativeModule
 from trm.training.optimisers import build_optimizer
 from trm.training.pictures import Pictures
 from trm.training.runs import NEWEST, find_newest, say, settle_folder
-from trm.training.tensorboard import CONFIG_KEY, SavedConfig, hyperparameters
+from trm.training.tensorboard import CONFIG_KEY, SavedConfig, flattened, hyperparameters
 
 # Warnings of Lightning about itself: the user can do nothing about them.
 _NOT_OURS = (
@@ -279,15 +274,6 @@ _NO_CLASS = re.compile(
 )
 _EXPECTED = re.compile(r"Expected a <class '([\w.]+)'>|Expected a typing\.Literal\[(.*?)\]")
 _GIVEN = re.compile(r"(?:Got|Given) value: (?:NestedArg\(key='[\w.]*', val=)?(.*?)\)?$", re.M)
-_SETTINGS: tuple[tuple[str, Any], ...] = (  # where classes stand in a config
-    *(("model", kind) for kind in (IterativeModule, GPTModule)),
-    ("model.network.config", shapes.RecursiveConfig),
-    ("model.network.config", shapes.LoopedConfig),
-    ("model.network.config", shapes.GPTConfig),
-    *(("data.task", kind) for kind in TASKS.values()),
-    *(("data", CanvasDataModule), ("trainer", L.Trainer)),
-    *(("checkpoint", BestCheckpoint), ("panels", Pictures)),
-)
 _HOMES = ("lightning.pytorch.callbacks", "lightning.pytorch.loggers", "canvas.tasks")
 _ALIKE = 0.6  # of a name and the one suggested for it
 
@@ -300,7 +286,7 @@ def explained(told: str) -> str:
     if unknown := _UNKNOWN.search(told):
         name = ".".join(filter(None, unknown.groups())).replace("init_args.", "")
         inside = "class_path '" in told and not name.startswith("model.")
-        return _no_setting(f"{place}.{name}" if inside else name, place, told)
+        return _no_setting(f"{place}.{name}" if inside else name)
     if no_class := _NO_CLASS.search(told):
         module, own, bare = no_class.groups()
         homes = [importlib.import_module(home) for home in ([module] if module else _HOMES)]
@@ -325,19 +311,13 @@ def explained(told: str) -> str:
     return f"{place}: {sentence}{given}" if keys else sentence
 
 
-def _no_setting(name: str, place: str, told: str) -> str:
+def _no_setting(name: str) -> str:
     """That there is no such setting; nearest is one of the same last part, wherever it stands."""
-    classes = [*_SETTINGS]
-    for module, kind in re.findall(r"class_path '([\w.]+)\.(\w+)'", told)[-1:]:
-        classes += [(place, getattr(sys.modules[module], kind))]
-    known = {"seed_everything", "seed", "config", "ckpt_path"}
-    while classes:
-        start, kind = classes.pop()
-        for key, parameter in inspect.signature(kind).parameters.items():
-            known.add(f"{start}.{key}")
-            for part in (parameter.annotation, *get_args(parameter.annotation)):
-                if inspect.isclass(part) and is_dataclass(part):
-                    classes.append((f"{start}.{key}", part))
+    configs = (read_config(f) for name, f in shipped_configs().items() if "studies/" not in name)
+    known = {key for config in configs for key, _ in flattened(config)}
+    kinds = {"data": CanvasDataModule, "trainer": L.Trainer, "checkpoint": BestCheckpoint}
+    for start, kind in kinds.items():
+        known |= {f"{start}.{key}" for key in inspect.signature(kind).parameters}
     others = sorted(known - {name})
     moved = [key for key in others if key.rpartition(".")[2] == name.rpartition(".")[2]]
     near = did_you_mean(name, moved, 0) or did_you_mean(name, others, _ALIKE)

@@ -17,8 +17,14 @@ from canvas.problems import Split
 from canvas.task import Task
 from canvas.tasks import task_data
 from trm.training.configs import check_range
-from trm.training.curriculum import Curriculum, Stage
-from trm.training.samples import RowStepSamples, Samples, SolvedProblems, shown
+from trm.training.samples import (
+    Curriculum,
+    RowStepSamples,
+    Samples,
+    SolvedProblems,
+    Stage,
+    shown,
+)
 
 # What a validation works out, and under which names it is logged. Nothing is chosen by problems
 # beyond training's: a checkpoint that is picked for them would no longer say how far training

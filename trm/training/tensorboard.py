@@ -1,5 +1,6 @@
 """What a run keeps of its config, and what TensorBoard shows beside curves and pictures."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ CUSTOM_SCALARS = {
         tag: f"{tag}$"
         for tag in (
             *("train/loss", "train/row_accuracy", "train/gradient_norm", "learning_rate/decayed"),
-            *("speed/samples_per_second", "speed/memory_gib"),
+            "speed/samples_per_second",
         )
     },
     "Confidence": {
@@ -80,19 +81,20 @@ class SavedConfig(SaveConfigCallback):
             writer._get_file_writer().add_summary(settings)
 
 
+def flattened(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """A config's values by their names with dots, as a command line has them."""
+    if not isinstance(value, dict):
+        yield name, value
+        return
+    for key, below in value.items():
+        yield from flattened(below, name if key == "init_args" else f"{name}.{key}".lstrip("."))
+
+
 def hyperparameters(config: dict[str, Any]) -> dict[str, str | float]:
     """What the HParams tab compares: settings of the run, by their names with dots."""
-    found: dict[str, str | float] = {}
-
-    def flatten(value: Any, name: str) -> None:
-        if isinstance(value, dict):
-            for key, below in value.items():
-                flatten(below, name if key == "init_args" else f"{name}.{key}")
-        elif value is not None and not name.startswith(left_out):
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            found[name] = value if number else str(value)
-
     left_out = tuple(f"trainer.{name}" for name in _NOT_COMPARED)
-    for key in _COMPARED:
-        flatten(config.get(key), key)
-    return found
+    return {
+        name: value if type(value) in (int, float) else str(value)
+        for name, value in flattened({key: config.get(key) for key in _COMPARED})
+        if value is not None and not name.startswith(left_out)
+    }

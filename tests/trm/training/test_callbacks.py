@@ -77,7 +77,6 @@ def test_neither_validation_nor_the_first_batch_slow_training_down(
     logged = events.Scalars("speed/samples_per_second")
     assert [event.step for event in logged] == steps
     assert {event.value for event in logged} == {8}
-    assert all(event.value > 0 for event in events.Scalars("speed/memory_gib"))
 
 
 def test_of_equally_good_checkpoints_the_latest_is_kept():
