@@ -27,8 +27,8 @@ from trm.solving.gpt_predictor import GPTPredictor, fit_calibration
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.voting_settings import Voting
 from trm.training.configs import DepthConfig, LossConfig, OptimizerConfig, ScheduleConfig
-from trm.training.curriculum import Curriculum, Stage
 from trm.training.data import CanvasDataModule
+from trm.training.samples import Curriculum, Stage
 
 OBLONG = torch.full((1, 6, 4), symbols.BLANK, dtype=torch.uint8)
 UP_TO = {"hidden_size": 16, "num_heads": 2}

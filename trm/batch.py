@@ -25,8 +25,7 @@ import lightning as L
 import numpy as np
 import torch
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, ProgressColumn, Task
-from rich.text import Text
+from rich.progress import MofNCompleteColumn, Progress
 from torch.utils.data import DataLoader, IterableDataset
 
 from canvas.problems import Problems
@@ -230,7 +229,7 @@ def _work_through(job: Job, trainer: L.Trainer, quiet: bool) -> Summary | None:
     units = -(-total // size)
     done = {unit for unit, _ in _finished(parts)}
     if len(done) < units:
-        columns = (*Progress.get_default_columns(), MofNCompleteColumn(), _Rate())
+        columns = (*Progress.get_default_columns(), MofNCompleteColumn())
         hidden = quiet or not trainer.is_global_zero
         with Progress(*columns, console=Console(stderr=True), disable=hidden) as bar:
             bar.add_task("solving", total=total, completed=min(len(done) * size, total))
@@ -253,14 +252,6 @@ def _work_through(job: Job, trainer: L.Trainer, quiet: bool) -> Summary | None:
             )
     job.forget()
     return summary
-
-
-class _Rate(ProgressColumn):
-    """Problems a second."""
-
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:,.1f} problems/s")
 
 
 def _finished(parts: Path) -> Iterator[tuple[int, list[dict[str, Any]]]]:

@@ -64,7 +64,9 @@ are not finite or lost one of its processes, or something is not installed, 2 th
 """
 # Of several processes, one whose connection breaks is ended by the agent, which sees who is gone.
 _BROKEN, _PATIENCE = re.compile(r"gloo|nccl|connection|socket|peer|rendezvous", re.I), 20.0
-_GOES_ON = ("solve", "evaluate", "sweep")  # after a Ctrl-C or a SIGTERM
+_SAME = "; the same command goes on where it was"
+_GOES_ON = {"solve": _SAME, "evaluate": _SAME, "sweep": _SAME}  # after a Ctrl-C or a SIGTERM
+_GOES_ON["fit"] = "; with --ckpt_path last it goes on from the end of its last epoch"
 
 
 class Parser(argparse.ArgumentParser):
@@ -133,7 +135,7 @@ def run(arguments: list[str]) -> int:
         if isinstance(error, ImportError):
             message = f"{error}. `python -m pip check` tells what is missing"
         if isinstance(error, ChildProcessError):
-            message = f"{error}{_goes_on(name, error)}"
+            message = f"{error}{_GOES_ON.get(name, '')}"
         print(f"trm {name}: {message}", file=sys.stderr)
         return 1 if isinstance(error, FloatingPointError | ChildProcessError | ImportError) else 2
     except (KeyboardInterrupt, SystemExit) as stop:
@@ -141,17 +143,11 @@ def run(arguments: list[str]) -> int:
         interrupted = any(isinstance(e, KeyboardInterrupt) for e in (stop, stop.__context__))
         if not interrupted and not isinstance(stop, Terminated):
             raise
-        goes_on = _goes_on(name, stop)
-        if name == "solve" and ("--input" not in " ".join(arguments) or "-" in arguments):
-            goes_on = ""  # of a pipe, nothing is kept
+        # Of a pipe, nothing is kept.
+        kept = name != "solve" or ("--input" in " ".join(arguments) and "-" not in arguments)
+        goes_on = _GOES_ON.get(name, "") if kept else ""
         print(f"trm {name}: stopped{goes_on}", file=sys.stderr)
         return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
-
-
-def _goes_on(name: str, stop: BaseException) -> str:
-    if name == "fit":
-        return "".join(getattr(stop, "__notes__", ())) or "; it had not begun"
-    return "; the same command goes on where it was" if name in _GOES_ON else ""
 
 
 def _run(name: str, arguments: list[str]) -> int:

@@ -82,11 +82,9 @@ def run(args: argparse.Namespace) -> int:
         jobs = Jobs(output, study, states, at_once, devices)
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // at_once)))
 
-        def tell(run: Run | None) -> None:
-            if run is not None:
-                console.print(f"{run.name}: {jobs.stage(run)}")
-            drawn = run is not None and run not in jobs.stages and bool(states[run].evaluated)
-            write_report(output, study, states, jobs.stages, drawn)
+        def tell(run: Run) -> None:
+            console.print(f"{run.name}: {jobs.stage(run)}")
+            write_report(output, study, states, jobs.stages)
 
         write_report(output, study, states, {})
         try:

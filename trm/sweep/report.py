@@ -4,7 +4,6 @@ Seeds of a setting stand together, see `trm.evaluation.statistics`.
 """
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,12 +12,11 @@ from trm.evaluation.statistics import SEEDS_MEANING, of_seeds
 from trm.figures.studies import Found, Gathered, study_figure, study_lines, study_maps
 from trm.files import read_object, replacing
 from trm.markdown import safe, table
-from trm.sweep.runs import LOG, States, folder_of, grid_of, is_done, wanted
+from trm.sweep.runs import States, grid_of, is_done, wanted
 from trm.sweep.study import EQUAL_LOSS, Run, Setting, Study
 
 PAGE, PICTURE, LINES, MAP = "study.md", "study.png", "study-lines.png", "study-map.png"
 _CELLS = 8  # that a table has columns for; more are put together by region
-_MILESTONE = re.compile(r"^epoch \d+, step .*$", re.M)
 _MEANING = (
     f"Whole free-running solutions right, in percent: {SEEDS_MEANING}. Of many cells the regions "
     "are told: each setting's are seen from its own training range, and a cell that a model cannot "
@@ -100,24 +98,21 @@ def numeric_axis(settings: Sequence[Setting]) -> tuple[str | None, dict[str, flo
     return None, {}
 
 
-def write_report(
-    output: Path, study: Study, states: States, stages: Mapping[Run, str], drawn: bool = True
-) -> None:
-    """Write the page, with the stages under way; ``drawn``: and pictures."""
+def write_report(output: Path, study: Study, states: States, stages: Mapping[Run, str]) -> None:
+    """Write the page, with the stages under way, and its pictures."""
     evaluations = {
         name: gathered(study, found(output, study, states, name)) for name in study.evaluations
     }
-    if drawn:
-        figures = {PICTURE: study_figure(evaluations)}
-        axis, values = numeric_axis(study.settings)
-        if axis is not None:
-            figures[LINES] = study_lines(evaluations, axis, values)
-        if all(len(one.labels) == 2 for one in study.settings):
-            figures[MAP] = study_maps(evaluations)
-        for name, figure in figures.items():
-            if figure is not None:
-                with replacing(output / name) as part:
-                    figure.savefig(part, format="png")
+    figures = {PICTURE: study_figure(evaluations)}
+    axis, values = numeric_axis(study.settings)
+    if axis is not None:
+        figures[LINES] = study_lines(evaluations, axis, values)
+    if all(len(one.labels) == 2 for one in study.settings):
+        figures[MAP] = study_maps(evaluations)
+    for name, figure in figures.items():
+        if figure is not None:
+            with replacing(output / name) as part:
+                figure.savefig(part, format="png")
     with replacing(output / PAGE) as part:
         part.write_text(_page(output, study, states, stages, evaluations), encoding="utf-8")
 
@@ -132,19 +127,8 @@ def _page(
     asked = wanted(study, states)
     done = sum(is_done(state, asked[run]) for run, state in states.items())
     parts = [f"# {output.resolve().name}: {done} of {len(states)} runs are done"]
-    seconds = _mean([state.cost["seconds"] for state in states.values() if state.cost])
-    left = sum(not state.trained for state in states.values())
-    if seconds and left:
-        took = _duration(left * seconds)
-        parts.append(
-            f"To train the others takes one job about {took}, beside starts and evaluations."
-        )
     failed = [f"- {safe(run.name)}: {safe(s.error)}" for run, s in states.items() if s.error]
-    running = []
-    for run, stage in stages.items():
-        log = folder_of(output, run) / LOG
-        told = _MILESTONE.findall(log.read_text(errors="replace")) if log.is_file() else []
-        running.append(f"- {safe(run.name)}: {stage}" + (f", {safe(told[-1])}" if told else ""))
+    running = [f"- {safe(run.name)}: {stage}" for run, stage in stages.items()]
     for title, lines in (("Failed", failed), ("Running", running)):
         parts += [f"## {title}", "\n".join(lines)] if lines else []
     pictures = [name for name in (PICTURE, LINES, MAP) if (output / name).is_file()]

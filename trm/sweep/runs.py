@@ -24,7 +24,6 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -37,11 +36,10 @@ from trm.files import fingerprint, read_object, validated, write_object
 from trm.processes import ENDS_WITH
 from trm.sweep.study import EQUAL_LOSS, LOSS, Run, Setting, Study
 
-LOG = "log.txt"
-_STATE, _CONFIG = "state.json", "config.yaml"
+_LOG, _STATE, _CONFIG = "log.txt", "state.json", "config.yaml"
 _APART = 0.05  # share of parameters by which settings may differ that have equally many
 _SHOWN = 1000  # characters of an error
-_INTERVAL, _TOLD = 0.5, 20.0  # seconds between two looks at what is under way, and to tell of it
+_INTERVAL = 0.5  # seconds between two looks at what is under way
 
 
 @dataclass
@@ -136,10 +134,10 @@ def count(words: Sequence[str], check: Callable[[Task], None] = lambda _: None) 
     """Parameters and optimiser steps of the run that these options of `trm fit` ask for."""
     from trm.training.cli import train
 
-    with TemporaryDirectory() as folder, warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
-        bare = ("--trainer.logger=false", "--trainer.devices=1", f"--checkpoint.dirpath={folder}")
+        bare = ("--trainer.logger=false", "--trainer.devices=1")
         try:
             cli = train([*words, *bare], run=False)
         finally:
@@ -221,9 +219,8 @@ class Jobs:
         self._jobs: dict[Run, tuple[Popen[bytes], str]] = {}  # and each one's device
         self._free = [devices[i % len(devices)] if devices else "" for i in range(at_once)]
 
-    def work(self, tell: Callable[[Run | None], None]) -> None:
-        """Do what is left; ``tell`` is given each run whose stage changed, and at times None."""
-        told = time.monotonic()
+    def work(self, tell: Callable[[Run], None]) -> None:
+        """Do what is left; ``tell`` is given each run whose stage changed."""
         try:
             while True:
                 for run in self.states:
@@ -242,9 +239,6 @@ class Jobs:
                         self._ended(run, job.returncode)
                         self._free.append(device)
                         tell(run)
-                if time.monotonic() > told + _TOLD:
-                    told = time.monotonic()
-                    tell(None)
         finally:
             for job, _ in self._jobs.values():
                 job.terminate()
@@ -290,7 +284,7 @@ class Jobs:
         environment = os.environ | {ENDS_WITH: str(os.getpid())}
         if device:
             environment["CUDA_VISIBLE_DEVICES"] = device
-        with (folder_of(self.output, run) / LOG).open("a", buffering=1) as log:
+        with (folder_of(self.output, run) / _LOG).open("a", buffering=1) as log:
             print(f"{time.strftime('%F %T')} trm {words[0]}", file=log)
             # A Ctrl-C is for this process alone, which ends the others.
             how: dict[str, Any] = {"stdin": DEVNULL, "stdout": log, "stderr": STDOUT}
@@ -303,7 +297,7 @@ class Jobs:
 
         state, stage, folder = self.states[run], self.stages.pop(run), folder_of(self.output, run)
         if code != 0:
-            lines = (folder / LOG).read_text(errors="replace").split("\n")
+            lines = (folder / _LOG).read_text(errors="replace").split("\n")
             last = next((line.strip() for line in reversed(lines) if line.strip()), "")
             state.error = f"{stage} ended with code {code}: {last[:_SHOWN]}"
         elif stage == "training":

@@ -14,26 +14,20 @@ from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.callbacks import (
     BasePredictionWriter,
     ModelCheckpoint,
-    RichProgressBar,
 )
 from lightning.pytorch.utilities import rank_zero_info
-from rich import get_console
 from rich.console import Console
-from rich.progress import TimeRemainingColumn
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from canvas.choices import did_you_mean
 from trm.checkpoints import COST_KEY
 from trm.checkpoints.loading import load_checkpoint
 from trm.evaluation.statistics import Share
 from trm.files import replacing, sweep
 from trm.flops import counted_flops
-from trm.training.canvas_module import FIELD, FIGURES, CanvasModule, logs_at
+from trm.training.canvas_module import FIELD, CanvasModule, logs_at
 from trm.training.data import BEYOND, VALIDATED
-from trm.training.runs import CHECKPOINTS, LAST, START
-
-_SILENCE = 20.0  # seconds after which training says where it is
+from trm.training.runs import CHECKPOINTS
 
 
 class CheckpointFiles(TorchCheckpointIO):
@@ -57,12 +51,6 @@ class CheckpointFiles(TorchCheckpointIO):
         return {"pytorch-lightning_version": L.__version__, **load_checkpoint(path)}
 
 
-def ended_early(trainer: Any) -> bool:
-    """Whether there are batches left in the epoch that training is in, or has just left."""
-    done: int = trainer.fit_loop.epoch_loop.batch_progress.current.completed
-    return done < trainer.num_training_batches
-
-
 class BestCheckpoint(ModelCheckpoint):
     """Keeps the best checkpoint, and of equally good ones the latest.
 
@@ -70,31 +58,14 @@ class BestCheckpoint(ModelCheckpoint):
     still gains a great deal where validation does not look: on longer numbers.
     """
 
-    anew = False  # a run goes on with other problems, on which there is no best one yet
-
     def setup(self, trainer: L.Trainer, pl_module: Any, stage: str) -> None:
-        """Refuse a figure of problems beyond training's, or a misspelt one, with a ValueError."""
-        name = self.monitor or ""
-        if name.startswith(f"{BEYOND}/"):
+        """Refuse a figure of problems beyond training's with a ValueError."""
+        if (self.monitor or "").startswith(f"{BEYOND}/"):
             raise ValueError(
-                f"checkpoint.monitor: {name} is of problems longer than those of training, by "
-                "which no checkpoint may be chosen: take validation/solved"
+                f"checkpoint.monitor: {self.monitor} is of problems longer than those of training, "
+                "by which no checkpoint may be chosen: take validation/solved"
             )
-        groups = getattr(getattr(trainer, "datamodule", None), "groups", VALIDATED[:1])
-        known = [f"{group}/{figure}" for group in groups if group != BEYOND for figure in FIGURES]
-        near = did_you_mean(name, known, 0.8)  # a class of the user's own may log others
-        if stage == "fit" and name not in known and near:
-            raise ValueError(f"checkpoint.monitor: there is no figure {name}.{near}")
         super().setup(trainer, pl_module, stage)
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on with the best of before, where a run goes on in its folder."""
-        if not self.anew and all(Path(path).is_file() for path in state_dict["best_k_models"]):
-            super().load_state_dict(state_dict)
-
-    def on_train_epoch_end(self, trainer: Any, *args: Any) -> None:
-        if trainer.should_stop or not ended_early(trainer):  # its figures would be of earlier on
-            super().on_train_epoch_end(trainer, *args)
 
     def check_monitor_top_k(self, trainer: L.Trainer, current: Tensor | None = None) -> bool:
         worst = self.best_k_models.get(self.kth_best_model_path)
@@ -108,7 +79,7 @@ class BestCheckpoint(ModelCheckpoint):
 
 
 class LastCheckpoint(ModelCheckpoint):
-    """Keeps the end of every epoch beside the best one, and where a run began until there is one.
+    """Keeps the end of every epoch beside the best one.
 
     `save_last` of the best one keeps the best alone.
     """
@@ -117,32 +88,6 @@ class LastCheckpoint(ModelCheckpoint):
         super().__init__(
             filename="last", save_on_train_epoch_end=True, enable_version_counter=False
         )
-
-    def setup(self, trainer: Any, *args: Any, **more: Any) -> None:
-        best = next((c for c in trainer.callbacks if isinstance(c, BestCheckpoint)), self)
-        self.dirpath = best.dirpath
-        super().setup(trainer, *args, **more)
-
-    def on_train_start(self, trainer: Any, *args: Any) -> None:
-        super().on_train_start(trainer, *args)
-        folder, before = Path(str(self.dirpath)), trainer.ckpt_path
-        in_place = before and Path(before).resolve().parent == folder.resolve()
-        if not in_place and not trainer.fast_dev_run:
-            trainer.save_checkpoint(folder / START)
-
-    def on_train_epoch_end(self, trainer: Any, *args: Any) -> None:
-        super().on_train_epoch_end(trainer, *args)
-        folder = Path(str(self.dirpath))
-        if trainer.is_global_zero and (folder / LAST).is_file():
-            (folder / START).unlink(missing_ok=True)
-
-    def on_save_checkpoint(self, trainer: Any, _: Any, checkpoint: dict[str, Any]) -> None:
-        """Leave an epoch open that is stopped before its last batch: a run goes on within it."""
-        epochs = checkpoint["loops"]["fit_loop"]["epoch_progress"]
-        over = 0 < epochs["current"]["started"] == epochs["current"]["processed"]
-        if over and ended_early(trainer):
-            for counted in epochs.values():
-                counted["processed"] -= 1
 
 
 class Gradients(L.Callback):
@@ -227,7 +172,6 @@ class Cost(L.Callback):
         self._logged = state
         _, seconds, samples = (b - a for a, b in zip(before, state, strict=True))
         pl_module.log("speed/samples_per_second", samples / seconds)
-        pl_module.log("speed/memory_gib", memory_gib(pl_module.device))
 
     def on_validation_start(self, *args: Any, **more: Any) -> None:
         self._begun = None
@@ -249,56 +193,8 @@ class Cost(L.Callback):
             vars(self).update(zip(self._STATE, checkpoint.get("trm.cost", ()), strict=False))
 
 
-def memory_gib(device: torch.device) -> float:
-    """The most memory that training has taken so far: of the accelerator, or of the process."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 2**30
-    if device.type == "mps":
-        return torch.mps.driver_allocated_memory() / 2**30
-    if sys.platform == "win32":
-        return 0.0
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return (peak if sys.platform == "darwin" else 1024 * peak) / 2**30
-
-
-class TrainingBar(RichProgressBar):
-    """The progress of training in a line that fits a terminal of 80 columns."""
-
-    _SHORT = (  # figures, their short names and how they are written
-        ("train/loss", "loss", "{:.3f}"),
-        ("train/row_accuracy", "rows", "{:.0%}"),
-        ("validation/solved", "solved", "{:.1%}"),
-    )
-
-    def configure_columns(self, trainer: L.Trainer) -> list[Any]:
-        epoch, bar, batches, *_ = super().configure_columns(trainer)
-        bar.bar_width = min(40, max(8, get_console().width - 70))
-        return [epoch, bar, batches, TimeRemainingColumn()]
-
-    def get_metrics(self, trainer: L.Trainer, *_: Any) -> dict[str, Any]:
-        held = trainer.progress_bar_metrics
-        return {name: form.format(held[key]) for key, name, form in self._SHORT if key in held}
-
-    def on_train_epoch_end(self, trainer: L.Trainer, *args: Any) -> None:
-        super().on_train_epoch_end(trainer, *args)
-        # What is printed after the last epoch would follow on its line.
-        last = trainer.should_stop or trainer.current_epoch + 1 == trainer.max_epochs
-        if last and self.progress is not None:
-            self.progress.stop()
-
-    def _get_train_description(self, current_epoch: int) -> str:
-        # Lightning's own counts epochs from 0. Steps or hours may end training instead.
-        of = f"/{most}" if (most := self.trainer.max_epochs or 0) > 0 else ""
-        return f"epoch {current_epoch + 1}{of}"
-
-
 class Lines(L.Callback):
-    """Says in lines how far training is, where no terminal shows a progress bar.
-
-    What each validation came to, and where training is after 20 seconds without a line.
-    """
+    """Says in a line what each validation came to, where no terminal shows a progress bar."""
 
     _SHOWN = (
         "train/loss",
@@ -307,30 +203,13 @@ class Lines(L.Callback):
         *(f"{group}/solved" for group in (*VALIDATED, BEYOND)),
     )
 
-    _said = time.monotonic()
-
-    def on_train_batch_end(self, trainer: Any, *_: Any, **more: Any) -> None:
-        if trainer.validating:
-            done, of = trainer.fit_loop.epoch_loop.val_loop.batch_progress, trainer.num_val_batches
-            what, total = "validation", sum(of)
-        else:
-            done, what = trainer.fit_loop.epoch_loop.batch_progress, "training"
-            total = trainer.num_training_batches
-        late = time.monotonic() > self._said + _SILENCE
-        if late and trainer.state.fn == "fit" and not sys.stdout.isatty():
-            self._say(trainer, f"{what}, {done.current.completed} of {total} batches")
-
-    on_validation_batch_end: Any = on_train_batch_end
-
-    def _say(self, trainer: Any, what: str) -> None:
-        self._said = time.monotonic()
-        rank_zero_info(f"epoch {trainer.current_epoch + 1}, step {trainer.global_step:,}: {what}")
-
     def on_validation_end(self, trainer: L.Trainer, *_: Any) -> None:
         if trainer.state.fn != "fit" or trainer.sanity_checking or sys.stdout.isatty():
             return
         held = trainer.callback_metrics
-        self._say(trainer, ", ".join(f"{n} {held[n]:.3f}" for n in self._SHOWN if n in held))
+        figures = ", ".join(f"{name} {held[name]:.3f}" for name in self._SHOWN if name in held)
+        where = f"epoch {trainer.current_epoch + 1}, step {trainer.global_step:,}"
+        rank_zero_info(f"{where}: {figures}")
 
 
 class PredictionWriter(BasePredictionWriter):

@@ -25,18 +25,6 @@ from trm.training.samples import RowStepSamples, TrainingSamples
 Figures = dict[str, tuple[float, int]]  # shares or means by name, and of how many
 FIELD = "field_"  # begins the name of a figure of what a local model's cells decide
 
-# What is logged of each group of problems that is worked out, and what it means.
-FIGURES = {
-    "solved": "share of whole solutions that are right, each row built on the model's own rows",
-    "loss": "training's loss without random draws: of an iterative model on one row of each "
-    "problem, of a GPT on all rows",
-    "free_running_rows": "share of rows that are right, each built on the model's own rows",
-    "teacher_forced_rows": "share of rows that are right, each built on the true rows",
-    "teacher_forced_cells": "share of cells that are right in rows built on the true rows",
-    "supervision_steps": "supervision steps that a row built on the true rows takes, on average",
-    "confidence_accuracy": "share of rows that the model rightly holds right, or rightly wrong: 1 "
-    "as well where no row is right, and all are held wrong, see teacher_forced_rows",
-}
 BEYOND_FIGURES = ("solved", "teacher_forced_rows")
 
 
@@ -63,12 +51,10 @@ class CanvasModule(L.LightningModule):
 
     Attributes:
         samples: what a training batch holds.
-        deepest: most supervision steps that training takes; 0 of a model without any.
         model: the network.
     """
 
     samples: type[TrainingSamples] = RowStepSamples
-    deepest = 0
     compiled_method: str  # of the model, the part that is worth compiling
 
     def __init__(
@@ -124,10 +110,6 @@ class CanvasModule(L.LightningModule):
     def more_figures(self, drawing: WorkedDrawing, forced: TeacherForced) -> Figures:
         """What else a validation logs of problems."""
         return {}
-
-    def calibrated(self, scores: np.ndarray) -> np.ndarray:
-        """Probabilities of being right, from what validation's rows came with instead."""
-        return scores
 
     def gathered(self, mine: Any) -> list[Any]:
         """What every device has, in the order of their ranks; plain data."""
@@ -193,6 +175,7 @@ class CanvasModule(L.LightningModule):
         if forced.filled.steps.any():
             figures["supervision_steps"] = (forced.filled.steps.mean(), rows)
         if uncalibrated is None:
+            # 1 as well where no row is right, and all are held wrong: see teacher_forced_rows.
             held_right = forced.filled.confidence > 0.5
             figures["confidence_accuracy"] = ((held_right == forced.rows_exact).mean(), rows)
         if group == BEYOND:

@@ -4,18 +4,15 @@ import importlib
 import inspect
 import logging
 import re
-import sys
 import warnings
 from argparse import SUPPRESS, ArgumentError
-from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import lightning as L
 import yaml
 from jsonargparse import Namespace
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
-from lightning.pytorch.callbacks import RichProgressBar
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
@@ -23,10 +20,10 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from canvas.choices import did_you_mean, load_class, look_here
 from canvas.symbols import vocab_size
 from canvas.task import Task
-from canvas.tasks import TASKS
+from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_checkpoint
+from trm.configs import read_config, shipped_configs
 from trm.devices import EndAtOnce, start_processes
-from trm.models import configs as shapes
 from trm.precision import NO_UNITS, check_precision, settle
 from trm.training.callbacks import (
     BestCheckpoint,
@@ -37,16 +34,13 @@ from trm.training.callbacks import (
     Lines,
     PredictionWriter,
     Scores,
-    TrainingBar,
 )
 from trm.training.canvas_module import CanvasModule
 from trm.training.data import CanvasDataModule
-from trm.training.gpt_module import GPTModule
-from trm.training.iterative_module import IterativeModule
 from trm.training.optimisers import build_optimizer
 from trm.training.pictures import Pictures
-from trm.training.runs import NEWEST, Runs, progress, say
-from trm.training.tensorboard import CONFIG_KEY, SavedConfig, hyperparameters
+from trm.training.runs import NEWEST, find_newest, say, settle_folder
+from trm.training.tensorboard import CONFIG_KEY, SavedConfig, flattened, hyperparameters
 
 # Warnings of Lightning about itself: the user can do nothing about them.
 _NOT_OURS = (
@@ -62,13 +56,14 @@ _NOT_OURS = (
 # Where these differ, a score is of other problems.
 _PROBLEMS = ("data.task", "data.canvas", "data.seed", "data.validation_problems", "checkpoint.")
 _SEED = "of everything: sets seed_everything, data.seed and model.seed"
+_LOGGER = "lightning.pytorch.loggers.TensorBoardLogger"
 _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
 _FROM_1 = ("accumulate_grad_batches", "check_val_every_n_epoch", "val_check_interval")
 # Of Lightning's own settings, those that `--help` lists.
 _HELPED = re.compile(
     r"trainer\.(accelerator|strategy|devices|num_nodes|precision|max_(epochs|steps|time)|limit_\w+"
     r"|\w*val\w*|log_every_n_steps|accumulate_grad_batches|gradient_clip_val|logger)"
-    r"|checkpoint\.(dirpath|monitor|mode|save_top_k)"
+    r"|checkpoint\.(monitor|mode|save_top_k)"
 )
 _CALLBACKS = (  # in the order in which they are called
     *(EndAtOnce, Cost, Gradients, Lines, LastCheckpoint, PredictionWriter, Scores),
@@ -100,18 +95,11 @@ class _Parser(LightningArgumentParser):
 class TrainingCLI(LightningCLI):
     """Models and data from one YAML file; the canvas size is written once, under `data`."""
 
-    def __init__(self, *args: Any, **more: Any) -> None:
-        try:
-            super().__init__(*args, **more)
-        except (KeyboardInterrupt, SystemExit, ChildProcessError) as stop:
-            if getattr(self, "subcommand", None) == "fit" and getattr(stop, "code", 1):
-                stop.add_note(self.runs.goes_on())
-            raise
-
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """What every run has, under a key of its own."""
         parser.add_lightning_class_args(BestCheckpoint, "checkpoint")
-        settings = {"filename": "best", "monitor": "validation/solved", "mode": "max"}
+        settings: dict[str, Any] = {"filename": "best", "monitor": "validation/solved"}
+        settings |= {"mode": "max", "save_on_train_epoch_end": False}  # after a validation alone
         parser.set_defaults({f"checkpoint.{name}": value for name, value in settings.items()})
         parser.add_argument("--seed", type=int | None, help=_SEED)
         parser.add_lightning_class_args(Pictures, "panels")
@@ -130,18 +118,19 @@ class TrainingCLI(LightningCLI):
         self.content: dict[str, Any] = {}  # of the checkpoint
         if not subcommand:
             return
-        self.runs, path, fits = Runs(config), config.ckpt_path, subcommand == "fit"
-        if path == "":
-            raise ValueError("the name after --ckpt_path is empty: give best, last or a file")
+        path, fits = config.ckpt_path, subcommand == "fit"
         if path in NEWEST:
-            found = self.runs.find(path, fits)
-            path = config.ckpt_path = str(found) if found else None
-        if not path and not fits:
+            path = config.ckpt_path = find_newest(config, path, fits)
+        elif path is None and not fits:
             raise ValueError("give --ckpt_path best, --ckpt_path last, or a checkpoint's file")
-        if path:
-            if not Path(path).is_file():
-                raise ValueError(f"there is no checkpoint {path}.{did_you_mean(path, NEWEST, 0.6)}")
-            self.content = load_checkpoint(path)
+        if path is not None:
+            config.ckpt_path = str(find_checkpoint(path))
+            self.content = load_checkpoint(config.ckpt_path)
+            if fits and not self.content.get("optimizer_states"):
+                raise ValueError(
+                    f"{path} holds weights alone, from which training cannot go on: take a "
+                    "checkpoint of the run"
+                )
 
     def before_instantiate_classes(self) -> None:
         """Settle what depends on other keys, on the machine and on earlier runs."""
@@ -155,38 +144,28 @@ class TrainingCLI(LightningCLI):
         for name in _FROM_1:  # which Lightning would divide by
             if type(config.trainer[name]) is int and config.trainer[name] < 1:
                 raise ValueError(f"trainer.{name} is 1 or more, not {config.trainer[name]}")
-        self.anew = False
         if self.subcommand == "fit":
-            if self.content:
-                self._compare(config)
             path = config.ckpt_path
-            self.runs.settle_folder(Path(path) if path else None, self.anew)
+            settle_folder(config, Path(path) if path else None, self._has_other_problems(config))
         elif self.subcommand:
             config.trainer.logger = False  # nothing is trained, and there is no curve to draw
             # `Scores` says it better; predictions are written as they come.
             config["return_predictions" if self.subcommand == "predict" else "verbose"] = False
 
-    def _compare(self, config: Namespace) -> None:
-        """Say how a run that goes on differs from what it was, and whether there is more to do."""
-        epochs, steps = progress(self.content)
-        for key, done in (("max_epochs", epochs), ("max_steps", steps)):
-            if config.trainer[key] not in (None, -1) and config.trainer[key] <= done:
-                say(f"{config.ckpt_path} is already complete; raise --trainer.{key} above {done}.")
-                raise SystemExit(0)
+    def _has_other_problems(self, config: Namespace) -> bool:
+        """Say how a run that goes on differs from what it was; whether it is of other problems."""
         if CONFIG_KEY not in self.content:
-            return
+            return False
         now = yaml.safe_load(self._parser("fit").dump(config, skip_none=False))
         now, was = (
             hyperparameters(one) | {"checkpoint.monitor": one["checkpoint"]["monitor"]}
             for one in (now, self.content[CONFIG_KEY])
         )
-        differ = {key for key in now.keys() | was.keys() if now.get(key) != was.get(key)}
-        changes = [f"{key} {now.get(key)} (was {was.get(key)})" for key in sorted(differ)]
+        differ = sorted(key for key in now.keys() | was.keys() if now.get(key) != was.get(key))
+        changes = [f"{key} {now.get(key)} (was {was.get(key)})" for key in differ]
         if changes:
             say(f"Going on from {config.ckpt_path} with {', '.join(changes)}.")
-        self.anew = any(key.startswith(_PROBLEMS) for key in differ)
-        if self.anew:
-            say("These are other problems, and so another run, of which none is the best yet.")
+        return any(key.startswith(_PROBLEMS) for key in differ)
 
     def _settle_size(self, config: Namespace) -> None:
         """What a network is made for is the data's: how large a canvas is, what cells hand on."""
@@ -206,19 +185,11 @@ class TrainingCLI(LightningCLI):
                 settings[key] = value
 
     def instantiate_trainer(self, **settings: Any) -> L.Trainer:
-        """The trainer, with checkpoints that are safe and a progress bar that fits a terminal."""
+        """The trainer, with checkpoints that are safe, in as many processes as it has devices."""
         try:
             trainer: Any = super().instantiate_trainer(**settings)
         except TypeError as error:  # Lightning's, for example of devices that are no number
-            given = self._get(self.config_init, "trainer")
-            wrong = [name for name in re.findall(r"`(\w+)`", str(error)) if name in given]
-            values = ", ".join(f"trainer.{name} {given[name]}" for name in wrong)
-            raise ValueError(f"{values or 'trainer'}: {error}") from error
-        for i, callback in enumerate(trainer.callbacks):
-            if type(callback) is RichProgressBar:
-                trainer.callbacks[i] = TrainingBar()
-            if isinstance(callback, BestCheckpoint):
-                callback.anew = self.anew
+            raise ValueError(f"trainer: {error}") from error
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
             trainer.strategy.checkpoint_io = CheckpointFiles()
         if self.subcommand is not None:
@@ -277,6 +248,7 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
             run=run,
             trainer_defaults={
                 "callbacks": [kind() for kind in _CALLBACKS],
+                "logger": {"class_path": _LOGGER, "init_args": {"save_dir": "runs"}},
                 "num_sanity_val_steps": 0,
                 "enable_model_summary": False,  # a table of one line; `before_fit` says what counts
             },
@@ -302,15 +274,6 @@ _NO_CLASS = re.compile(
 )
 _EXPECTED = re.compile(r"Expected a <class '([\w.]+)'>|Expected a typing\.Literal\[(.*?)\]")
 _GIVEN = re.compile(r"(?:Got|Given) value: (?:NestedArg\(key='[\w.]*', val=)?(.*?)\)?$", re.M)
-_SETTINGS: tuple[tuple[str, Any], ...] = (  # where classes stand in a config
-    *(("model", kind) for kind in (IterativeModule, GPTModule)),
-    ("model.network.config", shapes.RecursiveConfig),
-    ("model.network.config", shapes.LoopedConfig),
-    ("model.network.config", shapes.GPTConfig),
-    *(("data.task", kind) for kind in TASKS.values()),
-    *(("data", CanvasDataModule), ("trainer", L.Trainer)),
-    *(("checkpoint", BestCheckpoint), ("panels", Pictures)),
-)
 _HOMES = ("lightning.pytorch.callbacks", "lightning.pytorch.loggers", "canvas.tasks")
 _ALIKE = 0.6  # of a name and the one suggested for it
 
@@ -323,7 +286,7 @@ def explained(told: str) -> str:
     if unknown := _UNKNOWN.search(told):
         name = ".".join(filter(None, unknown.groups())).replace("init_args.", "")
         inside = "class_path '" in told and not name.startswith("model.")
-        return _no_setting(f"{place}.{name}" if inside else name, place, told)
+        return _no_setting(f"{place}.{name}" if inside else name)
     if no_class := _NO_CLASS.search(told):
         module, own, bare = no_class.groups()
         homes = [importlib.import_module(home) for home in ([module] if module else _HOMES)]
@@ -348,19 +311,13 @@ def explained(told: str) -> str:
     return f"{place}: {sentence}{given}" if keys else sentence
 
 
-def _no_setting(name: str, place: str, told: str) -> str:
+def _no_setting(name: str) -> str:
     """That there is no such setting; nearest is one of the same last part, wherever it stands."""
-    classes = [*_SETTINGS]
-    for module, kind in re.findall(r"class_path '([\w.]+)\.(\w+)'", told)[-1:]:
-        classes += [(place, getattr(sys.modules[module], kind))]
-    known = {"seed_everything", "seed", "config", "ckpt_path"}
-    while classes:
-        start, kind = classes.pop()
-        for key, parameter in inspect.signature(kind).parameters.items():
-            known.add(f"{start}.{key}")
-            for part in (parameter.annotation, *get_args(parameter.annotation)):
-                if inspect.isclass(part) and is_dataclass(part):
-                    classes.append((f"{start}.{key}", part))
+    configs = (read_config(f) for name, f in shipped_configs().items() if "studies/" not in name)
+    known = {key for config in configs for key, _ in flattened(config)}
+    kinds = {"data": CanvasDataModule, "trainer": L.Trainer, "checkpoint": BestCheckpoint}
+    for start, kind in kinds.items():
+        known |= {f"{start}.{key}" for key in inspect.signature(kind).parameters}
     others = sorted(known - {name})
     moved = [key for key in others if key.rpartition(".")[2] == name.rpartition(".")[2]]
     near = did_you_mean(name, moved, 0) or did_you_mean(name, others, _ALIKE)

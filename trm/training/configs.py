@@ -82,13 +82,6 @@ class DepthConfig:
         for name in ("exploration", "random_start"):
             check_range(f"depth.{name}", getattr(self, name), 0, 1)
 
-    @property
-    def most_steps(self) -> int:
-        """Supervision steps that a sample gets at most."""
-        if self.schedule == "carry":
-            return self.halt_max_steps
-        return self.no_grad_steps[1] + self.supervised_steps
-
 
 @dataclass
 class LossConfig:

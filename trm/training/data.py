@@ -17,8 +17,14 @@ from canvas.problems import Split
 from canvas.task import Task
 from canvas.tasks import task_data
 from trm.training.configs import check_range
-from trm.training.curriculum import Curriculum, Stage
-from trm.training.samples import RowStepSamples, Samples, SolvedProblems, shown
+from trm.training.samples import (
+    Curriculum,
+    RowStepSamples,
+    Samples,
+    SolvedProblems,
+    Stage,
+    shown,
+)
 
 # What a validation works out, and under which names it is logged. Nothing is chosen by problems
 # beyond training's: a checkpoint that is picked for them would no longer say how far training
@@ -39,30 +45,23 @@ class EpochSampler(DistributedSampler):
     def __init__(self, dataset: Samples, replicas: int, rank: int) -> None:
         super().__init__(dataset, num_replicas=replicas, rank=rank, shuffle=False)
         self.size = len(dataset)
-        self.used = 0  # of the device's share, where a run goes on within an epoch
 
     def __iter__(self) -> Iterator[int]:
         first = self.epoch * self.size
-        share = range(first + self.rank, first + self.size, self.num_replicas)
-        return iter(share[self.used :])
+        return iter(range(first + self.rank, first + self.size, self.num_replicas))
 
     def __len__(self) -> int:
         return len(range(self.rank, self.size, self.num_replicas))
 
 
 class _Loader(DataLoader):
-    """Begins an epoch when its first batch is asked for, after those that have been trained on.
+    """Begins an epoch when its first batch is asked for.
 
     Workers begin to draw as soon as they are there. In a run that goes on, Lightning makes them
     before it has read the checkpoint, and they would begin with batches of the first epoch.
     """
 
-    sampler: Any
-    progress: Any = None  # of training, Lightning's, of the batches of an epoch
-
     def __iter__(self) -> Any:
-        if self.progress:
-            self.sampler.used = self.batch_size * self.progress.current.ready
         yield from super().__iter__()
 
 
@@ -154,7 +153,7 @@ class CanvasDataModule(L.LightningDataModule):
     def train_dataloader(self) -> DataLoader:
         """What the module that trains asks for, row steps or sequences, a new epoch's each time."""
         module = self.trainer.lightning_module if self.trainer else None
-        loader = self._loader(
+        return self._loader(
             getattr(module, "samples", RowStepSamples),
             "train",
             self.batch_size * self.batches_per_epoch,
@@ -162,9 +161,6 @@ class CanvasDataModule(L.LightningDataModule):
             curriculum=self.curriculum,
             blanks=self.blanks,
         )
-        if isinstance(self.trainer, L.Trainer):
-            loader.progress = self.trainer.fit_loop.epoch_loop.batch_progress
-        return loader
 
     @property
     def groups(self) -> tuple[str, ...]:

@@ -144,16 +144,7 @@ def carry_step(
 
     Returns:
         The new carry, in whose batch are the labels of the samples, and the loop after its step.
-
-    Raises:
-        ValueError: the batch does not have the carry's tensors and shapes.
     """
-    have, got = _shapes(carry.batch), _shapes(batch)
-    if have != got:
-        raise ValueError(
-            f"a carry goes on with batches of one shape: it holds {have}, the batch has {got}. "
-            "Drop the last incomplete batch, or start a new carry with initial_carry."
-        )
     halted = carry.halted
     current = where(halted, batch, carry.batch)
     loop = Loop(model, current["inputs"])
@@ -170,10 +161,6 @@ def carry_step(
         halts &= (steps >= least.floor()) | (draw >= exploration)
     state = {name: part.detach() for name, part in named(loop.state).items()}
     return Carry(state, steps, halts, current), loop
-
-
-def _shapes(parts: Batch) -> dict[str, list[int]]:
-    return {name: list(part.shape) for name, part in parts.items()}
 
 
 def carried_step(

@@ -76,10 +76,9 @@ class GPTModule(CanvasModule):
         loops = self.train_loops and random.Random(seed).randint(*self.train_loops)
         size = batch["height"], batch["width"]
         logits = self.trained()(batch["ids"], *size, generator, loops)
-        loss, right, cells = sequence_loss(logits, batch["labels"])
+        loss, cells = sequence_loss(logits, batch["labels"])
         if logs_at(self.trainer, self.global_step + 1):
-            figures = {"loss": loss.detach(), "cell_accuracy": cells}
-            self.log_training(figures | {"row_accuracy": row_accuracy(right, batch)})
+            self.log_training({"loss": loss.detach(), "cell_accuracy": cells})
         return loss
 
     @torch.no_grad()
@@ -93,9 +92,6 @@ class GPTModule(CanvasModule):
 
     def about(self) -> dict[str, Any]:
         return {"family": "gpt", "calibration": asdict(self.calibration)}
-
-    def calibrated(self, scores: np.ndarray) -> np.ndarray:
-        return self.calibration(scores)
 
     def validation_step(
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
@@ -120,16 +116,3 @@ class GPTModule(CanvasModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
         self.calibration = Calibration(**checkpoint[CHECKPOINT_KEY]["calibration"])
-
-
-def row_accuracy(right: torch.Tensor, batch: TrainingBatch) -> torch.Tensor:
-    """The share of a batch's rows that are right where they count.
-
-    Args:
-        right: ``bool [B, S]``, of each token.
-        batch: of `trm.training.samples.SequenceSamples`.
-    """
-    rows = (len(right), batch["height"], batch["width"] + 1)
-    right, counted = (part[:, :-1].reshape(rows) for part in (right, batch["labels"] != IGNORE))
-    rows_right, rows_counted = (right | ~counted).all(dim=2), counted.any(dim=2)
-    return (rows_right & rows_counted).sum() / rows_counted.sum()

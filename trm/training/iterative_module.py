@@ -63,7 +63,7 @@ class IterativeModule(CanvasModule):
                 "be tokens: set depth.schedule: fresh"
             )
         super().__init__(network, optimizer, schedule, compile, seed)
-        self.depth, self.solve_steps, self.deepest = depth, solve_steps, depth.most_steps
+        self.depth, self.solve_steps = depth, solve_steps
         self.loss: LossFunction = partial(step_loss, loss=loss.name)
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
 

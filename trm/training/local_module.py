@@ -106,7 +106,6 @@ class CellModule(CanvasModule):
         """All batches of epochs before this one, drawn once more."""
         data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
         loader: Any = data.train_dataloader()
-        loader.progress = None  # all batches, not those that are still to come
         for epoch in epochs:
             loader.sampler.set_epoch(epoch)
             yield from loader

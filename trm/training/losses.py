@@ -116,7 +116,7 @@ def step_loss(
     return StepLoss(lm + 0.5 * halt, lm, halt, cell_accuracy, row_exact, halt_accuracy)
 
 
-def sequence_loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def sequence_loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Mean cross entropy over the tokens that count, as nanoGPT takes it.
 
     Args:
@@ -124,11 +124,10 @@ def sequence_loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tenso
         labels: ``int64 [B, S]``; `canvas.render.IGNORE` does not count.
 
     Returns:
-        The loss, float32 [], with gradient; where the likeliest token is the label, bool [B, S];
-        and the share of the counted tokens that are right, float32 [].
+        The loss, float32 [], with gradient, and the share of the counted tokens that are right.
     """
     counted = labels != IGNORE
     number = counted.sum().clamp(min=1)
     losses = softmax_cross_entropy(logits, labels, ignore_index=IGNORE)
     right = logits.detach().argmax(dim=-1) == labels
-    return losses.sum() / number, right, (right & counted).sum() / number
+    return losses.sum() / number, (right & counted).sum() / number

@@ -8,6 +8,7 @@ it is, and so where a problem lies on it, depends on the rest of the batch.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from torch.utils.data import Dataset
 from augment.transforms import SampleTransform
 from augment.views import RandomViews
 from canvas.canvas_size import Blanks, Canvas, Insertion
+from canvas.choices import check_choice
 from canvas.problems import Problems, Split, keys, random_below, random_words
 from canvas.render import WorkedDrawing, draw_worked, row_step, sequences_of
 from canvas.sampling import sample
@@ -24,13 +26,67 @@ from canvas.symbols import BLANK, MASK
 from canvas.task import Task
 from canvas.windows import NEIGHBOURS, SYMBOL, LocalRule, page_windows
 from trm.models.draws import uniform
-from trm.training.curriculum import Curriculum
 
 TrainingBatch = dict[str, Any]
 
 # Purposes of random keys; 0 draws the problem.
 _STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS = range(1, 7)
+_FIXED = {"layout", "base"}  # settings of a task that stay the same in all stages of a curriculum
 _VIEW = 1 << 62  # of a sample's numbers for the model, those that its view is drawn from
+
+
+@dataclass
+class Stage:
+    """Some of a task's problems, for the first epochs of a run or those after the last stage."""
+
+    until: int  # epochs of the run after which the stage is over
+    task: dict[str, Any]  # settings that differ until then, like ``{digits_a: [1, 2]}``
+
+
+class Curriculum:
+    """The tasks that training problems are drawn from, by epochs (Bengio et al. 2009).
+
+    After the last stage, and in all that is validated and tested, it is the whole task.
+
+    Raises:
+        ValueError: stages do not follow one another, draw problems that are not the task's, or none
+            of the training split.
+    """
+
+    def __init__(self, task: Task, stages: Sequence[Stage] = ()) -> None:
+        ends = [stage.until for stage in stages]
+        if [0, *ends] != sorted({0, *ends}):
+            raise ValueError(
+                "data.curriculum: stages are listed in order, each with an `until` of more epochs "
+                f"than the one before, from 1 up, not {', '.join(map(str, ends))}"
+            )
+        self.task = task
+        self.stages = []
+        for stage in stages:
+            try:
+                self.stages.append((stage.until, _narrowed(task, stage.task)))
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"data.curriculum, until epoch {stage.until}: {error}") from None
+
+    def at(self, epoch: int) -> Task:
+        """What the problems of an epoch, from 0, are drawn from."""
+        return next((task for until, task in self.stages if epoch < until), self.task)
+
+
+def _narrowed(task: Task, settings: dict[str, Any]) -> Task:
+    names = {part.name for part in fields(task)} - _FIXED  # type: ignore[arg-type]
+    for name in settings:
+        check_choice("a setting", name, sorted(names))
+    found: Task = replace(task, **settings)  # type: ignore[type-var]
+    for measure, (low, high) in found.ranges.items():
+        least, most = task.ranges[measure]
+        if low < least or high > most:
+            raise ValueError(
+                f"{measure} [{low}, {high}] is not within the task's own, [{least}, {most}]: a "
+                "curriculum chooses among the task's problems"
+            )
+    sample(found, 0, "train", 0, np.arange(1))
+    return found
 
 
 class Samples(Dataset):

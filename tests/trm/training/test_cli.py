@@ -49,7 +49,7 @@ MISTAKES = [
     ("trainer: {accelerator: cpuu}", "Did you mean cpu?"),
     ("trainer: {devices: 0}", "`Trainer(devices=0)` value is not a valid input"),
     ("checkpoint: {save_topk: 3}", "Did you mean checkpoint.save_top_k?"),
-    ("checkpoint: {monitor: validation/solvd}", "Did you mean validation/solved?"),
+    ("checkpoint: {monitor: beyond/solved}", "by which no checkpoint may be chosen"),
     ("axes: {}", "is a study, of many runs: trm sweep"),
 ]
 
@@ -76,7 +76,7 @@ def test_a_mistake_in_a_config_is_named(command, debug, tmp_path, yaml, named):
         (["--config=debg.yaml"], "there is no config debg.yaml. Did you mean debug.yaml?"),
         (["--config", "picture.png"], "picture.png: this is no YAML"),
         (["--config", "list.yaml"], "list.yaml: a config has keys"),
-        (["--config", "debug.yaml", "--ckpt_path", "lst"], "no checkpoint lst. Did you mean last?"),
+        (["--config", "debug.yaml", "--ckpt_path", "lst"], "there is no checkpoint lst"),
         (["--config", "debug.yaml", "--trainer.accelerator=mps"], "MPSAccelerator"),
         (["--config", "debug.yaml", "--seed=-1"], "seed is a whole number from 0"),
         (["--config", "debug.yaml", "--import"], "argument --import: expected one argument"),

@@ -6,9 +6,8 @@ import pytest
 
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
-from trm.training.curriculum import Curriculum, Stage
 from trm.training.data import CanvasDataModule
-from trm.training.samples import RowStepSamples, SequenceSamples
+from trm.training.samples import Curriculum, RowStepSamples, SequenceSamples, Stage
 
 TASK = Multiplication("lattice", digits_a=(1, 4), digits_b=(1, 3), long_bias=1.0)
 STAGES = [

@@ -214,9 +214,3 @@ def test_exploration_makes_a_share_of_sure_samples_go_on():
     assert set(steps_until_halt(halting(5.0), 4, 1.0).tolist()) == {2, 3, 4}
     share = (steps_until_halt(halting(5.0), 4, 0.25) > 1).float().mean()
     assert 0.15 < share < 0.35
-
-
-def test_a_smaller_last_batch_is_refused():
-    model = halting()
-    with pytest.raises(ValueError, match="Drop the last incomplete batch"):
-        carry_step(model, initial_carry(numbered(0)), numbered(1, 3), 4, 0.0)

@@ -13,7 +13,6 @@ from canvas.problems import Problems
 from trm.checkpoints.loading import load_solver
 from trm.precision import settle
 from trm.solving.rollout import teacher_forced
-from trm.training.canvas_module import FIGURES
 from trm.training.cli import train
 from trm.training.samples import SolvedProblems
 
@@ -48,19 +47,21 @@ def test_a_run_leaves_its_config_checkpoints_and_figures(trained):
         *(f"train/{name}" for name in ("cell_accuracy", "halting_accuracy")),
         "speed/samples_per_second",
     } <= scalars
+    figures = {"solved", "loss", "free_running_rows", "supervision_steps", "confidence_accuracy"}
+    figures |= {"teacher_forced_rows", "teacher_forced_cells"}
     for group in ("validation", "training_problems"):
         logged = {name.split("/")[1] for name in scalars if name.startswith(f"{group}/")}
-        assert logged == set(FIGURES)
+        assert logged == figures
     assert any(name.startswith("learning_rate/") for name in scalars)
     assert {"panels/row_1", "panels/wrong_1"} <= set(events.Tags()["images"])
     assert [event.step for event in events.Scalars("train/loss")] == list(range(10))
     assert load(trained)["global_step"] == 10
 
 
-def test_one_seed_stands_for_all(debug, tmp_path, monkeypatch):
+def test_one_seed_stands_for_all(debug, monkeypatch):
     monkeypatch.setattr("sys.argv", ["trm"])
     words = [*map(str, debug), "--seed=3", "--trainer.logger=false", "--trainer.devices=1"]
-    config = train([*words, f"--checkpoint.dirpath={tmp_path}"], run=False).config
+    config = train(words, run=False).config
     for key in ("seed_everything", "data.seed", "model.init_args.seed"):
         assert config[key] == 3
     assert config["seed"] is None  # so that another of these can be changed
@@ -215,14 +216,9 @@ def test_exported_weights_are_scored_and_not_gone_on_from(command, debug, traine
 def test_without_a_terminal_training_says_where_it_is(command, debug, tmp_path, monkeypatch):
     lines: list[str] = []
     monkeypatch.setattr("trm.training.callbacks.rank_zero_info", lines.append)
-    monkeypatch.setattr("trm.training.cli.rank_zero_info", lines.append)
-    monkeypatch.setattr("trm.training.callbacks._SILENCE", 0.01)
     assert command("fit", *debug, folder=tmp_path).code == 0
-    told = "\n".join(lines)
     for epoch, step in ((1, 5), (2, 10)):
-        assert f"epoch {epoch}, step {step}: train/loss " in told
-    assert re.search(r"epoch \d, step \d: training, \d of 5 batches", told)
-    assert re.search(r"epoch \d, step \d+: validation, \d of 2 batches", told)
+        assert f"epoch {epoch}, step {step}: train/loss " in "\n".join(lines)
 
 
 def test_a_full_disk_leaves_the_checkpoints_before(command, debug, tmp_path, monkeypatch):
@@ -231,13 +227,13 @@ def test_a_full_disk_leaves_the_checkpoints_before(command, debug, tmp_path, mon
     def full(content, file):
         save(content, file)
         saved.append(file)
-        if len(saved) > 3:  # where it began, and the first epoch's best and last
+        if len(saved) > 2:  # the first epoch's best and last
             file.truncate(1000)
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("trm.training.callbacks.torch.save", full)
     ran = command("fit", *debug, folder=tmp_path)
-    assert len(saved) == 4
+    assert len(saved) == 3
     assert (ran.code, "No space left on device" in ran.err) == (2, True)
     assert load(tmp_path)["global_step"] == load(tmp_path, "best")["global_step"] == 5
     directory = tmp_path / "runs/debug/version_0/checkpoints"

@@ -17,7 +17,7 @@ from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.solving.rollout import teacher_forced
 from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
-from trm.training.gpt_module import GPTModule, row_accuracy
+from trm.training.gpt_module import GPTModule
 from trm.training.losses import sequence_loss
 from trm.training.samples import SequenceSamples
 
@@ -56,15 +56,12 @@ def test_a_run_has_the_pages_of_a_recursive_one(trained_gpt):
     events = EventAccumulator(str(run_of(trained_gpt))).Reload()
     scalars = set(events.Tags()["scalars"])
     assert {
-        *(f"train/{name}" for name in ("loss", "cell_accuracy", "row_accuracy")),
+        *(f"train/{name}" for name in ("loss", "cell_accuracy")),
         *(f"validation/{name}" for name in ("solved", "loss", "teacher_forced_rows")),
         *(f"validation/{name}" for name in ("teacher_forced_cells", "confidence_accuracy")),
         "speed/samples_per_second",
     } <= scalars
-    assert set(events.Tags()["images"]) == {  # and no supervision steps
-        *("panels/row_1", "panels/wrong_1"),
-        *(f"figures/{name}" for name in ("by_size", "by_kind", "reliability")),
-    }
+    assert set(events.Tags()["images"]) == {"panels/row_1", "panels/wrong_1"}
 
 
 def test_its_calibration_fits_the_validation_rows_and_is_kept(trained_gpt):
@@ -129,24 +126,15 @@ def batch(n: int = 8) -> dict:
 
 def test_only_what_comes_after_the_operands_counts_in_the_loss():
     labels, logits = batch()["labels"], torch.zeros(8, 43, 18)
-    flat, _, _ = sequence_loss(logits, labels)
+    flat, _ = sequence_loss(logits, labels)
     assert flat == pytest.approx(np.log(18), rel=1e-5)
     ignored = labels == IGNORE
     logits[ignored] = torch.randn(int(ignored.sum()), 18)
     assert sequence_loss(logits, labels)[0] == flat
     known = torch.nn.functional.one_hot(labels.clamp(min=0), 18).float() * 100
-    sure, _, accuracy = sequence_loss(known, labels)
+    sure, accuracy = sequence_loss(known, labels)
     assert sure == pytest.approx(0, abs=1e-6)
     assert accuracy == 1
-
-
-def test_rows_are_counted_where_something_was_to_write():
-    sequences = batch()
-    right = torch.ones_like(sequences["labels"], dtype=torch.bool)
-    assert row_accuracy(right, sequences) == 1
-    right[0, -2] = False  # the row end of the first problem's last row
-    rows = (sequences["labels"][:, :-1].view(8, 6, 7) != IGNORE).any(dim=2).sum()
-    assert row_accuracy(right, sequences) == pytest.approx(1 - 1 / int(rows))
 
 
 def test_random_positions_differ_from_batch_to_batch_and_not_from_run_to_run():

@@ -9,14 +9,12 @@ from lightning.pytorch.loggers import CSVLogger
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from canvas.multiplication import Multiplication
-from canvas.problems import Problems, split_of
+from canvas.problems import Problems
 from canvas.render import draw_worked
-from canvas.symbols import MASK
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction, TeacherForced, teacher_forced
 from trm.training.canvas_module import Validated
-from trm.training.data import Canvas, CanvasDataModule
-from trm.training.pictures import Pictures, example_steps, titles, worst_steps
+from trm.training.pictures import Pictures, chosen_rows, title
 
 
 @dataclass
@@ -52,13 +50,12 @@ def run(fit, tmp_path_factory):
 
 
 def test_the_same_rows_are_drawn_at_each_validation_as_it_sees_them(run):
-    assert len(run.looks) == 4  # rows to draw and rows to follow, at each of two validations
+    assert len(run.looks) == 2  # one at each validation
     for tag in ("row_1", "row_2", "wrong_1", "wrong_2"):
         assert [image.step for image in run.events.Images(f"panels/{tag}")] == [2, 5]
-    for look in run.looks[::2]:
+    for look in run.looks:
         np.testing.assert_array_equal(look.inputs[:2], run.looks[0].inputs[:2])
         assert look.steps == run.module.solve_steps
-    assert {look.steps for look in run.looks[1::2]} == {2 * run.module.deepest}
     assert not any(look.training for look in run.looks)
     assert all(look.autocast for look in run.looks)
     assert run.module.training
@@ -71,10 +68,10 @@ def test_without_tensorboard_nothing_is_drawn(fit, tmp_path, monkeypatch):
     fit(tmp_path, Pictures(), logger=CSVLogger(tmp_path))
 
 
-def validated(right: list[bool], confidence: list[float]) -> Validated:
+def validated(right: list[bool], confidence: list[float], a: int = 10) -> Validated:
     """Problems of one row each, right or wrong, with the given confidence."""
-    problems = Problems.from_ints([(10 + i, 7) for i in range(len(right))])
-    drawing = draw_worked(Multiplication("lattice").rules.work(problems), 3, 6)
+    problems = Problems.from_ints([(a + i, 7) for i in range(len(right))])
+    drawing = draw_worked(Multiplication("lattice").rules.work(problems), 3, 50)
 
     def fill(inputs: np.ndarray) -> Prediction:
         said = np.where(np.array(right)[:, None, None], drawing.truth, 0)
@@ -89,49 +86,14 @@ def test_the_worst_rows_of_all_batches_are_sure_errors_then_others_then_unsure_h
         validated([True, False, True], [0.9, 0.2, 0.3]),
         validated([False, True], [0.8, 1.0]),
     ]
-    rows = worst_steps(batches, 4)
-    named = [
-        Multiplication("lattice").names(problems)[steps.problem[0]] for problems, _, steps in rows
-    ]
-    assert named == ["10 x 7", "11 x 7", "12 x 7", "10 x 7"]
-    np.testing.assert_array_equal(rows[0][2].labels[0], batches[1].drawing.truth[0])
-    np.testing.assert_array_equal(rows[3][2].labels[0], batches[0].drawing.truth[0])
-
-
-def data_of(task: Multiplication, canvas: Canvas, problems: int) -> CanvasDataModule:
-    return CanvasDataModule(task, canvas, validation_problems=problems)
-
-
-def test_panels_of_right_rows_are_not_called_wrong(monkeypatch):
-    tags: list[str] = []
-    monkeypatch.setattr("trm.training.pictures.sample_panels", lambda shown, *_: shown)
-    monkeypatch.setattr("trm.training.pictures.pixels", lambda shown: shown.inputs)
-    monkeypatch.setattr("trm.training.pictures._add", lambda _, tag, __: tags.append(tag))
-    pictures = Pictures(num_samples=3)
-    pictures._parts = [validated([True, False, True], [0.9, 0.2, 0.3])]
-    module = SimpleNamespace(predictor=lambda: SimpleNamespace(trace=lambda _: None))
-    task = Multiplication("lattice", digits_a=(1, 2), digits_b=(1, 1))
-    pictures._draw_rows(None, module, CanvasDataModule(task, Canvas(3, 6), validation_problems=8))
-    assert tags[-3:] == ["panels/wrong_1", "panels/least_sure_1", "panels/least_sure_2"]
-
-
-def test_samples_differ_in_length_and_in_row_and_belong_to_validation():
-    task = Multiplication(layout="standard", digits_a=(1, 4), digits_b=(1, 4))
-    problems, drawing, steps = example_steps(data_of(task, Canvas(8, 9), 256), 6)
-    lengths = [tuple(one) for one in problems.lengths.tolist()]
-    assert (len(set(lengths)), lengths[0], lengths[-1]) == (6, (1, 1), (4, 4))
-    assert len(set(steps.step.tolist())) > 2
-    assert (steps.step < drawing.steps).all()
-    assert (split_of(problems) == 1).all()
-    assert ((steps.inputs == MASK) == steps.answer).all()
-    assert steps.inputs.shape == (6, 8, 9)
-
-
-def test_titles_name_the_problem_or_its_digits_the_row_and_its_kind():
-    task = Multiplication(layout="standard", digits_a=(2, 2), digits_b=(1, 1))
-    problems, drawing, steps = example_steps(data_of(task, Canvas(), 8), 2)
-    a, b = problems.to_ints()[0]
-    assert titles(task, problems, drawing, steps)[0] == f"{a} × {b}   row 1 of 2: partial product"
-    task = Multiplication(digits_a=(40, 40), digits_b=(30, 30))
-    first = titles(task, *example_steps(data_of(task, Canvas(), 1), 1))[0]
-    assert first.startswith("40 × 30 digits   row 1 of 30")
+    chosen = chosen_rows(batches, 4)
+    titles = {tag: title(Multiplication("lattice"), *row) for tag, row in chosen.items()}
+    assert {tag: name for tag, name in titles.items() if not tag.startswith("row_")} == {
+        "wrong_1": "10 × 7   row 1 of 1: answer",
+        "wrong_2": "11 × 7   row 1 of 1: answer",
+        "least_sure_1": "12 × 7   row 1 of 1: answer",
+        "least_sure_2": "10 × 7   row 1 of 1: answer",
+    }
+    assert chosen["wrong_1"] == (batches[1], 0)
+    assert [chosen[f"row_{i + 1}"][1] for i in range(4)] == [0, 1, 2, 1]
+    assert title(Multiplication(), validated([True], [1.0], a=10**40), 0).startswith("1000000000")
