@@ -12,13 +12,12 @@ import torch
 from torch import Tensor
 
 from canvas.symbols import MASK
-from trm.analysis.record import SequenceRecorder, Site, StepRecorder, joined
+from trm.analysis.record import SequenceRecorder, Site, StepRecorder, check_cells
 from trm.models.gpt import GPT
 from trm.models.iterative import named
 from trm.solving.rollout import Predictor
 
 SHOWN = 6  # supervision steps that are read, at most
-LINES = 72  # sites that are read in all of them, if two steps have no more
 
 
 @dataclass(frozen=True)
@@ -46,21 +45,21 @@ def read_layers(predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]) 
     """Let the head read every layer while a model fills in the masked row of ``uint8 [H, W]``.
 
     - A model that takes supervision steps: in some of them (from 1; the last is that of the
-      answer), after each layer of each update of the tensor that the head reads (z_H of a recursive
-      model), and after each update of any other (z_L), read in its place. Where the model does not
-      tell its updates (`IterativeModel`), its state after each step.
-    - A model that works in order: the state in which all cells are worked out.
+      answer), after each layer of the last update of the tensor that the head reads (z_H of a
+      recursive model), and after the last update of any other (z_L), read in its place. Where the
+      model does not tell its updates (`IterativeModel`), its state after each step.
     - A GPT: after each block of each loop, through the last norm. A cell is read at the token that
       writes it; the cells before hold what the model wrote there itself.
 
-    ValueError: no row is masked, or the model refuses the canvas.
+    ValueError: no row is masked, the model is a local one, or it refuses the canvas.
     """
     masked = canvas == MASK
     if not masked.any():
         raise ValueError("a lens reads the row that is filled in: the canvas has no masked row")
+    check_cells(predictor.model)
     if isinstance(model := predictor.model, GPT):
         decoder = SequenceRecorder(predictor, predictor.trace(canvas[None]).answers)
-        passed = [site for of_loop in decoder.layers() for site in of_loop]
+        passed = [site for of_loop in decoder.layers().values() for site in of_loop]
         held = decoder.run(passed).values
         heads = (model.head(model.norm(decoder.on_canvas(held[site][0]))) for site in passed)
         found = [(site.name, logits) for site, logits in zip(passed, heads, strict=True)]
@@ -72,39 +71,28 @@ def read_layers(predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]) 
     return Lens([name for name, _ in found], int(row[0]), columns, torch.stack(read).numpy())
 
 
-def some_steps(last: int, shown: int = SHOWN) -> list[int]:
+def some_steps(last: int) -> list[int]:
     """A few supervision steps from 1 to the last one, closer together at the start."""
-    return sorted(set(np.geomspace(1, last, shown).round().astype(int).tolist()))
-
-
-def steps_to_read(predictor: Predictor, last: int) -> list[int]:
-    """The supervision steps of a lens, fewer where each has many updates to be read in."""
-    updates = getattr(predictor.model, "updates", ())
-    if not updates:
-        return some_steps(last)
-    lines = sum(len(predictor.model.layers) if name == updates[-1] else 1 for name in updates)
-    return some_steps(last, min(SHOWN, max(2, LINES // lines)))
+    return sorted(set(np.geomspace(1, last, SHOWN).round().astype(int).tolist()))
 
 
 def _of_steps(
     predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]
 ) -> list[tuple[str, Tensor]]:
     """Names of sites, and logits [1, H, W, V]."""
-    ordered = predictor.in_order
-    steps = [1] if ordered else sorted(steps)
-    recorder = StepRecorder(predictor.model, canvas[None], steps[-1], finished=ordered)
+    recorder = StepRecorder(predictor.model, canvas[None], max(steps))
     whole = named(recorder.initial)
     if not recorder.updates:
-        sites = recorder.states(steps)
+        sites = recorder.states(sorted(steps))
         values = recorder.run(sites).values
         return [(site.name, recorder.read(values[site])) for site in sites]
     main, read = predictor.model.updates[-1], dict[str, Site]()
-    for step in steps:
-        for number, sites in enumerate(recorder.layers(step)):
-            if number in recorder.updates[main]:
-                read |= {joined(f"step {step}", site.name): site for site in sites}
+    for step in sorted(steps):
+        for update, sites in recorder.layers(step).items():
+            if update == main:
+                read |= {f"step {step}, {site.name}": site for site in sites}
             else:
-                read[joined(f"step {step}", recorder.passes[number])] = sites[-1]
+                read[f"step {step}, {update}"] = sites[-1]
     values = recorder.run([*read.values()]).values
     return [
         (name, recorder.read([*(whole | {main: values[site][0]}).values()]))

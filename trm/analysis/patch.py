@@ -22,7 +22,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from canvas.choices import check_choice
 from canvas.symbols import MASK, ROW_END
 from trm.analysis.pairs import draw_pairs, kinds_of
 from trm.analysis.record import (
@@ -37,11 +36,9 @@ from trm.analysis.record import (
 from trm.evaluation.grid import size_name
 from trm.evaluation.statistics import bootstrap
 from trm.models.gpt import GPT
-from trm.models.iterative import named
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
 
-PATCHED = ("cells", "rows", "columns", "heads", "steps")
 _PAIRS = 2**21  # of tokens that attend to each other, over all runs at once
 _SITES = 12  # maps at most
 
@@ -50,21 +47,18 @@ _SITES = 12  # maps at most
 class Patching:
     """How the answer to A changes, thing by thing, at L sites in the order of computation.
 
-    Effects are of heads ``float32 [L, heads]``, each head in all cells; of steps ``[L, tensors]``,
-    each tensor of the state in all cells; else ``[L, h, w]``, what is in a cell, or in its row or
-    column of the canvas, in all channels; not a number where there is no token. Canvases are A and
+    Effects are of cells ``float32 [L, h, w]``, what is in a cell in all channels, not a number
+    where there is no token; or of heads ``[L, heads]``, each head in all cells. Canvases are A and
     B with the row filled in, as the model reads them: of a GPT with the row ends on the left, down
     to the row.
     """
 
-    by: str  # of `PATCHED`
     sites: list[str]
     effects: np.ndarray
     canvases: np.ndarray  # uint8 [2, h, w]
     scored: np.ndarray  # bool [h, w], the cells of the row in which A and B differ
     differences: tuple[float, float]  # of the runs on A and on B, their logit differences LD
     right: tuple[bool, bool]  # whether the model is right in every cell of A's row, and of B's
-    things: tuple[str, ...] = ()  # of heads and steps, what the columns of the effects are
 
 
 @torch.no_grad()
@@ -72,23 +66,22 @@ def patch(
     predictor: Predictor,
     inputs: np.ndarray,
     labels: np.ndarray,
-    by: str = "cells",
     steps: Sequence[int] = (1,),
+    *,
+    heads: bool = False,
 ) -> Patching:
     """Put activations of a run on B into a run on A.
 
-    Cells, rows and columns are patched in what the layers pass on: of a GPT after each block of
-    each loop; of a model that takes supervision steps in its whole state after some of them; of
-    all in the embedded symbols (``input``). Of many such sites twelve are taken, evenly. Heads are
-    patched in what they give before the output projection, in all supervision steps at once. Steps
-    are patched in the whole state after each of them: one of its tensors, then all together.
+    Cells are patched in the embedded symbols (``input``) and in what the layers pass on: of a GPT
+    after each block of each loop; of a model that takes supervision steps in its whole state after
+    some of them. Of many such sites twelve are taken, evenly. Heads are patched in what they give
+    before the output projection, in all supervision steps at once.
 
     ``inputs`` and ``labels`` are ``uint8 [2, H, W]``, A and B with the same row masked, and filled
     in. The last of the steps is that of the answer. ValueError: A's and B's rows are masked in
     other cells or are the same, the model's tokens lie in other cells, it has no such thing, or its
     answers to A and B cannot be told apart.
     """
-    check_choice("what is patched", by, PATCHED)
     masked = inputs == MASK
     if not masked[0].any() or (masked[0] != masked[1]).any():
         raise ValueError("the two problems have to be masked in the same cells of one row")
@@ -99,7 +92,13 @@ def patch(
             "measured: take another row, or another problem"
         )
     recorder, canvases, grid = open_pair(predictor, inputs, labels, steps)
-    sites, groups, things, place = _groups(recorder, by, grid, steps)
+    if heads:  # groups of channels are patched, else single tokens
+        sites, layer = recorder.heads(), attention_of(recorder.model)[0]
+        size = layer.out.in_features // layer.num_heads
+        groups = torch.eye(layer.num_heads, dtype=torch.bool).repeat_interleave(size, dim=1)
+    else:
+        sites = _cell_sites(recorder, steps)
+        groups = torch.eye(recorder.length, dtype=torch.bool)
     base, (rows, columns) = recorder.run(sites), np.nonzero(scored)
     a, b = torch.from_numpy(labels[:, rows, columns].astype(np.int64)).to(base.logits.device)
 
@@ -118,70 +117,32 @@ def patch(
     effects, at_once = np.zeros((len(sites), len(groups)), np.float32), _PAIRS // grid.size**2
     for site, of_site in zip(sites, effects, strict=True):
         seen = base.values[site]
-        differ = (groups & _differs(recorder, site, seen, by)).any(dim=1)  # or nothing is changed
-        for index in differ.nonzero().flatten().split(max(1, at_once)):
-            put = replacement(groups[index], seen, by)
+        values = seen if heads else [recorder.by_token(site.name, value) for value in seen]
+        differ = torch.stack([one != other for one, other in values]).any(dim=0).cpu()  # [S, D]
+        changed = (groups & differ.any(dim=0 if heads else 1)).any(dim=1)  # or nothing would be
+        for index in changed.nonzero().flatten().split(max(1, at_once)):
+            put = replacement(groups[index], seen, heads)
             patched = difference(recorder.run([site], [0] * len(index), put).logits)
             of_site[index.cpu().numpy()] = ((patched - of_a) / (of_b - of_a)).cpu().numpy()
-    if place is not None:
-        effects = np.where(place < 0, np.float32(np.nan), effects[:, place])
+    if not heads:
+        effects = np.where(grid < 0, np.float32(np.nan), effects[:, grid])
     written = base.logits.argmax(dim=-1).cpu().numpy()
     same = (written == labels[:, : written.shape[1]]) | ~masked[0][: written.shape[1]]
     right_a, right_b = same.all(axis=(1, 2)).tolist()
     scored = np.pad(scored[: len(grid)], ((0, 0), (canvases.shape[2] - labels.shape[2], 0)))
-    names, ends = [site.name for site in sites], (of_a, of_b)
-    return Patching(by, names, effects, canvases, scored, ends, (right_a, right_b), things)
+    names = [site.name for site in sites]
+    return Patching(names, effects, canvases, scored, (of_a, of_b), (right_a, right_b))
 
 
-def _groups(
-    recorder: Recorder, by: str, grid: np.ndarray, steps: Sequence[int]
-) -> tuple[list[Site], Tensor, tuple[str, ...], np.ndarray | None]:
-    """Where it is patched, and the G things that are put there, see `replacement`.
-
-    With their names; or, of tokens, the group of each place of the canvas, ``int64 [h, w]``, -1
-    where there is none.
-    """
-    states, tensors = [], list[str]()
+def _cell_sites(recorder: Recorder, steps: Sequence[int]) -> list[Site]:
+    """Where cells are patched: at most twelve places, evenly, the first and the last among them."""
     if isinstance(recorder, StepRecorder):
-        states, tensors = recorder.states(sorted(steps)), list(named(recorder.initial))
-    if by == "heads":
-        sites, layer = recorder.heads(), attention_of(recorder.model)[0]
-        size = layer.out.in_features // layer.num_heads
-        groups = torch.eye(layer.num_heads, dtype=torch.bool).repeat_interleave(size, dim=1)
-        return sites, groups, tuple(f"head {n}" for n in range(1, layer.num_heads + 1)), None
-    if by == "steps":
-        if not states:
-            raise ValueError(
-                f"{type(recorder.model).__name__} takes no supervision steps here, after which a "
-                "state could be patched: patch cells, rows, columns or heads"
-            )
-        groups = torch.eye(len(tensors), dtype=torch.bool)
-        if len(tensors) > 1:  # each alone, then all together
-            groups = torch.cat((groups, torch.ones_like(groups[:1])))
-            tensors.append("all")
-        return _spread(states), groups, tuple(tensors), None
-    passed = states or [site for part in recorder.layers() for site in part]
-    there, own = grid >= 0, np.arange(grid.size).reshape(grid.shape)
-    if by != "cells":
-        own = np.indices(grid.shape)[0 if by == "rows" else 1]
-    names, number = np.unique(own[there], return_inverse=True)
-    groups = torch.zeros(len(names), recorder.length, dtype=torch.bool)
-    groups[torch.from_numpy(number), torch.from_numpy(grid[there])] = True
-    place = np.full(grid.shape, -1)
-    place[there] = number
-    return _spread([*recorder.input_sites(), *passed]), groups, (), place
-
-
-def _differs(recorder: Recorder, site: Site, seen: Sequence[Tensor], by: str) -> Tensor:
-    """Which tokens, channels of heads or tensors of the state are not equal in the runs on A and B.
-
-    ``bool [S]``, see `replacement`.
-    """
-    if by == "steps":
-        return torch.tensor([bool((one != other).any()) for one, other in seen])
-    pairs = seen if by == "heads" else [recorder.by_token(site.name, value) for value in seen]
-    differ = torch.stack([one != other for one, other in pairs]).any(dim=0).cpu()  # [S, D]
-    return differ.any(dim=0 if by == "heads" else 1)
+        passed = recorder.states(sorted(steps))
+    else:
+        passed = [site for of_loop in recorder.layers().values() for site in of_loop]
+    sites = [*recorder.input_sites(), *passed]
+    shown = np.linspace(0, len(sites) - 1, min(len(sites), _SITES))
+    return [sites[i] for i in shown.round().astype(int)]
 
 
 def open_pair(
@@ -214,33 +175,24 @@ def open_pair(
     return recorder, labels, flat[:-1].reshape(height, width)
 
 
-def replacement(groups: Tensor, seen: Sequence[Tensor], by: str) -> Change:
+def replacement(groups: Tensor, seen: Sequence[Tensor], heads: bool) -> Change:
     """What puts groups of B's activations into N runs on A.
 
-    Groups are bool [N, S] the tokens, bool [N, D] the channels of the heads side by side, or bool
-    [N, P] the tensors of a state, that are replaced in each run. ``seen`` is, of each time that a
-    site comes by, what the runs on A and B had there, [2, ...].
+    Groups are bool [N, S] the tokens, or bool [N, D] the channels of the heads side by side, that
+    are replaced in each run. ``seen`` is, of each time that a site comes by, what the runs on A and
+    B had there, [2, ...].
     """
 
     def change(_: Site, number: int, value: Tensor) -> Tensor:
-        of_b = seen[number][1]
         chosen = groups.to(value.device)
-        if by == "steps":
-            chosen = chosen[:, number].view(-1, *[1] * (value.ndim - 1))
-        elif by == "heads":
+        if heads:
             chosen = chosen.unsqueeze(1)
         else:
             prefix = chosen.new_zeros(len(chosen), value.shape[1] - chosen.shape[1])
             chosen = torch.cat((prefix, chosen), dim=1).unsqueeze(-1)
-        return torch.where(chosen, of_b, value)
+        return torch.where(chosen, seen[number][1], value)
 
     return change
-
-
-def _spread(sites: list[Site]) -> list[Site]:
-    """At most twelve of them, evenly, the first and the last among them."""
-    shown = np.linspace(0, len(sites) - 1, min(len(sites), _SITES))
-    return [sites[i] for i in shown.round().astype(int)]
 
 
 @dataclass(frozen=True)
@@ -287,7 +239,7 @@ def head_effects(
             written = predictor(pair.inputs)
             if (written.canvases == pair.labels)[pair.inputs == MASK].all():
                 used = max(1, int(written.steps.max()))
-                patched.append(patch(predictor, pair.inputs, pair.labels, "heads", (used,)))
+                patched.append(patch(predictor, pair.inputs, pair.labels, (used,), heads=True))
                 counted.append((*pair.names, pair.row + 1))
         if drawn and not patched:
             raise ValueError(

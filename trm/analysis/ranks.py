@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trm.analysis.probe import INPUT, NORM, read
+from canvas.render import row_steps
+from trm.analysis.probe import INPUT, observe_all
 from trm.evaluation.cell_problems import cell_problems
 from trm.models.gpt import GPT, Block
 from trm.models.layers import PostNormBlock, SwiGLU
@@ -79,15 +80,14 @@ def state_ranks(solver: Solver, problems: int = 32, seed: int = 0, step: int = 8
     if not len(asked):
         raise ValueError("no problem of training's longest operands is held out: train on longer")
     gpt, layers = isinstance(model, GPT), len(getattr(model, "layers", ()))
-    between = not gpt and bool(model.updates) and layers > 0
-    states: dict[tuple[int, str], list[Tensor]] = {}
-    for part, seen in read(solver, asked, (step,), between):
-        tokens = seen.cells < part.inputs[0].size
+    drawing, states = solver.draw_worked(asked), dict[tuple[int, str], list[Tensor]]()
+    inputs = drawing.truth if gpt else row_steps(drawing).inputs
+    for _, seen in observe_all(solver.predictor, inputs, (step,), layers=True):
+        tokens = seen.cells < inputs[0].size
         for point, value in seen.features.items():
             tensor, _, layer = point.name.partition(", layer ")
             place = 0 if tensor == INPUT else point.step if gpt else int(layer or layers or 1)
-            if tensor != NORM:
-                states.setdefault((place, tensor), []).append(value[tokens].float())
+            states.setdefault((place, tensor), []).append(value[tokens].float())
     ranks = []
     for (number, name), parts in sorted(states.items()):
         value = torch.cat(parts)

@@ -7,10 +7,10 @@ Values are taken by PyTorch hooks, so that a model computes what it always does,
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from itertools import count, pairwise
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from canvas.render import to_sequences
 from trm.models.gpt import GPT
-from trm.models.iterative import IterativeModel, Loop, State, named, unnamed
+from trm.models.iterative import IterativeModel, Loop, named, unnamed
 from trm.models.layers import Attention
 from trm.models.local import LocalRecursiveModel
 from trm.models.recursive import Context
@@ -54,10 +54,6 @@ class Record:
     change: Change | None = None
     # [N, H, W, V], of every cell's symbol; of a GPT, at the token that writes the cell.
     logits: Tensor = field(default_factory=lambda: torch.empty(0))
-    # By supervision step, classes [N, H, W] of what cells name themselves.
-    decided: dict[int, dict[str, Tensor]] = field(default_factory=dict)
-    steps: int = 0  # supervision steps that were taken
-    settled: bool = False  # whether the last of them changed nothing
 
     def note(self, site: Site, value: Tensor) -> Tensor:
         """Note a value; returns what takes its place."""
@@ -99,22 +95,26 @@ class Recorder(ABC):
     """A model in evaluation mode, with B canvases.
 
     Of the tokens that have one, ``cells`` int64 [B, S] is the cell (H * W: padding); ``length`` is
-    that of a sequence of tokens, a prefix left out. ``passes`` are the names of all passes through
-    the layers in a supervision step, ``updates`` which of them replace a tensor of the state; of a
-    GPT which are of a loop.
+    that of a sequence of tokens, a prefix left out. ``updates`` are the tensors of the state that a
+    supervision step replaces, and which of the step's passes through the layers do so (from 0);
+    those of a GPT are its loops, of a single pass each.
     """
 
     model: Any
     cells: Tensor
     length: int
-    passes: list[str]
     updates: dict[str, list[int]]
 
-    def layers(self, step: int | None = None) -> list[list[Site]]:
-        """The output of each layer in each pass, in a supervision step."""
-        layers = self.model.layers if self.passes else ()
-        named = enumerate(self.passes)
-        return [self._sites(name, layers, OUTPUT, [number], step) for number, name in named]
+    def layers(self, step: int | None = None) -> dict[str, list[Site]]:
+        """The output of each layer in the last pass for each update, in a supervision step."""
+        last = {name: passes[-1:] for name, passes in self.updates.items()}
+        return self._sites(self.model.layers if last else [], OUTPUT, last, step)
+
+    def attention(self, step: int | None = None) -> dict[str, list[Site]]:
+        """The attention of each layer in these passes; none between no cells."""
+        last = {name: passes[-1:] for name, passes in self.updates.items()}
+        parts = attention_of(self.model)
+        return self._sites(parts, ATTENTION, last, step) if parts else {}
 
     def heads(self) -> list[Site]:
         """The heads side by side, before each layer's output projection; in all steps.
@@ -126,18 +126,10 @@ class Recorder(ABC):
         if not found or not self.updates:
             raise ValueError(
                 f"the heads of {type(self.model).__name__} cannot be patched: it has no attention "
-                "between cells, or does not tell its updates. Patch cells, rows or columns"
+                "between cells, or does not tell its updates. Patch cells"
             )
-        outs, several = [layer.out for layer in found], len(self.updates) > 1
-        updates = self.updates.items()
-        of_each = (self._sites(n if several else "", outs, INPUT, calls) for n, calls in updates)
-        return [site for sites in of_each for site in sites]
-
-    def attention(self, step: int | None = None) -> dict[str, list[Site]]:
-        """The attention of each layer in the last pass for each update; none between no cells."""
-        found, updates = attention_of(self.model), self.updates.items()
-        sites = {n: self._sites(n, found, ATTENTION, calls[-1:], step) for n, calls in updates}
-        return sites if found else {}
+        by_update = self._sites([layer.out for layer in found], INPUT, self.updates)
+        return [site for sites in by_update.values() for site in sites]
 
     def input_sites(self) -> list[Site]:
         """The embedded symbols, if the model has them."""
@@ -146,17 +138,21 @@ class Recorder(ABC):
 
     def _sites(
         self,
-        name: str,
-        parts: Iterable[nn.Module],
+        parts: Sequence[nn.Module],
         kind: str,
-        calls: Iterable[int],
+        passes: dict[str, list[int]],
         step: int | None = None,
-    ) -> list[Site]:
-        """Of each layer one, in some calls."""
+    ) -> dict[str, list[Site]]:
+        """One of each layer's parts, in some passes for each update."""
         each = "block" if isinstance(self.model, GPT) else "layer"
-        when = step, frozenset(calls)
-        numbered = enumerate(parts, start=1)
-        return [Site(joined(name, f"{each} {k}"), part, kind, *when) for k, part in numbered]
+        found = {}
+        for update, calls in passes.items():
+            start = f"{update}, {each}" if len(passes) > 1 else each
+            found[update] = [
+                Site(f"{start} {number}", part, kind, step, frozenset(calls))
+                for number, part in enumerate(parts, start=1)
+            ]
+        return found
 
     def by_token(self, name: str, value: Tensor) -> Tensor:
         """What a site of that name holds as [B, S, D], a prefix left out."""
@@ -168,43 +164,30 @@ class Recorder(ABC):
         sites: Sequence[Site],
         samples: Sequence[int] | None = None,
         change: Change | None = None,
-        decided: bool = False,
     ) -> Record:
-        """Run the model on N of the canvases, or all, and note the values at sites, changed.
-
-        With ``decided`` it is kept what cells name themselves, after each step of a site.
-        """
+        """Run the model on N of the canvases, or all, and note the values at sites, changed."""
         record = Record({site: [] for site in sites}, change)
         index = torch.arange(len(self.cells)) if samples is None else torch.tensor(samples)
-        self._take(index.to(self.cells.device), record, decided)
+        self._take(index.to(self.cells.device), record)
         return record
 
     @abstractmethod
-    def _take(self, index: Tensor, record: Record, decided: bool) -> None:
+    def _take(self, index: Tensor, record: Record) -> None:
         """Fill a record."""
 
 
 class StepRecorder(Recorder):
-    """An iterative model in at most ``last`` steps, on ``uint8 [B, H, W]`` with a masked row.
-
-    ``finished``: of a model that works in order, a run begins with what no step changes.
-    """
+    """An iterative model in ``last`` steps, on ``uint8 [B, H, W]`` with a masked row."""
 
     model: IterativeModel
 
-    def __init__(
-        self, model: IterativeModel, canvases: np.ndarray, last: int, finished: bool = False
-    ) -> None:
+    def __init__(self, model: IterativeModel, canvases: np.ndarray, last: int) -> None:
         self.model, self.last = model, last
         self.tokens = torch.from_numpy(canvases).to(next(model.parameters()).device)
         updates = model.updates if hasattr(model, "layers") else ()
-        self.passes = update_names(updates)
         self.updates = {n: [k for k, of in enumerate(updates) if of == n] for n in updates}
-        self.start: State | None = None
         with torch.no_grad():
             self.context = model.encode(self.tokens)
-            if finished:
-                self.start = model.finished(self.tokens)
             self.initial = model.initial_state(self.context)
         B, H, W = canvases.shape
         self.cells = torch.arange(H * W, device=self.tokens.device).expand(B, -1)
@@ -231,28 +214,16 @@ class StepRecorder(Recorder):
         state = unnamed(self.initial, dict(zip(named(self.initial), tensors, strict=True)))
         return self.model.read(state, self.context)[0]
 
-    def _take(self, index: Tensor, record: Record, decided: bool) -> None:
-        meant = {site.step for site in record.values}
+    def _take(self, index: Tensor, record: Record) -> None:
         with record.hooked(0):  # the embedding is read before any step
             loop = Loop(self.model, self.tokens[index])
-        if self.start is not None:
-            loop.state = self.start[index]
         for step in range(1, self.last + 1):
-            if record.settled and step not in meant:
-                continue  # it would change nothing
-            before = named(loop.state)
             with record.hooked(step):
                 loop.step()
             for site in record.values:
                 if site.part is None and site.step in (None, step):
                     state = {name: record.note(site, x) for name, x in named(loop.state).items()}
                     loop.state = unnamed(loop.state, state)
-            record.steps = step
-            if record.change is None:
-                after = named(loop.state)
-                record.settled = all(torch.equal(before[name], after[name]) for name in after)
-            if decided and step in meant:
-                record.decided[step] = loop.model.decided(loop.state, loop.context)
         record.logits = loop.read()[0]
 
 
@@ -275,56 +246,19 @@ class SequenceRecorder(Recorder):
         self.writers = torch.from_numpy(token_of_cell(h, W)).to(device)
         self.cells = torch.arange(h * W, device=device).expand(B, -1)
         self.length, self.loops = self.ids.shape[1], loops_of(predictor)
-        names = [f"loop {loop + 1}" for loop in range(self.loops)]
-        self.passes = names if self.loops > 1 else [""]
-        self.updates = {n: [k] for k, n in enumerate(names if self.loops > 1 else ["tokens"])}
+        names = [f"loop {loop + 1}" for loop in range(self.loops)] if self.loops > 1 else ["tokens"]
+        self.updates = {name: [loop] for loop, name in enumerate(names)}
 
     def on_canvas(self, value: Tensor) -> Tensor:
         """Of tokens [N, T, D], those that write the cells: [N, h, W, D]."""
         return value[:, self.writers].unflatten(1, self.shape)
 
-    def _take(self, index: Tensor, record: Record, decided: bool) -> None:
+    def _take(self, index: Tensor, record: Record) -> None:
         with record.hooked(0):
             x = self.model.activations(
                 self.ids[index], self.height, self.shape[1], loops=self.loops
             )
         record.logits = self.model.head(self.on_canvas(x))
-
-
-def state_changes(model: IterativeModel, canvases: np.ndarray, steps: int) -> dict[str, Tensor]:
-    """How far the state of a model goes in each update, in so many supervision steps T.
-
-    Of canvases ``uint8 [B, H, W]``, by tensor of the state, float32 [T, C, B] in each of its C
-    updates (one of a model that does not tell them): the root mean square of the difference over a
-    sample's tokens and channels.
-    """
-    recorder, every = StepRecorder(model, canvases, steps), range(1, steps + 1)
-    initial, lengths = named(recorder.initial), model.lengths(recorder.context)
-    states = recorder.states(every)
-    sites = {name: [(state, k) for state in states] for k, name in enumerate(initial)}
-    if updates := recorder.updates:
-        passes = [recorder.layers(step) for step in every]
-        sites = {n: [(of[k][-1], 0) for of in passes for k in updates[n]] for n in updates}
-    asked = dict.fromkeys(site for of_name in sites.values() for site, _ in of_name)
-    values = recorder.run([*asked]).values
-
-    def distance(one: Tensor, other: Tensor) -> Tensor:
-        """Of [B, ...], padding left out: float32 [B]."""
-        squares = (one.float() - other.float()).square()
-        if lengths is None:
-            return squares.flatten(1).mean(1).sqrt()
-        squares = squares.flatten(2).mean(-1)
-        there = torch.arange(squares.shape[1], device=one.device) < lengths.unsqueeze(1)
-        return ((squares * there).sum(1) / lengths).sqrt()
-
-    def distances(states: list[Tensor]) -> Tensor:
-        every = torch.stack([distance(new, old) for old, new in pairwise(states)])
-        return every.unflatten(0, (steps, -1)).cpu()
-
-    return {
-        name: distances([initial[name], *(values[site][k] for site, k in of_name)])
-        for name, of_name in sites.items()
-    }
 
 
 def cell_attention(model: IterativeModel, canvases: np.ndarray, steps: int) -> dict[str, Tensor]:
@@ -358,9 +292,9 @@ def check_cells(model: nn.Module) -> None:
     if isinstance(model, LocalRecursiveModel):
         raise ValueError(
             "the cells of a local model see decided messages of their neighbours and nothing of "
-            "each other's states, so that there is nothing to patch or compare between cells: "
-            "`trm prove` says what each of its outputs depends on. Of the lattice's models, "
-            "docs/models/decimal-seed0.safetensors has attention between cells"
+            "each other's states, so that there is nothing to read between layers, to patch or to "
+            "compare: `trm prove` says what each of its outputs depends on. Of the lattice's "
+            "models, docs/models/decimal-seed0.safetensors has attention between cells"
         )
 
 
@@ -392,25 +326,3 @@ def token_of_cell(height: int, width: int) -> np.ndarray:
     """The token of a sequence that writes each cell, ``int64 [H · W]``: rows are reversed."""
     row, column = np.divmod(np.arange(height * width), width)
     return row * (width + 1) + width - 1 - column
-
-
-def update_names(updates: Sequence[str]) -> list[str]:
-    """What each update of a step is called; a cycle ends with that of the last tensor."""
-    main = updates[-1] if updates else ""
-    several = updates.count(main) > 1
-    if set(updates) == {main}:
-        return [f"loop {n + 1}" if several else "" for n in range(len(updates))]
-    names, cycle, since = [], 1, 0
-    for number, name in enumerate(updates):
-        before = updates[since:number].count(name)
-        again = before or name in updates[number + 1 : updates.index(main, number)]
-        own = f"{name} {before + 1}" if again else name
-        names.append(f"cycle {cycle}, {own}" if several else own)
-        if name == main:
-            cycle, since = cycle + 1, number + 1
-    return names
-
-
-def joined(*names: str) -> str:
-    """Parts of a name, empty ones left out."""
-    return ", ".join(filter(None, names))

@@ -77,7 +77,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             add("--train-problems", type=whole(1), default=400, help=what)
             what = f"supervision steps, or loops of a GPT, like 1..8,16 (default: up to {STEPS})"
             add("--steps", type=lengths, metavar="N", help=what)
-            add("--layers", action="store_true", help="probe after each layer in a step, too")
         elif name == "heads":
             what = "what differs in a pair, like digit,carry, of digit, factor, carry and total"
             add("--kinds", type=_names, default=(), metavar="KIND", help=f"{what} (default: all)")
@@ -130,36 +129,38 @@ def run_probe(args: argparse.Namespace) -> None:
     One for each sub-task (what the layout's local rule decides), each state and each supervision
     step, or each block of a GPT; fitted to problems of the training split, read on held-out ones.
     """
-    from rich.console import Console
-
-    from trm.analysis.probe_report import print_study
-    from trm.analysis.probe_study import Settings, default_sizes, run_probes, subtask_classes
+    from trm.analysis.probe_study import Settings, run_probes
     from trm.figures.analysis import probing_figure
 
     solver = _solver(args, None if args.steps is None else args.steps[-1])
-    if getattr(solver.predictor.model.config, "codes", None):
-        raise ValueError("what a model's own codes stand for is told by trm prove, not by probes")
-    subtask_classes(solver.task)  # which refuses a layout that has none
     sizes = _sizes(args, solver.task) if sizes_given(args, solver.task)[0] else None
     output = _folder(args, "probe", "main")
-    most = getattr(solver.predictor, "max_steps", STEPS)
-    usual = [*range(1, min(STEPS, most) + 1)]
-    if solver.predictor.in_order:  # no cell changes after as many steps as lead to the last one
-        task = solver.task
-        asked = (task.of_size(**size) for size in sizes or default_sizes(task))
-        pages = (solver.canvas.size(*task.rules.room(one, task.base)) for one in asked)
-        usual.append(max(width + 2 * height for height, width in pages))
+    usual = range(1, min(STEPS, getattr(solver.predictor, "max_steps", STEPS)) + 1)
     settings = Settings(
-        seed=args.seed,
-        steps=tuple(args.steps or usual),
-        layers=args.layers,
-        problems=args.problems or 32,
-        train_problems=args.train_problems,
+        args.seed, tuple(args.steps or usual), args.problems or 32, args.train_problems
     )
     study = run_probes(solver, sizes, settings, info_console(args).print)
     (about,) = _about(args)
-    study = replace(study, model=about)
-    print_study(Console(highlight=False), study)
+    study, by_step, at_last = replace(study, model=about), [], []
+    for subtask in study.subtasks:
+        for number, size in enumerate(study.sizes):
+            *_, last = found = study.of(subtask, size)
+            first = "" if number else subtask, size
+            by_step.append((*first, *(f"{100 * one.probe.value:.1f}" for one in found)))
+            others = (f"{100 * value:.1f}" for value in (last.selectivity, last.majority.value))
+            at_last.append((*first, last.probe.short, *others))
+    steps = (str(one.step or "input") for one in found)
+    print_table(("sub-task", "size", *steps), by_step, f"cells right, %, by {study.unit}")
+    columns = ("sub-task", "size", "cells right", "selectivity", "majority")
+    print_table(columns, at_last, f"at the last {study.unit}")
+    results().print(
+        f"Probes: logistic regressions on {study.train['cells']:,} cells of "
+        f"{study.train['problems']:,} training problems, read in the rows that are filled in of "
+        "held-out ones, with 95 % intervals by problems. Selectivity: that accuracy less the "
+        "control task's, in points; majority: the class most frequent in training."
+    )
+    for size, reason in study.not_probed.items():
+        results().print(f"{size}: not probed, as {reason}.")
     _write(args, output, "probe", study.to_json(), {"probe": probing_figure(study)})
 
 

@@ -43,15 +43,13 @@ EXAMPLES = f"""\
 examples:
   trm inspect 123x456 --output inspected
   trm inspect --checkpoint runs/quickstart 987x65 --row 2 --cell 4,3 --output inspected
-  trm inspect 2539x839 --row 2 --patch 2539x849 --patch-by heads --output inspected
+  trm inspect --checkpoint C 2539x839 --row 2 --lens --patch 2539x849 --output inspected
   trm inspect --checkpoint runs/quickstart --export quickstart{SUFFIX} --figures grid
   trm inspect --export multiply.html
-  tensorboard --logdir inspected
 
-Into the folder go solving.gif and pictures of rows, states, attention and fields, as far as the
-model has them, and with --lens and --patch of these. TensorBoard shows the same.
+Into the folder go solving.gif and pictures of rows, attention and fields, as far as the model has
+them, and with --lens and --patch of these.
 """
-BY = ("cells", "rows", "columns", "heads", "steps")
 # Of a proof, what a model card repeats.
 _CARD_PROOF: tuple[str, ...] = ("verdict", "arithmetic", "weights_sha256", "windows")
 _CARD_PROOF += ("windows_sha256", "smallest_margin", "margin_left_by_rounding")
@@ -60,8 +58,8 @@ _CARD_FIGURES = ("row", "column", "region", "solutions", "answers", "rows_teache
 _PAGE = ".html"  # in place of `SUFFIX`
 _SPARE = 4  # supervision steps that are shown beyond those that were taken
 _STRONGEST = 8  # effects that are printed
-_BOARD = ".trm-inspect"  # what the names of TensorBoard's files of ours end in
-_PICTURES = ("rows", "states", "attention", "fields", "lens", "patch")  # all that there may be
+_FILM = "solving.gif"
+_PICTURES = ("rows", "attention", "fields", "lens", "patch")  # all that there may be
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,9 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = "also show what the model would write in the row if its head read every layer"
     add("--lens", action="store_true", help=what)
     what = "another problem with numbers as long: its activations are put into the run on the "
-    add("--patch", metavar="B", help=f"{what}first, one thing after the other")
-    what = "what is put there at a time (default: cells); a step: the whole state after it"
-    add("--patch-by", choices=BY, help=what)
+    add("--patch", metavar="B", help=f"{what}first, one cell after the other")
     add = parser.add_argument_group("the weights as a file, without a problem").add_argument
     what = f"what to write, no other weights are replaced; FILE{_PAGE}: a page for any browser"
     add("--export", metavar=f"FILE{SUFFIX}", help=what)
@@ -100,20 +96,16 @@ def run(args: argparse.Namespace) -> int:
     if args.problem is None or args.output is None:
         raise ValueError("name a problem, like 123x456, and --output DIR for its pictures")
     check_problems([args.problem, *filter(None, [args.patch])])
-    if not args.patch:
-        refuse(args, "without --patch B nothing is patched", patch_by=None)
     find_checkpoints(args)
 
-    from PIL import Image
-    from torch.utils.tensorboard.writer import SummaryWriter
-
-    from canvas.picture import pixels, save_gif
+    from canvas.picture import save_gif
     from canvas.windows import draw_fields
-    from trm.analysis.lens import read_layers, steps_to_read
-    from trm.analysis.record import cell_attention, state_changes
+    from trm.analysis.lens import read_layers, some_steps
+    from trm.analysis.record import cell_attention, check_cells
     from trm.figures import inspection as pictures
     from trm.figures.animation import animate
     from trm.figures.row_panels import sample_panels
+    from trm.figures.style import save
     from trm.solving.iterative_predictor import IterativePredictor
     from trm.solving.local_predictor import LocalPredictor
     from trm.solving.solver import solve_watched
@@ -126,6 +118,8 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--row {args.row}: {args.problem} has {number} rows to fill in")
     row = (args.row or number) - 1
     cell = _chosen(args.cell, drawing, row)
+    if args.lens or args.patch:
+        check_cells(predictor.model)
     patching = None if args.patch is None else _patched(args, solver, row)
     output = Path(args.output)
     make_folder(output)
@@ -147,10 +141,6 @@ def run(args: argparse.Namespace) -> int:
     titles = [f"{name}   row {k + 1} of {number}" for k in range(number)]
     given, traced = np.repeat(drawing.given, number, axis=0), predictor.trace(steps.inputs, most)
     figures: dict[str, Figure] = {"rows": sample_panels(steps, given, traced, titles)}
-    if most is not None:
-        moved = state_changes(predictor.model, steps.inputs, most)
-        changes = {state: values.numpy() for state, values in moved.items()}
-        figures["states"] = pictures.changes_figure(changes, f"{name}: do the states settle?")
     attention: dict[str, Any] = {}
     if stepwise:
         attention = cell_attention(predictor.model, canvas[None], int(used[row]))
@@ -178,29 +168,21 @@ def run(args: argparse.Namespace) -> int:
         place, title = int(drawing.row_of_step(row)[0]), "what the cells decide"
         figures["fields"] = pictures.fields_figure(canvas, place, fields, f"{titles[row]}: {title}")
     if args.lens:
-        read_at = steps_to_read(predictor, int(used[row])) if stepwise else [1]
-        lens = read_layers(predictor, canvas, read_at)
+        lens = read_layers(predictor, canvas, some_steps(max(1, int(used[row]))))
         title = f"{titles[row]}: what the head would write after each layer"
         figures["lens"] = pictures.lens_figure(lens, canvas, truth, title)
     if patching is not None:
         other = solver.task.names(read_problems([args.patch], solver.task))[0]
         both = name, other.replace("x", "×")
-        title = f"{titles[row]}: what activations of B change in A, by {patching.by}"
+        title = f"{titles[row]}: what activations of B change in A"
         figures["patch"] = pictures.patching_figure(patching, both, title)
-    film = list(animate(solution, moments))
-    with replacing(output / "solving.gif") as part:
-        save_gif(part, film)
-    if events := list(output.glob(f"events.out.tfevents.*{_BOARD}")):  # of a run before this one
-        for file in (*events, *(output / f"{title}.png" for title in _PICTURES)):
-            file.unlink(missing_ok=True)
-    with SummaryWriter(str(output), filename_suffix=_BOARD) as board:
-        for title, figure in figures.items():
-            image = pixels(figure)  # once, as a large figure takes long to draw
-            with replacing(output / f"{title}.png") as part:
-                Image.fromarray(image).save(part, format="PNG")
-            board.add_image(f"inspect/{title}", image, dataformats="HWC")
-        for step, (frame, _) in enumerate(film):
-            board.add_image("inspect/solving", pixels(frame), step, dataformats="HWC")
+    if (output / _FILM).exists():  # and pictures of a problem before this one
+        for title in _PICTURES:
+            (output / f"{title}.png").unlink(missing_ok=True)
+    with replacing(output / _FILM) as part:
+        save_gif(part, animate(solution, moments))
+    for title, figure in figures.items():
+        save(figure, output / f"{title}.png")
     console, info = results(), info_console(args)
     if stepwise:
         console.print(f"supervision steps, row by row: {', '.join(map(str, used))}")
@@ -208,9 +190,8 @@ def run(args: argparse.Namespace) -> int:
         console.print("this model works out each cell once, in the order of writing")
     else:
         console.print("a GPT has neither states nor supervision steps: its rows alone are shown")
-    for file_name in ("solving.gif", *(f"{title}.png" for title in figures)):
+    for file_name in (_FILM, *(f"{title}.png" for title in figures)):
         info.print(f"{output / file_name}")
-    info.print(f"browse  tensorboard --logdir {output}")
     if fields:
         _print_fields(console, fields, row + 1)
     if args.lens:
@@ -254,10 +235,9 @@ def _patched(args: argparse.Namespace, solver: Solver, row: int) -> Patching:
             f"--patch {args.patch}: it has to lie in the same cells as {args.problem}. Take one "
             "whose numbers have as many digits, in the same order"
         )
-    steps, by = row_step(pair, np.full(2, row)), args.patch_by or BY[0]
+    steps = row_step(pair, np.full(2, row))
     used = max(1, int(solver.predictor(steps.inputs).steps.max()))
-    taken = range(1, used + 1) if by == "steps" else some_steps(used)
-    return patch(solver.predictor, steps.inputs, steps.labels, by, taken)
+    return patch(solver.predictor, steps.inputs, steps.labels, some_steps(used))
 
 
 def _print_fields(
@@ -303,7 +283,7 @@ def _print_patching(
     for index in np.argsort(-np.abs(effects), axis=None, kind="stable"):
         layer, *place = map(int, np.unravel_index(index, effects.shape))
         effect = float(effects[(layer, *place)])
-        line = f"{effect:5.2f}  {found.sites[layer]}, {_thing(found, place, width)}"
+        line = f"{effect:5.2f}  {found.sites[layer]}, {_cell_named(found, place, width)}"
         if line not in said and (len(said) == _STRONGEST or abs(effect) < 0.005):
             break
         said[line] = None
@@ -311,15 +291,9 @@ def _print_patching(
         console.print(f"  {line}")
 
 
-def _thing(found: Patching, place: list[int], width: int) -> str:
-    """What was patched, counted from 1; row ends of a GPT are left of the first column."""
-    if found.things:
-        return found.things[place[0]]
+def _cell_named(found: Patching, place: list[int], width: int) -> str:
+    """A cell that was patched, from 1; row ends of a GPT are left of the first column."""
     row, column = place[0] + 1, place[1] + 1 - (found.canvases.shape[2] - width)
-    if found.by == "rows":
-        return f"row {row} of the canvas"
-    if found.by == "columns":
-        return f"column {column}" if column else "row ends"
     a, b = (for_people(int(symbol)) or "blank" for symbol in found.canvases[:, place[0], place[1]])
     where = f"cell {row},{column}" if column else f"end of row {row} of the canvas"
     return where + (f" ({a}, in B {b})" if a != b else f" ({a})" if column else "")

@@ -24,7 +24,6 @@ from trm.precision import FLOAT32
 GRID, FORMAT = "grid.json", 2  # its name in an evaluation's folder, and the format below
 LENGTHS, PICTURE, REPORT, TABLE = "lengths.png", "grid.png", "grid.md", "grid.csv"  # beside it
 FILES = (GRID, LENGTHS, PICTURE, REPORT, TABLE)
-BOARD = "tensorboard"  # the folder of its curves and pictures
 
 FAMILY = "family"  # the axis of a battery's rows: structured problems, see `canvas.sampling`
 AXES = {  # what sizes of problems are measured in

@@ -1,105 +1,59 @@
 """Figures of what models compute: probes, effects of heads, selectors, effective ranks."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import FixedLocator, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from canvas.picture import GREY
 from canvas.render import RowSteps
 from canvas.symbols import BLANK
 from trm.analysis.patch import HeadEffects
 from trm.analysis.probe import INPUT
-from trm.analysis.probe_report import ProbeStudy, pooled
+from trm.analysis.probe_study import ProbeStudy
 from trm.analysis.ranks import STATES, WEIGHTS, Rank
 from trm.analysis.rasp import NAMES
 from trm.analysis.rasp_heads import Head, Watched
-from trm.evaluation.grid import INSIDE
 from trm.figures.inspection import attention_figure, effect_colours
 from trm.figures.style import LINES, WRONG, colours, draw_table, mark, new_figure, tidy
 
 _ACROSS = 4  # panels of curves in a line
-_TICKS = 12  # steps named below a panel, at most
 _SEEN = 0.1  # an overlap that makes a selector worth a column
-_CURVES: dict[tuple[str, str], dict[str, Any]] = {
-    ("probe", "in range"): {"linestyle": "-", **mark(0)},
-    ("probe", "beyond"): {"linestyle": "--", **mark(1)},
-    ("head", "in range"): {"linestyle": "-.", **mark(2)},
-    ("head", "beyond"): {"linestyle": "-.", **mark(3)},
-    ("control", "in range"): {"color": GREY, "linestyle": ":", "marker": "x"},
-    ("majority", "in range"): {"color": "#A6A6A6", "linestyle": (0, (6, 3))},
-}
-_READERS = {"probe": "probe", "head": "trained head", "control": "control task"}
 
 
 def probing_figure(study: ProbeStudy) -> Figure:
-    """Sub-task by size at the last step, and curves over steps.
+    """What probes read, step by step: a panel for each sub-task, in it a line for each size.
 
-    Of a study with figures of at least one size.
+    Of a study with figures of at least one size. Dotted: the control task of the first size.
     """
-    sizes = study.measured
-    main = study.main, study.last
-    subtasks = [name for name in study.subtasks if any(size.at(name, *main) for size in sizes)]
-    heads = any(r.head is not None for size in sizes for r in size.readings)
-    across = min(_ACROSS, len(subtasks))
-    lines = -(-len(subtasks) // across)
-    top = 1.5 + 0.36 * max(len(subtasks), 4)
-    name = study.model.get("name", "")
-    title = ": ".join(filter(None, (name, study.last_point)))
-    figure = new_figure(12.5, top + 2.2 * lines + 1.4, title)
-    parts: Any = figure.subfigures(2, 1, height_ratios=(top, 2.2 * lines + 1.2))
-    above, below = parts
-    readers = ["probe", "head"] if heads else ["probe"]
-    maps = above.subplots(1, len(readers), squeeze=False)[0]
-    for axes, reader in zip(maps, readers, strict=True):
-        found = [[size.at(name, *main) for size in sizes] for name in subtasks]
-        shares = [[pooled([r], reader) for r in row] for row in found]
-        values = 100 * np.array(shares, dtype=float)
-        texts = np.char.mod("%.1f", np.where(values < 100, np.minimum(values, 99.9), values))
-        texts[values == 100], texts[np.isnan(values)] = "100", ""
-        columns = [_short(s.name) + ("\ntrained" if s.region == INSIDE else "") for s in sizes]
-        rows = subtasks if axes is maps[0] else [""] * len(subtasks)
-        draw_table(axes, values, texts, rows, columns, colours("viridis"))
-        axes.set_xlabel(f"{_READERS[reader]}: cells right, %", fontsize=9.5)
-    panels = below.subplots(lines, across, sharex=True, sharey=True, squeeze=False)
-    for k, panel in enumerate(panels.flat):
-        panel.set_visible(k < len(subtasks))
-        if k < len(subtasks):
-            _curves(panel, study, subtasks[k])
-    below.suptitle("cells right in rows that are filled in, %, sizes pooled", fontsize=10)
-    below.supxlabel(f"{study.unit} of {study.curve}", fontsize=9)
-    handles = [
-        Line2D([], [], label=f"{_READERS.get(reader, reader)}, {where}", **style)
-        for (reader, where), style in _CURVES.items()
-        if any(study.shares(name, study.regions.get(where, ()), reader) for name in subtasks)
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=8.5, frameon=False)
+    across = min(_ACROSS, len(study.subtasks))
+    down = -(-len(study.subtasks) // across)
+    title = f"{study.model.get('name', '')}: cells right in rows filled in, %, by {study.unit}"
+    figure = new_figure(3.1 * across + 0.4, 2.4 * down + 1.2, title)
+    panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
+    for unused in panels.flat[len(study.subtasks) :]:
+        unused.set_axis_off()
+    lines: dict[str, Any] = {}
+    for axes, subtask in zip(panels.flat, study.subtasks, strict=False):
+        for number, (size, where) in enumerate(study.sizes.items()):
+            found = study.of(subtask, size)
+            x = range(len(found))  # evenly apart, as the last step may be far away
+            shares = [100 * one.probe.value for one in found]
+            (lines[f"{size}, {where}"],) = axes.plot(x, shares, **mark(number), ms=4)
+            axes.set_xticks(x, [str(one.step or "input") for one in found])
+            if not number:
+                control = [100 * one.control.value for one in found]
+                (lines["control task"],) = axes.plot(x, control, ":", color=GREY)
+        axes.set_title(subtask, fontsize=9.5, loc="left", pad=3)
+        axes.set_ylim(0, 103)
+        axes.tick_params(labelsize=8, labelbottom=True)
+        tidy(axes)
+    handles = list(lines.values()), list(lines)
+    figure.legend(*handles, loc="outside lower center", ncols=3, fontsize=8.5, frameon=False)
     return figure
-
-
-def _short(name: str) -> str:
-    """A size without the names of its measures, which are those of all sizes: 4 × 3."""
-    return " × ".join(re.findall(r"\d+", name))
-
-
-def _curves(axes: Axes, study: ProbeStudy, subtask: str) -> None:
-    """Accuracy over steps of one sub-task; steps are evenly apart, as the last may be far away."""
-    for (reader, where), style in _CURVES.items():
-        if shares := study.shares(subtask, study.regions.get(where, ()), reader):
-            at, values = map(study.steps.index, shares), [100 * v for v in shares.values()]
-            axes.plot([*at], values, clip_on=False, linewidth=1.4, ms=4, **style)
-    axes.set_title(subtask, fontsize=9.5, loc="left", pad=3)
-    axes.set_ylim(0, 102)
-    tidy(axes)
-    axes.tick_params(labelsize=8, length=2, labelbottom=True)
-    axes.xaxis.set_major_locator(FixedLocator(range(len(study.steps)), nbins=_TICKS))
-    axes.xaxis.set_major_formatter(lambda at, _: study.step_name(study.steps[round(at)]))
 
 
 def heads_figure(found: Sequence[HeadEffects], title: str) -> Figure:

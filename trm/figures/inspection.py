@@ -1,4 +1,4 @@
-"""Figures of a model at work on one problem: attention, states, fields, lens, and patching.
+"""Figures of a model at work on one problem: attention, fields, lens, and patching.
 
 Canvases are drawn by `canvas.picture`, in cells whose colour is a figure; matplotlib lays them out.
 """
@@ -6,14 +6,12 @@ Canvases are drawn by `canvas.picture`, in cells whose colour is a figure; matpl
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import MaxNLocator
 
 from canvas import picture
 from canvas.picture import draw_canvas, draw_cells, for_people
@@ -21,7 +19,7 @@ from canvas.symbols import BLANK, CHARACTERS
 from canvas.windows import UNDEFINED
 from trm.analysis.lens import Lens
 from trm.analysis.patch import Patching
-from trm.figures.style import LINES, WRONG, colours, draw_table, ink, new_figure, tidy
+from trm.figures.style import WRONG, colours, ink, new_figure
 from trm.solving.iteration import right_cells
 
 _SIGNS = np.array([for_people(symbol) for symbol in range(len(CHARACTERS))])
@@ -30,7 +28,6 @@ _CELL = (0.1, 0.24)  # inches of a cell, fewest and most
 _WIDE = 10.0  # inches that maps side by side take, with cells of the smallest size more
 _NO_TICKS: dict[str, Any] = {"xticks": [], "yticks": []}  # which take long to be laid out
 _SEEN = 0.05  # an attention weight that is worth a row at the edge of the canvas
-_MOST_NAMES = 16  # rows in a legend; of more, a scale
 
 
 def effect_colours() -> ScalarMappable:
@@ -110,33 +107,6 @@ def attention_figure(
     bar: Any = {"aspect": 25, "shrink": min(1, 3 / high), "pad": 0.01, "anchor": (0, 1)}
     figure.colorbar(scale, ax=axes, **bar)
     return _within(figure)
-
-
-def changes_figure(changes: dict[str, np.ndarray], title: str) -> Figure:
-    """How far the states went in each of their updates, on a logarithmic scale.
-
-    By the state's name ``float [T, C, B]``: T supervision steps of C updates each, a curve for each
-    of B rows.
-    """
-    figure = new_figure(_WIDE, 3.8, title)
-    rows = next(iter(changes.values())).shape[-1]
-    named = range(0, rows, -(-rows // _MOST_NAMES))
-    shades = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, rows))
-    all_axes = np.atleast_1d(figure.subplots(1, len(changes), sharey=True))
-    for axes, (state, values) in zip(all_axes, changes.items(), strict=True):
-        steps, updates, _ = values.shape
-        x = np.arange(1, steps * updates + 1) / updates + 1 - 1 / updates
-        for row in range(rows):
-            style = {"linestyle": LINES[row % len(LINES)], "color": shades[row]}
-            label = f"row {row + 1}" if row in named else None
-            axes.plot(x, values[:, :, row].reshape(-1), label=label, **style)
-        axes.set(yscale="log", xlabel="supervision step", title=f"change of {state} per update")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        tidy(axes)
-    all_axes[0].set_ylabel("root mean square (the states have 1)")
-    curves = all_axes[-1].get_legend_handles_labels()  # beside those whose ends it would hide
-    figure.legend(*curves, loc="outside right upper", fontsize=9, frameon=False)
-    return figure
 
 
 def lens_figure(lens: Lens, canvas: np.ndarray, truth: np.ndarray, title: str) -> Figure:
@@ -224,21 +194,17 @@ def fields_figure(
 
 
 def patching_figure(found: Patching, names: tuple[str, str], title: str) -> Figure:
-    """A map over the canvas for each site, or all heads or supervision steps in one table.
-
-    The names are those of A and B.
-    """
-    effects, canvases, scored = found.effects, found.canvases, found.scored
-    in_one = bool(found.things)
-    if not in_one:  # rows below that no model reads
-        last = int(np.argwhere(~np.isnan(effects))[:, 1].max()) + 1
-        effects, canvases, scored = effects[:, :last], canvases[:, :last], scored[:last]
+    """The effects of cells: a map over the canvas for each site, below A and B by their names."""
+    # Rows below the last are read by no model.
+    last = int(np.argwhere(~np.isnan(found.effects))[:, 1].max()) + 1
+    effects, canvases = found.effects[:, :last], found.canvases[:, :last]
+    scored = found.scored[:last]
     h, w = canvases.shape[1:]
-    across = 2 if in_one or len(found.sites) < 3 or w >= 22 else 4
+    across = 2 if len(found.sites) < 3 or w >= 22 else 4
     side = _cell_size(w, across)
     head, lines = side * (h + 1) + 0.3, -(-len(found.sites) // across)
-    high = 0.3 * len(found.sites) + 0.4 if in_one else lines * head
-    wide = max(side * across * (w + 1.5) + 1, 0.62 * len(found.things) + 1.8, 7.6)
+    high = lines * head
+    wide = max(side * across * (w + 1.5) + 1, 7.6)
     note = "effect: 0, A's answer stands; 1, the model says B's as clearly as in the run on B\n"
     note += "(normalised logit difference). Framed: A and B differ here; black: in the row by which"
     figure = new_figure(wide, head + high + 1.1, title, f"{note}\nthe effect is measured")
@@ -249,15 +215,10 @@ def patching_figure(found: Patching, names: tuple[str, str], title: str) -> Figu
     panels = _panels(above, max(2, across), titles)
     for axes, canvas in zip(panels, canvases, strict=True):
         draw_map(axes, canvas, np.zeros((h, w)), scale)
-    if in_one:
-        maps = [below.subplots()]
-        texts = np.char.replace(np.char.mod("%.2f", effects), "-0.00", "0.00")
-        draw_table(maps[0], effects, texts, found.sites, found.things, scale)
-    else:
-        maps = _panels(below, across, found.sites)
-        for axes, values in zip(maps, effects, strict=True):
-            draw_map(axes, canvases[0], values, scale)
-    for axes in panels if in_one else [*panels, *maps]:
+    maps = _panels(below, across, found.sites)
+    for axes, values in zip(maps, effects, strict=True):
+        draw_map(axes, canvases[0], values, scale)
+    for axes in [*panels, *maps]:
         for i, j in np.argwhere(canvases[0] != canvases[1]).tolist():
             _frame(axes, (i, j), _SCORED if scored[i, j] else _DIFFERENT)
     bar: Any = {"extend": "both", "ticks": [-1, 0, 1], "aspect": 15, "pad": 0.01}

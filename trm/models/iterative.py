@@ -60,14 +60,6 @@ class IterativeModel(nn.Module, ABC):
         The latter are of "the answer is right"; above 0 means halt.
         """
 
-    def decided(self, state: State, context: Any) -> dict[str, Tensor]:
-        """The classes of quantities that cells name beside symbols: of each integers [B, H, W]."""
-        return {}
-
-    def finished(self, tokens: Tensor) -> State:
-        """Of a model that works in order, the state that no step changes; arguments of `encode`."""
-        raise NotImplementedError
-
     def accepts(self, height: int, width: int) -> bool:
         """Whether the model can work on canvases of that size."""
         return True

@@ -399,12 +399,6 @@ class LocalRecursiveModel(IterativeModel):
         """Rows down and columns right to the neighbours that hand something on."""
         return [NEIGHBOURS[way] for way in self.heads.ways if way != OWN]
 
-    def finished(self, tokens: Tensor) -> Tensor:
-        """See `IterativeModel`."""
-        state = work_in_order(self, tokens, states=True).state
-        assert state is not None
-        return state
-
     def read(self, state: Tensor, context: Page) -> tuple[Tensor, Tensor]:
         """See `IterativeModel`; the halt logit is of all cells to fill in, or of all there are."""
         logits = self.read_all(state)[SYMBOL].unflatten(1, context.tokens.shape[1:])
@@ -416,7 +410,7 @@ class LocalRecursiveModel(IterativeModel):
         return logits, all_right((sure * counted).sum(dim=(1, 2)))
 
     def decided(self, state: Tensor, context: Page) -> dict[str, Tensor]:
-        """See `IterativeModel`: of every field; none outside the page."""
+        """What cells decide of every field: its classes [B, H, W], none outside the page."""
         values = self.decide(state).unflatten(1, context.inside.shape[1:])
         fields = (values[..., 1:] * context.inside.unsqueeze(-1)).unbind(-1)
         return dict(zip(self.fields, fields, strict=True))

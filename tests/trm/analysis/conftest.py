@@ -1,7 +1,6 @@
-"""Tiny models that multiply in base 3, with random weights, and a study of one."""
+"""Tiny models that multiply in base 3, with random weights."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,8 +8,6 @@ import torch
 
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
-from trm.analysis.probe_report import ProbeStudy
-from trm.analysis.probe_study import Settings, run_probes
 from trm.models.configs import GPTConfig, LocalConfig, LoopedConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.local import LocalRecursiveModel
@@ -24,8 +21,6 @@ from trm.solving.solver import Solver
 TASK = Multiplication("standard", base=3, digits_a=(1, 2), digits_b=(1, 2))
 SMALL = {"hidden_size": 16, "num_heads": 2, "num_layers": 2, "intermediate_size": 16}
 CANVAS = {"position": "relative_2d", "neighbourhood": "local_lines", "halt_pool": "mask"}
-QUICK = Settings(steps=(1, 2), problems=4, train_problems=24, cells=6, iterations=8)
-SIZES = [{"digits_a": 2, "digits_b": 2}, {"digits_a": 3, "digits_b": 2}]
 
 Make = Callable[..., Solver]
 
@@ -53,11 +48,3 @@ def make_solver() -> Make:
         return Solver(predictor, TASK, canvas or Canvas())
 
     return make
-
-
-@pytest.fixture(scope="session")
-def study(make_solver: Make) -> ProbeStudy:
-    """A study of a model with heads, on two sizes and one that has no problem."""
-    solver = make_solver("local")
-    found = run_probes(solver, [*SIZES, {"digits_a": 1, "digits_b": 1}], QUICK)
-    return replace(found, model={"name": "tiny", "solve_steps": 4})

@@ -172,7 +172,7 @@ def recorder_of(solver: Solver, texts: tuple[str, str], row: int = 0) -> Recorde
 
 
 def sites_of(recorder: Recorder) -> list[Site]:
-    passed = [site for of_pass in recorder.layers() for site in of_pass]
+    passed = [site for of_loop in recorder.layers().values() for site in of_loop]
     if isinstance(recorder, StepRecorder):
         passed = recorder.states(STEPS)
     return [*recorder.input_sites(), *passed]
@@ -197,12 +197,12 @@ def test_activations_of_the_same_problem_change_nothing_and_all_of_another_give_
     # The input, which no state replaces, is read again in the next step.
     final = [sites[0], sites[-1]] if family == "stepwise" else sites
     for site in (*sites, *recorder.heads()):
-        by = "heads" if site.kind == "input" else "cells"
+        heads = site.kind == "input"
         both = recorder.run([site])
-        width = both.values[site][0].shape[-1] if by == "heads" else recorder.length
+        width = both.values[site][0].shape[-1] if heads else recorder.length
         everything = torch.ones(1, width, dtype=torch.bool)
         same = [value[[0, 0]] for value in both.values[site]]
-        patched = recorder.run([site], [0], replacement(everything, same, by))
+        patched = recorder.run([site], [0], replacement(everything, same, heads))
         torch.testing.assert_close(patched.logits, both.logits[:1], rtol=1e-3, atol=1e-3)
         if site in final:
             patched = recorder.run([site], [0], whole(site, both.values[site]))
@@ -214,7 +214,7 @@ def test_activations_of_the_same_problem_change_nothing_and_all_of_another_give_
 def test_where_one_symbol_differs_the_answer_depends_on_that_symbol_alone(trained, family):
     solver = trained(family)
     pair = read(solver, OF[family])
-    found = patch(solver.predictor, *pair, "cells", STEPS)
+    found = patch(solver.predictor, *pair, STEPS)
     assert found.sites[0] == "input"
     assert found.right == (True, True)
     of_input = np.nan_to_num(found.effects[0])
@@ -223,38 +223,30 @@ def test_where_one_symbol_differs_the_answer_depends_on_that_symbol_alone(traine
     assert differ.sum() == 1
     assert_all_of(of_input[differ], 1)
     assert_all_of(of_input[~differ], 0)
-    (i, j), *_ = np.argwhere(pair[0][0] != pair[0][1])
-    for by in ("rows", "columns"):  # its cells together
-        (effects, *_) = patch(solver.predictor, *pair, by, STEPS).effects
-        line = effects[i] if by == "rows" else effects[:, j + (family == "gpt")]  # row ends
-        assert_all_of(line[~np.isnan(line)], 1)
     if family == "gpt":  # the last block matters only where the answer is written, from the right
         last, writers = np.nan_to_num(found.effects[-1]), np.roll(found.scored, 1, axis=1)
         assert_all_of(last[writers], 1)
         assert_all_of(last[~writers], 0)
 
 
-@pytest.mark.parametrize("by", ["cells", "rows", "columns", "heads"])
-def test_the_effect_is_the_share_of_the_logit_difference(trained, by):
+@pytest.mark.parametrize("heads", [False, True])
+def test_the_effect_is_the_share_of_the_logit_difference(trained, heads):
     """Computed once more from the logits that a patched run ends with."""
     solver = trained("gpt")
     inputs, labels = read(solver, OF["gpt"])
-    found = patch(solver.predictor, inputs, labels, by)
-    row, column = np.argwhere(found.scored)[-1]
+    found = patch(solver.predictor, inputs, labels, heads=heads)
+    row, column = np.argwhere(found.scored)[-1].tolist()
     recorder, _, grid = open_pair(solver.predictor, inputs, labels, STEPS)
-    sites = recorder.heads() if by == "heads" else sites_of(recorder)
+    sites = recorder.heads() if heads else sites_of(recorder)
     site = next(one for one in sites if one.name == found.sites[2])
     base = recorder.run([site])
-    if by == "heads":
-        size = base.values[site][0].shape[-1] // found.effects.shape[1]
-        group = torch.arange(base.values[site][0].shape[-1])[None] < size
-        place: tuple[int, ...] = (0,)
-    else:
-        place = (int(row), int(column))
-        tokens = {"cells": grid[place], "rows": grid[row], "columns": grid[:, column]}[by]
-        group = torch.zeros(1, recorder.length, dtype=torch.bool)
-        group[0, [t for t in np.atleast_1d(tokens).tolist() if t >= 0]] = True
-    patched = recorder.run([site], [0], replacement(group, base.values[site], by))
+    place = (0,) if heads else (row, column)
+    group = torch.zeros(1, recorder.length, dtype=torch.bool)
+    group[0, grid[row, column]] = True
+    if heads:
+        size = base.values[site][0].shape[-1]
+        group = torch.arange(size)[None] < size // found.effects.shape[1]
+    patched = recorder.run([site], [0], replacement(group, base.values[site], heads))
     a, b = labels.astype(int)
     differ = np.argwhere((a != b) & (inputs[0] == MASK))
     differences = [
@@ -266,61 +258,29 @@ def test_the_effect_is_the_share_of_the_logit_difference(trained, by):
     assert found.effects[2][place] == pytest.approx(expected, abs=1e-3)
 
 
-def test_the_state_after_a_step_is_patched_tensor_by_tensor(make_solver):
-    """Computed once more from the model's own steps."""
-    solver = make_solver("recursive", H_cycles=2, L_cycles=2)
-    model, (inputs, labels) = solver.predictor.model, read(solver, ("21x2", "22x2"))
-    found = patch(solver.predictor, inputs, labels, "steps", (1, 2))
-    assert (found.sites, found.things) == (["step 1", "step 2"], ("z_H", "z_L", "all"))
-    assert found.effects.shape == (2, 3)
-    assert_all_of(found.effects[1], np.array([1, 0, 1]))  # the answer is read from z_H
-    with torch.no_grad():
-        of_a, of_b = (model.encode(torch.from_numpy(one[None])) for one in inputs)
-        after = [model.iterate(one, model.initial_state(one)) for one in (of_a, of_b)]
-        states = [
-            after[0]._replace(z_H=after[1].z_H),
-            after[0]._replace(z_L=after[1].z_L),
-            after[1],
-        ]
-        ends = [model.read(model.iterate(of_a, state), of_a)[0] for state in (after[0], *states)]
-        ends.append(model.read(model.iterate(of_b, after[1]), of_b)[0])
-    a, b = torch.from_numpy(labels.astype(np.int64))
-    differ = torch.from_numpy((labels[0] != labels[1]) & (inputs[0] == MASK))
-    difference = [
-        (end[0].gather(-1, b[..., None]) - end[0].gather(-1, a[..., None]))[differ].mean().item()
-        for end in ends
-    ]
-    assert found.differences == pytest.approx((difference[0], difference[-1]), rel=1e-4)
-    scale = difference[-1] - difference[0]
-    expected = [(one - difference[0]) / scale for one in difference[1:-1]]
-    assert_all_of(found.effects[0], np.array(expected))
-
-
 @pytest.mark.parametrize(
-    ("family", "texts", "how", "said"),
+    ("texts", "row", "said"),
     [
-        ("stepwise", ("253x83", "253x93"), ("cells", 0), "have the same symbols in this row"),
-        ("stepwise", ("253x89", "253x81"), ("cells", 1), "tokens are not in the same cells"),
-        ("stepwise", OF["stepwise"], ("layers", 0), "one of cells, rows, columns, heads, steps"),
-        ("gpt", OF["gpt"], ("steps", 0), "takes no supervision steps here"),
+        (("253x83", "253x93"), 0, "have the same symbols in this row"),
+        (("253x89", "253x81"), 1, "tokens are not in the same cells"),
     ],
 )
-def test_what_cannot_be_patched_is_said(trained, family, texts, how, said):
-    solver = trained(family)
+def test_what_cannot_be_patched_is_said(trained, texts, row, said):
+    solver = trained("stepwise")
     with pytest.raises(ValueError, match=said):
-        patch(solver.predictor, *read(solver, texts, how[1]), how[0], STEPS)
+        patch(solver.predictor, *read(solver, texts, row), STEPS)
 
 
 def test_problems_that_cannot_be_compared_are_refused(trained, make_solver):
     solver = trained("stepwise")
     (inputs, labels), (later, _) = (read(solver, OF["stepwise"], row) for row in (0, 1))
     with pytest.raises(ValueError, match="masked in the same cells"):
-        patch(solver.predictor, np.stack([inputs[0], later[1]]), labels, "cells")
+        patch(solver.predictor, np.stack([inputs[0], later[1]]), labels)
     solver = make_solver("looped")
     with torch.no_grad():
         solver.predictor.model.lm_head.weight.zero_()
     with pytest.raises(ValueError, match="does not tell the two problems apart"):
-        patch(solver.predictor, *read(solver, ("21x2", "22x2")), "cells")
+        patch(solver.predictor, *read(solver, ("21x2", "22x2")))
 
 
 SEVEN = {"digits": 7, "addends": 2}
@@ -340,7 +300,7 @@ def found(writer) -> list[HeadEffects]:
 def test_effects_are_the_mean_of_those_of_single_pairs(found, writer):
     pairs = draw_pairs(writer, CARRY, SEVEN, 6, seed=0)
     assert found[0].pairs == [(*pair.names, pair.row + 1) for pair in pairs]
-    effects = [patch(writer.predictor, p.inputs, p.labels, "heads").effects for p in pairs]
+    effects = [patch(writer.predictor, p.inputs, p.labels, heads=True).effects for p in pairs]
     np.testing.assert_allclose(found[0].mean, np.mean(effects, axis=0), atol=1e-5)
     assert (np.array(found[0].low) <= np.array(found[0].mean)).all()
     assert (np.array(found[0].mean) <= np.array(found[0].high)).all()

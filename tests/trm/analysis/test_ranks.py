@@ -5,9 +5,7 @@ import math
 import pytest
 import torch
 
-from trm.analysis.probe import Point, examples, observe
-from trm.analysis.ranks import Rank, effective_rank, state_ranks, weight_ranks
-from trm.evaluation.cell_problems import cell_problems
+from trm.analysis.ranks import effective_rank, state_ranks, weight_ranks
 from trm.models.layers import SwiGLU
 
 
@@ -41,23 +39,6 @@ def test_states_are_read_after_each_layer_in_the_step_that_is_asked_for(make_sol
     ]  # fmt: skip
     assert all(one.kind == "states" and 1 < one.rank <= one.full == 16 for one in ranks)
     assert ranks != state_ranks(solver, problems=5, step=1)
-
-
-def test_the_rank_of_states_is_that_of_what_probes_read(make_solver, monkeypatch):
-    solver, seen = make_solver("looped"), []
-
-    def noted(predictor, part, *more):
-        seen.append((part, observe(predictor, part, *more)))
-        return seen[-1][1]
-
-    monkeypatch.setattr("trm.analysis.probe.observe", noted)
-    ranks = state_ranks(solver, problems=4, step=3)
-    ((part, watched),) = seen
-    asked = cell_problems(solver.task, (2, 2), 4, 0)  # training's longest
-    assert (part.inputs == examples(solver, asked).inputs).all()
-    states = watched.features[Point("state", 3)].flatten(0, 1)
-    expected = effective_rank(states - states.mean(dim=0))
-    assert ranks[-1] == Rank("states", 2, "state", pytest.approx(expected), 16, len(states))
 
 
 def test_layers_of_a_gpt_have_two_matrices_each_and_loops_are_counted_on(make_solver):

@@ -9,7 +9,6 @@ import canvas.picture
 import trm.commands.render
 import trm.figures.grids
 import trm.figures.style
-import trm.figures.tensorboard_curves
 import trm.training.pictures  # once its names are bound, nothing of this stays in it
 
 
@@ -25,6 +24,5 @@ def undrawn(monkeypatch):
 
     for module in (trm.figures.style, trm.figures.grids):
         monkeypatch.setattr(module, "save", save)
-    for module in (canvas.picture, trm.figures.tensorboard_curves):
-        monkeypatch.setattr(module, "pixels", pixels)
+    monkeypatch.setattr(canvas.picture, "pixels", pixels)
     monkeypatch.setattr(canvas.picture, "save_gif", lambda path, film: Path(path).touch())

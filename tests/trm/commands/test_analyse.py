@@ -55,22 +55,20 @@ def wide(picture) -> int:
 def test_a_study_of_probes_leaves_figures_and_a_picture(command, school, tmp_path):
     output = tmp_path / "a new" / "folder"
     words = ("--checkpoint", school, "--digits-a", "2,3", "--digits-b", 2, *QUICK)
-    ran = command("analyse", "probe", *words, "--steps", 1, "--layers", "--output", output)
+    ran = command("analyse", "probe", *words, "--steps", 1, "--output", output)
     assert (ran.code, ran.err) == (0, "")
     study = json.loads((output / "probe.json").read_text())
-    assert [size["size"] for size in study["sizes"]] == [
-        {"digits_a": 2, "digits_b": 2}, {"digits_a": 3, "digits_b": 2}
-    ]  # fmt: skip
+    assert study["sizes"] == {"2 x 2 digits": "in range", "3 x 2 digits": "first beyond"}
     assert study["settings"]["steps"] == [1]
-    names = {reading["site"] for reading in study["sizes"][0]["readings"]}
-    assert names == {"input", "z_H", "z_L", "z_H, layer 1", "z_L, layer 1"}
-    probe = study["sizes"][0]["readings"][0]["probe"]
+    assert {reading["site"] for reading in study["readings"]} == {"input", "z_H", "z_L"}
+    reading = study["readings"][-1]
+    probe = reading["probe"]
     assert probe["low"] <= probe["right"] / probe["total"] <= probe["high"]
     assert (study["model"]["family"], study["model"]["checkpoint"]) == ("iterative", str(school))
     assert study["versions"]["torch"]
     assert (output / "probe.png").exists()
-    for word in ("multiplicand", "selectivity", "compositionality", "is read worst"):
-        assert word in ran.out
+    assert f"{reading['subtask']} " in ran.out
+    assert "majority" in ran.out
     for file in ("probe.json", "probe.png"):
         assert str(output / file) in ran.out
     # Once more: it is replaced. By default sizes are training's longest, steps those of solving.
@@ -78,7 +76,7 @@ def test_a_study_of_probes_leaves_figures_and_a_picture(command, school, tmp_pat
     assert ran.code == 0, ran.err
     assert "reading" not in ran.out
     study = json.loads((output / "probe.json").read_text())
-    assert [size["size"] for size in study["sizes"]] == [{"digits_a": 2, "digits_b": 2}]
+    assert list(study["sizes"]) == ["2 x 2 digits"]
     assert study["settings"]["steps"] == [1, 2]
 
 

@@ -6,7 +6,6 @@ import re
 import pytest
 import torch
 from PIL import Image
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import unpack
@@ -37,34 +36,26 @@ def test_pictures_of_a_model_that_takes_steps(command, checkpoint, tmp_path):
     ran = command(*words, "--cell", "2,3", "--lens")
     assert ran.code == 0, ran.err
     steps = list(map(int, re.search(r"row by row: ([\d, ]+)", ran.out)[1].split(", ")))
-    assert pictures(tmp_path) == {"rows.png", "states.png", "attention.png", "lens.png"}
+    assert pictures(tmp_path) == {"rows.png", "attention.png", "lens.png"}
     with Image.open(tmp_path / "solving.gif") as film:
-        assert film.n_frames > 1
-    assert len(list(tmp_path.glob("events*"))) == 1
-    board = EventAccumulator(str(tmp_path), size_guidance={"images": 0}).Reload()
-    names = ("rows", "states", "attention", "lens", "solving")
-    assert set(board.Tags()["images"]) == {f"inspect/{name}" for name in names}
-    # Each row masked and after each supervision step, and how the product is read off.
-    assert len(board.Images("inspect/solving")) > sum(step + 1 for step in steps)
+        # Each row masked and after each supervision step, and how the product is read off.
+        assert film.n_frames > sum(step + 1 for step in steps)
     sites = [site for site, *_ in lens(ran.out)]
     assert sites[0].startswith("step 1, ")
     assert sites[-1].startswith(f"step {steps[0]}, ")
+    assert command("inspect", "7x8", "--output", tmp_path).code == 0
+    assert pictures(tmp_path) == {"rows.png", "fields.png"}, "none of another problem is left there"
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_model_that_works_in_order_is_shown_as_it_writes(command, tmp_path):
-    ran = command("inspect", "253x83", "--row", "2", "--lens", "--output", tmp_path)
+    ran = command("inspect", "253x83", "--row", "2", "--output", tmp_path)
     assert ran.code == 0, ran.err
     assert ran.out.startswith("this model works out each cell once, in the order of writing\n")
-    assert pictures(tmp_path) == {"rows.png", "fields.png", "lens.png"}
+    assert pictures(tmp_path) == {"rows.png", "fields.png"}
     for name in ("multiplicand", "multiplier", "product", "carry", "sum_carry"):
         right, of = re.search(rf"  {name} +(\d+) of (\d+)\n", ran.out).groups()
         assert int(right) == int(of) > 0
-    ((_, right, of, mean),) = lens(ran.out)
-    assert right == of == 6
-    assert -0.01 < mean <= 0
-    assert command("inspect", "7x8", "--output", tmp_path).code == 0
-    assert not (tmp_path / "lens.png").exists(), "a picture of another problem is not left there"
 
 
 @pytest.mark.usefixtures("undrawn")

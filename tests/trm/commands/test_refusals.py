@@ -101,9 +101,8 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("inspect 12x3 --output D --row 2", "--row 2: 12x3 has 1 rows to fill in"),
     ("inspect 12x3 --output D --cell 40,1", "--cell 40,1 is not on the canvas"),
     ("inspect 12x3 --output D --cell 4", "is no cell; write row and column, like 4,3"),
-    ("inspect 123x45 --output D --patch 12x34", "it has to lie in the same cells as 123x45"),
-    ("inspect 123x45 --output D --patch 45x123", "it has to lie in the same cells as 123x45"),
-    ("inspect 123x45 --output D --patch-by heads", "nothing is patched: leave out --patch-by"),
+    ("inspect 123x45 --output D --checkpoint STEPPING --patch 45x123", "lie in the same cells as"),
+    ("inspect 123x45 --output D --lens", "the cells of a local model see decided messages"),
     ("inspect 123x45 --output D --patch 124x45", "the cells of a local model see decided messages"),
     ("inspect 12x3 --output D --steps 3", "in no supervision steps: leave out --steps"),
     ("inspect 12x3 --export m.safetensors", "leave out the problem"),
@@ -147,7 +146,7 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("report x.jsonl --reference x --output D", "--reference is a model of evaluations"),
     ("report one --reference gp --output D", "Did you mean gpt?"),
     ("report one --output file", "--output"),
-    ("analyse probe --checkpoint UNTOLD --output D", "stand for is told by trm prove"),
+    ("analyse probe --output D", "the cells of a local model see decided messages"),
     ("configs quikstart", "there is no config quikstart. Did you mean quickstart?"),
     ("sweep blank.yaml --output D", "Did you mean studies/blanks.yaml?"),  # and not gpt_blanks
     ("sweep studies/dept --output D", "Did you mean studies/depth?"),
@@ -160,7 +159,6 @@ def test_a_wrong_call_is_answered_in_a_sentence(
 ):
     stepping = repository / "docs/models/decimal-seed0.safetensors"
     files = {"CKPT": checkpoint, "ADDER": adder, "STEPPING": stepping}
-    files["UNTOLD"] = repository / "docs/models/untold-base2-seed0.safetensors"
     before = sorted(folder.rglob("*"))
     ran = command(*(files.get(word, word) for word in words.split()), folder=folder)
     assert (ran.code, ran.out) == (2, "")

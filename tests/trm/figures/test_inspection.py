@@ -22,7 +22,6 @@ LATTICE = Multiplication("lattice").rules
 STANDARD = Multiplication("standard", base=3).rules
 A = np.stack([encode(line) for line in ("_12", "*_3", "_36")])
 B = np.stack([encode(line) for line in ("_13", "*_3", "_39")])
-THINGS = {"heads": tuple(f"head {i + 1}" for i in range(8)), "steps": ("z_H", "z_L", "all")}
 
 
 def steps_of(rules: Layout, a: int, b: int, base: int = 10) -> tuple[RowSteps, Problems]:
@@ -54,16 +53,6 @@ def test_every_head_has_a_map(problem, heads, assert_apart):
     (frame,) = axes_of(figure)[0].patches
     x, y = frame.get_x() + frame.get_width() / 2, frame.get_y() + frame.get_height() / 2
     assert (x, y) == (3, 1)  # the blank row above is left out
-
-
-@pytest.mark.parametrize("rows", [1, 16, 40])
-def test_no_legend_hides_a_curve(rows):
-    changes = {name: np.full((6, 3, rows), 0.1) for name in ("z_L", "z_H")}
-    figure = inspection.changes_figure(changes, "why")
-    charts = [axes for axes in axes_of(figure) if axes.lines]
-    assert [len(axes.lines) for axes in charts] == [rows, rows]
-    others = [legend.get_window_extent() for legend in figure.legends]
-    assert not any(other.overlaps(axes.get_window_extent()) for other in others for axes in charts)
 
 
 @pytest.mark.parametrize(("lines", "operands"), [(72, (123, 45)), (6, (10**30, 3))])
@@ -117,41 +106,27 @@ def test_fields_have_a_line_each_with_what_was_decided_beside_what_is_right(a, b
     assert framed == [f"as it writes: {counted - 1} of {counted}"]
 
 
-def patched(by: str, sites: int, width: int = 3) -> Figure:
+def patched(sites: int, width: int = 3) -> Figure:
     canvases = np.pad(np.stack([A, B]), ((0, 0), (0, 0), (width - 3, 0)), constant_values=11)
     scored = np.zeros(canvases.shape[1:], dtype=bool)
     scored[2, -1] = True
-    shape = (sites, len(THINGS[by])) if by in THINGS else (sites, 3, width)
-    effects = np.zeros(shape, dtype=np.float32)
-    effects[0, -1], effects[-1, 0] = 0.75, -0.001
-    if by not in THINGS:
-        effects[:, 1, -1] = np.nan
-    names, things = [f"layer {i + 1}" for i in range(sites)], THINGS.get(by, ())
-    found = Patching(by, names, effects, canvases, scored, (-1.0, 1.0), (True, True), things)
+    effects = np.zeros((sites, 3, width), dtype=np.float32)
+    effects[0, -1], effects[:, 1, -1] = 0.75, np.nan
+    names = [f"layer {i + 1}" for i in range(sites)]
+    found = Patching(names, effects, canvases, scored, (-1.0, 1.0), (True, True))
     return inspection.patching_figure(found, ("12 × 3", "13 × 3"), "why")
 
 
-@pytest.mark.parametrize(
-    ("by", "sites", "width"),
-    [("cells", 1, 3), ("cells", 12, 8), ("columns", 3, 40), ("heads", 20, 3)],
-)
-def test_everything_that_is_patched_has_its_place(by, sites, width, assert_apart):
-    figure = patched(by, sites, width)
+@pytest.mark.parametrize(("sites", "width"), [(1, 3), (12, 8), (3, 40)])
+def test_every_site_that_is_patched_has_its_map(sites, width, assert_apart):
+    figure = patched(sites, width)
     assert_apart(figure)
-    names = [f"layer {i + 1}" for i in range(sites)]
-    if by in THINGS:
-        (table,) = (axes for axes in axes_of(figure) if axes.images)
-        assert [label.get_text() for label in table.get_yticklabels()] == names
-        assert [label.get_text() for label in table.get_xticklabels()] == [*THINGS[by]]
-        written = [text.get_text() for text in table.texts]
-        assert set(written) == {"0.75", "0.00"}  # and none is minus nothing
-    else:
-        titles = [title for title in titles_of(figure) if title]
-        assert titles == ["A: 12 × 3", "B: 13 × 3", *names]
+    titles = [title for title in titles_of(figure) if title]
+    assert titles == ["A: 12 × 3", "B: 13 × 3", *(f"layer {i + 1}" for i in range(sites))]
 
 
 def test_cells_that_differ_are_framed_and_those_of_the_answer_in_black():
-    for axes in [one for one in axes_of(patched("cells", 3)) if one.get_title(loc="left")]:
+    for axes in [one for one in axes_of(patched(3)) if one.get_title(loc="left")]:
         frames = {
             (round(f.get_y() + f.get_height() / 2), round(f.get_x() + f.get_width() / 2)): f
             for f in axes.patches
