@@ -27,7 +27,7 @@ from trm.commands.arguments import (
     whole,
     with_voting,
 )
-from trm.evaluation.grid import AXES, BOARD, FAMILY, GRID, LENGTHS, PICTURE, REPORT, TABLE, Grid
+from trm.evaluation.grid import AXES, FAMILY, GRID, LENGTHS, PICTURE, REPORT, TABLE, Grid
 from trm.files import sweep
 
 if TYPE_CHECKING:
@@ -95,15 +95,11 @@ def run(args: argparse.Namespace) -> int:
     output, where = Path(args.output), (args.accelerator, args.devices, args.nodes)
     grid = measure(checkpoints, settings, output, args.name, *where, args.quiet)
     if grid is not None:  # in the first of several processes
-        from trm.figures.tensorboard_curves import write_tensorboard
-
         sweep(output, "grid.*")
         show_grid(grid, output)
-        write_tensorboard(output, grid)
         files = {"figures": GRID, "table": TABLE, "lengths": LENGTHS, "heat map": PICTURE}
         for what, name in (files | {"report": REPORT}).items():
             info_console(args).print(f"{what:9} {output / name}")
-        info_console(args).print(f"browse    tensorboard --logdir {output / BOARD}")
     return 0
 
 

@@ -11,7 +11,7 @@ from trm.evaluation.names import side_by_side
 from trm.files import make_folder, numbered_lines, write_text
 from trm.problem_files import format_of
 
-FILES = PICTURE, ROWS, REPORT = "compare.png", "compare-rows.png", "compare.md"
+FILES = PICTURE, REPORT = "compare.png", "compare.md"
 TRUST = "calibration.png"
 
 
@@ -59,17 +59,12 @@ def write_comparison(grid: Grid, reference: str, output: Path) -> str:
     """Draw and describe how models differ from the one named; what was written, line by line."""
     from trm.evaluation.report import compare_markdown
     from trm.figures.grids import comparison_figure
-    from trm.figures.lengths import row_errors_figure
     from trm.figures.style import save
 
-    picture, report, rows = output / PICTURE, output / REPORT, output / ROWS
+    picture, report = output / PICTURE, output / REPORT
     save(comparison_figure(grid, reference, grid.figure_shown), picture)
     write_text(report, compare_markdown(grid, reference, PICTURE))
-    rows.unlink(missing_ok=True)  # of an earlier comparison
-    if errors := row_errors_figure(grid):
-        save(errors, rows)
-    drawn = f"wrong rows {rows}\n" if errors else ""
-    return f"heat maps  {picture}\n{drawn}report     {report}"
+    return f"heat maps  {picture}\nreport     {report}"
 
 
 def _calibration(args: argparse.Namespace, files: list[Path], output: Path) -> int:

@@ -4,7 +4,7 @@ Colours run from dark to light with the share (viridis), so they stay in order w
 every cell says its number as well.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
@@ -23,39 +23,33 @@ from trm.evaluation.grid import (
     LABELS,
     LENGTHS,
     PICTURE,
-    REGIONS,
     REPORT,
-    SHORTER,
     TABLE,
-    UNKNOWN,
-    Contrast,
     Grid,
     Key,
     Model,
     cells_of,
-    contrasts,
     in_order,
     share,
     write_table,
 )
 from trm.evaluation.report import markdown
-from trm.evaluation.statistics import Share, difference
+from trm.evaluation.statistics import difference
 from trm.figures.lengths import lengths_figure
-from trm.figures.style import colours, draw_table, mark, new_figure, save, tidy
+from trm.figures.style import colours, draw_table, new_figure, save
 from trm.files import replacing, write_text
 
 _ACROSS = 4  # panels in a line at most
 _ROOM = (6.2, 5.2, 4.4, 4.0)  # inches for a panel's cells where 1, 2, 3 or 4 stand in a line
 _CELL = (0.24, 0.64)  # inches of a cell, least and most
 _PANEL = 3.0  # inches of a panel's width, least: its title has to fit
-_CHART = 1.3  # inches of a chart's height, least
 _LETTER = 0.05  # inches of a cell's small print
 _RANGE: dict[str, Any] = {"edgecolor": INK, "linewidth": 2.2, "fill": False}
 _HATCH: dict[str, Any] = {"facecolor": GIVEN, "edgecolor": "#A6A6A6", "linewidth": 0}
 _HATCH["hatch"] = "////"
 _HOW_TO_READ = (
     "Below every other model: its share minus the reference's, in percentage points. Purple: it "
-    "gets more right, orange: fewer. Small print, where there is room{}: the difference's "
+    "gets more right, orange: fewer. Small print, where there is room: the difference's "
     "95\u00a0% interval (Newcombe). Bold: the two models' own intervals do not overlap."
 )
 
@@ -98,23 +92,20 @@ def comparison_figure(
 ) -> Figure:
     """Heat maps of several models and, below each, its difference from a reference model.
 
-    Below the reference, which has no difference from itself, differences are pooled by region.
     ValueError if there is no such model (None: the first), or fewer than two.
     """
     base = grid.reference(reference)
-    seen = {m["name"]: contrasts(m, base, figure_of) for m in grid.models if m is not base}
-    page = _Page(grid, FIGURES[figure_of], compared=True, charted=any(seen.values()))
-    furthest = max((abs(c.points) for cells in seen.values() for c in cells), default=0.0)
+    found = {m["name"]: _differences(m, base, figure_of) for m in grid.models if m is not base}
+    page = _Page(grid, FIGURES[figure_of], compared=True)
+    furthest = max((abs(c.value) for cells in found.values() for c in cells.values()), default=0.0)
     reach = max(20, 20 * int(np.ceil(furthest / 20)))
     points = colours("PuOr", -reach, reach)  # orange below the reference, purple above
     for model, (above, below) in zip(page.models, page.panels, strict=True):
         page.draw(above, model, colours("viridis"), _shares(model, figure_of))
-        if model is not base:
-            page.draw(below, model, points, _differences(seen[model["name"]]), base)
-        elif page.charted:
-            _by_region(below, {name: found for name, found in seen.items() if found})
-        else:
+        if model is base:
             below.set_axis_off()
+        else:
+            page.draw(below, model, points, found[model["name"]], base)
     page.bar(colours("viridis"), "%", 0)
     page.bar(points, "points", 1)
     return page.figure
@@ -123,7 +114,7 @@ def comparison_figure(
 class _Page:
     """A figure of panels, up to four across; each model has one, or with ``compared`` two."""
 
-    def __init__(self, grid: Grid, heading: str, compared: bool = False, charted: bool = False):
+    def __init__(self, grid: Grid, heading: str, compared: bool = False):
         self.models: list[Model] = grid.models
         cells = [key for model in self.models for key in cells_of(model)]
         self.axes_of = grid.axes
@@ -134,11 +125,9 @@ class _Page:
         longest = max(len(self.rows), len(self.columns))
         self.cell = float(np.clip(_ROOM[across - 1] / longest, *_CELL))
         high, wide = self.cell * len(self.rows), self.cell * len(self.columns)
-        self.charted = charted and high >= _CHART
-        # A chart's regions need more room than the names of most rows.
-        labels = 0.45 + max(0.5 * compared, 0.06 * max(len(str(row)) for row in self.rows))
+        labels = 0.45 + 0.06 * max(len(str(row)) for row in self.rows)
         panel = labels + max(_PANEL - 0.45, wide)
-        self.letters = int(14 * (panel - labels + 0.4))  # of a title, which stands above the cells
+        self.letters = int(13 * (panel - labels + 0.4))  # of a title, which stands above the cells
         width = panel * across + 0.9
         notes = "\n".join(fill(note, int(14 * width)) for note in self._notes(grid, compared))
         height = (high + 0.95) * self.tall * blocks + 0.7 + 0.16 * (notes.count("\n") + 2)
@@ -161,7 +150,7 @@ class _Page:
         if unlike := [f"{name}: {how}" for name, how in grid.asked_unlike.items()]:
             notes.append(f"Not asked alike: {'; '.join(unlike)}.")
         if compared:
-            notes.append(_HOW_TO_READ.format(" and bars" if self.charted else ""))
+            notes.append(_HOW_TO_READ)
         return notes
 
     def _marks(self) -> list[Patch]:
@@ -232,11 +221,19 @@ def _shares(model: Model, figure_of: str) -> dict[Key, _Cell]:
     return {key: _Cell(100 * s.value, s.percent, s.span()) for key, s in known.items()}
 
 
-def _differences(found: Sequence[Contrast]) -> dict[Key, _Cell]:
-    cells = {}
-    for c in found:
-        ends = " to ".join(_signed(100 * end) for end in difference(c.mine, c.theirs))
-        cells[c.key] = _Cell(c.points, _signed(c.points), ends, c.told_apart)
+def _differences(model: Model, reference: Model, figure_of: str) -> dict[Key, _Cell]:
+    """Where both were asked: points, with Newcombe's interval; bold if their own do not overlap."""
+    cells, others = {}, cells_of(reference)
+    for key, cell in cells_of(model).items():
+        mine, theirs = (
+            share(cell, figure_of),
+            share(others[key], figure_of) if key in others else None,
+        )
+        if mine and theirs and mine.total and theirs.total:
+            points = 100 * (mine.value - theirs.value)
+            ends = " to ".join(_signed(100 * end) for end in difference(mine, theirs))
+            (low, high), (least, most) = mine.interval, theirs.interval
+            cells[key] = _Cell(points, _signed(points), ends, low > most or high < least)
     return cells
 
 
@@ -247,28 +244,3 @@ def _signed(points: float) -> str:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most // 2]}…{text[1 - most // 2 :]}"
-
-
-def _by_region(axes: Axes, models: Mapping[str, Sequence[Contrast]]) -> None:
-    """A point with its interval for each model and region, regions below one another."""
-    there = {c.region for found in models.values() for c in found}
-    regions = [region for region in (*REGIONS, SHORTER, UNKNOWN) if region in there]
-    for i, (name, found) in enumerate(models.items()):
-        style = mark(i)
-        for row, region in enumerate(regions):
-            if here := [c for c in found if c.region == region]:
-                mine = sum((c.mine for c in here), Share(0, 0))
-                theirs = sum((c.theirs for c in here), Share(0, 0))
-                y = row + (i - (len(models) - 1) / 2) * 0.7 / len(models)
-                low, high = difference(mine, theirs)
-                axes.hlines(y, 100 * low, 100 * high, color=style["color"])
-                axes.plot(100 * (mine.value - theirs.value), y, markeredgecolor=PAPER, **style)
-        axes.plot([], [], label=_cut(name, 28), linestyle="none", **style)
-    axes.axvline(0, color=INK, linewidth=1)
-    axes.set_yticks(range(len(regions)), regions)
-    axes.set_ylim(len(regions) - 0.5, -0.5)
-    tidy(axes, "x")
-    axes.set_title("all cells of a region together, points", fontsize=9, loc="left", color=INK)
-    axes.tick_params(labelsize=8.5, length=0)
-    if len(models) > 1:
-        axes.legend(fontsize=7.5, loc="best", framealpha=0.7)

@@ -1,4 +1,4 @@
-"""Accuracy against length: whole solutions, and single rows on a logarithmic scale."""
+"""Accuracy against length."""
 
 from textwrap import fill
 from typing import Any
@@ -7,10 +7,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from canvas.picture import INK
-from trm.evaluation.grid import FIGURES, Grid, Model, cells_of, pooled, share
+from trm.evaluation.grid import FIGURES, Grid, Model, cells_of, pooled
 from trm.evaluation.names import by_setting
 from trm.evaluation.statistics import Share
-from trm.figures.style import mark, new_figure, plain_logarithmic, tidy
+from trm.figures.style import mark, new_figure, tidy
 
 
 def lengths_figure(grid: Grid, figure_of: str = "solutions") -> Figure:
@@ -72,49 +72,3 @@ def _by_length(grid: Grid, model: Model, figure_of: str, alike: bool) -> dict[in
             cells.setdefault(length, []).append(cell)
     found = {n: pooled(some, figure_of) for n, some in sorted(cells.items())}
     return {n: right for n, right in found.items() if right.total}
-
-
-def row_errors_figure(grid: Grid) -> Figure | None:
-    """Wrong rows of problems with operands of one length, each row from the true ones before it.
-
-    With 95 % intervals (Wilson), on a logarithmic scale. Where none was wrong, a hollow mark with
-    an arrow stands at the interval's upper end. Dashed: the longest of training. None where no cell
-    of the grid has two operands of one length.
-    """
-    lines: dict[str, dict[int, Share]] = {}  # of each model rows that are wrong, by length
-    for model in grid.models if grid.axes == ("digits_a", "digits_b") else ():
-        for (n, other), cell in sorted(cells_of(model).items()):
-            right = share(cell, "rows_teacher_forced") if n == other else None
-            if right and right.total:  # models of answers wrote no rows
-                found = Share(right.total - right.right, right.total)
-                lines.setdefault(model["name"], {})[other] = found
-    if not lines:
-        return None
-    figure = new_figure(9, 5.2)
-    axes, unlike = figure.subplots(), grid.asked_unlike
-    for i, (name, wrong) in enumerate(lines.items()):
-        # Models measured at the same lengths would hide one another's intervals.
-        apart, style = 1.02 ** (i - (len(lines) - 1) / 2), mark(i)
-        some = {n * apart: rows.value for n, rows in wrong.items() if rows.right}
-        label = f"{name}\n{unlike[name]}" if name in unlike else name
-        axes.plot(list(some), list(some.values()), label=label, linewidth=1, **style)
-        for n, rows in wrong.items():
-            low, top = rows.interval
-            if rows.right:
-                axes.vlines(n * apart, low, top, color=style["color"], linewidth=1.5, alpha=0.6)
-            else:
-                down: dict[str, Any] = {"yerr": top / 2, "uplims": True, "mfc": "white"}
-                axes.errorbar([n * apart], [top], linestyle="", **style, **down)
-    trained = [model["ranges"].values() for model in grid.models if model["ranges"]]
-    for most in {min(high for _, high in ranges) for ranges in trained}:
-        axes.axvline(most, color=INK, linestyle="--", linewidth=1)
-    plain_logarithmic(axes.yaxis, 100)
-    plain_logarithmic(axes.xaxis)
-    lengths = sorted({n for wrong in lines.values() for n in wrong})
-    axes.set_xticks(lengths, [str(n) for n in lengths])
-    tidy(axes, "y")
-    axes.set(xlabel="digits of each operand", ylabel="rows wrong, %, each from the true rows above")
-    title = "Hollow, with an arrow: none wrong, upper end of the 95 % interval"
-    axes.set_title(f"{title}. Dashed: longest of training", fontsize=10)
-    axes.legend(frameon=False)
-    return figure

@@ -9,13 +9,13 @@ import lightning as L
 import yaml
 from lightning.pytorch.cli import SaveConfigCallback
 from lightning.pytorch.loggers import TensorBoardLogger
+from tensorboard.compat.proto import summary_pb2
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from torch.utils.tensorboard.summary import hparams
 from torch.utils.tensorboard.writer import SummaryWriter
 
-from trm.figures.tensorboard_curves import describe
 from trm.training.canvas_module import BEYOND_FIGURES, FIELD, FIGURES, CanvasModule
 from trm.training.data import BEYOND, VALIDATED
 from trm.training.runs import keep_config
@@ -110,6 +110,16 @@ def meaning_of(tag: str) -> str | None:
         return f"share of cells that rightly decide the field {found[2]}, in rows on the true rows"
     # The rows of panels are numbered.
     return CURVES.get(tag) or PICTURES.get(tag.rstrip("_0123456789"))
+
+
+def describe(value: Summary.Value, meaning: str) -> None:
+    """Have a curve's or a picture's first value say what it means, for TensorBoard to show."""
+    value.metadata.summary_description = f"{meaning[0].upper()}{meaning[1:]}."
+    # TensorBoard's quicker reader drops descriptions of values that do not say what they are.
+    image = value.WhichOneof("value") == "image"
+    scalar, images = summary_pb2.DATA_CLASS_SCALAR, summary_pb2.DATA_CLASS_BLOB_SEQUENCE
+    value.metadata.data_class = images if image else scalar
+    value.metadata.plugin_data.plugin_name = "images" if image else "scalars"
 
 
 def describe_all(writer: SummaryWriter) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from canvas.sampling import FAMILIES
 from trm.commands.arguments import lengths
@@ -46,31 +45,20 @@ def test_lengths_are_numbers_and_ranges():
 
 def test_an_evaluation_leaves_figures_a_picture_and_a_report(command, checkpoint, twin, tmp_path):
     output = tmp_path / "a new" / "grid"
-    training = output / "tensorboard/events.out.tfevents.1.host.2.0"
-    training.parent.mkdir(parents=True)
-    training.touch()
     words = ("--checkpoint", checkpoint, "--checkpoint", twin, "--name", "one", "--name", "two")
-    for _ in range(2):  # the second one's TensorBoard page replaces the first one's
-        ran = command("evaluate", *words, *CELLS, "--output", output)
-        assert (ran.code, ran.err) == (0, "")
-    assert training.exists()
-    assert len(list(output.rglob("events.out.tfevents.*"))) == 3
+    ran = command("evaluate", *words, *CELLS, "--output", output)
+    assert (ran.code, ran.err) == (0, "")
     grid = json.loads((output / "grid.json").read_text())
     assert [model["name"] for model in grid["models"]] == ["one", "two"]
     assert [model["checkpoint"] for model in grid["models"]] == [str(checkpoint), str(twin)]
     assert settings(output)["axes"] == ["digits_a", "digits_b"]
     assert [cell["row"] for cell in cells(output)] == settings(output)["rows"] * 2 == [1, 2, 3] * 2
-    assert f"--logdir {output}" in ran.out
     assert not any(chatter in ran.out for chatter in ("GPU", "TPU", "Tip", "arning"))
     assert len((output / "grid.csv").read_text().splitlines()) == 1 + 6
     for name in ("grid.png", "lengths.png"):
         assert f"({name})" in (output / "grid.md").read_text(encoding="utf-8")
         with Image.open(output / name) as picture:
             assert picture.width > 500
-    events = EventAccumulator(str(output / "tensorboard/2_two")).Reload()
-    (image,) = events.Images("evaluation/grid")
-    assert image.width <= 1000
-    assert set(events.Tags()["scalars"]) > {"all_cells/solutions", "by_digits_of_a/digits_of_b_02"}
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -91,7 +79,7 @@ def test_a_battery_asks_families_of_structured_problems(command, checkpoint, tmp
     both = command("report", tmp_path, tmp_path / "b", "--output", tmp_path / "compared")
     assert both.code == 0, both.err
     compared = (tmp_path / "compared/compare.md").read_text(encoding="utf-8")
-    assert f"| both beyond | {len(found)} | 0 | 0 | {len(found)} |" in compared
+    assert f"| both beyond | {len(found)} | +0.0 (" in compared
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -153,18 +153,6 @@ def test_differences_stand_below_their_model_and_are_signed(make_grid):
     assert texts(panels(other)[-1], 0, 1)[0] == "+50"
 
 
-def test_below_the_reference_differences_are_pooled_by_region(make_grid):
-    figure = comparison_figure(make_grid({"strong": right, "weak": half}))
-    (chart,) = [a for a in figure.axes if a.get_title(loc="left").startswith("all cells of")]
-    regions = [label.get_text() for label in chart.get_yticklabels()]
-    assert regions == ["in range", "first beyond", "second beyond", "both beyond"]
-    points = [line.get_xdata()[0] for line in chart.lines if len(line.get_xdata()) == 1]
-    assert points[0] == pytest.approx(-50, abs=1)
-    for bar, value in zip(chart.collections, points, strict=True):
-        ((start, end),) = bar.get_segments()
-        assert start[0] < value < end[0]
-
-
 def test_cells_whose_intervals_do_not_overlap_are_bold(make_grid):
     close = make_grid({"one": lambda a, b: 0.5, "two": lambda a, b: 0.9 if a == 3 else 0.55})
     *_, difference = panels(comparison_figure(close))

@@ -1,11 +1,10 @@
-"""Accuracy, and wrong rows, against length."""
+"""Accuracy against length."""
 
-import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from trm.evaluation.statistics import Share
-from trm.figures.lengths import lengths_figure, row_errors_figure
+from trm.figures.lengths import lengths_figure
 
 
 def line(figure: Figure, label: str) -> tuple[list[float], list[float]]:
@@ -54,24 +53,3 @@ def test_other_sizes_are_pooled_by_the_longest_operand(
         {n: 100 * share for n, share in right.items()}, abs=0.1
     )
     assert [one.get_xdata()[0] for one in figure.axes[0].lines if one.get_linestyle() == ":"] == [3]
-
-
-def test_row_errors_are_shares_of_wrong_rows_of_two_operands_of_one_length(make_grid):
-    shares = {"half": lambda a, b: 0.5, "all": lambda a, b: 1.0}
-    grid = make_grid(shares, [1, 2, 4], [2, 4], problems=100)
-    figure = row_errors_figure(grid)
-    x, y = line(figure, "half")
-    cells = {(cell["row"], cell["column"]): cell for cell in grid["models"][0]["cells"]}
-    counts = [cells[n, n]["rows_teacher_forced"] for n in (2, 4)]
-    np.testing.assert_allclose(y, [1 - c["right"] / c["total"] for c in counts])
-    np.testing.assert_allclose(x, [2, 4], rtol=0.02)
-    # Where no row is wrong, a hollow mark stands at the end of the interval.
-    (axes,) = figure.axes
-    ends = [one.get_ydata()[0] for one in axes.lines if one.get_markerfacecolor() == "white"]
-    np.testing.assert_allclose(ends, [Share(0, 200).interval[1], Share(0, 400).interval[1]])
-
-
-def test_without_two_operands_of_one_length_there_are_no_row_errors(make_grid):
-    assert row_errors_figure(make_grid({"half": falling}, [1, 2], [3, 4])) is None
-    sums = make_grid({"half": falling}, [2, 3], [2, 3], axes=("digits", "addends"))
-    assert row_errors_figure(sums) is None
