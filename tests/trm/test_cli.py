@@ -103,7 +103,7 @@ for words in {light!r}:  # with pictures, and without PyTorch
 @pytest.mark.parametrize(
     "words",
     [
-        ("render", "12x3", "--png", "canvas.png"),
+        ("render", "12x3", "--output", "canvas.png"),
         ("inspect", "--export", "weights.safetensors", "--checkpoint"),
         ("fit", "--trainer.max_epochs", 1, "--config"),
     ],
