@@ -24,11 +24,11 @@ def lines(*patterns: str) -> int:
 BUDGETS = {  # what: (how much there is, the most that there may be)
     "canvas, augment, trm": (
         lambda: lines("canvas/**/*.py", "augment/**/*.py", "trm/**/*.py"),
-        26_294,
+        25_627,
     ),
-    "tests": (lambda: lines("tests/**/*.py"), 18_299),
+    "tests": (lambda: lines("tests/**/*.py"), 17_807),
     "benchmarks": (lambda: lines("benchmarks/**/*.py"), 1_500),
-    "documentation without the log": (lambda: lines("docs/*.md"), 1_870),
+    "documentation without the log": (lambda: lines("docs/*.md"), 1_841),
     "bytes of README.md": (lambda: len((ROOT / "README.md").read_bytes()), 6_000),
     "commands": (lambda: len(COMMANDS) + len(TRAINING), 14),
 }

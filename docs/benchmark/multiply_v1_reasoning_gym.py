@@ -16,7 +16,8 @@ import reasoning_gym
 from reasoning_gym.dataset import ProceduralDataset
 from reasoning_gym.factory import register_dataset
 
-from trm.benchmark.scoring import SuiteDataset, prediction
+from trm.benchmark.answers import is_right, read_answer
+from trm.benchmark.suites import SUITES, items, record
 
 
 @dataclass
@@ -32,20 +33,24 @@ class SuiteAsTask(ProceduralDataset):
     """The problems of a suite: fixed ones, whatever the seed."""
 
     def __init__(self, config: SuiteConfig) -> None:
-        self.data = SuiteDataset(config.suite)
-        size = len(self.data) if config.size is None else config.size
-        if not 1 <= size <= len(self.data):
-            raise ValueError(f"{config.suite} has {len(self.data):,} problems: size is {size}")
+        self.suite = SUITES[config.suite]
+        self.records = [record(item) for item in items(self.suite)]
+        size = len(self.records) if config.size is None else config.size
+        if not 1 <= size <= len(self.records):
+            raise ValueError(f"{config.suite} has {len(self.records):,} problems: size is {size}")
         super().__init__(config, config.seed, size)
 
     def __getitem__(self, idx: int) -> dict[str, Any]:
-        entry = self.data[idx]
-        # By this name a composite of data sets finds what scores an answer.
-        return entry | {"metadata": entry["metadata"] | {"source_dataset": "canvas_trm"}}
+        asked = self.records[idx]
+        # By the name of its source a composite of data sets finds what scores an answer.
+        about = {"id": asked["id"], "source_dataset": "canvas_trm", "source_index": idx}
+        metadata = about | asked["metadata"]
+        return {"question": asked["question"], "answer": asked["answer"], "metadata": metadata}
 
     def score_answer(self, answer: str | None, entry: dict[str, Any]) -> float:
-        """1.0 or 0.0; there is no credit for a part of a number."""
-        return self.data.score_answer(answer, entry)
+        """1.0 or 0.0, by the rule of `trm benchmark score`: nothing for a part of a number."""
+        whole = self.suite.whole
+        return float(is_right(read_answer(answer, whole), entry["answer"], whole))
 
 
 register_dataset("canvas_trm", SuiteAsTask, SuiteConfig)
@@ -65,5 +70,6 @@ if __name__ == "__main__":
         for entry in data:
             said = answer(entry["question"])
             right += data.score_answer(said, entry)
-            file.write(json.dumps(prediction(said, entry)) + "\n")
+            line = {"id": entry["metadata"]["id"], "prediction": said}
+            file.write(json.dumps(line) + "\n")
     print(f"{right:.0f} of {len(data)} right → {sys.argv[1]}")

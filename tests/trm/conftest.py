@@ -19,7 +19,6 @@ from canvas.tasks import task_data
 from canvas.windows import LocalRule, Sights
 from trm.checkpoints import DATA_KEY, SHIPPED
 from trm.checkpoints.loading import load_solver
-from trm.evaluation.errors import DIGIT, MISPLACED, Diagnostics, WrongRow
 from trm.evaluation.grid import FORMAT, KEYS, Grid, region
 from trm.evaluation.statistics import Share
 from trm.models.configs import LocalConfig
@@ -45,18 +44,6 @@ def made_up_cell(a: int, b: int, where: str, right: float | None, problems: int)
     solved, rows = round(right * problems), problems * b
     answered = min(problems, solved + problems // 50)
     forced = round(rows * right ** (1 / b))
-    wrong = min(rows - forced, problems), max(0, rows - forced - problems)  # answers, others
-    ways = {
-        WrongRow("answer", b - 1, DIGIT, 2, True): wrong[0] - wrong[0] // 4,
-        WrongRow("answer", b - 1, MISPLACED, None, None): wrong[0] // 4,
-        WrongRow("partial product", 0, DIGIT, 0, False): wrong[1],
-    }
-    diagnostics = Diagnostics(
-        {"partial product": rows - problems, "answer": problems},
-        {way: n for way, n in ways.items() if n},
-        digits=(rows * (a + 1), rows * a // 2),
-        reached=(rows * a, rows * a // 4),
-    )
     return cell | {
         "height": b + 1,
         "width": a + 1,
@@ -67,7 +54,6 @@ def made_up_cell(a: int, b: int, where: str, right: float | None, problems: int)
         "steps": 6.5,
         "confidence": 0.5 + right / 2,
         "seconds_per_problem": 0.001 * a * b,
-        "diagnostics": diagnostics.to_json(),
         "solved": "1" * solved + "0" * (problems - solved),
         "answered": "1" * answered + "0" * (problems - answered),
         "flops_per_problem": 1e6 * a * b,

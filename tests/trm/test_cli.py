@@ -41,7 +41,7 @@ def test_a_call_is_read_before_anything_heavy_is_imported(tmp_path):
     """In a process of its own: here, everything has been imported long ago."""
     light = [
         ["render", "12x34"],
-        ["benchmark", "export", *SUITE, "--output", "suite", "--format", "trm"],
+        ["benchmark", "export", *SUITE, "--output", "suite", "--format", "txt"],
         ["benchmark", "score", "answers.jsonl", *SUITE, "--output", "out"],
     ]
     calls = {
@@ -103,7 +103,7 @@ for words in {light!r}:  # with pictures, and without PyTorch
 @pytest.mark.parametrize(
     "words",
     [
-        ("render", "12x3", "--png", "canvas.png"),
+        ("render", "12x3", "--output", "canvas.png"),
         ("inspect", "--export", "weights.safetensors", "--checkpoint"),
         ("fit", "--trainer.max_epochs", 1, "--config"),
     ],

@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field, StrictBool, StringConstraints, TypeAdapt
 from pydantic.dataclasses import dataclass
 
 from canvas.choices import check_choice
-from trm.benchmark.scoring import Scored, score
+from trm.benchmark.scoring import About, Scored, score
 from trm.benchmark.suites import SUITES, Item, Suite, items
 from trm.configs import read_config
 from trm.evaluation.grid import FAMILY, Key
@@ -125,7 +125,7 @@ def _entry(folder: Path, card: Card) -> Entry:
             )
 
     def scored(suite: str, file: Path) -> Scored:
-        return score(file, SUITES[suite], _problems(suite), card.name)
+        return score(file, SUITES[suite], _problems(suite), About(model=card.name))
 
     solved, wrong, by_chance = {}, {}, {}
     for suite in card.suites:
@@ -258,6 +258,7 @@ the problems of n x n digits are right,
   right on {100 * CHANCE:.0f} % of {CHECKED} problems at most. A program written by hand has no \
 such test, and is marked.
 
-To join: `trm benchmark export --suite multiply-v1 --output suite`, answer the questions, write
-`board/NAME/predictions-multiply-v1.jsonl.gz` and `board/NAME/card.yaml` like those that are there,
-and run `trm benchmark board`. It says what is missing. No file is larger than 1 MiB."""
+To join: `trm benchmark export --suite multiply-v1 --output multiply-v1`, answer the questions, let
+`trm benchmark score --compact` write `board/NAME/predictions-multiply-v1.jsonl.gz`, write
+`board/NAME/card.yaml` like those that are there, and run `trm benchmark board`. It says what is
+missing. No file is larger than 1 MiB."""

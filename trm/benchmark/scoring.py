@@ -1,4 +1,4 @@
-"""Predictions of any model for a suite: read with care, scored by cell, and made by our own models.
+"""Predictions of any model for a suite: read with care, and scored by cell.
 
 Predictions are JSON Lines, perhaps compressed by gzip. A line is an object ``{"id": …,
 "prediction": …}``: the id of a problem, and a text or a whole number, a list of lines for a canvas,
@@ -8,24 +8,23 @@ left alone. A record of ``trm solve`` is read, too: its ``answer`` is the predic
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, Field, TypeAdapter
 
-from canvas.choices import check_choice, shortened
+from canvas.choices import shortened
 from trm.benchmark.answers import is_right, read_answer
-from trm.benchmark.suites import SUITES, Item, Suite, checksum, items, label_of, record
+from trm.benchmark.suites import Item, Suite, checksum, label_of
 from trm.evaluation.grid import KEYS, SHOWN, Grid, Key, new_grid, region
 from trm.evaluation.statistics import Share
-from trm.files import fingerprint, make_folder, numbered_lines, replacing, validated, writing
+from trm.files import fingerprint, numbered_lines, validated, writing
 
 Ranges = dict[str, tuple[int, int]]
 _RECORD = {"line", "operands", "answer", "correct", "confidence"}  # what trm solve writes, in part
-_UNIT = 100  # problems solved at once, about a cell: what is saved when a run is stopped
 
 
 class Prediction(NamedTuple):
@@ -36,14 +35,11 @@ class Prediction(NamedTuple):
 
 
 class About(BaseModel):
-    """What `predict` says of a file: which model it is of, and what of the suite that was asked."""
+    """What a file may say of the model whose predictions it holds."""
 
     model: str
     parameters: int | None = None
     ranges: Ranges | None = None  # fewest and most of each measure of the problems in training
-    suite: str = ""  # as ids begin
-    up_to: int | None = None  # digits; None: all lengths
-    problems: int | None = None  # of each cell, the first ones; None: all
 
 
 class _Line(BaseModel):
@@ -113,13 +109,9 @@ def read_predictions(
     return found
 
 
-def write_predictions(
-    file: str | Path, answers: Mapping[str, str | None], about: About | None = None
-) -> None:
+def write_predictions(file: str | Path, answers: Mapping[str, str | None]) -> None:
     """Write answers by ids as predictions, always the same bytes; by gzip to a name in .gz."""
     with writing(Path(file)) as sink:
-        if about:
-            sink.write(json.dumps({"about": about.model_dump()}) + "\n")
         for name, text in answers.items():
             sink.write(json.dumps({"id": name, "prediction": text}) + "\n")
 
@@ -145,40 +137,27 @@ class Scored:
         return sum(self.cells.values(), Share(0, 0))
 
 
-def score(
-    file: str | Path,
-    suite: Suite,
-    problems: Sequence[Item],
-    name: str,
-    about: About | None = None,
-    first: int | None = None,
-) -> Scored:
+def score(file: str | Path, suite: Suite, problems: Sequence[Item], about: About) -> Scored:
     """Score a file of predictions of problems, the items of a suite; without one they are wrong.
 
-    The ``name`` is the model's, and ``about`` what else is known of it. Of each cell only the
-    ``first`` problems count; None: all. Errors are those of `read_predictions`.
+    Errors are those of `read_predictions`, and a ValueError for ranges of other measures.
     """
-    known = about or About(model=name)
     whole = suite.whole
     said = read_predictions(file, {item.id: item for item in problems}, whole)
     read = {key: one._replace(text=read_answer(one.text, whole)) for key, one in said.items()}
     figure = "solutions" if whole else "answers"
     measures = suite.task.ranges.keys()
     asked_for = (measures & suite.axes) or measures
-    if known.ranges and not asked_for <= known.ranges.keys() <= measures:
+    if about.ranges and not asked_for <= about.ranges.keys() <= measures:
         raise ValueError(
             f"the first line of predictions for {suite.name} gives ranges of "
-            f"{' and '.join(sorted(asked_for))}, not of {' and '.join(known.ranges)}"
+            f"{' and '.join(sorted(asked_for))}, not of {' and '.join(about.ranges)}"
         )
     by_cell: dict[Key, list[Item]] = {cell: [] for cell in suite.cells}
     for item in problems:
         by_cell[item.row, item.column].append(item)
-    cells, shares, counted, total = [], dict[Key, Share](), dict[str, Prediction](), 0
-    wrong: list[Item] = []
-    for (row, column), there in by_cell.items():
-        asked = there[:first]
-        total += len(asked)
-        counted |= {item.id: read[item.id] for item in asked if item.id in read}
+    cells, shares, wrong = [], dict[Key, Share](), list[Item]()
+    for (row, column), asked in by_cell.items():
         found = [read.get(item.id, Prediction(None)) for item in asked]
         pairs = zip(found, asked, strict=True)
         right = [is_right(one.text, item.answer, whole) for one, item in pairs]
@@ -187,7 +166,7 @@ def score(
         cell = dict.fromkeys(KEYS) | {
             "row": row,
             "column": column,
-            "region": region(known.ranges, suite.axes, (row, column)),
+            "region": region(about.ranges, suite.axes, (row, column)),
             "applicable": True,
             "reason": None if asked else "no such problem belongs to the test split",
             "problems": len(asked),
@@ -201,17 +180,17 @@ def score(
         cells.append(cell)
     unknown = ("family", "model", "solve_steps", "seed", "config", "canvas", "step", "epoch")
     model = {
-        "name": name,
+        "name": about.model,
         "checkpoint": str(file),
         "sha256": fingerprint(Path(file)),
-        "parameters": known.parameters,
+        "parameters": about.parameters,
         **dict.fromkeys((*unknown, "cost")),
         "task": {"task": "canvases" if whole else suite.task.name, "base": 10, "layout": None},
-        "ranges": known.ranges,
+        "ranges": about.ranges,
         "cells": cells,
     }
     least = min(wrong, key=lambda item: (len(item.question), item.operands), default=None)
-    return Scored(model, shares, counted, total - len(counted), least)
+    return Scored(model, shares, read, len(problems) - len(read), least)
 
 
 def grid_of(
@@ -219,14 +198,13 @@ def grid_of(
     problems: Sequence[Item],
     models: Sequence[dict[str, Any]],
     secret: bytes | None = None,
-    first: int | None = None,
 ) -> Grid:
     """What ``grid.json`` holds of models, of `score`, that took a suite, without its secret."""
     label = label_of(suite, secret)
     settings: dict[str, Any] = {
         "split": "test",
         "seed": 0 if secret is None else label.removeprefix(f"{suite.name}-"),
-        "problems": first or suite.problems,
+        "problems": suite.problems,
         "axes": list(suite.axes),
         "rows": list(dict.fromkeys(row for row, _ in suite.cells)),
         "columns": list(dict.fromkeys(column for _, column in suite.cells)),
@@ -235,113 +213,3 @@ def grid_of(
         "suite": {"name": label, "checksum": checksum(problems)},
     }
     return new_grid(settings, models, ("canvas-trm", "numpy"))
-
-
-def predict(
-    checkpoint: Path,
-    suite: Suite,
-    output: Path,
-    secret: bytes | None = None,
-    up_to: int | None = None,
-    problems: int | None = None,
-    **how: Any,
-) -> str | None:
-    """Answer a suite's problems with a model of this package, or go on with it.
-
-    Beside the predictions, .jsonl or .jsonl.gz, stand a hidden file of problems, one of records,
-    and the shards of `trm.batch`, until all is done. Says what became of them; None in all
-    processes but the first. ValueError: the model was not made for what is asked.
-
-    Args:
-        up_to, problems: most digits, and how many of each cell, the first ones; None: all.
-        how: ``steps``, ``height`` and ``width`` of `trm.batch.Job`, ``accelerator``,
-            ``devices`` and ``quiet`` of `trm.batch.work_through`.
-    """
-    from trm.batch import Job, work_through
-    from trm.checkpoints.loading import load_solver
-    from trm.evaluation.models import labels
-
-    if not output.name.endswith((".jsonl", ".jsonl.gz")):
-        raise ValueError(f"--output {output} has to end in .jsonl or .jsonl.gz")
-    if suite.whole:
-        raise ValueError(
-            f"{suite.name} asks for whole canvases, and predictions of a model here are its "
-            "answers: trm evaluate measures its worked solutions"
-        )
-    solver = load_solver(checkpoint, device="cpu")
-    task = solver.task
-    if type(task) is not type(suite.task) or task.base != suite.task.base:
-        raise ValueError(
-            f"{suite.name} is {suite.task.name} in base {suite.task.base}, and the model was made "
-            f"for {task.name} in base {task.base}: take another suite"
-        )
-    make_folder(output.parent)
-    asked, records = (output.with_name(f".{output.name}.{p}.jsonl") for p in ("asked", "said"))
-    lines = [
-        json.dumps({"id": item.id, "operands": [str(n) for n in item.operands]}) + "\n"
-        for item in first_of_cells(items(suite.within(up_to), secret), problems)
-    ]
-    with replacing(asked) as part:  # by every process, the same
-        part.write_text("".join(lines))
-    job = {name: how.pop(name, None) for name in ("steps", "height", "width")}
-    done = work_through(Job(checkpoint, asked, records, **job, batch_size=_UNIT), **how)
-    if done is None:
-        return None
-    solved = [json.loads(line) for _, line in numbered_lines(records)]
-    said = {r["id"]: None if r["answer"] is None else str(r["answer"]) for r in solved}
-    about = About(
-        model=labels([checkpoint])[0],
-        parameters=sum(p.numel() for p in solver.predictor.model.parameters()),
-        ranges=task.ranges,
-        suite=label_of(suite, secret),
-        up_to=up_to,
-        problems=problems,
-    )
-    write_predictions(output, said, about)
-    asked.unlink()
-    records.unlink()
-    silent = sum(text is None for text in said.values())
-    without = f", {silent:,} without an answer" if silent else ""
-    return f"{len(said):,} problems: {done.correct:,} answers right{without}"
-
-
-def first_of_cells(asked: Iterable[Item], problems: int | None) -> Iterator[Item]:
-    """The first so many problems of each cell; None: all of them."""
-    for _, cell in groupby(asked, lambda item: (item.row, item.column)):
-        yield from islice(cell, problems)
-
-
-class SuiteDataset:
-    """The problems of a suite as questions and answers, after the protocol of reasoning-gym's.
-
-    An entry is a dictionary of ``question``, ``answer`` and ``metadata``. Neither reasoning-gym nor
-    anything else is needed for it::
-
-        data = SuiteDataset("multiply-v1")
-        data.score_answer("It is 1,234.", data[0])  # 1.0 or 0.0
-    """
-
-    def __init__(self, suite: str) -> None:
-        check_choice("suite", suite, SUITES)
-        self.suite = SUITES[suite]
-        self._items = list(items(self.suite))
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        """The entry of that index."""
-        place = range(len(self))[index]
-        found = record(self._items[place])
-        source = {"id": found.pop("id"), "source_dataset": found.pop("suite")}
-        return found | {"metadata": source | {"source_index": place} | found["metadata"]}
-
-    def score_answer(self, answer: str | None, entry: dict[str, Any]) -> float:
-        """1.0 if the text that a model gave is right, read by `trm.benchmark.answers`, else 0."""
-        whole = self.suite.whole
-        return float(is_right(read_answer(answer, whole), entry["answer"], whole))
-
-
-def prediction(answer: str | None, entry: dict[str, Any]) -> dict[str, Any]:
-    """An answer as a line of predictions.jsonl for `trm benchmark score`."""
-    return {"id": entry["metadata"]["id"], "prediction": answer}

@@ -250,20 +250,14 @@ def training_items(suite: Suite, training: Training, split: Split) -> Iterator[I
 def _made(
     suite: Suite, row: int | str, names: Sequence[str], problems: Problems, cells: Sequence[Key]
 ) -> Iterator[Item]:
-    """Problems of a row of a suite as items."""
-    if suite.whole:
-        yield from make_canvases(*suite.canvases[str(row)], names, problems, cells)
+    """Problems of a row of a suite as items, with an id, a row and a column for each."""
+    if not suite.whole:
+        sign = " + " if isinstance(suite.task, Addition) else " * "
+        for name, cell, operands in zip(names, cells, problems.to_ints(), strict=True):
+            question = f"{sign.join(map(str, operands))} ="
+            yield Item(name, *cell, operands, question, str(suite.task.answer(operands)))
         return
-    sign = " + " if isinstance(suite.task, Addition) else " * "
-    for name, cell, operands in zip(names, cells, problems.to_ints(), strict=True):
-        question = f"{sign.join(map(str, operands))} ="
-        yield Item(name, *cell, operands, question, str(suite.task.answer(operands)))
-
-
-def make_canvases(
-    task: Task, view: str, names: Sequence[str], problems: Problems, cells: Sequence[Key]
-) -> Iterator[Item]:
-    """Problems as canvases cut to the worked solution, with an id, a row and a column for each."""
+    task, view = suite.canvases[str(row)]
     for start in range(0, len(problems), _AT_ONCE):
         part = problems[start : start + _AT_ONCE]
         worked = task.rules.work(part)

@@ -7,26 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from trm.benchmark.export import FORMATS, export
-from trm.benchmark.scoring import (
-    Scored,
-    first_of_cells,
-    grid_of,
-    predict,
-    read_about,
-    score,
-    write_predictions,
-)
+from trm.benchmark.scoring import About, Scored, grid_of, read_about, score, write_predictions
 from trm.benchmark.suites import SUITES, Training, items, read_secret
-from trm.commands.arguments import (
-    add_solver,
-    add_verbosity,
-    find_checkpoints,
-    info_console,
-    results,
-    solver_of,
-    span,
-    whole,
-)
+from trm.commands.arguments import add_verbosity, info_console, results, span, whole
 from trm.commands.report import FILES
 from trm.evaluation.grid import GRID, LENGTHS, PICTURE, REPORT, TABLE, Grid
 from trm.files import make_own_folder, write_object, write_text
@@ -35,9 +18,7 @@ BOARD, PAGE = Path("board"), Path("docs/board.md")  # of this project, from its 
 EXAMPLES = """\
 examples:
   trm benchmark export --suite multiply-v1 --output multiply-v1
-  trm benchmark export --suite multiply-v1 --up-to 8 --format trm --layout lattice \\
-      --train 50000 --train-digits 1..4 --output lattice
-  trm benchmark predict --suite multiply-v1 --output predictions.jsonl
+  trm benchmark export --suite multiply-v1 --format txt --train 50000 --output gpt
   trm benchmark score predictions.jsonl --suite multiply-v1 --output scored
   trm benchmark board
 
@@ -59,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked.add_argument("--suite", required=True, choices=SUITES, metavar="NAME", help=about)
     about = "of an organiser: other problems of the same kind, drawn by what this file holds"
     asked.add_argument("--secret", metavar="FILE", help=about)
-    about = "only problems of at most N digits (default: all; of predictions what they were asked)"
+    about = "only problems of at most N digits (default: all)"
     asked.add_argument("--up-to", type=whole(1), metavar="N", help=about)
 
     def action(
@@ -72,22 +53,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         return found
 
     add = action("export", _export, "a suite of problems as files", asked).add_argument
-    about = "JSON Lines (default), CSV, the data sets of HRM and TRM, or tokens for nanoGPT"
+    about = "JSON Lines (default), or tokens for nanoGPT of problems that ask for numbers"
     add("--format", choices=FORMATS, default="jsonl", help=about)
     add("--output", required=True, metavar="DIR", help="a new folder for the files")
-    about = "draw problems that ask for a number as canvases in this layout (default: as numbers; "
-    add("--layout", metavar="NAME", help=f"{about}with --format trm standard or column)")
     add("--train", type=whole(1), metavar="N", help="problems to train on (default: none)")
     about = "digits of their numbers (default: 1..4)"
     add("--train-digits", type=span, default=(1, 4), metavar="N..M", help=about)
     about = "addends of sums (default: 2..3)"
     add("--train-addends", type=span, default=(2, 3), metavar="N..M", help=about)
-
-    predicting = action("predict", _predict, "answers of a model of this package", asked)
-    add_solver(predicting)
-    add, about = predicting.add_argument, "only the first N of each cell (default: all of them)"
-    add("--problems", type=whole(1), metavar="N", help=about)
-    add("--output", required=True, metavar="FILE", help="predictions, .jsonl or .jsonl.gz")
 
     add = action("score", _score, "score the predictions of any model", asked).add_argument
     add("predictions", nargs="+", metavar="FILE", help="JSON Lines, or .gz of them")
@@ -110,22 +83,8 @@ def _export(args: argparse.Namespace, secret: bytes | None) -> int:
     """Write a suite of problems as files, with a card that tells what they are."""
     suite, output = SUITES[args.suite].within(args.up_to), Path(args.output)
     train = Training(args.train, args.train_digits, args.train_addends) if args.train else None
-    for file in export(suite, args.format, output, secret, train, args.layout):
+    for file in export(suite, args.format, output, secret, train):
         info_console(args).print(f"{file}  {file.stat().st_size:,} bytes")
-    return 0
-
-
-def _predict(args: argparse.Namespace, secret: bytes | None) -> int:
-    """Answer a suite's problems with a model; stopped, the same command goes on where it was."""
-    find_checkpoints(args)
-    if args.steps:
-        solver_of(args, "cpu")  # which may take none
-    names = ("up_to", "problems", "steps", "height", "width", "accelerator", "devices", "quiet")
-    how = {name: getattr(args, name) for name in names}
-    suite, output = SUITES[args.suite], Path(args.output)
-    done = predict(Path(args.checkpoint), suite, output, secret, **how)
-    if done is not None:
-        info_console(args).print(f"{done} → {output}")
     return 0
 
 
@@ -135,12 +94,9 @@ def _score(args: argparse.Namespace, secret: bytes | None) -> int:
     for file in files:
         if not file.is_file():
             raise FileNotFoundError(f"there is no file {file}: name one of predictions")
-    about = [read_about(file) for file in files]  # what was asked, where a file says so
-    if len(lengths := {one.up_to for one in about if one}) > 1 and not args.up_to:
-        raise ValueError("not all of these files answer problems as long: give --up-to")
-    suite = SUITES[args.suite].within(args.up_to or next(iter(lengths), None))
-    first = min((one.problems for one in about if one and one.problems), default=None)
-    names = [one.model if one else _stem(file) for one, file in zip(about, files, strict=True)]
+    suite = SUITES[args.suite].within(args.up_to)
+    about = [read_about(file) or About(model=_stem(file)) for file in files]
+    names = [one.model for one in about]
     if len(set(names)) < len(names):
         raise ValueError(f"the models need different names, not {', '.join(names)}: rename files")
     if args.compact and (len(files) > 1 or Path(args.compact).exists()):
@@ -150,18 +106,11 @@ def _score(args: argparse.Namespace, secret: bytes | None) -> int:
     ours = (GRID, LENGTHS, PICTURE, REPORT, TABLE, *FILES)
     make_own_folder(output, "trm benchmark score", ours, "format")
     problems = list(items(suite, secret))
-    scored = [
-        score(file, suite, problems, name, one, first)
-        for file, name, one in zip(files, names, about, strict=True)
-    ]
+    pairs = zip(files, about, strict=True)
+    scored = [score(file, suite, problems, one) for file, one in pairs]
     if args.compact:
         write_predictions(args.compact, {name: one.text for name, one in scored[0].read.items()})
-    models = [one.model for one in scored]
-    asked = list(first_of_cells(problems, first))
-    _show(args, grid_of(suite, asked, models, secret, first), scored, output)
-    if first or (lengths - {None} and not args.up_to):
-        part = f"the first {first} problems of each cell" if first else "a part of the suite"
-        info_console(args).print(f"asked      {part}, as trm benchmark predict was")
+    _show(args, grid_of(suite, problems, [one.model for one in scored], secret), scored, output)
     return 0
 
 

@@ -1,16 +1,14 @@
 """`trm render`: draw a problem in the terminal or to a file."""
 
 import argparse
-import re
 from functools import partial
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import numpy as np
 from rich.console import Console
 
+from augment.symmetry import SYMMETRIES, apply
 from canvas.check import check_layout
 from canvas.choices import resolve
 from canvas.layouts import Layout
@@ -23,11 +21,9 @@ from canvas.tasks import TASKS, task_of
 from trm.commands.arguments import add_import, info_console, number, read_problems, refuse, whole
 from trm.files import replacing
 
-if TYPE_CHECKING:  # views need torch; drawing without one should not wait for it
-    from augment.views import View
-
 _FRAME, _LAST = 0.6, 2.0  # seconds of an animation's frames, and of the last one
 _MOST_DRAWN = 100_000  # cells
+_ENDINGS = (".png", ".svg", ".gif")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,47 +44,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     more = "show the input of this step, from 1: the rows so far, the next one masked"
     add("--step", type=whole(1), help=more)
     more = (
-        "turn the canvas (r90, r180, r270), reflect it (h, v, t, hvt) or leave it (e), then "
-        "shift it, like r90,1,-2"
+        "turn the canvas (r90, r180, r270), reflect it (h, v, t, hvt) or leave it (e, the default)"
     )
-    add("--view", type=_view, metavar="NAME[,DOWN,RIGHT]", help=more)
+    add("--view", choices=tuple(SYMMETRIES), default="e", help=more)
     add_import(parser)
-    for ending, what in (
-        ("png", "a picture"),
-        ("svg", "the same picture, sharp at any size,"),
-        ("gif", "an animation of all steps"),
-    ):
-        kind = partial(_file, ending=ending)
-        add(f"--{ending}", type=kind, metavar="FILE", help=f"write {what} instead")
+    more = "write a picture, .png or .svg, or an animation of all steps, .gif, instead"
+    add("--output", type=_picture, metavar="FILE", help=more)
     scale = f"of pictures, from 0.5; 1, the default, is {CELL} pixels a cell"
     add("--scale", type=number(0.5), help=scale)
 
 
-def _file(text: str, ending: str) -> Path:
-    if not text.lower().endswith(f".{ending}"):
-        raise argparse.ArgumentTypeError(f"{text!r} does not end in .{ending}")
+def _picture(text: str) -> Path:
+    if not text.lower().endswith(_ENDINGS):
+        raise argparse.ArgumentTypeError(f"{text!r} does not end in {', '.join(_ENDINGS)}")
     return Path(text)
-
-
-def _view(text: str) -> "View":
-    from augment.views import View
-
-    match = re.fullmatch(r"(\w+)(?:,(-?\d+),(-?\d+))?", text)
-    try:
-        if not match:
-            raise ValueError(f"{text!r} is not a view; write it like r90 or r90,1,-2")
-        return View(match[1], int(match[2] or 0), int(match[3] or 0))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def run(args: argparse.Namespace) -> int:
     """Draw the problem of the task that is named, or has its sign."""
-    if args.gif:
-        refuse(args, "--gif shows every step", step=None)
-    files = [file for file in (args.png, args.svg, args.gif) if file]
-    if not files:
-        refuse(args, "without --png, --svg or --gif no picture is drawn", scale=None)
+    animated = args.output is not None and args.output.suffix.lower() == ".gif"
+    if animated:
+        refuse(args, "an animation shows every step", step=None)
+    if args.output is None:
+        refuse(args, "without --output no picture is drawn", scale=None)
     if args.problem is None and not args.check:
         raise ValueError("give a problem like 321x654, or --check and a layout")
     layout, text = args.check or args.layout, args.problem
@@ -106,40 +84,28 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(
             f"this problem has {len(steps.inputs)} steps, there is no step {args.step}"
         )
-
-    def view(canvases: np.ndarray) -> np.ndarray:
-        """The view of canvases ``uint8 [B, H, W]``; all that is drawn has to stay on them."""
-        if args.view is None:
-            return canvases
-        import torch
-
-        from augment.views import apply
-
-        content = torch.from_numpy((drawing.truth != drawing.canvases) | drawing.given)
-        batch = torch.from_numpy(canvases)
-        return apply(args.view, batch, content.expand_as(batch)).numpy()
-
-    given = view(drawing.given.view(np.uint8))[0].view(bool)
-    picture = truth = view(drawing.truth)[0]
+    view = partial(apply, args.view)
+    given, picture = view(drawing.given[0]), drawing.truth[0]
+    truth = picture
     if args.step is not None:
-        this = slice(args.step - 1, args.step)
-        picture, truth = view(steps.inputs[this])[0], view(steps.labels[this])[0]
+        picture, truth = steps.inputs[args.step - 1], steps.labels[args.step - 1]
+    picture, truth = view(picture), view(truth)
     cell = round((args.scale or 1) * CELL)
-    for file in files:
-        with replacing(file) as part:
-            if file == args.gif:
-                pairs = np.stack([steps.inputs, steps.labels], axis=1)
+    if args.output is None:
+        Console().print(to_terminal(picture, truth=truth, given=given), highlight=False)
+    else:
+        with replacing(args.output) as part:
+            if animated:
                 frames = [
-                    (to_figure(frame, given=given, cell=cell), _FRAME)
-                    for frame in view(pairs.reshape(-1, *drawing.canvases.shape[1:]))
+                    (to_figure(view(frame), given=given, cell=cell), _FRAME)
+                    for step in zip(steps.inputs, steps.labels, strict=True)
+                    for frame in step
                 ]
                 save_gif(part, [*frames[:-1], (frames[-1][0], _LAST)])
             else:
                 figure = to_figure(picture, truth=truth, given=given, cell=cell)
-                figure.savefig(part, format=file.suffix[1:].lower())
-        info_console(args).print(f"wrote {file}")
-    if not files:
-        Console().print(to_terminal(picture, truth=truth, given=given), highlight=False)
+                figure.savefig(part, format=args.output.suffix[1:].lower())
+        info_console(args).print(f"wrote {args.output}")
     check_layout(task, read_problems([args.problem], task))  # after what is wrong has been shown
     return 0
 
@@ -154,21 +120,25 @@ def _checked(task: Task) -> str:
 
 
 def _draw(args: argparse.Namespace, task: Task) -> WorkedDrawing:
+    """The problem where it is asked for, else in the middle, with a blank cell around it."""
     problems = read_problems([args.problem], task)
     needed = task.rules.room([n for n in problems.lengths[0].tolist() if n], task.base)
-    offset = args.top or 0, args.left or 0
-    asked = zip((args.height or 0, args.width or 0), needed, offset, strict=True)
-    cells = prod(max(side, size + start) for side, size, start in asked)
+    asked = (args.height, args.top), (args.width, args.left)
+    cells = prod(
+        max(side or 0, n + (start or 0)) for (side, start), n in zip(asked, needed, strict=True)
+    )
     if cells > _MOST_DRAWN:
         what = f"a canvas of {cells:,} cells is too large to look at"
         raise ValueError(f"{what}; at most {_MOST_DRAWN:,} are drawn")
     worked = task.rules.work(problems).trimmed()
-    placed = (args.top, int(worked.heights[0])), (args.left, int(worked.widths[0]))
+    size = int(worked.heights[0]), int(worked.widths[0])
     sides = [
-        side or size + 1 + (1 if start is None else start)
-        for side, (start, size) in zip((args.height, args.width), placed, strict=True)
+        side or n + 1 + (1 if start is None else start)
+        for (side, start), n in zip(asked, size, strict=True)
     ]
-    spare = [(side - size) // 2 for side, (_, size) in zip(sides, placed, strict=True)]
-    centred = spare if min(spare) >= 0 else (0, 0)  # draw_worked then says what would fit
-    corner = [middle if p[0] is None else p[0] for middle, p in zip(centred, placed, strict=True)]
+    middle = [(side - n) // 2 for side, n in zip(sides, size, strict=True)]
+    if min(middle) < 0:  # draw_worked then says what would fit
+        middle = [0, 0]
+    starts = (args.top, args.left)
+    corner = [m if start is None else start for m, start in zip(middle, starts, strict=True)]
     return draw_worked(worked, *sides, *corner)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -17,7 +16,7 @@ from rich.text import Text
 from canvas.picture import to_terminal
 from canvas.problems import Problems
 from canvas.sampling import sample
-from trm.checkpoints import SHIPPED, find_checkpoint
+from trm.checkpoints import SHIPPED
 from trm.commands.arguments import (
     add_precision,
     add_solver,
@@ -217,64 +216,35 @@ def describe(solution: Solution) -> Group:
         confidence=list(confidence),
         read=solution.answer_cells,
     )
-    answer = solution.answer_text or "no number"
-    verdict = Text(f"{solution.problem.replace('x', '×')} = {answer}  ", style="bold")
-    if solution.correct:
-        verdict.append("✓ right", style="bold blue")
-    else:
-        right = solution.write(solution.right_answer)
-        verdict.append(f"✗ wrong, it is {right}", style="bold yellow")
+    style = "bold blue" if solution.correct else "bold yellow"
+    verdict = Text(f"{'✓' if solution.correct else '✗'} {solution.verdict}", style=style)
     if solution.correct and solution.exact is False:
         verdict.append(", though the working has an error", style="yellow")
-    details = f"confidence {solution.confidence:.1%}"
+    details = []
     if solution.votes:
-        details += f", agreement {solution.agreement:.0%} of {solution.views} different samples"
+        details.append(f"agreement {solution.agreement:.0%} of {solution.views} different samples")
     if any(solution.row_steps):
         rows = "a row, all samples together" if solution.votes else "a row"
-        details += f", supervision steps {rows}: {', '.join(str(s) for s in solution.row_steps)}"
-    reason = solution.uncalibrated_reason
-    doubt = f"\nnot calibrated: {reason}" if reason else ""
-    return Group(canvas, verdict, Text(details).append(doubt, style="yellow").append("\n"))
+        counts = ", ".join(map(str, solution.row_steps))
+        details.append(f"supervision steps {rows}: {counts}")
+    return Group(canvas, verdict, Text("\n".join([*details, ""])))
 
 
 def _demo(args: argparse.Namespace) -> int:
-    """Watch, and say what to try next."""
+    """Watch held-out problems, and see one of a hundred digits solved where that can be."""
     solver = _solver(args, one_device(args))
     task, console = solver.task, results()
     console.rule("Problems it has never seen, row by row")
     shown = sample(task, 0, "test", 0, np.arange(SHOWN), task.longest)
     for i in range(SHOWN):
         solve_and_show(console, solver, shown[i : i + 1], watch=True)
-    _hundred_digits(console, solver)
-    info, problem = info_console(args), task.names(shown)[-1].replace(" ", "")
-    checkpoint = find_checkpoint(args.checkpoint)
-    which = "" if checkpoint == SHIPPED else f"--checkpoint {checkpoint} "
-    sizes = [
-        f"--{a.replace('_', '-')} {task.ranges[a][0]}..{2 * task.ranges[a][1]}" for a in task.axes
-    ]
-    info.rule("What to try next")
-    if shutil.which("trm") is None:
-        info.print(f"first         export PATH={Path(sys.executable).parent}:$PATH")
-    info.print(
-        f"your problem  trm solve {which}--watch {problem}\n"
-        f"measure       trm evaluate {which}{' '.join(sizes)} --output grid\n"
-        f"look inside   trm inspect {which}{problem} --output inspected"
-    )
-    if checkpoint.parent.name == "checkpoints":  # of a run
-        info.print(f"its training  tensorboard --logdir {checkpoint.parent.parent}")
-    info.print("train more    trm fit --config generalise/decimal")
+    hundred = (100,) * len(task.longest)
+    if solver.predictor.in_order and solver.for_lengths(hundred) is not None:
+        problem = sample(task, 0, "test", 0, np.arange(1), hundred)
+        start = time.perf_counter()
+        (solution,) = solver.solve(problem, with_truth=True)
+        took = time.perf_counter() - start
+        console.rule("Numbers of a hundred digits")
+        verdict = "right in every cell" if solution.exact else "wrong"
+        console.print(f"{solution.problem}\n= {solution.answer_text}\n{verdict}, in {took:.1f} s")
     return 0
-
-
-def _hundred_digits(console: Console, solver: Solver) -> None:
-    """One problem of a hundred digits, of a model that works on canvases of any size."""
-    size = (100,) * len(solver.task.longest)
-    if not solver.predictor.in_order or solver.for_lengths(size) is None:
-        return
-    problem = sample(solver.task, 0, "test", 0, np.arange(1), size)
-    start = time.perf_counter()
-    (solution,) = solver.solve(problem, with_truth=True)
-    took = time.perf_counter() - start
-    console.rule("Numbers of a hundred digits")
-    verdict = "right in every cell" if solution.exact else "wrong"
-    console.print(f"{solution.problem}\n= {solution.answer_text}\n{verdict}, in {took:.1f} s")

@@ -1,4 +1,4 @@
-"""``grid.json``: what it holds, how it is read, and the shares, regions and differences in it.
+"""``grid.json``: what it holds, how it is read, and the shares and regions in it.
 
 `trm evaluate` writes it of checkpoints. `trm benchmark score` writes the same of predictions:
 family, parameters, ranges, step and epoch are null where they are not known, a task's layout is
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NotRequired
+from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -80,7 +80,6 @@ class CellData(TypedDict):
     steps: float | None  # mean supervision steps a row, free-running; null without any
     confidence: float | None  # mean probability that the model gives its whole solution
     seconds_per_problem: float | None  # of free-running solving, by the clock
-    diagnostics: dict[str, Any] | None  # of the teacher-forced rows: `Diagnostics.to_json`
     # Missing in older files: whether each whole solution, and each answer, is right, a 1 or 0 for
     # each problem; and operations of the first problem's free-running solution, see `trm.flops`.
     solved: NotRequired[str | None]
@@ -375,34 +374,3 @@ def write_table(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
         writer = csv.DictWriter(lines, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-
-
-class Contrast(NamedTuple):
-    """One cell's shares of a model and of its reference."""
-
-    key: Key
-    region: str
-    mine: Share
-    theirs: Share
-
-    @property
-    def points(self) -> float:
-        """The difference in percentage points."""
-        return 100 * (self.mine.value - self.theirs.value)
-
-    @property
-    def told_apart(self) -> bool:
-        """Whether the intervals do not overlap."""
-        (low, high), (least, most) = self.mine.interval, self.theirs.interval
-        return low > most or high < least
-
-
-def contrasts(model: Model, reference: Model, figure_of: str = "solutions") -> list[Contrast]:
-    """The cells in which both models were asked something, from small problems to large."""
-    mine, theirs = cells_of(model), cells_of(reference)
-    found = []
-    for key in sorted(mine.keys() & theirs.keys()):
-        one, other = share(mine[key], figure_of), share(theirs[key], figure_of)
-        if one and other and one.total and other.total:
-            found.append(Contrast(key, mine[key]["region"], one, other))
-    return found

@@ -33,7 +33,6 @@ from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_solver
 from trm.devices import Work, make_trainer, run, start_processes
 from trm.evaluation.cell_problems import SPLIT, fitted
-from trm.evaluation.errors import Diagnostics, diagnose
 from trm.evaluation.grid import (
     FILES,
     FORMAT,
@@ -230,7 +229,7 @@ def measure_cell(
 
 def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, Any]:
     solutions: list[Solution] = []
-    forced_rows, diagnostics, seconds = Share(0, 0), Diagnostics(), 0.0
+    forced_rows, seconds = Share(0, 0), 0.0
     solver.predictor.forget()
     with counted_flops() as counter:
         solver.solve(problems[:1])  # which also warms the device up for what is timed
@@ -247,7 +246,6 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
         known = written if solver.predictor.row_by_row else None
         forced = teacher_forced(solver.predictor, drawing, known)
         forced_rows += Share(int(forced.rows_exact.sum()), len(forced.rows_exact))
-        diagnostics += diagnose(solver.task, batch, drawing, forced)
     height, width = solutions[0].canvas.shape
     solved, answered = [bool(s.exact) for s in solutions], [s.correct for s in solutions]
     rows = Share(sum(int(s.rows_right) for s in solutions), sum(len(s.rows) for s in solutions))
@@ -261,7 +259,6 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
         "steps": float(np.mean([n for s in solutions for n in s.row_steps])) or None,
         "confidence": float(np.mean([s.confidence for s in solutions])),
         "seconds_per_problem": seconds / len(solutions),
-        "diagnostics": diagnostics.to_json(),
         "solved": "".join("01"[one] for one in solved),
         "answered": "".join("01"[one] for one in answered),
         "flops_per_problem": counter.get_total_flops(),

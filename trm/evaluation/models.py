@@ -49,23 +49,17 @@ def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dic
 
 
 def labels(checkpoints: Sequence[str | Path], seeds: Sequence[Any] = ()) -> list[str]:
-    """Short names for checkpoints, no two alike: a run's, with as much more as tells them apart.
+    """Names for checkpoints: of their runs, or files; those that several bear are told apart.
 
-    That is the seed of its training, if it is given, else its version and file.
+    That is by the seeds of their training, if they are given and differ, else by their paths.
     """
-    parts = []  # run, version and file of run/version_0/checkpoints/best.ckpt; of others the file
-    for file in (find_checkpoint(checkpoint).absolute() for checkpoint in checkpoints):
-        of_run = len(file.parts) > 4 and file.parts[-2] == "checkpoints"
-        parts.append([*(file.parts[-4:-2] if of_run else ()), file.stem])
-    names = told_apart([part[0] for part in parts], seeds or [None] * len(parts))
-    for more in (2, 3):
-        names = [
-            "/".join(part[:more]) if names.count(name) > 1 else name
-            for part, name in zip(parts, names, strict=True)
-        ]
+    files = [find_checkpoint(checkpoint).absolute() for checkpoint in checkpoints]
+    of_run = [file.parent.name == "checkpoints" for file in files]
+    names = [f.parents[2].name if run else f.stem for f, run in zip(files, of_run, strict=True)]
+    names = told_apart(names, seeds or [None] * len(files))
     return [
-        f"{name} ({names[: i + 1].count(name)})" if names.count(name) > 1 else name
-        for i, name in enumerate(names)
+        str(path) if names.count(name) > 1 else name
+        for path, name in zip(checkpoints, names, strict=True)
     ]
 
 

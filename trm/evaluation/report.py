@@ -1,20 +1,17 @@
-"""The grid in words: summaries for the terminal, reports and comparisons as Markdown.
+"""The grid in words: the summary, also of the terminal, reports and comparisons, as Markdown.
 
-A grid is the ``grid.json`` of `trm evaluate` as a dict, see `trm.evaluation.grid`. Shares are
-pooled over cells by adding up what was right and what was asked, and carry their Wilson 95 %
-interval.
+Shares are pooled over cells by adding up what was right and what was asked, and carry their Wilson
+95 % interval.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-import numpy as np
 from rich.console import Console
 from rich.markdown import Markdown
 
 from canvas.task import describe_ranges
-from trm.evaluation.errors import Diagnostics
 from trm.evaluation.grid import (
     FAMILY,
     FIGURES,
@@ -26,43 +23,26 @@ from trm.evaluation.grid import (
     Grid,
     Model,
     cells_of,
-    contrasts,
     in_order,
     pooled,
     share,
 )
 from trm.evaluation.names import by_setting
-from trm.evaluation.statistics import SEEDS_MEANING, Paired, Share, of_seeds, paired
+from trm.evaluation.statistics import SEEDS_MEANING, Paired, of_seeds, paired
 from trm.markdown import safe, table
 
-_LISTED = 24  # cells that a comparison lists of a region; of more it says how many
-_MEANS = {
+_MEANS = {  # of a summary's lines
     "steps": ("supervision steps a row", "{:.1f}"),
     "seconds_per_problem": ("seconds a problem", "{:.3g}"),
     "flops_per_problem": ("operations a problem", "{:.2g}"),
     "confidence": ("mean confidence", "{:.3f}"),
 }
 
-Say = Callable[[list[Cell]], dict[str, str]]  # what is said of cells, by its heading
-
 
 def print_summary(console: Console, grid: Grid) -> None:
-    """How each model does within its range and beyond, as tables in the terminal."""
-    parts, unlike = [], grid.asked_unlike
-    for model in grid.models:
-        name = f"**{safe(model['name'])}**"
-        parts.append(f"{name}: {safe(unlike[model['name']])}" if unlike else name)
-        if grid.axes[0] == FAMILY:
-            parts.append(table(*_by_cell(model, grid)))
-        lines = [[measure, *words] for measure, words in _lines(grid, model, _summary)]
-        parts.append(table(["", *grid.regions], lines))
-    if together := _seeds_together(grid):
-        meaning, heads, rows = together
-        parts.append("**Seeds together**")
-        for name, number, *words in rows:
-            parts += [f"{safe(name)}, {number} seeds", table(heads[2:], [words])]
-        parts.append(safe(meaning))
-    console.print(Markdown("\n\n".join([*parts, *map(safe, _notes(grid))])))
+    """How each model does within its range and beyond; of a battery, also by family."""
+    families = _by_cell(grid) if grid.axes[0] == FAMILY else []
+    console.print(Markdown("\n\n".join([*families, *_summary(grid)])))
 
 
 def markdown(grid: Grid, *figures: str) -> str:
@@ -76,10 +56,9 @@ def markdown(grid: Grid, *figures: str) -> str:
         f"## {grid.figure_shown.capitalize()} by cell",
         f"Percent right (Wilson 95 % interval). Rows: {first}; columns: {second}; bold: sizes that "
         "the model was trained on.",
+        *_by_cell(grid),
     ]
-    for model in grid.models:
-        parts += [f"### {safe(model['name'])}", table(*_by_cell(model, grid))]
-    return "\n\n".join([*parts, *_what_goes_wrong(grid)]) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
 def compare_markdown(grid: Grid, reference: str | None = None, *figures: str) -> str:
@@ -87,39 +66,8 @@ def compare_markdown(grid: Grid, reference: str | None = None, *figures: str) ->
 
     ValueError: no such model, or fewer than two.
     """
-    base, figure_of = grid.reference(reference), grid.figure_shown
-    rows, lists = [], []
-    for model in grid.models:
-        name, seen = safe(model["name"]), contrasts(model, base, figure_of)
-        for where in grid.regions if model is not base else ():
-            here = [c for c in seen if c.region == where]
-            better = [c for c in here if c.told_apart and c.points > 0]
-            worse = [c for c in here if c.told_apart and c.points < 0]
-            counts = [len(here), len(better), len(worse), len(here) - len(better) - len(worse)]
-            if here:
-                rows.append([name, where, *map(str, counts)])
-            if apart := better + worse:
-                listed = [
-                    f"{c.key[0]} × {c.key[1]}: {c.mine.percent} ({c.mine.span()}) against "
-                    f"{c.theirs.percent} ({c.theirs.span()})"
-                    for c in apart[:_LISTED]
-                ]
-                if len(apart) > _LISTED:
-                    listed.append(f"and {len(apart) - _LISTED} more, see the figure")
-                lists.append(f"- {name}, {where}: {'; '.join(listed)}")
-    parts = [
-        "# Comparison",
-        *_overview(grid, figures),
-        f"## Against {safe(base['name'])}",
-        f"Cells in which {NAMES[figure_of]} are right more or less often than the reference's, the "
-        "Wilson 95 % intervals not overlapping. Where two models are equally good and were asked "
-        "equally often, chance parts fewer than 1 cell in 100 like this. Ranges are each model's "
-        "own.",
-        table(["model", "range", "cells", "better", "worse", "not distinguishable"], rows),
-        *(["\n".join(lists)] if lists else []),
-        *_problem_by_problem(grid, base),
-        *_what_goes_wrong(grid),
-    ]
+    base = grid.reference(reference)
+    parts = ["# Comparison", *_overview(grid, figures), *_problem_by_problem(grid, base)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -178,7 +126,7 @@ def _problem_by_problem(grid: Grid, base: Model) -> list[str]:
 
 
 def _overview(grid: Grid, figures: Sequence[str]) -> list[str]:
-    """What both reports begin with: pictures, checkpoints, summary, seeds together."""
+    """What both reports begin with: pictures, checkpoints, summary."""
     heads = ["model", "family", "layout", "parameters", "trained on", "step", "cost", "sha256"]
     rows = []
     for model in grid.models:
@@ -192,52 +140,62 @@ def _overview(grid: Grid, figures: Sequence[str]) -> list[str]:
         row = [*who, parameters, sizes, step, cost, f"`{model['sha256'][:12]}`"]
         rows.append([*row, grid.how_asked(model) or "in one view"])
     what = f"{FIGURES[grid.figure_shown]}, by"
-    parts = [
+    return [
         *(f"![{what} {Path(name).stem}]({quote(name)})" for name in figures),
         "## Models",
         table([*heads, "asked"], rows),
         "## Summary",
-        "\n".join(f"- {safe(note)}" for note in _notes(grid)),
-        _by_region(grid, _summary),
+        *_summary(grid),
     ]
-    if together := _seeds_together(grid):
-        meaning, heads, rows = together
-        named = table(heads, [[safe(name), *words] for name, *words in rows])
-        parts += ["## Seeds together", meaning, named]
-    return parts
 
 
-def _seeds_together(grid: Grid) -> tuple[str, list[str], list[list[str]]] | None:
-    """A sentence and a table, heads and rows, of all settings of which there are several seeds."""
-    figure_of, regions, rows = grid.figure_shown, grid.regions, []
+def _summary(grid: Grid) -> list[str]:
+    """A table for each model, one of settings with several seeds, and notes."""
+    parts, rows, figure_of = [], [], grid.figure_shown
+    for model in grid.models:
+        parts += [f"**{safe(model['name'])}**", _by_region(model, grid)]
     for name, models in by_setting(grid.models).items():
         words = []
-        for where in regions:
+        for where in grid.regions:
             cells = [[c for c in model["cells"] if c["region"] == where] for model in models]
             words.append(of_seeds([s for some in cells if (s := pooled(some, figure_of)).total]))
         if len(models) > 1:
-            rows.append([name, str(len(models)), *words])
-    meaning = (
-        "Models that are named and made alike but for the seed. "
-        f"{NAMES[figure_of].capitalize()} right, in percent: {SEEDS_MEANING}."
-    )
-    return (meaning, ["setting", "seeds", *regions], rows) if rows else None
+            rows.append([f"{safe(name)}, {len(models)} seeds", *words])
+    if rows:
+        parts += [
+            "**Seeds together**",
+            table(["setting", *grid.regions], rows),
+            "Models that are named and made alike but for the seed. "
+            f"{NAMES[figure_of].capitalize()} right, in percent: {safe(SEEDS_MEANING)}.",
+        ]
+    return [*parts, "\n".join(f"- {safe(note)}" for note in _notes(grid))]
 
 
-def _what_goes_wrong(grid: Grid) -> list[str]:
-    """The diagnostics, and how to read them; empty where no row was looked at."""
-    if not any(cell["diagnostics"] for model in grid.models for cell in model["cells"]):
-        return []
-    return [
-        "## What goes wrong",
-        "Each row filled from the true rows before it. A wrong row is empty; or misplaced (the "
-        "right digits in the wrong columns); or misaligned (other digits, their right end in the "
-        "wrong column); or its right end is in place and a digit is wrong; or only its length is. "
-        "Of the last two, the first wrong digit is counted from the right, the lowest being 1: "
-        "median (quartiles). Errors sit on carries if a carry enters it more often than digits up "
-        "to there, which errors could have met first.",
-        _by_region(grid, _diagnostics),
-    ]
+def _by_region(model: Model, grid: Grid) -> str:
+    """What was measured of a model: a line for each figure, a column for each region."""
+    columns = []
+    for where in grid.regions:
+        cells = [cell for cell in model["cells"] if cell["region"] == where]
+        said = _said([cell for cell in cells if cell["applicable"]])
+        refused = cells and not any(cell["applicable"] for cell in cells)
+        columns.append(dict.fromkeys(said, "n/a") if refused else said)
+    rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
+    known = [row for row in rows if set(row[1:]) != {"–"}]
+    return table(["", *grid.regions], known)
+
+
+def _said(cells: Sequence[Cell]) -> dict[str, str]:
+    """Pooled shares, and means over problems, in words; a dash for what is not known."""
+    said = {
+        "solutions": pooled(cells, "solutions").short,
+        "answers": pooled(cells, "answers").short,
+        "teacher-forced rows": pooled(cells, "rows_teacher_forced").short,
+    }
+    for key, (name, form) in _MEANS.items():
+        known = [(n, cell["problems"]) for cell in cells if (n := cell.get(key)) is not None]
+        total = sum(n for _, n in known)
+        said[name] = form.format(sum(value * n for value, n in known) / total) if total else "–"
+    return said | {"problems": str(sum(cell["problems"] for cell in cells) or "–")}
 
 
 def _notes(grid: Grid) -> list[str]:
@@ -271,84 +229,28 @@ def _notes(grid: Grid) -> list[str]:
     return notes
 
 
-def _by_region(grid: Grid, say: Say) -> str:
-    rows = [
-        ["" if i else f"**{safe(model['name'])}**", measure, *words]
-        for model in grid.models
-        for i, (measure, words) in enumerate(_lines(grid, model, say))
-    ]
-    return table(["model", "", *grid.regions], rows)
+def _by_cell(grid: Grid) -> list[str]:
+    """A table of all cells for each model; with a column of all digits for families."""
+    figure_of, corner = grid.figure_shown, " \\ ".join(grid.axes).replace("digits_", "")
+    all_digits, parts = grid.axes[0] == FAMILY, []
+    for model in grid.models:
+        cells = cells_of(model)
+        columns, rows = in_order(b for _, b in cells), []
+        for a in in_order(a for a, _ in cells):
+            row = [str(a), *(_cell(cells.get((a, b)), figure_of) for b in columns)]
+            of_family = [cell for (family, _), cell in cells.items() if family == a]
+            rows.append([*row, pooled(of_family, figure_of).short] if all_digits else row)
+        heads = [corner, *map(str, columns), *(["all"] if all_digits else [])]
+        parts += [f"### {safe(model['name'])}", table(heads, rows)]
+    return parts
 
 
-def _lines(grid: Grid, model: Model, say: Say) -> list[tuple[str, list[str]]]:
-    """What is said of a model's applicable cells: each line with its text for each region."""
-    every = [[c for c in model["cells"] if c["region"] == where] for where in grid.regions]
-    able = [[cell for cell in cells if cell["applicable"]] for cells in every]
-    said = [say(cells) if cells else {} for cells in able]
-    other = ["n/a" if a and not b else "–" for a, b in zip(every, able, strict=True)]
-    lines = [
-        (name, [words.get(name, o) for words, o in zip(said, other, strict=True)])
-        for name in say([cell for cell in model["cells"] if cell["applicable"]])
-    ]
-    if not model["family"]:  # of predictions less is known
-        lines = [(name, words) for name, words in lines if set(words) != {"–"}]
-    refused = [f"{len(a) - len(b)} of {len(a)}" for a, b in zip(every, able, strict=True)]
-    if say is _summary and every != able:
-        lines.append(("n/a cells", refused))
-    return lines
-
-
-def _summary(cells: list[Cell]) -> dict[str, str]:
-    said = {
-        "solutions": pooled(cells, "solutions").short,
-        "answers": pooled(cells, "answers").short,
-        "teacher-forced rows": pooled(cells, "rows_teacher_forced").short,
-    }
-    for key, (name, form) in _MEANS.items():  # over problems
-        known = [(n, cell["problems"]) for cell in cells if (n := cell.get(key)) is not None]
-        total = sum(n for _, n in known)
-        said[name] = form.format(sum(value * n for value, n in known) / total) if total else "–"
-    return said | {"problems": str(sum(cell["problems"] for cell in cells))}
-
-
-def _diagnostics(cells: list[Cell]) -> dict[str, str]:
-    known = (Diagnostics.from_json(cell["diagnostics"]) for cell in cells if cell["diagnostics"])
-    found = sum(known, Diagnostics())
-    if not found.rows:
-        return {}
-    first = [
-        way.place + 1
-        for way, n in found.wrong.items()
-        if way.carry is not None and way.place is not None
-        for _ in range(n)
-    ]
-    low, middle, high = np.percentile(first or [0], (25, 50, 75))
-    shares = {f"wrong {kind}s": (found.wrong_rows(kind), n) for kind, n in found.rows.items()}
-    shares |= {f"of wrong rows: {f}": (n, found.wrong_rows()) for f, n in found.faults().items()}
-    return {
-        **{name: Share(*counts).short for name, counts in shares.items()},
-        "first wrong digit": f"{middle:g} ({low:g}–{high:g})" if first else "–",
-        "a carry enters it": Share(*found.first_wrong_digits[::-1]).short,
-        "a carry enters digits up to there": Share(*found.reached[::-1]).short,
-    }
-
-
-def _by_cell(model: Model, grid: Grid) -> tuple[list[str], list[list[str]]]:
-    """Heading and rows of a table of all cells; with a column of all digits for families."""
-    axes, figure_of, cells = grid.axes, grid.figure_shown, cells_of(model)
-    columns = in_order(b for _, b in cells)
-    heads, rows = [" \\ ".join(axes).replace("digits_", ""), *map(str, columns)], []
-    for a in in_order(a for a, _ in cells):
-        row = [str(a)]
-        for b in columns:
-            cell = cells.get((a, b))
-            found = share(cell, figure_of) if cell else None
-            text = "n/a" if cell else ""
-            if found is not None:
-                text = f"{found.percent} ({found.span()})" if found.total else "–"
-            bold = cell and found and found.total and cell["region"] == INSIDE
-            row.append(f"**{text}**" if bold else text)
-        if axes[0] == FAMILY:
-            row.append(pooled((c for (of, _), c in cells.items() if of == a), figure_of).short)
-        rows.append(row)
-    return [*heads, "all"] if axes[0] == FAMILY else heads, rows
+def _cell(cell: Cell | None, figure_of: str) -> str:
+    """A cell's share in percent and its interval, bold in the model's range."""
+    if cell is None:
+        return ""
+    found = share(cell, figure_of)
+    if found is None:
+        return "n/a"
+    text = f"{found.percent} ({found.span()})" if found.total else "–"
+    return f"**{text}**" if found.total and cell["region"] == INSIDE else text

@@ -4,7 +4,7 @@ Colours run from dark to light with the share (viridis), so they stay in order w
 every cell says its number as well.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
@@ -25,12 +25,10 @@ from trm.evaluation.grid import (
     PICTURE,
     REPORT,
     TABLE,
-    Contrast,
     Grid,
     Key,
     Model,
     cells_of,
-    contrasts,
     in_order,
     share,
     write_table,
@@ -97,17 +95,17 @@ def comparison_figure(
     ValueError if there is no such model (None: the first), or fewer than two.
     """
     base = grid.reference(reference)
-    seen = {m["name"]: contrasts(m, base, figure_of) for m in grid.models if m is not base}
+    found = {m["name"]: _differences(m, base, figure_of) for m in grid.models if m is not base}
     page = _Page(grid, FIGURES[figure_of], compared=True)
-    furthest = max((abs(c.points) for cells in seen.values() for c in cells), default=0.0)
+    furthest = max((abs(c.value) for cells in found.values() for c in cells.values()), default=0.0)
     reach = max(20, 20 * int(np.ceil(furthest / 20)))
     points = colours("PuOr", -reach, reach)  # orange below the reference, purple above
     for model, (above, below) in zip(page.models, page.panels, strict=True):
         page.draw(above, model, colours("viridis"), _shares(model, figure_of))
-        if model is not base:
-            page.draw(below, model, points, _differences(seen[model["name"]]), base)
-        else:
+        if model is base:
             below.set_axis_off()
+        else:
+            page.draw(below, model, points, found[model["name"]], base)
     page.bar(colours("viridis"), "%", 0)
     page.bar(points, "points", 1)
     return page.figure
@@ -129,7 +127,7 @@ class _Page:
         high, wide = self.cell * len(self.rows), self.cell * len(self.columns)
         labels = 0.45 + 0.06 * max(len(str(row)) for row in self.rows)
         panel = labels + max(_PANEL - 0.45, wide)
-        self.letters = int(14 * (panel - labels + 0.2))  # of a title, which stands above the cells
+        self.letters = int(13 * (panel - labels + 0.4))  # of a title, which stands above the cells
         width = panel * across + 0.9
         notes = "\n".join(fill(note, int(14 * width)) for note in self._notes(grid, compared))
         height = (high + 0.95) * self.tall * blocks + 0.7 + 0.16 * (notes.count("\n") + 2)
@@ -223,11 +221,19 @@ def _shares(model: Model, figure_of: str) -> dict[Key, _Cell]:
     return {key: _Cell(100 * s.value, s.percent, s.span()) for key, s in known.items()}
 
 
-def _differences(found: Sequence[Contrast]) -> dict[Key, _Cell]:
-    cells = {}
-    for c in found:
-        ends = " to ".join(_signed(100 * end) for end in difference(c.mine, c.theirs))
-        cells[c.key] = _Cell(c.points, _signed(c.points), ends, c.told_apart)
+def _differences(model: Model, reference: Model, figure_of: str) -> dict[Key, _Cell]:
+    """Where both were asked: points, with Newcombe's interval; bold if their own do not overlap."""
+    cells, others = {}, cells_of(reference)
+    for key, cell in cells_of(model).items():
+        mine, theirs = (
+            share(cell, figure_of),
+            share(others[key], figure_of) if key in others else None,
+        )
+        if mine and theirs and mine.total and theirs.total:
+            points = 100 * (mine.value - theirs.value)
+            ends = " to ".join(_signed(100 * end) for end in difference(mine, theirs))
+            (low, high), (least, most) = mine.interval, theirs.interval
+            cells[key] = _Cell(points, _signed(points), ends, low > most or high < least)
     return cells
 
 

@@ -3,15 +3,7 @@ import json
 
 import pytest
 
-from trm.benchmark.scoring import (
-    About,
-    Scored,
-    SuiteDataset,
-    first_of_cells,
-    grid_of,
-    prediction,
-    score,
-)
+from trm.benchmark.scoring import About, Scored, grid_of, score
 from trm.benchmark.suites import SUITES, items
 from trm.evaluation.statistics import Share
 
@@ -24,10 +16,13 @@ def perfect() -> list[dict]:
     return [{"id": item.id, "prediction": item.answer} for item in ASKED]
 
 
-def scored(folder, lines, suite=SUITE, asked=ASKED, **more) -> Scored:
+OURS = About(model="ours")
+
+
+def scored(folder, lines, suite=SUITE, asked=ASKED) -> Scored:
     file = folder / "p.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return score(file, suite, asked, "ours", **more)
+    return score(file, suite, asked, OURS)
 
 
 def test_cells_carry_what_is_right_of_them_with_wilsons_interval(tmp_path):
@@ -70,7 +65,7 @@ def test_a_prediction_is_a_text_a_number_or_the_lines_of_a_canvas(tmp_path):
 def test_a_number_longer_than_python_reads_is_read(tmp_path):
     text = f'{{"id": "{ID}", "prediction": {"7" * 6000}}}\n'
     (tmp_path / "p.jsonl").write_text(text)
-    assert score(tmp_path / "p.jsonl", SUITE, ASKED, "x").read[ID].text == "7" * 6000
+    assert score(tmp_path / "p.jsonl", SUITE, ASKED, OURS).read[ID].text == "7" * 6000
 
 
 @pytest.mark.parametrize(
@@ -100,7 +95,7 @@ def test_broken_predictions_are_refused_with_their_line(tmp_path, lines, told):
     file = tmp_path / "p.jsonl"
     file.write_bytes(lines.replace(b"%s", ID.encode()))
     with pytest.raises(ValueError, match=told.replace("{ID}", ID)) as raised:
-        score(file, SUITE, ASKED, "ours")
+        score(file, SUITE, ASKED, OURS)
     assert "\n" not in str(raised.value)
 
 
@@ -109,43 +104,4 @@ def test_ranges_of_other_measures_are_refused(tmp_path):
     file.write_text(json.dumps({"id": ID, "prediction": "1"}))
     about = About(model="x", ranges={"digits": (1, 2)})
     with pytest.raises(ValueError, match="gives ranges of digits_a and digits_b, not of digits"):
-        score(file, SUITE, ASKED, "x", about)
-
-
-def test_the_first_problems_of_each_cell_are_a_part_of_a_suite():
-    part = list(first_of_cells(iter(ASKED), 3))
-    assert len(part) == 3 * len(SUITE.cells)
-    assert all(item.id.endswith(("000", "001", "002")) for item in part)
-
-
-@pytest.fixture(scope="module")
-def long() -> SuiteDataset:
-    return SuiteDataset("multiply-long-v1")
-
-
-def test_a_suite_is_a_sequence_of_questions_for_reasoning_gym(long):
-    asked = list(items(SUITES["multiply-long-v1"]))
-    assert [entry["question"] for entry in long] == [item.question for item in asked]
-    assert long[-1] == long[len(long) - 1]
-    with pytest.raises(IndexError):
-        long[len(long)]
-    entry = long[7]
-    a, b = map(int, entry["metadata"]["operands"])
-    assert (entry["question"], entry["answer"]) == (f"{a} * {b} =", str(a * b))
-    assert entry["metadata"]["source_dataset"] == "multiply-long-v1"
-    assert entry["metadata"]["source_index"] == 7
-    assert prediction("12", entry) == {"id": entry["metadata"]["id"], "prediction": "12"}
-    with pytest.raises(ValueError, match="Did you mean multiply-v1"):
-        SuiteDataset("multiply-v2")
-
-
-def test_its_answers_are_read_as_predictions_are(long, monkeypatch):
-    entry = long[0]
-    right = int(entry["answer"])
-    said = (f"The product is {right:,}.", str(right + 1), "no idea", None)
-    assert [long.score_answer(text, entry) for text in said] == [1.0, 0.0, 0.0, 0.0]
-    monkeypatch.setitem(SUITES, "canvas-v1", SUITES["canvas-v1"].within(2))
-    canvases = SuiteDataset("canvas-v1")
-    entry = canvases[0]
-    assert canvases.score_answer(f"```\n{entry['answer']}\n```", entry) == 1.0
-    assert canvases.score_answer(entry["question"], entry) == 0.0
+        score(file, SUITE, ASKED, about)

@@ -9,8 +9,7 @@ import pytest
 from augment.symmetry import apply, invert
 from canvas.problems import SPLITS, Problems, split_of
 from canvas.reader import read
-from canvas.symbols import BLANK
-from trm.benchmark.export import cells_of
+from canvas.symbols import BLANK, encode
 from trm.benchmark.suites import (
     SUITES,
     VIEWS,
@@ -98,7 +97,10 @@ def test_canvases_say_their_problem_in_the_view_that_they_name_and_show_the_oper
     for item in some("canvas-v1"):
         task = SUITES["canvas-v1"].task_of(item.row)
         assert item.row == f"{item.layout} {item.view}"
-        question, finished = cells_of(item.question), cells_of(item.answer)
+        question, finished = (
+            np.stack([encode(row) for row in text.split("\n")])
+            for text in (item.question, item.answer)
+        )
         reading = read(np.ascontiguousarray(apply(invert(item.view), finished)), task.rules)
         assert reading.operands == item.operands or set(reading.operands) == set(item.operands)
         assert reading.answer == task.answer(item.operands)

@@ -19,10 +19,7 @@ def undrawn(monkeypatch):
     def save(figure: object, file: Path) -> None:
         file.touch()
 
-    def pixels(figure: object) -> np.ndarray:
-        return np.zeros((1, 1, 3), dtype=np.uint8)
-
     for module in (trm.figures.style, trm.figures.grids):
         monkeypatch.setattr(module, "save", save)
-    monkeypatch.setattr(canvas.picture, "pixels", pixels)
+    monkeypatch.setattr(canvas.picture, "pixels", lambda figure: np.zeros((1, 1, 3), np.uint8))
     monkeypatch.setattr(canvas.picture, "save_gif", lambda path, film: Path(path).touch())

@@ -6,11 +6,9 @@ from random import Random
 import pytest
 from PIL import Image
 
-from trm.benchmark.scoring import first_of_cells
 from trm.benchmark.suites import SUITES, items
 
 PART = ("--suite", "multiply-v1", "--up-to", 2)
-CPU = ("--accelerator", "cpu")
 
 
 def predictions(file: Path, lines) -> Path:
@@ -89,14 +87,11 @@ def test_files_given_together_are_compared_problem_by_problem(command, make_grid
 
 @pytest.mark.usefixtures("undrawn")
 def test_records_of_trm_solve_are_predictions(command, checkpoint, tmp_path):
-    for ending in ("jsonl", "csv"):
-        suite, answers = tmp_path / ending, tmp_path / f"{ending}.jsonl"
-        command("benchmark", "export", *PART, "--format", ending, "--output", suite)
-        ran = command(
-            *("solve", "--checkpoint", checkpoint, "--input", suite / f"multiply-v1.{ending}"),
-            *("--output", answers, *CPU),
-        )
-        assert ran.code == 0, ran.err
+    command("benchmark", "export", *PART, "--output", tmp_path / "suite")
+    answers, asked = tmp_path / "answers.jsonl", tmp_path / "suite/multiply-v1.jsonl"
+    words = ("solve", "--checkpoint", checkpoint, "--accelerator", "cpu")
+    ran = command(*words, "--input", asked, "--output", answers)
+    assert ran.code == 0, ran.err
     right = sum(json.loads(line)["correct"] for line in answers.read_text().splitlines())
     small = tmp_path / "small.jsonl.gz"
     ran, grid = scored(command, tmp_path, answers, "--compact", small)
@@ -135,42 +130,6 @@ def test_a_suite_with_a_secret_needs_it_and_does_not_tell_it(command, tmp_path):
     assert "100.0 %" in ran.out
     assert secret.read_text() not in json.dumps(grid)
     assert grid["settings"]["seed"].startswith("secret-")
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_a_part_that_a_model_was_asked_is_scored_as_such_and_known(command, tmp_path):
-    file = tmp_path / "predictions.jsonl.gz"
-    words = ("benchmark", "predict", *PART, "--problems", 3, *CPU, "--output", file)
-    ran = command(*words)
-    assert ran.code == 0, ran.err
-    assert "12 problems: 12 answers right" in ran.out
-    asked = list(first_of_cells(items(SUITES["multiply-v1"].within(2)), 3))
-    expected = [{"id": item.id, "prediction": item.answer} for item in asked]
-    before = file.read_bytes()
-    about, *lines = (json.loads(line) for line in gzip.decompress(before).splitlines())
-    assert lines == expected
-    assert list(tmp_path.iterdir()) == [file], "no hidden files are left"
-    assert command(*words).code == 0
-    assert file.read_bytes() == before
-
-    part = ("--suite", "multiply-v1")  # what of it, the file says
-    ran, grid = scored(command, tmp_path, file, part=part)
-    assert "lattice: 100.0 % (12 of 12" in ran.out
-    assert "the first 3 problems of each cell" in ran.out
-    (model,) = grid["models"]
-    assert about["about"] | {"model": "lattice"} == about["about"]
-    assert (model["name"], model["parameters"]) == ("lattice", 50853)
-    assert model["ranges"] == {"digits_a": [1, 4], "digits_b": [1, 4]}
-    assert {cell["region"] for cell in model["cells"]} == {"in range"}
-    assert (grid["settings"]["problems"], grid["settings"]["rows"]) == (3, [1, 2])
-    other = predictions(tmp_path / "other.jsonl", perfect()[:-1])  # asked all
-    ran, grid = scored(command, tmp_path, file, other, part=part)
-    assert [model["name"] for model in grid["models"]] == ["lattice", "other"]
-    assert ran.out.count("100.0 % (12 of 12") == 2
-    longer = tmp_path / "longer.jsonl"
-    longer.write_text(json.dumps({"about": {"model": "x", "up_to": 3}}) + "\n")
-    ran, _ = scored(command, tmp_path, file, longer, part=part)
-    assert (ran.code, "give --up-to" in ran.err) == (2, True)
 
 
 def test_the_board_is_written_and_told_when_it_is_old(command, tmp_path):

@@ -9,7 +9,6 @@ from trm.evaluation.grid import (
     INSIDE,
     SECOND,
     SHORTER,
-    contrasts,
     pooled,
     read_grid,
     region,
@@ -61,15 +60,6 @@ def test_a_cell_that_is_not_applicable_has_no_share_and_one_without_problems_an_
 ):
     (model,) = make_grid({"one": short_only}, 1, 3, problems=0)["models"]
     assert [share(cell) for cell in model["cells"]] == [Share(0, 0), Share(0, 0), None]
-
-
-def test_cells_are_told_apart_only_if_intervals_do_not_overlap(make_grid):
-    shares = {"one": lambda a, b: 0.5, "two": lambda a, b: (0.6, 0.9)[b - 1]}
-    one, two = make_grid(shares, [2], 2)["models"]
-    near, far = contrasts(two, one)
-    assert (near.told_apart, far.told_apart) == (False, True)
-    assert far.points == pytest.approx(100 * (115 - 64) / 128)
-    assert contrasts(one, two)[1].points == pytest.approx(-far.points)
 
 
 def lacking(grid: dict) -> dict:

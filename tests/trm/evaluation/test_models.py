@@ -35,20 +35,10 @@ def test_a_model_is_called_like_its_run(tmp_path):
 
 
 def test_runs_of_one_name_are_told_apart(tmp_path):
-    run = "a/quickstart/version_{}/checkpoints/{}.ckpt"
-    names = [run.format(*which) for which in ((0, "best"), (1, "best"), (1, "last"))]
-    files = checkpoints(tmp_path, [*names, "b/other/version_0/checkpoints/best.ckpt"])
-    assert labels(files) == [
-        "quickstart/version_0",
-        "quickstart/version_1/best",
-        "quickstart/version_1/last",
-        "other",
-    ]
-    assert labels([files[0], files[0], files[3]]) == [
-        "quickstart/version_0/best (1)",
-        "quickstart/version_0/best (2)",
-        "other",
-    ]
+    run = "a/quickstart/version_{}/checkpoints/best.ckpt"
+    files = checkpoints(tmp_path, [run.format(0), run.format(1), "b/other.ckpt"])
+    assert labels(files, [0, 1, 0]) == ["quickstart, seed 0", "quickstart, seed 1", "other"]
+    assert labels(files) == [str(files[0]), str(files[1]), "other"]
 
 
 def test_a_model_is_described_from_its_checkpoint(checkpoint, trained, twin):
