@@ -34,9 +34,7 @@ class ProgramPredictor(Predictor):
     def pairs(self, height: int, width: int) -> int:
         return 3 * height * width
 
-    def __call__(
-        self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
-    ) -> Prediction:
+    def __call__(self, inputs: np.ndarray, log_probs: bool = False) -> Prediction:
         raise ValueError("a program works out whole pages, and no single row")
 
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
