@@ -141,7 +141,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
         kind = kind_of(content) if isinstance(content, dict) else f"a {type(content).__name__}"
         raise ValueError(
             f"{path} holds no model of this package, it looks like {kind[:200]}: {_WRITTEN}. Models"
-            " of the reference TRM and of nanoGPT are made by trm.models.interop"
+            " of the published TRM are made by trm.models.interop"
         )
     try:
         for key in _HEADER.values():
