@@ -66,14 +66,6 @@ def split_of(problems: "Problems") -> np.ndarray:
     return np.searchsorted(np.cumsum(_SHARES)[:-1], share, side="right")
 
 
-def problem_keys(problems: "Problems") -> np.ndarray:
-    """A random key ``uint64 [B]`` that is each problem's own, whatever problems are beside it."""
-    key = np.full(len(problems), _GOLDEN)
-    for numbers in reversed(problems.operands):
-        key = np.where(numbers.lengths > 0, mix(_hash(numbers) + key), key)
-    return key
-
-
 def _hash(x: Numbers) -> np.ndarray:
     powers = np.full(x.digits.shape[1], 0xD1342543DE82EF95, dtype=np.uint64)
     powers[:1] = 1

@@ -9,7 +9,6 @@ from canvas.arithmetic import BASES, Numbers
 from canvas.problems import (
     Problems,
     keys,
-    problem_keys,
     random_below,
     random_words,
     split_of,
@@ -46,21 +45,20 @@ def test_problems_of_any_number_of_operands_are_those_they_were_made_from(base):
     assert problems[:0].to_ints() == []
 
 
-@pytest.mark.parametrize("identify", [split_of, problem_keys])
-def test_a_problem_stays_in_its_split_and_keeps_its_key_however_it_is_stored(identify):
+def test_a_problem_stays_in_its_split_however_it_is_stored():
     listed = random_problems(count=200)
     problems = Problems.from_ints(listed)
-    expected = identify(problems).tolist()
+    expected = split_of(problems).tolist()
     wide = [
         replace(numbers, digits=numbers.padded(numbers.digits.shape[1] + 5 * k))
         for k, numbers in enumerate(problems.operands)
     ]
     none = Numbers.from_ints([0] * len(listed))
     none = replace(none, lengths=np.zeros(len(listed), dtype=np.int64))
-    assert identify(Problems((*wide, none))).tolist() == expected
-    assert [identify(Problems.from_ints([one]))[0] for one in listed] == expected
+    assert split_of(Problems((*wide, none))).tolist() == expected
+    assert [split_of(Problems.from_ints([one]))[0] for one in listed] == expected
     order = np.random.default_rng(0).permutation(len(listed))
-    assert identify(problems[order]).tolist() == [expected[i] for i in order]
+    assert split_of(problems[order]).tolist() == [expected[i] for i in order]
 
 
 def test_the_order_of_the_operands_does_not_matter_to_the_split():
@@ -71,13 +69,6 @@ def test_the_order_of_the_operands_does_not_matter_to_the_split():
         assert len(set(split_of(Problems.from_ints(orders)).tolist())) == 1
 
 
-def test_every_problem_has_a_key_of_its_own():
-    pairs = all_pairs(1, 2).to_ints()
-    listed = [*pairs, *((b, a) for a, b in pairs), *((a, b, 0) for a, b in pairs)]
-    listed += [(a, 0, b) for a, b in pairs] + [(0, a, b) for a, b in pairs]
-    assert len(set(problem_keys(Problems.from_ints(listed)).tolist())) == len(set(listed))
-
-
 @pytest.mark.parametrize(("operands", "digits"), [(2, 3), (2, 60), (4, 2)])
 def test_the_splits_hold_eighty_ten_and_ten_per_cent(operands, digits):
     words = np.random.default_rng(0).integers(10, size=(operands, 40_000, digits))
@@ -86,15 +77,9 @@ def test_the_splits_hold_eighty_ten_and_ten_per_cent(operands, digits):
     assert shares == pytest.approx([0.8, 0.1, 0.1], abs=0.008)  # four standard deviations or more
 
 
-def test_splits_and_keys_are_the_same_in_every_release():
+def test_splits_are_the_same_in_every_release():
     known = {(1, 1): 1, (2, 3): 0, (12, 34): 0, (321, 654): 0, (758, 3): 2, (10**20, 7): 1}
     assert split_of(Problems.from_ints(list(known))).tolist() == list(known.values())
-    known = {
-        (12, 34): 0x2D21EB644861C66F,
-        (34, 12): 0x9A9A13AF14B25921,
-        (12, 34, 0): 0x119C7E27ED4C1697,
-    }
-    assert problem_keys(Problems.from_ints(list(known))).tolist() == list(known.values())
 
 
 def test_purposes_have_their_own_random_words():

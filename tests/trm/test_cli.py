@@ -59,7 +59,6 @@ def test_a_call_is_read_before_anything_heavy_is_imported(tmp_path):
     wrong = [
         ["solve", "12xy3"],
         ["solve", "12x3", "--checkpoint", "nowhere.ckpt"],
-        ["solve", "12x3", "--rollouts", "4"],
         ["solve", "--input", "nowhere.csv", "--output", "answers.csv"],
         ["solve", "--input", ".", "--output", "answers"],
         ["inspect", "12xy3", "--output", "glass"],

@@ -287,7 +287,7 @@ def add_voting(parser: argparse.ArgumentParser) -> None:
     from trm.solving.voting_settings import PER, VOTES
 
     add = parser.add_argument_group(
-        "many views", "look at each problem several times, and let the answers vote"
+        "many views", "look at each problem in several views, and let the answers vote"
     ).add_argument
     what = "different views of a problem at most, the problem as it is among them (default: 1)"
     add("--views", type=whole(1), default=1, metavar="N", help=what)
@@ -298,12 +298,6 @@ def add_voting(parser: argparse.ArgumentParser) -> None:
     add("--vote", choices=VOTES, default="majority", help=f"{votes} (default: majority)")
     what = "vote on each row, which all views then go on from, or on the solutions of views that"
     add("--vote-per", choices=PER, default="row", help=f"{what} work alone (default: row)")
-    what = "of each view, all but the first with noise (default: 1)"
-    add("--rollouts", type=whole(1), default=1, metavar="K", help=what)
-    what = "of rollouts of a recursive model: added to its states before every supervision step"
-    add("--noise", type=number(0), default=0.0, metavar="SIGMA", help=what)
-    what = "of rollouts of a GPT: its symbols are drawn"
-    add("--temperature", type=number(0), default=0.0, metavar="TAU", help=what)
     what = "2: each problem with its operands the other way round, too (default: 1)"
     add("--orders", type=int, choices=(1, 2), default=1, help=what)
 
@@ -312,7 +306,7 @@ def voting_of(args: argparse.Namespace) -> Voting | None:
     """What `add_voting` asks for; None: one view. ValueError: views that cannot be."""
     from trm.solving.voting_settings import Voting
 
-    names = ("views", "symmetries", "vote", "rollouts", "noise", "temperature", "orders")
+    names = ("views", "symmetries", "vote", "orders")
     voting = Voting(per=args.vote_per, **{name: getattr(args, name) for name in names})
     return voting if voting.samples > 1 else None
 

@@ -35,7 +35,7 @@ from trm.commands.arguments import (
     with_voting,
 )
 from trm.files import is_special
-from trm.precision import FLOAT32, computing_in
+from trm.precision import computing_in
 from trm.problem_files import format_of
 
 if TYPE_CHECKING:
@@ -68,8 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("problems", nargs="*", help="like 123x456, or 12+34+5 for a model that adds")
     add_solver(parser)
-    what = "the folder of a proof, or its table: solve with what a model has learned, without it"
-    add("--program", metavar="PATH", help=what)
     add_precision(parser)
     what = "show the canvas as it fills, after every supervision step of a recursive model"
     add("--watch", action="store_true", help=what)
@@ -95,11 +93,6 @@ def run(args: argparse.Namespace) -> int:
             "name problems, like 123x456, or a file of them, --input, or ask for a --demo: one of "
             "the three"
         )
-    if args.program:
-        usual: dict[str, Any] = {"checkpoint": SHIPPED, "precision": FLOAT32, "views": 1}
-        usual |= dict.fromkeys(("steps", "height", "width", "input", "output"))
-        usual |= dict.fromkeys(("watch", "demo"), False)
-        refuse(args, "--program works out problems alone", orders=1, **usual)
     find_checkpoints(args)
     voting_of(args)
     if args.demo:
@@ -110,15 +103,10 @@ def run(args: argparse.Namespace) -> int:
     if args.input is not None:
         return _work_through(args)
     check_problems(args.problems)
-    if args.program:
-        from trm.proof.program_predictor import load_program
-
-        solver = load_program(args.program)
-    else:
-        solver = _solver(args, one_device(args))
+    solver = _solver(args, one_device(args))
     problems = read_problems(args.problems, solver.task)
     solver.draw(problems)  # complain about any of them before the first is shown
-    if args.checkpoint == SHIPPED and not args.program:
+    if args.checkpoint == SHIPPED:
         info_console(args).print(
             f"The shipped model: {solver.task.layout}, trained on {solver.trained_on}.\n",
             style="dim",

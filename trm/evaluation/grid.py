@@ -222,9 +222,8 @@ class Grid(dict[str, Any]):
         if voting:
             only = ",".join(voting["symmetries"] or ())
             parts.append(f"{voting['views']} views{only and f' of {only}'}")
-            for name in ("rollouts", "noise", "temperature", "orders"):
-                if voting[name] not in (0, 1):
-                    parts.append(f"{name} {voting[name]:g}")
+            if voting["orders"] > 1:
+                parts.append(f"orders {voting['orders']}")
             parts.append(f"{voting['vote'].replace('_', ' ')} vote on each {voting['per']}")
         if (precision := settings.get("precision", FLOAT32)) != FLOAT32:
             parts.append(f"computed in {precision}")

@@ -1,6 +1,4 @@
-"""Random numbers of a sample's own, and what they are for: noise.
-
-The numbers are functions of a sample's seed and a counter, and of nothing else.
+"""Random numbers of a sample's own: functions of its seed and a counter, and of nothing else.
 
 They are the same whichever samples stand beside it in a batch, on any number of devices, and in
 whatever order batches come. After SplitMix64 (Steele, Lea, Flood 2014, "Fast splittable
@@ -14,7 +12,6 @@ import torch
 from torch import Tensor
 
 from canvas.problems import mix
-from trm.models.iterative import Loop, map_state, named
 
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # int64 of the same bits
 
@@ -51,28 +48,3 @@ def drawn_anew(model: Any, seed: int = 0) -> Any:
         torch.manual_seed(seed)
         fresh = type(model)(model.config)
     return fresh.to(next(model.parameters()).device).eval()
-
-
-class Noise:
-    """Normal noise that each sample draws by its own key; 0 is without noise."""
-
-    def __init__(self, deviation: float, keys: list[int], device: torch.device) -> None:
-        self.deviation = deviation
-        self.generators = [torch.Generator(device).manual_seed(k) if k else None for k in keys]
-
-    def on(self, loop: Loop, samples: Tensor) -> None:
-        """Add noise to what are tokens in a loop's state, whose samples these are, int64 [N]."""
-        noise = map_state(lambda z: torch.zeros_like(z, dtype=torch.float32), loop.state)
-        lengths = None if loop.lengths is None else loop.lengths.tolist()
-        for i, sample in enumerate(samples.tolist()):
-            generator = self.generators[sample]
-            if generator is None:
-                continue
-            tokens = slice(None) if lengths is None else slice(lengths[i])
-            mine = [part[i, tokens] if part.ndim > 1 else part[i] for part in named(noise).values()]
-            sizes = [part.numel() for part in mine]
-            # Into memory of its own: PyTorch draws other numbers into a part of a tensor.
-            drawn = mine[0].new_empty(sum(sizes)).normal_(0, self.deviation, generator=generator)
-            for part, own in zip(mine, drawn.split(sizes), strict=True):
-                part.copy_(own.view_as(part))
-        loop.state = map_state(lambda z, added: z + added.to(z.dtype), loop.state, noise)

@@ -121,12 +121,10 @@ class GPT(nn.Module):
         height: int,
         width: int,
         end: int,
-        temperature: float = 0.0,
-        noise: Tensor | None = None,
         full: bool = False,
         loops: int | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Write the tokens that are not given; put the model in evaluation mode first.
+        """Write the likeliest tokens where none are given; put the model in evaluation mode first.
 
         All samples move in lock-step, a given token taking the place of the model's, until every
         sequence has its end token.
@@ -137,25 +135,17 @@ class GPT(nn.Module):
                 row ends, end.
             height, width: of the canvas.
             end: the end token; all that follows it is ``end``, whatever was given.
-            temperature: without noise or at 0 the likeliest token is written; else logits are
-                divided by it, and a token is drawn.
-            noise: float32 [B, T, V], Gumbel noise to draw with, so that a sample's draws do not
-                depend on the rest of the batch (Gumbel-max); zeros take the likeliest token.
             full: whether the log-probabilities of all tokens are wanted.
             loops: times that the stack is applied; None: as the config says.
 
         Returns:
-            Tokens, int64 [B, T], and float32 [B, T] the model's log-probabilities (at temperature
-            1) of those it wrote, 0 for all others; with ``full``, [B, T, V] of all that it could
-            have written.
+            Tokens, int64 [B, T], and float32 [B, T] the model's log-probabilities of those it
+            wrote, 0 for all others; with ``full``, [B, T, V] of all that it could have written.
 
         Raises:
-            ValueError: the shape or the canvas size does not suit the model, no start is given, or
-                the temperature is negative.
+            ValueError: the shape or the canvas size does not suit the model, or no start is given.
         """
         self._check(forced, height, width, most=2 + height * (width + 1))
-        if temperature < 0:
-            raise ValueError(f"temperature must be 0 or more, got {temperature}.")
         given = forced >= 0
         if not given[:, 0].all():
             raise ValueError("forced[:, 0] must be the start token in every sample, got -1.")
@@ -183,10 +173,7 @@ class GPT(nn.Module):
                 selected = terms.select(read, t).with_tokens(new)
                 x = self.hidden(ids[:, read:t], selected, caches, loops)
                 logits = self.head(x[:, -1]).float()  # [B, V]
-                odds = logits
-                if temperature and noise is not None:
-                    odds = logits / temperature + noise[:, t]
-                chosen, known = odds.argmax(dim=-1), torch.log_softmax(logits, dim=-1)
+                chosen, known = logits.argmax(dim=-1), torch.log_softmax(logits, dim=-1)
                 writes = ~given[:, t] & ~ended
                 ids[:, t] = torch.where(writes, chosen, ids[:, t])
                 if full:

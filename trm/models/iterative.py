@@ -2,8 +2,8 @@
 
 A model is four functions: what a batch of canvases is to it (`encode`), where it starts
 (`initial_state`), one supervision step (`iterate`), and the answer so far (`read`). `Loop` runs
-them, in training, solving and everywhere else, so that schedules, random starts, noise, the carry
-and halting work on any model and any state.
+them, in training, solving and everywhere else, so that schedules, random starts, the carry and
+halting work on any model and any state.
 
 A state is a tensor [B, ...], or a named tuple, tuple, list or dict of states.
 """
@@ -100,11 +100,6 @@ class Loop:
         self.context = model.encode(tokens, *more)
         self.state = model.initial_state(self.context)
         self._begun = False
-
-    @property
-    def lengths(self) -> Tensor | None:
-        """How many tokens of each sample are not padding, int64 [B]; None: all of them are."""
-        return self.model.lengths(self.context)
 
     def step(self) -> None:
         """One supervision step, through which no gradient flows to the steps before it."""

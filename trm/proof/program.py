@@ -1,20 +1,20 @@
 """The program that a network has learned: tables from what a cell sees to what it does.
 
 Each output depends on few of the inputs; the others are left out as long as the table stays a
-function. A `Program` solves pages with numpy alone, of any size, as the network does.
+function. `trm.proof.written` writes a `Program` as a Python file, which works pages of any size out
+as the network does.
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 
-from canvas.symbols import BLANK, CHARACTERS, MASK
-from canvas.windows import NEIGHBOURS, OWN, SEES, SYMBOL, TOKEN, LocalRule, Sights
+from canvas.symbols import CHARACTERS, MASK
+from canvas.windows import SYMBOL, TOKEN, LocalRule, Sights
 from trm.files import replacing
 
 FORMAT = 1  # of a table's file
@@ -56,32 +56,6 @@ class Table:
             if found := _function([inputs[name] for name in names], values):
                 return cls(tuple(names), *found)
             size *= 4
-
-    def __call__(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The output for N inputs, uint8 [N]; ValueError: there is no such entry."""
-        parts = [inputs[name] for name in self.inputs]
-        number = _numbers(parts, self._sizes)
-        at = np.searchsorted(self._keys, number).clip(max=len(self.values) - 1)
-        missing = self._keys[at] != number
-        for part, size in zip(parts, self._sizes, strict=True):
-            missing |= part >= size
-        if missing.any():
-            first = int(np.argmax(missing))
-            seen = ", ".join(
-                f"{n} {int(p[first])}" for n, p in zip(self.inputs, parts, strict=True)
-            )
-            raise ValueError(
-                f"the table has no entry for {seen}: it knows no page with such a cell"
-            )
-        return self.values[at]
-
-    @cached_property
-    def _sizes(self) -> list[int]:
-        return _sizes(list(self.keys.T))
-
-    @cached_property
-    def _keys(self) -> np.ndarray:
-        return _numbers(list(self.keys.T), self._sizes)
 
 
 def _sizes(parts: list[np.ndarray]) -> list[int]:
@@ -158,80 +132,3 @@ class Program:
             arrays |= {f"{name}.keys": table.keys, f"{name}.values": table.values}
         with replacing(file) as part, part.open("wb") as written:
             np.savez_compressed(written, **arrays)  # type: ignore[arg-type]
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """From such a file, or the folder of a proof; ValueError: it is none."""
-        file = Path(path) / TABLE if Path(path).is_dir() else Path(path)
-        try:
-            with np.load(file, allow_pickle=False) as arrays:
-                about = json.loads(str(arrays["about"]))
-                tables = {
-                    name: Table(tuple(inputs), arrays[f"{name}.keys"], arrays[f"{name}.values"])
-                    for name, inputs in about["inputs"].items()
-                }
-            if about["format"] != FORMAT or about["symbols"] != CHARACTERS:
-                raise ValueError("it is of another version")
-            messages = {way: tuple(names) for way, names in about["messages"].items()}
-            codes = tuple(about.get("codes", ()))
-            return cls(about["layout"], about["base"], messages, tables, codes)
-        except FileNotFoundError:
-            raise FileNotFoundError(
-                f"there is no table {file}; `trm prove --output` writes one of a proved model"
-            ) from None
-        except Exception:  # an archive that is none can fail in any way
-            raise ValueError(f"{file} is no table of trm prove, or damaged") from None
-
-    def solve(self, tokens: np.ndarray) -> np.ndarray:
-        """Work pages out, as `trm.models.local.work_in_order`: ids [B, H, W] to uint8 of the same.
-
-        All cells of a front at once: of each row one, two columns behind the row above.
-        """
-        filled = tokens.astype(np.uint8)
-        B, H, W = filled.shape
-        inside, asked = _page(filled)
-        fields = [name for name in self.tables if name != SYMBOL]
-        handed = {name: np.zeros((4, B, H + 1), np.uint8) for name in ("", *fields)}
-        wanted = {name for table in self.tables.values() for name in table.inputs}
-        for time in range(W + 2 * (H - 1)):
-            first, last = max(0, -(-(time - W + 1) // 2)), min(H - 1, time // 2)
-            rows = np.arange(first, last + 1)
-            columns = W - 1 - (time - 2 * rows)
-            page, at = inside[:, rows, columns].nonzero()
-            row, column = rows[at], columns[at]
-            for part in handed.values():
-                part[time % 4] = 0
-            if not len(row):
-                continue
-            inputs = {TOKEN: filled[page, row, column]}
-            for way, (down, right) in NEIGHBOURS.items():
-                who = SEES[way]
-                for name in ("", *self.messages.get(way, ())):
-                    key = f"{who}.{name}" if name else who
-                    if key in wanted:  # what row r hands on stands at r + 1
-                        front = (time + 2 * down - right) % 4
-                        inputs[key] = handed[name][front, page, row + 1 + down]
-            for name in fields:
-                inputs[f"{SEES[OWN]}.{name}"] = found = self.tables[name](inputs)
-                handed[name][time % 4, page, row + 1] = found
-            handed[""][time % 4, page, row + 1] = 1
-            asks = asked[page, row, column]
-            table = self.tables[SYMBOL]
-            some = {name: inputs[name][asks] for name in table.inputs}
-            filled[page[asks], row[asks], column[asks]] = table(some)
-        return filled
-
-
-def _page(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The box of each page, from its first row to the last that is asked, and what is asked."""
-    asked, filled = tokens == MASK, tokens != BLANK
-    rows, columns = filled.any(axis=2), filled.any(axis=1)
-    rows_asked = asked.any(axis=2)
-    last = np.where(rows_asked.any(axis=1)[:, None], rows_asked, rows)
-    inside = _from_first(rows) & _from_first(last[:, ::-1])[:, ::-1]
-    across = _from_first(columns) & _from_first(columns[:, ::-1])[:, ::-1]
-    return inside[:, :, None] & across[:, None, :], asked
-
-
-def _from_first(some: np.ndarray) -> np.ndarray:
-    return np.maximum.accumulate(some, axis=1)

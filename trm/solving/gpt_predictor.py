@@ -93,11 +93,10 @@ class GPTPredictor(Predictor):
     Args:
         model: on the device where it is to run.
         calibration: from log-probabilities of rows to the probability that they are right.
-        temperature: of the symbols that samples with a key draw; 0 takes the likeliest.
         loops: times that the stack of blocks is applied; None: as the model's config says.
 
     Raises:
-        ValueError: a negative temperature, or no loop.
+        ValueError: no loop.
     """
 
     turns = False
@@ -107,29 +106,18 @@ class GPTPredictor(Predictor):
         self,
         model: GPT,
         calibration: Callable[[np.ndarray], np.ndarray],
-        temperature: float = 0.0,
         loops: int | None = None,
     ) -> None:
-        if not 0 <= temperature < np.inf:
-            raise ValueError(f"a temperature is 0 or more, not {temperature}")
         if loops is not None and loops < 1:
             raise ValueError(f"a token takes at least one loop, not {loops}")
-        self.model, self.calibration, self.temperature = model, calibration, temperature
-        self.loops = loops
+        self.model, self.calibration, self.loops = model, calibration, loops
 
     def accepts(self, height: int, width: int) -> bool:
         return self.model.accepts(height, width)
 
-    def perturbed(self, noise: float, temperature: float) -> "GPTPredictor":
-        if noise:
-            raise ValueError("--noise applies to recursive models only; use --temperature")
-        return GPTPredictor(self.model, self.calibration, temperature, self.loops)
-
-    def __call__(
-        self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
-    ) -> Prediction:
+    def __call__(self, inputs: np.ndarray, log_probs: bool = False) -> Prediction:
         """See `Predictor`; of what is below the masked row the model sees nothing."""
-        written, symbol_log_probs = self._write_rows(inputs, keys, log_probs)
+        written, symbol_log_probs = self._write_rows(inputs, log_probs)
         steps = np.zeros(len(inputs), dtype=np.int64)
         confidence = self.calibration(written.log_probs.sum(axis=(1, 2)))
         return Prediction(written.answers, confidence, steps, symbol_log_probs)
@@ -139,7 +127,7 @@ class GPTPredictor(Predictor):
         return self._write_rows(inputs)[0]
 
     def _write_rows(
-        self, inputs: np.ndarray, keys: np.ndarray | None = None, full: bool = False
+        self, inputs: np.ndarray, full: bool = False
     ) -> tuple[SymbolTrace, np.ndarray | None]:
         """How rows are written, and perhaps the log-probabilities of all symbols [B, H, W, V]."""
         masked = inputs == symbols.MASK
@@ -152,8 +140,7 @@ class GPTPredictor(Predictor):
             chosen = rows == row
             forced = to_sequences(inputs[chosen, : row + 1])[:, :-1]  # its end is no cell
             forced[forced == symbols.MASK] = FREE
-            mine = None if keys is None else keys[chosen]
-            ids, written, everything = self._generate(forced, height, width, mine, full)
+            ids, written, everything = self._generate(forced, height, width, full)
             answers[chosen, row] = from_sequences(ids, row + 1, width)[:, row]
             log_probs[chosen, row] = written[:, : -width - 1 : -1]
             if of_all is not None and everything is not None:
@@ -176,11 +163,7 @@ class GPTPredictor(Predictor):
         return rollout
 
     def free_running_views(
-        self,
-        drawing: Drawing,
-        views: Sequence[View],
-        keys: np.ndarray | None = None,
-        log_probs: bool = False,
+        self, drawing: Drawing, views: Sequence[View], log_probs: bool = False
     ) -> tuple[Rollout, np.ndarray | None]:
         """See `Predictor`; of views only shifts, as it writes in one direction."""
         anywhere = torch.zeros(drawing.canvases.shape, dtype=torch.bool)
@@ -195,20 +178,18 @@ class GPTPredictor(Predictor):
             drawing.top + [view.down for view in views],
             drawing.left + [view.right for view in views],
         )
-        rollout, symbol_log_probs = self._decode(shifted, keys, log_probs)
+        rollout, symbol_log_probs = self._decode(shifted, log_probs)
         canvases = undo_views(views, torch.from_numpy(rollout.canvases.copy())).numpy()
         if symbol_log_probs is not None:
             symbol_log_probs = undo_views(views, torch.from_numpy(symbol_log_probs)).numpy()
         return replace(rollout, canvases=canvases), symbol_log_probs
 
-    def _decode(
-        self, drawing: Drawing, keys: np.ndarray | None = None, full: bool = False
-    ) -> tuple[Rollout, np.ndarray | None]:
+    def _decode(self, drawing: Drawing, full: bool = False) -> tuple[Rollout, np.ndarray | None]:
         """Whole worked solutions, and if wanted the log-probabilities of all symbols."""
         B, height, width = drawing.canvases.shape
         ids = np.pad(to_sequences(drawing.canvases), ((0, 0), (0, 1)))
         forced = np.where(tokens_to_write(drawing), FREE, ids)
-        ids, written, of_all = self._generate(forced, height, width, keys, full)
+        ids, written, of_all = self._generate(forced, height, width, full)
         canvases = from_sequences(ids, height, width)
         sample, steps = np.arange(B), np.arange(int(drawing.steps.max()))
         present = steps < drawing.steps[:, None]  # [B, S]
@@ -227,7 +208,7 @@ class GPTPredictor(Predictor):
         return rollout, of_all
 
     def _generate(
-        self, forced: np.ndarray, height: int, width: int, keys: np.ndarray | None, full: bool
+        self, forced: np.ndarray, height: int, width: int, full: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Sequences ``int64 [B, T]`` with the free tokens written, and their log-probabilities.
 
@@ -235,17 +216,11 @@ class GPTPredictor(Predictor):
         sequence has ended early; and if wanted of all symbols, [B, T, V], 0 where none was written.
         """
         device = next(self.model.parameters()).device
-        noise, temperature = None, 0.0
-        if self.temperature and keys is not None:
-            noise = _gumbel(keys, forced.shape[1], self.model.config.vocab_size).to(device)
-            temperature = self.temperature
         written, symbol_log_probs = self.model.generate(
             torch.from_numpy(forced).to(device),
             height,
             width,
             end=symbols.END,
-            temperature=temperature,
-            noise=noise,
             full=full,
             loops=self.loops,
         )
@@ -257,13 +232,3 @@ class GPTPredictor(Predictor):
         missing = (ids == symbols.END) & (forced == FREE)
         log_probs[:, cells][missing[:, cells]] = -np.inf
         return ids, log_probs, symbol_log_probs.float().cpu().numpy() if full else None
-
-
-def _gumbel(keys: np.ndarray, length: int, vocab_size: int) -> torch.Tensor:
-    """Gumbel noise ``float32 [B, T, V]`` that each sample draws by itself; zeros for key 0."""
-    noise = torch.zeros(len(keys), length, vocab_size)
-    for i, key in enumerate(keys):
-        if key:
-            generator = torch.Generator().manual_seed(int(key))
-            noise[i].exponential_(generator=generator).log_().neg_()
-    return noise

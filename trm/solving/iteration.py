@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from canvas.windows import UNDEFINED
-from trm.models.draws import Noise
 from trm.models.iterative import IterativeModel, Loop
 
 PATIENCE = 2  # steps in succession that must leave a row as it is before it counts as settled
@@ -71,7 +70,6 @@ def iterate(
     masked: Tensor,
     steps: int,
     halt: bool = True,
-    noise: Noise | None = None,
 ) -> Iterator[Step]:
     """At most so many supervision steps on rows, of which those that have settled are left out.
 
@@ -80,13 +78,10 @@ def iterate(
         tokens, masked: [B, H, W], uint8 symbols, and bool, the cells to fill in.
         steps: from 1 up.
         halt: False goes on with all samples to the end.
-        noise: added to the states before each step.
     """
     loop, settling = Loop(model, tokens), Settling(masked)
     samples = torch.arange(len(tokens), device=tokens.device)
     for number in range(1, steps + 1):
-        if noise is not None:
-            noise.on(loop, samples)
         loop.step()
         logits, halt_logits = loop.read()
         cells = logits.argmax(dim=-1).to(tokens.dtype)

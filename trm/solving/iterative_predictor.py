@@ -1,12 +1,9 @@
 """An iterative model as it solves: supervision steps until a row has settled."""
 
-import math
-
 import numpy as np
 import torch
 
 from canvas import symbols
-from trm.models.draws import Noise
 from trm.models.iterative import IterativeModel
 from trm.solving.iteration import StepTrace, iterate
 from trm.solving.rollout import OnStep, Prediction, Predictor
@@ -21,12 +18,10 @@ class IterativePredictor(Predictor):
         model: on the device where it is to run.
         max_steps: supervision steps at most; may exceed those of training.
         halt: False runs every sample to ``max_steps``.
-        noise: standard deviation of normal noise on the states of samples that have a key, before
-            every supervision step (PTRM, arXiv 2605.19943).
         on_step: shown of each supervision step.
 
     Raises:
-        ValueError: no step, or a negative deviation.
+        ValueError: no step.
     """
 
     def __init__(
@@ -34,15 +29,11 @@ class IterativePredictor(Predictor):
         model: IterativeModel,
         max_steps: int,
         halt: bool = True,
-        noise: float = 0.0,
         on_step: OnStep | None = None,
     ) -> None:
         if max_steps < 1:
             raise ValueError(f"a row takes at least one supervision step, not {max_steps}")
-        if not 0 <= noise < math.inf:
-            raise ValueError(f"noise is a standard deviation from 0 up, not {noise}")
-        self.model, self.max_steps, self.halt, self.noise = model, max_steps, halt, noise
-        self.on_step = on_step
+        self.model, self.max_steps, self.halt, self.on_step = model, max_steps, halt, on_step
         self.translation_invariant = model.translation_invariant
 
     def accepts(self, height: int, width: int) -> bool:
@@ -51,13 +42,8 @@ class IterativePredictor(Predictor):
     def pairs(self, height: int, width: int) -> int:
         return self.model.pairs(height, width)
 
-    def perturbed(self, noise: float, temperature: float) -> "IterativePredictor":
-        if temperature:
-            raise ValueError("--temperature applies to GPTs only; use --noise")
-        return IterativePredictor(self.model, self.max_steps, self.halt, noise, self.on_step)
-
     def watched(self, on_step: OnStep) -> "IterativePredictor":
-        return IterativePredictor(self.model, self.max_steps, self.halt, self.noise, on_step)
+        return IterativePredictor(self.model, self.max_steps, self.halt, on_step)
 
     @torch.no_grad()
     def trace(self, inputs: np.ndarray, steps: int | None = None) -> StepTrace:
@@ -73,20 +59,15 @@ class IterativePredictor(Predictor):
         return StepTrace(cells, halting, masked)
 
     @torch.no_grad()
-    def __call__(
-        self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
-    ) -> Prediction:
+    def __call__(self, inputs: np.ndarray, log_probs: bool = False) -> Prediction:
         """Fill in masked rows, in as many supervision steps as each needs."""
-        device, noise = self._device, None
-        tokens = torch.from_numpy(inputs).to(device)
-        if self.noise and keys is not None:
-            noise = Noise(self.noise, [int(key) for key in keys], device)
-        cells, confidence = torch.empty_like(tokens), torch.empty(len(tokens), device=device)
+        tokens = torch.from_numpy(inputs).to(self._device)
+        cells, confidence = torch.empty_like(tokens), torch.empty(len(tokens), device=self._device)
         used = torch.empty_like(confidence, dtype=torch.long)
         settled = torch.empty_like(confidence, dtype=torch.bool)
         log: torch.Tensor | None = None
         masked = tokens == symbols.MASK
-        for step in iterate(self.model, tokens, masked, self.max_steps, self.halt, noise):
+        for step in iterate(self.model, tokens, masked, self.max_steps, self.halt):
             if self.on_step is not None:
                 shown = (step.samples, step.cells, step.halt_logits.float().sigmoid())
                 self.on_step(step.number, *(part.cpu().numpy() for part in shown))

@@ -84,13 +84,8 @@ class LocalPredictor(Predictor):
             )
         return LocalPredictor(self.model, self.on_step, self.proved, task.local_rule())
 
-    def perturbed(self, noise: float, temperature: float) -> Predictor:
-        raise ValueError("a local model is deterministic: leave out --rollouts and --noise")
-
     @torch.no_grad()
-    def __call__(
-        self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
-    ) -> Prediction:
+    def __call__(self, inputs: np.ndarray, log_probs: bool = False) -> Prediction:
         masked = inputs == symbols.MASK
         worked = self._work(inputs, log_probs)
         cells = worked.tokens.byte().cpu().numpy()
@@ -125,15 +120,11 @@ class LocalPredictor(Predictor):
         return rollout
 
     def free_running_views(
-        self,
-        drawing: Drawing,
-        views: Sequence[View],
-        keys: np.ndarray | None = None,
-        log_probs: bool = False,
+        self, drawing: Drawing, views: Sequence[View], log_probs: bool = False
     ) -> tuple[Rollout, np.ndarray | None]:
         """See `Predictor`: all rows at once, which share the confidence in the page evenly."""
         rollout, unknown = Rollout.begun(drawing), drawing.unknown
-        filled = predict_views(self, drawing.masked, views, keys, log_probs)
+        filled = predict_views(self, drawing.masked, views, log_probs)
         rollout.canvases[unknown] = filled.canvases[unknown]
         steps = drawing.steps[:, None]
         share = filled.confidence[:, None] ** (1 / steps)

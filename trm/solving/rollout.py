@@ -10,7 +10,6 @@ import torch
 
 from augment.views import View, apply_views, possible_shifts, undo_views
 from canvas import symbols
-from canvas.problems import mix
 from canvas.render import Drawing, RowSteps, WorkedDrawing, row_steps
 from canvas.task import Task
 from trm.solving.iteration import Trace
@@ -93,29 +92,11 @@ class Predictor(ABC):
         return self
 
     @abstractmethod
-    def __call__(
-        self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
-    ) -> Prediction:
+    def __call__(self, inputs: np.ndarray, log_probs: bool = False) -> Prediction:
         """Fill in the masked row of every canvas ``uint8 [B, H, W]``.
 
-        Args:
-            inputs: the canvases.
-            keys: ``uint64 [B]``, of the noise that `perturbed` asked for; 0, or None: without.
-            log_probs: whether every symbol's log-probabilities are wanted, too.
+        ``log_probs`` says whether every symbol's log-probabilities are wanted, too.
         """
-
-    def perturbed(self, noise: float, temperature: float) -> "Predictor":
-        """The same model with something left to chance in samples that have a key.
-
-        Args:
-            noise: standard deviation of what is added to a recursive model's states before each
-                supervision step; the states themselves have deviation 1.
-            temperature: a GPT draws its symbols from its distribution at this temperature.
-
-        Raises:
-            ValueError: the model has no use for one of them.
-        """
-        raise ValueError("this model has no random rollouts: ask for one rollout of each view")
 
     def forget(self) -> None:  # noqa: B027 - most remember nothing
         """Drop what is remembered of earlier canvases; the next ones take all the work again."""
@@ -152,17 +133,13 @@ class Predictor(ABC):
         return free_running(lambda inputs, *_: self(inputs), drawing, on_row)
 
     def free_running_views(
-        self,
-        drawing: Drawing,
-        views: Sequence[View],
-        keys: np.ndarray | None = None,
-        log_probs: bool = False,
+        self, drawing: Drawing, views: Sequence[View], log_probs: bool = False
     ) -> tuple[Rollout, np.ndarray | None]:
         """As `free_running`, each sample seen in a view of its own from the first row to the last.
 
         Args:
             drawing, views: B problems and views, which move no working off its canvas.
-            keys, log_probs: see `__call__`.
+            log_probs: see `__call__`.
 
         Returns:
             What was written, in the problems' own frame, and if wanted the log-probabilities
@@ -173,8 +150,7 @@ class Predictor(ABC):
         symbol_log_probs: np.ndarray | None = None
 
         def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
-            mine = None if keys is None else keys_of_step(keys[active], step)
-            filled = predict_views(self, inputs, [views[i] for i in active], mine, log_probs)
+            filled = predict_views(self, inputs, [views[i] for i in active], log_probs)
             if filled.log_probs is not None:
                 nonlocal symbol_log_probs
                 if symbol_log_probs is None:
@@ -209,11 +185,7 @@ def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> R
 
 
 def predict_views(
-    predictor: Predictor,
-    inputs: np.ndarray,
-    views: Sequence[View],
-    keys: np.ndarray | None = None,
-    log_probs: bool = False,
+    predictor: Predictor, inputs: np.ndarray, views: Sequence[View], log_probs: bool = False
 ) -> Prediction:
     """Fill in the masked rows of canvases, each seen in a view of its own.
 
@@ -235,12 +207,10 @@ def predict_views(
         turned = apply_views(views, tokens, anywhere)
     viewed = turned.numpy()
     seen = viewed.reshape(len(viewed), -1)
-    if keys is not None:
-        seen = np.concatenate([seen, keys[:, None].view(np.uint8)], axis=1)
     _, first, which = np.unique(seen, axis=0, return_index=True, return_inverse=True)
     parts = np.split(first, range(most := at_once(predictor, *inputs.shape[1:]), len(first), most))
-    found = (predictor(viewed[i], None if keys is None else keys[i], log_probs) for i in parts)
-    filled = Prediction.joined(list(found)).take(which.reshape(-1))
+    found = [predictor(viewed[i], log_probs) for i in parts]
+    filled = Prediction.joined(found).take(which.reshape(-1))
     canvases, log = undo_views(views, torch.from_numpy(filled.canvases)).numpy(), filled.log_probs
     log = None if log is None else undo_views(views, torch.from_numpy(log)).numpy()
     steps = np.zeros_like(filled.steps)
@@ -252,12 +222,6 @@ def at_once(predictor: Predictor, height: int, width: int) -> int:
     """How many canvases a model fills at once where there are more than enough of them."""
     pairs = _PAIRS_AT_ONCE.get(predictor.device, _PAIRS_ELSEWHERE)
     return max(1, pairs // predictor.pairs(height, width))
-
-
-def keys_of_step(keys: np.ndarray, step: int) -> np.ndarray:
-    """Keys ``uint64 [B]`` of a row's noise from those of a problem's; 0 stays 0, without noise."""
-    mixed = mix(keys + mix(np.array([step + 1], dtype=np.uint64))) | np.uint64(1)
-    return np.where(keys == 0, np.uint64(0), mixed)
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,7 @@ from canvas.render import Drawing, WorkedDrawing, draw, draw_worked
 from canvas.task import Task, describe_ranges
 from trm.solving.rollout import OnRow, Predictor, Rollout, at_once
 from trm.solving.solution import Solution, Vote
-from trm.solving.voting import (
-    Decision,
-    TurnedPredictor,
-    Voting,
-    agreed,
-    check_predictor,
-    solve_by_vote,
-)
+from trm.solving.voting import Decision, TurnedPredictor, Voting, agreed, solve_by_vote
 
 
 @dataclass(frozen=True)
@@ -60,14 +53,18 @@ class Solver:
         """The same solver, asking many views.
 
         Raises:
-            ValueError: quarter turns on a canvas that is not square, or what `solve_by_vote`
-                refuses.
+            ValueError: the model can work on no turned canvases, or not on canvases of that shape,
+                or its views cannot vote row by row.
         """
         if voting.symmetries is None:
             voting = replace(voting, symmetries=self.trained_symmetries)
-        check_predictor(self.predictor, voting)
         canvas, predictor = self.canvas, self.predictor
         if set(voting.symmetries or ()) - {"e"}:
+            if not predictor.turns:
+                raise ValueError(
+                    "the model writes in one direction: its views are shifts alone, --symmetries "
+                    f"e, not {','.join(voting.symmetries or ())}"
+                )
             if predictor.in_order and voting.per == "row":
                 raise ValueError(
                     "the model recognises which of several pages lies upright, not which row: let "
@@ -122,7 +119,7 @@ class Solver:
             with_truth = isinstance(drawing, WorkedDrawing)
             second = solver.solve(Problems.from_ints(reverse, problems.base), with_truth)
             return [agreed(voting.vote, *pair) for pair in zip(first, second, strict=True)]
-        rollout, decisions, views = solve_by_vote(self.predictor, voting, problems, drawing, on_row)
+        rollout, decisions, views = solve_by_vote(self.predictor, voting, drawing, on_row)
         found = self.solutions(problems, drawing, rollout)
         return list(map(self._with_votes, found, decisions, views.tolist()))
 

@@ -1,8 +1,8 @@
 """Many views of a problem, and how their answers become one.
 
-A problem is shown in different views, each a symmetry of the square and a shift, and in each of
-them perhaps several times, with noise (rollouts). Every sample is masked before it is turned,
-turned back after the model has answered, and compared with the others in the problem's own frame.
+A problem is shown in different views, each a symmetry of the square and a shift. Every view is
+masked before it is turned, turned back after the model has answered, and compared with the others
+in the problem's own frame.
 
 Views vote row by row, the row that wins going back onto the one canvas that all of them then see,
 or each works alone to the end and they vote on whole solutions. The two orders of a problem's
@@ -19,17 +19,14 @@ import torch
 
 from augment.symmetry import apply, invert, lookup
 from augment.views import View, distinct_views
-from canvas.problems import Problems, mix, problem_keys
 from canvas.render import Drawing
 from canvas.task import Task
-from trm.solving.iteration import Trace
 from trm.solving.rollout import (
     OnRow,
     Prediction,
     Predictor,
     Rollout,
     free_running,
-    keys_of_step,
     predict_views,
 )
 from trm.solving.solution import Solution, Vote
@@ -42,7 +39,7 @@ class Ballot(NamedTuple):
     """One of the different answers to a row or a problem."""
 
     cells: np.ndarray  # uint8 [C], what it says
-    views: int  # how many samples gave it
+    views: int  # how many gave it
     confidence: float  # their mean
 
 
@@ -93,7 +90,6 @@ def decide(
     highest = [float(confidence[who].max()) for who in groups.values()]
     standing: dict[str, list[tuple[float, float]]] = {
         "majority": [(b.views, b.confidence) for b in ballots],
-        "weighted": [(b.views * b.confidence, 0.0) for b in ballots],
         "max_confidence": [(sure, 0.0) for sure in highest],
     }
     best = max(range(len(ballots)), key=standing[vote].__getitem__)
@@ -102,59 +98,40 @@ def decide(
     return Decision(winner.cells, sure, winner.views / len(answers), ranked)
 
 
-def check_predictor(predictor: Predictor, voting: Voting) -> Predictor:
-    """The model as it is asked, with noise if there is any.
-
-    Raises:
-        ValueError: the model knows no turned canvases, or has no use for the noise.
-    """
-    if not predictor.turns and not {"e"}.issuperset(voting.symmetries or ()):
-        raise ValueError(
-            "the model writes in one direction: its views are shifts alone, --symmetries e, not "
-            f"{','.join(voting.symmetries or ())}"
-        )
-    if voting.rollouts == 1:
-        return predictor
-    return predictor.perturbed(voting.noise, voting.temperature)
-
-
 class _Samples(NamedTuple):
-    """All samples at a batch of problems, problem by problem: L of them."""
+    """All views of a batch of problems, problem by problem: L of them."""
 
     problem: np.ndarray  # int64 [L]
-    views: list[View]  # L views
-    keys: np.ndarray | None  # uint64 [L], of noise
+    views: list[View]
 
 
 def solve_by_vote(
     predictor: Predictor,
     voting: Voting,
-    problems: Problems,
     drawing: Drawing,
     on_row: OnRow | None = None,
 ) -> tuple[Rollout, list[list[Decision]], np.ndarray]:
     """Work problems out in many views.
 
-    What a problem is shown as depends on its operands, its canvas and the seed, not on the problems
-    beside it.
+    In which views a problem is shown depends on its place on its canvas and the seed, not on the
+    problems beside it.
 
     Args:
         predictor: the model.
         voting: how.
-        problems, drawing: B problems on their canvases.
+        drawing: B problems on their canvases.
         on_row: called before and after each row that is voted on.
 
     Returns:
         A rollout that views agreed upon, whose steps are those of all views together; of each
-        problem the decisions, one for each row or one for its solution; and how many samples there
+        problem the decisions, one for each row or one for its solution; and how many views there
         were, ``int64 [B]``.
 
     Raises:
-        ValueError: what `check_predictor` refuses, a symmetry that exchanges rows and columns of a
-            canvas that is not square, or whole solutions that are to be watched.
+        ValueError: a symmetry exchanges rows and columns of a canvas that is not square, or whole
+            solutions are to be watched.
     """
-    predictor = check_predictor(predictor, voting)
-    samples = _samples(voting, problems, drawing)
+    samples = _samples(voting, drawing)
     views = np.bincount(samples.problem, minlength=len(drawing))
     if voting.per == "row":
         return *_by_row(predictor, voting, drawing, samples, on_row), views
@@ -166,19 +143,12 @@ def solve_by_vote(
     return *_by_solution(predictor, voting, drawing, samples), views
 
 
-def _samples(voting: Voting, problems: Problems, drawing: Drawing) -> _Samples:
+def _samples(voting: Voting, drawing: Drawing) -> _Samples:
     size = drawing.canvases.shape[1:]
     boxes = np.stack([drawing.top, drawing.left, drawing.heights, drawing.widths], axis=1)
     views = [_views_of(voting, size, *map(int, box)) for box in boxes]
-    number = np.array([len(mine) for mine in views]) * voting.rollouts
-    problem = np.repeat(np.arange(len(drawing)), number)
-    flat = [view for mine in views for view in mine for _ in range(voting.rollouts)]
-    if voting.rollouts == 1:
-        return _Samples(problem, flat, None)
-    nth = np.arange(len(problem)) - (np.cumsum(number) - number)[problem]
-    seed = mix(np.array([voting.seed], dtype=np.uint64) + np.uint64(1))
-    keys = mix(mix(problem_keys(problems)[problem] + seed) + nth.astype(np.uint64)) | np.uint64(1)
-    return _Samples(problem, flat, np.where(nth % voting.rollouts == 0, np.uint64(0), keys))
+    problem = np.repeat(np.arange(len(drawing)), [len(mine) for mine in views])
+    return _Samples(problem, [view for mine in views for view in mine])
 
 
 @lru_cache(maxsize=4096)
@@ -199,9 +169,8 @@ def _by_row(
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
         mine = np.flatnonzero(np.isin(samples.problem, active))
         back = np.searchsorted(active, samples.problem[mine])  # the place in inputs of each sample
-        keys = None if samples.keys is None else keys_of_step(samples.keys[mine], step)
         views = [samples.views[i] for i in mine]
-        seen = predict_views(predictor, inputs[back], views, keys, voting.vote == "product")
+        seen = predict_views(predictor, inputs[back], views, voting.vote == "product")
         answer = drawing.answer_cells(step)[active]
         canvases, confidence = inputs.copy(), np.empty(len(inputs), dtype=np.float32)
         settled = np.empty(len(inputs), dtype=bool)
@@ -223,7 +192,7 @@ def _by_solution(
     predictor: Predictor, voting: Voting, drawing: Drawing, samples: _Samples
 ) -> tuple[Rollout, list[list[Decision]]]:
     alone, symbol_log_probs = predictor.free_running_views(
-        drawing[samples.problem], samples.views, samples.keys, voting.vote == "product"
+        drawing[samples.problem], samples.views, voting.vote == "product"
     )
     voted, decisions = Rollout.begun(drawing), []
     for i, n in enumerate(drawing.steps.tolist()):
@@ -311,40 +280,25 @@ class TurnedPredictor(Predictor):
         self.model, self.translation_invariant = predictor.model, predictor.translation_invariant
         self.proved, self.in_order = predictor.proved, predictor.in_order
 
-    def __call__(
-        self, inputs: np.ndarray, keys: np.ndarray | None = None, log_probs: bool = False
-    ) -> Prediction:
-        found, back = self.predictor(self._turned(inputs), keys, log_probs), invert(self.symmetry)
+    def __call__(self, inputs: np.ndarray, log_probs: bool = False) -> Prediction:
+        turned, back = apply(self.symmetry, inputs), invert(self.symmetry)
+        found = self.predictor(np.ascontiguousarray(turned), log_probs)
         log = None if found.log_probs is None else apply(back, found.log_probs, (1, 2))
         canvases = np.ascontiguousarray(apply(back, found.canvases))
         return replace(found, canvases=canvases, log_probs=log)
 
     def free_running_views(
-        self,
-        drawing: Drawing,
-        views: Sequence[View],
-        keys: np.ndarray | None = None,
-        log_probs: bool = False,
+        self, drawing: Drawing, views: Sequence[View], log_probs: bool = False
     ) -> tuple[Rollout, np.ndarray | None]:
         """See `Predictor`: the model sees every view turned."""
         turned = [view.turned(self.symmetry) for view in views]
-        return self.predictor.free_running_views(drawing, turned, keys, log_probs)
+        return self.predictor.free_running_views(drawing, turned, log_probs)
 
     def for_any_view(self, task: Task) -> "TurnedPredictor":
         return TurnedPredictor(self.predictor.for_any_view(task), self.symmetry)
-
-    def perturbed(self, noise: float, temperature: float) -> "TurnedPredictor":
-        return TurnedPredictor(self.predictor.perturbed(noise, temperature), self.symmetry)
 
     def accepts(self, height: int, width: int) -> bool:
         return self.predictor.accepts(*((width, height) if self.transposes else (height, width)))
 
     def pairs(self, height: int, width: int) -> int:
         return self.predictor.pairs(height, width)
-
-    def trace(self, inputs: np.ndarray, steps: int | None = None) -> Trace:
-        """See `Predictor`; what it says is of the turned canvases."""
-        return self.predictor.trace(self._turned(inputs), steps)
-
-    def _turned(self, inputs: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(apply(self.symmetry, inputs))

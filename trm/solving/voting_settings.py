@@ -1,4 +1,4 @@
-"""How a problem is looked at many times, and how the samples are to agree: the settings of a vote.
+"""How a problem is looked at in many views, and how these are to agree: the settings of a vote.
 
 Needs no framework: command lines are read before one is imported. `trm.solving.voting` votes.
 """
@@ -12,7 +12,6 @@ from canvas.choices import check_choice
 VOTES = {
     "majority": "the answer of most views, then of the highest mean confidence (the evaluator of "
     "Jolicoeur-Martineau's TRM on ARC)",
-    "weighted": "the answer with the largest sum of confidences (soft voting)",
     "max_confidence": "the answer of the most confident view; a local model, as quickstart is, has "
     "confidence 0 in pages that do not lie upright",
     "product": "cell by cell the symbol with the largest sum of log-probabilities (product of "
@@ -23,7 +22,7 @@ PER = ("row", "solution")
 
 @dataclass(frozen=True)
 class Voting:
-    """How often a problem is looked at, and how the samples agree.
+    """In how many views a problem is looked at, and how these agree.
 
     Raises:
         ValueError: a value that cannot be.
@@ -33,10 +32,7 @@ class Voting:
     symmetries: tuple[str, ...] | None = None  # of views, beside shifts; None: those of training
     vote: str = "majority"  # one of `VOTES`
     per: str = "row"  # one of `PER`: on each row, which all views then go on from, or at the end
-    rollouts: int = 1  # of each view; the first is without noise
-    noise: float = 0.0  # of the other rollouts of a recursive model, see `Predictor.perturbed`
-    temperature: float = 0.0  # of the other rollouts of a GPT
-    seed: int = 0  # which views, and which noise
+    seed: int = 0  # which views
     orders: int = 1  # 2 solves each problem with its operands reversed, too; answers vote
 
     def __post_init__(self) -> None:
@@ -44,22 +40,14 @@ class Voting:
         check_choice("vote-per", self.per, PER)
         for name in self.symmetries or ():
             check_choice("symmetry", name, SYMMETRIES)
-        if self.views < 1 or self.rollouts < 1:
-            raise ValueError("a problem is looked at in at least one view and one rollout")
+        if self.views < 1:
+            raise ValueError(f"a problem is looked at in at least one view, not {self.views}")
         if self.orders not in (1, 2):
             raise ValueError(f"a problem has 1 or 2 orders of its operands, not {self.orders}")
         if self.orders == 2 and self.vote == "product":
             raise ValueError(
                 "the workings of two orders have different cells, of which there is no product: "
                 "take another vote, such as majority"
-            )
-        random = self.noise > 0 or self.temperature > 0
-        if (self.rollouts > 1) != random:
-            raise ValueError(
-                "rollouts differ by noise (of a recursive model) or by temperature (of a GPT), and "
-                "the first is without: give a number of rollouts from 2 up together with one of "
-                f"these, not rollouts {self.rollouts}, noise {self.noise:g} and temperature "
-                f"{self.temperature:g}"
             )
 
     @property
@@ -70,4 +58,4 @@ class Voting:
     @property
     def samples(self) -> int:
         """How often a problem is looked at, at most."""
-        return self.views * self.rollouts * self.orders
+        return self.views * self.orders

@@ -95,32 +95,6 @@ def test_a_model_that_is_wrong_is_refuted_by_the_smallest_problem(spoilt, comman
     assert {file.name for file in (tmp_path / "refuted").iterdir()} == {"proof.json", "margins.png"}
 
 
-def answers_in(text: str) -> list[str]:
-    """Answers and whether they are right, without confidences."""
-    return [line.partition(";")[0] for line in text.splitlines() if " = " in line]
-
-
-def test_the_table_solves_as_the_model_does(proof, command, tmp_path):
-    folder, _ = proof
-    problems = ("2102112x1200212", "2x1")
-    alone = command("solve", "--program", folder, *problems)
-    assert (alone.code, alone.err) == (0, "")
-    model = command("solve", "--checkpoint", folder.parent / "model.safetensors", *problems)
-    answers = answers_in(model.out)
-    assert len(answers) == 2
-    assert answers_in(alone.out) == answers
-    assert all("(right" in line for line in answers)
-    table = tmp_path / "alone.npz"
-    table.write_bytes((folder / "table.npz").read_bytes())
-    ran = command("solve", "--program", table, *problems)
-    assert answers_in(ran.out) == answers
-    assert "not calibrated" not in alone.out
-    for more in (("--checkpoint", "C"), ("--views", 2), ("--watch",)):
-        ran = command("solve", "--program", folder, *problems, *more)
-        assert ran.code == 2
-        assert f"--program works out problems alone: leave out {more[0]}" in ran.err
-
-
 def test_any_model_can_be_searched_for_what_it_gets_wrong(checkpoint, command):
     ran = command("prove", "--checkpoint", checkpoint, "--search", 50)
     assert ran.code == 1, ran.err

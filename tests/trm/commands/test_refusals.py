@@ -77,7 +77,6 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("solve --input problems.csv --output x.txt", "does not say its format"),
     ("solve --input problems.csv --output x.csv --watch", "--watch"),
     ("solve --input - --output x.csv --devices 2", "one device"),
-    ("solve 1x2 --rollouts 3", "rollouts differ by noise"),
     (
         "solve 1x2 --checkpoint CKPT --views 3 --symmetries e,t --height 6 --width 9",
         "quarter turns need a square",

@@ -1,4 +1,4 @@
-"""The protocol: states of any structure go through the same loop, noise, starts and carry."""
+"""The protocol: states of any structure go through the same loop, starts and carry."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from trm.models.draws import Noise, uniform
+from trm.models.draws import uniform
 from trm.models.iterative import IterativeModel, Loop, map_state, named, select, unnamed, where
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.training.depth import Carry, carry_step, initial_carry, random_starts
@@ -132,37 +132,6 @@ def test_random_starts_are_of_the_samples_own_and_differ_from_tensor_to_tensor(k
     assert len(firsts.flatten().unique()) == firsts.numel()
     half = random_starts(select(state, slice(0, None, 2)), 0.5, seeds[::2])
     assert equal(half, select(started, slice(0, None, 2)))
-
-
-@pytest.mark.parametrize("kind", STATES)
-def test_noise_is_added_to_samples_with_a_key_whatever_stands_beside_them(kind):
-    states = []
-    for samples in ([0, 1, 2, 3], [1, 3]):
-        index = torch.tensor(samples)
-        loop = Loop(counter(kind), canvases()[index])
-        noise = Noise(0.5, [7, 0, 8, 9], torch.device("cpu"))
-        for _ in range(2):
-            noise.on(loop, index)
-        states.append(loop.state)
-    assert equal(select(states[0], torch.tensor([1, 3])), states[1])
-    for part in named(states[0]).values():
-        assert not part[1].any()
-        assert 0.1 < part[[0, 2, 3]].std() < 2
-
-
-def test_noise_is_drawn_for_tokens_and_not_for_padding():
-    class Padded(Counter):
-        def lengths(self, context):
-            return torch.tensor([2, 1, 2, 2])
-
-    torch.manual_seed(0)
-    loop = Loop(Padded(), canvases())
-    Noise(1.0, [1, 2, 3, 4], torch.device("cpu")).on(loop, torch.arange(4))
-    assert loop.state[0].all()
-    assert loop.state[1, 0].all()
-    assert not loop.state[1, 1].any()
-    drawn = torch.empty(12).normal_(generator=torch.Generator().manual_seed(2))
-    assert torch.equal(loop.state[1, 0].flatten(), drawn)
 
 
 def batch(seed):

@@ -12,6 +12,7 @@ import pytest
 from canvas.addition import Addition
 from canvas.closure import closure
 from canvas.multiplication import Multiplication
+from canvas.render import WorkedDrawing
 from canvas.sampling import sample
 from canvas.symbols import BLANK, DIGIT_IDS
 from canvas.task import Task
@@ -68,10 +69,9 @@ def without(program: Program, output: str, i: int) -> Program:
     return replace(program, tables={**program.tables, output: table})
 
 
-def solves(program: Program) -> bool:
-    task = task_of(program.layout)
-    drawn = [drawing for _, drawing in pages(task, sample(task, 0, "train", 0, np.arange(100)))]
-    return all((program.solve(one.masked) == one.truth).all() for one in drawn)
+def drawn(layout: str) -> list[WorkedDrawing]:
+    task = task_of(layout)
+    return [drawing for _, drawing in pages(task, sample(task, 0, "train", 0, np.arange(100)))]
 
 
 @pytest.mark.parametrize("layout", BASES)
@@ -84,7 +84,7 @@ def test_a_right_table_is_proved_for_all_windows(layout, checked):
 
 
 @pytest.mark.parametrize("layout", BASES)
-def test_wrong_entries_of_each_output_are_noticed(layout, checked):
+def test_wrong_entries_of_each_output_are_noticed(layout, checked, work):
     """But those of which nothing follows: what the last row hands down, or a cell of b."""
     right, random, noticed = known(layout), np.random.default_rng(0), []
     for output, table in right.tables.items():
@@ -98,8 +98,12 @@ def test_wrong_entries_of_each_output_are_noticed(layout, checked):
             values[i] = random.choice([one for one in others if one != values[i]])
             spoilt = with_values(right, output, values)
             code, said = checked(spoilt)
-            assert "against '" in said if code == 1 else solves(spoilt), (output, table.keys[i])
             noticed.append(code == 1)
+            if noticed[-1]:
+                assert "against '" in said
+                continue
+            for one in drawn(layout):
+                assert (work(spoilt, one.masked) == one.truth).all(), (output, table.keys[i])
     assert np.mean(noticed) > 0.8
 
 

@@ -59,9 +59,7 @@ class Knowing(torch.nn.Module):
     def accepts(self, height: int, width: int) -> bool:
         return True
 
-    def generate(
-        self, forced, height, width, end, temperature=0.0, noise=None, full=False, loops=None
-    ):
+    def generate(self, forced, height, width, end, full=False, loops=None):
         forced, self.loops = forced.numpy(), loops
         self.asked.append(forced.copy())
         truth = self.truth[:, : forced.shape[1]]
@@ -233,7 +231,6 @@ def test_a_model_is_asked_for_as_many_loops_as_wanted(loops):
     for ask in (
         lambda: predictor.free_running(drawing),
         lambda: predictor(row_steps(drawing).inputs),
-        lambda: predictor.perturbed(0, 1.0).free_running(drawing),
     ):
         model.loops = -1
         ask()
@@ -256,32 +253,17 @@ def test_a_shifted_view_is_decoded_from_the_shifted_canvas_and_comes_back():
     assert (said.argmax(axis=-1) == rollout.canvases)[written].all()
 
 
-def test_temperature_draws_by_the_key_whatever_is_beside_it():
-    drawing = drawing_of("standard")[np.zeros(6, int)]
-    predictor = GPTPredictor(tiny_model(), Calibration()).perturbed(0, temperature=1000.0)
-    keys = np.array([0, 5, 5, 6, 0, 7], dtype=np.uint64)
-    canvases = predictor.free_running_views(drawing, [View()] * 6, keys)[0].canvases
-    greedy = GPTPredictor(tiny_model(), Calibration()).free_running(drawing).canvases
-    np.testing.assert_array_equal(canvases[[0, 4]], greedy[[0, 4]])
-    np.testing.assert_array_equal(canvases[1], canvases[2])
-    assert len({canvas.tobytes() for canvas in canvases}) == 4
-    alone = predictor.free_running_views(drawing[np.array([0])], [View()], keys[3:4])[0].canvases
-    np.testing.assert_array_equal(alone[0], canvases[3])
-
-
 @pytest.mark.parametrize("per", ["row", "solution"])
 @pytest.mark.parametrize("vote", VOTES)
-def test_a_gpt_votes_over_shifts_and_samples(vote, per):
-    asked = tiny_solver().with_voting(Voting(4, vote=vote, per=per, rollouts=2, temperature=1.0))
+def test_a_gpt_votes_over_shifts(vote, per):
+    asked = tiny_solver().with_voting(Voting(8, vote=vote, per=per))
     solutions = asked.solve(Problems.from_ints(PAIRS))
     assert {solution.views for solution in solutions} == {8}
     for solution in solutions:
         assert all(sum(v.views for v in votes) == 8 for votes in solution.votes)
 
 
-def test_a_gpt_knows_no_turned_canvases_and_no_noise():
+def test_a_gpt_knows_no_turned_canvases():
     solver = tiny_solver()
     with pytest.raises(ValueError, match="shifts alone"):
         solver.with_voting(Voting(views=4, symmetries=("e", "h")))
-    with pytest.raises(ValueError, match="use --temperature"):
-        solver.with_voting(Voting(rollouts=2, noise=0.1))

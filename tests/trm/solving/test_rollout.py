@@ -288,11 +288,11 @@ def test_problems_of_mixed_lengths_are_solved_together_as_one_by_one():
     model, _ = sometimes_halting()
     predictor = IterativePredictor(model, max_steps=6)
     all_of_them = drawing_of("lattice")
-    together = free_running(predictor, all_of_them)
+    together = predictor.free_running(all_of_them)
     right = all_of_them.rows_right(together.canvases)
     for i, pair in enumerate(PAIRS):
         drawing = drawing_of("lattice", [pair])
-        alone = free_running(predictor, drawing)
+        alone = predictor.free_running(drawing)
         n = int(drawing.steps[0])
         assert (alone.canvases[0] == together.canvases[i]).all()
         assert (alone.steps[0] == together.steps[i, :n]).all()

@@ -259,7 +259,7 @@ def test_where_both_orders_agree_the_working_is_that_of_the_problem_as_it_was_as
     assert len(set(solution.row_confidence)) == 1
 
 
-@pytest.mark.parametrize("vote", ["majority", "weighted", "max_confidence"])
+@pytest.mark.parametrize("vote", ["majority", "max_confidence"])
 def test_where_they_differ_the_surer_one_wins_and_that_is_told(vote):
     solution = both_orders((0.9, True), (0.95, False), vote)
     assert solution.answer == 4140
