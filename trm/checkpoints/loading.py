@@ -28,11 +28,12 @@ from torch.overrides import TorchFunctionMode
 from augment.symmetry import SYMMETRIES
 from canvas.canvas_size import Canvas
 from canvas.check import check_layout
-from canvas.choices import OPEN, OwnCodeError, check_choice, check_imported, load_class, shortened
+from canvas.choices import OPEN, OwnCodeError, check_choice, check_imported, load_class
 from canvas.symbols import CHARACTERS, VOCAB_SIZE
 from canvas.tasks import task_class
 from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, FORMAT, SUFFIX, find_checkpoint
 from trm.models.gpt import GPT
+from trm.models.interop import kind_of
 from trm.models.iterative import IterativeModel
 from trm.models.local import LocalRecursiveModel
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
@@ -137,9 +138,10 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
             f"kind, or holds code, which is never executed; {_WRITTEN}"
         ) from None
     if not isinstance(content, dict) or not {CHECKPOINT_KEY, DATA_KEY} <= content.keys():
-        held = ", ".join(map(str, content)) if isinstance(content, dict) else type(content).__name__
+        kind = kind_of(content) if isinstance(content, dict) else f"a {type(content).__name__}"
         raise ValueError(
-            f"{path} holds no model of this package, but {shortened(held)}: {_WRITTEN}"
+            f"{path} holds no model of this package, it looks like {kind[:200]}: {_WRITTEN}. Models"
+            " of the published TRM are made by trm.models.interop"
         )
     try:
         for key in _HEADER.values():

@@ -99,13 +99,22 @@ def test_no_checkpoint_or_several_weights_are_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "held"),
-    [([1, 2], "list"), ({"state_dict": {}, 3: torch.zeros(2)}, "state_dict, 3"), ({}, "")],
+    ("content", "kind"),
+    [
+        ([1, 2], "a list"),
+        ({"state_dict": {}}, "something else (it has state_dict, ...)"),
+        ({"pytorch-lightning_version": "2.6.6", "state_dict": {}}, "a Lightning checkpoint"),
+        ({"model_args": {}, "model": {}}, "a nanoGPT checkpoint"),
+        ({"_orig_mod.transformer.wte.weight": torch.zeros(2)}, "a nanoGPT checkpoint"),
+        ({"_orig_mod.model.inner.L_level.x": torch.zeros(2)}, "a reference TRM"),
+        ({"model.inner.H_level.x": torch.zeros(2)}, "an HRM with separate H and L networks"),
+        ({3: torch.zeros(2)}, "something else (it has 3, ...)"),
+    ],
 )
-def test_a_file_of_something_else_is_refused_with_what_it_holds(tmp_path, content, held):
+def test_a_file_of_something_else_is_refused_with_what_it_looks_like(tmp_path, content, kind):
     torch.save(content, tmp_path / "other.ckpt")
-    holds = re.escape(f"holds no model of this package, but {held!r}: take one written by")
-    with pytest.raises(ValueError, match=holds):
+    looks = re.escape(f"holds no model of this package, it looks like {kind}:")
+    with pytest.raises(ValueError, match=looks):
         load_solver(tmp_path / "other.ckpt")
 
 
