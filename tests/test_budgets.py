@@ -26,9 +26,9 @@ BUDGETS = {  # what: (how much there is, the most that there may be)
         lambda: lines("canvas/**/*.py", "augment/**/*.py", "trm/**/*.py"),
         25_080,
     ),
-    "tests": (lambda: lines("tests/**/*.py"), 17_617),
+    "tests": (lambda: lines("tests/**/*.py"), 17_609),
     "benchmarks": (lambda: lines("benchmarks/**/*.py"), 1_500),
-    "documentation without the log": (lambda: lines("docs/*.md"), 1_836),
+    "documentation without the log": (lambda: lines("docs/*.md"), 1_837),
     "bytes of README.md": (lambda: len((ROOT / "README.md").read_bytes()), 6_000),
     "commands": (lambda: len(COMMANDS) + len(TRAINING), 14),
 }

@@ -51,7 +51,7 @@ def drawn(name: str) -> str:
         drawing = draw_worked(task.rules.work(problems), 14, 14)
         steps = row_steps(drawing)
         parts += [drawing.truth, drawing.given, steps.inputs, steps.labels, *sequences(drawing)]
-        if task.rules.local_rule is not None:
+        if task.rules.local_rule is not None and layout != "column_carries":  # of two addends
             maps = draw_fields(task.local_rule(), drawing)
             parts += [maps[field] for field in sorted(maps)]
     return digest(*parts)
