@@ -28,8 +28,8 @@ NEIGHBOURHOODS = ("all", "local_lines", "local_nearest")
 
 
 @dataclass
-class CanvasConfig:
-    """The shape of a transformer over a canvas; the defaults are the reference TRM's.
+class RecursiveConfig:
+    """The shape of a ``TinyRecursiveModel``; the defaults are the reference's.
 
     Raises:
         ValueError: a size is too small, sizes do not fit together, or a name is unknown.
@@ -41,6 +41,8 @@ class CanvasConfig:
     hidden_size: int = 512  # channels of a token
     num_heads: int = 8  # attention heads
     num_layers: int = 2  # blocks in the one network
+    H_cycles: int = 3  # per supervision step, of which the last with gradient
+    L_cycles: int = 6  # updates of z_L per H cycle
     intermediate_size: int | None = None  # inside SwiGLU; None: see `swiglu_size`
     skip_blank: bool = False  # whether blank cells are left out, and only the others are tokens
     crop: bool = False  # whether cells outside the box of all that is not blank are left out
@@ -75,21 +77,6 @@ class CanvasConfig:
                 "prefix_size must be at most prefix_length * hidden_size = "
                 f"{self.prefix_length * self.hidden_size}, got {self.prefix_size}."
             )
-
-
-@dataclass
-class RecursiveConfig(CanvasConfig):
-    """The shape of a ``TinyRecursiveModel``; the defaults are the reference's."""
-
-    H_cycles: int = 3  # per supervision step, of which the last with gradient
-    L_cycles: int = 6  # updates of z_L per H cycle
-
-
-@dataclass
-class LoopedConfig(CanvasConfig):
-    """The shape of a ``LoopedTransformer``."""
-
-    loops_per_step: int = 1  # per supervision step, all of them with gradient
 
 
 @dataclass

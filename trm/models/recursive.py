@@ -8,8 +8,9 @@ code, SamsungSAILMontreal/TinyRecursiveModels:
 - post-norm blocks without biases: attention over tokens, then SwiGLU
 - a halting head that says whether the answer is right
 
-Beside it a looped transformer, with one state: tokens, positions, layers and heads are the same
-(`CanvasTransformer`).
+With one cycle of each kind it is a looped transformer with input injection (Yang et al. 2023,
+"Looped Transformers are Better at Learning Learning Algorithms"; Fan et al. 2024, "Looped
+Transformers for Length Generalization").
 """
 
 import math
@@ -22,7 +23,7 @@ from torch import Tensor, nn
 
 from canvas.symbols import BLANK, MASK
 from trm.models.bias import attention_bias
-from trm.models.configs import CanvasConfig, LoopedConfig, RecursiveConfig
+from trm.models.configs import RecursiveConfig
 from trm.models.coordinates import Coordinates
 from trm.models.iterative import IterativeModel
 from trm.models.layers import (
@@ -84,18 +85,25 @@ def on_canvas(tokens: Tensor, context: Context, elsewhere: Tensor | None = None)
     return tokens.unflatten(1, (context.height, context.width))
 
 
-class CanvasTransformer(IterativeModel):
-    """A stack of post-norm blocks over the tokens of a canvas, with everything around it.
+class RecursiveState(NamedTuple):
+    """The two states, [B, P + S, D] each: z_H the answer so far, z_L the reasoning."""
 
-    A subclass says what its state is (`initial_state`), how a supervision step changes it
-    (`iterate`, by means of `network`), and which tensor the heads read (`read`, by `heads`).
+    z_H: Tensor  # noqa: N815
+    z_L: Tensor  # noqa: N815
+
+
+class TinyRecursiveModel(IterativeModel):
+    """Two states over the tokens of a canvas, of which the heads read the one with the answer.
+
     Under autocast the states are kept in autocast's dtype, and norms and softmax are computed in
     float32.
     """
 
-    config: CanvasConfig
+    config: RecursiveConfig
+    H_init: Tensor
+    L_init: Tensor
 
-    def __init__(self, config: CanvasConfig):
+    def __init__(self, config: RecursiveConfig):
         super().__init__()
         self.config = config
         D = config.hidden_size
@@ -131,6 +139,8 @@ class CanvasTransformer(IterativeModel):
         self.halt_head = nn.Linear(D, 2)
         nn.init.zeros_(self.halt_head.weight)
         nn.init.constant_(self.halt_head.bias, -5.0)
+        for name in ("H_init", "L_init"):  # fixed, and not among the parameters
+            self.register_buffer(name, truncated_normal_(torch.empty(D), 1.0))
 
     @property
     def ragged(self) -> bool:  # type: ignore[override]
@@ -237,26 +247,6 @@ class CanvasTransformer(IterativeModel):
             judged = (context.halt_weights.to(z.dtype).unsqueeze(1) @ z).squeeze(1)  # [B, D]
         return logits, self.halt_head(judged)[:, 0].float()
 
-
-class RecursiveState(NamedTuple):
-    """The two states, [B, P + S, D] each: z_H the answer so far, z_L the reasoning."""
-
-    z_H: Tensor  # noqa: N815
-    z_L: Tensor  # noqa: N815
-
-
-class TinyRecursiveModel(CanvasTransformer):
-    """Two states, of which the heads read the one that holds the answer."""
-
-    config: RecursiveConfig
-    H_init: Tensor
-    L_init: Tensor
-
-    def __init__(self, config: RecursiveConfig):
-        super().__init__(config)
-        for name in ("H_init", "L_init"):  # fixed, and not among the parameters
-            self.register_buffer(name, truncated_normal_(torch.empty(config.hidden_size), 1.0))
-
     @property
     def updates(self) -> tuple[str, ...]:  # type: ignore[override]
         """In every H cycle z_L some times, then z_H."""
@@ -276,7 +266,7 @@ class TinyRecursiveModel(CanvasTransformer):
         return self._cycle(context, state)
 
     def read(self, state: RecursiveState, context: Context) -> tuple[Tensor, Tensor]:
-        """Of z_H, see `CanvasTransformer.heads`."""
+        """What z_H says, see `heads`."""
         return self.heads(state.z_H, context)
 
     def _cycle(self, context: Context, state: RecursiveState) -> RecursiveState:
@@ -285,38 +275,3 @@ class TinyRecursiveModel(CanvasTransformer):
         for _ in range(self.config.L_cycles):
             z_L = self.network(z_L + injected, context)
         return RecursiveState(self.network(z_H + z_L, context), z_L)
-
-
-class LoopedTransformer(CanvasTransformer):
-    """A block of layers applied again and again to one state [B, P + S, D], which starts at zero.
-
-    The input is added every time; a single loop is the plain transformer. After Dehghani et al.
-    2018, "Universal Transformers" (one block for every depth); Yang et al. 2023, "Looped
-    Transformers are Better at Learning Learning Algorithms" (the input injected at every loop); Fan
-    et al. 2024, "Looped Transformers for Length Generalization" (more loops for longer inputs); and
-    McLeish et al. 2024, "Transformers Can Do Arithmetic with the Right Embeddings".
-    """
-
-    config: LoopedConfig
-
-    def __init__(self, config: LoopedConfig):  # its type says which settings there are
-        super().__init__(config)
-
-    @property
-    def updates(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The state, once a loop."""
-        return ("state",) * self.config.loops_per_step
-
-    def initial_state(self, context: Context) -> Tensor:
-        """Zero."""
-        return torch.zeros_like(context.inputs)
-
-    def iterate(self, context: Context, state: Tensor) -> Tensor:
-        """Some loops, each of them all layers on the sum of state and input."""
-        for _ in range(self.config.loops_per_step):
-            state = self.network(state + context.inputs, context)
-        return state
-
-    def read(self, state: Tensor, context: Context) -> tuple[Tensor, Tensor]:
-        """What the state says, see `CanvasTransformer.heads`."""
-        return self.heads(state, context)

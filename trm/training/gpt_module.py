@@ -1,6 +1,5 @@
 """The GPT as a LightningModule."""
 
-import random
 from dataclasses import asdict
 from typing import Any
 
@@ -28,13 +27,8 @@ class GPTModule(CanvasModule):
         network: a GPT, a class with its settings.
         optimizer: which optimiser.
         schedule: of the learning rate.
-        train_loops: fewest and most loops of a looped GPT in training, drawn anew for every batch;
-            null: always as many as it solves with.
         compile: compile the layers for training (needs a C++ compiler on a CPU).
-        seed: of the loops and the `randomised` positions that are drawn while training.
-
-    Raises:
-        ValueError: no loop, or fewer at most than at least.
+        seed: of the `randomised` positions that are drawn while training.
     """
 
     samples = SequenceSamples
@@ -45,14 +39,10 @@ class GPTModule(CanvasModule):
         network: GPT,
         optimizer: OptimizerConfig,
         schedule: ScheduleConfig,
-        train_loops: tuple[int, int] | None = None,
         compile: bool = False,
         seed: int = 0,
     ) -> None:
-        if train_loops is not None and not 1 <= train_loops[0] <= train_loops[1]:
-            raise ValueError(f"train_loops is [fewest, most] from 1 up, not {list(train_loops)}")
         super().__init__(network, optimizer, schedule, compile, seed)
-        self.train_loops = train_loops
         self.calibration = Calibration()
         # Log-probabilities of the rows of a validation, and which were right.
         self._judged: list[tuple[np.ndarray, np.ndarray]] = []
@@ -71,11 +61,8 @@ class GPTModule(CanvasModule):
             )
 
     def training_step(self, batch: TrainingBatch, batch_idx: int) -> torch.Tensor:
-        seed = self.batch_seed(batch_idx)
-        generator = torch.Generator().manual_seed(seed)
-        loops = self.train_loops and random.Random(seed).randint(*self.train_loops)
-        size = batch["height"], batch["width"]
-        logits = self.trained()(batch["ids"], *size, generator, loops)
+        generator = torch.Generator().manual_seed(self.batch_seed(batch_idx))
+        logits = self.trained()(batch["ids"], batch["height"], batch["width"], generator)
         loss, cells = sequence_loss(logits, batch["labels"])
         if logs_at(self.trainer, self.global_step + 1):
             self.log_training({"loss": loss.detach(), "cell_accuracy": cells})

@@ -8,10 +8,10 @@ import torch
 
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
-from trm.models.configs import GPTConfig, LocalConfig, LoopedConfig, RecursiveConfig
+from trm.models.configs import GPTConfig, LocalConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.local import LocalRecursiveModel
-from trm.models.recursive import LoopedTransformer, TinyRecursiveModel
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.local_predictor import LocalPredictor
@@ -39,9 +39,6 @@ def make_solver() -> Make:
             shape = {"hidden_size": 16, "num_heads": 2, "intermediate_size": 16}
             local = LocalRecursiveModel(LocalConfig(**TASK.local_rule().network, **shape))
             predictor = LocalPredictor(local.eval())
-        elif family == "looped":
-            looped = LoopedTransformer(LoopedConfig(**SMALL | CANVAS | more))
-            predictor = IterativePredictor(looped.eval(), 4)
         else:
             config = RecursiveConfig(**SMALL | CANVAS | {"H_cycles": 1, "L_cycles": 1} | more)
             predictor = IterativePredictor(TinyRecursiveModel(config).eval(), 4)

@@ -14,7 +14,6 @@ from trm.analysis.record import token_of_cell
 from trm.checkpoints.loading import load_solver
 from trm.models.gpt import GPT
 from trm.models.iterative import Loop
-from trm.models.recursive import LoopedTransformer
 from trm.solving.solver import Solver
 
 PROBLEM = Problems.from_ints([(5, 7)], base=3)
@@ -42,27 +41,15 @@ def assert_reads(lens: Lens, site: str, logits: torch.Tensor) -> None:
     torch.testing.assert_close(read, log_probs(logits, lens), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("family", ["recursive", "looped"])
-def test_after_the_last_layer_of_a_step_the_head_says_what_the_model_says(make_solver, family):
-    solver = make_solver(family, crop=True)
+def test_after_the_last_layer_of_a_step_the_head_says_what_the_model_says(make_solver):
+    solver = make_solver(crop=True)
     canvas = rows_of(solver).inputs[-1]
     lens = read_layers(solver.predictor, canvas, (1, 3))
-    of_head = "z_H, " if family == "recursive" else ""
-    places = [f"{of_head}layer {layer}" for layer in (1, 2)]
-    if family == "recursive":
-        places = ["z_L", *places]
+    places = ("z_L", "z_H, layer 1", "z_H, layer 2")
     assert lens.sites == [f"step {step}, {place}" for step in (1, 3) for place in places]
     for step in (1, 3):
         logits, _ = solver.predictor.model(torch.from_numpy(canvas[None]), steps=step)
-        assert_reads(lens, f"step {step}, {of_head}layer 2", logits[0])
-
-
-def test_the_first_layer_of_a_looped_transformer_says_what_one_layer_would_write(make_solver):
-    solver = make_solver("looped")
-    canvas = rows_of(solver).inputs[-1]
-    lens = read_layers(solver.predictor, canvas, (1,))
-    logits, _ = shorter(solver.predictor.model, 1)(torch.from_numpy(canvas[None]))
-    assert_reads(lens, "step 1, layer 1", logits[0])
+        assert_reads(lens, f"step {step}, z_H, layer 2", logits[0])
     with pytest.raises(ValueError, match="no masked row"):
         read_layers(solver.predictor, np.full((4, 5), BLANK, dtype=np.uint8), (1,))
 
@@ -125,8 +112,8 @@ def test_the_last_line_is_what_the_model_writes(repository, stepping, family):
 
 
 def test_of_a_model_that_does_not_tell_its_updates_states_are_read(make_solver, monkeypatch):
-    solver = make_solver("looped")
-    monkeypatch.setattr(LoopedTransformer, "updates", ())
+    solver = make_solver()
+    monkeypatch.setattr(type(solver.predictor.model), "updates", ())
     canvas = rows_of(solver).inputs[-1]
     lens = read_layers(solver.predictor, canvas, (1, 2))
     assert lens.sites == ["step 1", "step 2"]

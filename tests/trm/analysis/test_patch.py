@@ -276,7 +276,7 @@ def test_problems_that_cannot_be_compared_are_refused(trained, make_solver):
     (inputs, labels), (later, _) = (read(solver, OF["stepwise"], row) for row in (0, 1))
     with pytest.raises(ValueError, match="masked in the same cells"):
         patch(solver.predictor, np.stack([inputs[0], later[1]]), labels)
-    solver = make_solver("looped")
+    solver = make_solver()
     with torch.no_grad():
         solver.predictor.model.lm_head.weight.zero_()
     with pytest.raises(ValueError, match="does not tell the two problems apart"):
@@ -325,4 +325,4 @@ def test_a_size_without_pairs_or_right_rows_is_refused(stepping, make_solver):
     with pytest.raises(ValueError, match="no pairs of held-out problems of 1 x 1 digits"):
         head_effects(bits, {"digits_a": 1, "digits_b": 1})
     with pytest.raises(ValueError, match="the model is right in none of 3 pairs"):
-        head_effects(make_solver("looped"), {"digits_a": 3, "digits_b": 3}, (DIGIT,), pairs=3)
+        head_effects(make_solver(), {"digits_a": 3, "digits_b": 3}, (DIGIT,), pairs=3)

@@ -128,14 +128,12 @@ def test_states_are_those_after_each_supervision_step(make_solver, more):
     assert observed.main == "z_H"
 
 
-@pytest.mark.parametrize("family", ["recursive", "looped"])
-def test_the_last_layer_gives_the_state_and_those_before_are_read_too(make_solver, family):
-    solver = make_solver(family)
+def test_the_last_layer_gives_the_state_and_those_before_are_read_too(make_solver):
+    solver = make_solver()
     inputs = examples(solver, PROBLEMS).inputs
     plain, more = (observe(solver.predictor, inputs, (2,), layers) for layers in (False, True))
     names = {site.name for site in set(more.features) - set(plain.features)}
-    state = {"recursive": ("z_L", "z_H"), "looped": ("state",)}[family]
-    assert names == {f"{name}, layer 1" for name in state}
+    assert names == {"z_L, layer 1", "z_H, layer 1"}
     context = solver.predictor.model.encode(torch.from_numpy(inputs))
     before = more.features[Point(f"{more.main}, layer 1", 2)]
     with torch.no_grad():
@@ -159,13 +157,13 @@ def test_a_gpt_is_read_after_each_block(make_solver, loops):
 def test_states_that_are_no_tokens_are_refused_and_updates_need_not_be_told(
     make_solver, monkeypatch
 ):
-    solver = make_solver("looped")
+    solver = make_solver()
     inputs = examples(solver, PROBLEMS).inputs
     recorder = StepRecorder(solver.predictor.model, inputs, 1)
     with pytest.raises(ValueError, match="one vector for each cell"):
         recorder.by_token("mine", torch.zeros(len(recorder.cells), 16))
     monkeypatch.setattr(type(solver.predictor.model), "updates", ())
-    assert observe(solver.predictor, inputs, (1,), layers=True).main == "state"
+    assert observe(solver.predictor, inputs, (1,), layers=True).main == "z_H"
 
 
 def test_a_control_label_is_a_function_of_the_type_as_frequent_as_the_sub_tasks_classes():
@@ -264,7 +262,7 @@ def test_the_interval_of_cells_is_that_of_problems():
     assert share(0 * total, total, weights).interval[1] == Share(0, 50).interval[1]
 
 
-@pytest.mark.parametrize("family", ["recursive", "looped", "gpt"])
+@pytest.mark.parametrize("family", ["recursive", "gpt"])
 def test_every_family_with_states_can_be_probed_on_test_problems(make_solver, family, monkeypatch):
     seen: list[np.ndarray] = []
     original = probe.examples
@@ -276,9 +274,9 @@ def test_every_family_with_states_can_be_probed_on_test_problems(make_solver, fa
     monkeypatch.setattr(probe, "examples", noted)
     solver = make_solver(family)
     found = run_probes(solver, SIZES, QUICK)
-    assert found.main == {"recursive": "z_H", "looped": "state", "gpt": "block"}[family]
+    assert found.main == {"recursive": "z_H", "gpt": "block"}[family]
     assert found.sizes == {"2 x 2 digits": "in range", "3 x 2 digits": "first beyond"}
-    sites = {"recursive": 5, "looped": 3, "gpt": 13}[family]
+    sites = {"recursive": 5, "gpt": 13}[family]
     assert len(found.readings) == sites * 2 * len(found.subtasks)
     for reading in found.readings:
         low, high = reading.probe.interval

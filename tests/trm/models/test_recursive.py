@@ -1,4 +1,4 @@
-"""Recursive and looped models: canvases in, logits and a halt logit out, whatever the encoding."""
+"""Recursive models: canvases in, logits and a halt logit out, whatever the encoding."""
 
 import itertools
 
@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
-from trm.models.configs import NEIGHBOURHOODS, POSITIONS, LoopedConfig, RecursiveConfig
+from trm.models.configs import NEIGHBOURHOODS, POSITIONS, RecursiveConfig
 from trm.models.iterative import Loop, select
-from trm.models.recursive import LoopedTransformer, TinyRecursiveModel
+from trm.models.recursive import TinyRecursiveModel
 
 SMALL = {"height": 4, "width": 5, "hidden_size": 16, "num_heads": 2, "num_layers": 1}
 SMALL |= {"intermediate_size": 32, "H_cycles": 2, "L_cycles": 2}
@@ -22,13 +22,6 @@ def make(**changes):
     # The head starts at zero, where it cannot tell anything apart.
     torch.nn.init.normal_(model.halt_head.weight)
     return model
-
-
-def looped(**changes):
-    torch.manual_seed(0)
-    settings = {"height": 3, "width": 5, "hidden_size": 32, "num_heads": 2, "num_layers": 1}
-    settings |= {"intermediate_size": 32, "halt_pool": "mask", **OFFSETS}
-    return LoopedTransformer(LoopedConfig(**(settings | changes)))
 
 
 def canvases(batch=3, height=4, width=5, seed=0):
@@ -160,8 +153,7 @@ def working(height: int, width: int, top: int, left: int) -> torch.Tensor:
     return canvas
 
 
-@pytest.mark.parametrize("make", [make, looped])
-def test_a_cropped_canvas_has_the_tokens_of_the_box_of_what_is_not_blank(make):
+def test_a_cropped_canvas_has_the_tokens_of_the_box_of_what_is_not_blank():
     model = make(crop=True, **OFFSETS)
     context = model.encode(working(7, 9, 2, 3))
     cells = [row * 9 + column for row in (2, 3, 4) for column in (3, 4, 5, 6)]
@@ -169,8 +161,7 @@ def test_a_cropped_canvas_has_the_tokens_of_the_box_of_what_is_not_blank(make):
     assert model.lengths(context).tolist() == [12]
 
 
-@pytest.mark.parametrize("make", [make, looped])
-def test_a_cropped_canvas_is_answered_alike_wherever_the_working_lies(make):
+def test_a_cropped_canvas_is_answered_alike_wherever_the_working_lies():
     model = make(crop=True, **OFFSETS)
     answers = []
     for size, top, left in [((3, 4), 0, 0), ((7, 9), 2, 3), ((12, 5), 8, 1)]:
@@ -184,28 +175,3 @@ def test_a_cropped_canvas_is_answered_alike_wherever_the_working_lies(make):
         torch.testing.assert_close(other, answers[0], rtol=1e-5, atol=1e-5)
     assert model.translation_invariant
     assert not make(crop=True, position="sinusoidal").translation_invariant
-
-
-# The looped transformer
-
-
-@pytest.mark.parametrize("skip_blank", [False, True])
-def test_a_loop_of_one_is_the_plain_transformer(skip_blank):
-    model = looped(skip_blank=skip_blank, neighbourhood="local_lines")
-    tokens = canvases(6, 3, 5)
-    context = model.encode(tokens)
-    x = context.inputs
-    for layer in model.layers:
-        x = layer(x, context.rotation, context.bias)
-    for said, expected in zip(model(tokens), model.heads(x, context), strict=True):
-        assert torch.equal(said, expected)
-
-
-def test_a_loop_goes_on_from_the_state_with_the_input_added():
-    model, tokens = looped(), canvases(6, 3, 5)
-    context = model.encode(tokens)
-    state = torch.zeros_like(context.inputs)
-    for _ in range(3):
-        state = model.network(state + context.inputs, context)
-    torch.testing.assert_close(model(tokens, steps=3)[0], model.heads(state, context)[0])
-    torch.testing.assert_close(looped(loops_per_step=3)(tokens)[0], model(tokens, steps=3)[0])

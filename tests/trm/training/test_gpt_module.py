@@ -113,10 +113,10 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(command, small, trai
     assert resumed[CHECKPOINT_KEY] == whole[CHECKPOINT_KEY]
 
 
-def module(train_loops: tuple[int, int] | None = None, **model) -> GPTModule:
+def module(**model) -> GPTModule:
     torch.manual_seed(0)
     network = GPT(GPTConfig(6, 6, hidden_size=16, num_heads=2, num_layers=1, **model))
-    return GPTModule(network, OptimizerConfig(), ScheduleConfig(), train_loops)
+    return GPTModule(network, OptimizerConfig(), ScheduleConfig())
 
 
 def batch(n: int = 8) -> dict:
@@ -147,22 +147,6 @@ def test_random_positions_differ_from_batch_to_batch_and_not_from_run_to_run():
         losses.append(mine.training_step(sequences, index).item())
     assert losses[0] == losses[1]
     assert len(set(losses)) == 3
-
-
-def test_a_looped_gpt_trains_on_another_number_of_loops_with_every_batch():
-    mine, sequences, losses = module((1, 3), loops=2), batch(), {}
-    sizes = sequences["height"], sequences["width"]
-    for loops in (1, 2, 3):
-        logits = mine.model(sequences["ids"], *sizes, loops=loops)
-        losses[loops] = sequence_loss(logits, sequences["labels"])[0].item()
-    seen = []
-    for index in range(12):
-        mine._trainer = SimpleNamespace(global_step=0, current_epoch=0, log_every_n_steps=99)
-        seen.append(mine.training_step(sequences, index).item())
-    assert set(seen) == set(losses.values())
-    plain = module(loops=2)
-    plain._trainer = mine._trainer
-    assert plain.training_step(sequences, 0).item() == losses[2]
 
 
 @pytest.mark.parametrize(
