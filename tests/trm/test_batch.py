@@ -5,7 +5,6 @@ import gzip
 import io
 import json
 import os
-import stat
 import sys
 import threading
 from pathlib import Path
@@ -194,8 +193,6 @@ def test_what_cannot_be_replaced_is_written_through(command, checkpoint, source,
     words = ("solve", "--checkpoint", checkpoint, "--batch-size", 64, "--quiet")
     whole, pipe = tmp_path / "whole.jsonl", tmp_path / "pipe"
     command(*words, "--input", source, "--output", whole)
-    assert command(*words, "--input", source, "--output", os.devnull).code == 1
-    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
     os.mkfifo(pipe)
     read: list[str] = []
     reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
@@ -218,20 +215,11 @@ def test_one_call_at_a_time_works_towards_an_output_and_sweeps_what_killed_ones_
     with alone(tmp_path / "x.jsonl"):
         ran = command(*words, source)
     assert (ran.code, "another process is at work on" in ran.err) == (2, True)
-    kept = [tmp_path / ".y.jsonl.4711", tmp_path / ".x.jsonl.orig"]
-    for file in kept:
-        file.touch()
-    os.mkfifo(pipe := tmp_path / "pipe")
-    for given in (source, pipe):
-        (tmp_path / ".x.jsonl.0123456789ab.parts").mkdir()  # of other settings
-        (tmp_path / ".x.jsonl.4711").touch()
-        os.utime(tmp_path / ".x.jsonl.4711", (0, 0))  # long ago
-        (tmp_path / ".x.jsonl.lock").touch()
-        writer = threading.Thread(target=lambda: pipe.write_bytes(source.read_bytes()))
-        if given is pipe:
-            writer.start()
-        assert command(*words, given).code == 1
-        assert {*tmp_path.glob(".*")} - {tmp_path / ".x.jsonl.lock"} == set(kept)
+    (tmp_path / ".x.jsonl.0123456789ab.parts").mkdir()  # of other settings
+    (tmp_path / ".x.jsonl.4711").touch()
+    os.utime(tmp_path / ".x.jsonl.4711", (0, 0))  # long ago
+    assert command(*words, source).code == 1
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_what_gzip_has_packed_is_read_and_written(command, checkpoint, source, tmp_path):

@@ -319,12 +319,9 @@ def test_what_a_class_has_by_default_fits_it(kind, settings):
     ("name", "odd"),
     [
         ("base", True),
-        ("base", 10.0),
         ("base", "10"),
-        ("base", 10**9),
         ("long_bias", float("nan")),
         ("digits_a", [1, 3, 4]),
-        ("digits_a", ["1", 3]),
         ("layout", None),
     ],
 )

@@ -90,17 +90,6 @@ def test_of_equally_good_checkpoints_the_latest_is_kept():
     assert kept == [0, 1, 3, 5]
 
 
-def test_all_batches_are_paid_for_when_only_some_are_counted(fit, tmp_path):
-    every_batch, every_third = Cost(every=1), Cost(every=3)
-    fit(tmp_path / "a", every_batch, logger=False)
-    fit(tmp_path / "b", every_third, logger=False)
-    assert (every_batch.counted_batches, every_third.counted_batches) == (6, 2)
-    assert every_batch.batches == every_third.batches == 6
-    assert every_batch.samples == 6 * 8
-    assert every_third.flops == pytest.approx(every_batch.flops, rel=0.3)  # canvases differ in size
-    assert every_batch.seconds > 0
-
-
 def test_checkpoints_tell_the_cost_and_a_run_that_goes_on_adds_to_it(command, debug, tmp_path):
     place = ("--trainer.logger.init_args.save_dir", tmp_path, "--trainer.check_val_every_n_epoch=9")
     command("fit", *debug, *place)

@@ -18,7 +18,14 @@ from canvas.symbols import BLANK, MASK
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
 from trm.training.data import Canvas, CanvasDataModule, EpochSampler
-from trm.training.samples import RowStepSamples, SequenceSamples, SolvedProblems, shown
+from trm.training.samples import (
+    Curriculum,
+    RowStepSamples,
+    SequenceSamples,
+    SolvedProblems,
+    Stage,
+    shown,
+)
 
 TASK = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 2))
 
@@ -283,3 +290,47 @@ def test_longer_problems_are_left_out_where_they_cannot_be_worked_out(
 ):
     lengths = tuple(2 * np.array(task.longest)) if worked_out else None
     assert beyond(task, canvas, position).longer() == lengths
+
+
+# Stages of training
+
+STAGED = Multiplication("lattice", digits_a=(1, 4), digits_b=(1, 3), long_bias=1.0)
+STAGES = [
+    Stage(2, {"digits_a": [1, 2], "digits_b": [1, 1]}),
+    Stage(3, {"digits_a": [1, 3], "repeats": 0.5}),
+]
+
+
+def test_each_epoch_is_of_its_stage_and_the_last_ones_of_the_whole_task():
+    stages = Curriculum(STAGED, STAGES)
+    first, second = stages.at(0), stages.at(2)
+    assert stages.at(1) is first
+    assert (first.digits_a, first.digits_b, first.long_bias) == ((1, 2), (1, 1), 1.0)
+    assert (second.digits_a, second.digits_b, second.repeats) == ((1, 3), (1, 3), 0.5)
+    assert stages.at(3) is stages.at(100) is STAGED
+    assert Curriculum(STAGED).at(0) is STAGED
+
+
+@pytest.mark.parametrize("kind", [RowStepSamples, SequenceSamples])
+def test_samples_are_as_long_as_their_stage_allows(kind):
+    data = kind(STAGED, Canvas(), "train", 0, 64, 64, curriculum=Curriculum(STAGED, STAGES))
+    longest = [
+        tuple(data._drawing(range(64 * epoch, 64 * epoch + 64))[0].lengths.max(axis=0).tolist())
+        for epoch in range(5)
+    ]
+    assert longest == [(2, 1), (2, 1), (3, 3), (4, 3), (4, 3)]
+    heights = [data.__getitems__(range(64 * epoch, 64 * epoch + 64)) for epoch in (0, 4)]
+    small, large = (next(iter(batch.values())) for batch in heights)
+    assert small[0].numel() < large[0].numel()
+
+
+def test_the_problems_worked_out_of_training_are_those_first_drawn():
+    data = CanvasDataModule(
+        STAGED, Canvas(), batch_size=8, training_problems=16, seed=3, curriculum=STAGES
+    )
+    data.stage = "fit"
+    drawn = [pair for problems, _ in data.val_dataloader()[1] for pair in problems.to_ints()]
+    samples = RowStepSamples(
+        STAGED, Canvas(), "train", 3, 16, 8, curriculum=Curriculum(STAGED, STAGES)
+    )
+    assert drawn == samples._drawing(range(16))[0].to_ints()

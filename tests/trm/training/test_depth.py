@@ -83,21 +83,6 @@ def test_a_share_of_the_samples_starts_from_random_states(share, monkeypatch):
     assert (losses[0] == losses[2]) == (share == 0)
 
 
-def test_a_carried_state_goes_on_where_it_was_and_halted_samples_are_replaced():
-    model, depth = tiny_model(), DepthConfig("carry", halt_max_steps=3, exploration=0.0)
-    first, second, third, fourth = (batch(6 * k) for k in range(4))  # the head starts at "no"
-    result, carry = carried_step(model, first, None, depth, LOSS)
-    assert result.steps == 1
-    for new in (second, third):
-        assert not carry.halted.any()
-        _, carry = carried_step(model, new, carry, depth, LOSS)
-        assert torch.equal(carry.batch["inputs"], first["inputs"])
-    assert carry.halted.all()
-    result, carry = carried_step(model, fourth, carry, depth, LOSS)
-    assert torch.equal(carry.batch["inputs"], fourth["inputs"])
-    assert result.steps == 1
-
-
 @pytest.mark.parametrize("schedule", ["fresh", "carry"])
 def test_what_is_drawn_for_a_sample_does_not_depend_on_the_others(schedule):
     model, samples = tiny_model(), batch(size=60)

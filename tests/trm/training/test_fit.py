@@ -120,16 +120,6 @@ def test_a_carry_and_averaged_weights_go_on_as_if_nothing_had_happened(
     assert len(solver.solve(Problems.from_ints([(12, 34)]))[0].rows) == 3
 
 
-def test_where_the_cpu_has_no_units_for_bfloat16_a_run_is_of_float32(
-    command, debug, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("trm.precision.cpu_multiplies_bfloat16", lambda: False)
-    words = ("--trainer.precision", "bf16-mixed", "--trainer.max_epochs", 1)
-    assert command("fit", *debug, *words, folder=tmp_path).code == 0
-    (config,) = tmp_path.glob("runs/debug/*/config.yaml")
-    assert "precision: 32" in config.read_text().replace("'", "")
-
-
 def test_tf32_is_for_those_who_do_not_ask_for_float32():
     try:
         for accelerator, precision in (("cuda", "32-true"), ("cpu", "bf16-mixed")):
