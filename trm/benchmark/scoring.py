@@ -249,7 +249,7 @@ def predict(
     """Answer a suite's problems with a model of this package, or go on with it.
 
     Beside the predictions, .jsonl or .jsonl.gz, stand a hidden file of problems, one of records,
-    and the shards of `trm.batch`, until all is done. Says what became of them; None in all
+    and the units of `trm.batch`, until all is done. Says what became of them; None in all
     processes but the first. ValueError: the model was not made for what is asked.
 
     Args:
