@@ -94,13 +94,13 @@ class IterativeModule(CanvasModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
         if self.carry is not None:
-            checkpoint[_CARRY] = self.gathered(self.carry.plain())
+            checkpoint[_CARRY] = self.gathered(vars(self.carry.to(torch.device("cpu"))))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
         carries = checkpoint.get(_CARRY)  # taken over by as many devices as had it
         if carries and len(carries) == self.trainer.world_size:
-            self.carry = Carry.from_plain(carries[self.global_rank])
+            self.carry = Carry(**carries[self.global_rank])
 
     @torch.no_grad()
     def loss_on(self, problems: Problems, drawing: WorkedDrawing) -> tuple[float, int]:

@@ -159,15 +159,6 @@ def test_a_run_is_not_continued_with_other_settings(tmp_path, monkeypatch):
     changed = replace(study, settings=(replace(study.settings[0], options=("--x=b",)),))
     with pytest.raises(ValueError, match="a, seed 0 was started with other settings"):
         begin(tmp_path, changed)
-
-    def stopped(jobs, run, words, device):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Jobs, "_submit", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        do(tmp_path / "stopped", study)
-    with pytest.raises(ValueError, match="a, seed 0 was started with other settings"):
-        begin(tmp_path / "stopped", changed)
     other = replace(study, settings=(replace(study.settings[0], config="quickstart"),))
     with pytest.raises(ValueError, match="the config itself"):
         begin(tmp_path, other)

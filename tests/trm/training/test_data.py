@@ -13,7 +13,6 @@ from canvas.canvas_size import Blanks
 from canvas.multiplication import Multiplication
 from canvas.problems import split_of
 from canvas.render import row_steps
-from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
@@ -46,20 +45,6 @@ def test_samples_are_the_same_in_any_order_and_one_by_one():
     for name, value in batch.items():
         assert torch.equal(backwards[name].flip(0), value)
         assert torch.equal(torch.cat([data[i][name] for i in range(8)]), value)
-
-
-def test_a_sample_is_one_row_step_of_the_problem_with_its_index():
-    data = RowStepSamples(TASK, Canvas(9, 9), "train", 7, 32, 8)
-    batch = data.__getitems__(range(8))
-    problems, drawing, *_ = data._drawing(range(8))
-    expected = sample(TASK, 7, "train", 0, np.arange(8))
-    assert TASK.names(problems) == TASK.names(expected)
-    steps = row_steps(drawing)
-    for i in range(8):
-        own = steps.problem == i
-        rows = zip(steps.inputs[own], steps.labels[own], steps.answer[own], strict=True)
-        drawn = [batch[name][i].numpy() for name in ("inputs", "labels", "answer")]
-        assert any(all((x == y).all() for x, y in zip(row, drawn, strict=True)) for row in rows)
 
 
 STANDARD = Multiplication("standard", digits_a=(1, 3), digits_b=(1, 2))
@@ -299,16 +284,6 @@ STAGES = [
     Stage(2, {"digits_a": [1, 2], "digits_b": [1, 1]}),
     Stage(3, {"digits_a": [1, 3], "repeats": 0.5}),
 ]
-
-
-def test_each_epoch_is_of_its_stage_and_the_last_ones_of_the_whole_task():
-    stages = Curriculum(STAGED, STAGES)
-    first, second = stages.at(0), stages.at(2)
-    assert stages.at(1) is first
-    assert (first.digits_a, first.digits_b, first.long_bias) == ((1, 2), (1, 1), 1.0)
-    assert (second.digits_a, second.digits_b, second.repeats) == ((1, 3), (1, 3), 0.5)
-    assert stages.at(3) is stages.at(100) is STAGED
-    assert Curriculum(STAGED).at(0) is STAGED
 
 
 @pytest.mark.parametrize("kind", [RowStepSamples, SequenceSamples])

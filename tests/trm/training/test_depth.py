@@ -10,7 +10,7 @@ from trm.models.iterative import State, map_state
 from trm.models.recursive import RecursiveState, TinyRecursiveModel
 from trm.training.configs import DepthConfig
 from trm.training.data import Canvas
-from trm.training.depth import Carry, carried_step, carry_step, fresh_step, initial_carry
+from trm.training.depth import carried_step, carry_step, fresh_step, initial_carry
 from trm.training.losses import step_loss
 from trm.training.samples import RowStepSamples
 
@@ -116,7 +116,7 @@ def test_a_carry_from_a_checkpoint_goes_to_the_device_of_the_batch(monkeypatch):
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: False)  # of meta it cannot tell
     model, depth = tiny_model(), DepthConfig("carry", halt_max_steps=3)
     _, carry = carried_step(model, batch(), None, depth, LOSS)
-    held = Carry.from_plain(carry.plain())
+    held = carry.to(torch.device("cpu"))
     elsewhere = {name: part.to("meta") for name, part in batch(6).items()}
     # The meta device computes nothing, and refuses to mix with the CPU as a GPU does.
     with pytest.raises(RuntimeError, match="meta"):
