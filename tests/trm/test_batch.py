@@ -233,21 +233,3 @@ def test_what_gzip_has_packed_is_read_and_written(command, checkpoint, source, t
     ran = command(*words, packed, "--output", tmp_path / "z.csv.gz")
     assert (ran.code, "problems.csv.gz is damaged" in ran.err) == (2, True)
     assert not (tmp_path / "z.csv.gz").exists()
-
-
-@pytest.mark.parametrize("format", ["csv", "jsonl"])
-def test_our_own_output_is_an_input_again(command, checkpoint, source, tmp_path, format):
-    words = ("solve", "--checkpoint", checkpoint, "--quiet", "--input")
-    once, twice = tmp_path / f"once.{format}", tmp_path / "twice.jsonl"
-    command(*words, source, "--output", tmp_path / "first.jsonl")
-    assert command(*words, source, "--output", once).code == 1
-    assert command(*words, once, "--output", twice).code == 1
-    before, after = records_of(tmp_path / "first.jsonl"), records_of(twice)
-    assert [bool(record["error"]) for record in after] == [bool(r["error"]) for r in before]
-    offset = 2 if format == "csv" else 1
-    for i, (old, new) in enumerate(zip(before, after, strict=True)):
-        assert new["line"] == i + offset
-        for key in ("problem", "operands", "answer", "correct", "confidence", "steps", "in_range"):
-            assert new[key] == old[key], key
-        told = new.pop("input_answer")
-        assert told == (old["answer"] or ("" if format == "csv" else None))

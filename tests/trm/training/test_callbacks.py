@@ -63,20 +63,15 @@ class Clock(L.Callback):
         self.now += 1000
 
 
-@pytest.mark.parametrize(("accumulated", "steps"), [(1, [1, 3, 5]), (2, [1])])
-def test_neither_validation_nor_the_first_batch_slow_training_down(
-    fit, tmp_path, monkeypatch, accumulated, steps
-):
+def test_neither_validation_nor_the_first_batch_slow_training_down(fit, tmp_path, monkeypatch):
     cost = Cost(every=100)
-    more = {"accumulate_grad_batches": accumulated, "max_steps": 6 // accumulated}
-    fit(tmp_path, Clock(monkeypatch), cost, **more)
+    fit(tmp_path, Clock(monkeypatch), cost, accumulate_grad_batches=2, max_steps=3)
     assert cost.seconds == 15
     assert cost.samples == 6 * 8
     [path] = tmp_path.rglob("events*")
     events = EventAccumulator(str(path)).Reload()
     logged = events.Scalars("speed/samples_per_second")
-    assert [event.step for event in logged] == steps
-    assert {event.value for event in logged} == {8}
+    assert [(event.step, event.value) for event in logged] == [(1, 8)]
 
 
 def test_of_equally_good_checkpoints_the_latest_is_kept():

@@ -63,26 +63,6 @@ def test_gradients_flow_from_the_supervised_steps_alone():
     torch.testing.assert_close(result.last.total, one.total)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_a_share_of_the_samples_starts_from_random_states(share, monkeypatch):
-    model, samples = tiny_model(), batch(size=200)
-    depth = DepthConfig(no_grad_steps=(0, 0), supervised_steps=1, random_start=share)
-    started = []
-    iterate = model.iterate
-    monkeypatch.setattr(model, "iterate", lambda c, s: started.append(s) or iterate(c, s))
-    others = {**samples, "seeds": samples["seeds"] + 1}
-    losses = [fresh_step(model, b, depth, LOSS, 4).loss.item() for b in (samples, samples, others)]
-    fixed = model.initial_state(model.encode(samples["inputs"]))
-    for name in ("z_H", "z_L"):
-        state = getattr(started[0], name)
-        random = (state != getattr(fixed, name)).flatten(1).all(dim=1)
-        assert abs(random.float().mean() - share) < 0.15
-        if share:
-            torch.testing.assert_close(state[random].std(), torch.tensor(1.0), atol=0.02, rtol=0)
-    assert losses[0] == losses[1]
-    assert (losses[0] == losses[2]) == (share == 0)
-
-
 @pytest.mark.parametrize("schedule", ["fresh", "carry"])
 def test_what_is_drawn_for_a_sample_does_not_depend_on_the_others(schedule):
     model, samples = tiny_model(), batch(size=60)
