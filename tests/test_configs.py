@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
-import lightning as L
 import pytest
 import torch
 import yaml
@@ -16,8 +15,7 @@ from canvas.render import IGNORE
 from trm.sweep.runs import plan
 from trm.sweep.study import Study, read_study
 from trm.training.canvas_module import CanvasModule
-from trm.training.cli import TrainingCLI
-from trm.training.data import CanvasDataModule
+from trm.training.cli import TrainingCLI, train
 from trm.training.iterative_module import IterativeModule
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -30,18 +28,12 @@ def name(path: Path) -> str:
     return str(path.relative_to(CONFIGS))
 
 
-def build(words: list[str]) -> TrainingCLI:
-    return TrainingCLI(
-        L.LightningModule, CanvasDataModule, subclass_mode_model=True, run=False, args=words
-    )
-
-
 @pytest.fixture(scope="module")
 def built() -> dict[Path, TrainingCLI]:
     words = ["--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.logger=false"]
     with pytest.MonkeyPatch.context() as patch, torch.device("meta"):  # weights of no numbers
         patch.setattr("sys.argv", ["trm"])
-        return {path: build([f"--config={path}", *words]) for path in FILES}
+        return {path: train([f"--config={path}", *words], run=False) for path in FILES}
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)

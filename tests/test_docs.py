@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-import lightning as L
 import pytest
 import torch
 import yaml
@@ -19,8 +18,7 @@ from canvas.task import Task
 from trm.checkpoints.loading import config_class
 from trm.cli import COMMANDS, TRAINING, Parser, add_arguments
 from trm.configs import find_config
-from trm.training.cli import TrainingCLI
-from trm.training.data import CanvasDataModule
+from trm.training.cli import train
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
@@ -195,20 +193,6 @@ def test_a_command_line_can_be_read(words):
     parser.parse_args(words[1:])
 
 
-def built(words: list[str], patch: pytest.MonkeyPatch) -> TrainingCLI:
-    """Model, data and trainer of a command line; weights have shapes without memory."""
-    patch.setattr("sys.argv", ["trm"])
-    cpu = ["--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.logger=false"]
-    with torch.device("meta"):
-        return TrainingCLI(
-            L.LightningModule,
-            CanvasDataModule,
-            subclass_mode_model=True,
-            run=False,
-            args=[*words, *cpu],
-        )
-
-
 OVERRIDES = [words for _, words in LINES if words[0] in TRAINING]
 
 
@@ -227,7 +211,10 @@ def test_a_training_command_line_names_configs_and_keys_that_there_are(words, mo
         keys = []  # such lines are run below
     file = find_config(config)  # complains if there is none
     if keys:
-        built([f"--config={file}", *keys], monkeypatch)
+        monkeypatch.setattr("sys.argv", ["trm"])
+        cpu = ["--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.logger=false"]
+        with torch.device("meta"):  # weights have shapes without memory
+            train([f"--config={file}", *keys, *cpu], run=False)
 
 
 # Python

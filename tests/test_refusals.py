@@ -26,7 +26,7 @@ from trm.models.recursive import TinyRecursiveModel
 from trm.solving.gpt_predictor import GPTPredictor, fit_calibration
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.voting_settings import Voting
-from trm.training.configs import DepthConfig, LossConfig, OptimizerConfig, ScheduleConfig
+from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 from trm.training.samples import Curriculum, Stage
 
@@ -91,28 +91,21 @@ CASES = {
     ],
     "tasks": [
         (lambda: Multiplication(digits_a=(0, 3)), r"digits_a is \[fewest, most\] from 1 to 4096"),
-        (lambda: Multiplication(digits_b=(3, 2)), r"digits_b is \[fewest, most\] from 1 to 4096"),
         (lambda: Addition(digits=(1, 2, 3)), r"digits is \[fewest, most\] from 1 to 4096, not"),
-        (lambda: Addition(digits=(1, 4097)), r"digits is \[fewest, most\] from 1 to 4096, not"),
         (lambda: Addition(addends=(1, 2)), r"addends is \[fewest, most\] from 2 to 100, not"),
-        (lambda: Addition(addends=(2, 101)), r"addends is \[fewest, most\] from 2 to 100, not"),
         (lambda: Multiplication(base=17), "the base is 2 to 16, not 17"),
         (lambda: Addition(long_bias=math.nan), "long_bias is a finite number"),
         (lambda: Multiplication(repeats=2), "repeats is a share from 0 to 1, not 2"),
         (lambda: Multiplication("latice"), r"layout must be .*Did you mean lattice\?"),
         (lambda: Addition("lattice"), "one of column, column_carries, got 'lattice'"),
         (lambda: TASK.parse(""), "'' is no multiplication; write it like 123x456"),
-        (lambda: TASK.parse("x456"), "'x456' is no multiplication"),
         (lambda: TASK.parse("12+34"), r"'12\+34' is no multiplication"),
         (lambda: TASK.parse("1x2x3"), "multiplication takes 2 operands, not 3"),
         (lambda: TASK.parse("1" * 200), f"'{'1' * 59}…' is no multiplication"),
         (lambda: Multiplication(base=2).parse("12x1"), "'12' is not a whole number .* in base 2"),
-        (lambda: Addition().parse("12x34"), r"'12x34' is no addition; write it like 123\+456"),
-        (lambda: Addition().parse("1+2.5"), "'2.5' is not a whole number from 0 up"),
         (lambda: Addition().parse(MANY), "addition takes 2 to 100 operands, not 101"),
         (lambda: TASK.problems([()]), "multiplication takes 2 operands, not 0"),
         (lambda: TASK.problems([(12, 3), (3, -1)]), "whole numbers from 0 up, got -1"),
-        (lambda: TASK.problems([(12, 3), (3, 1.5)]), "1.5 is not a whole number"),
         (lambda: Addition().problems([(12, 3), (1,)]), "addition takes 2 to 100 operands, not 1"),
     ],
     "networks": [
@@ -120,7 +113,6 @@ CASES = {
         (lambda: GPTConfig(position="learned2d"), "Did you mean learned_2d"),
         (lambda: GPTConfig(loops=0), "loops must be 1 or more, got 0"),
         (lambda: GPTConfig(50, 50, position="randomised"), "50 x 50 canvas has 2551 tokens"),
-        (lambda: RecursiveConfig(hidden_size=18, num_heads=4), "multiple of num_heads, got 18 and"),
         (lambda: RecursiveConfig(neighbourhood="local_line"), "Did you mean local_lines"),
         (lambda: RecursiveConfig(position="randomised"), "choose another position"),
         (lambda: RecursiveConfig(L_cycles=0), "L_cycles must be 1 or more, got 0"),
@@ -154,9 +146,7 @@ CASES = {
         (lambda: Voting(orders=2, vote="product"), "take another vote, such as majority"),
         (lambda: fit_calibration(np.array([np.nan]), np.array([True])), "are not finite"),
         (lambda: render("321x654", step=5), "has 4 steps, there is no step 5"),
-        (lambda: solve([(1.5, 3)]), "1.5 is not a whole number"),
         (lambda: solve([12, 3]), "12 is no problem: give a text"),
-        (lambda: solve((-1, 5)), "whole numbers from 0 up"),
         (lambda: evaluate(digits_a=[1]), "give two sizes among digits_a, digits_b"),
         (lambda: evaluate(digits=[1], addends=[2]), "sizes of the task multiplication are"),
         (lambda: evaluate(digits_a=3, digits_b=[1]), "digits_a is a list of sizes"),
@@ -164,23 +154,16 @@ CASES = {
     "training": [
         (lambda: DepthConfig("cary"), "Did you mean carry"),
         (lambda: DepthConfig(no_grad_steps=(3, 1)), r"from 0 up, not \[3, 1\]"),
-        (lambda: DepthConfig(supervised_steps=0), "supervised_steps is 1 or more, not 0"),
         (lambda: DepthConfig(exploration=1.5), "exploration is from 0 to 1, not 1.5"),
-        (lambda: OptimizerConfig("adam_atan"), r"got 'adam_atan'\. Did you mean adam_atan2"),
-        (lambda: OptimizerConfig(lr=-1.0), "optimizer.lr is 0 or more, not -1"),
         (lambda: OptimizerConfig(matrix_lr=math.nan), "matrix_lr is 0 or more, not nan"),
         (lambda: OptimizerConfig(betas=(0.9, 1.0)), "optimizer.betas are from 0 to below 1"),
-        (lambda: ScheduleConfig(decay="cosin"), "got 'cosin'. Did you mean cosine"),
         (lambda: ScheduleConfig(min_ratio=2.0), "schedule.min_ratio is from 0 to 1, not 2.0"),
-        (lambda: LossConfig("softmx"), "Did you mean softmax"),
         (lambda: CanvasDataModule(TASK, Canvas(), validation_problems=0), "validation_problems is"),
         (lambda: CanvasDataModule(TASK, Canvas(), workers=-1), "data.workers is .* not -1"),
-        (lambda: staged((0, {})), "data.curriculum.*from 1 up, not 0"),
         (lambda: staged((3, {}), (3, {})), "more epochs than the one before, from 1 up, not 3, 3"),
         (lambda: staged((3, {"digit_a": [1, 2]})), "until epoch 3: .*Did you mean digits_a"),
         (lambda: staged((3, {"digits_a": [1, 5]})), r"\[1, 5\] is not within the task's own, \[1"),
         (lambda: staged((3, {"digits_a": [2, 1]})), r"until epoch 3: digits_a is \[fewest, most\]"),
-        (lambda: staged((3, {"digits_a": 2})), "until epoch 3: .*int"),
         (lambda: staged((3, {"base": 3})), "a setting must be one of .* got 'base'"),
         (
             lambda: staged(

@@ -2,18 +2,15 @@
 
 A file is worked on in units of some hundred problems. What a problem gets depends on its unit, the
 checkpoint and the settings, not on the number of devices or on what was done before. A finished
-unit is a line of its process's shard, ``.NAME.<hash>.parts/<process>.jsonl`` beside the output
-NAME; the hash is of everything that decides the records. Once all units are there, the first
-process merges the shards in order, the output appears under its name, and the folder goes.
+unit is a file, ``.NAME.<hash>.parts/<number>.json`` beside the output NAME; the hash is of
+everything that decides the records. Once all units are there, the first process puts them together,
+the output appears under its name, and the folder goes.
 """
 
 import glob
 import hashlib
-import heapq
 import json
-import os
 import shutil
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -32,7 +29,16 @@ from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_solver
 from trm.devices import Work, make_trainer, run, start_processes
-from trm.files import alone, fingerprint, is_special, make_folder, reading, sweep, writing
+from trm.files import (
+    alone,
+    fingerprint,
+    is_special,
+    make_folder,
+    reading,
+    sweep,
+    write_text,
+    writing,
+)
 from trm.precision import FLOAT32
 from trm.problem_files import OPERANDS, PROBLEM, Entry, Reader, Writer, carried_name, format_of
 from trm.solving.solution import COLUMNS, Record
@@ -224,91 +230,63 @@ def _work_through(job: Job, trainer: L.Trainer, quiet: bool) -> Summary | None:
     with job.opened(solver) as (reader, writer):
         total = sum(1 for _ in reader)
     output = job.output.resolve()
-    parts = output.with_name(f".{output.name}.{job.key(kind)}.parts")
-    make_folder(parts)
-    units = -(-total // size)
-    done = {unit for unit, _ in _finished(parts)}
-    if len(done) < units:
-        columns = (*Progress.get_default_columns(), MofNCompleteColumn())
-        hidden = quiet or not trainer.is_global_zero
-        with Progress(*columns, console=Console(stderr=True), disable=hidden) as bar:
-            bar.add_task("solving", total=total, completed=min(len(done) * size, total))
-            entries = _Entries(job, solver, size, done, trainer)
-            run(trainer, _Solving(job, entries, parts, bar), DataLoader(entries, batch_size=None))
+    folder = output.with_name(f".{output.name}.{job.key(kind)}.parts")
+    make_folder(folder)
+    parts = [folder / f"{unit}.json" for unit in range(-(-total // size))]
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+    hidden = quiet or not trainer.is_global_zero
+    with Progress(*columns, console=Console(stderr=True), disable=hidden) as bar:
+        done = size * sum(part.is_file() for part in parts)
+        bar.add_task("solving", total=total, completed=min(done, total))
+        entries = _Entries(job, solver, size, parts, trainer)
+        run(trainer, _Solving(job, parts, bar), DataLoader(entries, batch_size=None))
     if not trainer.is_global_zero:
         return None
-    summary, expected = Summary(), 0
+    summary = Summary()
     with writing(output) as sink:
         sink.write(writer.head())
-        for unit, lines in _finished(parts):
-            if unit != expected:
-                break
-            expected += 1
-            summary.write(sink, writer, lines)
-        if expected < units:
-            raise ValueError(
-                f"unit {expected} of {units} is not in {parts}, which all nodes must see: the same "
-                "command goes on where it was"
-            )
+        for part in parts:
+            if not part.is_file():
+                raise ValueError(
+                    f"{part} is missing, as all nodes must see its folder: the same command goes "
+                    "on where it was"
+                )
+            summary.write(sink, writer, json.loads(part.read_text(encoding="utf-8")))
     job.forget()
     return summary
-
-
-def _finished(parts: Path) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Units that shards hold whole, in order and each once, with their records as written."""
-
-    def read(shard: Path) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-        with shard.open("rb") as file:
-            for line in file:
-                if line.endswith(b"\n"):  # the last line of a killed process may not
-                    unit, lines = json.loads(line)
-                    yield unit, lines
-
-    last = -1
-    shards = [read(shard) for shard in sorted(parts.glob("*.jsonl"))]
-    for unit, lines in heapq.merge(*shards, key=lambda item: item[0]):
-        if unit != last:
-            yield unit, lines
-        last = unit
 
 
 class _Entries(IterableDataset[tuple[int, list[Entry]]]):
     """The units that are still to be done; each process reads the file, and takes every n-th."""
 
     def __init__(
-        self, job: Job, solver: Solver, size: int, done: set[int], trainer: L.Trainer
+        self, job: Job, solver: Solver, size: int, parts: list[Path], trainer: L.Trainer
     ) -> None:
-        self.job, self.solver, self.size, self.done, self.trainer = job, solver, size, done, trainer
+        self.job, self.solver, self.size = job, solver, size
+        self.parts, self.trainer = parts, trainer
 
     def __iter__(self) -> Iterator[tuple[int, list[Entry]]]:
         with self.job.opened(self.solver) as (reader, _):
-            units = enumerate(_units(reader, self.size))
-            todo = (item for item in units if item[0] not in self.done)
-            yield from islice(todo, self.trainer.global_rank, None, self.trainer.world_size)
+            for unit, entries in enumerate(_units(reader, self.size)):
+                mine = unit % self.trainer.world_size == self.trainer.global_rank
+                if mine and not self.parts[unit].is_file():
+                    yield unit, entries
 
 
 class _Solving(Work):
-    """Solves a unit a step of Lightning's predict loop, and appends it to the process's shard."""
+    """Solves a unit a step of Lightning's predict loop, and keeps it as a file."""
 
-    def __init__(self, job: Job, entries: _Entries, parts: Path, bar: Progress) -> None:
+    def __init__(self, job: Job, parts: list[Path], bar: Progress) -> None:
         super().__init__()
-        self.job, self.entries, self.bar = job, entries, bar
-        self.shard = parts / f"{uuid.uuid4().hex}.jsonl"
+        self.job, self.parts, self.bar = job, parts, bar
         self.solver: Solver | None = None
-
-    def setup(self, stage: str) -> None:
-        """Agree on what is to be done: a process of a job just killed may have added to it."""
-        self.entries.done = self.trainer.strategy.broadcast(self.entries.done)
 
     def predict_step(self, batch: tuple[int, list[Entry]]) -> None:
         """Solve a unit, and see to it that its records are on the disk."""
         unit, entries = batch
         self.solver = self.solver or self.job.load(str(self.device))
-        found = [unit, self.job.lines(self.solver, entries)]
-        with self.shard.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(found, ensure_ascii=False, allow_nan=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        records = self.job.lines(self.solver, entries)
+        write_text(self.parts[unit], json.dumps(records, ensure_ascii=False, allow_nan=False))
         for task in self.bar.task_ids:  # other processes are taken to be about as far
             self.bar.advance(task, len(entries) * self.trainer.world_size)
 

@@ -81,15 +81,6 @@ def test_a_finished_working_is_drawn():
     assert not picture.given[2:].any()
 
 
-def test_a_working_is_drawn_in_any_layout_task_and_base():
-    lattice = ["_321_*", "1284_4", "1733_5", "2099_6"]
-    assert str(render("321x654", "lattice")).splitlines() == lattice
-    assert str(render("87+604+9")).splitlines() == ["_87", "604", "+_9", "700"]
-    carries = render((87, 604, 9), "column_carries", task="addition")
-    assert str(carries).splitlines() == ["_87", "604", "+_9", "12_", "700"]
-    assert str(render("12x2", base=3)).splitlines()[-1] == "101"
-
-
 def test_a_picture_is_shown_and_saved(tmp_path):
     picture = render("12x3")
     shown = ET.fromstring(picture._repr_html_())

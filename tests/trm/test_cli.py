@@ -22,15 +22,6 @@ def test_the_package_says_its_version_and_that_it_is_typed(command, repository):
         assert (repository / package / "py.typed").exists()
 
 
-def test_the_help_lists_every_command_with_what_it_does(command):
-    ran = command("--help")
-    assert ran.code == 0
-    words = " ".join(ran.out.split())
-    lines = cli.TRAINING | {name: line for name, (_, line) in cli.COMMANDS.items()}
-    for name, line in lines.items():
-        assert f"{name} {line}" in words
-
-
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_command_explains_itself(command, name):
     ran = command(name, "--help")
@@ -60,14 +51,8 @@ def test_a_call_is_read_before_anything_heavy_is_imported(tmp_path):
         ["solve", "12xy3"],
         ["solve", "12x3", "--checkpoint", "nowhere.ckpt"],
         ["solve", "--input", "nowhere.csv", "--output", "answers.csv"],
-        ["solve", "--input", ".", "--output", "answers"],
-        ["inspect", "12xy3", "--output", "glass"],
         ["prove", "--check", "nowhere"],
         ["evaluate", "--checkpoint", "nowhere.ckpt", "--output", "grid"],
-        ["analyse", "probe", "--checkpoint", "nowhere.ckpt", "--output", "probed"],
-        ["analyse", "rasp"],
-        ["analyse", "rasp", "12x3", "--layout", "latice"],
-        ["inspect", "--checkpoint", "nowhere.ckpt", "--export", "weights.safetensors"],
         ["benchmark", "score", "nowhere.jsonl", "--suite", "multiply-v1", "--output", "scored"],
         ["report", "nowhere", "--output", "compared"],
         ["configs", "nowhere"],

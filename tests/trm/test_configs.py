@@ -25,13 +25,6 @@ def test_they_are_the_projects_own_by_name_and_say_what_they_are(repository):
     assert all(10 < len(about(file)) < 150 for file in found.values())
 
 
-def test_an_installation_has_them_elsewhere(monkeypatch, tmp_path):
-    (tmp_path / "gpt").mkdir()
-    (tmp_path / "gpt/tiny.yaml").write_text("# Tiny.")
-    monkeypatch.setattr(configs, "_INSTALLED", tmp_path)
-    assert configs.shipped_configs() == {"gpt/tiny": tmp_path / "gpt/tiny.yaml"}
-
-
 @pytest.mark.parametrize(
     "name", ["gpt/small_learned", "gpt/small_learned.yaml", "configs/gpt/small_learned.yaml"]
 )

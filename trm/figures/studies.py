@@ -1,32 +1,19 @@
-"""What came out of a study: by setting and by what it took, as lines, and as maps.
+"""What came out of a study: by setting, and by what it took.
 
 A mark is a seed, the line through it its Wilson interval.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from math import ceil, exp, frexp, log
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import NullLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 
 from canvas.picture import GRID
 from trm.evaluation.statistics import Share
-from trm.figures.style import (
-    COLOURS,
-    LINES,
-    colours,
-    draw_table,
-    mark,
-    new_figure,
-    plain_logarithmic,
-    tidy,
-)
+from trm.figures.style import mark, new_figure, plain_logarithmic, tidy
 
 
 @dataclass(frozen=True)
@@ -42,10 +29,9 @@ class Found:
 
 @dataclass(frozen=True)
 class Gathered:
-    """What an evaluation found of one setting: its name, its label on each axis, and its seeds."""
+    """What an evaluation found of one setting: its name, and its seeds."""
 
     name: str
-    labels: dict[str, str]
     parameters: int
     seeds: tuple[Found, ...]
 
@@ -131,123 +117,17 @@ def _against(
 ) -> None:
     """Shares against a cost of the settings of which it is known."""
     for i, column in enumerate(columns):
+        style = mark(i)
         for one, cost in settings:
-            _seeds(axes, {cost: one.shares(column)}, **mark(i))
+            for share in one.shares(column):
+                axes.vlines(cost, *share.interval, color=style["color"], linewidth=0.8, alpha=0.7)
+                axes.plot([cost], [share.value], markersize=4.5, alpha=0.8, ls="", **style)
     costs = [cost for _, cost in settings]
     if max(costs) > _FAR * min(costs):
         plain_logarithmic(axes.xaxis)
     else:  # costs that are nearly alike stand near each other, not at both ends
         axes.set_xlim(0.9 * min(costs), max(costs) / 0.9)
         axes.locator_params(axis="x", nbins=4)
-    _percent(axes)
-
-
-def _seeds(axes: Axes, shares: Mapping[float, list[Share]], color: str, marker: str) -> None:
-    """A mark for each seed at each place, the line through it its interval."""
-    for x, some in shares.items():
-        for share in some:
-            axes.vlines(x, *share.interval, color=color, linewidth=0.8, alpha=0.7)
-        values = [share.value for share in some]
-        axes.plot([x] * len(some), values, marker, color=color, markersize=4.5, alpha=0.8)
-
-
-def _percent(axes: Axes) -> None:
     axes.set_ylim(-0.03, 1.03)
     axes.yaxis.set_major_formatter(PercentFormatter(1))
     tidy(axes)
-
-
-def study_lines(evaluations: Evaluations, axis: str, values: Mapping[str, float]) -> Figure | None:
-    """The share of whole solutions right against a number that the study varies.
-
-    A panel for each size of problem or region of each evaluation; in it a line for each combination
-    of the other axes, through the means of the seeds, a little beside the others so that none hides
-    another. The axis is logarithmic where its values, those of each setting by name, are powers of
-    two, or far apart.
-    """
-    some = _evaluated(evaluations)
-    panels = [(name, column) for name, held in some.items() for column in _columns(held)]
-    if not panels:
-        return None
-    lines: dict[str, dict[str, list[Gathered]]] = {}  # by the other axes, then by evaluation
-    for name, held in some.items():
-        for one in sorted(held, key=lambda one: values[one.name]):
-            other = ", ".join(label for of, label in one.labels.items() if of != axis)
-            lines.setdefault(other, {}).setdefault(name, []).append(one)
-    # Strokes tell lines of one colour apart.
-    styles = [mark(i) | {"linestyle": LINES[i // len(COLOURS) % 4]} for i in range(len(lines))]
-    ticks = sorted(set(values.values()))
-    powers = ticks[0] > 0 and all(frexp(value)[0] == 0.5 for value in ticks)
-    base = 2 if powers else 10 if ticks[0] > 0 and ticks[-1] >= 10 * ticks[0] else None
-    along, back = (log, exp) if base else (float, float)
-    step = min(b - a for a, b in pairwise(map(along, ticks)))
-    across = min(4, ceil(len(panels) / ceil(len(panels) / 4)))
-    down = ceil(len(panels) / across)
-    size = across * 3.4 + 0.1 * max(map(len, lines)), max(down * 2.8, 0.21 * len(lines))
-    figure = new_figure(*size)
-    grid: Any = figure.subplots(down, across, squeeze=False, sharey=True)
-    for axes in grid.flat[len(panels) :]:
-        axes.set_axis_off()
-    for axes, (name, column) in zip(grid.flat, panels, strict=False):
-        for i, (by_name, style) in enumerate(zip(lines.values(), styles, strict=True)):
-            aside = 0.3 * step * ((i + 0.5) / len(lines) - 0.5)
-            drawn = {
-                back(along(values[one.name]) + aside): shares
-                for one in by_name.get(name, ())
-                if (shares := one.shares(column))
-            }
-            means = [_mean(shares) for shares in drawn.values()]
-            axes.plot(list(drawn), means, linewidth=1.4, **style | {"marker": ""})
-            _seeds(axes, drawn, style["color"], style["marker"])
-        if base:
-            axes.set_xscale("log", base=base)
-        axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
-        axes.xaxis.set_minor_locator(NullLocator())
-        _percent(axes)
-        title = f"{name}: {column}" if len(some) > 1 else column
-        axes.set_title(title, fontsize=10, loc="left")
-    figure.supxlabel(axis.rpartition(".")[2].replace("_", " "), fontsize=10)
-    figure.supylabel("whole solutions right", fontsize=10)
-    if len(lines) > 1:
-        drawn_as = zip(lines, styles, strict=True)
-        handles = [Line2D([], [], label=line, **style) for line, style in drawn_as]
-        figure.legend(handles=handles, loc="outside right upper", fontsize=9, frameon=False)
-    return figure
-
-
-def study_maps(evaluations: Evaluations) -> Figure | None:
-    """The mean share of whole solutions right over a setting's seeds, in percent, of two axes.
-
-    A row of maps for each evaluation, a map for each of its sizes of problem or regions, the first
-    axis down, the second across; every cell shows its mean and, with several seeds, the lowest and
-    the highest. None where nothing is evaluated yet.
-    """
-    some = _evaluated(evaluations)
-    if not some:
-        return None
-    labels = [[*one.labels.values()] for held in some.values() for one in held]
-    down, across = (list(dict.fromkeys(pair[axis] for pair in labels)) for axis in (0, 1))
-    most = max(len(_columns(held)) for held in some.values())
-    several = any(len(one.seeds) > 1 for held in some.values() for one in held)
-    note = "mean of the seeds in percent; below it the lowest and highest" if several else ""
-    width = 1.5 + most * (0.8 * len(across) + 0.2)
-    figure = new_figure(width, len(some) * (0.34 * len(down) + 1.7), note=note)
-    panels: Any = figure.subplots(len(some), most, squeeze=False, sharey=True)
-    for (name, held), row in zip(some.items(), panels, strict=True):
-        columns = _columns(held)
-        for axes in row[len(columns) :]:
-            axes.set_axis_off()
-        for axes, column in zip(row, columns, strict=False):
-            means = np.full((len(down), len(across)), np.nan)
-            texts = np.full(means.shape, "", dtype=object)
-            for one in held:
-                if shares := one.shares(column):
-                    first, second = one.labels.values()
-                    at, mean = (down.index(first), across.index(second)), 100 * _mean(shares)
-                    ends = [f"{100 * of(share.value for share in shares):.0f}" for of in (min, max)]
-                    texts[at] = f"{mean:.1f}" + (f"\n{'–'.join(ends)}" if shares[1:] else "")
-                    means[at] = mean
-            draw_table(axes, means, texts, down, across, colours("viridis"), above=False)
-            axes.tick_params(axis="x", rotation=45)
-            axes.set_title(f"{name}\n{column}" if len(some) > 1 else column, fontsize=9)
-    return figure

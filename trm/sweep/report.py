@@ -3,19 +3,18 @@
 Seeds of a setting stand together, see `trm.evaluation.statistics`.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trm.evaluation.grid import FAMILY, REGIONS, SHORTER, Cell, Grid, pooled, size_name
 from trm.evaluation.statistics import SEEDS_MEANING, of_seeds
-from trm.figures.studies import Found, Gathered, study_figure, study_lines, study_maps
+from trm.figures.studies import Found, Gathered, study_figure
 from trm.files import read_object, replacing
 from trm.markdown import safe, table
 from trm.sweep.runs import States, grid_of, is_done, wanted
-from trm.sweep.study import EQUAL_LOSS, Run, Setting, Study
+from trm.sweep.study import EQUAL_LOSS, Run, Study
 
-PAGE, PICTURE, LINES, MAP = "study.md", "study.png", "study-lines.png", "study-map.png"
+PAGE, PICTURE = "study.md", "study.png"
 _CELLS = 8  # that a table has columns for; more are put together by region
 _MEANING = (
     f"Whole free-running solutions right, in percent: {SEEDS_MEANING}. Of many cells the regions "
@@ -74,45 +73,18 @@ def gathered(study: Study, outcome: Mapping[Run, Found]) -> list[Gathered]:
     settings = []
     for one in study.settings:
         seeds = tuple(f for run, f in outcome.items() if run.setting.name == one.name)
-        settings += [Gathered(one.name, one.labels, one.parameters, seeds)] if seeds else []
+        settings += [Gathered(one.name, one.parameters, seeds)] if seeds else []
     return settings
 
 
-def numeric_axis(settings: Sequence[Setting]) -> tuple[str | None, dict[str, float]]:
-    """The last axis whose values are different numbers, and every setting's value on it.
-
-    It is an axis of one key, as ``model.network.config.num_layers: [1, 2, 4]``: names that have a
-    number in them are none. None, and no values, where there is no such axis.
-    """
-    for axis in reversed(settings[0].labels if settings else ()):
-        numbers = {}
-        for one in settings:
-            given = next((word for word in one.options if word.startswith(f"--{axis}=")), "")
-            try:
-                value = float(given.partition("=")[2])  # YAML reads 1e-3 as text
-            except ValueError:
-                value = math.nan
-            numbers[one.name] = value
-        if all(map(math.isfinite, numbers.values())) and len(set(numbers.values())) > 1:
-            return axis, numbers
-    return None, {}
-
-
 def write_report(output: Path, study: Study, states: States, stages: Mapping[Run, str]) -> None:
-    """Write the page, with the stages under way, and its pictures."""
+    """Write the page, with the stages under way, and its picture."""
     evaluations = {
         name: gathered(study, found(output, study, states, name)) for name in study.evaluations
     }
-    figures = {PICTURE: study_figure(evaluations)}
-    axis, values = numeric_axis(study.settings)
-    if axis is not None:
-        figures[LINES] = study_lines(evaluations, axis, values)
-    if all(len(one.labels) == 2 for one in study.settings):
-        figures[MAP] = study_maps(evaluations)
-    for name, figure in figures.items():
-        if figure is not None:
-            with replacing(output / name) as part:
-                figure.savefig(part, format="png")
+    if figure := study_figure(evaluations):
+        with replacing(output / PICTURE) as part:
+            figure.savefig(part, format="png")
     with replacing(output / PAGE) as part:
         part.write_text(_page(output, study, states, stages, evaluations), encoding="utf-8")
 
@@ -131,8 +103,8 @@ def _page(
     running = [f"- {safe(run.name)}: {stage}" for run, stage in stages.items()]
     for title, lines in (("Failed", failed), ("Running", running)):
         parts += [f"## {title}", "\n".join(lines)] if lines else []
-    pictures = [name for name in (PICTURE, LINES, MAP) if (output / name).is_file()]
-    parts += [f"![Whole solutions right]({name})" for name in pictures]
+    if (output / PICTURE).is_file():
+        parts.append(f"![Whole solutions right]({PICTURE})")
     for name, results in evaluations.items():
         if results:
             equal = [_EQUAL_LOSS] if study.checkpoint == EQUAL_LOSS else []

@@ -129,7 +129,7 @@ class CanvasModule(L.LightningModule):
     def log_training(self, figures: dict[str, Any]) -> None:
         """Log a training step's figures."""
         for name, value in figures.items():
-            self.log(f"train/{name}", value, prog_bar=name in ("loss", "row_accuracy"))
+            self.log(f"train/{name}", value, prog_bar=name == "loss")
 
     def validation_step(
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
@@ -190,7 +190,7 @@ class CanvasModule(L.LightningModule):
                 float(value),
                 batch_size=weight,
                 sync_dist=True,
-                prog_bar=name == "solved",
+                prog_bar=name == "solved" and group == VALIDATED[0],
                 add_dataloader_idx=False,
             )
         return Validated(problems, drawing, solved, forced)

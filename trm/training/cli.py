@@ -5,7 +5,7 @@ import inspect
 import logging
 import re
 import warnings
-from argparse import SUPPRESS, ArgumentError
+from argparse import ArgumentError
 from pathlib import Path
 from typing import Any
 
@@ -59,37 +59,16 @@ _SEED = "of everything: sets seed_everything, data.seed and model.seed"
 _LOGGER = "lightning.pytorch.loggers.TensorBoardLogger"
 _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
 _FROM_1 = ("accumulate_grad_batches", "check_val_every_n_epoch", "val_check_interval")
-# Of Lightning's own settings, those that `--help` lists.
-_HELPED = re.compile(
-    r"trainer\.(accelerator|strategy|devices|num_nodes|precision|max_(epochs|steps|time)|limit_\w+"
-    r"|\w*val\w*|log_every_n_steps|accumulate_grad_batches|gradient_clip_val|logger)"
-    r"|checkpoint\.(monitor|mode|save_top_k)"
-)
 _CALLBACKS = (  # in the order in which they are called
     *(EndAtOnce, Cost, Gradients, Lines, LastCheckpoint, PredictionWriter, Scores),
 )
-_LIGHTNINGS = ("trainer", "checkpoint", "optimizer", "lr_scheduler", "weights_only")
-
+_USAGE = "trm {} --config FILE [--KEY VALUE ...]"
 _HELP = """\
 Every key can stand in FILE, too, which may be the name of one that comes with the package:
 `trm configs` lists them, and `trm configs quickstart` prints one in which every line is explained.
 A config is code: it imports and calls the classes that it names. --model.help CLASS lists the
-settings of a class, as of trm.training.IterativeModule. Every other key of Lightning's is taken.
+settings of a class, as of trm.training.IterativeModule.
 """
-
-
-class _Parser(LightningArgumentParser):
-    """Explains this project's settings, and those of Lightning's hundreds that runs need."""
-
-    def format_help(self, *formatter: Any) -> str:
-        """The help, without long lists of classes."""
-        self.usage = f"trm {self.prog.split()[-1]} --config FILE [--KEY VALUE ...]"
-        for action in self._actions:
-            root = action.dest.partition(".")[0]
-            if root in _LIGHTNINGS and not _HELPED.fullmatch(action.dest):
-                action.help = SUPPRESS
-        text = re.sub(r",\s+known\s+subclasses:[^)]{600,}\)", ")", super().format_help(*formatter))
-        return f"{text}\n{_HELP}"
 
 
 class TrainingCLI(LightningCLI):
@@ -234,6 +213,7 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
     # What is wrong is explained in a sentence of ours; half a name is wrong.
     quiet = {"exit_on_error": False, "allow_abbrev": False}
     asked = {name: LightningCLI.subcommands()[name] for name in arguments[:1] if run}
+    help = {"usage": _USAGE.format("".join(asked)), "epilog": _HELP}
     cli = type("OneCLI", (TrainingCLI,), {"subcommands": staticmethod(lambda: asked)})
     try:
         made: TrainingCLI = cli(
@@ -241,8 +221,7 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
             CanvasDataModule,
             subclass_mode_model=True,
             args=arguments,
-            parser_class=_Parser,
-            parser_kwargs={**quiet, **dict.fromkeys(asked, quiet)},
+            parser_kwargs=quiet | dict.fromkeys(asked, quiet | help),
             seed_everything_default=0,
             save_config_callback=SavedConfig,
             run=run,

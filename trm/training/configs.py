@@ -8,7 +8,6 @@ from canvas.choices import check_choices, one_of
 OPTIMIZERS = ("adamw", "adam_atan2", "muon")
 DECAYS = ("constant", "cosine", "linear")
 SCHEDULES = ("carry", "fresh")
-LOSS_NAMES = ("softmax", "stablemax")
 
 
 def check_range(name: str, value: float | None, low: float, high: float = math.inf) -> None:
@@ -81,13 +80,3 @@ class DepthConfig:
             check_range(f"depth.{name}", getattr(self, name), 1)
         for name in ("exploration", "random_start"):
             check_range(f"depth.{name}", getattr(self, name), 0, 1)
-
-
-@dataclass
-class LossConfig:
-    """What the loss counts: cross entropy of the softmax, or of the reference's stablemax."""
-
-    name: str = one_of("softmax", LOSS_NAMES)
-
-    def __post_init__(self) -> None:
-        check_choices(self, "loss.")

@@ -100,22 +100,6 @@ class Carry:
     halted: Tensor  # whose place the next batch takes, bool [B]
     batch: Batch  # the samples being worked on
 
-    def plain(self) -> dict[str, Tensor]:
-        """All of it by name, on the CPU, for a checkpoint."""
-        parts = {"steps": self.steps, "halted": self.halted}
-        for group in ("state", "batch"):
-            parts |= {f"{group}.{name}": part for name, part in getattr(self, group).items()}
-        return {name: part.cpu() for name, part in parts.items()}
-
-    @staticmethod
-    def from_plain(parts: dict[str, Tensor]) -> "Carry":
-        """What `plain` gave."""
-        state, batch = (
-            {k.removeprefix(group): v for k, v in parts.items() if k.startswith(group)}
-            for group in ("state.", "batch.")
-        )
-        return Carry(state, parts["steps"], parts["halted"], batch)
-
     def to(self, device: torch.device) -> "Carry":
         """The carry on a device; itself if it is there."""
         if self.steps.device == device:

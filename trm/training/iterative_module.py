@@ -6,22 +6,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from canvas.choices import check_choice
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing, row_step
 from trm.models.draws import random_bits
 from trm.models.iterative import Batch, IterativeModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.training.canvas_module import CanvasModule, logs_at
-from trm.training.configs import (
-    DepthConfig,
-    LossConfig,
-    OptimizerConfig,
-    ScheduleConfig,
-    check_range,
-)
+from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule
 from trm.training.depth import Carry, LossFunction, carried_step, fresh_step
-from trm.training.losses import step_loss
+from trm.training.losses import LOSSES, step_loss
 
 _CARRY = "carry"  # of a checkpoint: what the next step goes on with, a dict for each device
 
@@ -34,7 +29,7 @@ class IterativeModule(CanvasModule):
         optimizer: which optimiser.
         schedule: of the learning rate.
         depth: how recursion is trained.
-        loss: what the loss counts.
+        loss: cross entropy of the `softmax`, or of the reference's `stablemax`.
         solve_steps: supervision steps a row gets at most when problems are solved.
         compile: compile the supervision step for training (needs a C++ compiler on a CPU).
         seed: of the model's own draws while training.
@@ -51,12 +46,13 @@ class IterativeModule(CanvasModule):
         optimizer: OptimizerConfig,
         schedule: ScheduleConfig,
         depth: DepthConfig,
-        loss: LossConfig,
+        loss: str = "softmax",
         solve_steps: int = 16,
         compile: bool = False,
         seed: int = 0,
     ) -> None:
         check_range("model.solve_steps", solve_steps, 1)
+        check_choice("model.loss", loss, LOSSES)
         if depth.schedule == "carry" and network.ragged:
             raise ValueError(
                 "depth.schedule carry takes over states of one size, for which all cells have to "
@@ -64,7 +60,7 @@ class IterativeModule(CanvasModule):
             )
         super().__init__(network, optimizer, schedule, compile, seed)
         self.depth, self.solve_steps = depth, solve_steps
-        self.loss: LossFunction = partial(step_loss, loss=loss.name)
+        self.loss: LossFunction = partial(step_loss, loss=loss)
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
 
     def check(self, data: CanvasDataModule) -> None:
@@ -98,13 +94,13 @@ class IterativeModule(CanvasModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
         if self.carry is not None:
-            checkpoint[_CARRY] = self.gathered(self.carry.plain())
+            checkpoint[_CARRY] = self.gathered(vars(self.carry.to(torch.device("cpu"))))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
         carries = checkpoint.get(_CARRY)  # taken over by as many devices as had it
         if carries and len(carries) == self.trainer.world_size:
-            self.carry = Carry.from_plain(carries[self.global_rank])
+            self.carry = Carry(**carries[self.global_rank])
 
     @torch.no_grad()
     def loss_on(self, problems: Problems, drawing: WorkedDrawing) -> tuple[float, int]:

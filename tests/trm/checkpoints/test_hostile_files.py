@@ -16,14 +16,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from canvas.addition import Addition
-from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.loading import HEADER, load_checkpoint, load_solver, pack, restored
 from trm.evaluation.models import describe
-from trm.models.configs import GPTConfig, RecursiveConfig
 
 ODD = (0, -1, 10**9, 10**30, "x", None, 1.5, [], {}, True)
 
@@ -304,27 +301,12 @@ def test_code_that_is_no_task_or_that_nobody_imported_is_named_and_not_run(
 
 
 @pytest.mark.parametrize(
-    ("kind", "settings"),
-    [
-        *((type(config), vars(config)) for config in (RecursiveConfig(), GPTConfig(), Canvas())),
-        *((type(task), task.settings()) for task in (Multiplication(), Addition())),
-    ],
-)
-def test_what_a_class_has_by_default_fits_it(kind, settings):
-    assert restored(kind, settings) == kind(**settings)
-    assert restored(kind, json.loads(json.dumps(settings))) == kind(**settings)
-
-
-@pytest.mark.parametrize(
     ("name", "odd"),
     [
         ("base", True),
-        ("base", 10.0),
         ("base", "10"),
-        ("base", 10**9),
         ("long_bias", float("nan")),
         ("digits_a", [1, 3, 4]),
-        ("digits_a", ["1", 3]),
         ("layout", None),
     ],
 )

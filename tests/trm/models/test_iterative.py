@@ -144,7 +144,7 @@ def test_a_carry_holds_states_of_any_structure_and_comes_back_from_a_checkpoint(
     model = counter(kind)
     carry, _ = carry_step(model, initial_carry(batch(0)), batch(0), 9, 0.0)
     carry.halted = torch.tensor([False, True, False, False])
-    held = Carry.from_plain(carry.plain())
+    held = Carry(**vars(carry))
     assert held.to(torch.device("cpu")) is held
     after, loop = carry_step(model, held, batch(1), 9, 0.0)
     logits, _ = loop.read()

@@ -5,12 +5,11 @@ import pytest
 
 from trm.evaluation.statistics import Share
 from trm.files import write_object
-from trm.sweep.report import PAGE, found, gathered, numeric_axis, write_report
+from trm.sweep.report import PAGE, found, gathered, write_report
 from trm.sweep.runs import State, grid_of
 from trm.sweep.study import Setting, Study
 
 COST = {"flops": 2e12, "samples": 960, "seconds": 120.0}
-LAYERS, LR = "model.network.config.num_layers", "model.optimizer.lr"
 
 
 @pytest.fixture
@@ -71,46 +70,3 @@ def test_the_page_tells_what_is_done_what_came_out_and_what_failed(tmp_path, stu
     assert "| a\\_b | 10 | 2 | 2 min | 12 | 2 | 75.0 [50.0–100.0]" in text
     assert "| c | 10 | 60 |" in text
     assert "![Whole solutions right](study.png)" in text
-    assert "study-lines.png" not in text
-
-
-def test_two_axes_have_maps_and_numbers_have_lines(tmp_path, study, states):
-    labels = {"size": "small", LAYERS: "2"}, {"size": "large", LAYERS: "1"}
-    options = (f"--{LAYERS}=2",), (f"--{LAYERS}=1",)
-    settings = tuple(
-        replace(one, labels=label, options=option)
-        for one, label, option in zip(study.settings, labels, options, strict=True)
-    )
-    two = replace(study, settings=settings)
-    by_name = {run.name: state for run, state in states.items()}
-    text = page(tmp_path, two, {run: by_name[run.name] for run in two.runs()})
-    assert "study-map.png" in text
-    assert "study-lines.png" in text
-
-
-def varied(**axes) -> Setting:
-    """A setting with values of keys, and of axes whose values have names."""
-    words = tuple(f"--{key}={value}" for key, value in axes.items() if "." in key)
-    labels = {axis: f"{axis} {value}" for axis, value in axes.items()}
-    return Setting(", ".join(labels.values()), labels, "debug", words)
-
-
-@pytest.mark.parametrize(
-    ("values", "numbers"),
-    [
-        (([4], [1]), [4, 1]),
-        ((["1e-3"], [0.01]), [0.001, 0.01]),  # YAML reads 1e-3 as text
-        (([4], ["null"]), None),
-        ((["[1, 2]"], ["[1, 3]"]), None),
-        ((["nan"], ["inf"]), None),
-        (([4], [4.0]), None),  # one value alone
-        (([1, 0.1], [2, 0.1]), [1, 2]),
-        (([1, 0.1], [2, 0.2]), [0.1, 0.2]),  # of several axes the last
-    ],
-)
-def test_an_axis_of_numbers_is_one_whose_values_are_all_numbers(values, numbers):
-    settings = [varied(**dict(zip((LAYERS, LR), some, strict=False))) for some in values]
-    axis, found = numeric_axis(settings)
-    assert list(found.values()) == (numbers or [])
-    assert (axis is None) == (numbers is None)
-    assert numeric_axis([varied(blanks=name) for name in ("none", "3")]) == (None, {})

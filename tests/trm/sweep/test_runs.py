@@ -159,15 +159,6 @@ def test_a_run_is_not_continued_with_other_settings(tmp_path, monkeypatch):
     changed = replace(study, settings=(replace(study.settings[0], options=("--x=b",)),))
     with pytest.raises(ValueError, match="a, seed 0 was started with other settings"):
         begin(tmp_path, changed)
-
-    def stopped(jobs, run, words, device):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Jobs, "_submit", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        do(tmp_path / "stopped", study)
-    with pytest.raises(ValueError, match="a, seed 0 was started with other settings"):
-        begin(tmp_path / "stopped", changed)
     other = replace(study, settings=(replace(study.settings[0], config="quickstart"),))
     with pytest.raises(ValueError, match="the config itself"):
         begin(tmp_path, other)
@@ -219,38 +210,6 @@ def test_a_key_makes_up_for_the_parameters_within_each_value_of_an_axis(counted)
 
 
 @pytest.mark.parametrize(
-    ("config", "matrices", "biased", "width", "inner", "layers"),
-    [("gpt/small_rope_2d", 2, 2, 16, 25, (2, 3)), ("debug", 3, 0, 16, 6, (3, 2))],
-    ids=["gpt", "recursive"],
-)
-def test_the_size_that_keeps_the_parameters_is_that_of_the_closed_form(
-    repository, config, matrices, biased, width, inner, layers
-):
-    """M layers of size g have as many as L of size f, as in Petty et al. 2024, equation 1.
-
-    A layer has four projections, two layer norms in a GPT, and an MLP of two matrices, or in a TRM
-    a SwiGLU of three: L (4 d^2 + 2 d + 2 d f) = M (4 d^2 + 2 d + 2 d g); or 3 d f, without 2 d.
-    """
-
-    def words(layers: int, *more: str) -> list[str]:
-        sizes = (f"hidden_size={width}", f"num_layers={layers}", *more)
-        keys = [f"--model.network.config.{size}" for size in sizes]
-        return [f"--config={repository / 'configs' / config}.yaml", *keys]
-
-    def of_blocks(layers: int, inner: int) -> int:
-        return layers * (4 * width**2 + biased * width + matrices * width * inner)
-
-    first, other = layers
-    parameters, _ = count(words(first, f"intermediate_size={inner}"))
-    found = module._making_up(words(other), SIZE, parameters)
-    fixed = (4 * width + biased) / matrices
-    even = first / other * (fixed + inner) - fixed
-    assert abs(found - even) <= 0.5  # the nearest whole number
-    apart = count(words(other, f"intermediate_size={found}"))[0] - parameters
-    assert apart == of_blocks(other, found) - of_blocks(first, inner)
-
-
-@pytest.mark.parametrize(
     ("more", "steps"),
     [
         ([], 10),
@@ -263,16 +222,3 @@ def test_a_run_is_counted_without_a_trace(repository, tmp_path, monkeypatch, mor
     monkeypatch.chdir(tmp_path)
     assert count([f"--config={repository / 'configs/debug.yaml'}", *more]) == (5818, steps)
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("word", "told"),
-    [
-        ("--model.network.config.hiden_size=8", "Did you mean model.network.config.hidden_size"),
-        ("--data.task.base=99", "base"),
-        ("--trainer.max_epochs=-1", "the run has no end"),
-    ],
-)
-def test_what_is_wrong_with_a_setting_is_told(repository, word, told):
-    with pytest.raises(ValueError, match=told):
-        count([f"--config={repository / 'configs/debug.yaml'}", word])

@@ -13,7 +13,7 @@ from canvas.multiplication import Multiplication
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
 from trm.training.cli import _NOT_OURS
-from trm.training.configs import DepthConfig, LossConfig, OptimizerConfig, ScheduleConfig
+from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import Canvas, CanvasDataModule
 from trm.training.iterative_module import IterativeModule
 
@@ -33,7 +33,6 @@ def _tiny_module() -> IterativeModule:
         OptimizerConfig(lr=0.01),
         ScheduleConfig(),
         DepthConfig(no_grad_steps=(0, 0), supervised_steps=1),
-        LossConfig(),
         solve_steps=3,
     )
 

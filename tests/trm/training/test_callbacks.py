@@ -63,20 +63,15 @@ class Clock(L.Callback):
         self.now += 1000
 
 
-@pytest.mark.parametrize(("accumulated", "steps"), [(1, [1, 3, 5]), (2, [1])])
-def test_neither_validation_nor_the_first_batch_slow_training_down(
-    fit, tmp_path, monkeypatch, accumulated, steps
-):
+def test_neither_validation_nor_the_first_batch_slow_training_down(fit, tmp_path, monkeypatch):
     cost = Cost(every=100)
-    more = {"accumulate_grad_batches": accumulated, "max_steps": 6 // accumulated}
-    fit(tmp_path, Clock(monkeypatch), cost, **more)
+    fit(tmp_path, Clock(monkeypatch), cost, accumulate_grad_batches=2, max_steps=3)
     assert cost.seconds == 15
     assert cost.samples == 6 * 8
     [path] = tmp_path.rglob("events*")
     events = EventAccumulator(str(path)).Reload()
     logged = events.Scalars("speed/samples_per_second")
-    assert [event.step for event in logged] == steps
-    assert {event.value for event in logged} == {8}
+    assert [(event.step, event.value) for event in logged] == [(1, 8)]
 
 
 def test_of_equally_good_checkpoints_the_latest_is_kept():
@@ -88,17 +83,6 @@ def test_of_equally_good_checkpoints_the_latest_is_kept():
             keeper.best_k_models = {str(step): torch.tensor(solved)}
             keeper.kth_best_model_path = str(step)
     assert kept == [0, 1, 3, 5]
-
-
-def test_all_batches_are_paid_for_when_only_some_are_counted(fit, tmp_path):
-    every_batch, every_third = Cost(every=1), Cost(every=3)
-    fit(tmp_path / "a", every_batch, logger=False)
-    fit(tmp_path / "b", every_third, logger=False)
-    assert (every_batch.counted_batches, every_third.counted_batches) == (6, 2)
-    assert every_batch.batches == every_third.batches == 6
-    assert every_batch.samples == 6 * 8
-    assert every_third.flops == pytest.approx(every_batch.flops, rel=0.3)  # canvases differ in size
-    assert every_batch.seconds > 0
 
 
 def test_checkpoints_tell_the_cost_and_a_run_that_goes_on_adds_to_it(command, debug, tmp_path):

@@ -12,7 +12,7 @@ from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction
-from trm.training.configs import DepthConfig, LossConfig, OptimizerConfig, ScheduleConfig
+from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import Canvas, CanvasDataModule
 from trm.training.iterative_module import IterativeModule
 
@@ -24,7 +24,7 @@ def module(network: dict | None = None, **more) -> IterativeModule:
     torch.manual_seed(0)
     config = RecursiveConfig(**NETWORK, H_cycles=1, L_cycles=1, **(network or {}))
     parts = {"optimizer": OptimizerConfig(), "schedule": ScheduleConfig()}
-    parts |= {"depth": DepthConfig(no_grad_steps=(0, 0)), "loss": LossConfig(), "solve_steps": 2}
+    parts |= {"depth": DepthConfig(no_grad_steps=(0, 0)), "solve_steps": 2}
     return IterativeModule(TinyRecursiveModel(config), **(parts | more))
 
 
@@ -89,7 +89,7 @@ def test_the_loss_on_problems_leaves_nothing_to_chance(depth, steps, losses, mon
 
 
 def test_a_carry_needs_states_of_one_size():
-    parts = OptimizerConfig(), ScheduleConfig(), DepthConfig("carry"), LossConfig()
+    parts = OptimizerConfig(), ScheduleConfig(), DepthConfig("carry")
     for tokens in ("skip_blank", "crop"):
         network = TinyRecursiveModel(RecursiveConfig(**NETWORK | {tokens: True}))
         with pytest.raises(ValueError, match=r"to be tokens: set depth\.schedule: fresh"):

@@ -35,19 +35,15 @@ MISTAKES = [
     ("data: {blanks: {rows: 1000000}}", "fewer blank rows and columns"),
     ("data: {blanks: 3}", "data.blanks: expected the settings of Blanks, see --data.blanks.help"),
     ("data: {curriculum: [{until: x, task: {}}]}", "until: expected int. Got value: x"),
-    ("data: {batch_size: 0}", "data.batch_size is 1 or more, not 0"),
     ("data: {transforms: [albumentations.D5]}", "Did you mean albumentations.D4?"),
     ("data: [1", "mistake.yaml, line 1: this is no YAML"),
     ("trainer: {max_epoch: 3}", "Did you mean trainer.max_epochs?"),
     ("trainer: {max_epochs: -1, max_time: '00:00:00:09'}", "this run has no end"),
-    ("trainer: {limit_train_batches: 1.5}", "invalid value 1.5 for limit_train_batches"),
     ("trainer: {accumulate_grad_batches: 0}", "accumulate_grad_batches is 1 or more, not 0"),
-    ("trainer: {check_val_every_n_epoch: 0}", "check_val_every_n_epoch is 1 or more, not 0"),
     ("trainer: {logger: TensorBordLogger}", "Did you mean TensorBoardLogger?"),
     ("trainer: {precision: bf17}", "Got value: bf17. Did you mean bf16"),
     ("trainer: {precision: 64}", "trainer.precision 64 is neither bf16-mixed"),
     ("trainer: {accelerator: cpuu}", "Did you mean cpu?"),
-    ("trainer: {devices: 0}", "`Trainer(devices=0)` value is not a valid input"),
     ("checkpoint: {save_topk: 3}", "Did you mean checkpoint.save_top_k?"),
     ("checkpoint: {monitor: beyond/solved}", "by which no checkpoint may be chosen"),
     ("axes: {}", "is a study, of many runs: trm sweep"),
@@ -100,11 +96,9 @@ def test_a_mistake_on_the_command_line_is_named(command, debug, tmp_path, words,
     assert not (tmp_path / "runs").exists()
 
 
-def test_the_help_lists_this_projects_keys_and_few_of_lightnings(command):
+def test_the_help_lists_this_projects_keys_and_those_of_lightning(command):
     ran = command("fit", "--help")
     assert ran.code == 0
     for key in ("--data.task", "--data.canvas.margin", "--checkpoint.monitor", "--trainer.devices"):
         assert key in ran.out
-    assert "--trainer.barebones" not in ran.out
     assert "A config is code" in ran.out
-    assert len(ran.out.splitlines()) < 400

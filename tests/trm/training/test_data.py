@@ -13,12 +13,18 @@ from canvas.canvas_size import Blanks
 from canvas.multiplication import Multiplication
 from canvas.problems import split_of
 from canvas.render import row_steps
-from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
 from trm.training.data import Canvas, CanvasDataModule, EpochSampler
-from trm.training.samples import RowStepSamples, SequenceSamples, SolvedProblems, shown
+from trm.training.samples import (
+    Curriculum,
+    RowStepSamples,
+    SequenceSamples,
+    SolvedProblems,
+    Stage,
+    shown,
+)
 
 TASK = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 2))
 
@@ -39,20 +45,6 @@ def test_samples_are_the_same_in_any_order_and_one_by_one():
     for name, value in batch.items():
         assert torch.equal(backwards[name].flip(0), value)
         assert torch.equal(torch.cat([data[i][name] for i in range(8)]), value)
-
-
-def test_a_sample_is_one_row_step_of_the_problem_with_its_index():
-    data = RowStepSamples(TASK, Canvas(9, 9), "train", 7, 32, 8)
-    batch = data.__getitems__(range(8))
-    problems, drawing, *_ = data._drawing(range(8))
-    expected = sample(TASK, 7, "train", 0, np.arange(8))
-    assert TASK.names(problems) == TASK.names(expected)
-    steps = row_steps(drawing)
-    for i in range(8):
-        own = steps.problem == i
-        rows = zip(steps.inputs[own], steps.labels[own], steps.answer[own], strict=True)
-        drawn = [batch[name][i].numpy() for name in ("inputs", "labels", "answer")]
-        assert any(all((x == y).all() for x, y in zip(row, drawn, strict=True)) for row in rows)
 
 
 STANDARD = Multiplication("standard", digits_a=(1, 3), digits_b=(1, 2))
@@ -283,3 +275,37 @@ def test_longer_problems_are_left_out_where_they_cannot_be_worked_out(
 ):
     lengths = tuple(2 * np.array(task.longest)) if worked_out else None
     assert beyond(task, canvas, position).longer() == lengths
+
+
+# Stages of training
+
+STAGED = Multiplication("lattice", digits_a=(1, 4), digits_b=(1, 3), long_bias=1.0)
+STAGES = [
+    Stage(2, {"digits_a": [1, 2], "digits_b": [1, 1]}),
+    Stage(3, {"digits_a": [1, 3], "repeats": 0.5}),
+]
+
+
+@pytest.mark.parametrize("kind", [RowStepSamples, SequenceSamples])
+def test_samples_are_as_long_as_their_stage_allows(kind):
+    data = kind(STAGED, Canvas(), "train", 0, 64, 64, curriculum=Curriculum(STAGED, STAGES))
+    longest = [
+        tuple(data._drawing(range(64 * epoch, 64 * epoch + 64))[0].lengths.max(axis=0).tolist())
+        for epoch in range(5)
+    ]
+    assert longest == [(2, 1), (2, 1), (3, 3), (4, 3), (4, 3)]
+    heights = [data.__getitems__(range(64 * epoch, 64 * epoch + 64)) for epoch in (0, 4)]
+    small, large = (next(iter(batch.values())) for batch in heights)
+    assert small[0].numel() < large[0].numel()
+
+
+def test_the_problems_worked_out_of_training_are_those_first_drawn():
+    data = CanvasDataModule(
+        STAGED, Canvas(), batch_size=8, training_problems=16, seed=3, curriculum=STAGES
+    )
+    data.stage = "fit"
+    drawn = [pair for problems, _ in data.val_dataloader()[1] for pair in problems.to_ints()]
+    samples = RowStepSamples(
+        STAGED, Canvas(), "train", 3, 16, 8, curriculum=Curriculum(STAGED, STAGES)
+    )
+    assert drawn == samples._drawing(range(16))[0].to_ints()

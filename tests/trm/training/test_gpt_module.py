@@ -102,17 +102,6 @@ def test_another_model_is_refused_even_where_its_weights_would_fit(
         assert f"the checkpoint holds another model: {named}" in ran.err
 
 
-def test_a_resumed_run_ends_where_an_uninterrupted_one_does(command, small, trained_gpt, tmp_path):
-    for more in (("--trainer.max_epochs", 1), ("--ckpt_path", "last")):
-        ran = command(*small, *more, folder=tmp_path)
-        assert ran.code == 0, ran.err
-    whole, resumed = load(trained_gpt), load(tmp_path)
-    assert resumed["global_step"] == 8
-    for name, weights in whole["state_dict"].items():
-        torch.testing.assert_close(resumed["state_dict"][name], weights, rtol=0, atol=0)
-    assert resumed[CHECKPOINT_KEY] == whole[CHECKPOINT_KEY]
-
-
 def module(**model) -> GPTModule:
     torch.manual_seed(0)
     network = GPT(GPTConfig(6, 6, hidden_size=16, num_heads=2, num_layers=1, **model))

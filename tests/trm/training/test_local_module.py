@@ -71,17 +71,14 @@ def test_a_run_that_is_resumed_is_the_uninterrupted_one(trained, command, tmp_pa
     assert torch.equal(whole["counterexamples"][0], parts["counterexamples"][0])
 
 
-def test_a_layout_without_a_local_rule_is_refused(command, tmp_path):
-    ran = command("fit", *SMALL, "--data.task.layout", "direct", folder=tmp_path)
-    assert ran.code == 2
-    assert (
-        "the layout direct declares no local rule, which says what cells hand on: take standard or"
-        in ran.err
-    )
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--data.task.layout", "direct"), "the layout direct declares no local rule"),
+        (("--data.blanks.rows", 2), "leave out data.views"),
+    ],
+)
+def test_what_cells_cannot_learn_from_is_refused(command, tmp_path, words, told):
+    ran = command("fit", *SMALL, *words, folder=tmp_path)
+    assert (ran.code, told in ran.err) == (2, True)
     assert not (tmp_path / "runs").exists()
-
-
-def test_views_are_refused(command, tmp_path):
-    ran = command("fit", *SMALL, "--data.blanks.rows", 2, folder=tmp_path)
-    assert ran.code == 2
-    assert "leave out data.views" in ran.err

@@ -54,32 +54,12 @@ def test_step_loss_times_the_batch_is_the_loss_of_the_reference_trm(path):
         assert B * step.halt.item() == pytest.approx(halt, rel=1e-5)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_ignored_tokens_cost_nothing_and_give_no_gradient(loss):
-    logits, _, labels, _ = canvas_batch()
-    labels = labels.long().masked_fill(torch.arange(9) < 4, -100)
-    losses = LOSSES[loss](logits, labels)
-    losses.sum().backward()
-    assert (losses[..., :4] == 0).all()
-    assert (losses[1::2, :, 4:] > 0).all()
-    assert (logits.grad[..., :4, :] == 0).all()
-    assert logits.grad[..., 4:, :].abs().sum() > 0
-
-
 @pytest.mark.parametrize("values", [[0.0, 0.0, 0.0], [1.0, 1.0, -1e6], [1e6, -1.0, 1.0]])
 def test_stablemax_gradient_is_finite_and_not_lost_where_its_branches_meet(values):
     logits = torch.tensor([values], dtype=torch.float64, requires_grad=True)
     stablemax_cross_entropy(logits, torch.tensor([1])).sum().backward()
     assert logits.grad.isfinite().all()
     assert logits.grad[0, 1] < 0
-
-
-def test_stablemax_gradient_is_that_of_its_formula():
-    logits = 3 * torch.randn(4, 7, dtype=torch.float64)
-    labels = torch.tensor([0, 6, -100, 3])
-    assert torch.autograd.gradcheck(
-        lambda x: stablemax_cross_entropy(x, labels), logits.requires_grad_()
-    )
 
 
 @pytest.mark.parametrize("loss", LOSSES)

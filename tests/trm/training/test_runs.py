@@ -165,16 +165,3 @@ def test_what_only_evaluates_leaves_no_run_and_is_none_to_go_on_with(command, de
     assert runs(halves) == ["version_0", "version_1"]
     assert load(halves / RUN)["global_step"] == 5
     assert same_weights(halves / "runs/debug/version_1", whole)
-
-
-def test_a_config_is_written_whole_or_not_at_all(command, debug, tmp_path, monkeypatch):
-    def full(self, *_, **__):
-        if self.name.startswith(".config"):
-            raise OSError(28, "No space left on device", str(self))
-        return write(self, *_, **__)
-
-    write = Path.write_text
-    monkeypatch.setattr(Path, "write_text", full)
-    ran = command("fit", *debug, folder=tmp_path)
-    assert (ran.code, "No space left on device" in ran.err) == (2, True)
-    assert not list(tmp_path.rglob("*config*.yaml*"))
