@@ -9,15 +9,13 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from canvas.picture import GREY
-from canvas.render import RowSteps
-from canvas.symbols import BLANK
 from trm.analysis.patch import HeadEffects
 from trm.analysis.probe import INPUT
 from trm.analysis.probe_study import ProbeStudy
 from trm.analysis.ranks import STATES, WEIGHTS, Rank
 from trm.analysis.rasp import NAMES
-from trm.analysis.rasp_heads import Head, Watched
-from trm.figures.inspection import attention_figure, effect_colours
+from trm.analysis.rasp_heads import Head
+from trm.figures.inspection import effect_colours
 from trm.figures.style import LINES, WRONG, colours, draw_table, mark, new_figure, tidy
 
 _ACROSS = 4  # panels of curves in a line
@@ -77,30 +75,6 @@ def heads_figure(found: Sequence[HeadEffects], title: str) -> Figure:
     bar: Any = {"extend": "both", "ticks": [-1, 0, 1], "aspect": 15, "pad": 0.01}
     figure.colorbar(scale, ax=all_axes, shrink=min(1, 2 / size[1]), **bar)
     return figure
-
-
-def rasp_figure(row: RowSteps, seen: Watched, heads: Sequence[Head], title: str) -> Figure:
-    """What one cell selects by the selector that matches a head best, and what the head attends to.
-
-    The cell is one in the middle of what is written in the one ``row``, of which ``seen`` is what
-    heads do; the heads, of the same model, have figures over many problems.
-    """
-    cells = np.argwhere(row.answer[0] & (row.labels[0] != BLANK))
-    i, j = cells[len(cells) // 2].tolist()
-    canvas, size, visible = row.inputs[0].copy(), row.inputs[0].size, np.ones(row.inputs[0].size)
-    if seen.visible is not None:  # a GPT has read the row as far as the cell
-        canvas[i, j + 1 :] = row.labels[0][i, j + 1 :]
-        visible = seen.visible[i * canvas.shape[1] + j, :size]
-    query, several = i * canvas.shape[1] + j, len(seen.attention) > 1
-    maps, titles = [], []
-    for head in heads:
-        best = head.best
-        chosen = seen.selectors[best.selector].chosen.reshape(-1, size, size)[0, query]
-        attention = seen.attention[head.update][head.layer - 1, 0, head.head - 1, query, :size]
-        maps += [chosen * visible, attention]
-        titles.append(f"{head_name(head, several)}\nselect {best.selector}")
-        titles.append(f"\nattention: {best.overlap:.2f} on it")
-    return attention_figure(canvas, (i, j), np.reshape(maps, (-1, *canvas.shape)), titles, title)
 
 
 def overlap_figure(heads: Sequence[Head], title: str) -> Figure:

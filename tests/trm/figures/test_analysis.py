@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from canvas import symbols
 from canvas.multiplication import Multiplication
-from canvas.render import RowSteps
 from trm.analysis.patch import HeadEffects
 from trm.analysis.probe_study import ProbeStudy, Reading, Settings
 from trm.analysis.ranks import Rank
-from trm.analysis.rasp import NAMES, Cells
-from trm.analysis.rasp_heads import Head, Overlap, Watched
+from trm.analysis.rasp import NAMES
+from trm.analysis.rasp_heads import Head, Overlap
 from trm.evaluation.statistics import Share
 from trm.figures import analysis
 
@@ -69,28 +67,12 @@ def heads(layers: int = 2, number: int = 8) -> list[Head]:
     """All attend to the right, or now and then above."""
     shares = [("right", 0.9, True), ("above", 0.1, True), ("itself", 0.05, False)]
     shares += [(name, 0.2, False) for name in NAMES if name.startswith("first")]
-    overlaps = tuple(Overlap(name, x, x, x, 0.25, 9, 3, used) for name, x, used in shares)
+    overlaps = tuple(Overlap(name, x, x, x, 0.25, used) for name, x, used in shares)
     return [
         Head("state", layer, head, overlaps)
         for layer in range(1, layers + 1)
         for head in range(1, number + 1)
     ]
-
-
-def test_each_head_stands_beside_its_selector():
-    inputs, labels = (
-        np.stack([[symbols.encode(row) for row in ("_12_*", last)]]) for last in ("....3", "_3633")
-    )
-    row = RowSteps(inputs, labels, inputs == symbols.MASK, *np.zeros((2, 1), dtype=np.int64))
-    cells = Cells(inputs, 10)
-    attention = np.zeros((2, 1, 8, 10, 10))
-    attention[..., 7, 8] = 0.9  # the framed cell attends to the one on its right
-    selectors = {name: cells.selector(name) for name in NAMES}
-    seen = Watched({"state": attention}, selectors, set(), 1, labels)
-    figure = analysis.rasp_figure(row, seen, heads(), "why")
-    titles = [axes.get_title(loc="left") for axes in axes_of(figure)]
-    assert titles.count("\nattention: 0.90 on it") == 16
-    assert "layer 2, head 8\nselect right" in titles
 
 
 def test_the_table_marks_the_program_and_leaves_out_what_no_head_attends_to(assert_apart):
