@@ -1,32 +1,22 @@
-"""What came out of a study: by setting and by what it took, as lines, and as maps.
+"""What came out of a study: by setting, as lines, and as maps.
 
 A mark is a seed, the line through it its Wilson interval.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from math import ceil, exp, frexp, log
+from math import ceil
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 
 from canvas.picture import GRID
 from trm.evaluation.statistics import Share
-from trm.figures.style import (
-    COLOURS,
-    LINES,
-    colours,
-    draw_table,
-    mark,
-    new_figure,
-    plain_logarithmic,
-    tidy,
-)
+from trm.figures.style import COLOURS, LINES, colours, draw_table, mark, new_figure, tidy
 
 
 @dataclass(frozen=True)
@@ -36,8 +26,7 @@ class Found:
     shares: dict[str, Share]  # of whole solutions right, by cell or region
     cost: dict[str, float] | None = None  # flops, samples and seconds of training
     loss: float | None = None  # of the checkpoint on validation, where losses are equal
-    flops: float | None = None  # of solving a problem, the mean of the cells, as the next
-    seconds: float | None = None
+    flops: float | None = None  # of solving a problem, the mean of the cells
 
 
 @dataclass(frozen=True)
@@ -61,14 +50,6 @@ class Gathered:
 
 Evaluations = Mapping[str, Sequence[Gathered]]  # what was found, by name
 
-_COSTS: tuple[tuple[str, Callable[[Found], Any]], ...] = (
-    ("TFLOP of training", lambda one: one.cost and one.cost["flops"] / 1e12),
-    ("minutes of training", lambda one: one.cost and one.cost["seconds"] / 60),
-    ("MFLOP of solving a problem", lambda one: one.flops and one.flops / 1e6),
-    ("ms of solving a problem, by the clock", lambda one: one.seconds and one.seconds * 1e3),
-)
-_FAR = 4  # times the least cost, from which on costs are drawn on a logarithmic scale
-
 
 def _evaluated(evaluations: Evaluations) -> dict[str, Sequence[Gathered]]:
     return {name: settings for name, settings in evaluations.items() if settings}
@@ -83,63 +64,37 @@ def _mean(shares: Sequence[Share]) -> float:
 
 
 def study_figure(evaluations: Evaluations) -> Figure | None:
-    """Every seed's share of whole solutions right: by setting, and against what it takes.
+    """Every seed's share of whole solutions right, by setting, with a bar at the mean of the seeds.
 
-    A row for each evaluation: the settings with a bar at the mean of the seeds, operations and
-    minutes of training, operations and time of solving a problem. None where there is none yet.
+    A panel for each evaluation. None where there is none yet.
     """
     some = _evaluated(evaluations)
     if not some:
         return None
     heights = [1.6 + 0.32 * len(held) * len(_columns(held)) for held in some.values()]
-    figure = new_figure(22, sum(heights))
-    rows: Any = figure.subplots(
-        len(some), 5, squeeze=False, height_ratios=heights, width_ratios=(5, 3, 3, 3, 3)
-    )
-    for (name, settings), (first, *others) in zip(some.items(), rows, strict=True):
+    figure = new_figure(9, sum(heights))
+    panels = figure.subplots(len(some), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for (name, settings), axes in zip(some.items(), panels, strict=True):
         columns = _columns(settings)
         for y, one in enumerate(settings):
             for i, column in enumerate(columns):
                 at, style = y + (i + 1) / (len(columns) + 1) - 0.5, mark(i)
                 label, shares = "" if y else column, one.shares(column)
                 values = [share.value for share in shares]
-                first.plot(values, [at] * len(values), alpha=0.8, ls="", label=label, **style)
+                axes.plot(values, [at] * len(values), alpha=0.8, ls="", label=label, **style)
                 for share in shares:
-                    first.plot(share.interval, [at, at], color=style["color"], linewidth=0.8)
+                    axes.plot(share.interval, [at, at], color=style["color"], linewidth=0.8)
                 if shares:
                     ends = [at - 0.1, at + 0.1]
-                    first.plot([_mean(shares)] * 2, ends, color=style["color"])
-            first.axhline(y - 0.5, color=GRID, linewidth=0.8)
-        first.set_yticks(range(len(settings)), [one.name for one in settings])
-        first.set(ylim=(len(settings) - 0.5, -0.5), xlim=(-0.03, 1.03))
-        first.set_xlabel("whole solutions right")
-        first.xaxis.set_major_formatter(PercentFormatter(1))
-        first.legend(fontsize=8, loc="best")
-        first.set_title(name, loc="left", fontsize=11)
-        for axes, (what, cost) in zip(others, _COSTS, strict=True):
-            known = [(one, n) for one in settings if (n := one.mean(cost))]
-            if known:
-                _against(axes, known, columns)
-                axes.set_xlabel(what)
-            else:
-                axes.set_axis_off()
+                    axes.plot([_mean(shares)] * 2, ends, color=style["color"])
+            axes.axhline(y - 0.5, color=GRID, linewidth=0.8)
+        axes.set_yticks(range(len(settings)), [one.name for one in settings])
+        axes.set(ylim=(len(settings) - 0.5, -0.5), xlim=(-0.03, 1.03))
+        axes.set_xlabel("whole solutions right")
+        axes.xaxis.set_major_formatter(PercentFormatter(1))
+        axes.legend(fontsize=8, loc="best")
+        axes.set_title(name, loc="left", fontsize=11)
     return figure
-
-
-def _against(
-    axes: Axes, settings: Sequence[tuple[Gathered, float]], columns: Sequence[str]
-) -> None:
-    """Shares against a cost of the settings of which it is known."""
-    for i, column in enumerate(columns):
-        for one, cost in settings:
-            _seeds(axes, {cost: one.shares(column)}, **mark(i))
-    costs = [cost for _, cost in settings]
-    if max(costs) > _FAR * min(costs):
-        plain_logarithmic(axes.xaxis)
-    else:  # costs that are nearly alike stand near each other, not at both ends
-        axes.set_xlim(0.9 * min(costs), max(costs) / 0.9)
-        axes.locator_params(axis="x", nbins=4)
-    _percent(axes)
 
 
 def _seeds(axes: Axes, shares: Mapping[float, list[Share]], color: str, marker: str) -> None:
@@ -151,19 +106,12 @@ def _seeds(axes: Axes, shares: Mapping[float, list[Share]], color: str, marker: 
         axes.plot([x] * len(some), values, marker, color=color, markersize=4.5, alpha=0.8)
 
 
-def _percent(axes: Axes) -> None:
-    axes.set_ylim(-0.03, 1.03)
-    axes.yaxis.set_major_formatter(PercentFormatter(1))
-    tidy(axes)
-
-
 def study_lines(evaluations: Evaluations, axis: str, values: Mapping[str, float]) -> Figure | None:
     """The share of whole solutions right against a number that the study varies.
 
     A panel for each size of problem or region of each evaluation; in it a line for each combination
     of the other axes, through the means of the seeds, a little beside the others so that none hides
-    another. The axis is logarithmic where its values, those of each setting by name, are powers of
-    two, or far apart.
+    another. The values, those of each setting by name, stand evenly apart.
     """
     some = _evaluated(evaluations)
     panels = [(name, column) for name, held in some.items() for column in _columns(held)]
@@ -177,10 +125,6 @@ def study_lines(evaluations: Evaluations, axis: str, values: Mapping[str, float]
     # Strokes tell lines of one colour apart.
     styles = [mark(i) | {"linestyle": LINES[i // len(COLOURS) % 4]} for i in range(len(lines))]
     ticks = sorted(set(values.values()))
-    powers = ticks[0] > 0 and all(frexp(value)[0] == 0.5 for value in ticks)
-    base = 2 if powers else 10 if ticks[0] > 0 and ticks[-1] >= 10 * ticks[0] else None
-    along, back = (log, exp) if base else (float, float)
-    step = min(b - a for a, b in pairwise(map(along, ticks)))
     across = min(4, ceil(len(panels) / ceil(len(panels) / 4)))
     down = ceil(len(panels) / across)
     size = across * 3.4 + 0.1 * max(map(len, lines)), max(down * 2.8, 0.21 * len(lines))
@@ -190,20 +134,19 @@ def study_lines(evaluations: Evaluations, axis: str, values: Mapping[str, float]
         axes.set_axis_off()
     for axes, (name, column) in zip(grid.flat, panels, strict=False):
         for i, (by_name, style) in enumerate(zip(lines.values(), styles, strict=True)):
-            aside = 0.3 * step * ((i + 0.5) / len(lines) - 0.5)
+            aside = 0.3 * ((i + 0.5) / len(lines) - 0.5)
             drawn = {
-                back(along(values[one.name]) + aside): shares
+                ticks.index(values[one.name]) + aside: shares
                 for one in by_name.get(name, ())
                 if (shares := one.shares(column))
             }
             means = [_mean(shares) for shares in drawn.values()]
             axes.plot(list(drawn), means, linewidth=1.4, **style | {"marker": ""})
             _seeds(axes, drawn, style["color"], style["marker"])
-        if base:
-            axes.set_xscale("log", base=base)
-        axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
-        axes.xaxis.set_minor_locator(NullLocator())
-        _percent(axes)
+        axes.set_xticks(range(len(ticks)), [f"{value:g}" for value in ticks])
+        axes.set_ylim(-0.03, 1.03)
+        axes.yaxis.set_major_formatter(PercentFormatter(1))
+        tidy(axes)
         title = f"{name}: {column}" if len(some) > 1 else column
         axes.set_title(title, fontsize=10, loc="left")
     figure.supxlabel(axis.rpartition(".")[2].replace("_", " "), fontsize=10)
