@@ -1,13 +1,11 @@
-"""Figures of a validation: where problems and rows are right, and after how many steps."""
-
-from collections.abc import Mapping
+"""Figures of a validation: where problems are right, and after how many steps rows are."""
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from canvas.picture import GREY, HIGHLIGHT, INK
+from canvas.picture import GREY, HIGHLIGHT
 from trm.evaluation.statistics import Share
 from trm.figures.style import colours, draw_table, new_figure, tidy
 
@@ -30,20 +28,6 @@ def size_figure(
     draw_table(axes, share, texts, names[0], names[1], colours("cividis"), above=False)
     axes.grid(visible=False)
     axes.set(xlabel=axes_names[1], ylabel=axes_names[0])
-    return figure
-
-
-def kind_figure(rows: Mapping[str, Share]) -> Figure:
-    """The rows that are right among those of each kind, from the true rows before them."""
-    figure, axes = _figure(1.3 + 0.6 * len(rows), "rows from true rows, 95 % intervals")
-    for y, share in enumerate(rows.values()):
-        low, high = share.interval
-        value = 100 * share.value
-        axes.barh(y, value, color=HIGHLIGHT, height=0.5)
-        axes.plot([100 * low, 100 * high], [y, y], color=INK, linewidth=1.5)
-        axes.text(1, y - 0.3, f"{value:.1f} % of {share.total:,}", va="bottom", color=INK)
-    axes.set_yticks(range(len(rows)), list(rows))
-    axes.set(xlim=(0, 102), ylim=(len(rows) - 0.5, -0.85), xlabel="rows right, %")
     return figure
 
 

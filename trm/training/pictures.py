@@ -15,10 +15,9 @@ from canvas.render import RowSteps, WorkedDrawing, row_step
 from canvas.task import Task
 from trm.evaluation.grid import AXES
 from trm.evaluation.selective_prediction import reliability
-from trm.evaluation.statistics import Share
 from trm.figures.calibration import reliability_figure
 from trm.figures.row_panels import sample_panels
-from trm.figures.validation import kind_figure, size_figure, steps_figure
+from trm.figures.validation import size_figure, steps_figure
 from trm.solving.iteration import StepTrace
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.configs import check_range
@@ -35,7 +34,7 @@ _TRACED = 64  # rows that are followed over supervision steps
 class Pictures(L.Callback):
     """Draws each validation of a run; what each picture shows, `trm.training.tensorboard` says.
 
-    Rows are drawn as `panels/…`, the same ones each time and the worst, figures of all rows and
+    Rows are drawn as `panels/…`, the same ones each time and wrong ones, figures of all rows and
     problems as `figures/…`. Several devices draw the first one's share of the problems.
 
     Args:
@@ -79,17 +78,15 @@ class Pictures(L.Callback):
 
     def _draw_rows(self, trainer: L.Trainer, module: CanvasModule, data: CanvasDataModule) -> None:
         examples = example_steps(data, self.num_samples)
-        chosen = [examples, *worst_steps(self._parts, self.num_samples)]
+        wrong = wrong_steps(self._parts, self.num_samples)
+        chosen = [examples, *wrong]
         parts = ([getattr(one, field.name) for *_, one in chosen] for field in fields(RowSteps))
         shown = RowSteps(*map(np.concatenate, parts))
         given = np.concatenate([drawing.given[one.problem] for _, drawing, one in chosen])
         names = [name for part in chosen for name in titles(data.task, *part)]
         seen = module.predictor().trace(shown.inputs)
         image = pixels(sample_panels(shown, given, seen, names))
-        wrong = sum(int((~part.forced.rows_exact).sum()) for part in self._parts)
-        wrong = min(wrong, len(chosen) - 1)
-        kinds = {"row": len(examples[2].step), "wrong": wrong}
-        kinds["least_sure"] = len(chosen) - 1 - wrong
+        kinds = {"row": len(examples[2].step), "wrong": len(wrong)}
         tags = [f"{kind}_{i + 1}" for kind, number in kinds.items() for i in range(number)]
         for tag, part in zip(tags, np.split(image, len(tags)), strict=True):
             _add(trainer, f"panels/{tag}", part)
@@ -106,11 +103,6 @@ class Pictures(L.Callback):
         parts, task = self._parts, module.trainer.datamodule.task  # type: ignore[attr-defined]
         right = np.concatenate([part.forced.rows_exact for part in parts])
         scores = np.concatenate([part.forced.filled.confidence for part in parts])
-        kinds = np.concatenate([_kinds(part.drawing, part.forced.steps) for part in parts])
-        by_kind = {
-            ROW_KINDS[kind]: Share(int(right[kinds == kind].sum()), int((kinds == kind).sum()))
-            for kind in np.unique(kinds).tolist()
-        }
         sizes = [task.measures(part.problems) for part in parts]
         along = [np.concatenate([size[axis] for size in sizes]) for axis in task.axes]
         solved = np.concatenate([part.solved for part in parts])
@@ -118,7 +110,6 @@ class Pictures(L.Callback):
         reliable = {f"{len(right):,} rows": reliability(module.calibrated(scores), right)}
         figures = {
             "by_size": size_figure(along[0], along[1], solved, names),
-            "by_kind": kind_figure(by_kind),
             "reliability": reliability_figure(reliable),
         }
         if self._right_by_step is not None:
@@ -132,24 +123,17 @@ def _add(trainer: L.Trainer, tag: str, image: np.ndarray) -> None:
         writer.add_image(tag, image, step, dataformats="HWC")
 
 
-def _kinds(drawing: WorkedDrawing, steps: RowSteps) -> np.ndarray:
-    """The kind of each row, an index in `ROW_KINDS`."""
-    return drawing.kinds[steps.problem, drawing.first_step[steps.problem] + steps.step]
-
-
-def worst_steps(
+def wrong_steps(
     parts: Sequence[Validated], number: int
 ) -> list[tuple[Problems, WorkedDrawing, RowSteps]]:
-    """So many of the worst rows of a validation, each with its batch's problems and drawings.
+    """So many of a validation's wrong rows at most, each with its batch's problems and drawings.
 
-    Wrong ones come before right ones, the surest of the wrong and the least sure of the right.
+    Those that the model is surest of come first.
     """
-    rows = [(part, i) for part in parts for i in range(len(part.forced.rows_exact))]
-    right = np.concatenate([part.forced.rows_exact for part in parts])
-    confidence = np.concatenate([part.forced.filled.confidence for part in parts])
+    rows = [(part, i) for part in parts for i in np.flatnonzero(~part.forced.rows_exact).tolist()]
+    rows.sort(key=lambda row: -row[0].forced.filled.confidence[row[1]])
     found = []
-    for index in np.lexsort((np.where(right, confidence, -confidence), right))[:number]:
-        part, i = rows[index]
+    for part, i in rows[:number]:
         held = (getattr(part.forced.steps, field.name)[i : i + 1] for field in fields(RowSteps))
         found.append((part.problems, part.drawing, RowSteps(*held)))
     return found
@@ -179,7 +163,8 @@ def titles(task: Task, problems: Problems, drawing: WorkedDrawing, steps: RowSte
         short = len(name) <= _LONGEST_NAME
         digits = f" {task.sign} ".join(str(n) for n in lengths if n)
         names.append((name if short else f"{digits} digits").replace("x", "×"))
-    rows = zip(steps.problem, steps.step, _kinds(drawing, steps), strict=True)
+    kinds = drawing.kinds[steps.problem, drawing.first_step[steps.problem] + steps.step]
+    rows = zip(steps.problem, steps.step, kinds, strict=True)
     return [
         f"{names[problem]}   row {step + 1} of {drawing.steps[problem]}: {ROW_KINDS[kind]}"
         for problem, step, kind in rows

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from trm.evaluation.statistics import Share
-from trm.figures.validation import kind_figure, size_figure, steps_figure
+from trm.figures.validation import size_figure, steps_figure
 
 
 def test_each_size_shows_its_share_and_the_others_nothing():
@@ -18,12 +17,6 @@ def test_each_size_shows_its_share_and_the_others_nothing():
     sizes = np.arange(1, 14)  # many are coloured and not written
     [axes] = size_figure(sizes, sizes, sizes > 5, ("digits of a", "digits of b")).axes
     assert not axes.texts
-
-
-def test_each_kind_of_row_has_its_bar():
-    [axes] = kind_figure({"running sum": Share(9, 10), "answer": Share(1, 5)}).axes
-    assert [text.get_text() for text in axes.texts] == ["90.0 % of 10", "20.0 % of 5"]
-    assert [bar.get_width() for bar in axes.patches] == [90, 20]
 
 
 def test_rows_are_followed_beyond_trainings_steps():

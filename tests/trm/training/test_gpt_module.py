@@ -63,7 +63,7 @@ def test_a_run_has_the_pages_of_a_recursive_one(trained_gpt):
     } <= scalars
     assert set(events.Tags()["images"]) == {  # and no supervision steps
         *("panels/row_1", "panels/wrong_1"),
-        *(f"figures/{name}" for name in ("by_size", "by_kind", "reliability")),
+        *(f"figures/{name}" for name in ("by_size", "reliability")),
     }
 
 

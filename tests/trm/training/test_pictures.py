@@ -16,7 +16,7 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction, TeacherForced, teacher_forced
 from trm.training.canvas_module import Validated
 from trm.training.data import Canvas, CanvasDataModule
-from trm.training.pictures import Pictures, example_steps, titles, worst_steps
+from trm.training.pictures import Pictures, example_steps, titles, wrong_steps
 
 
 @dataclass
@@ -84,35 +84,21 @@ def validated(right: list[bool], confidence: list[float]) -> Validated:
     return Validated(problems, drawing, forced.rows_exact, forced)
 
 
-def test_the_worst_rows_of_all_batches_are_sure_errors_then_others_then_unsure_hits():
+def test_the_wrong_rows_of_all_batches_are_drawn_the_surest_first():
     batches = [
         validated([True, False, True], [0.9, 0.2, 0.3]),
-        validated([False, True], [0.8, 1.0]),
+        validated([False, True, False], [0.8, 1.0, 0.1]),
     ]
-    rows = worst_steps(batches, 4)
+    rows = wrong_steps(batches, 2)
     named = [
         Multiplication("lattice").names(problems)[steps.problem[0]] for problems, _, steps in rows
     ]
-    assert named == ["10 x 7", "11 x 7", "12 x 7", "10 x 7"]
+    assert named == ["10 x 7", "11 x 7"]
     np.testing.assert_array_equal(rows[0][2].labels[0], batches[1].drawing.truth[0])
-    np.testing.assert_array_equal(rows[3][2].labels[0], batches[0].drawing.truth[0])
 
 
 def data_of(task: Multiplication, canvas: Canvas, problems: int) -> CanvasDataModule:
     return CanvasDataModule(task, canvas, validation_problems=problems)
-
-
-def test_panels_of_right_rows_are_not_called_wrong(monkeypatch):
-    tags: list[str] = []
-    monkeypatch.setattr("trm.training.pictures.sample_panels", lambda shown, *_: shown)
-    monkeypatch.setattr("trm.training.pictures.pixels", lambda shown: shown.inputs)
-    monkeypatch.setattr("trm.training.pictures._add", lambda _, tag, __: tags.append(tag))
-    pictures = Pictures(num_samples=3)
-    pictures._parts = [validated([True, False, True], [0.9, 0.2, 0.3])]
-    module = SimpleNamespace(predictor=lambda: SimpleNamespace(trace=lambda _: None))
-    task = Multiplication("lattice", digits_a=(1, 2), digits_b=(1, 1))
-    pictures._draw_rows(None, module, CanvasDataModule(task, Canvas(3, 6), validation_problems=8))
-    assert tags[-3:] == ["panels/wrong_1", "panels/least_sure_1", "panels/least_sure_2"]
 
 
 def test_samples_differ_in_length_and_in_row_and_belong_to_validation():
