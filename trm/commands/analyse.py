@@ -66,8 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add_checkpoint(kind, default=None, **several if name == "ranks" else {})
         add("--output", required=name != "rasp", metavar="DIR", help="folder for the results")
         for axis, meaning in AXES.items() if name != "ranks" else ():
-            usual = "two sizes in range, three beyond" if name == "probe" else "training's longest"
-            what = f"{meaning}, like 4 or 1..4,8: all combinations (default: {usual})"
+            what = f"{meaning}, like 4 or 1..4,8: all combinations (default: training's longest)"
             add(f"--{axis.replace('_', '-')}", type=lengths, metavar="N", help=what)
         what, most = ("pairs", 50) if name == "heads" else ("problems", 16 * (1 + (name != "rasp")))
         least = 2 if name in ("heads", "rasp") else 1  # of which there are intervals
@@ -135,8 +134,7 @@ def run_probe(args: argparse.Namespace) -> None:
     from trm.figures.analysis import probing_figure
 
     solver = _solver(args, None if args.steps is None else args.steps[-1])
-    sizes = _sizes(args, solver.task) if sizes_given(args, solver.task)[0] else None
-    output = _folder(args, "probe", "main")
+    sizes, output = _sizes(args, solver.task), _folder(args, "probe", "main")
     usual = range(1, min(STEPS, getattr(solver.predictor, "max_steps", STEPS)) + 1)
     settings = Settings(
         args.seed, tuple(args.steps or usual), args.problems or 32, args.train_problems
@@ -161,8 +159,6 @@ def run_probe(args: argparse.Namespace) -> None:
         "held-out ones, with 95 % intervals by problems. Selectivity: that accuracy less the "
         "control task's, in points; majority: the class most frequent in training."
     )
-    for size, reason in study.not_probed.items():
-        results().print(f"{size}: not probed, as {reason}.")
     _write(args, output, "probe", study.to_json(), {"probe": probing_figure(study)})
 
 

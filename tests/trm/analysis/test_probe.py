@@ -30,7 +30,7 @@ from trm.analysis.probe import (
     fit,
     observe,
 )
-from trm.analysis.probe_study import Probes, Settings, default_sizes, run_probes, share
+from trm.analysis.probe_study import Probes, Settings, run_probes, share
 from trm.analysis.record import StepRecorder, token_of_cell
 from trm.evaluation.statistics import Share
 from trm.models.iterative import Loop, named
@@ -309,30 +309,17 @@ def test_what_features_hold_plainly_is_read_and_the_control_task_is_not():
     assert carry.selectivity == 1 - carry.control.value > 0.5
 
 
-def test_sizes_without_problems_or_canvas_have_a_reason(make_solver, monkeypatch):
+def test_what_cannot_be_probed_is_said(make_solver, monkeypatch):
     solver = make_solver(
         "recursive", Canvas(7, 8), position="learned", height=7, width=8, neighbourhood="all"
     )
     sizes = [{"digits_a": 2, "digits_b": 2}, {"digits_a": 9, "digits_b": 9}]
-    found = run_probes(solver, sizes, QUICK)
-    assert list(found.sizes) == ["2 x 2 digits"]
-    assert "cannot work on a canvas of 12 x 18 cells" in found.not_probed["9 x 9 digits"]
-    with pytest.raises(ValueError, match="there is nothing to probe: the model cannot work on"):
-        run_probes(solver, sizes[1:], QUICK)
+    with pytest.raises(ValueError, match="to probe: the model cannot work on a canvas of 12 x 18"):
+        run_probes(solver, sizes, QUICK)
     with pytest.raises(ValueError, match="no problem of 1 x 1 digits in base 3 belongs to"):
         run_probes(solver, [{"digits_a": 1, "digits_b": 1}], QUICK)
-    with pytest.raises(ValueError, match="there is nothing to probe: no size"):
-        run_probes(solver, [], QUICK)
     with pytest.raises(ValueError, match="cells of a local model see decided messages"):
         run_probes(make_solver("local"), sizes, QUICK)
     monkeypatch.setattr(Lattice, "local_rule", None)
     with pytest.raises(ValueError, match=r"lattice declares no local rule.*standard"):
         run_probes(replace(solver, task=Multiplication("lattice")), sizes, QUICK)
-
-
-def test_by_default_sizes_are_in_range_and_beyond_in_either_direction():
-    task = Multiplication("standard", digits_a=(1, 4), digits_b=(1, 4))
-    pairs = [tuple(size.values()) for size in default_sizes(task)]
-    assert pairs == [(2, 2), (4, 4), (6, 4), (4, 6), (8, 8)]
-    short = Multiplication("standard", digits_a=(1, 1), digits_b=(1, 1))
-    assert len(default_sizes(short)) == len({tuple(s.values()) for s in default_sizes(short)}) == 4

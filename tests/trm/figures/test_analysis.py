@@ -29,7 +29,7 @@ def test_a_panel_for_each_sub_task_has_a_line_for_each_size(assert_apart):
         for name in SUBTASKS
         for site, step in (("input", 0), ("z_H", 1), ("z_L", 1), ("z_H", 4))
     ]
-    study = ProbeStudy(Settings(), "z_H", {"cells": 1}, sizes, {}, readings, {"name": "decimal"})
+    study = ProbeStudy(Settings(), "z_H", {"cells": 1}, sizes, readings, {"name": "decimal"})
     figure = analysis.probing_figure(study)
     axes = [one for one in axes_of(figure) if one.axison]
     assert [one.get_title(loc="left") for one in axes] == list(SUBTASKS)
