@@ -1,13 +1,14 @@
 """Heads of a trained model beside the selectors of its layout's program, on held-out problems."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from canvas import symbols
-from canvas.render import RowSteps, row_steps
+from canvas.render import row_steps
 from canvas.task import Task
 from trm.analysis.rasp import NAMES, Cells, Selector
 from trm.analysis.rasp_programs import check_program, write_row
@@ -19,7 +20,6 @@ from trm.models.gpt import GPT
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
 
-_PAIRS_AT_ONCE = 2**18  # of cells, over all canvases of a batch
 _CLOSE = 0.05  # gains that differ by less are as large
 
 
@@ -126,67 +126,52 @@ def watch(predictor: Predictor, task: Task, inputs: np.ndarray, labels: np.ndarr
     return Watched(attention, named, used, written)
 
 
-class Overlaps:
-    """Adds up overlaps of all heads over batches of rows of so many problems."""
+def overlaps(seen: Watched, cells: np.ndarray) -> dict[tuple[str, str], np.ndarray]:
+    """By update and selector, the attention of each head on what is selected, a mean over cells.
 
-    def __init__(self, problems: int) -> None:
-        self._problems, self.used = problems, set[str]()
-        # By update and selector, of each problem: float [P, layers, heads + 1], the attention of
-        # heads on what is selected and what uniform attention would put there, added up over cells;
-        # and int [P], how many cells these are.
-        self._sums: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
+    Float [layers, heads + 1], the last of which is what uniform attention over all that a head can
+    see would put there: all that any head of the layer gives some attention to, as a mask gives
+    exactly none. Of ``cells``, ``bool [B, N]``, are the queries that count, if the selector selects
+    a cell there that the model has a token for.
+    """
+    found = {}
+    for update, attention in seen.attention.items():
+        batch, positions = attention.shape[1], attention.shape[-2]
+        tokens = np.asarray(attention.any(axis=(0, 2, 4)))  # [B, N]
+        sample, query = np.nonzero(cells & tokens)
+        weights = attention.swapaxes(1, 2)[:, :, sample, query]  # [layers, heads, M, K]
+        visible = weights.any(axis=1, keepdims=True)
+        uniform = visible / visible.sum(axis=-1, keepdims=True)
+        weights = np.concatenate([weights, uniform], axis=1)[..., :positions]
+        for name, selector in seen.selectors.items():
+            everyone = np.broadcast_to(selector.chosen, (batch, positions, positions))
+            chosen = everyone[sample, query] & tokens[sample]  # [M, N]
+            if (counted := chosen.any(axis=1)).any():
+                on_them = (weights * chosen).sum(axis=-1)[..., counted]
+                found[update, name] = on_them.mean(axis=-1)
+    return found
 
-    def add(self, seen: Watched, cells: np.ndarray, problem: np.ndarray) -> None:
-        """Count a batch of B rows on canvases of N cells.
 
-        Of ``cells``, ``bool [B, N]``, are the queries that count, and ``problem``, ``int64 [B]``,
-        is that of each row. Attention of cells that are no tokens is 0, and keys beyond the N cells
-        are selected by nothing. What a head can see is what any head of its layer gives some
-        attention to, as a mask gives exactly none.
-        """
-        self.used |= seen.used
-        for update, attention in seen.attention.items():
-            batch, positions, keys = attention.shape[1], *attention.shape[-2:]
-            tokens = np.asarray(attention.any(axis=(0, 2, 4)))  # [B, N]
-            sample, query = np.nonzero(cells & tokens)
-            weights = attention.swapaxes(1, 2)[:, :, sample, query]  # [layers, heads, M, K]
-            visible = weights.any(axis=1)  # [layers, M, K]
-            for name, selector in seen.selectors.items():
-                everyone = np.broadcast_to(selector.chosen, (batch, positions, positions))
-                chosen = everyone[sample, query] & tokens[sample]  # [M, N]
-                counted = chosen.any(axis=1)
-                chosen = np.pad(chosen, ((0, 0), (0, keys - positions)))
-                mass = (weights * chosen).sum(axis=-1)
-                uniform = (visible & chosen).sum(axis=-1) / visible.sum(axis=-1)
-                both = np.concatenate([mass, uniform[:, None]], axis=1)  # [layers, heads + 1, M]
-                none = np.zeros((self._problems, *both.shape[:2])), np.zeros(self._problems, int)
-                sums, number = self._sums.setdefault((update, name), none)
-                np.add.at(sums, problem[sample], both.transpose(2, 0, 1))
-                np.add.at(number, problem[sample], counted)
+def heads_of(
+    problems: Iterable[dict[tuple[str, str], np.ndarray]], used: Collection[str]
+) -> tuple[Head, ...]:
+    """All heads, update by update and layer by layer, from the `overlaps` of each problem.
 
-    def heads(self) -> tuple[Head, ...]:
-        """All heads, update by update and layer by layer.
-
-        The largest gain comes first; but of gains as large, the program's, and then as they were
-        named. What a head cannot see at all comes last.
-        """
-        found: dict[str, dict[tuple[int, int], list[Overlap]]] = {}
-        for (update, name), (sums, number) in self._sums.items():
-            if not number.any():
-                continue
-            there = number > 0
-            means = sums[there] / number[there, None, None]  # [P, layers, heads + 1]
-            mean, (low, high) = means.mean(axis=0), bootstrap(means)
-            for layer, head in np.ndindex(mean.shape[0], mean.shape[1] - 1):
-                share, least, most = (float(of[layer, head]) for of in (mean, low, high))
-                baseline = float(mean[layer, -1])
-                overlap = Overlap(name, share, least, most, baseline, name in self.used)
-                found.setdefault(update, {}).setdefault((layer, head), []).append(overlap)
-        return tuple(
-            Head(update, layer + 1, head + 1, _ranked(overlaps))
-            for update, of_update in found.items()
-            for (layer, head), overlaps in sorted(of_update.items())
-        )
+    The largest gain comes first; but of gains as large, that of a selector that is used, and then
+    as they were named. What a head cannot see at all comes last.
+    """
+    gathered, found = defaultdict(list), defaultdict(list)
+    for of_problem in problems:
+        for key, means in of_problem.items():
+            gathered[key].append(means)
+    for (update, name), of_problems in gathered.items():
+        means = np.stack(of_problems)  # [P, layers, heads + 1]
+        mean, (low, high) = means.mean(axis=0), bootstrap(means)
+        for layer, head in np.ndindex(mean.shape[0], mean.shape[1] - 1):
+            share, least, most = (float(of[layer, head]) for of in (mean, low, high))
+            overlap = Overlap(name, share, least, most, float(mean[layer, -1]), name in used)
+            found[update, layer + 1, head + 1].append(overlap)
+    return tuple(Head(*place, _ranked(overlaps)) for place, overlaps in found.items())
 
 
 def _ranked(overlaps: list[Overlap]) -> tuple[Overlap, ...]:
@@ -218,18 +203,16 @@ def compare_heads(
     asked = cell_problems(task, task.of_size(**size), problems, seed)
     if len(asked) < 2:
         raise ValueError(f"fewer than two problems of {name} are held out: name another size")
-    steps, right = row_steps(solver.draw_worked(asked)), 0
-    number, height, width = steps.inputs.shape
-    note(f"{number:,} rows of {len(asked)} problems of {name}")
-    tally, at_once = Overlaps(len(asked)), max(1, _PAIRS_AT_ONCE // (height * width) ** 2)
-    for start in range(0, number, at_once):
-        batch = _some(steps, slice(start, start + at_once))
-        cells = (batch.answer & (batch.labels != symbols.BLANK)).reshape(len(batch.inputs), -1)
-        seen = watch(predictor, task, batch.inputs, batch.labels)
-        tally.add(seen, cells, batch.problem)
-        right += int((seen.written == batch.labels).all(axis=(1, 2)).sum())
-    return Comparison(size, name, len(asked), number, right, sorted(tally.used), tally.heads())
-
-
-def _some(steps: RowSteps, which: slice) -> RowSteps:
-    return replace(steps, **{name: part[which] for name, part in vars(steps).items()})
+    steps, right, used = row_steps(solver.draw_worked(asked)), 0, set[str]()
+    note(f"{len(steps.inputs):,} rows of {len(asked)} problems of {name}")
+    found = []
+    for number in range(len(asked)):
+        rows = steps.problem == number
+        inputs, labels, answer = steps.inputs[rows], steps.labels[rows], steps.answer[rows]
+        seen = watch(predictor, task, inputs, labels)
+        cells = (answer & (labels != symbols.BLANK)).reshape(len(inputs), -1)
+        found.append(overlaps(seen, cells))
+        right += int((seen.written == labels).all(axis=(1, 2)).sum())
+        used |= seen.used
+    heads = heads_of(found, used)
+    return Comparison(size, name, len(asked), len(steps.inputs), right, sorted(used), heads)

@@ -10,7 +10,15 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import row_steps, to_sequences
 from trm.analysis.rasp import Selector, select
-from trm.analysis.rasp_heads import Comparison, Head, Overlaps, Watched, compare_heads, watch
+from trm.analysis.rasp_heads import (
+    Comparison,
+    Head,
+    Watched,
+    compare_heads,
+    heads_of,
+    overlaps,
+    watch,
+)
 from trm.analysis.record import SequenceRecorder
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.statistics import bootstrap
@@ -27,7 +35,6 @@ FIRST = [[1, 0, 0], [0.9, 0.1, 0], [0.1, 0.7, 0.2]]  # at the left, mostly
 SECOND = [[1, 0, 0], [0.5, 0.5, 0], [0.25, 0.25, 0.5]]
 ATTENTION = np.array([FIRST, SECOND])[None, None]  # [1, 1, 2, 3, 3]
 ALL = np.ones((1, 3), dtype=bool)
-ONE = np.zeros(1, dtype=np.int64)
 LAST = np.array([[False, False, True]])
 
 
@@ -35,9 +42,8 @@ def tally(
     selectors: dict[str, Selector], used=(), attention=ATTENTION, cells: np.ndarray = ALL
 ) -> list[Head]:
     """The heads of a model watched on one row."""
-    found = Overlaps(1)
-    found.add(Watched({"state": attention}, selectors, set(used), ALL), cells, ONE)
-    return [*found.heads()]
+    seen = Watched({"state": attention}, selectors, set(used), ALL)
+    return [*heads_of([overlaps(seen, cells)], used)]
 
 
 def test_overlap_is_the_mean_attention_on_the_selected_and_the_baseline_what_uniform_would_put():
@@ -88,12 +94,10 @@ def test_what_is_no_cell_is_seen_too():
 
 
 def test_problems_count_alike_whatever_their_number_of_cells_and_give_the_interval():
-    found, asked = Overlaps(3), np.array([[False, True, True], [False, False, True]])
-    both = np.concatenate([ATTENTION] * 2, axis=1)
-    for row, number in ((0, 0), (1, 2)):  # in batches; problem 1 has no such cell
-        watched = Watched({"state": both[:, [row]]}, {"left": LEFT}, set(), ALL)
-        found.add(watched, asked[[row]], np.array([number]))
-    one = found.heads()[0].best
+    found = []
+    for cells in (ALL, LAST, ~ALL):  # the last problem has no such cell
+        found.append(overlaps(Watched({"state": ATTENTION}, {"left": LEFT}, set(), ALL), cells))
+    one = heads_of(found, ())[0].best
     assert one.overlap == pytest.approx((0.8 + 0.7) / 2)
     assert (one.low, one.high) == pytest.approx(bootstrap(np.array([0.8, 0.7])))
 

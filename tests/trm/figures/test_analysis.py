@@ -89,16 +89,15 @@ def test_the_table_marks_the_program_and_leaves_out_what_no_head_attends_to(asse
     assert_apart(figure)
 
 
-def test_a_line_for_each_model_and_each_tensor_of_its_state():
+def test_ranks_have_a_panel_for_each_kind_of_weights_and_states_and_a_line_for_each_model():
     gpt = [Rank("weights", layer, "up", 8.0, 16) for layer in (1, 2)]
     gpt += [Rank("states", layer, name, 4.0, 16, 9) for layer, name in ((0, "input"), (1, "block"))]
     trm = [Rank("weights", 1, name, 8.0, 16) for name in ("gate", "up")]
-    trm += [Rank("states", 0, "input", 2.0, 16, 9)]
-    trm += [Rank("states", 1, name, 4.0, 16, 9) for name in ("z_H", "z_L")]
     figure = analysis.ranks_figure({"gpt": gpt, "trm": trm})
     axes = {one.get_title(): one for one in axes_of(figure)}
-    assert set(axes) == {"feed-forward up", "feed-forward gate", "states"}
-    assert [len(one.lines) for one in axes.values()] == [2, 1, 3]
-    assert axes["states"].lines[0].get_xydata().tolist() == [[0, 0.25], [1, 0.25]]
-    names = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert names == ["gpt", "trm, z_H", "trm, z_L"]
+    panels = ["feed-forward up", "states: block", "feed-forward gate"]
+    assert {title: len(one.lines) for title, one in axes.items()} == dict(
+        zip(panels, (2, 1, 1), strict=True)
+    )
+    assert axes["states: block"].lines[0].get_xydata().tolist() == [[0, 0.25], [1, 0.25]]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["gpt", "trm"]
