@@ -128,21 +128,6 @@ def test_states_are_those_after_each_supervision_step(make_solver, more):
     assert observed.main == "z_H"
 
 
-@pytest.mark.parametrize("family", ["recursive", "looped"])
-def test_the_last_layer_gives_the_state_and_those_before_are_read_too(make_solver, family):
-    solver = make_solver(family)
-    inputs = examples(solver, PROBLEMS).inputs
-    plain, more = (observe(solver.predictor, inputs, (2,), layers) for layers in (False, True))
-    names = {site.name for site in set(more.features) - set(plain.features)}
-    state = {"recursive": ("z_L", "z_H"), "looped": ("state",)}[family]
-    assert names == {f"{name}, layer 1" for name in state}
-    context = solver.predictor.model.encode(torch.from_numpy(inputs))
-    before = more.features[Point(f"{more.main}, layer 1", 2)]
-    with torch.no_grad():
-        made = solver.predictor.model.layers[1](before, context.rotation, context.bias)
-    torch.testing.assert_close(made, more.features[Point(more.main, 2)])
-
-
 @pytest.mark.parametrize("loops", [1, 2])
 def test_a_gpt_is_read_after_each_block(make_solver, loops):
     solver = make_solver("gpt", num_layers=3, loops=loops)
@@ -211,26 +196,6 @@ def random(*shape: int, seed: int = 0) -> torch.Tensor:
 
 def labels(n: int, classes: int, seed: int = 1) -> torch.Tensor:
     return torch.randint(classes, (n, 1), generator=torch.Generator().manual_seed(seed))
-
-
-def test_what_is_there_in_a_line_is_found_and_what_is_not_is_not():
-    y = labels(300, 5)
-    features = torch.cat((F.one_hot(y[:, 0], 5) * 3.0 + 7, random(300, 4)), dim=1)
-    assert (fit(features, y, [5])(features) == y).all()
-    features, y = random(4000, 8), labels(4000, 4)
-    right = (fit(features[:2000], y[:2000], [4])(features[2000:]) == y[2000:]).float().mean()
-    assert 0.2 < right < 0.3
-
-
-def test_several_tasks_at_once_are_those_one_by_one():
-    features = random(200, 6)
-    y = torch.cat(((features[:, :3].argmax(1, keepdim=True)), labels(200, 5)), dim=1)
-    together = fit(features, y, [3, 5], l2=0.01, iterations=200)
-    for task, classes in enumerate((3, 5)):
-        alone = fit(features, y[:, [task]], [classes], l2=0.01, iterations=200)
-        torch.testing.assert_close(
-            together.weight[:, task, :classes], alone.weight[:, 0], atol=5e-3, rtol=0
-        )
 
 
 def test_cells_without_a_label_do_not_count():

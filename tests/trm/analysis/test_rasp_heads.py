@@ -151,15 +151,6 @@ def test_a_gpt_that_adds_looks_at_the_digits_that_meet_and_at_those_that_make_th
         assert head.of("right").baseline < head.of("same column").baseline < 0.1
 
 
-def test_a_gpt_sees_no_cell_that_is_not_yet_written(decoded):
-    for head in decoded.heads:
-        for name in ("left", "itself", "below", "below right"):
-            assert head.of(name).overlap == head.of(name).baseline == 0
-        names = {one.selector for one in head.overlaps}
-        assert not {"first written left", "first written below"} & names
-        assert head.of("first written right").overlap > 0  # of the same row
-
-
 def test_a_gpt_is_read_at_the_token_that_shows_the_cell_on_the_right(gpt):
     """The attention of one cell, taken from the sequence itself."""
     row = row_steps(gpt.draw_worked(Problems.from_ints([(4812, 7935)])))

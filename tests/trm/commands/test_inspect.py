@@ -150,11 +150,3 @@ def test_a_model_that_invents_its_codes_is_shown_as_it_solves(command, repositor
     assert len(shares) == 3
     assert all(right == of for _, right, of in shares)
     assert (tmp_path / "o/rows.png").is_file()
-
-
-def test_a_cell_that_works_in_steps_shows_what_each_decides(command, repository, tmp_path):
-    model = repository / "docs/models/written-16-seed0.safetensors"
-    ran = command("inspect", "--checkpoint", model, "12x34", "--output", tmp_path / "in")
-    assert ran.code == 0, ran.err
-    assert "multiplicand" in ran.out
-    assert "fields.png" in pictures(tmp_path / "in")

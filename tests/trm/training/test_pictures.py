@@ -114,10 +114,9 @@ def test_samples_differ_in_length_and_in_row_and_belong_to_validation():
 
 
 def test_titles_name_the_problem_or_its_digits_the_row_and_its_kind():
-    task = Multiplication(layout="standard", digits_a=(2, 2), digits_b=(1, 1))
-    problems, drawing, steps = example_steps(data_of(task, Canvas(), 8), 2)
-    a, b = problems.to_ints()[0]
-    assert titles(task, problems, drawing, steps)[0] == f"{a} × {b}   row 1 of 2: partial product"
-    task = Multiplication(digits_a=(40, 40), digits_b=(30, 30))
-    first = titles(task, *example_steps(data_of(task, Canvas(), 1), 1))[0]
-    assert first.startswith("40 × 30 digits   row 1 of 30")
+    for sizes, start in (((2, 1), "{} × {}"), ((40, 30), "40 × 30 digits")):
+        task = Multiplication("standard", digits_a=sizes[:1] * 2, digits_b=sizes[1:] * 2)
+        problems, drawing, steps = example_steps(data_of(task, Canvas(), 8), 1)
+        found = titles(task, problems, drawing, steps)[0]
+        assert found.startswith(f"{start.format(*problems.to_ints()[0])}   row 1 of ")
+        assert found.endswith(": partial product")
