@@ -15,7 +15,6 @@ import torch
 from pydantic import PlainSerializer, TypeAdapter
 
 from canvas.sampling import sample
-from canvas.task import Task
 from canvas.windows import UNDEFINED
 from trm.analysis.probe import (
     BLOCKS,
@@ -77,7 +76,6 @@ class ProbeStudy:
     main: str  # the name of the points that the answer is read from in the end
     train: dict[str, int]  # how many problems and cells probes were fitted to
     sizes: dict[str, str]  # by name, the region as in ``grid.json``
-    not_probed: dict[str, str]  # sizes without figures, and why
     readings: list[Reading]
     model: dict[str, Any] = field(default_factory=dict)  # as in ``grid.json``
 
@@ -103,49 +101,31 @@ class ProbeStudy:
         return data
 
 
-def default_sizes(task: Task) -> list[dict[str, int]]:
-    """Half of the longest and the longest of training, then half as long again and twice as long.
-
-    By the task's usual measures: two sizes in range, one beyond in each measure, one in both.
-    """
-    first, second = task.axes
-    (low, a), (least, b) = task.ranges[first], task.ranges[second]
-    pairs = [(-(-a // 2), -(-b // 2)), (a, b), (a + -(-a // 2), b), (a, b + -(-b // 2))]
-    found = [(max(x, low), max(y, least)) for x, y in (*pairs, (2 * a, 2 * b))]
-    return [{first: x, second: y} for x, y in dict.fromkeys(found)]
-
-
 def run_probes(
     solver: Solver,
-    sizes: Sequence[dict[str, int]] | None = None,
+    sizes: Sequence[dict[str, int]],
     settings: Settings | None = None,
     note: Callable[[str], None] = lambda _: None,
 ) -> ProbeStudy:
     """Probe a frozen model, whose task says what is within the training range.
 
-    Sizes are of problems by two of the task's measures, like ``{"digits_a": 4, "digits_b": 2}``;
-    None: `default_sizes`. ``note`` is told what is going on, a line at a time. ValueError: the
-    layout has no local rule, no size can be measured, there are no training problems, the states
-    cannot be probed, or the model is a local one.
+    Sizes are of problems by two of the task's measures, like ``{"digits_a": 4, "digits_b": 2}``.
+    ``note`` is told what is going on, a line at a time. ValueError: the layout has no local rule, a
+    size cannot be measured, there are no training problems, the states cannot be probed, or the
+    model is a local one.
     """
     settings, task = settings or Settings(), solver.task
     check_cells(solver.predictor.model)
     rule = task.local_rule()
-    named, asked, not_probed = dict[str, str](), [], dict[str, str]()
-    for size in default_sizes(task) if sizes is None else sizes:
+    regions, asked = dict[str, str](), []
+    for size in sizes:
         axes, (a, b) = tuple(size), size.values()
-        held, name = (
-            fitted(solver, axes, (a, b), settings.problems, settings.seed),
-            size_name(axes, (a, b)),
-        )
-        if held.solver is None or held.reason is not None:
-            not_probed[name] = str(held.reason)
-        else:
-            named[name] = region(task.ranges, axes, (a, b))
-            asked.append((name, held.solver, held.problems))
-    if not asked:
-        reason = next(iter(not_probed.values()), "no size was named")
-        raise ValueError(f"there is nothing to probe: {reason}")
+        on_canvas, problems, reason = fitted(solver, axes, (a, b), settings.problems, settings.seed)
+        if on_canvas is None or reason is not None:
+            raise ValueError(f"there is nothing to probe: {reason}")
+        name = size_name(axes, (a, b))
+        regions[name] = region(task.ranges, axes, (a, b))
+        asked.append((name, on_canvas, problems))
     note(f"reading {settings.train_problems:,} training problems")
     parts = []
     for start in range(0, settings.train_problems, _PROBLEMS_AT_ONCE):
@@ -165,7 +145,7 @@ def run_probes(
         cells, _ = read(on_canvas, problems, settings.steps)
         readings += probes.read(name, cells, len(problems))
     train = {"problems": settings.train_problems, "cells": probes.cells}
-    return ProbeStudy(settings, main, train, named, not_probed, readings)
+    return ProbeStudy(settings, main, train, regions, readings)
 
 
 class Probes:

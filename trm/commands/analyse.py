@@ -49,7 +49,7 @@ examples:
 Into the folder go all figures as JSON, and pictures.
 """
 STEPS = 8  # supervision steps that are probed, and the one whose ranks are told, unless named
-_ALONE, _COMPARED = ("layout", "base"), ("checkpoint", *AXES, "problems", "seed", "row")
+_ALONE, _COMPARED = ("layout", "base"), ("checkpoint", *AXES, "problems", "seed")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,15 +62,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         kind.set_defaults(run_kind=run_kind)
         add, several = kind.add_argument, {"nargs": "+", "action": "extend"}
         if name == "rasp":
-            add("problem", nargs="?", help="like 123x45; with --output, to be drawn")
+            add("problem", nargs="?", help="like 123x45, to be worked out by the program")
         add_checkpoint(kind, default=None, **several if name == "ranks" else {})
         add("--output", required=name != "rasp", metavar="DIR", help="folder for the results")
         for axis, meaning in AXES.items() if name != "ranks" else ():
-            usual = "two sizes in range, three beyond" if name == "probe" else "training's longest"
-            what = f"{meaning}, like 4 or 1..4,8: all combinations (default: {usual})"
+            what = f"{meaning}, like 4 or 1..4,8: all combinations (default: training's longest)"
             add(f"--{axis.replace('_', '-')}", type=lengths, metavar="N", help=what)
         what, most = ("pairs", 50) if name == "heads" else ("problems", 16 * (1 + (name != "rasp")))
-        add(f"--{what}", type=whole(1 + (name == "heads")), help=f"held out (default: {most})")
+        least = 2 if name in ("heads", "rasp") else 1  # of which there are intervals
+        add(f"--{what}", type=whole(least), help=f"held out (default: {most})")
         add("--seed", type=whole(0), help="which ones (default: 0)")
         if name == "probe":
             what = "of the training split, to fit the probes to (default: 400)"
@@ -87,8 +87,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             what = "of the program alone (default: standard, and of addition column)"
             add("--layout", help=what)
             add("--base", type=int, choices=range(2, 17), metavar="2..16")
-            what = "that is drawn, from 1 (default: the last)"
-            add("--row", type=whole(1), metavar="N", help=what)
         add_devices(kind)
         add_import(kind)
         add_verbosity(kind, argparse.SUPPRESS)
@@ -103,12 +101,15 @@ def run(args: argparse.Namespace) -> int:
     if args.kind == "rasp":
         if args.output:
             refuse(args, "a comparison is in the checkpoint's", **dict.fromkeys(_ALONE))
+            if args.problem is not None:
+                raise ValueError(
+                    f"heads are compared on --problems held out: leave out {args.problem}"
+                )
         else:
             refuse(args, "without --output DIR no model is compared", **dict.fromkeys(_COMPARED))
-        if args.problem is not None:
+            if args.problem is None:
+                raise ValueError("name a problem for the program, like 123x45, or --output DIR")
             check_problems([args.problem])
-        elif not args.output:
-            raise ValueError("name a problem for the program, like 123x45, or --output DIR")
     args.seed, checkpoints = args.seed or 0, args.checkpoint or SHIPPED
     args.checkpoints = checkpoints if isinstance(checkpoints, list) else [checkpoints]
     find_checkpoints(args, *args.checkpoints)
@@ -133,8 +134,7 @@ def run_probe(args: argparse.Namespace) -> None:
     from trm.figures.analysis import probing_figure
 
     solver = _solver(args, None if args.steps is None else args.steps[-1])
-    sizes = _sizes(args, solver.task) if sizes_given(args, solver.task)[0] else None
-    output = _folder(args, "probe", "main")
+    sizes, output = _sizes(args, solver.task), _folder(args, "probe", "main")
     usual = range(1, min(STEPS, getattr(solver.predictor, "max_steps", STEPS)) + 1)
     settings = Settings(
         args.seed, tuple(args.steps or usual), args.problems or 32, args.train_problems
@@ -159,8 +159,6 @@ def run_probe(args: argparse.Namespace) -> None:
         "held-out ones, with 95 % intervals by problems. Selectivity: that accuracy less the "
         "control task's, in points; majority: the class most frequent in training."
     )
-    for size, reason in study.not_probed.items():
-        results().print(f"{size}: not probed, as {reason}.")
     _write(args, output, "probe", study.to_json(), {"probe": probing_figure(study)})
 
 
@@ -247,63 +245,38 @@ def run_rasp(args: argparse.Namespace) -> None:
     """
     if not args.output:
         return _run_program(args)
-    from trm.analysis.rasp_heads import compare_heads, one_row
-    from trm.analysis.rasp_programs import check_program
-    from trm.evaluation.cell_problems import cell_problems
-    from trm.figures.analysis import overlap_figure, rasp_figure
+    from trm.analysis.rasp_heads import compare_heads
+    from trm.figures.analysis import head_name, overlap_figure
 
     solver = _solver(args)
-    task = solver.task
-    check_program(task.layout)
-    sizes, count = _sizes(args, task), args.problems or 16
-    if args.problem is None:
-        problem = cell_problems(task, task.of_size(**sizes[0]), 1, args.seed)
-    else:
-        problem = read_problems([args.problem], task)
-    if args.row and len(problem) and args.row > (rows := int(solver.draw(problem).steps[0])):
-        raise ValueError(f"--row {args.row}: {task.names(problem)[0]} has {rows} rows to fill in")
-    output = _folder(args, "rasp", "program_selectors", "heads.png", "overlap*.png")
+    sizes, count = _sizes(args, solver.task), args.problems or 16
+    output = _folder(args, "rasp", "sizes", "overlap*.png")
     note = info_console(args).print
     found = [compare_heads(solver, size, count, args.seed, note) for size in sizes]
-    row, at, seen = one_row(solver, problem, args.row and args.row - 1)
     (about,) = _about(args)
-    title = (
-        f"{about['name']}, {task.names(problem)[0].replace('x', '×')}, row {at + 1}: what the "
-        "framed cell selects, and what the head attends to\n(selectors by their overlap over "
-        f"{found[0].problems} problems of {found[0].name})"
-    )
-    figures = {"heads": rasp_figure(row, seen, found[0].heads, title)}
-    for one in found:
-        ending = "" if len(found) == 1 else "_" + "x".join(map(str, one.size.values()))
-        of_size = f"{one.problems} problems of {one.name}, {task.layout}"
-        heading = f"{about['name']}: attention on what is selected\n{of_size}"
-        figures[f"overlap{ending}"] = overlap_figure(one.heads, heading)
-    data = {
-        "model": about,
-        "settings": {"problems": count, "seed": args.seed},
-        "program_selectors": sorted(seen.used),
-        "sizes": [asdict(one) for one in found],
-    }
     for old in output.glob("overlap*.png"):
         old.unlink()
+    figures = {}
     for one in found:
-        several, lines = len({head.update for head in one.heads}) > 1, []
-        for head, before in zip(one.heads, one.untrained, strict=True):
-            layer, best = f"{head.update}, {head.layer}" if several else str(head.layer), head.best
-            half = max(best.overlap - best.low, best.high - best.overlap)
-            overlap = f"{best.overlap:.2f}" + (f" ±{half:.2f}" if best.problems > 1 else "")
-            others = best.baseline, before.of(best.selector).overlap
-            starred = f"{best.selector} *" if best.in_program else best.selector
-            place = layer if head.head == 1 else "", str(head.head)
-            lines.append((*place, starred, overlap, *(f"{share:.2f}" for share in others)))
-        columns = ("layer", "head", "selector", "overlap", "baseline", "untrained")
-        print_table(columns, lines, f"{one.name}: {one.problems} problems, {one.rows} rows")
+        ending = "" if len(found) == 1 else "_" + "x".join(map(str, one.size.values()))
+        of_size = f"{one.problems} problems of {one.name}, {solver.task.layout}"
+        heading = f"{about['name']}: attention on what is selected\n{of_size}"
+        figures[f"overlap{ending}"] = overlap_figure(one.heads, heading)
+        several, rows = len({head.update for head in one.heads}) > 1, []
+        for head in one.heads:
+            best = head.best
+            selector = f"{best.selector} *" if best.in_program else best.selector
+            overlap = f"{best.overlap:.2f} ({best.low:.2f}–{best.high:.2f})"
+            rows.append((head_name(head, several), selector, overlap, f"{best.baseline:.2f}"))
+        columns = ("head", "selector", "overlap", "baseline")
+        print_table(columns, rows, f"{one.name}: {one.problems} problems, {one.rows} rows")
         results().print(
-            f"* in the program of {task.layout}, which writes {one.program_right} of these rows "
-            "right. Overlap: attention on the selected cells, with its 95 % interval; baseline: "
-            "that of uniform attention over all that the head can see; untrained: that of the head "
-            "before training."
+            f"* in the program of {solver.task.layout}, which writes {one.program_right} of these "
+            "rows right. Overlap: attention on the selected cells, with its 95 % interval; "
+            "baseline: that of uniform attention over all that the head can see."
         )
+    settings = {"problems": count, "seed": args.seed}
+    data = {"model": about, "settings": settings, "sizes": [asdict(one) for one in found]}
     _write(args, output, "rasp", data, figures)
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from canvas import symbols
-from canvas.picture import for_people
 from canvas.render import RowSteps, WorkedDrawing, row_step
 from trm.checkpoints import COST_KEY, SUFFIX, find_checkpoint
 from trm.commands.arguments import (
@@ -57,7 +56,6 @@ _CARD_PROOF += ("windows_sha256", "smallest_margin", "margin_left_by_rounding")
 _CARD_FIGURES = ("row", "column", "region", "solutions", "answers", "rows_teacher_forced")
 _PAGE = ".html"  # in place of `SUFFIX`
 _SPARE = 4  # supervision steps that are shown beyond those that were taken
-_STRONGEST = 8  # effects that are printed
 _FILM = "solving.gif"
 _PICTURES = ("rows", "attention", "fields", "lens", "patch")  # all that there may be
 
@@ -197,7 +195,7 @@ def run(args: argparse.Namespace) -> int:
     if args.lens:
         _print_lens(console, lens, truth, row + 1)
     if patching is not None:
-        _print_patching(console, patching, canvas.shape[1], both, row + 1)
+        _print_patching(console, patching, both, row + 1)
     return 0
 
 
@@ -265,10 +263,8 @@ def _print_lens(console: Console, lens: Lens, truth: np.ndarray, row: int) -> No
         console.print(f"  {name}  {share:>10}  {log_probs.mean() - 0.0:8.3f}")
 
 
-def _print_patching(
-    console: Console, found: Patching, width: int, names: tuple[str, str], row: int
-) -> None:
-    """Say what the effect is measured by, and which effects are strongest."""
+def _print_patching(console: Console, found: Patching, names: tuple[str, str], row: int) -> None:
+    """Say what the effects in the picture are measured by."""
     one, other = found.differences
     cells = int(found.scored.sum())
     console.print(
@@ -278,25 +274,6 @@ def _print_patching(
     for name, right in zip(names, found.right, strict=True):
         if not right:
             console.print(f"  the model is wrong in row {row} of {name}: read effects with care")
-    console.print("strongest effects (0: A's answer stands, 1: the model says B's)")
-    effects, said = np.nan_to_num(found.effects), dict[str, None]()
-    for index in np.argsort(-np.abs(effects), axis=None, kind="stable"):
-        layer, *place = map(int, np.unravel_index(index, effects.shape))
-        effect = float(effects[(layer, *place)])
-        line = f"{effect:5.2f}  {found.sites[layer]}, {_cell_named(found, place, width)}"
-        if line not in said and (len(said) == _STRONGEST or abs(effect) < 0.005):
-            break
-        said[line] = None
-    for line in said:
-        console.print(f"  {line}")
-
-
-def _cell_named(found: Patching, place: list[int], width: int) -> str:
-    """A cell that was patched, from 1; row ends of a GPT are left of the first column."""
-    row, column = place[0] + 1, place[1] + 1 - (found.canvases.shape[2] - width)
-    a, b = (for_people(int(symbol)) or "blank" for symbol in found.canvases[:, place[0], place[1]])
-    where = f"cell {row},{column}" if column else f"end of row {row} of the canvas"
-    return where + (f" ({a}, in B {b})" if a != b else f" ({a})" if column else "")
 
 
 def _export(args: argparse.Namespace) -> int:

@@ -9,16 +9,14 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from canvas.picture import GREY
-from canvas.render import RowSteps
-from canvas.symbols import BLANK
 from trm.analysis.patch import HeadEffects
 from trm.analysis.probe import INPUT
 from trm.analysis.probe_study import ProbeStudy
-from trm.analysis.ranks import STATES, WEIGHTS, Rank
+from trm.analysis.ranks import STATES, Rank
 from trm.analysis.rasp import NAMES
-from trm.analysis.rasp_heads import Head, Watched
-from trm.figures.inspection import attention_figure, effect_colours
-from trm.figures.style import LINES, WRONG, colours, draw_table, mark, new_figure, tidy
+from trm.analysis.rasp_heads import Head
+from trm.figures.inspection import effect_colours
+from trm.figures.style import WRONG, colours, draw_table, mark, new_figure, tidy
 
 _ACROSS = 4  # panels of curves in a line
 _SEEN = 0.1  # an overlap that makes a selector worth a column
@@ -79,30 +77,6 @@ def heads_figure(found: Sequence[HeadEffects], title: str) -> Figure:
     return figure
 
 
-def rasp_figure(row: RowSteps, seen: Watched, heads: Sequence[Head], title: str) -> Figure:
-    """What one cell selects by the selector that matches a head best, and what the head attends to.
-
-    The cell is one in the middle of what is written in the one ``row``, of which ``seen`` is what
-    heads do; the heads, of the same model, have figures over many problems.
-    """
-    cells = np.argwhere(row.answer[0] & (row.labels[0] != BLANK))
-    i, j = cells[len(cells) // 2].tolist()
-    canvas, size, visible = row.inputs[0].copy(), row.inputs[0].size, np.ones(row.inputs[0].size)
-    if seen.visible is not None:  # a GPT has read the row as far as the cell
-        canvas[i, j + 1 :] = row.labels[0][i, j + 1 :]
-        visible = seen.visible[i * canvas.shape[1] + j, :size]
-    query, several = i * canvas.shape[1] + j, len(seen.attention) > 1
-    maps, titles = [], []
-    for head in heads:
-        best = head.best
-        chosen = seen.selectors[best.selector].chosen.reshape(-1, size, size)[0, query]
-        attention = seen.attention[head.update][head.layer - 1, 0, head.head - 1, query, :size]
-        maps += [chosen * visible, attention]
-        titles.append(f"{head_name(head, several)}\nselect {best.selector}")
-        titles.append(f"\nattention: {best.overlap:.2f} on it")
-    return attention_figure(canvas, (i, j), np.reshape(maps, (-1, *canvas.shape)), titles, title)
-
-
 def overlap_figure(heads: Sequence[Head], title: str) -> Figure:
     """A heat map: the attention of each head on what each selector selects, the best one framed.
 
@@ -145,33 +119,22 @@ def head_name(head: Head, several: bool) -> str:
 def ranks_figure(models: Mapping[str, Sequence[Rank]]) -> Figure:
     """The share of the full rank that each layer makes use of, a line for each model.
 
-    A panel for each kind of weights, and one for states: a line for each tensor, from the input on.
+    A panel for each kind of weights, and for each tensor of the state, from the input on.
     """
-    every = [one for ranks in models.values() for one in ranks]
-    panels = list(dict.fromkeys(one.name for one in every if one.kind == WEIGHTS))
-    panels += [STATES] * any(one.kind == STATES for one in every)
-    figure = new_figure(1.4 + 3 * len(panels), 3.8)
+    every = [one for ranks in models.values() for one in ranks if one.name != INPUT]
+    panels = list(dict.fromkeys((one.kind, one.name) for one in every))
+    figure, lines = new_figure(1.4 + 3 * len(panels), 3.8), {}
     all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    handles = {}
-    for number, (model, ranks) in enumerate(models.items()):
-        states = [one for one in ranks if one.kind == STATES]
-        tensors = list(dict.fromkeys(one.name for one in states if one.name != INPUT))
-        lines = {name: [r for r in ranks if (r.kind, r.name) == (WEIGHTS, name)] for name in panels}
-        for axes, panel in zip(all_axes, panels, strict=True):
-            shown = {name: [r for r in states if r.name in (INPUT, name)] for name in tensors}
-            if panel != STATES:
-                shown = {panel: lines[panel]} if lines[panel] else {}
-            for name, line in shown.items():
-                dashes = LINES[tensors.index(name) % 4] if panel == STATES else "-"
-                at = [one.layer for one in line], [one.share for one in line]
-                (handle,) = axes.plot(*at, linestyle=dashes, **mark(number))
-                if panel == STATES or not tensors:
-                    handles[f"{model}, {name}" if len(tensors) > 1 else model] = handle
-    for name, axes in zip(panels, all_axes, strict=True):
-        axes.set_title(name if name == STATES else f"feed-forward {name}", fontsize=10)
+    for axes, (kind, name) in zip(all_axes, panels, strict=True):
+        for number, (model, ranks) in enumerate(models.items()):
+            shown = [one for one in ranks if one.kind == kind and one.name in (name, INPUT)]
+            if any(one.name == name for one in shown):
+                at = [one.layer for one in shown], [one.share for one in shown]
+                (lines[model],) = axes.plot(*at, **mark(number))
+        axes.set_title(f"states: {name}" if kind == STATES else f"feed-forward {name}", fontsize=10)
         axes.set(xlabel="layer", ylim=(0, 1))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         tidy(axes)
     all_axes[0].set_ylabel("effective rank / full rank")
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4)
+    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=4)
     return figure

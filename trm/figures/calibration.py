@@ -7,12 +7,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from canvas.picture import PAPER
 from trm.evaluation.selective_prediction import BINS, Reliability, RiskCoverage
-from trm.figures.style import COLOURS, LINES, mark, new_figure, plain_logarithmic, tidy
+from trm.figures.style import COLOURS, LINES, mark, new_figure, tidy
 
-_FEW = 20  # problems from which on a share is worth a line
-_NOTE = f"Bands and bars: Wilson 95 % intervals. Thin lines, hollow marks: fewer than {_FEW}."
+_FEW = 20  # answered problems below which no risk sets the scale
+_NOTE = "Bands and bars: Wilson 95 % intervals."
 
 
 def trust_figure(
@@ -26,14 +25,13 @@ def trust_figure(
     for i, (name, curve) in enumerate(curves.items()):
         style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)]}
         low, high = curve.interval
-        x, risk, many = 100 * curve.coverage, 100 * curve.risk, curve.answered >= _FEW
+        x, risk = 100 * curve.coverage, 100 * curve.risk
         left.fill_between(x, 100 * low, 100 * high, step="pre", alpha=0.1, linewidth=0, **style)
         style |= {"linestyle": LINES[i % len(LINES)], "drawstyle": "steps-pre"}
-        left.plot(x, risk, linewidth=0.7, alpha=0.5, **style)
         label = f"{name} (mean risk {100 * curve.area:.2f} %)"
         dots = "." if len(risk) < 20 else None
-        left.plot(x, np.where(many, risk, np.nan), marker=dots, label=label, **style)
-        highest = max(highest, risk[many].max(initial=0))
+        left.plot(x, risk, marker=dots, label=label, **style)
+        highest = max(highest, risk[curve.answered >= _FEW].max(initial=0))
     left.set(xlabel="coverage: answered, %", ylabel="risk: wrong among the answered, %")
     left.set(xlim=(0, 101), title=f"If only the surest are answered ({problems:,} problems)")
     left.set_ylim(0, min(101, max(5, 1.25 * highest) if highest else 101))
@@ -45,31 +43,23 @@ def trust_figure(
 
 def reliability_figure(reliabilities: Mapping[str, Reliability]) -> Figure:
     """Confidence against the share that is right, and how many problems stand behind it."""
-    figure = new_figure(4.6, 5, note=_NOTE.replace(". Thin", ".\nThin"))
+    figure = new_figure(4.6, 5, note=_NOTE)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
     _calibration(above, below, reliabilities)
     return figure
 
 
 def _calibration(axes: Axes, counts: Axes, reliabilities: Mapping[str, Reliability]) -> None:
-    """Shares with their intervals, and below them the problems in each bin.
-
-    Bins of few problems are hollow and joined to no other.
-    """
+    """Shares with their intervals, and below them the problems in each bin."""
     axes.plot([0, 100], [0, 100], color="#8C8C8C", linewidth=1)
     wide = 80 / BINS / max(1, len(reliabilities))
     for i, (name, bins) in enumerate(reliabilities.items()):
-        style, line = mark(i), LINES[i % len(LINES)]
-        colour = style["color"]
-        x, y, many = 100 * bins.confidence, 100 * bins.right, bins.problems >= _FEW
+        style = mark(i) | {"linestyle": LINES[i % len(LINES)], "clip_on": False}
+        x, colour = 100 * bins.confidence, style["color"]
         low, high = bins.interval
         axes.vlines(x, 100 * low, 100 * high, color=colour, linewidth=1.2, alpha=0.7)
-        axes.plot(x, np.where(many, y, np.nan), line, color=colour)
-        for which, fill in ((many, colour), (~many, PAPER)):
-            marks = axes.plot(x[which], y[which], ls="", clip_on=False, mfc=fill, **style)
-            marks[0].set_in_layout(False)  # without any, they would squeeze the axes
         label = f"{name} (calibration error {100 * bins.error:.1f} %)"
-        axes.plot([], [], linestyle=line, label=label, **style)
+        axes.plot(x, 100 * bins.right, label=label, **style)
         bin_index = np.minimum(bins.confidence * BINS, BINS - 1).astype(int)
         start = (bin_index + 0.1) * 100 / BINS + i * wide
         counts.bar(start, bins.problems, wide, align="edge", color=colour)
@@ -77,7 +67,7 @@ def _calibration(axes: Axes, counts: Axes, reliabilities: Mapping[str, Reliabili
     axes.set_title("Is 90 % right 90 times in 100?")
     axes.tick_params(labelbottom=False)
     counts.set(xlabel="confidence, %", ylabel="problems", yscale="log", ylim=(0.7, None))
-    plain_logarithmic(counts.yaxis)
+    counts.yaxis.set_major_formatter("{x:,.0f}")
     counts.set_xticks(range(0, 101, 10))
     tidy(counts, "y")
     shown = axes.get_legend_handles_labels()  # without them an empty one would be warned of

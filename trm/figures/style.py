@@ -11,12 +11,10 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from canvas.picture import DPI, GREY, GRID, INK, PAPER
 from trm.files import replacing
@@ -62,15 +60,6 @@ def tidy(axes: Axes, grid: str = "both") -> None:
     axes.grid(axis=grid, color=GRID, linewidth=0.6)  # type: ignore[arg-type]
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def plain_logarithmic(axis: Axis, times: float = 1) -> None:
-    """Plain numbers on a logarithmic axis: powers of ten, of a short range also 2 and 5 times."""
-    axis.axes.set(**{f"{axis.axis_name}scale": "log"})  # type: ignore[attr-defined]
-    low, high = getattr(axis.axes, f"get_{axis.axis_name}lim")()  # type: ignore[attr-defined]
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 200 * low else (1,), numticks=15))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{times * value:,.10g}"))
-    axis.set_minor_formatter(NullFormatter())
 
 
 def ink(colour: Any) -> str:

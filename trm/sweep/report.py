@@ -58,13 +58,10 @@ def found(output: Path, study: Study, states: States, evaluation: str) -> dict[R
         columns = [name for name in (*REGIONS, SHORTER) if name in there]
     outcome = {}
     for run, cells in every.items():
-        flops, seconds = (
-            _mean([n for cell in cells if (n := cell.get(f"{what}_per_problem"))])
-            for what in ("flops", "seconds")
-        )
+        flops = _mean([n for cell in cells if (n := cell.get("flops_per_problem"))])
         shares = {name: pooled(cell for cell in cells if name_of(cell) == name) for name in columns}
         loss = states[run].losses.get(states[run].evaluated[evaluation][0])
-        outcome[run] = Found(shares, states[run].cost, loss, flops, seconds)
+        outcome[run] = Found(shares, states[run].cost, loss, flops)
     return outcome
 
 

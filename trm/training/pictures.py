@@ -21,11 +21,11 @@ _LONGEST_NAME = 23  # characters of a title's problem
 
 
 class Pictures(L.Callback):
-    """Draws rows of each validation of a run: the same ones each time, and the worst.
+    """Draws rows of each validation of a run: the same ones each time, and wrong ones.
 
     They are `panels/row_1` and so on, built on the true rows: input, label, prediction, and the
-    confidence on the way; `panels/wrong_1` and so on, the surest errors first; and, where fewer are
-    wrong, `panels/least_sure_1`. Several devices draw the first one's share of the problems.
+    confidence on the way; and `panels/wrong_1` and so on, the surest errors first. Several devices
+    draw the first one's share of the problems.
 
     Args:
         num_samples: rows of each kind that are drawn, 1 or more.
@@ -77,15 +77,14 @@ class Pictures(L.Callback):
 def chosen_rows(parts: Sequence[Validated], number: int) -> dict[str, tuple[Validated, int]]:
     """Rows of a validation by what they are called, each as its batch and its number there.
 
-    So many `row_1` and on are always the same ones. Of the worst, the surest wrong rows come first,
-    `wrong_1` and on, then the least sure right ones, `least_sure_1` and on.
+    So many `row_1` and on are always the same ones, and as many are wrong, the surest ones first.
     """
     rows = [(part, i) for part in parts for i in range(len(part.forced.rows_exact))]
     right = np.concatenate([part.forced.rows_exact for part in parts])
     confidence = np.concatenate([part.forced.filled.confidence for part in parts])
     same = np.linspace(0, len(rows) - 1, min(number, len(rows))).astype(int)
-    worst = np.lexsort((np.where(right, confidence, -confidence), right))[:number]
-    kinds = {"row": same, "wrong": worst[~right[worst]], "least_sure": worst[right[worst]]}
+    wrong = np.flatnonzero(~right)
+    kinds = {"row": same, "wrong": wrong[np.argsort(-confidence[wrong], kind="stable")][:number]}
     return {f"{kind}_{n}": rows[i] for kind, found in kinds.items() for n, i in enumerate(found, 1)}
 
 

@@ -121,30 +121,6 @@ def test_longer_numbers_zeros_and_carries_on_the_programs_own_rows(layout):
         assert used == {"same row"} | more
 
 
-def test_a_wrong_row_above_is_built_on():
-    """The program reads the canvas: it does not work the problem out by itself."""
-    drawing = drawn(task_of("lattice"), Problems.from_ints([(21, 34)]))
-    steps = row_steps(drawing)
-    shown = steps.inputs[1:2].copy()
-    row = int(drawing.row_of_step(0)[0])
-    digits = np.flatnonzero(shown[0, row, :-3] != symbols.BLANK)
-    shown[0, row, digits[0]] += 1  # 84 becomes 94
-    written, _ = write_row("lattice", shown, 10)
-    was, now = (
-        int(symbols.decode(canvas[0, row + 1]).strip("_").split("_")[0])
-        for canvas in (steps.labels[1:], written)
-    )
-    assert (was, now) == (71, 72)
-
-
-def test_a_carry_takes_an_iteration_for_each_cell_that_it_moves_on():
-    few, many = (
-        run_program("column", drawn(task_of("column"), Problems.from_ints([pair])), 10)
-        for pair in ((1111, 1111), (9999, 1))
-    )
-    assert many.iterations[0] > few.iterations[0] + 3
-
-
 def test_the_first_written_cell_in_each_direction():
     """Of the masked cell in the middle."""
     cells = Cells(canvas_of("1_2_3/_____/4_._5/_____/6_7_8"), 10)

@@ -15,12 +15,6 @@ LATTICE = "docs/models/decimal-seed0.safetensors"
 CELL = ("--digits-a", "1..2", "--digits-b", "1", "--problems", "4", "--accelerator", "cpu")
 
 
-def effects(out: str) -> list[tuple[float, str]]:
-    """What is printed of the strongest effects."""
-    found = re.findall(r"^ +(-?\d\.\d\d)  (.+)$", out, re.MULTILINE)
-    return [(float(effect), where) for effect, where in found]
-
-
 def lens(out: str) -> list[tuple[str, int, int, float]]:
     """What is printed of each layer."""
     lines = re.findall(r"^  (\S.*?) +(\d+) of (\d+) +(-?\d+\.\d{3})$", out, re.MULTILINE)
@@ -59,20 +53,13 @@ def test_a_model_that_works_in_order_is_shown_as_it_writes(command, tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_gpt_reads_an_addend_in_its_cell_and_writes_from_the_cell_on_the_right(
-    command, repository, tmp_path
-):
+def test_a_gpt_is_patched_and_read_block_by_block(command, repository, tmp_path):
     model = repository / "docs/models/addition-gpt-seed0.safetensors"
     words = ["--checkpoint", model, "1212+5613", "--patch", "1212+5643", "--lens"]
     ran = command("inspect", *words, "--output", tmp_path)
     assert ran.code == 0, ran.err
     assert "row 1 of 1212 + 5613 with activations of 1212 + 5643" in ran.out
     assert "(1 cell differs)" in ran.out
-    found = effects(ran.out)
-    sizes = [abs(effect) for effect, _ in found]
-    assert sizes == sorted(sizes, reverse=True)
-    assert (1.0, "input, cell 3,6 (1, in B 4)") in found
-    assert (1.0, "block 4, cell 4,7 (5)") in found  # the 5 on the right of the digit that differs
     assert [site for site, *_ in lens(ran.out)] == [f"block {i}" for i in (1, 2, 3, 4)]
     assert pictures(tmp_path) == {"rows.png", "lens.png", "patch.png"}
 
@@ -163,11 +150,3 @@ def test_a_model_that_invents_its_codes_is_shown_as_it_solves(command, repositor
     assert len(shares) == 3
     assert all(right == of for _, right, of in shares)
     assert (tmp_path / "o/rows.png").is_file()
-
-
-def test_a_cell_that_works_in_steps_shows_what_each_decides(command, repository, tmp_path):
-    model = repository / "docs/models/written-16-seed0.safetensors"
-    ran = command("inspect", "--checkpoint", model, "12x34", "--output", tmp_path / "in")
-    assert ran.code == 0, ran.err
-    assert "multiplicand" in ran.out
-    assert "fields.png" in pictures(tmp_path / "in")

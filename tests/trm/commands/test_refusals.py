@@ -120,7 +120,7 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     (f"analyse rasp {'1' * 60}x{'1' * 60}", "Take shorter numbers"),
     ("analyse rasp 12x3 --problems 2", "no model is compared: leave out --problems"),
     ("analyse rasp --layout lattice --output D", "the checkpoint's: leave out --layout"),
-    ("analyse rasp 12x3 --row 2 --output D", "--row 2: 12 x 3 has 1 rows to fill in"),
+    ("analyse rasp 12x3 --output D", "compared on --problems held out: leave out 12x3"),
     ("analyse prob --output D", "Did you mean probe?"),
     (
         "benchmark score p.jsonl p.jsonl --suite multiply-v1 --output D",

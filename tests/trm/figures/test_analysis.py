@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from canvas import symbols
 from canvas.multiplication import Multiplication
-from canvas.render import RowSteps
 from trm.analysis.patch import HeadEffects
 from trm.analysis.probe_study import ProbeStudy, Reading, Settings
 from trm.analysis.ranks import Rank
-from trm.analysis.rasp import NAMES, Cells
-from trm.analysis.rasp_heads import Head, Overlap, Watched
+from trm.analysis.rasp import NAMES
+from trm.analysis.rasp_heads import Head, Overlap
 from trm.evaluation.statistics import Share
 from trm.figures import analysis
 
@@ -31,7 +29,7 @@ def test_a_panel_for_each_sub_task_has_a_line_for_each_size(assert_apart):
         for name in SUBTASKS
         for site, step in (("input", 0), ("z_H", 1), ("z_L", 1), ("z_H", 4))
     ]
-    study = ProbeStudy(Settings(), "z_H", {"cells": 1}, sizes, {}, readings, {"name": "decimal"})
+    study = ProbeStudy(Settings(), "z_H", {"cells": 1}, sizes, readings, {"name": "decimal"})
     figure = analysis.probing_figure(study)
     axes = [one for one in axes_of(figure) if one.axison]
     assert [one.get_title(loc="left") for one in axes] == list(SUBTASKS)
@@ -69,28 +67,12 @@ def heads(layers: int = 2, number: int = 8) -> list[Head]:
     """All attend to the right, or now and then above."""
     shares = [("right", 0.9, True), ("above", 0.1, True), ("itself", 0.05, False)]
     shares += [(name, 0.2, False) for name in NAMES if name.startswith("first")]
-    overlaps = tuple(Overlap(name, x, x, x, 0.25, 9, 3, used) for name, x, used in shares)
+    overlaps = tuple(Overlap(name, x, x, x, 0.25, used) for name, x, used in shares)
     return [
         Head("state", layer, head, overlaps)
         for layer in range(1, layers + 1)
         for head in range(1, number + 1)
     ]
-
-
-def test_each_head_stands_beside_its_selector():
-    inputs, labels = (
-        np.stack([[symbols.encode(row) for row in ("_12_*", last)]]) for last in ("....3", "_3633")
-    )
-    row = RowSteps(inputs, labels, inputs == symbols.MASK, *np.zeros((2, 1), dtype=np.int64))
-    cells = Cells(inputs, 10)
-    attention = np.zeros((2, 1, 8, 10, 10))
-    attention[..., 7, 8] = 0.9  # the framed cell attends to the one on its right
-    selectors = {name: cells.selector(name) for name in NAMES}
-    seen = Watched({"state": attention}, selectors, set(), 1, labels)
-    figure = analysis.rasp_figure(row, seen, heads(), "why")
-    titles = [axes.get_title(loc="left") for axes in axes_of(figure)]
-    assert titles.count("\nattention: 0.90 on it") == 16
-    assert "layer 2, head 8\nselect right" in titles
 
 
 def test_the_table_marks_the_program_and_leaves_out_what_no_head_attends_to(assert_apart):
@@ -107,16 +89,15 @@ def test_the_table_marks_the_program_and_leaves_out_what_no_head_attends_to(asse
     assert_apart(figure)
 
 
-def test_a_line_for_each_model_and_each_tensor_of_its_state():
+def test_ranks_have_a_panel_for_each_kind_of_weights_and_states_and_a_line_for_each_model():
     gpt = [Rank("weights", layer, "up", 8.0, 16) for layer in (1, 2)]
     gpt += [Rank("states", layer, name, 4.0, 16, 9) for layer, name in ((0, "input"), (1, "block"))]
     trm = [Rank("weights", 1, name, 8.0, 16) for name in ("gate", "up")]
-    trm += [Rank("states", 0, "input", 2.0, 16, 9)]
-    trm += [Rank("states", 1, name, 4.0, 16, 9) for name in ("z_H", "z_L")]
     figure = analysis.ranks_figure({"gpt": gpt, "trm": trm})
     axes = {one.get_title(): one for one in axes_of(figure)}
-    assert set(axes) == {"feed-forward up", "feed-forward gate", "states"}
-    assert [len(one.lines) for one in axes.values()] == [2, 1, 3]
-    assert axes["states"].lines[0].get_xydata().tolist() == [[0, 0.25], [1, 0.25]]
-    names = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert names == ["gpt", "trm, z_H", "trm, z_L"]
+    panels = ["feed-forward up", "states: block", "feed-forward gate"]
+    assert {title: len(one.lines) for title, one in axes.items()} == dict(
+        zip(panels, (2, 1, 1), strict=True)
+    )
+    assert axes["states: block"].lines[0].get_xydata().tolist() == [[0, 0.25], [1, 0.25]]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["gpt", "trm"]

@@ -69,18 +69,6 @@ def test_wrong_prediction_is_drawn_as_wrong():
         assert (orange_pixels(steps, drawing.given, seen) > 500) != right
 
 
-def test_panels_of_a_large_canvas_leave_out_what_is_blank_in_all_of_them():
-    problems = Problems.from_ints([(1234567, 7654321), (5, 6)])
-    worked = RULES.work(problems)
-    drawing = draw_worked(worked, 40, 60, top=np.array([30, 0]), left=3)
-    steps = row_step(drawing, np.array([3, 1]))
-    seen = made_up(steps, [[-1.0, -1.0]] * 40, [[True, True]] * 40)
-    image = pixels(sample_panels(steps, drawing.given, seen, ["long", "short"]))
-    assert image.shape[0] % 2 == 0  # a block each
-    assert image.shape[0] < 2 * 600
-    assert image.shape[1] < 900
-
-
 def test_what_a_model_writes_beside_a_working_is_shown():
     problems = Problems.from_ints([(12, 3)])
     drawing = draw_worked(RULES.work(problems), 6, 20, left=15)
