@@ -83,12 +83,10 @@ def made_up_model(
         "model": {"hidden_size": 64},
         "solve_steps": 16,
         "seed": 0,
-        "config": None,
         "task": task | other.pop("task", {}),
         "ranges": ranges,
         "canvas": {"height": None, "width": None, "margin": 2, "square": False},
         "step": 3500,
-        "epoch": 35,
         "cells": [
             made_up_cell(
                 a,

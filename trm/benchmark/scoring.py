@@ -178,13 +178,13 @@ def score(file: str | Path, suite: Suite, problems: Sequence[Item], about: About
             cell[figure] = shares[row, column].data()
             cell[SHOWN[figure]] = "".join("01"[one] for one in right)
         cells.append(cell)
-    unknown = ("family", "model", "solve_steps", "seed", "config", "canvas", "step", "epoch")
+    unknown = ("family", "model", "solve_steps", "seed", "canvas", "step", "cost")
     model = {
         "name": about.model,
         "checkpoint": str(file),
         "sha256": fingerprint(Path(file)),
         "parameters": about.parameters,
-        **dict.fromkeys((*unknown, "cost")),
+        **dict.fromkeys(unknown),
         "task": {"task": "canvases" if whole else suite.task.name, "base": 10, "layout": None},
         "ranges": about.ranges,
         "cells": cells,

@@ -1,7 +1,7 @@
 """The suites: fixed sets of problems, drawn from the test split by a public rule.
 
 A suite is a list of cells, each a size of problems (or a family of them and a size), drawn by
-`trm.evaluation.cell_problems.problems_of` with the seed 0, or with one that follows from an
+`trm.evaluation.cell_problems` with the seed 0, or with one that follows from an
 organiser's secret. Problems of a cell are different from each other, fewer where the test split
 has no more, and numbered in the order in which they are drawn: ``multiply-v1/12x7/031``.
 
@@ -25,9 +25,9 @@ from canvas.multiplication import Multiplication
 from canvas.picture import to_text
 from canvas.problems import MOST_DRAWN, MOST_OPERANDS, Problems, Split
 from canvas.render import draw_worked
-from canvas.sampling import FAMILIES, sample
+from canvas.sampling import FAMILIES, family_problems, sample
 from canvas.task import Task
-from trm.evaluation.cell_problems import problems_of
+from trm.evaluation.cell_problems import cell_problems
 from trm.evaluation.grid import FAMILY, Key
 
 VIEWS = ("e", "r180", "t", "h")  # of canvas-v1: upright, upside down, transposed, mirrored
@@ -200,12 +200,14 @@ def items(suite: Suite, secret: bytes | None = None) -> Iterator[Item]:
     label, seed = label_of(suite, secret), seed_of(suite, secret)
     for cell in suite.cells:
         row, column = cell
-        task, axes, size = suite.task_of(row), suite.axes, cell
-        if suite.whole:  # operands of equally many digits
-            added = isinstance(task, Addition)
-            axes = ("digits", "addends") if added else ("digits_a", "digits_b")
-            size = (column, _ADDENDS if added else column)
-        problems = problems_of(task, axes, size, suite.problems, seed)[1]
+        task = suite.task_of(row)
+        if isinstance(row, str) and not suite.whole:
+            problems = family_problems(task, row, column, suite.problems, seed)
+        else:
+            lengths = (column,) * (_ADDENDS if isinstance(task, Addition) else 2)
+            if not suite.whole:
+                lengths = task.of_size(**dict(zip(suite.axes, cell, strict=True)))  # type: ignore
+            problems = cell_problems(task, lengths, suite.problems, seed)
         where = f"{row}x{column}"
         if isinstance(row, str):
             where = f"{re.sub(r'[^a-z0-9.]+', '-', row)}-{column}"

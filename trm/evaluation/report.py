@@ -40,7 +40,7 @@ _MEANS = {  # of a summary's lines
 
 
 def print_summary(console: Console, grid: Grid) -> None:
-    """How each model does within its range and beyond; of a battery, also by family."""
+    """How each model does within its range and beyond; of structured problems, also by family."""
     families = _by_cell(grid) if grid.axes[0] == FAMILY else []
     console.print(Markdown("\n\n".join([*families, *_summary(grid)])))
 

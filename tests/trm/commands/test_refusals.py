@@ -91,7 +91,6 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
         "--digits and --addends; --digits-a and --digits-b",
     ),
     ("evaluate --output D --problems 0", "--problems"),
-    ("evaluate --output D --battery --digits-a 3", "of its problems: leave out --digits-a"),
     ("evaluate --output file", "--output"),
     ("evaluate --checkpoint CKPT", "--output"),
     ("evaluate --output D --steps 3", "in no supervision steps: leave out --steps"),
