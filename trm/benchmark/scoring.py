@@ -171,7 +171,6 @@ def score(file: str | Path, suite: Suite, problems: Sequence[Item], about: About
             "reason": None if asked else "no such problem belongs to the test split",
             "problems": len(asked),
             "confidence": sum(sure) / len(sure) if sure and len(sure) == len(found) else None,
-            "computed_on": None,
         }
         if asked:
             shares[row, column] = Share(sum(right), len(right))

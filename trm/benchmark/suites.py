@@ -89,16 +89,14 @@ class Item:
 
 @dataclass(frozen=True)
 class Training:
-    """What to draw to train on: how many problems, digits and addends from least to most."""
+    """What to draw to train on: how many problems, and the most digits of their numbers."""
 
     problems: int  # of the validation split, a tenth as many
-    digits: tuple[int, int] = (1, 4)
-    addends: tuple[int, int] = (2, 3)
+    digits: int = 4
     seed: int = 0
 
     def __str__(self) -> str:
-        digits, addends = ("{} to {}".format(*ends) for ends in (self.digits, self.addends))
-        return f"numbers of {digits} digits, in sums {addends} of them, seed {self.seed}"
+        return f"numbers of 1 to {self.digits} digits, in sums 2 or 3 of them, seed {self.seed}"
 
 
 _SIZES = range(1, 21)
@@ -226,10 +224,11 @@ def training_items(suite: Suite, training: Training, split: Split) -> Iterator[I
     number = 0
     for k, row in enumerate(rows):
         task, wanted = suite.task_of(row), count // len(rows) + (k < count % len(rows))
+        digits = (1, training.digits)
         if isinstance(task, Addition):
-            task = replace(task, digits=training.digits, addends=training.addends)
+            task = replace(task, digits=digits, addends=(2, 3))
         else:
-            task = replace(task, digits_a=training.digits, digits_b=training.digits)  # type: ignore
+            task = replace(task, digits_a=digits, digits_b=digits)  # type: ignore
         found: dict[tuple[int, ...], None] = {}
         for start in range(0, _DRAWS * wanted, max(1, wanted)):
             if len(found) < wanted:

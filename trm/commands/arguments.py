@@ -68,14 +68,6 @@ def lengths(text: str) -> list[int]:
     return sorted(numbers)
 
 
-def span(text: str) -> tuple[int, int]:
-    """The ends of a range like ``1..4``, or a number alone."""
-    numbers = lengths(text)
-    if len(numbers) != numbers[-1] - numbers[0] + 1:
-        raise argparse.ArgumentTypeError(f"{shortened(text)} is no range; write it like 1..4")
-    return numbers[0], numbers[-1]
-
-
 def refuse(args: argparse.Namespace, why: str, **usual: Any) -> None:
     """Raise a ValueError for options that would do nothing: those without their usual value."""
     given = [name for name, value in usual.items() if getattr(args, name) != value]

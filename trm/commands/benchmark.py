@@ -9,7 +9,7 @@ from typing import Any
 from trm.benchmark.export import FORMATS, export
 from trm.benchmark.scoring import About, Scored, grid_of, read_about, score, write_predictions
 from trm.benchmark.suites import SUITES, Training, items, read_secret
-from trm.commands.arguments import add_verbosity, info_console, results, span, whole
+from trm.commands.arguments import add_verbosity, info_console, results, whole
 from trm.commands.report import FILES
 from trm.evaluation.grid import GRID, LENGTHS, PICTURE, REPORT, TABLE, Grid
 from trm.files import make_own_folder, write_object, write_text
@@ -57,10 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--format", choices=FORMATS, default="jsonl", help=about)
     add("--output", required=True, metavar="DIR", help="a new folder for the files")
     add("--train", type=whole(1), metavar="N", help="problems to train on (default: none)")
-    about = "digits of their numbers (default: 1..4)"
-    add("--train-digits", type=span, default=(1, 4), metavar="N..M", help=about)
-    about = "addends of sums (default: 2..3)"
-    add("--train-addends", type=span, default=(2, 3), metavar="N..M", help=about)
+    about = "most digits of their numbers (default: 4)"
+    add("--train-digits", type=whole(1), default=4, metavar="N", help=about)
 
     add = action("score", _score, "score the predictions of any model", asked).add_argument
     add("predictions", nargs="+", metavar="FILE", help="JSON Lines, or .gz of them")
@@ -80,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 def _export(args: argparse.Namespace, secret: bytes | None) -> int:
     """Write a suite of problems as files, with a card that tells what they are."""
     suite, output = SUITES[args.suite].within(args.up_to), Path(args.output)
-    train = Training(args.train, args.train_digits, args.train_addends) if args.train else None
+    train = Training(args.train, args.train_digits) if args.train else None
     for file in export(suite, args.format, output, secret, train):
         info_console(args).print(f"{file}  {file.stat().st_size:,} bytes")
     return 0

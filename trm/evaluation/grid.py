@@ -118,8 +118,9 @@ class SettingsData(TypedDict):
     """What was asked of every model.
 
     Also there: rows and columns (lists of sizes), steps (supervision steps a row, null: as each
-    checkpoint says), batch_size, devices, voting (of free-running figures, null: one view), view
-    (the symmetry in which a model is shown every canvas), precision; of a score the suite.
+    checkpoint says), batch_size, devices, device (cpu, cuda or mps), voting (of free-running
+    figures, null: one view), view (the symmetry in which a model is shown every canvas),
+    precision; of a score the suite.
     """
 
     split: str

@@ -93,7 +93,7 @@ class Item(NamedTuple):
     def figures(self) -> dict[str, Any] | None:
         """What was measured; None where it is not yet, or the file is damaged."""
         cell = read_object(self.file) or {}
-        whole = cell.keys() == {*KEYS, "computed_on"}
+        whole = cell.keys() == {*KEYS}
         return cell if whole and (cell["row"], cell["column"]) == self.size else None
 
 
@@ -155,6 +155,7 @@ def measure(
                 "--output folder"
             )
     asked = {"split": SPLIT, **asdict(settings), "devices": trainer.world_size}
+    asked["device"] = trainer.strategy.root_device.type
     grid = new_grid(asked, models)
     write_object(output / GRID, grid)
     return Grid(json.loads(json.dumps(grid)))  # as a reader of the file gets it
@@ -182,9 +183,6 @@ class _Cells(Work):
         asked = (settings.problems, settings.seed, settings.batch_size)
         cell = measure_cell(self.held[1], settings.axes, item.size, *asked)
         _log.debug("%d x %d: solutions %s", *item.size, cell["solutions"])
-        cuda = self.device.type == "cuda"
-        name = torch.cuda.get_device_name(self.device) if cuda else self.device.type
-        cell["computed_on"] = {"device": name, "threads": torch.get_num_threads()}
         write_object(item.file, cell)
 
 
