@@ -18,8 +18,7 @@ from trm import evaluate, render, solve
 from trm.analysis.probe import fit
 from trm.analysis.rasp import Cells
 from trm.analysis.rasp_programs import write_row
-from trm.evaluation.selective_prediction import risk_coverage
-from trm.evaluation.statistics import Share, paired
+from trm.evaluation.statistics import Share, paired, risk_coverage
 from trm.models.configs import GPTConfig, LocalConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.recursive import TinyRecursiveModel
@@ -160,7 +159,7 @@ CASES = {
         (lambda: solve([(1.5, 3)]), "1.5 is not a whole number"),
         (lambda: solve([12, 3]), "12 is no problem: give a text"),
         (lambda: solve((-1, 5)), "whole numbers from 0 up"),
-        (lambda: evaluate(digits_a=[1]), "give two sizes among digits_a, digits_b"),
+        (lambda: evaluate(digits_a=[1]), "sizes of the task multiplication are"),
         (lambda: evaluate(digits=[1], addends=[2]), "sizes of the task multiplication are"),
         (lambda: evaluate(digits_a=3, digits_b=[1]), "digits_a is a list of sizes"),
     ],

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from canvas.picture import PAPER
-from trm.evaluation.selective_prediction import BINS, Reliability, RiskCoverage
+from trm.evaluation.statistics import BINS, Reliability, RiskCoverage
 from trm.figures.style import COLOURS, LINES, mark, new_figure, plain_logarithmic, tidy
 
 _FEW = 20  # problems from which on a share is worth a line

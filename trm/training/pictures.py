@@ -14,8 +14,7 @@ from canvas.problems import Problems
 from canvas.render import RowSteps, WorkedDrawing, row_step
 from canvas.task import Task
 from trm.evaluation.grid import AXES
-from trm.evaluation.selective_prediction import reliability
-from trm.evaluation.statistics import Share
+from trm.evaluation.statistics import Share, reliability
 from trm.figures.calibration import reliability_figure
 from trm.figures.row_panels import sample_panels
 from trm.figures.validation import kind_figure, size_figure, steps_figure
