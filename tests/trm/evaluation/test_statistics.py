@@ -96,14 +96,6 @@ def draws(seed: int, share: float, n: int = 400) -> str:
     return "".join("01"[x] for x in (np.random.default_rng(seed).random(n) < share).astype(int))
 
 
-def test_the_interval_is_as_wide_as_theory_has_it_for_paired_shares():
-    mine, theirs = draws(1, 0.8), draws(2, 0.6)
-    found = paired([[mine]], [[theirs]])
-    each = np.array([int(a) - int(b) for a, b in zip(mine, theirs, strict=True)])
-    half = 1.96 * each.std() / len(each) ** 0.5
-    assert found.interval == pytest.approx((each.mean() - half, each.mean() + half), abs=0.01)
-
-
 def test_the_interval_holds_the_truth_as_often_as_it_says():
     """Pairs of 60 problems: both solve 70 %, one alone 20, the other alone 2."""
     random, held = np.random.default_rng(0), 0
