@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field, StrictBool, StringConstraints, TypeAdapt
 from pydantic.dataclasses import dataclass
 
 from canvas.choices import check_choice
-from trm.benchmark.scoring import About, Scored, score
+from trm.benchmark.scoring import Scored, score
 from trm.benchmark.suites import SUITES, Item, Suite, items
 from trm.configs import read_config
 from trm.evaluation.grid import FAMILY, Key
@@ -124,7 +124,7 @@ def _entry(folder: Path, card: Card) -> Entry:
             )
 
     def scored(suite: str, file: Path) -> Scored:
-        return score(file, SUITES[suite], _problems(suite), About(model=card.name))
+        return score(file, SUITES[suite], _problems(suite), card.name)
 
     held, by_chance = dict[str, Scored](), dict[str, Share]()
     for suite in card.suites:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trm.benchmark.export import FORMATS, export
-from trm.benchmark.scoring import About, Scored, grid_of, read_about, score, write_predictions
+from trm.benchmark.scoring import Scored, grid_of, score, write_predictions
 from trm.benchmark.suites import SUITES, Training, items, read_secret
 from trm.commands.arguments import add_verbosity, info_console, results, whole
 from trm.commands.report import FILES
@@ -91,19 +91,17 @@ def _score(args: argparse.Namespace, secret: bytes | None) -> int:
         if not file.is_file():
             raise FileNotFoundError(f"there is no file {file}: name one of predictions")
     suite = SUITES[args.suite].within(args.up_to)
-    about = [read_about(file) or About(model=_stem(file)) for file in files]
-    names = [one.model for one in about]
-    if len(set(names)) < len(names):
-        raise ValueError(f"the models need different names, not {', '.join(names)}: rename files")
     if args.compact and (len(files) > 1 or Path(args.compact).exists()):
         why = "is of one file at a time" if len(files) > 1 else "is there already, and stays"
         raise ValueError(f"--compact {args.compact} {why}")
+    problems = list(items(suite, secret))
+    scored = [score(file, suite, problems, _stem(file)) for file in files]
+    names = [one.model["name"] for one in scored]
+    if len(set(names)) < len(names):
+        raise ValueError(f"the models need different names, not {', '.join(names)}: rename files")
     output = Path(args.output)
     ours = (GRID, LENGTHS, PICTURE, REPORT, TABLE, *FILES)
     make_own_folder(output, "trm benchmark score", ours, "format")
-    problems = list(items(suite, secret))
-    pairs = zip(files, about, strict=True)
-    scored = [score(file, suite, problems, one) for file, one in pairs]
     if args.compact:
         write_predictions(args.compact, {name: one.text for name, one in scored[0].read.items()})
     _show(args, grid_of(suite, problems, [one.model for one in scored], secret), scored, output)

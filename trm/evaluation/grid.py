@@ -6,7 +6,6 @@ null, and without ranges every region is `UNKNOWN`; of numbers there are answers
 solutions alone.
 """
 
-import csv
 import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
@@ -253,6 +252,14 @@ class Grid(dict[str, Any]):
         asked = self._problem_settings().items()
         return "; ".join(f"{key} {' or '.join(values)}" for key, values in asked if len(values) > 1)
 
+    @property
+    def caveats(self) -> list[str]:
+        """What is to be minded where models are compared, in sentences."""
+        differing, unlike = self.differing_problems, self.asked_unlike
+        said = [f"NOT THE SAME PROBLEMS: {differing}."] if differing else []
+        ways = "; ".join(f"{name}: {how}" for name, how in unlike.items())
+        return [*said, f"NOT ASKED ALIKE: {ways}."] if unlike else said
+
     def _problem_settings(self) -> dict[str, dict[str, None]]:
         """All values of the settings that problems follow from, over the models, in order."""
         asked: dict[str, dict[str, None]] = {}
@@ -358,11 +365,3 @@ def share(cell: Cell, figure_of: str = "solutions") -> Share | None:
 def pooled(cells: Iterable[Cell], figure_of: str = "solutions") -> Share:
     """The share over all applicable cells."""
     return sum((found for cell in cells if (found := share(cell, figure_of))), Share(0, 0))
-
-
-def write_table(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
-    """Rows as CSV."""
-    with file.open("w", encoding="utf-8", newline="") as lines:
-        writer = csv.DictWriter(lines, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)

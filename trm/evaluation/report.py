@@ -205,14 +205,10 @@ def _notes(grid: Grid) -> list[str]:
         f"{asked[0].upper()}{asked[1:]}. Pooled over cells, with Wilson 95 % intervals; solutions "
         "and answers are free-running."
     ]
-    if unlike := grid.asked_unlike:
-        notes.append("NOT ASKED ALIKE: part of any difference may be due to how models were asked.")
-        notes += [f"{name}: {how}." for name, how in unlike.items()]
-    elif how := grid.how_asked(grid.models[0]):
+    notes += grid.caveats
+    if not grid.asked_unlike and (how := grid.how_asked(grid.models[0])):
         notes.append(f"How every model was asked: {how}.")
-    if differing := grid.differing_problems:
-        notes.append(f"NOT THE SAME PROBLEMS ({differing}): part of any difference may be theirs.")
-    elif len(grid.models) > 1:
+    if not grid.differing_problems and len(grid.models) > 1:
         notes.append("All models were asked the same problems.")
     applicable = set()
     for model in grid.models:

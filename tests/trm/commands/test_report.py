@@ -33,7 +33,7 @@ def test_two_evaluations_become_pictures_and_a_report(command, make_grid, tmp_pa
     with Image.open(output / re.search(r"!\[.*\]\((.*)\)", report)[1]) as picture:
         assert picture.width > 600
     for text in (ran.out, report):
-        assert "NOT THE SAME PROBLEMS (seed 0 or 1)" in text
+        assert "NOT THE SAME PROBLEMS: seed 0 or 1." in text
     for word in ("small", "gpt", "in range", "compare.png", "compare.md"):
         assert word in ran.out
 
