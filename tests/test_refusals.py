@@ -18,8 +18,7 @@ from trm import evaluate, render, solve
 from trm.analysis.probe import fit
 from trm.analysis.rasp import Cells
 from trm.analysis.rasp_programs import write_row
-from trm.evaluation.selective_prediction import risk_coverage
-from trm.evaluation.statistics import Share, paired
+from trm.evaluation.statistics import Share, paired, risk_coverage
 from trm.models.configs import GPTConfig, LocalConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.recursive import TinyRecursiveModel
@@ -147,7 +146,7 @@ CASES = {
         (lambda: fit_calibration(np.array([np.nan]), np.array([True])), "are not finite"),
         (lambda: render("321x654", step=5), "has 4 steps, there is no step 5"),
         (lambda: solve([12, 3]), "12 is no problem: give a text"),
-        (lambda: evaluate(digits_a=[1]), "give two sizes among digits_a, digits_b"),
+        (lambda: evaluate(digits_a=[1]), "sizes of the task multiplication are"),
         (lambda: evaluate(digits=[1], addends=[2]), "sizes of the task multiplication are"),
         (lambda: evaluate(digits_a=3, digits_b=[1]), "digits_a is a list of sizes"),
     ],

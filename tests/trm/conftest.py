@@ -34,7 +34,6 @@ Right = Callable[[int, int], float | None]  # digits of a and b to a share, None
 
 def made_up_cell(a: int, b: int, where: str, right: float | None, problems: int) -> dict:
     cell: dict[str, Any] = dict.fromkeys(KEYS) | {"row": a, "column": b, "region": where}
-    cell["computed_on"] = {"device": "cpu", "threads": 1}
     cell |= {"applicable": right is not None, "problems": problems}
     if right is None:
         return cell | {"reason": f"a canvas of {b + 1} x {a + 1} cells is too large"}
@@ -83,12 +82,10 @@ def made_up_model(
         "model": {"hidden_size": 64},
         "solve_steps": 16,
         "seed": 0,
-        "config": None,
         "task": task | other.pop("task", {}),
         "ranges": ranges,
         "canvas": {"height": None, "width": None, "margin": 2, "square": False},
         "step": 3500,
-        "epoch": 35,
         "cells": [
             made_up_cell(
                 a,

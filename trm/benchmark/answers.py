@@ -9,57 +9,25 @@ Blank rows and columns around what is written do not count.
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from itertools import groupby
 
-_FONTS = re.compile(r"\\(?:text|mathrm|mathbf|mathsf|mathtt|mathit|textbf|boldsymbol)\b")
-_FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
-_THIN = re.compile(r"\\(?:[,;: ]|thinspace\b ?)|(?<=\d)~(?=\d{3}(?!\d))")
-_SIGNS = {
-    r"\\(?:times|cdot)\b": "×",
-    r"\\(?:approx|sim)\b": "≈",
-    r"\\(?:neq?)\b": "≠",
-    r"\\(?:leq?|geq?|lt|gt)\b": "<",
-    r"\\%": "%",
-}
-_RAISED = re.compile("[²³¹⁰⁴-⁹₀-₉]")
-_BETWEEN = re.compile(r"(?<=\d)(?:\$|\*\*)(?=\d)|(?<=\})(?=\{)")  # what parts two numbers
-_LEFT_OUT = ("$", "\\(", "\\)", "\\[", "\\]", "**", "__", "{", "}")  # one after the other
-_NUMBER = re.compile(
-    r"""
-    (?: (?<![\d.]) | (?<=[^\W\d]\.) | (?<=\.\.) )  # not within a number, nor behind its point
-    (?P<minus> (?<!\d) [-−] )?
-    (?P<digits>
-        \d{1,3} (?P<by> [,_'’ ] ) \d{3} (?: (?P=by) \d{3} )*+ (?! (?P=by)? \d )
-        | \d{1,3} (?: \. \d{3} ){2,} (?! \.? \d )
-        | \d{1,3} (?: \. \d{3} )+ (?= ,00 (?!\d) )
-        | \d+
-    )
-    (?P<decimals> \.\d+ | ,00(?!\d) )?
-    (?P<power> [eE][+-]?\d+ )?
-    """,
-    re.VERBOSE,
-)
-# What makes of the number that it touches another one: a relation, a unit of scale, a fraction, ...
-_BEFORE = re.compile(
-    r"(?: [~≈≠<>≤≥±/⁄] | != | \b(?:not|about|around|over|under|nearly|roughly|approximately) )\s*\Z"
-    r"| (?: [^\W\d_x] | (?<![\d\s])x | \d[,_'’] )\Z",
-    re.VERBOSE | re.IGNORECASE,
-)
-_AFTER = re.compile(
-    r"\s*(?: [%‰] | [/⁄]\s*\d | per\ ?cent\b | (?:hundred|thousand|dozens?)\b"
-    r"| (?:m|b|tr|quadr)illions?\b ) | [,_'’]\d | -?(?!x\s*\d)[^\W\d_]",
-    re.VERBOSE | re.IGNORECASE,
-)
-_WORKED = re.compile(r"\d\s*[-+*×·x−]\s*\d", re.IGNORECASE)  # two numbers and what to do with them
 _STATEMENTS = tuple(
     re.compile(pattern, re.IGNORECASE | re.MULTILINE | re.DOTALL)
     for pattern in (
+        r"\\f?boxed\s*\{((?:[^{}]|\{[^{}]*\})*)\}",
         r"<answer>(.*?)</answer>",
         r"^[ \t]*####([^\n]*)",
         r"\banswers?\b[^.!?\n]{0,999}?(?:\b(?:is|are|equals)\b|[:=])((?:[^.!?\n]|\.(?=\d))*)",
     )
 )
+_THIN = re.compile(r"\\[,;:! ]")  # LaTeX's spaces within a number
+_MARKUP = re.compile(r"\\[a-z]+|\\[()\[\]]|\*\*|[${}]")
+_GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?P<by>[,_'’ ])\d{3}(?:(?P=by)\d{3})*(?!\d)")
+_TOKEN = re.compile(  # a number and what touches it
+    r"(?:(?<!\w)[-−])?(?<![\w.])[\w.]*\d(?:[\w.%]|,(?=\d))*"
+)
+_WHOLE = re.compile(r"([-−]?)(\d+)(?:\.0*)?")
+_WORKED = re.compile(r"\d\s*[-+*×·x−]\s*\d", re.IGNORECASE)  # two numbers and what to do with them
 _LONGEST = 20_000  # characters in which a number is looked for: the time grows with their square
 _CANVAS = re.compile(r"[0-9_*+]+")
 _DRAWN = str.maketrans({" ": "_", "·": "_", "×": "*", "x": "*"})
@@ -73,69 +41,42 @@ def read_number(text: str) -> str | None:
     """
     if len(text) <= _LONGEST and text.isascii() and text.isdigit():  # as most predictions are
         return text.lstrip("0") or "0"
-    text = text[-4 * _LONGEST :]
-    plain = _plain(text)[-_LONGEST:]
-    claims = [_plain(inside) for inside in _boxed(text)]
-    claims += [claim for pattern in _STATEMENTS for claim in pattern.findall(plain)]
-    stated = {_claimed(claim) for claim in claims if re.search(r"\d", claim)}
-    if stated:
+    # Blanks of all kinds (no-break, thin) become spaces, and digits of all scripts those of ASCII.
+    text = unicodedata.normalize("NFKC", text[-_LONGEST:]).replace("...", " ")
+    text = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
+    claims = [_plain(claim) for pattern in _STATEMENTS for claim in pattern.findall(text)]
+    if stated := {_result(claim) for claim in claims if re.search(r"\d", claim)}:
         return stated.pop() if len(stated) == 1 else None
+    plain = _plain(text)
     equations = [line for line in plain.splitlines() if _WORKED.search(line) and "=" in line]
-    if equations and (found := _claimed(equations[-1])) is not None:
+    if equations and (found := _result(equations[-1])) is not None:
         return found
-    numbers = list(_numbers(plain))
-    return numbers[-1] if numbers else None
+    numbers = _TOKEN.findall(plain)
+    return _whole(numbers[-1]) if numbers else None
 
 
-def _claimed(claim: str) -> str | None:
+def _plain(text: str) -> str:
+    """A text without LaTeX, bold print and what groups digits."""
+    text = _MARKUP.sub(" ", _THIN.sub("", text.replace(r"\times", "×").replace("{,}", ",")))
+    return _GROUPED.sub(lambda found: found[0].replace(found["by"], ""), text)
+
+
+def _result(claim: str) -> str | None:
     """The number that a sentence or an equation says is the result; None: none, or no whole one."""
     sides = [side for side in claim.split("=") if re.search(r"\d", side)]
     results = [side for side in sides if not _WORKED.search(side)] if len(sides) > 1 else sides
     if not results:
         return None
     last = results[-1] is sides[-1]  # 12 * 34 = 408, and what follows
-    return next(_numbers(results[-1 if last else 0]), None)
+    return _whole(_TOKEN.findall(results[-1 if last else 0])[0])
 
 
-def _numbers(text: str) -> Iterator[str | None]:
-    """The numbers of a plain text; None for one that is not whole."""
-    for match in _NUMBER.finditer(text):
-        before, after = text[max(0, match.start() - 20) : match.start()], text[match.end() :]
-        yield None if _BEFORE.search(before) or _AFTER.match(after) else _digits(match)
-
-
-def _digits(match: re.Match[str]) -> str | None:
-    if match["power"] or (match["decimals"] or ".0").strip(".,0"):
+def _whole(token: str) -> str | None:
+    """The digits of a whole number; None for what is none, such as 5.5, 42% or 3rd."""
+    if (found := _WHOLE.fullmatch(token)) is None:
         return None
-    digits = re.sub(r"\D", "", match["digits"]).lstrip("0") or "0"
-    return f"-{digits}" if match["minus"] and digits != "0" else digits
-
-
-def _plain(text: str) -> str:
-    """A text without LaTeX and bold print, every blank a space, all digits ASCII."""
-    for pattern, sign in _SIGNS.items():
-        text = re.sub(pattern, sign, text)
-    text = _FRACTION.sub(r"\1/\2", text.replace("\\boxed", " ")).replace("{,}", ",")
-    text = _THIN.sub(" ", _FONTS.sub(" ", text.replace("\\!", "").replace("٬", ",")))
-    text = _BETWEEN.sub(" ", _RAISED.sub("", text))
-    for left_out in _LEFT_OUT:
-        text = text.replace(left_out, "")
-    # Line ends and tabs stay: they separate numbers. Other blanks (no-break, thin) become spaces.
-    text = unicodedata.normalize("NFKC", text)
-    return "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
-
-
-def _boxed(text: str) -> Iterator[str]:
-    r"""The inside of every \boxed{…} that is closed and in no other."""
-    inside = 0
-    braces: list[int] = []  # of each open brace: where the inside of its box begins, 0 for none
-    for match in re.finditer(r"\\f?boxed\s*\{|[{}]", text):
-        if match[0] != "}":
-            braces.append(0 if match[0] == "{" or inside else match.end())
-            inside = inside or braces[-1]
-        elif braces and (start := braces.pop()):
-            inside = 0
-            yield text[start : match.start()]
+    digits = found[2].lstrip("0") or "0"
+    return f"-{digits}" if found[1] and digits != "0" else digits
 
 
 def read_canvas(text: str) -> str | None:

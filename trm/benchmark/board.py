@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field, StrictBool, StringConstraints, TypeAdapt
 from pydantic.dataclasses import dataclass
 
 from canvas.choices import check_choice
-from trm.benchmark.scoring import About, Scored, score
+from trm.benchmark.scoring import Scored, score
 from trm.benchmark.suites import SUITES, Item, Suite, items
 from trm.configs import read_config
 from trm.evaluation.grid import FAMILY, Key
@@ -70,8 +70,7 @@ class Entry:
 
     folder: Path
     card: Card
-    solved: dict[str, dict[Key, Share]]  # of each of its suites, by cell
-    wrong: dict[str, Item | None]  # of each, the shortest problem that it got wrong
+    scored: dict[str, Scored]  # of each of its suites
     by_chance: dict[str, Share]  # of each suite, with random weights
 
 
@@ -91,7 +90,7 @@ def page(board: Path) -> str:
         raise ValueError(f"two headings of the page would be {twice}: give an entry another name")
     parts = [_HEAD]
     for suite in SUITES.values():
-        if listed := [entry for entry in entries if suite.name in entry.solved]:
+        if listed := [entry for entry in entries if suite.name in entry.scored]:
             parts += [f"## {suite.name}", f"{suite.what[0].upper()}{suite.what[1:]}."]
             parts += [_table(suite, listed)]
     parts += ["## Entries", *map(_described, entries)]
@@ -125,16 +124,15 @@ def _entry(folder: Path, card: Card) -> Entry:
             )
 
     def scored(suite: str, file: Path) -> Scored:
-        return score(file, SUITES[suite], _problems(suite), About(model=card.name))
+        return score(file, SUITES[suite], _problems(suite), card.name)
 
-    solved, wrong, by_chance = {}, {}, {}
+    held, by_chance = dict[str, Scored](), dict[str, Share]()
     for suite in card.suites:
         file = folder / f"predictions-{suite}.jsonl.gz"
         if not file.is_file():
             raise ValueError(f"{folder} has no {file.name}, and {CARD} names {suite}")
-        found = scored(suite, file)
-        solved[suite], wrong[suite] = found.cells, found.wrong
-        if card.proof and found.share.right < found.share.total:
+        held[suite] = scored(suite, file)
+        if card.proof and held[suite].share.right < held[suite].share.total:
             raise ValueError(f"{folder} is refused: it names a proof, and is wrong in {suite}")
     for suite in SUITES if card.trained else ():
         file = folder / f"random-{suite}.jsonl.gz"
@@ -152,7 +150,7 @@ def _entry(folder: Path, card: Card) -> Entry:
             f"{folder} is trained, and needs {CHECKED} predictions of the same network with random "
             f"weights at least: write them to random-{card.suites[0]}.jsonl.gz"
         )
-    return Entry(folder, card, solved, wrong, by_chance)
+    return Entry(folder, card, held, by_chance)
 
 
 def longest(suite: Suite, solved: dict[Key, Share]) -> int | None:
@@ -179,18 +177,18 @@ def ladder(suite: Suite) -> dict[int, list[Key]]:
 
 def _table(suite: Suite, entries: list[Entry]) -> str:
     """Entries with their ranks on a suite, equal where as many are right; small ones first."""
-    shares = {e.folder: sum(e.solved[suite.name].values(), Share(0, 0)) for e in entries}
-    entries.sort(key=lambda e: (-shares[e.folder].right, e.card.parameters, e.folder))
-    rights, rows = [shares[entry.folder].right for entry in entries], []
-    for entry in entries:
-        card, share = entry.card, shares[entry.folder]
+    found = [(entry.card, entry.scored[suite.name]) for entry in entries]
+    found.sort(key=lambda one: (-one[1].share.right, one[0].parameters, one[0].name))
+    rights, rows = [scored.share.right for _, scored in found], []
+    for card, scored in found:
+        share = scored.share
         # Rounded outwards; 100 only where all are right.
         ends = [math.floor(10_000 * share.interval[0]), math.ceil(10_000 * share.interval[1])]
         value, low, high = (
             f"{n / 100:.2f}".replace("100.00", "100")
             for n in (10_000 * share.right // share.total, *ends)
         )
-        size, wrong = longest(suite, entry.solved[suite.name]), entry.wrong[suite.name]
+        size, wrong = longest(suite, scored.cells), scored.wrong
         verdict = f"refuted: {safe(wrong.question.rstrip(' ='))}" if wrong else "tested"
         form = "{0} x {0}" if suite.axes == ("digits_a", "digits_b") else "{} digits"
         rows.append([

@@ -124,33 +124,20 @@ def _card(
         held = f"{len(parts['train']):,} of the training split, "
         held += f"{len(parts['validation']):,} of the validation split"
         rows.append(["to train on", f"{held}: {training}"])
-    seed, same = "with the seed 0", ""
-    if secret is not None:
-        seed = (
-            "with the first 8 bytes of SHA-256 of a line `canvas-trm seed "
-            f"{suite.name}` and an organiser's secret, which draws the suite again"
-        )
-        same = " with the same `--secret`"
-    same += " with the same `--up-to`" if part else ""
-    text = f"""\
+    seed = "the seed 0" if secret is None else "an organiser's secret"
+    if suite.whole:
+        symbol = "their symbols, by their ids from 0"
+        rows.append(["canvases", f"{symbol}: `{symbols.CHARACTERS}`; `_` is blank"])
+    return f"""\
 # {label}
 
 {table(["", ""], rows)}
 
-Drawing: a hash of the operands in any order puts every problem into the training (80 %),
-validation (10 %) or test split (10 %). These are different ones of the test split, drawn {seed}.
+These are different problems of the test split, drawn with {seed}. A hash of the operands in any
+order puts every problem into the training (80 %), validation (10 %) or test split (10 %): see
+`canvas.problems.split_of`. Contamination: training data that leaves out the test split holds none
+of these; other data may hold short ones by chance, or this file. `--secret` draws unseen ones.
 
-Contamination: training data of this package, or without what `canvas.problems.split_of` calls test,
-holds none of these problems. Other data may: short problems are all over the web, and this file may
-be, too; of operands of 6 digits and more, chance alone gives a problem to hardly any training set.
-`--secret` draws a suite that nobody has seen.
-
-Scoring: `trm benchmark score predictions.jsonl --suite {suite.name} --output DIR`{same} takes JSON
-Lines like `{{"id": "…", "prediction": "…"}}`.
+`trm benchmark score predictions.jsonl --suite {suite.name} --output DIR`, with the same `--up-to`
+and `--secret` if any, takes JSON Lines like `{{"id": "…", "prediction": "…"}}`.
 """
-    if suite.whole:
-        text += f"""
-Canvases: the symbols, by their ids from 0, are `{symbols.CHARACTERS}`. `_` is blank, `*` and `+`
-are the signs; `trm render` draws a problem in any layout.
-"""
-    return text

@@ -8,9 +8,8 @@ left alone. A record of ``trm solve`` is read, too: its ``answer`` is the predic
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,40 +52,24 @@ _ABOUT, _LINE = TypeAdapter(About), TypeAdapter(_Line)
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str)
 
 
-def _opened(file: str | Path) -> tuple[About | None, Iterator[tuple[str, Any]]]:
-    """What a file says of itself, and what its other lines hold, and where they are."""
-
-    def objects() -> Iterator[tuple[str, Any]]:
-        for number, line in numbered_lines(Path(file)):
-            where = f"{file}, line {number:,}"
-            try:
-                yield where, _DECODER.decode(line.decode("utf-8"))
-            except (ValueError, RecursionError):
-                shown = shortened(line.decode("utf-8", "replace").strip())
-                raise ValueError(f"{where}: not JSON: {shown}") from None
-
-    lines = objects()
-    for where, data in lines:
-        if isinstance(data, dict) and "about" in data and "id" not in data:
-            return validated(_ABOUT, data["about"], where), lines
-        return None, chain([(where, data)], lines)
-    return None, lines
-
-
-def read_about(file: str | Path) -> About | None:
-    """What the first line of a file of predictions says of it; None: nothing."""
-    return _opened(file)[0]
-
-
 def read_predictions(
     file: str | Path, problems: Mapping[str, object], canvas: bool = False
-) -> dict[str, Prediction]:
-    """The predictions of a file by the ids of their problems, which are the keys of `problems`.
+) -> tuple[About | None, dict[str, Prediction]]:
+    """What a file says of its model, and its predictions by the ids of `problems`, the keys.
 
     A ValueError names a line that is no prediction, of another problem, or comes again.
     """
-    found: dict[str, Prediction] = {}
-    for where, data in _opened(file)[1]:
+    about, found = None, dict[str, Prediction]()
+    for number, line in numbered_lines(Path(file)):
+        where = f"{file}, line {number:,}"
+        try:
+            data = _DECODER.decode(line.decode("utf-8"))
+        except (ValueError, RecursionError):
+            shown = shortened(line.decode("utf-8", "replace").strip())
+            raise ValueError(f"{where}: not JSON: {shown}") from None
+        if isinstance(data, dict) and "about" in data and not (about or found):
+            about = validated(_ABOUT, data["about"], where)
+            continue
         if isinstance(data, dict) and "prediction" not in data and data.keys() >= _RECORD:
             wanted = "canvas" if canvas else "answer"
             if wanted not in data:
@@ -106,7 +89,7 @@ def read_predictions(
     if not found:
         what = f'{file} holds no prediction: write lines like {{"id": …, "prediction": …}}'
         raise ValueError(what)
-    return found
+    return about, found
 
 
 def write_predictions(file: str | Path, answers: Mapping[str, str | None]) -> None:
@@ -137,13 +120,14 @@ class Scored:
         return sum(self.cells.values(), Share(0, 0))
 
 
-def score(file: str | Path, suite: Suite, problems: Sequence[Item], about: About) -> Scored:
+def score(file: str | Path, suite: Suite, problems: Sequence[Item], name: str) -> Scored:
     """Score a file of predictions of problems, the items of a suite; without one they are wrong.
 
-    Errors are those of `read_predictions`, and a ValueError for ranges of other measures.
+    The name is the model's, where the file does not say it. Errors are those of `read_predictions`, and a ValueError for ranges of other measures.
     """
     whole = suite.whole
-    said = read_predictions(file, {item.id: item for item in problems}, whole)
+    about, said = read_predictions(file, {item.id: item for item in problems}, whole)
+    about = about or About(model=name)
     read = {key: one._replace(text=read_answer(one.text, whole)) for key, one in said.items()}
     figure = "solutions" if whole else "answers"
     measures = suite.task.ranges.keys()
@@ -171,20 +155,19 @@ def score(file: str | Path, suite: Suite, problems: Sequence[Item], about: About
             "reason": None if asked else "no such problem belongs to the test split",
             "problems": len(asked),
             "confidence": sum(sure) / len(sure) if sure and len(sure) == len(found) else None,
-            "computed_on": None,
         }
         if asked:
             shares[row, column] = Share(sum(right), len(right))
             cell[figure] = shares[row, column].data()
             cell[SHOWN[figure]] = "".join("01"[one] for one in right)
         cells.append(cell)
-    unknown = ("family", "model", "solve_steps", "seed", "config", "canvas", "step", "epoch")
+    unknown = ("family", "model", "solve_steps", "seed", "canvas", "step", "cost")
     model = {
         "name": about.model,
         "checkpoint": str(file),
         "sha256": fingerprint(Path(file)),
         "parameters": about.parameters,
-        **dict.fromkeys((*unknown, "cost")),
+        **dict.fromkeys(unknown),
         "task": {"task": "canvases" if whole else suite.task.name, "base": 10, "layout": None},
         "ranges": about.ranges,
         "cells": cells,

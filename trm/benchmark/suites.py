@@ -1,7 +1,7 @@
 """The suites: fixed sets of problems, drawn from the test split by a public rule.
 
 A suite is a list of cells, each a size of problems (or a family of them and a size), drawn by
-`trm.evaluation.cell_problems.problems_of` with the seed 0, or with one that follows from an
+`trm.evaluation.cell_problems` with the seed 0, or with one that follows from an
 organiser's secret. Problems of a cell are different from each other, fewer where the test split
 has no more, and numbered in the order in which they are drawn: ``multiply-v1/12x7/031``.
 
@@ -25,9 +25,9 @@ from canvas.multiplication import Multiplication
 from canvas.picture import to_text
 from canvas.problems import MOST_DRAWN, MOST_OPERANDS, Problems, Split
 from canvas.render import draw_worked
-from canvas.sampling import FAMILIES, sample
+from canvas.sampling import FAMILIES, family_problems, sample
 from canvas.task import Task
-from trm.evaluation.cell_problems import problems_of
+from trm.evaluation.cell_problems import cell_problems
 from trm.evaluation.grid import FAMILY, Key
 
 VIEWS = ("e", "r180", "t", "h")  # of canvas-v1: upright, upside down, transposed, mirrored
@@ -89,16 +89,14 @@ class Item:
 
 @dataclass(frozen=True)
 class Training:
-    """What to draw to train on: how many problems, digits and addends from least to most."""
+    """What to draw to train on: how many problems, and the most digits of their numbers."""
 
     problems: int  # of the validation split, a tenth as many
-    digits: tuple[int, int] = (1, 4)
-    addends: tuple[int, int] = (2, 3)
+    digits: int = 4
     seed: int = 0
 
     def __str__(self) -> str:
-        digits, addends = ("{} to {}".format(*ends) for ends in (self.digits, self.addends))
-        return f"numbers of {digits} digits, in sums {addends} of them, seed {self.seed}"
+        return f"numbers of 1 to {self.digits} digits, in sums 2 or 3 of them, seed {self.seed}"
 
 
 _SIZES = range(1, 21)
@@ -200,12 +198,14 @@ def items(suite: Suite, secret: bytes | None = None) -> Iterator[Item]:
     label, seed = label_of(suite, secret), seed_of(suite, secret)
     for cell in suite.cells:
         row, column = cell
-        task, axes, size = suite.task_of(row), suite.axes, cell
-        if suite.whole:  # operands of equally many digits
-            added = isinstance(task, Addition)
-            axes = ("digits", "addends") if added else ("digits_a", "digits_b")
-            size = (column, _ADDENDS if added else column)
-        problems = problems_of(task, axes, size, suite.problems, seed)[1]
+        task = suite.task_of(row)
+        if isinstance(row, str) and not suite.whole:
+            problems = family_problems(task, row, column, suite.problems, seed)
+        else:
+            lengths = (column,) * (_ADDENDS if isinstance(task, Addition) else 2)
+            if not suite.whole:
+                lengths = task.of_size(**dict(zip(suite.axes, cell, strict=True)))  # type: ignore
+            problems = cell_problems(task, lengths, suite.problems, seed)
         where = f"{row}x{column}"
         if isinstance(row, str):
             where = f"{re.sub(r'[^a-z0-9.]+', '-', row)}-{column}"
@@ -224,10 +224,11 @@ def training_items(suite: Suite, training: Training, split: Split) -> Iterator[I
     number = 0
     for k, row in enumerate(rows):
         task, wanted = suite.task_of(row), count // len(rows) + (k < count % len(rows))
+        digits = (1, training.digits)
         if isinstance(task, Addition):
-            task = replace(task, digits=training.digits, addends=training.addends)
+            task = replace(task, digits=digits, addends=(2, 3))
         else:
-            task = replace(task, digits_a=training.digits, digits_b=training.digits)  # type: ignore
+            task = replace(task, digits_a=digits, digits_b=digits)  # type: ignore
         found: dict[tuple[int, ...], None] = {}
         for start in range(0, _DRAWS * wanted, max(1, wanted)):
             if len(found) < wanted:

@@ -341,8 +341,7 @@ def _about(args: argparse.Namespace) -> list[dict[str, Any]]:
     """What a file of results says of each model."""
     from trm.evaluation.models import describe, labels
 
-    found = map(describe, args.checkpoints, labels(args.checkpoints))
-    return [{key: value for key, value in about.items() if key != "config"} for about in found]
+    return list(map(describe, args.checkpoints, labels(args.checkpoints)))
 
 
 def _write(

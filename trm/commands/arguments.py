@@ -68,14 +68,6 @@ def lengths(text: str) -> list[int]:
     return sorted(numbers)
 
 
-def span(text: str) -> tuple[int, int]:
-    """The ends of a range like ``1..4``, or a number alone."""
-    numbers = lengths(text)
-    if len(numbers) != numbers[-1] - numbers[0] + 1:
-        raise argparse.ArgumentTypeError(f"{shortened(text)} is no range; write it like 1..4")
-    return numbers[0], numbers[-1]
-
-
 def refuse(args: argparse.Namespace, why: str, **usual: Any) -> None:
     """Raise a ValueError for options that would do nothing: those without their usual value."""
     given = [name for name, value in usual.items() if getattr(args, name) != value]
@@ -320,12 +312,6 @@ def with_voting(solver: Solver, args: argparse.Namespace) -> Solver:
     if voting is None:
         return solver
     solver = solver.with_voting(voting)
-    turned = bool(set(voting.symmetries or ()) - {"e"})
-    if turned and solver.predictor.in_order and voting.vote in ("majority", "product"):
-        note(
-            "views that do not lie upright, where a local model is wrong, outvote the upright one, "
-            "which it recognises: --vote max_confidence takes that"
-        )
     untrained = [name for name in voting.symmetries or () if name not in solver.trained_symmetries]
     if untrained and not solver.predictor.in_order:
         note(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from augment.symmetry import SYMMETRIES
-from canvas.sampling import FAMILIES
 from canvas.task import Task
 from trm.checkpoints import SHIPPED
 from trm.commands.arguments import (
@@ -21,20 +20,16 @@ from trm.commands.arguments import (
     info_console,
     lengths,
     precision_of,
-    refuse,
     sizes_given,
     voting_of,
     whole,
     with_voting,
 )
-from trm.evaluation.grid import AXES, FAMILY, GRID, LENGTHS, PICTURE, REPORT, TABLE, Grid
+from trm.evaluation.grid import AXES, GRID, LENGTHS, PICTURE, REPORT, TABLE, Grid
 from trm.files import sweep
 
 if TYPE_CHECKING:
     from trm.solving.solver import Solver
-
-PROBLEMS, BATTERY_PROBLEMS = 128, 12  # of a cell
-BATTERY_DIGITS = (4, 8, 16, 32, 64, 100)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,11 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for axis, meaning in AXES.items():
         sizes.add_argument(f"--{axis.replace('_', '-')}", type=lengths, metavar="N", help=meaning)
-    digits = ",".join(map(str, BATTERY_DIGITS))
-    what = f"families of structured problems, such as nines, of --digits N (default: {digits})"
-    sizes.add_argument("--battery", action="store_true", help=what)
-    usual = f"{PROBLEMS}, --battery {BATTERY_PROBLEMS}"
-    add("--problems", type=whole(1), help=f"of each cell, held out (default: {usual})")
+    add("--problems", type=whole(1), default=128, help="of each cell, held out (default: 128)")
     add("--seed", type=whole(0), default=0, help="which problems (default: 0)")
     what = "supervision steps a row gets at most, for recursive models (default: as each "
     add("--steps", type=whole(1), help=f"{what}checkpoint says)")
@@ -84,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     check_steps(args, *solvers)
     settings = Settings(
         *sizes_of(args, solvers[0].task),
-        problems=args.problems or (BATTERY_PROBLEMS if args.battery else PROBLEMS),
+        problems=args.problems,
         seed=args.seed,
         steps=args.steps,
         batch_size=args.batch_size,
@@ -116,17 +107,11 @@ def show_grid(grid: Grid, output: Path) -> None:
 
 def sizes_of(
     args: argparse.Namespace, task: Task
-) -> tuple[tuple[str, str], tuple[Any, ...], tuple[int, ...]]:
+) -> tuple[tuple[str, str], tuple[int, ...], tuple[int, ...]]:
     """Axes, rows and columns of the grid; where none are given training's, and as many again.
 
-    ValueError: not two measures that belong together, or the task has no such problems.
+    ValueError: not two measures that belong together, or not of the task.
     """
-    if args.battery:  # all families, and the digits of their problems
-        others = dict.fromkeys(axis for axis in AXES if axis != "digits")
-        refuse(args, "a battery is measured by the --digits of its problems", **others)
-        if task.arity[0] > 2 or task.arity[1] < 2:
-            raise ValueError(f"a battery has problems of two operands, and {task.name} other ones")
-        return (FAMILY, "digits"), tuple(FAMILIES), tuple(args.digits or BATTERY_DIGITS)
     given, axes = sizes_given(args, task)
     ranges = [task.ranges.get(axis, (1, 3)) for axis in axes]
     rows, columns = (

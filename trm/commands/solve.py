@@ -58,7 +58,6 @@ output appears once it is complete. A pipe or a device, as input or output, is s
 
 PAUSE = 0.25  # seconds that a row or a step of it is shown to those who watch
 CELLS = 0.5  # the same of all cells of a row that are written one by one
-BAR = 24  # characters of a bar of confidence
 
 SHOWN = 3  # problems of a demo
 
@@ -174,18 +173,14 @@ def solve_and_show(
     with Live(console=console, transient=True, auto_refresh=False) as live:
 
         def show(moment: Moment) -> None:
-            bar = Text("")
             if moment.confidence is not None:
                 confidence[moment.row] = moment.confidence
-                filled = round(BAR * moment.confidence)
-                bar.append("  confidence  ").append("█" * filled, "bold blue")
-                bar.append("░" * (BAR - filled), "dim").append(f"  {moment.confidence:.1%}")
             canvas = to_terminal(
                 moment.canvas, given=given, highlight_row=moment.row, confidence=list(confidence)
             )
             where = f"{name}   row {moment.number} of {drawing.steps[0]}"
             where += f", {moment.unit} {moment.step}" if moment.step else ""
-            live.update(Group(Text(where), canvas, bar), refresh=True)
+            live.update(Group(Text(where), canvas), refresh=True)
             one_by_one = moment.unit == "cell" and not moment.masked
             time.sleep(CELLS / moment.canvas.shape[1] if pause and one_by_one else pause)
 

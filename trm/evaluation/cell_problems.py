@@ -9,9 +9,9 @@ import numpy as np
 
 from canvas.arithmetic import Numbers
 from canvas.problems import SPLITS, Problems, Split, keys, random_words, split_of
-from canvas.sampling import family_problems, sample
+from canvas.sampling import sample
 from canvas.task import Task
-from trm.evaluation.grid import FAMILY, Key, size_name
+from trm.evaluation.grid import size_name
 
 if TYPE_CHECKING:  # suites are drawn without PyTorch
     from trm.solving.solver import Solver
@@ -29,10 +29,13 @@ class Asked(NamedTuple):
     reason: str | None  # why there is nothing to measure
 
 
-def fitted(solver: "Solver", axes: Sequence[str], size: Key, problems: int, seed: int) -> Asked:
-    """The solver on a canvas for the problems of a cell, see `problems_of`."""
+def fitted(
+    solver: "Solver", axes: Sequence[str], size: Sequence[int], problems: int, seed: int
+) -> Asked:
+    """The solver on a canvas for the problems of a cell, whose size is in two of its measures."""
     task = solver.task
-    lengths, asked = problems_of(task, axes, size, problems, seed)
+    lengths = task.of_size(**dict(zip(axes, size, strict=True)))
+    asked = cell_problems(task, lengths, problems, seed)
     name, on_canvas, reason = size_name(axes, size), None, None
     try:
         if (on_canvas := solver.for_lengths(lengths)) is None:
@@ -46,21 +49,6 @@ def fitted(solver: "Solver", axes: Sequence[str], size: Key, problems: int, seed
     except ValueError as error:  # the layout has no room for as many operands
         reason = str(error)
     return Asked(on_canvas, asked, reason)
-
-
-def problems_of(
-    task: Task, axes: Sequence[str], size: Key, problems: int, seed: int
-) -> tuple[tuple[int, ...], Problems]:
-    """The problems of a cell, and the most digits of each operand.
-
-    The size is in two of the task's measures; or, by `FAMILY` and digits, of problems of a family
-    of `canvas.sampling`.
-    """
-    if axes[0] == FAMILY:
-        family, digits = str(size[0]), int(size[1])
-        return (digits, digits), family_problems(task, family, digits, problems, seed)
-    lengths = task.of_size(**{axis: int(n) for axis, n in zip(axes, size, strict=True)})
-    return lengths, cell_problems(task, lengths, problems, seed)
 
 
 def cell_problems(task: Task, lengths: Sequence[int], problems: int, seed: int) -> Problems:

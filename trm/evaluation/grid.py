@@ -1,12 +1,11 @@
 """``grid.json``: what it holds, how it is read, and the shares and regions in it.
 
 `trm evaluate` writes it of checkpoints. `trm benchmark score` writes the same of predictions:
-family, parameters, ranges, step and epoch are null where they are not known, a task's layout is
+family, parameters, ranges and step are null where they are not known, a task's layout is
 null, and without ranges every region is `UNKNOWN`; of numbers there are answers alone, of canvases
 solutions alone.
 """
 
-import csv
 import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +24,7 @@ GRID, FORMAT = "grid.json", 2  # its name in an evaluation's folder, and the for
 LENGTHS, PICTURE, REPORT, TABLE = "lengths.png", "grid.png", "grid.md", "grid.csv"  # beside it
 FILES = (GRID, LENGTHS, PICTURE, REPORT, TABLE)
 
-FAMILY = "family"  # the axis of a battery's rows: structured problems, see `canvas.sampling`
+FAMILY = "family"  # the axis of a suite's structured problems, see `canvas.sampling`
 AXES = {  # what sizes of problems are measured in
     "digits_a": "digits of a",
     "digits_b": "digits of b",
@@ -65,7 +64,7 @@ class Counts(TypedDict):
 class CellData(TypedDict):
     """One size of problems; from the height on all is null where there are no figures."""
 
-    row: int | str  # the size along both axes; of a battery the name of a family,
+    row: int | str  # the size along both axes; of a suite perhaps the name of a family,
     column: int  # and the digits of the longer operand
     region: str  # see `region`
     applicable: bool  # whether the model can work on a canvas that is large enough
@@ -99,8 +98,7 @@ class ModelData(TypedDict):
     """A checkpoint, or a file of predictions.
 
     Also there: solve_steps (most supervision steps a row; null of a GPT), model, canvas, seed (of
-    training), config (its run's config.yaml as data, null: there is none), epoch; in a comparison
-    the settings of its own evaluation.
+    training); in a comparison the settings of its own evaluation.
     """
 
     name: str  # of its own
@@ -119,8 +117,9 @@ class SettingsData(TypedDict):
     """What was asked of every model.
 
     Also there: rows and columns (lists of sizes), steps (supervision steps a row, null: as each
-    checkpoint says), batch_size, devices, voting (of free-running figures, null: one view), view
-    (the symmetry in which a model is shown every canvas), precision; of a score the suite.
+    checkpoint says), batch_size, devices, device (cpu, cuda or mps), voting (of free-running
+    figures, null: one view), view (the symmetry in which a model is shown every canvas),
+    precision; of a score the suite.
     """
 
     split: str
@@ -244,10 +243,7 @@ class Grid(dict[str, Any]):
         fewest = min(counts, default=0)
         few = counts and fewest < min(map(int, asked["problems"]))
         fewer = f" (as few as {fewest} where lengths have no more)" if few else ""
-        suites = [self.settings_of(model).get("suite") or {} for model in self.models]
-        [suite, *others] = {suite.get("name") for suite in suites}
-        named = f", suite {suite}" if suite and not others else ""
-        return f"{number} problems a cell{fewer}, {split} split, seed {seed}{named}"
+        return f"{number} problems a cell{fewer}, {split} split, seed {seed}"
 
     @property
     def differing_problems(self) -> str:
@@ -255,15 +251,20 @@ class Grid(dict[str, Any]):
         asked = self._problem_settings().items()
         return "; ".join(f"{key} {' or '.join(values)}" for key, values in asked if len(values) > 1)
 
+    @property
+    def caveats(self) -> list[str]:
+        """What is to be minded where models are compared, in sentences."""
+        differing, unlike = self.differing_problems, self.asked_unlike
+        said = [f"NOT THE SAME PROBLEMS: {differing}."] if differing else []
+        ways = "; ".join(f"{name}: {how}" for name, how in unlike.items())
+        return [*said, f"NOT ASKED ALIKE: {ways}."] if unlike else said
+
     def _problem_settings(self) -> dict[str, dict[str, None]]:
         """All values of the settings that problems follow from, over the models, in order."""
         asked: dict[str, dict[str, None]] = {}
         for model in self.models:
             settings = self.settings_of(model) | {"base": model["task"]["base"]}
-            # Those of a battery may be of any split, if only they are longer than training's.
-            suite = settings.get("suite") if settings["axes"][0] == FAMILY else None
-            settings["suite"] = suite["name"] if suite else "none"
-            for key in ("seed", "split", "problems", "base", "suite"):
+            for key in ("seed", "split", "problems", "base"):
                 asked.setdefault(key, {})[str(settings[key])] = None
         return asked
 
@@ -345,10 +346,8 @@ def in_order(labels: Iterable[Any]) -> list[Any]:
     return found if isinstance(next(iter(found), 0), str) else sorted(found)
 
 
-def size_name(axes: Sequence[str], size: Key) -> str:
+def size_name(axes: Sequence[str], size: Sequence[int | str]) -> str:
     """The size of a cell's problems in words, like ``4 x 3 digits``."""
-    if axes[0] == FAMILY:
-        return f"{size[0]}, {size[1]} digits"
     if tuple(axes) == ("digits_a", "digits_b"):
         return f"{size[0]} x {size[1]} digits"
     return ", ".join(f"{n} {axis.replace('_', ' ')}" for axis, n in zip(axes, size, strict=True))
@@ -365,11 +364,3 @@ def share(cell: Cell, figure_of: str = "solutions") -> Share | None:
 def pooled(cells: Iterable[Cell], figure_of: str = "solutions") -> Share:
     """The share over all applicable cells."""
     return sum((found for cell in cells if (found := share(cell, figure_of))), Share(0, 0))
-
-
-def write_table(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
-    """Rows as CSV."""
-    with file.open("w", encoding="utf-8", newline="") as lines:
-        writer = csv.DictWriter(lines, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)

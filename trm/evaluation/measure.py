@@ -1,9 +1,9 @@
 """How far each model gets beyond the sizes of problems that it was trained on: the grid, measured.
 
-A cell is a size: the lengths of two operands, or digits and number of addends; in a battery it is a
-family of structured problems and their digits. Its problems belong to the test split, are different
-from each other, and are the same for every model. A cell is measured whole, on one device, so that
-the number of devices changes no figure. Each finished cell is a file of its own,
+A cell is a size: the lengths of two operands, or digits and number of addends. Its problems belong
+to the test split, are different from each other, and are the same for every model. A cell is
+measured whole, on one device, so that the number of devices changes no figure. Each finished cell
+is a file of its own,
 
     DIR/cells/<checkpoint>-<settings>/<row>x<column>.json
 
@@ -19,6 +19,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
+from math import prod
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,7 +40,6 @@ from trm.evaluation.grid import (
     GRID,
     KEYS,
     Grid,
-    Key,
     new_grid,
     region,
     size_name,
@@ -65,7 +65,7 @@ class Settings:
     """What is asked, of every model alike."""
 
     axes: tuple[str, str]  # what sizes are measured in, along rows and columns
-    rows: tuple[int | str, ...]  # sizes; of a battery families
+    rows: tuple[int, ...]
     columns: tuple[int, ...]
     problems: int = 128  # of a cell, or as many as there are
     seed: int = 0  # which problems
@@ -87,19 +87,14 @@ class Item(NamedTuple):
     """One cell of one checkpoint, and the file for its figures."""
 
     checkpoint: Path
-    size: Key
+    size: tuple[int, int]
     file: Path
 
     def figures(self) -> dict[str, Any] | None:
         """What was measured; None where it is not yet, or the file is damaged."""
         cell = read_object(self.file) or {}
-        whole = cell.keys() == {*KEYS, "computed_on"}
+        whole = cell.keys() == {*KEYS}
         return cell if whole and (cell["row"], cell["column"]) == self.size else None
-
-    def cost(self) -> int:
-        """Roughly, beside others of the same grid."""
-        row, column = self.size
-        return column * (column if isinstance(row, str) else row)
 
 
 def measure(
@@ -131,10 +126,14 @@ def measure(
         folder = output / "cells" / f"{model['sha256'][:12]}-{key}"
         checkpoint = find_checkpoint(model["checkpoint"])
         sizes = product(settings.rows, settings.columns)
-        files = {size: folder / "{}x{}.json".format(*size).replace(" ", "_") for size in sizes}
+        files = {size: folder / "{}x{}.json".format(*size) for size in sizes}
         items.append([Item(checkpoint, size, file) for size, file in files.items()])
     # The large cells first; two files may hold the same checkpoint.
-    every = {i.file: i for one in items for i in sorted(one, key=Item.cost, reverse=True)}
+    every = {
+        i.file: i
+        for one in items
+        for i in sorted(one, key=lambda item: prod(item.size), reverse=True)
+    }
     todo = [item for item in every.values() if item.figures() is None]
     for folder in {item.file.parent for item in todo}:
         sweep(folder, "*.json")
@@ -156,6 +155,7 @@ def measure(
                 "--output folder"
             )
     asked = {"split": SPLIT, **asdict(settings), "devices": trainer.world_size}
+    asked["device"] = trainer.strategy.root_device.type
     grid = new_grid(asked, models)
     write_object(output / GRID, grid)
     return Grid(json.loads(json.dumps(grid)))  # as a reader of the file gets it
@@ -183,9 +183,6 @@ class _Cells(Work):
         asked = (settings.problems, settings.seed, settings.batch_size)
         cell = measure_cell(self.held[1], settings.axes, item.size, *asked)
         _log.debug("%d x %d: solutions %s", *item.size, cell["solutions"])
-        cuda = self.device.type == "cuda"
-        name = torch.cuda.get_device_name(self.device) if cuda else self.device.type
-        cell["computed_on"] = {"device": name, "threads": torch.get_num_threads()}
         write_object(item.file, cell)
 
 
@@ -198,7 +195,7 @@ class _Bar(RichProgressBar):
 def measure_cell(
     solver: Solver,
     axes: tuple[str, str],
-    size: Key,
+    size: tuple[int, int],
     problems: int = 128,
     seed: int = 0,
     batch_size: int = 128,

@@ -1,6 +1,5 @@
 """The models of a grid: what ``grid.json`` says of each beside its cells, and what it is called."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any
 from canvas.tasks import task_data
 from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, find_checkpoint
 from trm.checkpoints.loading import load_checkpoint, load_solver
-from trm.configs import read_config
 from trm.evaluation.names import told_apart
 from trm.files import fingerprint, read_object
 
@@ -18,17 +16,11 @@ def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dic
     """A model's entry in ``grid.json`` without its cells, a `trm.evaluation.grid.ModelData`.
 
     ``steps`` are supervision steps a row gets at most; None: as the checkpoint says. Raises what
-    `trm.checkpoints.loading.load_solver` does, and ValueError if the run's config is damaged.
+    `trm.checkpoints.loading.load_solver` does.
     """
     file = find_checkpoint(checkpoint)
     solver, content = load_solver(file, steps, device="cpu"), load_checkpoint(file)
     predictor = solver.predictor
-    run = file.absolute().parent
-    written = (run.parent if run.name == "checkpoints" else run) / "config.yaml"
-    try:
-        config = read_config(written) if written.is_file() else None
-    except ValueError:
-        raise ValueError(f"{written} is damaged: mend it, or move it away") from None
     return {
         "name": name,
         "checkpoint": str(checkpoint),
@@ -38,12 +30,10 @@ def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dic
         "model": content[CHECKPOINT_KEY]["model"],
         "solve_steps": getattr(predictor, "max_steps", None),
         "seed": content[DATA_KEY].get("seed"),
-        "config": json.loads(json.dumps(config, default=str)),  # YAML knows dates
         "task": task_data(solver.task),
         "ranges": solver.task.ranges,
         "canvas": asdict(solver.canvas),
         "step": content["global_step"],
-        "epoch": content["epoch"],
         "cost": content.get(COST_KEY),
     }
 

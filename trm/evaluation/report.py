@@ -40,7 +40,7 @@ _MEANS = {  # of a summary's lines
 
 
 def print_summary(console: Console, grid: Grid) -> None:
-    """How each model does within its range and beyond; of a battery, also by family."""
+    """How each model does within its range and beyond; of structured problems, also by family."""
     families = _by_cell(grid) if grid.axes[0] == FAMILY else []
     console.print(Markdown("\n\n".join([*families, *_summary(grid)])))
 
@@ -205,14 +205,10 @@ def _notes(grid: Grid) -> list[str]:
         f"{asked[0].upper()}{asked[1:]}. Pooled over cells, with Wilson 95 % intervals; solutions "
         "and answers are free-running."
     ]
-    if unlike := grid.asked_unlike:
-        notes.append("NOT ASKED ALIKE: part of any difference may be due to how models were asked.")
-        notes += [f"{name}: {how}." for name, how in unlike.items()]
-    elif how := grid.how_asked(grid.models[0]):
+    notes += grid.caveats
+    if not grid.asked_unlike and (how := grid.how_asked(grid.models[0])):
         notes.append(f"How every model was asked: {how}.")
-    if differing := grid.differing_problems:
-        notes.append(f"NOT THE SAME PROBLEMS ({differing}): part of any difference may be theirs.")
-    elif len(grid.models) > 1:
+    if not grid.differing_problems and len(grid.models) > 1:
         notes.append("All models were asked the same problems.")
     applicable = set()
     for model in grid.models:

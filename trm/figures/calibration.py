@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from trm.evaluation.selective_prediction import BINS, Reliability, RiskCoverage
+from trm.evaluation.statistics import BINS, Reliability, RiskCoverage
 from trm.figures.style import COLOURS, LINES, mark, new_figure, tidy
 
 _FEW = 20  # answered problems below which no risk sets the scale

@@ -4,6 +4,7 @@ Colours run from dark to light with the share (viridis), so they stay in order w
 every cell says its number as well.
 """
 
+import csv
 from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
@@ -31,7 +32,6 @@ from trm.evaluation.grid import (
     cells_of,
     in_order,
     share,
-    write_table,
 )
 from trm.evaluation.report import markdown
 from trm.evaluation.statistics import difference
@@ -70,8 +70,11 @@ def write_files(grid: Grid, output: Path) -> None:
     for name, figure in figures.items():
         save(figure, output / name)
     write_text(output / REPORT, markdown(grid, LENGTHS, PICTURE))
-    with replacing(output / TABLE) as part:
-        write_table(grid.rows, part)
+    rows = grid.rows
+    with replacing(output / TABLE) as part, part.open("w", encoding="utf-8", newline="") as lines:
+        table = csv.DictWriter(lines, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
 
 
 def grid_figure(grid: Grid, figure_of: str = "solutions") -> Figure:
@@ -129,7 +132,9 @@ class _Page:
         panel = labels + max(_PANEL - 0.45, wide)
         self.letters = int(13 * (panel - labels + 0.4))  # of a title, which stands above the cells
         width = panel * across + 0.9
-        notes = "\n".join(fill(note, int(14 * width)) for note in self._notes(grid, compared))
+        said = [f"{grid.problems_asked}. Intervals: Wilson, 95\u00a0%.", *grid.caveats]
+        said += [_HOW_TO_READ] if compared else []
+        notes = "\n".join(fill(note, int(14 * width)) for note in said)
         height = (high + 0.95) * self.tall * blocks + 0.7 + 0.16 * (notes.count("\n") + 2)
         self.figure = new_figure(width, height)
         self.figure.suptitle(heading, x=0.01, ha="left", weight="bold", fontsize=12, color=INK)
@@ -142,16 +147,6 @@ class _Page:
         self.panels = blocked[: len(self.models)].tolist()
         for unused in blocked[len(self.models) :].flat:
             unused.set_axis_off()
-
-    def _notes(self, grid: Grid, compared: bool) -> list[str]:
-        notes = [f"{grid.problems_asked}. Intervals: Wilson, 95\u00a0%."]
-        if differing := grid.differing_problems:
-            notes.append(f"Not the same problems: {differing}.")
-        if unlike := [f"{name}: {how}" for name, how in grid.asked_unlike.items()]:
-            notes.append(f"Not asked alike: {'; '.join(unlike)}.")
-        if compared:
-            notes.append(_HOW_TO_READ)
-        return notes
 
     def _marks(self) -> list[Patch]:
         """What marks of cells mean, of those that there are."""

@@ -24,11 +24,10 @@ def lengths_figure(grid: Grid, figure_of: str = "solutions") -> Figure:
     pairs = {key for model in grid.models for key in cells_of(model) if key[0] == key[1]}
     alike = grid.axes == ("digits_a", "digits_b") and len(pairs) > 1
     notes = f"{grid.problems_asked}. Bands: of several seeds from the lowest to the highest, of "
-    notes += "one the Wilson 95\u00a0% interval. Dotted: the longest of training."
-    if differing := grid.differing_problems:
-        notes += f" Not the same problems: {differing}."
+    notes += "one the Wilson 95\u00a0% interval. Dotted: the longest of training. "
+    notes += " ".join(grid.caveats)
     figure = new_figure(9, 5.6, note=fill(notes, 135))
-    axes, unlike, every = figure.subplots(), grid.asked_unlike, set[int]()
+    axes, every = figure.subplots(), set[int]()
     for i, (name, models) in enumerate(by_setting(grid.models).items()):
         style, seeds = mark(i), [_by_length(grid, model, figure_of, alike) for model in models]
         x = [n for n in seeds[0] if all(n in seed for seed in seeds)]
@@ -37,8 +36,6 @@ def lengths_figure(grid: Grid, figure_of: str = "solutions") -> Figure:
         if len(models) == 1:
             ends = [(100 * low, 100 * high) for low, high in (seeds[0][n].interval for n in x)]
         label = f"{name}, mean of {len(models)} seeds" if len(models) > 1 else name
-        if how := unlike.get(models[0]["name"]):
-            label += f"\n{how}"
         axes.plot(x, [sum(some) / len(some) for some in values], label=label, zorder=3, **style)
         low, high = zip(*ends, strict=True) if ends else ((), ())
         axes.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)

@@ -13,7 +13,7 @@ from matplotlib.ticker import PercentFormatter
 
 from canvas.picture import GRID
 from trm.evaluation.statistics import Share
-from trm.figures.style import mark, new_figure, plain_logarithmic, tidy
+from trm.figures.style import mark, new_figure, tidy
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _against(
                 axes.plot([cost], [share.value], markersize=4.5, alpha=0.8, ls="", **style)
     costs = [cost for _, cost in settings]
     if max(costs) > _FAR * min(costs):
-        plain_logarithmic(axes.xaxis)
+        axes.set_xscale("log")
     else:  # costs that are nearly alike stand near each other, not at both ends
         axes.set_xlim(0.9 * min(costs), max(costs) / 0.9)
         axes.locator_params(axis="x", nbins=4)

@@ -119,13 +119,10 @@ def test_a_trained_entry_has_to_fail_with_random_weights(board, answers):
     ("changes", "sentence"),
     [
         ({"given": None}, "card.yaml: given: Field required"),
-        ({"given": " "}, "card.yaml: given: String should have at least 1"),
         ({"trained": True, "random_weights": None}, "a trained entry has parameters, trained_on"),
         ({"trained": True, "parameters": 0}, "a trained entry has parameters, trained_on"),
         ({"suites": ["multiply-v2"]}, "Did you mean multiply-v1"),
-        ({"suites": "multiply-v1"}, "card.yaml: suites: Input should be a valid list"),
         ({"parameters": True}, "card.yaml: parameters: Input should be a valid integer"),
-        ({"parameters": -1}, "card.yaml: parameters: Input should be greater than"),
         ({"parameter": 3}, "parameter: there is no such field. Did you mean parameters?"),
         ({"name": "A program!"}, "two headings of the page would be a-program"),
         ({"name": "two\nlines"}, "card.yaml: name: String should match"),
@@ -145,7 +142,6 @@ def test_a_card_that_is_not_complete_gets_a_sentence(board, answers, changes, se
         ("ours", {"trained": False}, {"multiply-v1/1x1/000": "27"}, None, "no problem of multiply"),
         ("ours", {"trained": False}, None, None, "ours has no predictions-multiply-long-v1.jsonl"),
         ("a <b>", {"trained": False}, {}, None, "name the folder by letters"),
-        ("brücke (1)", {"trained": False}, {}, None, "name the folder by letters"),
     ],
 )
 def test_an_entry_that_is_not_complete_is_named(board, name, changes, said, random, sentence):
@@ -158,10 +154,9 @@ def test_an_entry_that_is_not_complete_is_named(board, name, changes, said, rand
         page(board)
 
 
-@pytest.mark.parametrize("name", ["more.bin", "deep/more.bin"])
-def test_a_large_file_is_refused(board, name):
-    file = board / "program" / name
-    file.parent.mkdir(exist_ok=True)
+def test_a_large_file_is_refused(board):
+    file = board / "program/deep/more.bin"
+    file.parent.mkdir()
     file.write_bytes(bytes(2**20 + 1))
     with pytest.raises(ValueError, match="is larger than 1,048,576 bytes"):
         page(board)

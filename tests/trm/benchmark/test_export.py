@@ -10,7 +10,7 @@ from trm.benchmark.suites import SUITES, Training, items, json_line
 
 SUITE = SUITES["multiply-v1"].within(3)
 CANVASES = SUITES["canvas-v1"].within(2)
-TRAINING = Training(40, digits=(1, 3))
+TRAINING = Training(40, digits=3)
 
 
 def test_json_lines_are_the_canonical_file_and_their_sum_is_on_the_card(tmp_path):

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from trm.benchmark.scoring import About, Scored, grid_of, score
+from trm.benchmark.scoring import Scored, grid_of, score
 from trm.benchmark.suites import SUITES, items
 from trm.evaluation.statistics import Share
 
@@ -16,13 +16,10 @@ def perfect() -> list[dict]:
     return [{"id": item.id, "prediction": item.answer} for item in ASKED]
 
 
-OURS = About(model="ours")
-
-
 def scored(folder, lines, suite=SUITE, asked=ASKED) -> Scored:
     file = folder / "p.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return score(file, suite, asked, OURS)
+    return score(file, suite, asked, "ours")
 
 
 def test_cells_carry_what_is_right_of_them_with_wilsons_interval(tmp_path):
@@ -65,7 +62,7 @@ def test_a_prediction_is_a_text_a_number_or_the_lines_of_a_canvas(tmp_path):
 def test_a_number_longer_than_python_reads_is_read(tmp_path):
     text = f'{{"id": "{ID}", "prediction": {"7" * 6000}}}\n'
     (tmp_path / "p.jsonl").write_text(text)
-    assert score(tmp_path / "p.jsonl", SUITE, ASKED, OURS).read[ID].text == "7" * 6000
+    assert score(tmp_path / "p.jsonl", SUITE, ASKED, "x").read[ID].text == "7" * 6000
 
 
 @pytest.mark.parametrize(
@@ -95,13 +92,13 @@ def test_broken_predictions_are_refused_with_their_line(tmp_path, lines, told):
     file = tmp_path / "p.jsonl"
     file.write_bytes(lines.replace(b"%s", ID.encode()))
     with pytest.raises(ValueError, match=told.replace("{ID}", ID)) as raised:
-        score(file, SUITE, ASKED, OURS)
+        score(file, SUITE, ASKED, "ours")
     assert "\n" not in str(raised.value)
 
 
 def test_ranges_of_other_measures_are_refused(tmp_path):
     file = tmp_path / "p.jsonl"
-    file.write_text(json.dumps({"id": ID, "prediction": "1"}))
-    about = About(model="x", ranges={"digits": (1, 2)})
+    about = {"about": {"model": "x", "ranges": {"digits": [1, 2]}}}
+    file.write_text("\n".join(map(json.dumps, (about, {"id": ID, "prediction": "1"}))))
     with pytest.raises(ValueError, match="gives ranges of digits_a and digits_b, not of digits"):
-        score(file, SUITE, ASKED, about)
+        score(file, SUITE, ASKED, "y")

@@ -50,7 +50,7 @@ def test_a_model_of_which_little_is_known_says_so(command, tmp_path):
     assert "wrong for want of a prediction: 1" in ran.out
     model = grid["models"][0]
     assert model["name"] == "p"
-    for known in ("family", "parameters", "ranges", "step", "cost", "config"):
+    for known in ("family", "parameters", "ranges", "step", "cost"):
         assert model[known] is None
     assert {cell["region"] for cell in model["cells"]} == {"range unknown"}
     ranges = {"digits_a": [1, 1], "digits_b": [1, 1]}
@@ -132,20 +132,15 @@ def test_a_suite_with_a_secret_needs_it_and_does_not_tell_it(command, tmp_path):
     assert grid["settings"]["seed"].startswith("secret-")
 
 
-def test_the_board_is_written_and_told_when_it_is_old(command, tmp_path):
+def test_the_board_is_written_from_its_folders(command, tmp_path):
     folder = tmp_path / "board" / "program"
     folder.mkdir(parents=True)
     card = 'name: P\nsuites: [multiply-long-v1]\ntrained: false\nparameters: 0\ngiven: "all"\n'
     (folder / "card.yaml").write_text(card + "code: p.py\nmade_with: python p.py\n")
     line = b'{"id": "multiply-long-v1/50x50/000", "prediction": "1"}'
     (folder / "predictions-multiply-long-v1.jsonl.gz").write_bytes(gzip.compress(line))
-    page = tmp_path / "docs/board.md"
-    page.parent.mkdir()
+    (tmp_path / "docs").mkdir()
     assert command("benchmark", "board", folder=tmp_path).code == 0
-    assert command("benchmark", "board", "--check", folder=tmp_path).code == 0
-    page.write_text("old")
-    ran = command("benchmark", "board", "--check", folder=tmp_path)
-    assert (ran.code, "run `trm benchmark board`" in ran.out) == (1, True)
-    assert page.read_text() == "old"
+    assert "[P](#p)" in (tmp_path / "docs/board.md").read_text()
     ran = command("benchmark", "board", folder=tmp_path / "docs")
     assert (ran.code, "there is no folder" in ran.err) == (2, True)

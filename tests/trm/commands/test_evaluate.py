@@ -1,14 +1,11 @@
 import argparse
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from canvas.sampling import FAMILIES
 from trm.commands.arguments import lengths
-from trm.evaluation.grid import BOTH
 
 CELLS = ("--digits-a", "1..2,3", "--digits-b", "2", "--problems", 5, "--accelerator", "cpu")
 ONE = ("--digits-a", "2", "--digits-b", "1", "--problems", 2, "--accelerator", "cpu")
@@ -62,27 +59,6 @@ def test_an_evaluation_leaves_figures_a_picture_and_a_report(command, checkpoint
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_battery_asks_families_of_structured_problems(command, checkpoint, tmp_path):
-    words = ("--battery", "--checkpoint", checkpoint, "--accelerator", "cpu", "--problems", 1)
-    ran = command("evaluate", *words, "--digits", 3, "--output", tmp_path)
-    assert ran.code == 0, ran.err
-    asked = settings(tmp_path)
-    assert (asked["axes"], asked["rows"]) == (["family", "digits"], list(FAMILIES))
-    found = cells(tmp_path)
-    assert [(cell["row"], cell["column"]) for cell in found] == [(name, 3) for name in FAMILIES]
-    assert {cell["region"] for cell in found} == {BOTH}
-    for text in ((tmp_path / "grid.md").read_text(encoding="utf-8"), ran.out):
-        assert "10..01 and nines" in text
-        assert "second beyond" not in text
-    (tmp_path / "b").mkdir()
-    shutil.copy(tmp_path / "grid.json", tmp_path / "b")
-    both = command("report", tmp_path, tmp_path / "b", "--output", tmp_path / "compared")
-    assert both.code == 0, both.err
-    compared = (tmp_path / "compared/compare.md").read_text(encoding="utf-8")
-    assert f"| both beyond | {len(found)} | +0.0 (" in compared
-
-
-@pytest.mark.usefixtures("undrawn")
 def test_a_folder_of_runs_leads_to_a_checkpoint_that_is_named(command, trained, tmp_path):
     ran = command("evaluate", "--checkpoint", trained / "runs", *ONE, "--output", tmp_path / "a")
     assert ran.code == 0
@@ -96,52 +72,17 @@ def test_a_folder_of_runs_leads_to_a_checkpoint_that_is_named(command, trained, 
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_the_evaluation_of_another_model_changes_nothing(command, checkpoint, tmp_path):
-    words = ("evaluate", *ONE, "--output", tmp_path)
-    assert command(*words).code == 0
-    held = (tmp_path / "grid.json").read_bytes()
-    ran = command(*words, "--checkpoint", checkpoint)
-    assert ran.code == 2
-    assert "holds the figures of another checkpoint, lattice (" in ran.err
-    assert (tmp_path / "grid.json").read_bytes() == held
-
-
-def test_ctrl_c_is_told_in_a_line_and_exit_code_130(command, checkpoint, tmp_path, monkeypatch):
-    def interrupted(*_) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("trm.evaluation.measure.measure_cell", interrupted)
-    ran = command("evaluate", "--checkpoint", checkpoint, *ONE, "--output", tmp_path)
-    assert ran.code == 130
-    assert ran.err == "trm evaluate: stopped; the same command goes on where it was\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "setting", "told"),
-    [
-        (
-            ("--precision", "bf16-mixed"),
-            {"precision": "bf16-mixed"},
-            "How every model was asked: computed in bf16-mixed.",
-        ),
-        (("--view", "r180"), {"view": "r180"}, "was asked: in the view r180 alone."),
-        (("--views", 3, "--vote", "product"), {}, "asked: 3 views, product vote on each row."),
-    ],
-)
-@pytest.mark.usefixtures("undrawn")
-def test_how_models_are_asked_is_written_down(
-    command, checkpoint, tmp_path, monkeypatch, words, setting, told
-):
+def test_how_models_are_asked_is_written_down(command, checkpoint, tmp_path, monkeypatch):
     monkeypatch.setattr("trm.precision.cpu_multiplies_bfloat16", lambda: True)
+    words = ("--view", "r180", "--views", 3, "--vote", "weighted", "--precision", "bf16-mixed")
     ran = command("evaluate", "--checkpoint", checkpoint, *ONE, *words, "--output", tmp_path)
     assert ran.code == 0, ran.err
     held = settings(tmp_path)
-    assert setting.items() <= held.items()
+    assert {"view": "r180", "precision": "bf16-mixed"}.items() <= held.items()
+    assert {"views": 3, "vote": "weighted", "symmetries": None}.items() <= held["voting"].items()
+    told = "asked: in the view r180 alone, 3 views, weighted vote on each row, computed in bf16"
     assert told in " ".join(ran.out.split())
     assert told in (tmp_path / "grid.md").read_text()
-    if not setting:
-        voting = held["voting"]
-        assert (voting["views"], voting["vote"], voting["symmetries"]) == (3, "product", None)
 
 
 @pytest.mark.parametrize(

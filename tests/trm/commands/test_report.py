@@ -1,5 +1,4 @@
 import json
-import math
 import re
 import shutil
 from pathlib import Path
@@ -8,7 +7,6 @@ import pytest
 from PIL import Image
 
 from canvas.problems import SPLITS, Problems, split_of
-from trm.solving.solution import COLUMNS
 
 
 def right(a: int, b: int) -> float:
@@ -35,7 +33,7 @@ def test_two_evaluations_become_pictures_and_a_report(command, make_grid, tmp_pa
     with Image.open(output / re.search(r"!\[.*\]\((.*)\)", report)[1]) as picture:
         assert picture.width > 600
     for text in (ran.out, report):
-        assert "NOT THE SAME PROBLEMS (seed 0 or 1)" in text
+        assert "NOT THE SAME PROBLEMS: seed 0 or 1." in text
     for word in ("small", "gpt", "in range", "compare.png", "compare.md"):
         assert word in ran.out
 
@@ -85,16 +83,3 @@ def test_what_trm_solve_and_trm_predict_write_is_read(command, checkpoint, train
     assert f"predictions-0.jsonl: {share}" in ran.out
     lines = [line for line in ran.out.splitlines() if "calibration error" in line]
     assert lines[1].partition(": ")[2] == lines[2].partition(": ")[2]  # both formats
-
-    # Both kinds of records have the same fields and figures.
-    from_files = [json.loads(line) for line in files[0].read_text().splitlines()]
-    for one, file in zip(records, from_files, strict=True):
-        assert list(one) == list(COLUMNS)
-        assert list(file) == [name for name in COLUMNS if name not in ("exact", "views", "votes")]
-        # In a validation canvases are larger, which a model of some steps may feel.
-        for name in ("problem", "operands", "in_range", "error"):
-            assert one[name] == file[name], name
-        assert one["correct"] == (one["answer"] == str(math.prod(map(int, one["operands"]))))
-        assert one["confidence"] == pytest.approx(math.prod(one["row_confidence"]))
-        assert len(one["row_confidence"]) == len(one["row_steps"]) == len(file["row_steps"])
-        assert [type(one[name]) for name in ("exact", "calibrated", "canvas")] == [bool, bool, str]

@@ -1,7 +1,7 @@
 import numpy as np
 from matplotlib.colors import to_hex
 
-from trm.evaluation.selective_prediction import reliability, risk_coverage
+from trm.evaluation.statistics import reliability, risk_coverage
 from trm.figures.calibration import reliability_figure, trust_figure
 
 

@@ -65,8 +65,8 @@ def test_options_are_those_of_trm_fit_with_values_of_any_kind(study):
 
 
 def test_options_of_an_evaluation_become_words(study):
-    options = {"digits-a": "1..4", "digits_b": "2,4", "battery": True}
-    words = ["--digits-a", "1..4", "--digits-b", "2,4", "--battery"]
+    options = {"digits-a": "1..4", "digits_b": "2,4", "layers": True}
+    words = ["--digits-a", "1..4", "--digits-b", "2,4", "--layers"]
     found = study(evaluate={"longer ones": options}, checkpoint="equal_loss")
     assert found.evaluations == {"longer_ones": words}
     options = found.settings[0].options  # of all validations
