@@ -321,7 +321,7 @@ def with_voting(solver: Solver, args: argparse.Namespace) -> Solver:
         return solver
     solver = solver.with_voting(voting)
     turned = bool(set(voting.symmetries or ()) - {"e"})
-    if turned and solver.predictor.in_order and voting.vote in ("majority", "product"):
+    if turned and solver.predictor.in_order and voting.vote == "majority":
         note(
             "views that do not lie upright, where a local model is wrong, outvote the upright one, "
             "which it recognises: --vote max_confidence takes that"

@@ -137,7 +137,11 @@ def test_ctrl_c_is_told_in_a_line_and_exit_code_130(command, checkpoint, tmp_pat
             "How every model was asked: computed in bf16-mixed.",
         ),
         (("--view", "r180"), {"view": "r180"}, "was asked: in the view r180 alone."),
-        (("--views", 3, "--vote", "product"), {}, "asked: 3 views, product vote on each row."),
+        (
+            ("--views", 3, "--vote", "max_confidence"),
+            {},
+            "asked: 3 views, max confidence vote on each row.",
+        ),
     ],
 )
 @pytest.mark.usefixtures("undrawn")
@@ -153,7 +157,11 @@ def test_how_models_are_asked_is_written_down(
     assert told in (tmp_path / "grid.md").read_text()
     if not setting:
         voting = held["voting"]
-        assert (voting["views"], voting["vote"], voting["symmetries"]) == (3, "product", None)
+        assert (voting["views"], voting["vote"], voting["symmetries"]) == (
+            3,
+            "max_confidence",
+            None,
+        )
 
 
 @pytest.mark.parametrize(
