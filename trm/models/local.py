@@ -400,7 +400,6 @@ class LocalRecursiveModel(IterativeModel):
         return [NEIGHBOURS[way] for way in self.heads.ways if way != OWN]
 
     def finished(self, tokens: Tensor) -> Tensor:
-        """See `IterativeModel`."""
         state = work_in_order(self, tokens, states=True).state
         assert state is not None
         return state
@@ -422,7 +421,6 @@ class LocalRecursiveModel(IterativeModel):
         return dict(zip(self.fields, fields, strict=True))
 
     def pairs(self, height: int, width: int) -> int:
-        """See `IterativeModel`: every cell attends to its neighbours, once a head."""
         return len(self.heads.heads) * len(self.steps) * height * width
 
 

@@ -143,7 +143,6 @@ class CanvasTransformer(IterativeModel):
         return self.ragged and not self.position.absolute
 
     def accepts(self, height: int, width: int) -> bool:
-        """Whether the position encoding serves canvases of that size."""
         return self.position.accepts(Coordinates.canvas(height, width, self.config.prefix_length))
 
     def lengths(self, context: Context) -> Tensor | None:
@@ -263,7 +262,6 @@ class TinyRecursiveModel(CanvasTransformer):
         return (*["z_L"] * self.config.L_cycles, "z_H") * self.config.H_cycles
 
     def initial_state(self, context: Context) -> RecursiveState:
-        """The fixed start of both states for every token."""
         like = context.inputs
         H, L = (init.to(like.dtype).expand_as(like) for init in (self.H_init, self.L_init))
         return RecursiveState(H, L)
@@ -276,7 +274,6 @@ class TinyRecursiveModel(CanvasTransformer):
         return self._cycle(context, state)
 
     def read(self, state: RecursiveState, context: Context) -> tuple[Tensor, Tensor]:
-        """Of z_H, see `CanvasTransformer.heads`."""
         return self.heads(state.z_H, context)
 
     def _cycle(self, context: Context, state: RecursiveState) -> RecursiveState:
@@ -304,11 +301,9 @@ class LoopedTransformer(CanvasTransformer):
 
     @property
     def updates(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The state, once a loop."""
         return ("state",) * self.config.loops_per_step
 
     def initial_state(self, context: Context) -> Tensor:
-        """Zero."""
         return torch.zeros_like(context.inputs)
 
     def iterate(self, context: Context, state: Tensor) -> Tensor:
@@ -318,5 +313,4 @@ class LoopedTransformer(CanvasTransformer):
         return state
 
     def read(self, state: Tensor, context: Context) -> tuple[Tensor, Tensor]:
-        """What the state says, see `CanvasTransformer.heads`."""
         return self.heads(state, context)

@@ -40,7 +40,7 @@ class Judged:
     Attributes:
         numbers: int64 [N], sorted, the sights as `LocalRule.seen` has them.
         outputs: by name, the symbol or the class that it decides on, uint8 [N] each.
-        right: bool [N], whether all that is asked of it is right.
+        right: bool [N], whether all that is asked of it is right, and nothing else as likely.
         margin: float32 [N], the smallest by which a right logit exceeds the others; as computed.
         left: float64 [N], what remains of it in the worst case of rounding.
         float32: bool [N], whether that is for float32; else it is for float64.
@@ -136,7 +136,8 @@ def judge(
         answers = None if labels is None else {n: part[some] for n, part in labels.items()}
         sights, asked = _tensors(rule, numbers[some], answers)
         outputs, _ = model.cells(sights, tables)
-        margin, right, chosen = model.margins(outputs, asked), *_chosen(model, outputs, asked)
+        margin = model.margins(outputs, asked)
+        right, chosen = margin > 0, [p.argmax(dim=1) for p in model.parts(outputs).values()]
         left = torch.full_like(margin, -torch.inf, dtype=torch.float64)
         bounds = (exact,) if hopeless else (coarse, fine, exact)
         for bound in bounds if bounded else ():
@@ -149,7 +150,7 @@ def judge(
         if not bounded:
             float32 = right
         hopeless = hopeless or (bool(right.any()) and not float32.any())
-        parts.append((right, margin, left, float32, *chosen.values()))
+        parts.append((right, margin, left, float32, *chosen))
         report("judging", start + len(right), len(numbers))
     found = [torch.cat(part).numpy() for part in zip(*parts, strict=True)]
     by_name = {n: c.astype(np.uint8) for n, c in zip(model.outputs, found[4:], strict=True)}
@@ -164,17 +165,6 @@ def _tensors(
     answers = rule.answers(sights) if answers is None else answers
     labels = {name: torch.from_numpy(part) for name, part in answers.items()}
     return Sights(*map(torch.from_numpy, sights)), labels
-
-
-def _chosen(
-    model: LocalRecursiveModel, outputs: Tensor, labels: dict[str, Tensor]
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """Of each sight whether all that is asked is right, and the likeliest classes."""
-    chosen = {name: logits.argmax(dim=1) for name, logits in model.parts(outputs).items()}
-    right = torch.ones(len(outputs), dtype=torch.bool)
-    for name, classes in chosen.items():
-        right &= (classes == labels[name]) | (labels[name] < 0)
-    return right, chosen
 
 
 def shown_in_training(rule: LocalRule, task: Task, numbers: np.ndarray) -> tuple[np.ndarray, int]:

@@ -123,7 +123,6 @@ class GPTPredictor(Predictor):
         return Prediction(written.answers, confidence, steps)
 
     def trace(self, inputs: np.ndarray, steps: int | None = None) -> SymbolTrace:
-        """See `Predictor`: its confidence in each symbol, in the order of writing."""
         masked = inputs == symbols.MASK
         answers, log_probs = inputs.copy(), np.zeros(inputs.shape, dtype=np.float32)
         rows = masked.any(axis=2).argmax(axis=1)

@@ -126,7 +126,6 @@ class LocalPredictor(Predictor):
 
     @torch.no_grad()
     def trace(self, inputs: np.ndarray, steps: int | None = None) -> SymbolTrace:
-        """See `Predictor`: its confidence in each symbol."""
         masked, worked = inputs == symbols.MASK, self._work(inputs, states=True)
         logits = self.model.read_all(worked.state)[SYMBOL].float()
         sure = logits.log_softmax(dim=-1).amax(dim=-1).view(masked.shape).cpu().numpy()
