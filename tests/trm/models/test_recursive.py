@@ -72,25 +72,6 @@ def test_bfloat16_autocast_keeps_the_states_in_bfloat16_and_trains_all_weights()
     torch.testing.assert_close(logits.float(), exact, rtol=0, atol=0.4)
 
 
-def test_only_the_last_H_cycle_carries_a_gradient():
-    model = make(H_cycles=3)
-    context = model.encode(canvases())
-    once = RecursiveConfig(**(SMALL | {"H_cycles": 1}))
-    with torch.no_grad():
-        state = model.initial_state(context)
-        for _ in range(2):
-            state = model._cycle(context, state)
-    model.read(model.iterate(context, model.initial_state(context)), context)[0].sum().backward()
-    expected = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-    model.zero_grad()
-    model.config = once
-    context = model.encode(canvases())
-    model.read(model.iterate(context, state), context)[0].sum().backward()
-    for name, parameter in model.named_parameters():
-        if name in expected:
-            torch.testing.assert_close(parameter.grad, expected[name])
-
-
 @pytest.mark.parametrize("neighbourhood", NEIGHBOURHOODS)
 def test_a_model_of_what_is_written_does_not_know_how_large_the_canvas_is(neighbourhood):
     model = make(position="relative_2d", neighbourhood=neighbourhood, skip_blank=True)
@@ -135,22 +116,6 @@ def test_the_head_judges_the_masked_row():
     head = model.halt_head
     expected = head(state.z_H[0].view(4, 5, -1)[2].mean(0))[0]
     torch.testing.assert_close(model.read(state, context)[1][0], expected)
-
-
-@pytest.mark.parametrize("position", FIXED)
-def test_prefix_tokens_tell_samples_apart(position):
-    model = make(position=position, num_prefixes=3, prefix_length=2, prefix_size=20)
-    tokens = canvases(1).expand(2, 4, 5)
-    ids = torch.tensor([0, 2])
-    same, _ = model(tokens, ids)
-    torch.testing.assert_close(same[0], same[1], rtol=0, atol=1e-5)  # prefixes start at zero
-    torch.nn.init.normal_(model.prefix)
-    other, halt_logits = model(tokens, ids)
-    assert other.shape == (2, 4, 5, VOCAB_SIZE)
-    assert (other[0] - other[1]).abs().max() > 1e-3
-    halt_logits.sum().backward()
-    assert model.prefix.grad[1].abs().sum() == 0
-    assert model.prefix.grad[2].abs().sum() > 0
 
 
 # The published TRM, SamsungSAILMontreal/TinyRecursiveModels: weights and gradients go by the names
@@ -251,18 +216,6 @@ def test_a_cropped_canvas_is_answered_alike_wherever_the_working_lies(make):
 
 
 # The looped transformer
-
-
-@pytest.mark.parametrize("skip_blank", [False, True])
-def test_a_loop_of_one_is_the_plain_transformer(skip_blank):
-    model = looped(skip_blank=skip_blank, neighbourhood="local_lines")
-    tokens = canvases(6, 3, 5)
-    context = model.encode(tokens)
-    x = context.inputs
-    for layer in model.layers:
-        x = layer(x, context.rotation, context.bias)
-    for said, expected in zip(model(tokens), model.heads(x, context), strict=True):
-        assert torch.equal(said, expected)
 
 
 def test_a_loop_goes_on_from_the_state_with_the_input_added():

@@ -140,19 +140,6 @@ def test_views_that_are_right_outvote_views_that_blunder(per, vote):
     assert len(together.votes) == (2 if per == "row" else 1)
 
 
-def test_rows_masked_before_the_view_come_back_to_their_place():
-    """The mask must move with the canvas: what the model sees is the masked canvas, turned."""
-    solver, predictor = knowing()
-    problems = Problems.from_ints([(321, 45)])
-    voting = solver.with_voting(Voting(views=8))
-    predictor.learn(voting, problems)
-    (solution,) = voting.solve(problems, with_truth=True)
-    assert solution.exact
-    assert solution.agreement == 1
-    masked = {(shown == MASK).any(axis=1).sum() == 1 for shown in predictor.seen}
-    assert masked == {True, False}  # some views turn the masked row into a column
-
-
 def test_the_agreed_row_goes_back_onto_every_views_canvas():
     solver, predictor = knowing(blunders=lambda view: view.symmetry == "h")
     problems, voting = Problems.from_ints(LONG), solver.with_voting(Voting(views=16, per="row"))
