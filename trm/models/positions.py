@@ -1,8 +1,8 @@
 """The ways a transformer can know where its tokens are on a canvas.
 
 A position encoding adds vectors to the embeddings, rotates queries and keys, adds vectors to keys,
-or biases attention scores; a neighbourhood of `trm.models.bias` goes with any of them. All but
-those that say otherwise serve the bidirectional models (a grid of cells) and a causal sequence
+or biases attention scores; any neighbourhood (`trm.models.coordinates`) goes with it. All but those
+that say otherwise serve the bidirectional models (a grid of cells) and a causal sequence
 model (the same cells in reading order, row ends being one more column). Shapes are those of cells
 that a whole batch shares; where each sample has its own, a batch dimension comes first.
 """

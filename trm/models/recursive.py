@@ -21,9 +21,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canvas.symbols import BLANK, MASK
-from trm.models.bias import attention_bias
 from trm.models.configs import CanvasConfig, LoopedConfig, RecursiveConfig
-from trm.models.coordinates import Coordinates
+from trm.models.coordinates import Coordinates, neighbourhood_mask
 from trm.models.iterative import IterativeModel
 from trm.models.layers import (
     Attention,
@@ -36,7 +35,7 @@ from trm.models.layers import (
     swiglu_size,
     truncated_normal_,
 )
-from trm.models.positions import check_canvas, make_position
+from trm.models.positions import Position, check_canvas, make_position
 
 _CERTAIN = 30.0  # logit of a blank cell that is no token
 
@@ -55,7 +54,7 @@ class Context:
     width: int
     places: Tensor | None  # int64 [B, S], cells of the tokens (H * W: padding); None: all cells
     rotation: Rotation | None  # of queries and keys
-    bias: Tensor | None  # of attention, see `trm.models.bias.attention_bias`
+    bias: Tensor | None  # of attention, see `attention_bias`
     relative: RelativeKeys | None  # vectors added to keys
 
     def select(self, index: Tensor) -> "Context":
@@ -82,6 +81,27 @@ def on_canvas(tokens: Tensor, context: Context, elsewhere: Tensor | None = None)
             full = full + elsewhere
         tokens = full.scatter(1, context.places.unsqueeze(-1).expand_as(tokens), tokens)[:, :size]
     return tokens.unflatten(1, (context.height, context.width))
+
+
+def attention_bias(
+    position: Position,
+    cells: Coordinates,
+    neighbourhood: str,
+    radius: int,
+    written: Tensor | None = None,
+) -> Tensor | None:
+    """Position bias with minus infinity where `neighbourhood_mask` forbids.
+
+    Returns:
+        The bias, [num_heads or 1, S, S], with a batch dimension in front if it differs between
+        samples; None where nothing is biased.
+    """
+    bias = position.bias(cells)
+    allowed = neighbourhood_mask(cells, neighbourhood, radius, written)
+    if allowed is None:
+        return bias
+    zero = torch.zeros((), device=allowed.device)
+    return torch.where(allowed.unsqueeze(-3), zero if bias is None else bias, -math.inf)
 
 
 class CanvasTransformer(IterativeModel):

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from canvas import symbols
-from trm.models.bias import attention_bias, neighbourhood_mask
 from trm.models.configs import NEIGHBOURHOODS, POSITIONS
-from trm.models.coordinates import Coordinates, relative_classes
+from trm.models.coordinates import Coordinates, neighbourhood_mask, relative_classes
 from trm.models.layers import Attention
 from trm.models.positions import Relative2D, make_position
+from trm.models.recursive import attention_bias
 
 
 def make(name, **changes):
