@@ -18,10 +18,10 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.sampling import sample
-from trm.models.configs import GPTConfig, LoopedConfig, RecursiveConfig
+from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import Batch
-from trm.models.recursive import LoopedTransformer, TinyRecursiveModel
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
 from trm.training.configs import DepthConfig
@@ -137,8 +137,8 @@ def carrying() -> Learner:
 
 
 def starting_fresh() -> Learner:
-    config = LoopedConfig(**SHAPE, position="relative_2d")
-    model, depth = LoopedTransformer(config).to(KIND), DepthConfig(no_grad_steps=(2, 2))
+    config = RecursiveConfig(**SHAPE, H_cycles=1, L_cycles=1, position="relative_2d")
+    model, depth = TinyRecursiveModel(config).to(KIND), DepthConfig(no_grad_steps=(2, 2))
     return model, lambda batch: fresh_step(model, batch, depth, step_loss, seed=0).loss
 
 

@@ -285,7 +285,7 @@ def _network(about: dict[str, Any], kind: type[Network], weights: dict[str, Tens
     found = load_class(name, kind, "network")
     config: Any = restored(config_class(found), about["model"])
     updates = getattr(config, "H_cycles", 1) * (getattr(config, "L_cycles", 0) + 1)
-    updates *= getattr(config, "loops_per_step", 1) * getattr(config, "loops", 1)
+    updates *= getattr(config, "loops", 1)
     layers = getattr(config, "num_layers", 1)
     if layers > len(weights) or updates > _MOST_UPDATES:
         raise ValueError(f"{layers} layers, {updates} updates of the states in a step")

@@ -7,7 +7,6 @@ _HOMES = {
     "GPT": "gpt",
     "IterativeModel": "iterative",
     "LocalRecursiveModel": "local",
-    "LoopedTransformer": "recursive",
     "TinyRecursiveModel": "recursive",
 }
 

@@ -28,8 +28,8 @@ NEIGHBOURHOODS = ("all", "local_lines", "local_nearest")
 
 
 @dataclass
-class CanvasConfig:
-    """The shape of a transformer over a canvas; the defaults are the reference TRM's.
+class RecursiveConfig:
+    """The shape of a ``TinyRecursiveModel``; the defaults are the reference TRM's.
 
     Raises:
         ValueError: a size is too small, sizes do not fit together, or a name is unknown.
@@ -52,6 +52,8 @@ class CanvasConfig:
     prefix_length: int = 0  # tokens of a prefix
     prefix_size: int | None = None  # numbers learned per prefix, zero-padded; None: all of them
     halt_pool: str = one_of("first", ("first", "mask"))  # tokens that the halting head reads
+    H_cycles: int = 3  # per supervision step, of which the last with gradient
+    L_cycles: int = 6  # updates of z_L per H cycle
 
     def __post_init__(self) -> None:
         _check(self, may_be_0=("radius", "num_prefixes", "prefix_length"))
@@ -75,21 +77,6 @@ class CanvasConfig:
                 "prefix_size must be at most prefix_length * hidden_size = "
                 f"{self.prefix_length * self.hidden_size}, got {self.prefix_size}."
             )
-
-
-@dataclass
-class RecursiveConfig(CanvasConfig):
-    """The shape of a ``TinyRecursiveModel``; the defaults are the reference's."""
-
-    H_cycles: int = 3  # per supervision step, of which the last with gradient
-    L_cycles: int = 6  # updates of z_L per H cycle
-
-
-@dataclass
-class LoopedConfig(CanvasConfig):
-    """The shape of a ``LoopedTransformer``."""
-
-    loops_per_step: int = 1  # per supervision step, all of them with gradient
 
 
 @dataclass

@@ -7,9 +7,6 @@ code, SamsungSAILMontreal/TinyRecursiveModels:
 - a supervision step: H_cycles of them, of which only the last carries a gradient
 - post-norm blocks without biases: attention over tokens, then SwiGLU
 - a halting head that says whether the answer is right
-
-Beside it a looped transformer, with one state: tokens, positions, layers and heads are the same
-(`CanvasTransformer`).
 """
 
 import math
@@ -21,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canvas.symbols import BLANK, MASK
-from trm.models.configs import CanvasConfig, LoopedConfig, RecursiveConfig
+from trm.models.configs import RecursiveConfig
 from trm.models.coordinates import Coordinates, neighbourhood_mask
 from trm.models.iterative import IterativeModel
 from trm.models.layers import (
@@ -104,18 +101,25 @@ def attention_bias(
     return torch.where(allowed.unsqueeze(-3), zero if bias is None else bias, -math.inf)
 
 
-class CanvasTransformer(IterativeModel):
-    """A stack of post-norm blocks over the tokens of a canvas, with everything around it.
+class RecursiveState(NamedTuple):
+    """The two states, [B, P + S, D] each: z_H the answer so far, z_L the reasoning."""
 
-    A subclass says what its state is (`initial_state`), how a supervision step changes it
-    (`iterate`, by means of `network`), and which tensor the heads read (`read`, by `heads`).
+    z_H: Tensor  # noqa: N815
+    z_L: Tensor  # noqa: N815
+
+
+class TinyRecursiveModel(IterativeModel):
+    """A stack of post-norm blocks over the tokens of a canvas, applied to two states.
+
     Under autocast the states are kept in autocast's dtype, and norms and softmax are computed in
     float32.
     """
 
-    config: CanvasConfig
+    config: RecursiveConfig
+    H_init: Tensor
+    L_init: Tensor
 
-    def __init__(self, config: CanvasConfig):
+    def __init__(self, config: RecursiveConfig):
         super().__init__()
         self.config = config
         D = config.hidden_size
@@ -151,6 +155,8 @@ class CanvasTransformer(IterativeModel):
         self.halt_head = nn.Linear(D, 2)
         nn.init.zeros_(self.halt_head.weight)
         nn.init.constant_(self.halt_head.bias, -5.0)
+        for name in ("H_init", "L_init"):  # fixed, and not among the parameters
+            self.register_buffer(name, truncated_normal_(torch.empty(D), 1.0))
 
     @property
     def ragged(self) -> bool:  # type: ignore[override]
@@ -256,26 +262,6 @@ class CanvasTransformer(IterativeModel):
             judged = (context.halt_weights.to(z.dtype).unsqueeze(1) @ z).squeeze(1)  # [B, D]
         return logits, self.halt_head(judged)[:, 0].float()
 
-
-class RecursiveState(NamedTuple):
-    """The two states, [B, P + S, D] each: z_H the answer so far, z_L the reasoning."""
-
-    z_H: Tensor  # noqa: N815
-    z_L: Tensor  # noqa: N815
-
-
-class TinyRecursiveModel(CanvasTransformer):
-    """Two states, of which the heads read the one that holds the answer."""
-
-    config: RecursiveConfig
-    H_init: Tensor
-    L_init: Tensor
-
-    def __init__(self, config: RecursiveConfig):
-        super().__init__(config)
-        for name in ("H_init", "L_init"):  # fixed, and not among the parameters
-            self.register_buffer(name, truncated_normal_(torch.empty(config.hidden_size), 1.0))
-
     @property
     def updates(self) -> tuple[str, ...]:  # type: ignore[override]
         """In every H cycle z_L some times, then z_H."""
@@ -302,35 +288,3 @@ class TinyRecursiveModel(CanvasTransformer):
         for _ in range(self.config.L_cycles):
             z_L = self.network(z_L + injected, context)
         return RecursiveState(self.network(z_H + z_L, context), z_L)
-
-
-class LoopedTransformer(CanvasTransformer):
-    """A block of layers applied again and again to one state [B, P + S, D], which starts at zero.
-
-    The input is added every time; a single loop is the plain transformer. After Dehghani et al.
-    2018, "Universal Transformers" (one block for every depth); Yang et al. 2023, "Looped
-    Transformers are Better at Learning Learning Algorithms" (the input injected at every loop); Fan
-    et al. 2024, "Looped Transformers for Length Generalization" (more loops for longer inputs); and
-    McLeish et al. 2024, "Transformers Can Do Arithmetic with the Right Embeddings".
-    """
-
-    config: LoopedConfig
-
-    def __init__(self, config: LoopedConfig):  # its type says which settings there are
-        super().__init__(config)
-
-    @property
-    def updates(self) -> tuple[str, ...]:  # type: ignore[override]
-        return ("state",) * self.config.loops_per_step
-
-    def initial_state(self, context: Context) -> Tensor:
-        return torch.zeros_like(context.inputs)
-
-    def iterate(self, context: Context, state: Tensor) -> Tensor:
-        """Some loops, each of them all layers on the sum of state and input."""
-        for _ in range(self.config.loops_per_step):
-            state = self.network(state + context.inputs, context)
-        return state
-
-    def read(self, state: Tensor, context: Context) -> tuple[Tensor, Tensor]:
-        return self.heads(state, context)

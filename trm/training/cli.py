@@ -305,7 +305,6 @@ _GIVEN = re.compile(r"(?:Got|Given) value: (?:NestedArg\(key='[\w.]*', val=)?(.*
 _SETTINGS: tuple[tuple[str, Any], ...] = (  # where classes stand in a config
     *(("model", kind) for kind in (IterativeModule, GPTModule)),
     ("model.network.config", shapes.RecursiveConfig),
-    ("model.network.config", shapes.LoopedConfig),
     ("model.network.config", shapes.GPTConfig),
     *(("data.task", kind) for kind in TASKS.values()),
     *(("data", CanvasDataModule), ("trainer", L.Trainer)),

@@ -15,7 +15,6 @@ from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.models.gpt import GPT
 from trm.models.iterative import Loop
-from trm.models.recursive import LoopedTransformer
 from trm.solving.solver import Solver
 
 PROBLEM = Problems.from_ints([(5, 7)], base=3)
@@ -64,7 +63,7 @@ def test_the_first_layer_of_a_looped_transformer_says_what_one_layer_would_write
     lens = read_layers(solver.predictor, canvas, (1,))
     logits, _ = shorter(solver.predictor.model, 1)(torch.from_numpy(canvas[None]))
     assert_reads(lens, "step 1, layer 1", logits[0])
-    twice = make_solver("looped", loops_per_step=2)
+    twice = make_solver("looped", H_cycles=2)
     assert read_layers(twice.predictor, canvas, (1,)).sites == [
         f"step 1, loop {update}, layer {layer}" for update in (1, 2) for layer in (1, 2)
     ]
@@ -161,7 +160,7 @@ def test_the_last_line_is_what_the_model_writes(repository, stepping, family):
 
 def test_of_a_model_that_does_not_tell_its_updates_states_are_read(make_solver, monkeypatch):
     solver = make_solver("looped")
-    monkeypatch.setattr(LoopedTransformer, "updates", ())
+    monkeypatch.setattr(type(solver.predictor.model), "updates", ())
     canvas = rows_of(solver).inputs[-1]
     lens = read_layers(solver.predictor, canvas, (1, 2))
     assert lens.sites == ["step 1", "step 2"]

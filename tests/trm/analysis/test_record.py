@@ -21,10 +21,10 @@ from trm.analysis.record import (
     cell_attention,
     state_changes,
 )
-from trm.models.configs import GPTConfig, LoopedConfig, RecursiveConfig
+from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import named
-from trm.models.recursive import LoopedTransformer, TinyRecursiveModel
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 
 SHAPE = {"hidden_size": 16, "num_heads": 2, "num_layers": 2, "intermediate_size": 16}
@@ -34,11 +34,6 @@ def model(**more) -> TinyRecursiveModel:
     torch.manual_seed(0)
     settings = {"H_cycles": 2, "L_cycles": 3, "position": "relative_2d", **more}
     return TinyRecursiveModel(RecursiveConfig(**SHAPE, **settings)).eval()
-
-
-def looped(**more) -> LoopedTransformer:
-    torch.manual_seed(0)
-    return LoopedTransformer(LoopedConfig(**SHAPE, position="relative_2d", **more)).eval()
 
 
 def gpt(position: str = "relative_2d", loops: int = 1) -> GPTPredictor:
@@ -194,7 +189,7 @@ def test_changes_are_those_of_each_update_in_turn():
         torch.testing.assert_close(changes[:, 0], torch.stack(expected))
 
 
-def test_there_are_as_many_changes_as_cycles_and_attention_of_the_last():
+def test_there_are_as_many_changes_as_cycles_and_attention_of_the_last(make_solver):
     changes = state_changes(model(), canvases(), 4)
     assert {name: part.shape for name, part in changes.items()} == {
         "z_L": (4, 6, 2),
@@ -203,7 +198,8 @@ def test_there_are_as_many_changes_as_cycles_and_attention_of_the_last():
     found = cell_attention(model(), canvases(), 4)
     assert list(found) == ["z_L", "z_H"]
     assert {part.shape for part in found.values()} == {(2, 2, 2, 20, 20)}
-    changes = state_changes(looped(loops_per_step=2), canvases(), 3)
+    looped = make_solver("looped", H_cycles=2).predictor.model
+    changes = state_changes(looped, canvases(), 3)
     assert {name: part.shape for name, part in changes.items()} == {"state": (3, 2, 2)}
 
 

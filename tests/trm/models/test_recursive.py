@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 
 from canvas.symbols import BLANK, MASK, VOCAB_SIZE
-from trm.models.configs import NEIGHBOURHOODS, POSITIONS, LoopedConfig, RecursiveConfig
+from trm.models.configs import NEIGHBOURHOODS, POSITIONS, RecursiveConfig
 from trm.models.iterative import Loop, select
-from trm.models.recursive import LoopedTransformer, TinyRecursiveModel
+from trm.models.recursive import TinyRecursiveModel
 from trm.training.losses import stablemax_cross_entropy
 
 SMALL = {"height": 4, "width": 5, "hidden_size": 16, "num_heads": 2, "num_layers": 1}
@@ -26,13 +26,6 @@ def make(**changes):
     # The head starts at zero, where it cannot tell anything apart.
     torch.nn.init.normal_(model.halt_head.weight)
     return model
-
-
-def looped(**changes):
-    torch.manual_seed(0)
-    settings = {"height": 3, "width": 5, "hidden_size": 32, "num_heads": 2, "num_layers": 1}
-    settings |= {"intermediate_size": 32, "halt_pool": "mask", **OFFSETS}
-    return LoopedTransformer(LoopedConfig(**(settings | changes)))
 
 
 def canvases(batch=3, height=4, width=5, seed=0):
@@ -189,8 +182,7 @@ def working(height: int, width: int, top: int, left: int) -> torch.Tensor:
     return canvas
 
 
-@pytest.mark.parametrize("make", [make, looped])
-def test_a_cropped_canvas_has_the_tokens_of_the_box_of_what_is_not_blank(make):
+def test_a_cropped_canvas_has_the_tokens_of_the_box_of_what_is_not_blank():
     model = make(crop=True, **OFFSETS)
     context = model.encode(working(7, 9, 2, 3))
     cells = [row * 9 + column for row in (2, 3, 4) for column in (3, 4, 5, 6)]
@@ -198,8 +190,7 @@ def test_a_cropped_canvas_has_the_tokens_of_the_box_of_what_is_not_blank(make):
     assert model.lengths(context).tolist() == [12]
 
 
-@pytest.mark.parametrize("make", [make, looped])
-def test_a_cropped_canvas_is_answered_alike_wherever_the_working_lies(make):
+def test_a_cropped_canvas_is_answered_alike_wherever_the_working_lies():
     model = make(crop=True, **OFFSETS)
     answers = []
     for size, top, left in [((3, 4), 0, 0), ((7, 9), 2, 3), ((12, 5), 8, 1)]:
@@ -213,16 +204,3 @@ def test_a_cropped_canvas_is_answered_alike_wherever_the_working_lies(make):
         torch.testing.assert_close(other, answers[0], rtol=1e-5, atol=1e-5)
     assert model.translation_invariant
     assert not make(crop=True, position="sinusoidal").translation_invariant
-
-
-# The looped transformer
-
-
-def test_a_loop_goes_on_from_the_state_with_the_input_added():
-    model, tokens = looped(), canvases(6, 3, 5)
-    context = model.encode(tokens)
-    state = torch.zeros_like(context.inputs)
-    for _ in range(3):
-        state = model.network(state + context.inputs, context)
-    torch.testing.assert_close(model(tokens, steps=3)[0], model.heads(state, context)[0])
-    torch.testing.assert_close(looped(loops_per_step=3)(tokens)[0], model(tokens, steps=3)[0])
