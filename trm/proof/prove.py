@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from canvas.closure import closure
 from canvas.render import draw_worked
 from canvas.sampling import sample
 from canvas.task import Task
@@ -107,7 +106,7 @@ def provable(model: torch.nn.Module, task: Task) -> LocalRule:
 def judge(
     model: LocalRecursiveModel,
     rule: LocalRule,
-    numbers: np.ndarray | None = None,
+    numbers: np.ndarray,
     report: Report | None = None,
     bounded: bool = True,
     labels: Mapping[str, np.ndarray] | None = None,
@@ -117,15 +116,12 @@ def judge(
     Args:
         model: in evaluation mode, on a CPU, in float32.
         rule: its own, see `provable`.
-        numbers: of the windows, sorted; None: all of pages of any size.
+        numbers: of the windows, sorted.
         report: is told how far it is.
         bounded: whether to bound it, which takes most of the time.
         labels: what is right, int64 [N] by output; None: what the rule says.
     """
     report = report or (lambda *_: None)
-    if numbers is None:
-        report("enumerating", 0, 1)
-        numbers = closure(rule)
     tables = model.message_tables()
     coarse, fine = (RoundingBound(model, "float32", fine) for fine in (False, True))
     exact = RoundingBound(model, "float64")

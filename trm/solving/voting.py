@@ -81,19 +81,9 @@ def decide(vote: str, answers: np.ndarray, confidence: np.ndarray) -> Decision:
     return Decision(ballots[best].cells, sure, ballots[best].views / len(answers), ranked)
 
 
-class _Samples(NamedTuple):
-    """All views of a batch of problems, problem by problem: L of them."""
-
-    problem: np.ndarray  # int64 [L]
-    views: list[View]
-
-
 def solve_by_vote(
-    predictor: Predictor,
-    voting: Voting,
-    drawing: Drawing,
-    on_row: OnRow | None = None,
-) -> tuple[Rollout, list[list[Decision]], np.ndarray]:
+    predictor: Predictor, voting: Voting, drawing: Drawing, on_row: OnRow | None = None
+) -> tuple[Rollout, list[list[Decision]]]:
     """Work problems out in many views.
 
     In which views a problem is shown depends on its place on its canvas and the seed, not on the
@@ -106,32 +96,24 @@ def solve_by_vote(
         on_row: called before and after each row that is voted on.
 
     Returns:
-        A rollout that views agreed upon, whose steps are those of all views together; of each
-        problem the decisions, one for each row or one for its solution; and how many views there
-        were, ``int64 [B]``.
+        A rollout that views agreed upon, whose steps are those of all views together; and of each
+        problem the decisions, one for each row or one for its solution.
 
     Raises:
         ValueError: a symmetry exchanges rows and columns of a canvas that is not square, or whole
             solutions are to be watched.
     """
-    samples = _samples(voting, drawing)
-    views = np.bincount(samples.problem, minlength=len(drawing))
+    size = drawing.canvases.shape[1:]
+    boxes = np.stack([drawing.top, drawing.left, drawing.heights, drawing.widths], axis=1)
+    views = [_views_of(voting, size, *map(int, box)) for box in boxes]
     if voting.per == "row":
-        return *_by_row(predictor, voting, drawing, samples, on_row), views
+        return _by_row(predictor, voting, drawing, views, on_row)
     if on_row is not None:
         raise ValueError(
             "views that vote on whole solutions work on a canvas each, and there is no one canvas "
             "to watch: let them vote per row, or watch one view"
         )
-    return *_by_solution(predictor, voting, drawing, samples), views
-
-
-def _samples(voting: Voting, drawing: Drawing) -> _Samples:
-    size = drawing.canvases.shape[1:]
-    boxes = np.stack([drawing.top, drawing.left, drawing.heights, drawing.widths], axis=1)
-    views = [_views_of(voting, size, *map(int, box)) for box in boxes]
-    problem = np.repeat(np.arange(len(drawing)), [len(mine) for mine in views])
-    return _Samples(problem, [view for mine in views for view in mine])
+    return _by_solution(predictor, voting, drawing, views)
 
 
 @lru_cache(maxsize=4096)
@@ -145,15 +127,18 @@ def _views_of(
 
 
 def _by_row(
-    predictor: Predictor, voting: Voting, drawing: Drawing, samples: _Samples, on_row: OnRow | None
+    predictor: Predictor,
+    voting: Voting,
+    drawing: Drawing,
+    views: list[list[View]],
+    on_row: OnRow | None,
 ) -> tuple[Rollout, list[list[Decision]]]:
     decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
 
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
-        mine = np.flatnonzero(np.isin(samples.problem, active))
-        back = np.searchsorted(active, samples.problem[mine])  # the place in inputs of each sample
-        views = [samples.views[i] for i in mine]
-        seen = predict_views(predictor, inputs[back], views)
+        mine = [views[problem] for problem in active]
+        back = np.repeat(np.arange(len(active)), [len(some) for some in mine])
+        seen = predict_views(predictor, inputs[back], [view for some in mine for view in some])
         answer = drawing.answer_cells(step)[active]
         canvases, confidence = inputs.copy(), np.empty(len(inputs), dtype=np.float32)
         settled = np.empty(len(inputs), dtype=bool)
@@ -171,12 +156,13 @@ def _by_row(
 
 
 def _by_solution(
-    predictor: Predictor, voting: Voting, drawing: Drawing, samples: _Samples
+    predictor: Predictor, voting: Voting, drawing: Drawing, views: list[list[View]]
 ) -> tuple[Rollout, list[list[Decision]]]:
-    alone = predictor.free_running_views(drawing[samples.problem], samples.views)
+    of = np.repeat(np.arange(len(drawing)), [len(mine) for mine in views])
+    alone = predictor.free_running_views(drawing[of], [view for mine in views for view in mine])
     voted, decisions = Rollout.begun(drawing), []
     for i, n in enumerate(drawing.steps.tolist()):
-        mine, unknown = samples.problem == i, ~drawing.given[i]
+        mine, unknown = of == i, ~drawing.given[i]
         answers = alone.canvases[mine][:, unknown]
         decision = decide(voting.vote, answers, alone.confidence[mine].prod(axis=1))
         voted.canvases[i][unknown] = decision.cells

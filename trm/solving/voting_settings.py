@@ -20,11 +20,7 @@ PER = ("row", "solution")
 
 @dataclass(frozen=True)
 class Voting:
-    """In how many views a problem is looked at, and how these agree.
-
-    Raises:
-        ValueError: a value that cannot be.
-    """
+    """In how many views a problem is looked at, and how these agree; or a ValueError."""
 
     views: int = 1  # different views of a problem at most, the identity first
     symmetries: tuple[str, ...] | None = None  # of views, beside shifts; None: those of training
