@@ -117,7 +117,7 @@ class Theirs(Predictor):
         return (height, width) == self.size
 
     @torch.inference_mode()
-    def __call__(self, inputs: np.ndarray, log_probs: bool = False) -> Prediction:
+    def __call__(self, inputs: np.ndarray) -> Prediction:
         """Supervision steps to the last one, as in the peers' evaluation."""
         self.model.eval()
         cells = torch.from_numpy(inputs).long()

@@ -9,6 +9,7 @@ import numpy as np
 
 from canvas import symbols
 from canvas.arithmetic import Numbers, add_shifted, carries
+from canvas.choices import one_of
 from canvas.layouts import (
     ANSWER,
     CARRIES,
@@ -21,7 +22,7 @@ from canvas.layouts import (
 )
 from canvas.local_rules import ColumnCarriesRule, ColumnRule
 from canvas.problems import MOST_OPERANDS, Problems, random_words
-from canvas.task import Task, digits_range, draw_sizes, layout_field
+from canvas.task import Task, digits_range, draw_sizes
 from canvas.windows import LocalRule
 
 
@@ -123,7 +124,7 @@ class Addition(Task):
     smallest, arity = 0, (2, MOST_OPERANDS)
     grids = (("digits", "addends"), ("digits_a", "digits_b"))
 
-    layout: str = layout_field("column", layouts)
+    layout: str = one_of("column", layouts, open=True)
     base: int = 10
     digits: tuple[int, int] = (1, 3)
     addends: tuple[int, int] = (2, 2)

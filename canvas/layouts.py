@@ -99,6 +99,7 @@ class Layout(ABC):
         name: by which configurations call it.
         sign: id of the symbol that stands on the canvas once, between or beside the operands.
         margin: columns at the right end that digits of the rows never use.
+        given_columns: columns at the right end that are given in every row.
         local_rule: what cells hand on to their neighbours, a `canvas.windows.LocalRule`; None: not
             declared.
         untold_rule: the same for networks that invent what they hand on; None: `local_rule`.
@@ -107,6 +108,7 @@ class Layout(ABC):
     name: str
     sign: int
     margin: int = 0
+    given_columns: int = 0
     local_rule: "type[LocalRule] | None" = None
     untold_rule: "type[LocalRule] | None" = None
 
@@ -147,10 +149,6 @@ class Layout(ABC):
     def first_step(self, problems: Problems) -> np.ndarray:
         """The first row that has to be worked out, ``int64 [B]``: the one below the operands."""
         return problems.counts
-
-    def given_columns(self) -> int:
-        """Columns at the right end that are given in every row."""
-        return 0
 
     def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]] | None:
         """What each row that has to be worked out, in order, is the sum of; None: not known.
@@ -203,7 +201,7 @@ class Layout(ABC):
         first, row = self.first_step(problems), np.arange(shape[1])
         given = np.zeros(shape, dtype=bool)
         given[row < first[:, None]] = True
-        given[:, :, : self.given_columns()] = True
+        given[:, :, : self.given_columns] = True
         given &= (row < heights[:, None])[:, :, None]
         cells = _left_to_right(content, widths, symbols.BLANK)
         shown = _left_to_right(given, widths, False)

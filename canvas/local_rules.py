@@ -145,17 +145,8 @@ class ColumnRule(LocalRule):
 
     def __init__(self, base: int) -> None:
         super().__init__(base)
-        digits = self.digits
-
-        def row(beside: tuple[int, ...], units: tuple[int, ...], rest: tuple[int, ...]) -> dict:
-            return {
-                "margin": Column("margin", beside, ("margin", "units")),
-                "units": Column("units", units, ("rest",)),
-                "rest": Column("rest", rest, ("rest", END)),
-            }
-
-        given = row((BLANK,), digits, (*digits, BLANK, PLUS))
-        asked, first = row((MASK,), (MASK,), (MASK,)), ("margin", "units")
+        given = _columns((BLANK,), self.digits, (*self.digits, BLANK, PLUS))
+        asked, first = _columns((MASK,), (MASK,), (MASK,)), ("margin", "units")
         self.rows = {
             "addend": RowKind(given, first, ("", "addend")),
             "sum": RowKind(asked, first, ("addend",)),
@@ -287,7 +278,7 @@ class _LongRule(LocalRule):
     def __init__(self, base: int) -> None:
         super().__init__(base)
         self.rows = _operand_rows(self.digits) | {
-            name: RowKind(_worked_columns(), ("margin", "units"), above)
+            name: RowKind(_columns((MASK,), (MASK,), (MASK,)), ("margin", "units"), above)
             for name, above in self.below.items()
         }
 
@@ -603,13 +594,14 @@ def _operand_rows(digits: tuple[int, ...]) -> dict[str, RowKind]:
     }
 
 
-def _worked_columns() -> dict[str, Column]:
-    """Those of a row that has to be worked out."""
-    asked = (MASK,)
+def _columns(
+    beside: tuple[int, ...], units: tuple[int, ...], rest: tuple[int, ...]
+) -> dict[str, Column]:
+    """A margin, the units, and the rest: what can stand in each."""
     return {
-        "margin": Column("margin", asked, ("margin", "units")),
-        "units": Column("units", asked, ("rest",)),
-        "rest": Column("rest", asked, ("rest", END)),
+        "margin": Column("margin", beside, ("margin", "units")),
+        "units": Column("units", units, ("rest",)),
+        "rest": Column("rest", rest, ("rest", END)),
     }
 
 

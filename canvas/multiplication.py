@@ -15,6 +15,7 @@ from canvas.arithmetic import (
     partial_products,
     running_sums,
 )
+from canvas.choices import one_of
 from canvas.layouts import (
     ANSWER,
     PARTIAL,
@@ -35,7 +36,7 @@ from canvas.local_rules import (
     UntoldLatticeRule,
 )
 from canvas.problems import Problems
-from canvas.task import TwoOperands, layout_field
+from canvas.task import TwoOperands
 
 
 class RowLayout(Layout):
@@ -174,6 +175,7 @@ class Lattice(Layout):
     name = "lattice"
     sign = symbols.TIMES
     margin = 2
+    given_columns = 1
     local_rule = LatticeRule
     untold_rule = UntoldLatticeRule
 
@@ -183,9 +185,6 @@ class Lattice(Layout):
 
     def first_step(self, problems: Problems) -> np.ndarray:
         return np.ones(len(problems), dtype=np.int64)
-
-    def given_columns(self) -> int:
-        return 1
 
     def write_operands(self, content: np.ndarray, problems: Problems) -> None:
         a, b = problems.operands
@@ -250,7 +249,7 @@ class Multiplication(TwoOperands):
     layouts = table([Standard(), RunningSum(), Interleaved(), Accumulate(), Lattice(), Direct()])
     sign, signs = "x", "x*×X"
 
-    layout: str = layout_field("lattice", layouts)
+    layout: str = one_of("lattice", layouts, open=True)
     smallest: int = 1
 
     def answer(self, operands: Sequence[int]) -> int:

@@ -7,24 +7,19 @@ in a line, and which layouts draw it. Multiplication and addition are in modules
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from canvas.arithmetic import BASES, parse
-from canvas.choices import CHOICES, OPEN, OwnCodeError, resolve, shortened
+from canvas.choices import OwnCodeError, resolve, shortened
 from canvas.layouts import Layout
 from canvas.problems import MOST_DRAWN, Problems
 
 if TYPE_CHECKING:
     from canvas.windows import LocalRule
-
-
-def layout_field(default: str, layouts: Mapping[str, Layout]) -> Any:
-    """A dataclass's field for the name of a layout: one of these, or a class of one's own."""
-    return field(default=default, metadata={CHOICES: tuple(layouts), OPEN: True})
 
 
 class Task(ABC):

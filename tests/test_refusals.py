@@ -142,7 +142,6 @@ CASES = {
         (lambda: Voting(symmetries=("r45",)), "symmetry must be one of"),
         (lambda: Voting(views=0), "at least one view"),
         (lambda: Voting(orders=3), "1 or 2 orders of its operands, not 3"),
-        (lambda: Voting(orders=2, vote="product"), "take another vote, such as majority"),
         (lambda: fit_calibration(np.array([np.nan]), np.array([True])), "are not finite"),
         (lambda: render("321x654", step=5), "has 4 steps, there is no step 5"),
         (lambda: solve([12, 3]), "12 is no problem: give a text"),

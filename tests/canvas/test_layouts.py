@@ -100,20 +100,6 @@ def test_of_more_addends_than_the_base_has_digits_carries_are_not_one_digit(base
             draw(problems)
 
 
-def test_a_problem_is_worked_out_alike_alone_and_in_a_batch(layout, problems_of):
-    problems = problems_of(layout, 10)
-    together = work(layout, problems)
-    for i in range(0, len(problems), 7):
-        alone = work(layout, problems[i : i + 1])
-        assert lines(alone, 0) == lines(together, i)
-        height, width = alone.heights[0], alone.widths[0]
-        for name in ("given", "symbols"):
-            one, many = getattr(alone, name)[0], getattr(together, name)[i]
-            assert np.array_equal(one[:, :width], many[:height, :width])
-        assert alone.kinds[0].tolist() == together.kinds[i, :height].tolist()
-        assert alone.first_step[0] == together.first_step[i]
-
-
 @pytest.mark.parametrize(
     ("name", "given", "others"),
     [

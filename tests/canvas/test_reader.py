@@ -6,7 +6,7 @@ from canvas.addition import Addition
 from canvas.layouts import Layout
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
-from canvas.reader import Reading, read
+from canvas.reader import read
 from canvas.render import WorkedDrawing, draw_worked, row_steps
 
 LAYOUTS = Multiplication.layouts | Addition.layouts
@@ -51,25 +51,6 @@ def test_a_wrong_answer_is_read_as_it_stands(layout):
     assert found.operands == (321, 654)
     wrong = 209034 if layout.name == "lattice" else 209930
     assert found.answer == (970 if layout.name in Addition.layouts else wrong)
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "reading"),
-    [
-        (
-            "standard",
-            "_______ ____12_ __*_34_ ____48_ ___36__ ___408_ _______",
-            Reading((12, 34), 408, ((5, 5), (5, 4), (5, 3))),
-        ),
-        (
-            "column_carries",
-            "________ ___87___ __604___ __+_0___ __12____ __691___",
-            Reading((87, 604, 0), 691, ((5, 4), (5, 3), (5, 2))),
-        ),
-    ],
-)
-def test_a_canvas_need_not_be_aligned_with_its_borders(name, text, reading):
-    assert read(canvas_of(text), LAYOUTS[name]) == reading
 
 
 def test_a_canvas_that_is_blank_masked_or_left_off_half_way_is_refused(layout):

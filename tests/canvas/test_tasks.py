@@ -6,10 +6,11 @@ import pytest
 
 from canvas.addition import Addition
 from canvas.arithmetic import compare
+from canvas.choices import one_of
 from canvas.layouts import table
 from canvas.multiplication import Multiplication, Standard
 from canvas.sampling import sample
-from canvas.task import TwoOperands, layout_field
+from canvas.task import TwoOperands
 from canvas.tasks import TASKS, task_class, task_data, task_name
 
 every_task = pytest.mark.parametrize("kind", TASKS.values(), ids=TASKS)
@@ -23,7 +24,7 @@ class Subtraction(TwoOperands):
     sign, signs = "-", "-−"
     smallest = 0
 
-    layout: str = layout_field("standard", layouts)
+    layout: str = one_of("standard", layouts, open=True)
 
     def answer(self, operands):
         a, b = operands

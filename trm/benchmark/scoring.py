@@ -123,7 +123,8 @@ class Scored:
 def score(file: str | Path, suite: Suite, problems: Sequence[Item], name: str) -> Scored:
     """Score a file of predictions of problems, the items of a suite; without one they are wrong.
 
-    The name is the model's, where the file does not say it. Errors are those of `read_predictions`, and a ValueError for ranges of other measures.
+    The name is the model's, where the file does not say it. Errors are those of `read_predictions`,
+    and a ValueError for ranges of other measures.
     """
     whole = suite.whole
     about, said = read_predictions(file, {item.id: item for item in problems}, whole)

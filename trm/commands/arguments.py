@@ -312,6 +312,12 @@ def with_voting(solver: Solver, args: argparse.Namespace) -> Solver:
     if voting is None:
         return solver
     solver = solver.with_voting(voting)
+    turned = bool(set(voting.symmetries or ()) - {"e"})
+    if turned and solver.predictor.in_order and voting.vote == "majority":
+        note(
+            "views that do not lie upright, where a local model is wrong, outvote the upright one, "
+            "which it recognises: --vote max_confidence takes that"
+        )
     untrained = [name for name in voting.symmetries or () if name not in solver.trained_symmetries]
     if untrained and not solver.predictor.in_order:
         note(

@@ -121,7 +121,6 @@ class GPT(nn.Module):
         height: int,
         width: int,
         end: int,
-        full: bool = False,
         loops: int | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Write the likeliest tokens where none are given; put the model in evaluation mode first.
@@ -135,12 +134,11 @@ class GPT(nn.Module):
                 row ends, end.
             height, width: of the canvas.
             end: the end token; all that follows it is ``end``, whatever was given.
-            full: whether the log-probabilities of all tokens are wanted.
             loops: times that the stack is applied; None: as the config says.
 
         Returns:
             Tokens, int64 [B, T], and float32 [B, T] the model's log-probabilities of those it
-            wrote, 0 for all others; with ``full``, [B, T, V] of all that it could have written.
+            wrote, 0 for all others.
 
         Raises:
             ValueError: the shape or the canvas size does not suit the model, or no start is given.
@@ -154,8 +152,7 @@ class GPT(nn.Module):
         autocast = kind != "cpu" and torch.is_autocast_enabled(kind)
         batch, length = forced.shape
         ids = torch.where(given, forced, end)
-        shape = (batch, length, self.config.vocab_size) if full else (batch, length)
-        log_probs = torch.zeros(shape, device=ids.device)
+        log_probs = torch.zeros(batch, length, device=ids.device)
         with torch.autocast(kind, enabled=autocast):
             terms = self._terms(height, width)
             config, dtype = self.config, compute_dtype(self.embed_tokens.weight)
@@ -173,14 +170,11 @@ class GPT(nn.Module):
                 selected = terms.select(read, t).with_tokens(new)
                 x = self.hidden(ids[:, read:t], selected, caches, loops)
                 logits = self.head(x[:, -1]).float()  # [B, V]
-                chosen, known = logits.argmax(dim=-1), torch.log_softmax(logits, dim=-1)
+                chosen = logits.argmax(dim=-1)
+                known = logits.log_softmax(dim=-1).gather(1, chosen[:, None]).squeeze(1)
                 writes = ~given[:, t] & ~ended
                 ids[:, t] = torch.where(writes, chosen, ids[:, t])
-                if full:
-                    log_probs[:, t] = torch.where(writes[:, None], known, 0.0)
-                else:
-                    known = known.gather(1, chosen[:, None]).squeeze(1)
-                    log_probs[:, t] = torch.where(writes, known, 0.0)
+                log_probs[:, t] = torch.where(writes, known, 0.0)
                 ended |= ids[:, t] == end
                 read = t
         closed = (ids == end).cumsum(dim=1) > 0

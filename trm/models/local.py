@@ -416,7 +416,6 @@ class LocalRecursiveModel(IterativeModel):
         return dict(zip(self.fields, fields, strict=True))
 
     def pairs(self, height: int, width: int) -> int:
-        """See `IterativeModel`: every cell attends to its neighbours, once a head."""
         return len(self.heads.heads) * len(self.steps) * height * width
 
 

@@ -1,8 +1,8 @@
 """The ways a transformer can know where its tokens are on a canvas.
 
 A position encoding adds vectors to the embeddings, rotates queries and keys, adds vectors to keys,
-or biases attention scores; a neighbourhood of `trm.models.bias` goes with any of them. All but
-those that say otherwise serve the bidirectional models (a grid of cells) and a causal sequence
+or biases attention scores; any neighbourhood (`trm.models.coordinates`) goes with it. All but those
+that say otherwise serve the bidirectional models (a grid of cells) and a causal sequence
 model (the same cells in reading order, row ends being one more column). Shapes are those of cells
 that a whole batch shares; where each sample has its own, a batch dimension comes first.
 """
@@ -127,13 +127,11 @@ class Learned(Position):
         self.weight = _drawn(places, hidden_size, std)
 
     def accepts(self, cells: Coordinates) -> bool:
-        """Whether they lie on a canvas that the vectors were made for."""
         smaller = cells.height <= self.height and cells.width <= self.width
         same = (cells.height, cells.width) == (self.height, self.width)
         return same or (smaller and not self.exact)
 
     def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
-        """Learned vectors, [S, hidden_size]."""
         return F.embedding(cells.index, self.weight)
 
 
@@ -153,7 +151,6 @@ class Learned2D(Learned):
         self.prefix = _drawn(prefix_length, hidden_size, std) if prefix_length else None
 
     def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
-        """Sums of row and column vectors, [S, hidden_size]."""
         p = cells.prefix_length
         on_canvas = self.rows[cells.rows[..., p:]] + self.columns[cells.columns[..., p:]]
         if self.prefix is None:
@@ -173,7 +170,6 @@ class Sinusoidal(Position):
         self.hidden_size, self.amplitude = hidden_size, amplitude
 
     def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
-        """The fixed table's first S rows, float32 [S, hidden_size]."""
         return self._table(cells.index)
 
     def _table(self, positions: Tensor) -> Tensor:
@@ -195,7 +191,6 @@ class Randomised(Sinusoidal):
         self.position_range = position_range
 
     def accepts(self, cells: Coordinates) -> bool:
-        """Whether there are no more tokens than positions."""
         return cells.places <= self.position_range
 
     def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
@@ -253,7 +248,6 @@ class Rope1D(Position):
         self.head_dim = head_dim
 
     def rotation(self, cells: Coordinates) -> Rotation:
-        """Cosines and sines, float32 [S, head_dim / 2] each."""
         angles = self._of(cells)
         return angles.cos(), angles.sin()
 
@@ -289,7 +283,6 @@ class Alibi(Position):
         self.num_heads = num_heads
 
     def bias(self, cells: Coordinates) -> Tensor:
-        """Penalties, float32 [num_heads, S, S]."""
         index = cells.index.float()
         heads = torch.arange(1, self.num_heads + 1, device=index.device)
         slopes = torch.exp2(-8 * heads / self.num_heads)
@@ -321,7 +314,6 @@ class Fire(Position):
             nn.init.zeros_(layer.bias)
 
     def bias(self, cells: Coordinates) -> Tensor:
-        """Biases, [num_heads, S, S]: query i, key j."""
         places = cells.index.float()
         i, j = places.unsqueeze(-1), places.unsqueeze(-2)
         longest = torch.maximum(torch.maximum(i, j), self.threshold.abs())
@@ -387,7 +379,6 @@ class Relative2D(Position):
         self.weight = nn.Parameter(torch.empty(start.shape).copy_(start))
 
     def bias(self, cells: Coordinates) -> Tensor:
-        """Biases, [num_heads, S, S]: query i, key j."""
         return self.of(relative_classes(cells, self.radius))
 
     def of(self, classes: Tensor) -> Tensor:

@@ -22,9 +22,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canvas.symbols import BLANK, MASK
-from trm.models.bias import attention_bias
 from trm.models.configs import RecursiveConfig
-from trm.models.coordinates import Coordinates
+from trm.models.coordinates import Coordinates, neighbourhood_mask
 from trm.models.iterative import IterativeModel
 from trm.models.layers import (
     Attention,
@@ -37,7 +36,7 @@ from trm.models.layers import (
     swiglu_size,
     truncated_normal_,
 )
-from trm.models.positions import check_canvas, make_position
+from trm.models.positions import Position, check_canvas, make_position
 
 _CERTAIN = 30.0  # logit of a blank cell that is no token
 
@@ -56,7 +55,7 @@ class Context:
     width: int
     places: Tensor | None  # int64 [B, S], cells of the tokens (H * W: padding); None: all cells
     rotation: Rotation | None  # of queries and keys
-    bias: Tensor | None  # of attention, see `trm.models.bias.attention_bias`
+    bias: Tensor | None  # of attention, see `attention_bias`
     relative: RelativeKeys | None  # vectors added to keys
 
     def select(self, index: Tensor) -> "Context":
@@ -83,6 +82,27 @@ def on_canvas(tokens: Tensor, context: Context, elsewhere: Tensor | None = None)
             full = full + elsewhere
         tokens = full.scatter(1, context.places.unsqueeze(-1).expand_as(tokens), tokens)[:, :size]
     return tokens.unflatten(1, (context.height, context.width))
+
+
+def attention_bias(
+    position: Position,
+    cells: Coordinates,
+    neighbourhood: str,
+    radius: int,
+    written: Tensor | None = None,
+) -> Tensor | None:
+    """Position bias with minus infinity where `neighbourhood_mask` forbids.
+
+    Returns:
+        The bias, [num_heads or 1, S, S], with a batch dimension in front if it differs between
+        samples; None where nothing is biased.
+    """
+    bias = position.bias(cells)
+    allowed = neighbourhood_mask(cells, neighbourhood, radius, written)
+    if allowed is None:
+        return bias
+    zero = torch.zeros((), device=allowed.device)
+    return torch.where(allowed.unsqueeze(-3), zero if bias is None else bias, -math.inf)
 
 
 class RecursiveState(NamedTuple):
@@ -153,7 +173,6 @@ class TinyRecursiveModel(IterativeModel):
         return self.ragged and not self.position.absolute
 
     def accepts(self, height: int, width: int) -> bool:
-        """Whether the position encoding serves canvases of that size."""
         return self.position.accepts(Coordinates.canvas(height, width, self.config.prefix_length))
 
     def lengths(self, context: Context) -> Tensor | None:
@@ -253,7 +272,6 @@ class TinyRecursiveModel(IterativeModel):
         return (*["z_L"] * self.config.L_cycles, "z_H") * self.config.H_cycles
 
     def initial_state(self, context: Context) -> RecursiveState:
-        """The fixed start of both states for every token."""
         like = context.inputs
         H, L = (init.to(like.dtype).expand_as(like) for init in (self.H_init, self.L_init))
         return RecursiveState(H, L)
@@ -266,7 +284,6 @@ class TinyRecursiveModel(IterativeModel):
         return self._cycle(context, state)
 
     def read(self, state: RecursiveState, context: Context) -> tuple[Tensor, Tensor]:
-        """What z_H says, see `heads`."""
         return self.heads(state.z_H, context)
 
     def _cycle(self, context: Context, state: RecursiveState) -> RecursiveState:

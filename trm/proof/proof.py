@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from canvas import symbols
+from canvas.closure import closure
 from canvas.tasks import task_data
 from canvas.windows import LocalRule
 from trm import __version__
@@ -140,7 +141,8 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
         judged = judge(model, rule, explored.numbers, report, bounded, explored.labels)
         known["explored"] = explored
     else:
-        judged = judge(model, rule, report=report, bounded=bounded)
+        report("enumerating", 0, 1)
+        judged = judge(model, rule, closure(rule), report, bounded)
         seen, drawn = shown_in_training(rule, task, judged.numbers)
         known["shown"] = int(seen.sum()), drawn
     known["judged"] = judged

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from canvas.closure import closure
 from canvas.render import draw_worked
 from canvas.sampling import sample
 from canvas.task import Task
@@ -40,7 +39,7 @@ class Judged:
     Attributes:
         numbers: int64 [N], sorted, the sights as `LocalRule.seen` has them.
         outputs: by name, the symbol or the class that it decides on, uint8 [N] each.
-        right: bool [N], whether all that is asked of it is right.
+        right: bool [N], whether all that is asked of it is right, and nothing else as likely.
         margin: float32 [N], the smallest by which a right logit exceeds the others; as computed.
         left: float64 [N], what remains of it in the worst case of rounding.
         float32: bool [N], whether that is for float32; else it is for float64.
@@ -107,7 +106,7 @@ def provable(model: torch.nn.Module, task: Task) -> LocalRule:
 def judge(
     model: LocalRecursiveModel,
     rule: LocalRule,
-    numbers: np.ndarray | None = None,
+    numbers: np.ndarray,
     report: Report | None = None,
     bounded: bool = True,
     labels: Mapping[str, np.ndarray] | None = None,
@@ -117,15 +116,12 @@ def judge(
     Args:
         model: in evaluation mode, on a CPU, in float32.
         rule: its own, see `provable`.
-        numbers: of the windows, sorted; None: all of pages of any size.
+        numbers: of the windows, sorted.
         report: is told how far it is.
         bounded: whether to bound it, which takes most of the time.
         labels: what is right, int64 [N] by output; None: what the rule says.
     """
     report = report or (lambda *_: None)
-    if numbers is None:
-        report("enumerating", 0, 1)
-        numbers = closure(rule)
     tables = model.message_tables()
     coarse, fine = (RoundingBound(model, "float32", fine) for fine in (False, True))
     exact = RoundingBound(model, "float64")
@@ -136,7 +132,8 @@ def judge(
         answers = None if labels is None else {n: part[some] for n, part in labels.items()}
         sights, asked = _tensors(rule, numbers[some], answers)
         outputs, _ = model.cells(sights, tables)
-        margin, right, chosen = model.margins(outputs, asked), *_chosen(model, outputs, asked)
+        margin = model.margins(outputs, asked)
+        right, chosen = margin > 0, [p.argmax(dim=1) for p in model.parts(outputs).values()]
         left = torch.full_like(margin, -torch.inf, dtype=torch.float64)
         bounds = (exact,) if hopeless else (coarse, fine, exact)
         for bound in bounds if bounded else ():
@@ -149,7 +146,7 @@ def judge(
         if not bounded:
             float32 = right
         hopeless = hopeless or (bool(right.any()) and not float32.any())
-        parts.append((right, margin, left, float32, *chosen.values()))
+        parts.append((right, margin, left, float32, *chosen))
         report("judging", start + len(right), len(numbers))
     found = [torch.cat(part).numpy() for part in zip(*parts, strict=True)]
     by_name = {n: c.astype(np.uint8) for n, c in zip(model.outputs, found[4:], strict=True)}
@@ -164,17 +161,6 @@ def _tensors(
     answers = rule.answers(sights) if answers is None else answers
     labels = {name: torch.from_numpy(part) for name, part in answers.items()}
     return Sights(*map(torch.from_numpy, sights)), labels
-
-
-def _chosen(
-    model: LocalRecursiveModel, outputs: Tensor, labels: dict[str, Tensor]
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """Of each sight whether all that is asked is right, and the likeliest classes."""
-    chosen = {name: logits.argmax(dim=1) for name, logits in model.parts(outputs).items()}
-    right = torch.ones(len(outputs), dtype=torch.bool)
-    for name, classes in chosen.items():
-        right &= (classes == labels[name]) | (labels[name] < 0)
-    return right, chosen
 
 
 def shown_in_training(rule: LocalRule, task: Task, numbers: np.ndarray) -> tuple[np.ndarray, int]:

@@ -5,7 +5,7 @@ carries, and mutations of those that came nearest to going wrong. Of a model tha
 problem can only go wrong if one of its windows does, which takes no network to find out.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -20,9 +20,6 @@ from canvas.windows import SEES, TOKEN, LocalRule, Sights, page_windows
 from trm.models.local import LocalRecursiveModel, work_in_order
 from trm.proof.prove import Judged, Report
 from trm.solving.solver import Solver
-
-# How near each of B problems comes to going wrong, float [B]: 0 or less may be wrong.
-Score = Callable[[Problems], np.ndarray]
 
 _SMALL = 30_000  # problems of a size at most, where all of it are looked through
 _AT_ONCE = 500
@@ -51,22 +48,8 @@ class Counterexample:
     smallest: bool = False
 
 
-class Judge:
-    """What a search asks of a model: `score` many problems, and `solve` one for certain."""
-
-    task: Task
-
-    def score(self, problems: Problems) -> np.ndarray:
-        """How near each comes to going wrong, float [B]; 0 or less: it may."""
-        raise NotImplementedError
-
-    def solve(self, problem: Problems) -> Counterexample | None:
-        """One problem, as the model solves it; None: it is right in every cell."""
-        raise NotImplementedError
-
-
-class BySolving(Judge):
-    """Of any model: a problem is solved, and is the nearer to going wrong the less sure it is."""
+class BySolving:
+    """Judges any model: a problem is the nearer to going wrong the less sure its solution is."""
 
     def __init__(self, solver: Solver):
         self.solver, self.task = solver, solver.task
@@ -82,8 +65,8 @@ class BySolving(Judge):
         return Counterexample(one.problem, one.operands, one.canvas, one.truth, one.given)
 
 
-class ByWindows(Judge):
-    """Of a model whose windows have been judged.
+class ByWindows:
+    """Judges a model whose windows have been judged.
 
     A problem scores by how many of its inputs a window differs from a wrong one; where there is no
     wrong one, by the smallest margin.
@@ -119,6 +102,11 @@ class ByWindows(Judge):
                 found = (canvas[0].astype(np.uint8), drawing.truth[0], drawing.given[0])
                 return Counterexample(self.task.names(problem)[0], problem.to_ints()[0], *found)
         return None
+
+
+# `score` says how near each of B problems comes to going wrong, float [B], 0 or less: it may; and
+# `solve` how the model solves one of them, None: it is right in every cell.
+Judge = BySolving | ByWindows
 
 
 def pages(task: Task, problems: Problems) -> Iterator[tuple[np.ndarray, WorkedDrawing]]:

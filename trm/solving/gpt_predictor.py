@@ -115,41 +115,30 @@ class GPTPredictor(Predictor):
     def accepts(self, height: int, width: int) -> bool:
         return self.model.accepts(height, width)
 
-    def __call__(self, inputs: np.ndarray, log_probs: bool = False) -> Prediction:
+    def __call__(self, inputs: np.ndarray) -> Prediction:
         """See `Predictor`; of what is below the masked row the model sees nothing."""
-        written, symbol_log_probs = self._write_rows(inputs, log_probs)
+        written = self.trace(inputs)
         steps = np.zeros(len(inputs), dtype=np.int64)
         confidence = self.calibration(written.log_probs.sum(axis=(1, 2)))
-        return Prediction(written.answers, confidence, steps, symbol_log_probs)
+        return Prediction(written.answers, confidence, steps)
 
     def trace(self, inputs: np.ndarray, steps: int | None = None) -> SymbolTrace:
-        """See `Predictor`: its confidence in each symbol, in the order of writing."""
-        return self._write_rows(inputs)[0]
-
-    def _write_rows(
-        self, inputs: np.ndarray, full: bool = False
-    ) -> tuple[SymbolTrace, np.ndarray | None]:
-        """How rows are written, and perhaps the log-probabilities of all symbols [B, H, W, V]."""
         masked = inputs == symbols.MASK
         answers, log_probs = inputs.copy(), np.zeros(inputs.shape, dtype=np.float32)
-        shape = (*inputs.shape, self.model.config.vocab_size)
-        of_all = np.zeros(shape, np.float32) if full else None
         rows = masked.any(axis=2).argmax(axis=1)
         _, height, width = inputs.shape
         for row in np.unique(rows):  # one length of prompt at a time
             chosen = rows == row
             forced = to_sequences(inputs[chosen, : row + 1])[:, :-1]  # its end is no cell
             forced[forced == symbols.MASK] = FREE
-            ids, written, everything = self._generate(forced, height, width, full)
+            ids, written = self._generate(forced, height, width)
             answers[chosen, row] = from_sequences(ids, row + 1, width)[:, row]
             log_probs[chosen, row] = written[:, : -width - 1 : -1]
-            if of_all is not None and everything is not None:
-                of_all[chosen, row] = everything[:, : -width - 1 : -1]
-        return SymbolTrace(answers, log_probs, masked), of_all
+        return SymbolTrace(answers, log_probs, masked)
 
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
         """See `Predictor`. The whole sequence is decoded, and then shown row by row."""
-        rollout, _ = self._decode(drawing)
+        rollout = self._decode(drawing)
         if on_row is None:
             return rollout
         shown, height = drawing.canvases, drawing.canvases.shape[1]
@@ -162,9 +151,7 @@ class GPTPredictor(Predictor):
             on_row(step, shown)
         return rollout
 
-    def free_running_views(
-        self, drawing: Drawing, views: Sequence[View], log_probs: bool = False
-    ) -> tuple[Rollout, np.ndarray | None]:
+    def free_running_views(self, drawing: Drawing, views: Sequence[View]) -> Rollout:
         """See `Predictor`; of views only shifts, as it writes in one direction."""
         anywhere = torch.zeros(drawing.canvases.shape, dtype=torch.bool)
         shifted_canvases, given = (
@@ -178,18 +165,16 @@ class GPTPredictor(Predictor):
             drawing.top + [view.down for view in views],
             drawing.left + [view.right for view in views],
         )
-        rollout, symbol_log_probs = self._decode(shifted, log_probs)
+        rollout = self._decode(shifted)
         canvases = undo_views(views, torch.from_numpy(rollout.canvases.copy())).numpy()
-        if symbol_log_probs is not None:
-            symbol_log_probs = undo_views(views, torch.from_numpy(symbol_log_probs)).numpy()
-        return replace(rollout, canvases=canvases), symbol_log_probs
+        return replace(rollout, canvases=canvases)
 
-    def _decode(self, drawing: Drawing, full: bool = False) -> tuple[Rollout, np.ndarray | None]:
-        """Whole worked solutions, and if wanted the log-probabilities of all symbols."""
+    def _decode(self, drawing: Drawing) -> Rollout:
+        """Whole worked solutions."""
         B, height, width = drawing.canvases.shape
         ids = np.pad(to_sequences(drawing.canvases), ((0, 0), (0, 1)))
         forced = np.where(tokens_to_write(drawing), FREE, ids)
-        ids, written, of_all = self._generate(forced, height, width, full)
+        ids, written = self._generate(forced, height, width)
         canvases = from_sequences(ids, height, width)
         sample, steps = np.arange(B), np.arange(int(drawing.steps.max()))
         present = steps < drawing.steps[:, None]  # [B, S]
@@ -201,34 +186,22 @@ class GPTPredictor(Predictor):
         other = known[0].sum(axis=-1) - known[1].sum(axis=-1)
         symbol_log_probs[sample, drawing.steps - 1] += other
         confidence = np.where(present, self.calibration(symbol_log_probs), np.float32(1))
-        if of_all is not None:
-            cells = of_all[:, 1:-1].reshape(B, height, width + 1, -1)
-            of_all = np.ascontiguousarray(cells[:, :, :width][:, :, ::-1])
-        rollout = replace(Rollout.begun(drawing), canvases=canvases, confidence=confidence)
-        return rollout, of_all
+        return replace(Rollout.begun(drawing), canvases=canvases, confidence=confidence)
 
     def _generate(
-        self, forced: np.ndarray, height: int, width: int, full: bool
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        self, forced: np.ndarray, height: int, width: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Sequences ``int64 [B, T]`` with the free tokens written, and their log-probabilities.
 
-        Of what was written, ``float32 [B, T]``, minus infinity where a token is missing as the
-        sequence has ended early; and if wanted of all symbols, [B, T, V], 0 where none was written.
+        Those of what was written, ``float32 [B, T]``; minus infinity where a token is missing, as
+        the sequence has ended early.
         """
         device = next(self.model.parameters()).device
-        written, symbol_log_probs = self.model.generate(
-            torch.from_numpy(forced).to(device),
-            height,
-            width,
-            end=symbols.END,
-            full=full,
-            loops=self.loops,
+        written, of_written = self.model.generate(
+            torch.from_numpy(forced).to(device), height, width, symbols.END, self.loops
         )
-        chosen = (
-            symbol_log_probs.gather(2, written[..., None])[..., 0] if full else symbol_log_probs
-        )
-        ids, log_probs = written.cpu().numpy(), chosen.float().cpu().numpy()
+        ids, log_probs = written.cpu().numpy(), of_written.float().cpu().numpy()
         cells = slice(0, 1 + height * (width + 1))  # where no end belongs
         missing = (ids == symbols.END) & (forced == FREE)
         log_probs[:, cells][missing[:, cells]] = -np.inf
-        return ids, log_probs, symbol_log_probs.float().cpu().numpy() if full else None
+        return ids, log_probs

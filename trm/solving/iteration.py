@@ -56,7 +56,6 @@ class Step(NamedTuple):
 
     number: int  # from 1
     samples: Tensor  # which ones are still at work, int64 [N]
-    logits: Tensor  # of every cell's symbol, [N, H, W, V]
     halt_logits: Tensor  # [N]
     cells: Tensor  # uint8 [N, H, W], the most likely symbols
     settled: Tensor  # bool [N], see `Settling`
@@ -87,7 +86,7 @@ def iterate(
         cells = logits.argmax(dim=-1).to(tokens.dtype)
         settled = settling.seen(cells, halt_logits)
         last = settled & halt if number < steps else torch.ones_like(settled)
-        yield Step(number, samples, logits, halt_logits, cells, settled, last)
+        yield Step(number, samples, halt_logits, cells, settled, last)
         if last.all():
             return
         if last.any():

@@ -59,13 +59,12 @@ class IterativePredictor(Predictor):
         return StepTrace(cells, halting, masked)
 
     @torch.no_grad()
-    def __call__(self, inputs: np.ndarray, log_probs: bool = False) -> Prediction:
+    def __call__(self, inputs: np.ndarray) -> Prediction:
         """Fill in masked rows, in as many supervision steps as each needs."""
         tokens = torch.from_numpy(inputs).to(self._device)
         cells, confidence = torch.empty_like(tokens), torch.empty(len(tokens), device=self._device)
         used = torch.empty_like(confidence, dtype=torch.long)
         settled = torch.empty_like(confidence, dtype=torch.bool)
-        log: torch.Tensor | None = None
         masked = tokens == symbols.MASK
         for step in iterate(self.model, tokens, masked, self.max_steps, self.halt):
             if self.on_step is not None:
@@ -77,17 +76,8 @@ class IterativePredictor(Predictor):
             cells[done], used[done] = step.cells[last], step.number
             confidence[done] = step.halt_logits[last].float().sigmoid()
             settled[done] = step.settled[last]
-            if log_probs:
-                if log is None:
-                    log = step.logits.new_empty(*cells.shape, step.logits.shape[-1]).float()
-                log[done] = step.logits[last].float().log_softmax(dim=-1)
-        return Prediction(
-            cells.cpu().numpy(),
-            confidence.cpu().numpy(),
-            used.cpu().numpy(),
-            None if log is None else log.cpu().numpy(),
-            settled.cpu().numpy(),
-        )
+        parts = (cells, confidence, used, settled)
+        return Prediction(*(part.cpu().numpy() for part in parts))
 
     @property
     def _device(self) -> torch.device:

@@ -85,20 +85,15 @@ class LocalPredictor(Predictor):
         return LocalPredictor(self.model, self.on_step, self.proved, task.local_rule())
 
     @torch.no_grad()
-    def __call__(self, inputs: np.ndarray, log_probs: bool = False) -> Prediction:
+    def __call__(self, inputs: np.ndarray) -> Prediction:
         masked = inputs == symbols.MASK
-        worked = self._work(inputs, log_probs)
+        worked = self._work(inputs)
         cells = worked.tokens.byte().cpu().numpy()
         # Of the rows that were asked for; where there is none, of nothing.
         confidence = self._confidence(worked)
         confidence = np.where(masked.any(axis=2), confidence, 1).prod(axis=1)
         self._show(cells, masked, confidence)
-        log = None
-        if worked.state is not None:
-            symbol = self.model.read_all(worked.state)[SYMBOL].float()
-            log = symbol.log_softmax(dim=-1).unflatten(1, masked.shape[1:]).cpu().numpy()
-            log *= masked[..., None]
-        return Prediction(cells, confidence, np.zeros(len(cells), dtype=np.int64), log)
+        return Prediction(cells, confidence, np.zeros(len(cells), dtype=np.int64))
 
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
         """See `Predictor`: all rows at once; who watches is shown them one after the other."""
@@ -119,23 +114,22 @@ class LocalPredictor(Predictor):
                 on_row(step, canvases)
         return rollout
 
-    def free_running_views(
-        self, drawing: Drawing, views: Sequence[View], log_probs: bool = False
-    ) -> tuple[Rollout, np.ndarray | None]:
+    def free_running_views(self, drawing: Drawing, views: Sequence[View]) -> Rollout:
         """See `Predictor`: all rows at once, which share the confidence in the page evenly."""
         rollout, unknown = Rollout.begun(drawing), drawing.unknown
-        filled = predict_views(self, drawing.masked, views, log_probs)
+        filled = predict_views(self, drawing.masked, views)
         rollout.canvases[unknown] = filled.canvases[unknown]
         steps = drawing.steps[:, None]
         share = filled.confidence[:, None] ** (1 / steps)
         rollout.confidence[:] = np.where(np.arange(int(steps.max())) < steps, share, 1)
-        return rollout, filled.log_probs
+        return rollout
 
+    @torch.no_grad()
     def trace(self, inputs: np.ndarray, steps: int | None = None) -> SymbolTrace:
-        """See `Predictor`: its confidence in each symbol."""
-        masked, written = inputs == symbols.MASK, self(inputs, log_probs=True)
-        assert written.log_probs is not None
-        return SymbolTrace(written.canvases, written.log_probs.max(axis=-1) * masked, masked)
+        masked, worked = inputs == symbols.MASK, self._work(inputs, states=True)
+        logits = self.model.read_all(worked.state)[SYMBOL].float()
+        sure = logits.log_softmax(dim=-1).amax(dim=-1).view(masked.shape).cpu().numpy()
+        return SymbolTrace(worked.tokens.byte().cpu().numpy(), sure * masked, masked)
 
     @torch.no_grad()
     def fields(self, inputs: np.ndarray) -> dict[str, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,6 @@ class Prediction:
     canvases: np.ndarray  # uint8 [B, H, W], all cells as the model sees them; masked ones count
     confidence: np.ndarray  # float32 [B], 0 to 1: how sure the model is that the row is right
     steps: np.ndarray  # int64 [B], supervision steps used; 0 where a model has no such thing
-    log_probs: np.ndarray | None = None  # float32 [B, H, W, V], if asked for, of all symbols
     # bool [B], whether the model was done with the row, rather than out of steps; all by default
     settled: np.ndarray = None  # type: ignore[assignment]
 
@@ -45,18 +44,13 @@ class Prediction:
 
     def take(self, index: np.ndarray) -> "Prediction":
         """Samples in another order, some perhaps more than once or never."""
-        parts: Any = (None if part is None else part[index] for part in self._parts())
-        return Prediction(*parts)
+        return Prediction(*(part[index] for part in vars(self).values()))
 
     @staticmethod
     def joined(predictions: "list[Prediction]") -> "Prediction":
-        """One batch of several, which all have log-probabilities or none."""
-        parts = zip(*(one._parts() for one in predictions), strict=True)
-        whole: Any = (None if part[0] is None else np.concatenate(part) for part in parts)
-        return Prediction(*whole)
-
-    def _parts(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, part.name) for part in fields(self))
+        """One batch of several."""
+        parts = zip(*(vars(one).values() for one in predictions), strict=True)
+        return Prediction(*map(np.concatenate, parts))
 
 
 @dataclass(frozen=True)
@@ -92,11 +86,8 @@ class Predictor(ABC):
         return self
 
     @abstractmethod
-    def __call__(self, inputs: np.ndarray, log_probs: bool = False) -> Prediction:
-        """Fill in the masked row of every canvas ``uint8 [B, H, W]``.
-
-        ``log_probs`` says whether every symbol's log-probabilities are wanted, too.
-        """
+    def __call__(self, inputs: np.ndarray) -> Prediction:
+        """Fill in the masked row of every canvas ``uint8 [B, H, W]``."""
 
     def forget(self) -> None:  # noqa: B027 - most remember nothing
         """Drop what is remembered of earlier canvases; the next ones take all the work again."""
@@ -132,34 +123,16 @@ class Predictor(ABC):
         """
         return free_running(lambda inputs, *_: self(inputs), drawing, on_row)
 
-    def free_running_views(
-        self, drawing: Drawing, views: Sequence[View], log_probs: bool = False
-    ) -> tuple[Rollout, np.ndarray | None]:
+    def free_running_views(self, drawing: Drawing, views: Sequence[View]) -> Rollout:
         """As `free_running`, each sample seen in a view of its own from the first row to the last.
 
-        Args:
-            drawing, views: B problems and views, which move no working off its canvas.
-            log_probs: see `__call__`.
-
-        Returns:
-            What was written, in the problems' own frame, and if wanted the log-probabilities
-            ``float32 [B, H, W, V]`` of all symbols, each cell's when it was written; 0 for givens
-            and wherever else nothing was written.
+        Views move no working off its canvas; what was written is in the problems' own frame.
         """
-        shape = drawing.canvases.shape
-        symbol_log_probs: np.ndarray | None = None
 
         def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
-            filled = predict_views(self, inputs, [views[i] for i in active], log_probs)
-            if filled.log_probs is not None:
-                nonlocal symbol_log_probs
-                if symbol_log_probs is None:
-                    of_all = filled.log_probs.shape[-1]
-                    symbol_log_probs = np.zeros((*shape, of_all), dtype=np.float32)
-                symbol_log_probs[active] += filled.log_probs * (inputs == symbols.MASK)[..., None]
-            return filled
+            return predict_views(self, inputs, [views[i] for i in active])
 
-        return free_running(fill, drawing), symbol_log_probs
+        return free_running(fill, drawing)
 
 
 def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
@@ -184,9 +157,7 @@ def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> R
     return rollout
 
 
-def predict_views(
-    predictor: Predictor, inputs: np.ndarray, views: Sequence[View], log_probs: bool = False
-) -> Prediction:
+def predict_views(predictor: Predictor, inputs: np.ndarray, views: Sequence[View]) -> Prediction:
     """Fill in the masked rows of canvases, each seen in a view of its own.
 
     The canvases are masked already, so that the mask moves with them. What looks the same in two
@@ -209,13 +180,11 @@ def predict_views(
     seen = viewed.reshape(len(viewed), -1)
     _, first, which = np.unique(seen, axis=0, return_index=True, return_inverse=True)
     parts = np.split(first, range(most := at_once(predictor, *inputs.shape[1:]), len(first), most))
-    found = [predictor(viewed[i], log_probs) for i in parts]
-    filled = Prediction.joined(found).take(which.reshape(-1))
-    canvases, log = undo_views(views, torch.from_numpy(filled.canvases)).numpy(), filled.log_probs
-    log = None if log is None else undo_views(views, torch.from_numpy(log)).numpy()
+    filled = Prediction.joined([predictor(viewed[i]) for i in parts]).take(which.reshape(-1))
+    canvases = undo_views(views, torch.from_numpy(filled.canvases)).numpy()
     steps = np.zeros_like(filled.steps)
     steps[first] = filled.steps[first]  # what was worked out once has cost once
-    return replace(filled, canvases=canvases, steps=steps, log_probs=log)
+    return replace(filled, canvases=canvases, steps=steps)
 
 
 def at_once(predictor: Predictor, height: int, width: int) -> int:

@@ -119,9 +119,9 @@ class Solver:
             with_truth = isinstance(drawing, WorkedDrawing)
             second = solver.solve(Problems.from_ints(reverse, problems.base), with_truth)
             return [agreed(voting.vote, *pair) for pair in zip(first, second, strict=True)]
-        rollout, decisions, views = solve_by_vote(self.predictor, voting, drawing, on_row)
+        rollout, decisions = solve_by_vote(self.predictor, voting, drawing, on_row)
         found = self.solutions(problems, drawing, rollout)
-        return list(map(self._with_votes, found, decisions, views.tolist()))
+        return list(map(self._with_votes, found, decisions))
 
     def solutions(self, problems: Problems, drawing: Drawing, rollout: Rollout) -> list[Solution]:
         """What a model wrote, read off its canvases."""
@@ -174,7 +174,7 @@ class Solver:
             return None
         return reading if reading.operands == operands else None
 
-    def _with_votes(self, solution: Solution, decisions: list[Decision], views: int) -> Solution:
+    def _with_votes(self, solution: Solution, decisions: list[Decision]) -> Solution:
         def answer(cells: np.ndarray) -> str | None:
             if self.voting is None or self.voting.per == "row":
                 return symbols.decode(cells).strip(symbols.decode(np.array([symbols.BLANK])))
@@ -188,6 +188,7 @@ class Solver:
             for decision in decisions
         ]
         agreement = min(decision.agreement for decision in decisions)
+        views = sum(ballot.views for ballot in decisions[0].ballots)
         return replace(solution, views=views, agreement=agreement, votes=votes)
 
     def for_lengths(self, lengths: Sequence[int]) -> "Solver | None":
@@ -322,10 +323,8 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
     """Solve a problem, and show it before each row and after each of its supervision steps.
 
     A model that works in order is shown after each cell. A GPT, and a model of which many views
-    vote on a row, before and after each row. The model waits while ``show`` is called.
-
-    Raises:
-        ValueError: as `Solver.solve`.
+    vote on a row, before and after each row. The model waits while ``show`` is called. Raises what
+    `Solver.solve` does.
     """
     drawing = solver.draw_worked(problem)
     unit = "cell" if solver.predictor.in_order else "supervision step"

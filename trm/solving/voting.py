@@ -46,30 +46,23 @@ class Ballot(NamedTuple):
 class Decision(NamedTuple):
     """What several answers came to."""
 
-    cells: np.ndarray  # uint8 [C]; under `product` it need not be anybody's answer
-    # Of the views that gave it: the highest under `max_confidence`, else their mean; under
-    # `product` the geometric mean over all views of the probability that they give it.
-    confidence: float
+    cells: np.ndarray  # uint8 [C]
+    confidence: float  # of the views that gave it: under `max_confidence` the highest, or the mean
     agreement: float  # the share of views that gave it
     ballots: list[Ballot]  # the different answers, most views first
 
     def behind(self, answers: np.ndarray) -> np.ndarray:
-        """Whose answer it is, ``bool [V]`` of ``uint8 [V, C]``; everybody's if it is nobody's."""
-        same = (answers == self.cells).all(axis=1)
-        return same if same.any() else np.ones_like(same)
+        """Whose answer it is, ``bool [V]`` of ``uint8 [V, C]``."""
+        return (answers == self.cells).all(axis=1)
 
 
-def decide(
-    vote: str, answers: np.ndarray, confidence: np.ndarray, log_probs: np.ndarray | None = None
-) -> Decision:
+def decide(vote: str, answers: np.ndarray, confidence: np.ndarray) -> Decision:
     """Make one answer of several; of equal ones the first wins.
 
     Args:
         vote: one of `VOTES`.
         answers: ``uint8 [V, C]``, each view's symbols of the same cells.
         confidence: ``float [V]``, 0 to 1.
-        log_probs: ``float [V, C, K]``, of each symbol in each cell, for `product`; all 0 where a
-            view wrote nothing. What none of them wrote stays as the first has it.
     """
     groups: dict[bytes, list[int]] = {}
     for view, answer in enumerate(answers):
@@ -77,40 +70,20 @@ def decide(
     ballots = [
         Ballot(answers[who[0]], len(who), float(confidence[who].mean())) for who in groups.values()
     ]
-    ranked = sorted(ballots, key=lambda ballot: -ballot.views)
-    if vote == "product":
-        assert log_probs is not None
-        written = log_probs.any(axis=(0, 2))
-        cells = np.where(written, log_probs.sum(axis=0).argmax(axis=1), answers[0])
-        cells = cells.astype(answers.dtype)
-        behind = len(groups.get(cells.tobytes(), ()))
-        chosen = cells[None, :, None].astype(np.int64)
-        of_views = np.take_along_axis(log_probs, chosen, axis=2).sum(axis=(1, 2))
-        return Decision(cells, float(np.exp(of_views.mean())), behind / len(answers), ranked)
     highest = [float(confidence[who].max()) for who in groups.values()]
-    standing: dict[str, list[tuple[float, float]]] = {
-        "majority": [(b.views, b.confidence) for b in ballots],
-        "max_confidence": [(sure, 0.0) for sure in highest],
-    }
-    best = max(range(len(ballots)), key=standing[vote].__getitem__)
-    winner = ballots[best]
-    sure = highest[best] if vote == "max_confidence" else winner.confidence
-    return Decision(winner.cells, sure, winner.views / len(answers), ranked)
-
-
-class _Samples(NamedTuple):
-    """All views of a batch of problems, problem by problem: L of them."""
-
-    problem: np.ndarray  # int64 [L]
-    views: list[View]
+    if vote == "max_confidence":
+        best = int(np.argmax(highest))
+        sure = highest[best]
+    else:
+        best = max(range(len(ballots)), key=lambda i: (ballots[i].views, ballots[i].confidence))
+        sure = ballots[best].confidence
+    ranked = sorted(ballots, key=lambda ballot: -ballot.views)
+    return Decision(ballots[best].cells, sure, ballots[best].views / len(answers), ranked)
 
 
 def solve_by_vote(
-    predictor: Predictor,
-    voting: Voting,
-    drawing: Drawing,
-    on_row: OnRow | None = None,
-) -> tuple[Rollout, list[list[Decision]], np.ndarray]:
+    predictor: Predictor, voting: Voting, drawing: Drawing, on_row: OnRow | None = None
+) -> tuple[Rollout, list[list[Decision]]]:
     """Work problems out in many views.
 
     In which views a problem is shown depends on its place on its canvas and the seed, not on the
@@ -123,32 +96,24 @@ def solve_by_vote(
         on_row: called before and after each row that is voted on.
 
     Returns:
-        A rollout that views agreed upon, whose steps are those of all views together; of each
-        problem the decisions, one for each row or one for its solution; and how many views there
-        were, ``int64 [B]``.
+        A rollout that views agreed upon, whose steps are those of all views together; and of each
+        problem the decisions, one for each row or one for its solution.
 
     Raises:
         ValueError: a symmetry exchanges rows and columns of a canvas that is not square, or whole
             solutions are to be watched.
     """
-    samples = _samples(voting, drawing)
-    views = np.bincount(samples.problem, minlength=len(drawing))
+    size = drawing.canvases.shape[1:]
+    boxes = np.stack([drawing.top, drawing.left, drawing.heights, drawing.widths], axis=1)
+    views = [_views_of(voting, size, *map(int, box)) for box in boxes]
     if voting.per == "row":
-        return *_by_row(predictor, voting, drawing, samples, on_row), views
+        return _by_row(predictor, voting, drawing, views, on_row)
     if on_row is not None:
         raise ValueError(
             "views that vote on whole solutions work on a canvas each, and there is no one canvas "
             "to watch: let them vote per row, or watch one view"
         )
-    return *_by_solution(predictor, voting, drawing, samples), views
-
-
-def _samples(voting: Voting, drawing: Drawing) -> _Samples:
-    size = drawing.canvases.shape[1:]
-    boxes = np.stack([drawing.top, drawing.left, drawing.heights, drawing.widths], axis=1)
-    views = [_views_of(voting, size, *map(int, box)) for box in boxes]
-    problem = np.repeat(np.arange(len(drawing)), [len(mine) for mine in views])
-    return _Samples(problem, [view for mine in views for view in mine])
+    return _by_solution(predictor, voting, drawing, views)
 
 
 @lru_cache(maxsize=4096)
@@ -162,23 +127,25 @@ def _views_of(
 
 
 def _by_row(
-    predictor: Predictor, voting: Voting, drawing: Drawing, samples: _Samples, on_row: OnRow | None
+    predictor: Predictor,
+    voting: Voting,
+    drawing: Drawing,
+    views: list[list[View]],
+    on_row: OnRow | None,
 ) -> tuple[Rollout, list[list[Decision]]]:
     decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
 
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
-        mine = np.flatnonzero(np.isin(samples.problem, active))
-        back = np.searchsorted(active, samples.problem[mine])  # the place in inputs of each sample
-        views = [samples.views[i] for i in mine]
-        seen = predict_views(predictor, inputs[back], views, voting.vote == "product")
+        mine = [views[problem] for problem in active]
+        back = np.repeat(np.arange(len(active)), [len(some) for some in mine])
+        seen = predict_views(predictor, inputs[back], [view for some in mine for view in some])
         answer = drawing.answer_cells(step)[active]
         canvases, confidence = inputs.copy(), np.empty(len(inputs), dtype=np.float32)
         settled = np.empty(len(inputs), dtype=bool)
         for i, problem in enumerate(active):
             one = seen.take(np.flatnonzero(back == i))
             answers = one.canvases[:, answer[i]]
-            log_probs = None if one.log_probs is None else one.log_probs[:, answer[i]]
-            decision = decide(voting.vote, answers, one.confidence, log_probs)
+            decision = decide(voting.vote, answers, one.confidence)
             canvases[i][answer[i]], confidence[i] = decision.cells, decision.confidence
             settled[i] = one.settled[decision.behind(answers)].all()
             decisions[problem].append(decision)
@@ -189,17 +156,15 @@ def _by_row(
 
 
 def _by_solution(
-    predictor: Predictor, voting: Voting, drawing: Drawing, samples: _Samples
+    predictor: Predictor, voting: Voting, drawing: Drawing, views: list[list[View]]
 ) -> tuple[Rollout, list[list[Decision]]]:
-    alone, symbol_log_probs = predictor.free_running_views(
-        drawing[samples.problem], samples.views, voting.vote == "product"
-    )
+    of = np.repeat(np.arange(len(drawing)), [len(mine) for mine in views])
+    alone = predictor.free_running_views(drawing[of], [view for mine in views for view in mine])
     voted, decisions = Rollout.begun(drawing), []
     for i, n in enumerate(drawing.steps.tolist()):
-        mine, unknown = samples.problem == i, ~drawing.given[i]
+        mine, unknown = of == i, ~drawing.given[i]
         answers = alone.canvases[mine][:, unknown]
-        log_probs = None if symbol_log_probs is None else symbol_log_probs[mine][:, unknown]
-        decision = decide(voting.vote, answers, alone.confidence[mine].prod(axis=1), log_probs)
+        decision = decide(voting.vote, answers, alone.confidence[mine].prod(axis=1))
         voted.canvases[i][unknown] = decision.cells
         # A solution is held right as a whole; its rows share that evenly.
         voted.confidence[i, :n] = decision.confidence ** (1 / n)
@@ -215,9 +180,9 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
     Where a model is wrong on one, its errors on the other are others: other rows, other carries.
 
     Returns:
-        That whose answer won by a vote but product, the first one where both have it, as a solution
-        of the problem as it was asked: its canvas may show the other order, and its steps are those
-        of that solution. The confidence is `posterior`'s, and all rows share it evenly.
+        That whose answer won, the first one where both have it, as a solution of the problem as it
+        was asked: its canvas may show the other order, and its steps are those of that solution.
+        The confidence is `posterior`'s, and all rows share it evenly.
     """
     both = [solution, other]
     texts = [one.answer_text for one in both]
@@ -280,19 +245,15 @@ class TurnedPredictor(Predictor):
         self.model, self.translation_invariant = predictor.model, predictor.translation_invariant
         self.proved, self.in_order = predictor.proved, predictor.in_order
 
-    def __call__(self, inputs: np.ndarray, log_probs: bool = False) -> Prediction:
-        turned, back = apply(self.symmetry, inputs), invert(self.symmetry)
-        found = self.predictor(np.ascontiguousarray(turned), log_probs)
-        log = None if found.log_probs is None else apply(back, found.log_probs, (1, 2))
-        canvases = np.ascontiguousarray(apply(back, found.canvases))
-        return replace(found, canvases=canvases, log_probs=log)
+    def __call__(self, inputs: np.ndarray) -> Prediction:
+        found = self.predictor(np.ascontiguousarray(apply(self.symmetry, inputs)))
+        canvases = np.ascontiguousarray(apply(invert(self.symmetry), found.canvases))
+        return replace(found, canvases=canvases)
 
-    def free_running_views(
-        self, drawing: Drawing, views: Sequence[View], log_probs: bool = False
-    ) -> tuple[Rollout, np.ndarray | None]:
+    def free_running_views(self, drawing: Drawing, views: Sequence[View]) -> Rollout:
         """See `Predictor`: the model sees every view turned."""
         turned = [view.turned(self.symmetry) for view in views]
-        return self.predictor.free_running_views(drawing, turned, log_probs)
+        return self.predictor.free_running_views(drawing, turned)
 
     def for_any_view(self, task: Task) -> "TurnedPredictor":
         return TurnedPredictor(self.predictor.for_any_view(task), self.symmetry)

@@ -14,19 +14,13 @@ VOTES = {
     "Jolicoeur-Martineau's TRM on ARC)",
     "max_confidence": "the answer of the most confident view; a local model, as quickstart is, has "
     "confidence 0 in pages that do not lie upright",
-    "product": "cell by cell the symbol with the largest sum of log-probabilities (product of "
-    "experts, Hinton 2002)",
 }
 PER = ("row", "solution")
 
 
 @dataclass(frozen=True)
 class Voting:
-    """In how many views a problem is looked at, and how these agree.
-
-    Raises:
-        ValueError: a value that cannot be.
-    """
+    """In how many views a problem is looked at, and how these agree; or a ValueError."""
 
     views: int = 1  # different views of a problem at most, the identity first
     symmetries: tuple[str, ...] | None = None  # of views, beside shifts; None: those of training
@@ -44,11 +38,6 @@ class Voting:
             raise ValueError(f"a problem is looked at in at least one view, not {self.views}")
         if self.orders not in (1, 2):
             raise ValueError(f"a problem has 1 or 2 orders of its operands, not {self.orders}")
-        if self.orders == 2 and self.vote == "product":
-            raise ValueError(
-                "the workings of two orders have different cells, of which there is no product: "
-                "take another vote, such as majority"
-            )
 
     @property
     def transposes(self) -> bool:

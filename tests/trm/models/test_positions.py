@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from canvas import symbols
-from trm.models.bias import attention_bias, neighbourhood_mask
 from trm.models.configs import NEIGHBOURHOODS, POSITIONS
-from trm.models.coordinates import Coordinates, relative_classes
-from trm.models.layers import Attention, rotate
+from trm.models.coordinates import Coordinates, neighbourhood_mask, relative_classes
+from trm.models.layers import Attention
 from trm.models.positions import Relative2D, make_position
+from trm.models.recursive import attention_bias
 
 
 def make(name, **changes):
@@ -111,31 +111,6 @@ def test_relative_classes_are_exact_near_and_directions_beyond():
         relative_classes(Coordinates.canvas(9, 9, prefix_length=2), radius).flatten().tolist()
     )
     assert used == set(range(table.shape[1]))
-
-
-def test_rope_2d_scores_depend_on_the_offset_alone():
-    cells = Coordinates.canvas(4, 5)
-    rotation = make("rope_2d").rotation(cells)
-    q, k = torch.randn(2, 8, generator=torch.Generator().manual_seed(0))
-    scores = rotate(q.expand(20, 8), rotation) @ rotate(k.expand(20, 8), rotation).T
-    down, right = 1, 2
-    moved = [(i, i + 5 * down + right) for i in range(15) if i % 5 + right < 5]
-    values = torch.stack([scores[i, j] for i, j in moved])
-    torch.testing.assert_close(values, values[:1].expand_as(values), rtol=0, atol=1e-5)
-    assert (scores[0, 1] - scores[0, 5]).abs() > 1e-3
-
-
-def test_learned_2d_adds_row_and_column():
-    position = make("learned_2d", prefix_length=1)
-    vectors = position.vectors(Coordinates.canvas(3, 4, prefix_length=1))
-    torch.testing.assert_close(vectors[1 + 2 * 4 + 3], position.rows[2] + position.columns[3])
-    torch.testing.assert_close(vectors[0], position.prefix[0])
-
-
-def test_sinusoids_are_those_of_the_paper():
-    vectors = make("sinusoidal").vectors(Coordinates.canvas(2, 4))
-    angle = torch.tensor(7 / 10000 ** (4 / 16))
-    torch.testing.assert_close(vectors[7, 4:6], torch.stack((angle.sin(), angle.cos())))
 
 
 def test_randomised_sinusoids_are_those_of_a_sorted_choice_of_positions():

@@ -61,25 +61,6 @@ def test_bfloat16_autocast_keeps_the_states_in_bfloat16_and_trains_all_weights()
     torch.testing.assert_close(logits.float(), exact, rtol=0, atol=0.4)
 
 
-def test_only_the_last_H_cycle_carries_a_gradient():
-    model = make(H_cycles=3)
-    context = model.encode(canvases())
-    once = RecursiveConfig(**(SMALL | {"H_cycles": 1}))
-    with torch.no_grad():
-        state = model.initial_state(context)
-        for _ in range(2):
-            state = model._cycle(context, state)
-    model.read(model.iterate(context, model.initial_state(context)), context)[0].sum().backward()
-    expected = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-    model.zero_grad()
-    model.config = once
-    context = model.encode(canvases())
-    model.read(model.iterate(context, state), context)[0].sum().backward()
-    for name, parameter in model.named_parameters():
-        if name in expected:
-            torch.testing.assert_close(parameter.grad, expected[name])
-
-
 @pytest.mark.parametrize("neighbourhood", NEIGHBOURHOODS)
 def test_a_model_of_what_is_written_does_not_know_how_large_the_canvas_is(neighbourhood):
     model = make(position="relative_2d", neighbourhood=neighbourhood, skip_blank=True)
@@ -124,22 +105,6 @@ def test_the_head_judges_the_masked_row():
     head = model.halt_head
     expected = head(state.z_H[0].view(4, 5, -1)[2].mean(0))[0]
     torch.testing.assert_close(model.read(state, context)[1][0], expected)
-
-
-@pytest.mark.parametrize("position", FIXED)
-def test_prefix_tokens_tell_samples_apart(position):
-    model = make(position=position, num_prefixes=3, prefix_length=2, prefix_size=20)
-    tokens = canvases(1).expand(2, 4, 5)
-    ids = torch.tensor([0, 2])
-    same, _ = model(tokens, ids)
-    torch.testing.assert_close(same[0], same[1], rtol=0, atol=1e-5)  # prefixes start at zero
-    torch.nn.init.normal_(model.prefix)
-    other, halt_logits = model(tokens, ids)
-    assert other.shape == (2, 4, 5, VOCAB_SIZE)
-    assert (other[0] - other[1]).abs().max() > 1e-3
-    halt_logits.sum().backward()
-    assert model.prefix.grad[1].abs().sum() == 0
-    assert model.prefix.grad[2].abs().sum() > 0
 
 
 # Cells that are no tokens

@@ -79,14 +79,15 @@ def test_a_model_that_knows_nothing_is_wrong_and_unsure_as_in_the_package(reposi
     drawing = solver.draw(problems)
     asked = (drawing.canvases == BLANK) & ~drawing.given
     asked[:, : drawing.first_step[0]] = asked[:, len(found["symbols"]) :] = False
-    said = predictor(np.where(asked, np.uint8(13), drawing.canvases), log_probs=True)
-    canvas = below(np.array(found["symbols"]), said.canvases[0])
-    np.testing.assert_array_equal(canvas, said.canvases[0])
+    pages = np.where(asked, np.uint8(13), drawing.canvases)
+    said = predictor.trace(pages)
+    canvas = below(np.array(found["symbols"]), said.answers[0])
+    np.testing.assert_array_equal(canvas, said.answers[0])
     here = asked[0, : len(found["symbols"])]
-    probability = np.exp(said.log_probs.max(axis=-1))[asked]
+    probability = np.exp(said.log_probs)[asked]
     np.testing.assert_allclose(np.array(found["probability"])[here], probability, atol=1e-5)
     sure = np.array(found["sure"])[here].prod()
-    np.testing.assert_allclose(sure, said.confidence[0], atol=1e-5)
+    np.testing.assert_allclose(sure, predictor(pages).confidence[0], atol=1e-5)
 
 
 def test_it_is_one_small_file_that_asks_for_no_other(repository):

@@ -14,7 +14,6 @@ from trm.proof.prove import judge
 from trm.proof.search import (
     ByWindows,
     Counterexample,
-    Judge,
     hunt,
     shrunk,
     small_problems,
@@ -28,7 +27,7 @@ def silent(*_: object) -> None:
     pass
 
 
-class Fails(Judge):
+class Fails:
     """A model that fails where a condition on the operands holds."""
 
     def __init__(self, task, wrong, near=None):

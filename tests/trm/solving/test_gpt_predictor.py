@@ -59,7 +59,7 @@ class Knowing(torch.nn.Module):
     def accepts(self, height: int, width: int) -> bool:
         return True
 
-    def generate(self, forced, height, width, end, full=False, loops=None):
+    def generate(self, forced, height, width, end, loops=None):
         forced, self.loops = forced.numpy(), loops
         self.asked.append(forced.copy())
         truth = self.truth[:, : forced.shape[1]]
@@ -241,16 +241,12 @@ def test_a_shifted_view_is_decoded_from_the_shifted_canvas_and_comes_back():
     drawing = drawing_of("standard")
     predictor = GPTPredictor(tiny_model(), Calibration())
     views = [View("e", 1, 0)] * len(drawing)
-    rollout, said = predictor.free_running_views(drawing, views, log_probs=True)
+    rollout = predictor.free_running_views(drawing, views)
     canvases, given = (np.roll(part, 1, axis=1) for part in (drawing.canvases, drawing.given))
     below = replace(drawing, canvases=canvases, given=given, top=drawing.top + 1)
     shifted = predictor.free_running(below)
     np.testing.assert_array_equal(rollout.canvases, np.roll(shifted.canvases, -1, axis=1))
     np.testing.assert_allclose(rollout.confidence, shifted.confidence, rtol=1e-4)
-    written = said.any(axis=-1)  # where it had a choice
-    assert written.any()
-    np.testing.assert_allclose(np.exp(said[written]).sum(axis=-1), 1, rtol=1e-4)
-    assert (said.argmax(axis=-1) == rollout.canvases)[written].all()
 
 
 @pytest.mark.parametrize("per", ["row", "solution"])

@@ -8,7 +8,7 @@ from canvas.render import WorkedDrawing, draw_worked, row_steps
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
-from trm.solving.iteration import PATIENCE, Settling, StepTrace
+from trm.solving.iteration import PATIENCE, StepTrace
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction, free_running, teacher_forced
 
@@ -81,13 +81,6 @@ def calm(inputs: np.ndarray, canvases: np.ndarray) -> np.ndarray:
     same = ((canvases[1:] == canvases[:-1]) | (inputs != MASK)).all(axis=(2, 3))
     assert PATIENCE == 2
     return same[1:] & same[:-1]
-
-
-def set_halting(model: TinyRecursiveModel, logit: float) -> None:
-    """The halting head says the same of every row."""
-    with torch.no_grad():
-        model.halt_head.weight.zero_()
-        model.halt_head.bias.fill_(logit)
 
 
 @pytest.mark.parametrize("layout", Multiplication.layouts)
@@ -168,15 +161,6 @@ def test_the_mask_covers_a_full_row_but_its_givens_and_nothing_below_is_shown(la
             assert (canvas[row + 1 :] == BLANK)[~drawing.given[i, row + 1 :]].all()
 
 
-def test_an_onlooker_sees_each_row_masked_and_then_filled():
-    drawing, frames = drawing_of("lattice"), []
-    free_running(Oracle(drawing), drawing, lambda step, all_: frames.append((step, all_.copy())))
-    assert [step for step, _ in frames] == [0, 0, 1, 1, 2, 2]
-    assert (frames[0][1] == MASK).any(axis=(1, 2)).all()
-    assert not (frames[1][1] == MASK).any()
-    assert (frames[-1][1] == drawing.truth).all()
-
-
 @pytest.mark.parametrize("layout", [name for name in Multiplication.layouts if name != "direct"])
 def test_teacher_forcing_shows_a_model_no_more_rows_at_once_than_there_are_problems(layout):
     drawing, (model, _) = drawing_of(layout), sometimes_halting()
@@ -207,40 +191,6 @@ def test_rows_below_right_ones_are_taken_from_what_was_written(kind):
     # A slip in each first row leaves all rows below it to be worked out.
     left = 0 if kind is Oracle else len(found.rows_exact) - len(drawing)
     assert sum(map(len, asked.seen)) == left
-
-
-def test_a_row_settles_if_its_masked_cells_stay_and_it_is_trusted():
-    before = torch.tensor([[[1, 2, 3]]] * 4)
-    cells = torch.tensor([[[1, 2, 3]], [[9, 2, 3]], [[1, 2, 9]], [[1, 2, 3]]])
-    settling = Settling(torch.tensor([[[False, True, True]]] * 4))
-    trust = torch.tensor([1.0, 1.0, 1.0, -1.0])
-    for seen in (before, cells):
-        assert not settling.seen(seen, trust).any()
-    assert settling.seen(cells, trust).tolist() == [True, True, False, False]
-    settling.keep(torch.tensor([False, False, True, True]))
-    assert settling.seen(cells[2:], -trust[2:]).tolist() == [False, True]
-
-
-def test_a_model_sure_of_itself_stops_once_the_row_stays_as_it_is():
-    model, inputs = tiny_model(), row_steps(drawing_of("lattice")).inputs
-    let_rows_settle(model)
-    set_halting(model, 9.0)
-    filled = IterativePredictor(model, max_steps=8)(inputs)
-    same = calm(inputs, IterativePredictor(model, 8).trace(inputs).canvases)
-    assert len(set(filled.steps.tolist())) > 2
-    assert (filled.steps == np.where(same.any(axis=0), same.argmax(axis=0) + 3, 8)).all()
-    assert (filled.settled == same.any(axis=0)).all()
-    assert 0 < filled.settled.sum() < len(inputs)
-    np.testing.assert_allclose(filled.confidence, 1 / (1 + np.exp(-9.0)), rtol=1e-6)
-
-
-def test_a_model_in_doubt_takes_all_steps_even_more_than_in_training():
-    model = tiny_model()
-    set_halting(model, -9.0)
-    filled = IterativePredictor(model, max_steps=40)(row_steps(drawing_of("lattice")).inputs)
-    assert (filled.steps == 40).all()
-    assert not filled.settled.any()
-    assert (filled.confidence < 0.5).all()
 
 
 def sometimes_halting() -> tuple[TinyRecursiveModel, np.ndarray]:

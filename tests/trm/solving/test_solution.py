@@ -49,13 +49,6 @@ def test_a_solution_is_printed_as_its_canvas_and_a_verdict():
     assert wrong.verdict == verdict
 
 
-def test_numbers_are_printed_in_the_models_base():
-    ternary = solution(problem="102 x 2", operands=(11, 2), answer=21, right_answer=22, base=3)
-    assert "102 x 2 = 210 (wrong, it is 211;" in str(ternary)
-    record = ternary.record()
-    assert (record.operands, record.answer) == (["102", "2"], "210")
-
-
 @pytest.mark.parametrize("known", [True, False])
 def test_a_notebook_shows_a_picture_and_the_verdict(known):
     shown = solution(**WRONG, truth=canvas_of(ROWS) if known else None)

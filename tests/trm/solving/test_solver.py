@@ -1,11 +1,13 @@
 """Solvers of products and sums whose model knows the answer, in both orders, and as watched."""
 
 import json
+import math
 
 import numpy as np
 import pytest
 
 from canvas.addition import Addition
+from canvas.arithmetic import Numbers
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
@@ -16,7 +18,8 @@ from trm.solving.solver import Moment, Solver, solve_watched
 from trm.solving.voting import posterior
 from trm.solving.voting_settings import Voting
 
-PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (10, 10)]
+LAYOUTS = Multiplication.layouts | Addition.layouts
+TIMES = Multiplication, [(321, 654), (7, 8), (12, 30), (99, 9), (10, 10)], "x"
 SUMS = [(87, 604, 9), (0, 0), (999, 1), (5, 0, 12, 700), (7, 8), (0, 999, 0)]
 OUTSIDE = "outside the lengths trained on (2 to 3 x 1 to 3 digits)"
 WATCHED = Problems.from_ints([(2539, 839)])
@@ -81,38 +84,24 @@ def put(column: int, symbol: int):
     return fault
 
 
-@pytest.mark.parametrize("layout", Multiplication.layouts)
-@pytest.mark.parametrize("pair", PAIRS)
-def test_a_right_working_has_the_right_product(layout, pair):
-    solution = solve(pair, layout)
-    assert solution.operands == pair
-    assert solution.problem == f"{pair[0]} x {pair[1]}"
-    assert solution.answer == solution.right_answer == pair[0] * pair[1]
-    assert solution.correct
-    assert solution.exact
-
-
-def sums(problems, layout: str, **ranges):
-    clerk, task = Clerk(), Addition(layout, **({"addends": (2, 4)} | ranges))
-    problems = problems if isinstance(problems, Problems) else task.problems(problems)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_right_workings_of_a_batch_have_the_right_answers(layout):
+    kind, listed, sign = (Addition, SUMS, "+") if layout in Addition.layouts else TIMES
+    task = kind(layout, addends=(2, 4)) if kind is Addition else kind(layout)
+    clerk, problems = Clerk(), task.problems(listed)
     solver = Solver(clerk, task)
     clerk.learn(solver, problems)
-    return solver.solve_drawing(problems, solver.draw_worked(problems))
-
-
-@pytest.mark.parametrize("layout", Addition.layouts)
-def test_sums_of_any_number_of_addends_are_solved_in_one_batch(layout):
-    solutions = sums(SUMS, layout)
-    assert [solution.operands for solution in solutions] == SUMS
-    for solution, operands in zip(solutions, SUMS, strict=True):
-        assert solution.problem == " + ".join(map(str, operands))
-        assert solution.answer == solution.right_answer == sum(operands)
+    solutions = solver.solve_drawing(problems, solver.draw_worked(problems))
+    for solution, operands in zip(solutions, listed, strict=True):
+        right = sum(operands) if kind is Addition else math.prod(operands)
+        assert solution.operands == operands
+        assert solution.problem == f" {sign} ".join(map(str, operands))
+        assert solution.answer == solution.right_answer == right
         assert solution.correct
         assert solution.exact
         assert len(solution.rows) == len(solution.row_steps) == len(solution.row_confidence)
-        assert len(solution.rows) == {"column": 1, "column_carries": 2}[layout]
-        digits = "".join(str(int(solution.canvas[at]) - DIGIT_ZERO) for at in solution.answer_cells)
-        assert int(digits[::-1]) == sum(operands)
+        ids = [solution.canvas[at] for at in solution.answer_cells]
+        assert Numbers.from_digits(np.array([ids]) - DIGIT_ZERO).to_ints() == [right]
 
 
 def test_confidence_is_the_product_of_the_rows_and_one_that_is_no_number_is_none_at_all():

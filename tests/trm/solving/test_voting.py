@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from augment.symmetry import SYMMETRIES, apply
-from augment.views import View, apply_views, distinct_views, undo_views
+from augment.views import View, apply_views, distinct_views
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
-from canvas.symbols import BLANK, DIGIT_ZERO, MASK, VOCAB_SIZE
+from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.recursive import TinyRecursiveModel
@@ -33,22 +33,18 @@ def answers(*rows: str) -> np.ndarray:
     return np.array([[int(c) for c in row] for row in rows], dtype=np.uint8)
 
 
-def test_each_vote_follows_its_rule_where_all_three_differ():
+def test_each_vote_follows_its_rule_where_they_differ():
     given = answers("11", "11", "11", "33")
     confidence = np.array([0.2, 0.2, 0.2, 0.9])
-    log_probs = np.log(np.full((4, 2, 5), 0.01))
-    log_probs[:, :, 4] = np.log(0.9)  # nobody's first choice, everybody's second
-    said = {vote: decide(vote, given, confidence, log_probs) for vote in VOTES}
+    said = {vote: decide(vote, given, confidence) for vote in VOTES}
     assert {vote: "".join(map(str, d.cells)) for vote, d in said.items()} == {
         "majority": "11",
         "max_confidence": "33",
-        "product": "44",
     }
     assert said["majority"].confidence == pytest.approx(0.2)
     assert said["max_confidence"].confidence == pytest.approx(0.9)
-    assert said["product"].confidence == pytest.approx(0.81)
     shares = {vote: d.agreement for vote, d in said.items()}
-    assert shares == {"majority": 0.75, "max_confidence": 0.25, "product": 0}
+    assert shares == {"majority": 0.75, "max_confidence": 0.25}
 
 
 def test_confidence_breaks_a_tie_of_counts_and_the_first_view_a_tie_of_both():
@@ -56,15 +52,6 @@ def test_confidence_breaks_a_tie_of_counts_and_the_first_view_a_tie_of_both():
     assert decide("majority", tie, np.array([0.5, 0.6, 0.5, 0.6])).cells[0] == 2
     for vote in ("majority", "max_confidence"):
         assert decide(vote, tie, np.full(4, 0.5)).cells[0] == 1
-
-
-def test_the_product_weighs_cells_one_by_one():
-    log_probs = np.log(np.array([[[0.9, 0.1], [0.6, 0.4]], [[0.6, 0.4], [0.1, 0.9]]]))
-    decision = decide("product", answers("00", "01"), np.array([0.9, 0.9]), log_probs)
-    assert decision.cells.tolist() == [0, 1]
-    assert decision.agreement == 0.5
-    geometric = np.sqrt((0.9 * 0.4) * (0.6 * 0.9))
-    assert decision.confidence == pytest.approx(geometric)
 
 
 class Knowing(Predictor):
@@ -89,7 +76,7 @@ class Knowing(Predictor):
                 cells = torch.from_numpy(np.stack([canvas, given & (canvas != BLANK)], -1)[None])
                 self.known.append((view, *apply_views([view], cells, content[None])[0].unbind(-1)))
 
-    def __call__(self, inputs, log_probs=False) -> Prediction:
+    def __call__(self, inputs) -> Prediction:
         canvases, confidence = [], []
         for shown in torch.from_numpy(inputs):
             self.seen.append(shown.numpy().copy())
@@ -104,13 +91,7 @@ class Knowing(Predictor):
             canvases.append(filled.numpy())
             confidence.append(self.sure(view))
         steps = np.full(len(inputs), 2)
-        written, sure = np.stack(canvases), np.array(confidence, np.float32)
-        if not log_probs:
-            return Prediction(written, sure, steps)
-        said = np.eye(VOCAB_SIZE, dtype=bool)[written]
-        rest = (1 - sure) / (VOCAB_SIZE - 1)
-        spread = (slice(None), None, None, None)
-        return Prediction(written, sure, steps, np.log(np.where(said, sure[spread], rest[spread])))
+        return Prediction(np.stack(canvases), np.array(confidence, np.float32), steps)
 
 
 def knowing(kind=Knowing, **how) -> tuple[Solver, Knowing]:
@@ -121,8 +102,8 @@ def knowing(kind=Knowing, **how) -> tuple[Solver, Knowing]:
 @pytest.mark.parametrize("per", ["row", "solution"])
 def test_a_voted_row_has_settled_where_the_views_behind_it_have(per):
     class Restless(Knowing):
-        def __call__(self, inputs, log_probs=False) -> Prediction:
-            filled = super().__call__(inputs, log_probs)
+        def __call__(self, inputs) -> Prediction:
+            filled = super().__call__(inputs)
             return replace(filled, settled=filled.confidence > 0.5)
 
     for view, doubted in (("r90", False), ("e", True)):
@@ -157,19 +138,6 @@ def test_views_that_are_right_outvote_views_that_blunder(per, vote):
     assert sum(vote.views for vote in together.votes[0]) == 24
     assert together.votes[0][0].answer == ("1605" if per == "row" else "14445")
     assert len(together.votes) == (2 if per == "row" else 1)
-
-
-def test_rows_masked_before_the_view_come_back_to_their_place():
-    """The mask must move with the canvas: what the model sees is the masked canvas, turned."""
-    solver, predictor = knowing()
-    problems = Problems.from_ints([(321, 45)])
-    voting = solver.with_voting(Voting(views=8))
-    predictor.learn(voting, problems)
-    (solution,) = voting.solve(problems, with_truth=True)
-    assert solution.exact
-    assert solution.agreement == 1
-    masked = {(shown == MASK).any(axis=1).sum() == 1 for shown in predictor.seen}
-    assert masked == {True, False}  # some views turn the masked row into a column
 
 
 def test_the_agreed_row_goes_back_onto_every_views_canvas():
@@ -222,21 +190,6 @@ def test_views_that_look_the_same_are_worked_out_once():
     assert len(np.unique(filled.confidence)) <= 2
 
 
-def test_undoing_brings_log_probabilities_back_cell_by_cell():
-    model = IterativePredictor(tiny(), 2)
-    canvases = np.full((8, 5, 5), BLANK, np.uint8)
-    canvases[:, 0, 1:4], canvases[:, 1] = [[2, 3, 4]], MASK
-    views = [View(name) for name in SYMMETRIES]
-    filled = predict_views(model, canvases, views, log_probs=True)
-    masked = canvases == MASK
-    assert (filled.log_probs.argmax(-1) == filled.canvases)[masked].all()
-    np.testing.assert_allclose(np.exp(filled.log_probs[masked]).sum(-1), 1, rtol=1e-5)
-    turned = apply_views(views, torch.from_numpy(canvases))
-    direct = model(turned.numpy(), True).log_probs
-    back = undo_views(views, torch.from_numpy(direct)).numpy()
-    np.testing.assert_allclose(filled.log_probs[masked], back[masked], rtol=1e-4, atol=1e-4)
-
-
 def test_quarter_turns_are_refused_on_a_canvas_that_is_not_square_and_a_cut_one_becomes_square():
     solver = Solver(IterativePredictor(tiny(), 2), Multiplication(digits_b=(1, 3)), Canvas(6, 8))
     with pytest.raises(ValueError, match="--symmetries e,r180,v,h"):
@@ -268,12 +221,8 @@ def test_a_model_that_solves_sees_nothing_of_the_truth(family, layout):
     votings = [Voting(views=3, per=per) for per in PER] if layout == "column_carries" else []
 
     def written(drawing):
-        rollout, log_probs = predictor.free_running_views(drawing, views, log_probs=True)
-        found = [
-            *vars(predictor.free_running(drawing)).values(),
-            *vars(rollout).values(),
-            log_probs,
-        ]
+        rollouts = predictor.free_running(drawing), predictor.free_running_views(drawing, views)
+        found = [part for rollout in rollouts for part in vars(rollout).values()]
         asked = (solver.with_voting(voting).solve_drawing(problems, drawing) for voting in votings)
         solutions = [solution for some in asked for solution in some]
         return found, [replace(solution.record(), exact=None) for solution in solutions]
@@ -291,11 +240,9 @@ class Echo(Predictor):
 
     model = None
 
-    def __call__(self, inputs, log_probs=False):
+    def __call__(self, inputs):
         self.shown = inputs
-        cells = np.arange(inputs.size, dtype=np.float32).reshape(*inputs.shape, 1)
-        some = np.zeros(len(inputs))
-        return Prediction(inputs, some, some, cells if log_probs else None)
+        return Prediction(inputs, np.zeros(len(inputs)), np.zeros(len(inputs)))
 
     def accepts(self, height, width):
         return (height, width) == (2, 3)
@@ -306,12 +253,10 @@ def test_the_model_sees_the_view_and_what_it_writes_is_turned_back(symmetry):
     canvases = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
     echo = Echo()
     turned = TurnedPredictor(echo, symmetry)
-    seen = turned(canvases, log_probs=True)
+    seen = turned(canvases)
     assert (echo.shown == apply(symmetry, canvases)).all()
     assert (seen.canvases == canvases).all()
     assert seen.canvases.flags.c_contiguous
-    written = np.arange(12).reshape(*echo.shown.shape, 1)
-    assert (apply(symmetry, seen.log_probs, (1, 2)) == written).all()
 
 
 def test_a_quarter_turn_exchanges_the_sizes_that_the_model_accepts():
