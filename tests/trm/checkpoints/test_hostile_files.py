@@ -20,6 +20,7 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.loading import HEADER, load_checkpoint, load_solver, pack, restored
+from trm.configs import read_config
 
 ODD = (0, -1, 10**9, 10**30, "x", None, 1.5, [], {}, True)
 
