@@ -321,14 +321,14 @@ def speeds(options: argparse.Namespace, peers: dict[str, tuple[Path, Any]]) -> N
 def our_racer(dtype: str) -> tuple[Solver, Any, Callable[[Any, int], None], int]:
     """The TRM of `TASK`; what autocast leaves in float32 stays so."""
     config = Config.read(TASK)
-    settings, weights = config.model, config.model["loss"]
+    settings = config.model
     torch.manual_seed(0)
     model = TinyRecursiveModel(RecursiveConfig(**config.network))
     total = config.data["batches_per_epoch"] * config.trainer["max_epochs"]
     optimizer = build_optimizer(model, OptimizerConfig(**settings["optimizer"]))
     schedule = Schedule(optimizer, ScheduleConfig(**settings["schedule"]), total)
     depth = DepthConfig(**settings["depth"])
-    loss = partial(step_loss, loss=weights["name"])
+    loss = partial(step_loss, loss=settings["loss"])
 
     def step(batch: Any, number: int) -> None:
         with torch.autocast("cpu", getattr(torch, dtype), enabled=dtype != "float32"):

@@ -32,7 +32,7 @@ def logger_settings(config: Namespace) -> Namespace:
 def folder_of_runs(config: Namespace) -> Path:
     """Where all runs of this name are, each in a folder of its own."""
     settings = logger_settings(config)
-    return Path(settings.save_dir, settings.name or "")
+    return Path(settings.get("save_dir") or ".", settings.get("name") or "")
 
 
 def find_newest(config: Namespace, name: str, fit: bool) -> Path | None:
