@@ -125,10 +125,6 @@ class CanvasModule(L.LightningModule):
         """What else a validation logs of problems."""
         return {}
 
-    def calibrated(self, scores: np.ndarray) -> np.ndarray:
-        """Probabilities of being right, from what validation's rows came with instead."""
-        return scores
-
     def gathered(self, mine: Any) -> list[Any]:
         """What every device has, in the order of their ranks; plain data."""
         everywhere = [mine] * self.trainer.world_size

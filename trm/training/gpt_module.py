@@ -94,9 +94,6 @@ class GPTModule(CanvasModule):
     def about(self) -> dict[str, Any]:
         return {"family": "gpt", "calibration": asdict(self.calibration)}
 
-    def calibrated(self, scores: np.ndarray) -> np.ndarray:
-        return self.calibration(scores)
-
     def validation_step(
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, Validated]:

@@ -1,4 +1,4 @@
-"""Pictures of a validation on TensorBoard: single rows, and figures of all of them."""
+"""Pictures of a validation on TensorBoard: single rows, and all of them step by step."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -6,18 +6,13 @@ from typing import Any
 
 import lightning as L
 import numpy as np
-from matplotlib.figure import Figure
 
 from canvas.layouts import ROW_KINDS
 from canvas.picture import pixels
 from canvas.problems import Problems
 from canvas.render import RowSteps, WorkedDrawing, row_step
 from canvas.task import Task
-from trm.evaluation.grid import AXES
-from trm.evaluation.selective_prediction import reliability
-from trm.figures.calibration import reliability_figure
-from trm.figures.row_panels import sample_panels
-from trm.figures.validation import size_figure, steps_figure
+from trm.figures.row_panels import sample_panels, steps_figure
 from trm.solving.iteration import StepTrace
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.configs import check_range
@@ -34,8 +29,8 @@ _TRACED = 64  # rows that are followed over supervision steps
 class Pictures(L.Callback):
     """Draws each validation of a run; what each picture shows, `trm.training.tensorboard` says.
 
-    Rows are drawn as `panels/…`, the same ones each time and wrong ones, figures of all rows and
-    problems as `figures/…`. Several devices draw the first one's share of the problems.
+    Rows are drawn as `panels/…`, the same ones each time and wrong ones, and how many rows are
+    right after each supervision step. Several devices draw the first one's share of the problems.
 
     Args:
         num_samples: rows of each kind that are drawn, 1 or more.
@@ -45,7 +40,6 @@ class Pictures(L.Callback):
         check_range("panels.num_samples", num_samples, 1)
         self.num_samples = num_samples
         self._parts: list[Validated] = []
-        self._right_by_step: np.ndarray | None = None
 
     # The model is not asked at the validation's end, where averaged weights may be gone already.
     def on_validation_batch_end(
@@ -67,14 +61,8 @@ class Pictures(L.Callback):
         if batch_idx + 1 == trainer.num_val_batches[0]:
             with trainer.precision_plugin.forward_context():
                 self._draw_rows(trainer, pl_module, data)
-                self._right_by_step = self._follow_rows(pl_module)
-
-    # After the epoch's end, at which a GPT's confidence is calibrated.
-    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if self._parts and isinstance(pl_module, CanvasModule):
-            for name, figure in self._figures(pl_module).items():
-                _add(trainer, f"figures/{name}", pixels(figure))
-        self._parts = []
+                self._draw_steps(trainer, pl_module)
+            self._parts = []
 
     def _draw_rows(self, trainer: L.Trainer, module: CanvasModule, data: CanvasDataModule) -> None:
         examples = example_steps(data, self.num_samples)
@@ -91,30 +79,14 @@ class Pictures(L.Callback):
         for tag, part in zip(tags, np.split(image, len(tags)), strict=True):
             _add(trainer, f"panels/{tag}", part)
 
-    def _follow_rows(self, module: CanvasModule) -> np.ndarray | None:
-        """Which of some rows are right after each supervision step, if any: ``bool [T, N]``."""
-        predictor, steps = module.predictor(), self._parts[0].forced.steps
-        if not module.deepest:
-            return None
-        seen = predictor.trace(steps.inputs[:_TRACED], 2 * module.deepest)
-        return seen.rows_exact(steps.labels[:_TRACED]) if isinstance(seen, StepTrace) else None
-
-    def _figures(self, module: CanvasModule) -> dict[str, Figure]:
-        parts, task = self._parts, module.trainer.datamodule.task  # type: ignore[attr-defined]
-        right = np.concatenate([part.forced.rows_exact for part in parts])
-        scores = np.concatenate([part.forced.filled.confidence for part in parts])
-        sizes = [task.measures(part.problems) for part in parts]
-        along = [np.concatenate([size[axis] for size in sizes]) for axis in task.axes]
-        solved = np.concatenate([part.solved for part in parts])
-        names = AXES[task.axes[0]], AXES[task.axes[1]]
-        reliable = {f"{len(right):,} rows": reliability(module.calibrated(scores), right)}
-        figures = {
-            "by_size": size_figure(along[0], along[1], solved, names),
-            "reliability": reliability_figure(reliable),
-        }
-        if self._right_by_step is not None:
-            figures["supervision_steps"] = steps_figure(self._right_by_step, module.deepest)
-        return figures
+    def _draw_steps(self, trainer: L.Trainer, module: CanvasModule) -> None:
+        """Which of some rows are right after each supervision step, if the model takes any."""
+        steps = self._parts[0].forced.steps
+        if module.deepest:
+            seen = module.predictor().trace(steps.inputs[:_TRACED], 2 * module.deepest)
+            if isinstance(seen, StepTrace):
+                figure = steps_figure(seen.rows_exact(steps.labels[:_TRACED]), module.deepest)
+                _add(trainer, "figures/supervision_steps", pixels(figure))
 
 
 def _add(trainer: L.Trainer, tag: str, image: np.ndarray) -> None:

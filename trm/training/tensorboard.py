@@ -56,8 +56,6 @@ PICTURES = {
     "prediction, and the confidence on the way. Once it is above one half, and the row stays as it "
     "is, a recursive model halts",
     "panels/wrong": "a row of validation that went wrong, the surest errors first",
-    "figures/by_size": "whole solutions that are right, by the sizes of their problems",
-    "figures/reliability": "whether rows held right with 90 % are right 90 times in 100",
     "figures/supervision_steps": "rows that are right after each supervision step, up to twice as "
     "many as in training",
 }

@@ -23,7 +23,7 @@ def test_a_run_is_scored_and_solved_with(command, repository, tmp_path):
     assert ran.code == 0, ran.err
     run = tmp_path / "runs/addition-gpt/version_0"
     task = Addition("column_carries", digits=(1, 3), addends=(2, 3), long_bias=1.0)
-    assert "figures/by_size" in EventAccumulator(str(run)).Reload().Tags()["images"]
+    assert "panels/row_1" in EventAccumulator(str(run)).Reload().Tags()["images"]
     ran = command("test", *words, "--ckpt_path", "best", folder=tmp_path)
     assert ran.code == 0, ran.err
     assert " of 6; 95 % interval" in ran.out

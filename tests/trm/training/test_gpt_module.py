@@ -61,10 +61,7 @@ def test_a_run_has_the_pages_of_a_recursive_one(trained_gpt):
         *(f"validation/{name}" for name in ("teacher_forced_cells", "confidence_accuracy")),
         "speed/samples_per_second",
     } <= scalars
-    assert set(events.Tags()["images"]) == {  # and no supervision steps
-        *("panels/row_1", "panels/wrong_1"),
-        *(f"figures/{name}" for name in ("by_size", "reliability")),
-    }
+    assert set(events.Tags()["images"]) == {"panels/row_1", "panels/wrong_1"}  # and no steps
 
 
 def test_its_calibration_fits_the_validation_rows_and_is_kept(trained_gpt):
