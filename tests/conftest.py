@@ -84,8 +84,8 @@ def command() -> Command:
             patch.chdir(folder)
             patch.setattr("sys.argv", ["trm", *arguments])
             if not pictures and arguments and arguments[0] in (*cli.TRAINING, "sweep"):
-                for hook in ("on_validation_batch_end", "on_validation_end"):
-                    patch.setattr(f"trm.training.pictures.Pictures.{hook}", _draw_nothing)
+                hook = "trm.training.pictures.Pictures.on_validation_batch_end"
+                patch.setattr(hook, _draw_nothing)
             try:
                 code = cli.run(arguments)
             except SystemExit as stop:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from canvas.layouts import ANSWER, PARTIAL, SUM
@@ -36,7 +37,6 @@ INPUT = "input"  # the embedded tokens, before anything has been computed
 BLOCKS = "block"  # of a GPT, what each block passes on
 _TOKENS_AT_ONCE = 2**14  # cells of the canvases that a model reads at once
 _LEAST_DEVIATION = 1e-6  # of a feature that says anything
-_NEVER = -1e9  # logit of a class that a task does not have
 # Fields that are what rows of some kinds write.
 _WRITTEN = {"product": (PARTIAL,), "sum": (SUM, ANSWER), "addend": (SUM, ANSWER)}
 
@@ -216,35 +216,30 @@ class ControlTask:
 
 
 @dataclass(frozen=True)
-class LinearProbes:
+class LinearProbe:
     """Logits of classes from features as they are, with their standardisation worked in."""
 
-    weight: Tensor  # float32 [D, tasks, C], C being the most classes of a task
-    bias: Tensor  # float32 [tasks, C]
+    weight: Tensor  # float32 [D, classes]
+    bias: Tensor  # float32 [classes]
 
     def __call__(self, features: Tensor) -> Tensor:
-        """The likeliest class of each task, int64 [N, tasks], of features [N, D]."""
-        logits = features.float() @ self.weight.flatten(1) + self.bias.flatten()
-        return logits.unflatten(1, self.bias.shape).argmax(dim=-1)
+        """The likeliest class, int64 [N], of features [N, D]."""
+        return (features.float() @ self.weight + self.bias).argmax(dim=-1)
 
 
 def fit(
-    features: Tensor, labels: Tensor, classes: Sequence[int], l2: float = 1e-3, iterations: int = 60
-) -> LinearProbes:
-    """Minimise each task's mean cross entropy plus ``l2 / 2`` times its squared weights.
+    features: Tensor, labels: Tensor, classes: int, l2: float = 1e-3, iterations: int = 60
+) -> LinearProbe:
+    """Minimise the mean cross entropy plus ``l2 / 2`` times the squared weights, by L-BFGS.
 
-    All tasks at once by one run of L-BFGS, as they share the features; their objectives are
-    independent and convex, and the start is zero, so the same data give the same probes. Features,
-    floating [N, D], are standardised channel by channel; labels are integer [N, tasks], below the
-    number of a task's classes, or `UNDEFINED` and left out; weights decay, biases are
-    free. It stops before so many iterations where nothing improves. ValueError: a task has no label
-    that is defined, or a feature is not finite.
+    This is convex, and the start is zero, so the same data give the same probe. Features, floating
+    [N, D], are standardised channel by channel; labels are integer [N], below the number of
+    classes, or `UNDEFINED` and left out; weights decay, biases are free. It stops before so many
+    iterations where nothing improves. ValueError: no label is defined, or a feature is not finite.
     """
     defined = labels != UNDEFINED
-    kept = defined.any(dim=1)
-    x, defined = features[kept].float(), defined[kept]
-    y = labels[kept].long().masked_fill(~defined, 0)
-    if not len(x) or not defined.any(dim=0).all():
+    x, y = features[defined].float(), labels[defined].long()
+    if not len(x):
         raise ValueError("a probe needs at least one labelled cell to be fitted to")
     if not torch.isfinite(x).all():
         raise ValueError(
@@ -253,12 +248,8 @@ def fit(
     mean, deviation = x.mean(dim=0), x.std(dim=0, correction=0)
     scale = torch.where(deviation > _LEAST_DEVIATION, 1 / deviation, 0.0)
     x = (x - mean) * scale
-    D, T, C = x.shape[1], len(classes), max(classes)
-    own = torch.arange(C, device=x.device) < torch.tensor(classes, device=x.device)[:, None]
-    barred = torch.where(own, 0.0, _NEVER)  # [T, C]
-    share = defined / defined.sum(dim=0)  # [N, T], what a cell counts in its task's mean
-    weight = x.new_zeros(D, T * C, requires_grad=True)
-    bias = x.new_zeros(T, C, requires_grad=True)
+    weight = x.new_zeros(x.shape[1], classes, requires_grad=True)
+    bias = x.new_zeros(classes, requires_grad=True)
     optimiser = torch.optim.LBFGS(
         [weight, bias],
         max_iter=iterations,
@@ -270,15 +261,11 @@ def fit(
 
     def objective() -> Tensor:
         optimiser.zero_grad()
-        logits = (x @ weight).unflatten(1, (T, C)) + (bias + barred)
-        right = logits.gather(-1, y[..., None])[..., 0]  # [N, T]
-        loss = ((logits.logsumexp(dim=-1) - right) * share).sum()
-        loss = loss + l2 / 2 * weight.square().sum()
+        loss = F.cross_entropy(x @ weight + bias, y) + l2 / 2 * weight.square().sum()
         loss.backward()
         return loss
 
     with torch.enable_grad():
         optimiser.step(objective)
-    found = weight.detach() * scale[:, None]  # [D, T * C]
-    offset = (bias.detach() + barred) - (mean @ found).unflatten(0, (T, C))
-    return LinearProbes(found.unflatten(1, (T, C)), offset)
+    found = weight.detach() * scale[:, None]
+    return LinearProbe(found, bias.detach() - mean @ found)

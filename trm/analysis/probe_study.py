@@ -21,7 +21,7 @@ from trm.analysis.probe import (
     INPUT,
     Cells,
     ControlTask,
-    LinearProbes,
+    LinearProbe,
     Point,
     fit,
     joined,
@@ -168,10 +168,11 @@ class Probes:
         )
         labels = np.hstack([targets, self.control(cells.types, targets)])
         note(f"fitting probes to {self.cells:,} cells at {len(cells.features)} sites")
-        self.points: dict[Point, LinearProbes] = {}
+        self.points: dict[Point, list[LinearProbe]] = {}
         for point, features in cells.features.items():
-            on_device = torch.from_numpy(labels).to(features.device)
-            self.points[point] = fit(features, on_device, numbers * 2)
+            columns = torch.from_numpy(labels).to(features.device).unbind(dim=1)
+            fitted_to = zip(columns, numbers * 2, strict=True)
+            self.points[point] = [fit(features, column, number) for column, number in fitted_to]
 
     def read(self, size: str, cells: Cells, problems: int) -> list[Reading]:
         """What they read from cells of problems of one size."""
@@ -192,7 +193,8 @@ class Probes:
         majority = counted(targets == self.majority, defined)
         readings = []
         for point, probes in self.points.items():
-            said, control = np.split(probes(cells.features[point]).cpu().numpy(), 2, axis=1)
+            found = [probe(cells.features[point]).cpu().numpy() for probe in probes]
+            said, control = np.split(np.stack(found, axis=1), 2, axis=1)
             shares = (
                 counted(said == targets, defined),
                 counted(control == controls, known),

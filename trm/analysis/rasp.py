@@ -127,10 +127,10 @@ class Cells:
 
     ``symbols`` and ``digit`` (or `NONE`) are ``int64 [B, N]``, ``sign`` is ``bool [B, N]``, the
     cell of the multiplication or plus sign, ``rows`` and ``columns`` are ``int64 [N]`` from the top
-    left; ``selectors`` those that have been asked for, by name; ``iterations`` how often rules have
-    been applied until nothing changed. The order ``int64 [N]`` is the place of each cell in the
-    sequence that a decoder reads: what counts as written for a cell is what comes before it. None:
-    all that is written. ValueError: the canvases have more than `MOST_CELLS` cells.
+    left; ``selectors`` those that have been asked for, by name. The order ``int64 [N]`` is the
+    place of each cell in the sequence that a decoder reads: what counts as written for a cell is
+    what comes before it. None: all that is written. ValueError: the canvases have more than
+    `MOST_CELLS` cells.
     """
 
     def __init__(self, canvases: np.ndarray, base: int, order: SOp | None = None) -> None:
@@ -147,7 +147,6 @@ class Cells:
         self.rows, self.columns = (x.reshape(-1) for x in np.indices((height, width)))
         self.base, self.order = base, order
         self.selectors: dict[str, Selector] = {}
-        self.iterations = 0
 
     def selector(self, name: str) -> Selector:
         """One of `NAMES`, or one that a program has added to `selectors`; else a ValueError."""
@@ -172,7 +171,6 @@ class Cells:
         """
         values = np.full(self.symbols.shape, start)
         for _ in range(2 * self.symbols.shape[1] + 2):
-            self.iterations += 1
             before, values = values, rule(values)
             if np.array_equal(before, values):
                 return values

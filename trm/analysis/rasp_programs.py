@@ -210,7 +210,6 @@ class Ran(NamedTuple):
     """Problems worked out by a program."""
 
     canvases: np.ndarray  # uint8 [B, H, W], with all rows
-    iterations: tuple[int, ...]  # row by row, how often rules were applied until nothing changed
     selectors: tuple[str, ...]  # names of those that it used
 
 
@@ -237,11 +236,9 @@ def write_row(layout: str, canvases: np.ndarray, base: int) -> tuple[np.ndarray,
 def run_program(layout: str, drawing: Drawing, base: int) -> Ran:
     """Work problems out row by row, each row built on the program's own; see `write_row`."""
     canvases, selectors = drawing.canvases.copy(), dict[str, None]()
-    iterations = []
     for step in range(int(drawing.steps.max(initial=0))):
         asked = drawing.answer_cells(step) & (step < drawing.steps)[:, None, None]
         shown = np.where(asked, np.uint8(symbols.MASK), canvases)
         canvases, cells = write_row(layout, shown, base)
-        iterations.append(cells.iterations)
         selectors |= dict.fromkeys(cells.selectors)
-    return Ran(canvases, tuple(iterations), tuple(selectors))
+    return Ran(canvases, tuple(selectors))

@@ -80,10 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         elif name == "heads":
             what = "what differs in a pair, like digit,carry, of digit, factor, carry and total"
             add("--kinds", type=_names, default=(), metavar="KIND", help=f"{what} (default: all)")
-        elif name == "ranks":
-            what = f"supervision step in which states are read (default: {STEPS})"
-            add("--step", type=whole(1), help=what)
-        else:
+        elif name == "rasp":
             what = "of the program alone (default: standard, and of addition column)"
             add("--layout", help=what)
             add("--base", type=int, choices=range(2, 17), metavar="2..16")
@@ -218,11 +215,10 @@ def run_ranks(args: argparse.Namespace) -> None:
     for solver, about in zip(solvers, _about(args), strict=True):
         name = about["name"]
         info_console(args).print(f"reading {name}")
-        step = args.step or STEPS
         ranks = weight_ranks(solver.predictor.model)
-        found[name] = ranks = ranks + state_ranks(solver, problems, args.seed, step)
-        models.append(about | {"read_in": step, "ranks": [asdict(one) for one in ranks]})
-    settings = {"problems": problems, "seed": args.seed, "step": args.step}
+        found[name] = ranks = ranks + state_ranks(solver, problems, args.seed, STEPS)
+        models.append(about | {"ranks": [asdict(one) for one in ranks]})
+    settings = {"problems": problems, "seed": args.seed, "step": STEPS}
     for name, ranks in found.items():
         rows, kind = [], ""
         for one in ranks:
@@ -300,7 +296,6 @@ def _run_program(args: argparse.Namespace) -> None:
     console.print(to_terminal(ran.canvases[0], truth=truth, given=given))
     right = drawing.rows_right(ran.canvases)[0]
     console.print(f"rows right: {right.sum()} of {len(right)}")
-    console.print(f"rules applied, row by row: {', '.join(map(str, ran.iterations))}")
     console.print(f"selectors: {', '.join(ran.selectors)}")
 
 

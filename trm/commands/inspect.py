@@ -143,18 +143,12 @@ def run(args: argparse.Namespace) -> int:
     if stepwise:
         attention = cell_attention(predictor.model, canvas[None], int(used[row]))
     if attention:
-        query = cell[0] * canvas.shape[1] + cell[1]
-        maps = {
-            f"{state}, layer {layer + 1}, head {head + 1}": of[layer, 0, head, query].numpy()
-            for state, of in attention.items()
-            for layer, head in np.ndindex(len(of), of.shape[2])
-        }
         title = (
             f"{name}: what the framed cell attends to\n(canvas row {cell[0] + 1}, column "
             f"{cell[1] + 1}, in the last update of {' and of '.join(attention)})"
         )
-        shaped = np.stack([*maps.values()]).reshape(-1, *canvas.shape)
-        figures["attention"] = pictures.attention_figure(canvas, cell, shaped, [*maps], title)
+        heads = {state: of[:, 0].numpy() for state, of in attention.items()}
+        figures["attention"] = pictures.attention_figure(canvas, cell, heads, title)
     fields = None
     if isinstance(predictor, LocalPredictor):
         rule = solver.task.local_rule(untold=bool(predictor.model.config.codes))

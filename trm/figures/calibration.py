@@ -41,14 +41,6 @@ def trust_figure(
     return figure
 
 
-def reliability_figure(reliabilities: Mapping[str, Reliability]) -> Figure:
-    """Confidence against the share that is right, and how many problems stand behind it."""
-    figure = new_figure(4.6, 5, note=_NOTE)
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
-    _calibration(above, below, reliabilities)
-    return figure
-
-
 def _calibration(axes: Axes, counts: Axes, reliabilities: Mapping[str, Reliability]) -> None:
     """Shares with their intervals, and below them the problems in each bin."""
     axes.plot([0, 100], [0, 100], color="#8C8C8C", linewidth=1)

@@ -83,22 +83,28 @@ def _cell_size(width: int, across: int) -> float:
 def attention_figure(
     canvas: np.ndarray,
     cell: tuple[int, int],
-    maps: np.ndarray,
-    titles: Sequence[str],
+    attention: dict[str, np.ndarray],
     title: str,
 ) -> Figure:
     """What a cell attends to: a map over the canvas for each head.
 
     Of a canvas ``uint8 [H, W]``, as the model saw it, the cell (row, column) is framed in every map
-    of attention weights, ``float [N, H, W]``. Rows at the edges that are blank and get no attention
-    are left out.
+    of attention weights, by the state's name ``float [layers, heads, H * W, H * W]``. Rows at the
+    edges that are blank and get no attention are left out.
     """
+    query = cell[0] * canvas.shape[1] + cell[1]
+    maps = np.concatenate([of[:, :, query].reshape(-1, *canvas.shape) for of in attention.values()])
+    titles = [
+        f"{state}, layer {layer + 1}, head {head + 1}"
+        for state, of in attention.items()
+        for layer, head in np.ndindex(of.shape[:2])
+    ]
     used = np.flatnonzero((canvas != BLANK).any(axis=1) | (maps >= _SEEN).any(axis=(0, 2)))
     canvas, maps = canvas[used[0] : used[-1] + 1], maps[:, used[0] : used[-1] + 1]
     height, width = canvas.shape
     across = min(len(maps), 4 if width < 22 else 2)
     side, lines = _cell_size(width, across), -(-len(maps) // across)
-    high = lines * (side * (height + 1) + 0.3 + 0.13 * titles[0].count("\n")) + 0.7
+    high = lines * (side * (height + 1) + 0.3) + 0.7
     figure = new_figure(side * across * (width + 1.5) + 0.9, high, title)
     axes, scale = _panels(figure, across, titles), colours("Blues", 0, 1)
     for one, weights in zip(axes, maps, strict=True):

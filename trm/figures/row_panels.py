@@ -11,7 +11,8 @@ from matplotlib.ticker import MaxNLocator
 from canvas.picture import GREY, HIGHLIGHT, INK, PAPER, blank_figure, draw_canvas
 from canvas.render import RowSteps
 from canvas.symbols import BLANK
-from trm.figures.style import tidy
+from trm.evaluation.statistics import Share
+from trm.figures.style import new_figure, tidy
 from trm.solving.iteration import ConfidenceCurve, Trace
 
 _CELLS = (0.14, 0.22)  # inches of a cell, fewest and most
@@ -93,3 +94,18 @@ def _draw_curve(axes: Axes, curve: ConfidenceCurve, heading: str) -> None:
     place: dict[str, Any] = {"bbox_to_anchor": (1, 1.02), "ncols": 3, "borderaxespad": 0}
     place |= {"columnspacing": 1, "handlelength": 0.8, "handletextpad": 0.5}
     axes.legend(loc="lower right", fontsize=9, frameon=False, **place)
+
+
+def steps_figure(right: np.ndarray) -> Figure:
+    """Rows that are right, ``bool [T, N]``, after each supervision step."""
+    figure = new_figure(4.2, 2.6)  # which TensorBoard shows without shrinking it much
+    axes = figure.subplots()
+    axes.set_title(f"{right.shape[1]} rows after each step, 95 % intervals", fontsize=11)
+    tidy(axes)
+    shares, x = [Share(int(step.sum()), right.shape[1]) for step in right], range(1, len(right) + 1)
+    low, high = 100 * np.array([share.interval for share in shares]).T
+    axes.fill_between(x, low, high, color=HIGHLIGHT, alpha=0.2, linewidth=0)
+    axes.plot(x, [100 * share.value for share in shares], "o-", color=HIGHLIGHT, markersize=4)
+    axes.set(xlabel="supervision step", ylabel="rows right, %", ylim=(0, 102))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return figure

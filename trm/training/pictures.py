@@ -1,4 +1,4 @@
-"""Pictures of rows of a validation on TensorBoard."""
+"""Pictures of a validation on TensorBoard: single rows, and all of them step by step."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -11,21 +11,24 @@ from canvas.layouts import ROW_KINDS
 from canvas.picture import pixels
 from canvas.render import RowSteps
 from canvas.task import Task
-from trm.figures.row_panels import sample_panels
+from trm.figures.row_panels import sample_panels, steps_figure
+from trm.solving.iterative_predictor import IterativePredictor
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.configs import check_range
 from trm.training.data import CanvasDataModule
 from trm.training.tensorboard import writers
 
 _LONGEST_NAME = 23  # characters of a title's problem
+_TRACED = 64  # rows that are followed over supervision steps
 
 
 class Pictures(L.Callback):
     """Draws rows of each validation of a run: the same ones each time, and wrong ones.
 
     They are `panels/row_1` and so on, built on the true rows: input, label, prediction, and the
-    confidence on the way; and `panels/wrong_1` and so on, the surest errors first. Several devices
-    draw the first one's share of the problems.
+    confidence on the way; and `panels/wrong_1` and so on, the surest errors first. Beside them
+    `figures/supervision_steps`, how many rows are right after each step. Several devices draw the
+    first one's share of the problems.
 
     Args:
         num_samples: rows of each kind that are drawn, 1 or more.
@@ -56,6 +59,7 @@ class Pictures(L.Callback):
         if batch_idx + 1 == trainer.num_val_batches[0]:
             with trainer.precision_plugin.forward_context():
                 self._draw_rows(trainer, pl_module, data.task)
+                self._draw_steps(trainer, pl_module)
             self._parts = []
 
     def _draw_rows(self, trainer: L.Trainer, module: CanvasModule, task: Task) -> None:
@@ -68,10 +72,22 @@ class Pictures(L.Callback):
         shown = RowSteps(*map(np.concatenate, zip(*steps, strict=True)))
         seen = module.predictor().trace(shown.inputs)
         image = pixels(sample_panels(shown, np.stack(given), seen, names))
-        step = max(0, trainer.global_step - 1)  # where the curves have a validation's figures
         for tag, panel in zip(chosen, np.split(image, len(chosen)), strict=True):
-            for writer in writers(trainer):
-                writer.add_image(f"panels/{tag}", panel, step, dataformats="HWC")
+            _add(trainer, f"panels/{tag}", panel)
+
+    def _draw_steps(self, trainer: L.Trainer, module: CanvasModule) -> None:
+        """Which of some rows are right after each supervision step, if the model takes any."""
+        predictor, steps = module.predictor(), self._parts[0].forced.steps
+        if isinstance(predictor, IterativePredictor):
+            seen = predictor.trace(steps.inputs[:_TRACED])
+            figure = steps_figure(seen.rows_exact(steps.labels[:_TRACED]))
+            _add(trainer, "figures/supervision_steps", pixels(figure))
+
+
+def _add(trainer: L.Trainer, tag: str, image: np.ndarray) -> None:
+    step = max(0, trainer.global_step - 1)  # where the curves have a validation's figures
+    for writer in writers(trainer):
+        writer.add_image(tag, image, step, dataformats="HWC")
 
 
 def chosen_rows(parts: Sequence[Validated], number: int) -> dict[str, tuple[Validated, int]]:

@@ -115,7 +115,6 @@ def test_longer_numbers_zeros_and_carries_on_the_programs_own_rows(layout):
         drawing = drawn(task, problems)
         ran = run_program(layout, drawing, task.base)
         np.testing.assert_array_equal(ran.canvases, drawing.truth)
-        assert len(ran.iterations) == drawing.steps.max()
         used = set(ran.selectors) - set(NEIGHBOURS)
         more = {"same column", LOOK_UP} if layout == "running_sum" else set()
         assert used == {"same row"} | more

@@ -99,11 +99,11 @@ def test_effects_of_heads_of_a_lattice(command, repository, tmp_path, titles):
 
 
 def test_ranks_of_models_stand_side_by_side(command, checkpoint, adder, tmp_path):
-    words = ("--checkpoint", checkpoint, adder, "--problems", 2, "--step", 2, "--output", tmp_path)
+    words = ("--checkpoint", checkpoint, adder, "--problems", 2, "--output", tmp_path)
     ran = command("analyse", "ranks", *words)
     assert ran.code == 0, ran.err
     data = json.loads((tmp_path / "ranks.json").read_text())
-    assert data["settings"] == {"problems": 2, "seed": 0, "step": 2}
+    assert data["settings"] == {"problems": 2, "seed": 0, "step": 8}
     assert len(data["effective_ranks"]) == 2
     for model in data["effective_ranks"]:
         assert {one["kind"] for one in model["ranks"]} == {"weights", "states"}

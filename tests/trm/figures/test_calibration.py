@@ -2,7 +2,7 @@ import numpy as np
 from matplotlib.colors import to_hex
 
 from trm.evaluation.statistics import reliability, risk_coverage
-from trm.figures.calibration import reliability_figure, trust_figure
+from trm.figures.calibration import trust_figure
 
 
 def test_curves_are_told_apart_without_colour():
@@ -17,7 +17,9 @@ def test_curves_are_told_apart_without_colour():
 
 def test_every_bin_has_its_share_interval_and_number():
     score = np.repeat([0.95, 0.85, 0.15], [100, 100, 3])
-    axes, counts = reliability_figure({"rows": reliability(score, np.arange(203) < 200)}).axes
+    right = np.arange(203) < 200
+    curves, bins = {"rows": risk_coverage(score, right)}, {"rows": reliability(score, right)}
+    _, axes, counts = trust_figure(curves, bins, 203).axes
     _, line = axes.lines
     np.testing.assert_allclose(line.get_xydata(), [[15, 0], [85, 100], [95, 100]])
     low, high = axes.collections[0].get_segments()[0][:, 1]

@@ -43,12 +43,11 @@ def titles_of(figure: Figure) -> list[str]:
 @pytest.mark.parametrize(("problem", "heads"), [((978, 65), 3), ((12345678, 87654321), 8)])
 def test_every_head_has_a_map(problem, heads, assert_apart):
     canvas = steps_of(LATTICE, *problem)[0].inputs[-1]
-    maps = np.zeros((heads, *canvas.shape))
-    maps[:, 1, 3] = 1
-    figure = inspection.attention_figure(
-        canvas, (2, 3), maps, [f"head {i}" for i in range(heads)], "why"
-    )
-    assert [title for title in titles_of(figure) if title] == [f"head {i}" for i in range(heads)]
+    attention = np.zeros((1, heads, canvas.size, canvas.size))
+    attention[..., canvas.shape[1] + 3] = 1
+    figure = inspection.attention_figure(canvas, (2, 3), {"z_H": attention}, "why")
+    names = [f"z_H, layer 1, head {i + 1}" for i in range(heads)]
+    assert [title for title in titles_of(figure) if title] == names
     assert_apart(figure)
     (frame,) = axes_of(figure)[0].patches
     x, y = frame.get_x() + frame.get_width() / 2, frame.get_y() + frame.get_height() / 2

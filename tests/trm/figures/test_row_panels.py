@@ -6,7 +6,7 @@ from canvas.picture import HIGHLIGHT, PAPER, WRONG_INK, pixels
 from canvas.problems import Problems
 from canvas.render import RowSteps, WorkedDrawing, draw_worked, row_step
 from canvas.symbols import DIGIT_ZERO
-from trm.figures.row_panels import sample_panels
+from trm.figures.row_panels import sample_panels, steps_figure
 from trm.solving.iteration import StepTrace
 
 RULES = Multiplication(layout="standard").rules
@@ -79,3 +79,11 @@ def test_what_a_model_writes_beside_a_working_is_shown():
     beside = StepTrace(canvases, seen.halt_logits, seen.masked)
     assert orange_pixels(steps, drawing.given, seen) == 0
     assert orange_pixels(steps, drawing.given, beside) > 50
+
+
+def test_rows_are_followed_from_step_to_step():
+    right = np.array([[False, False], [True, False], [True, True], [True, False]])
+    [axes] = steps_figure(right).axes
+    [curve] = axes.lines
+    assert curve.get_xdata().tolist() == [1, 2, 3, 4]
+    assert curve.get_ydata().tolist() == [0, 50, 100, 50]

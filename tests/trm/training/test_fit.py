@@ -53,7 +53,9 @@ def test_a_run_leaves_its_config_checkpoints_and_figures(trained):
         logged = {name.split("/")[1] for name in scalars if name.startswith(f"{group}/")}
         assert logged == figures
     assert any(name.startswith("learning_rate/") for name in scalars)
-    assert {"panels/row_1", "panels/wrong_1"} <= set(events.Tags()["images"])
+    assert {"panels/row_1", "panels/wrong_1", "figures/supervision_steps"} <= set(
+        events.Tags()["images"]
+    )
     assert [event.step for event in events.Scalars("train/loss")] == list(range(10))
     assert load(trained)["global_step"] == 10
 
