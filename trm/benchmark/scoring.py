@@ -80,7 +80,7 @@ def read_predictions(
             asked = next(iter(problems), "").partition("/")[0]
             raise ValueError(
                 f"{where}: {shortened(one.id)} is no problem of {asked}, as far as it is asked for "
-                "by --up-to and --secret"
+                "by --up-to and --seed"
             )
         if one.id in found:
             raise ValueError(f"{where}: {one.id} has a prediction in an earlier line already")
@@ -123,7 +123,8 @@ class Scored:
 def score(file: str | Path, suite: Suite, problems: Sequence[Item], name: str) -> Scored:
     """Score a file of predictions of problems, the items of a suite; without one they are wrong.
 
-    The name is the model's, where the file does not say it. Errors are those of `read_predictions`, and a ValueError for ranges of other measures.
+    The name is the model's, where the file does not say it. Errors are those of
+    `read_predictions`, and a ValueError for ranges of other measures.
     """
     whole = suite.whole
     about, said = read_predictions(file, {item.id: item for item in problems}, whole)
@@ -180,13 +181,13 @@ def grid_of(
     suite: Suite,
     problems: Sequence[Item],
     models: Sequence[dict[str, Any]],
-    secret: bytes | None = None,
+    seed: int = 0,
 ) -> Grid:
-    """What ``grid.json`` holds of models, of `score`, that took a suite, without its secret."""
-    label = label_of(suite, secret)
+    """What ``grid.json`` holds of models that took a suite; an organiser's seed is not in it."""
+    label = label_of(suite, seed)
     settings: dict[str, Any] = {
         "split": "test",
-        "seed": 0 if secret is None else label.removeprefix(f"{suite.name}-"),
+        "seed": 0 if not seed else label.removeprefix(f"{suite.name}-"),
         "problems": suite.problems,
         "axes": list(suite.axes),
         "rows": list(dict.fromkeys(row for row, _ in suite.cells)),

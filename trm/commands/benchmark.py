@@ -8,7 +8,7 @@ from typing import Any
 
 from trm.benchmark.export import FORMATS, export
 from trm.benchmark.scoring import Scored, grid_of, score, write_predictions
-from trm.benchmark.suites import SUITES, Training, items, read_secret
+from trm.benchmark.suites import SUITES, Training, items
 from trm.commands.arguments import add_verbosity, info_console, results, whole
 from trm.commands.report import FILES
 from trm.evaluation.grid import GRID, LENGTHS, PICTURE, REPORT, TABLE, Grid
@@ -38,13 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked = argparse.ArgumentParser(add_help=False)
     about = f"one of {', '.join(SUITES)}"
     asked.add_argument("--suite", required=True, choices=SUITES, metavar="NAME", help=about)
-    about = "of an organiser: other problems of the same kind, drawn by what this file holds"
-    asked.add_argument("--secret", metavar="FILE", help=about)
+    about = "of an organiser: other problems of the same kind, by a large random number"
+    asked.add_argument("--seed", type=whole(2**32, 2**64 - 1), default=0, help=about)
     about = "only problems of at most N digits (default: all)"
     asked.add_argument("--up-to", type=whole(1), metavar="N", help=about)
 
     def action(
-        name: str, does: Callable[[argparse.Namespace, Any], int], about: str, *parents: Any
+        name: str, does: Callable[[argparse.Namespace], int], about: str, *parents: Any
     ) -> argparse.ArgumentParser:
         found = actions.add_parser(
             name, help=about, description=does.__doc__, parents=[*parents, common]
@@ -71,20 +71,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the action names."""
-    code: int = args.act(args, read_secret(args.secret) if getattr(args, "secret", None) else None)
+    code: int = args.act(args)
     return code
 
 
-def _export(args: argparse.Namespace, secret: bytes | None) -> int:
+def _export(args: argparse.Namespace) -> int:
     """Write a suite of problems as files, with a card that tells what they are."""
     suite, output = SUITES[args.suite].within(args.up_to), Path(args.output)
     train = Training(args.train, args.train_digits) if args.train else None
-    for file in export(suite, args.format, output, secret, train):
+    for file in export(suite, args.format, output, args.seed, train):
         info_console(args).print(f"{file}  {file.stat().st_size:,} bytes")
     return 0
 
 
-def _score(args: argparse.Namespace, secret: bytes | None) -> int:
+def _score(args: argparse.Namespace) -> int:
     """Read the predictions of any model for a suite; score, draw and sum up."""
     files = [Path(name) for name in args.predictions]
     for file in files:
@@ -94,7 +94,7 @@ def _score(args: argparse.Namespace, secret: bytes | None) -> int:
     if args.compact and (len(files) > 1 or Path(args.compact).exists()):
         why = "is of one file at a time" if len(files) > 1 else "is there already, and stays"
         raise ValueError(f"--compact {args.compact} {why}")
-    problems = list(items(suite, secret))
+    problems = list(items(suite, args.seed))
     scored = [score(file, suite, problems, _stem(file)) for file in files]
     names = [one.model["name"] for one in scored]
     if len(set(names)) < len(names):
@@ -104,7 +104,8 @@ def _score(args: argparse.Namespace, secret: bytes | None) -> int:
     make_own_folder(output, "trm benchmark score", ours, "format")
     if args.compact:
         write_predictions(args.compact, {name: one.text for name, one in scored[0].read.items()})
-    _show(args, grid_of(suite, problems, [one.model for one in scored], secret), scored, output)
+    grid = grid_of(suite, problems, [one.model for one in scored], args.seed)
+    _show(args, grid, scored, output)
     return 0
 
 
@@ -133,7 +134,7 @@ def _show(args: argparse.Namespace, grid: Grid, scored: list[Scored], output: Pa
         info_console(args).print(f"against the first model:\n{compared}")
 
 
-def _board(args: argparse.Namespace, _: None) -> int:
+def _board(args: argparse.Namespace) -> int:
     """Score the predictions of every entry of the board, and write its page, from their folder."""
     from trm.benchmark.board import page
 

@@ -111,7 +111,7 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
         "benchmark score p.jsonl p.jsonl --suite multiply-v1 --output D",
         "need different names, not p, p: rename files",
     ),
-    (f"{SCORE} --secret nowhere", "nowhere: No such file"),
+    (f"{SCORE} --seed 7", "not a whole number from"),
     (f"{SCORE} --suite multiply-v2", "Did you mean multiply-v1?"),
     ("report nowhere --output D", "there is no "),
     ("report . --output D", "in which trm evaluate has finished"),
