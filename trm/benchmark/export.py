@@ -5,7 +5,6 @@ the training split, and a tenth as many of the validation split.
 """
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -108,10 +107,7 @@ def _card(
     """The card of an export as Markdown; it follows from the arguments of `export` alone."""
     problems, label = parts["test"], label_of(suite, seed)
     part = suite.cells != SUITES[suite.name].cells
-    counts = Counter((item.row, item.column) for item in problems)
-    each, fewest = f"{suite.problems:,} a cell", min(counts[cell] for cell in suite.cells)
-    if fewest < suite.problems:
-        each += f", fewer (as few as {fewest}) where the test split has no more of a size"
+    each = f"{suite.problems:,} a cell, or as many as the test split has"
     rows = [
         ["what", f"{suite.what}{', a part of them' if part else ''}"],
         ["problems", f"{len(problems):,} in {len(suite.cells)} cells, {each}"],

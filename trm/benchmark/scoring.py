@@ -196,4 +196,4 @@ def grid_of(
         "view": "e",
         "suite": {"name": label, "checksum": checksum(problems)},
     }
-    return new_grid(settings, models, ("canvas-trm", "numpy"))
+    return new_grid(settings, models)

@@ -91,10 +91,9 @@ class Training:
 
     problems: int  # of the validation split, a tenth as many
     digits: int = 4
-    seed: int = 0
 
     def __str__(self) -> str:
-        return f"numbers of 1 to {self.digits} digits, in sums 2 or 3 of them, seed {self.seed}"
+        return f"numbers of 1 to {self.digits} digits, in sums 2 or 3 of them"
 
 
 _SIZES = range(1, 21)
@@ -204,17 +203,13 @@ def training_items(suite: Suite, training: Training, split: Split) -> Iterator[I
         for start in range(0, _DRAWS * wanted, max(1, wanted)):
             if len(found) < wanted:
                 indices = np.arange(start, start + wanted)
-                drawn = sample(task, training.seed + k, split, 0, indices)
-                found |= dict.fromkeys(drawn.to_ints())
+                found |= dict.fromkeys(sample(task, k, split, 0, indices).to_ints())
         if not found:
             break
         problems = Problems.from_ints(list(found)[:wanted], task.base)
-        sizes = {name: numbers.tolist() for name, numbers in task.measures(problems).items()}
         longest = problems.lengths.max(axis=1).tolist()
         names = [f"{split}/{number + i:07d}" for i in range(len(problems))]
         cells: list[Key] = [(row if suite.whole else "random", digits) for digits in longest]
-        if suite.axes[0] != FAMILY:
-            cells = list(zip(sizes[suite.axes[0]], sizes[suite.axes[1]], strict=True))
         yield from _made(suite, row, names, problems, cells)
         number += len(problems)
 

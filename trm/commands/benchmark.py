@@ -1,7 +1,6 @@
 """`trm benchmark`: problems for models of any kind, as files, and the scores of their answers."""
 
 import argparse
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,8 @@ examples:
   trm benchmark score predictions.jsonl --suite multiply-v1 --output scored
   trm benchmark board
 
-Predictions are JSON Lines like {"id": "multiply-v1/2x2/000", "prediction": "…"}, perhaps with a
-"confidence" from 0 to 1, or the records of `trm solve`; a first line {"about": {"model": "…"}} may
-name the model, "parameters" and "ranges". In a text a stated answer counts, as
-in \\boxed{…}, or else the last number; docs/benchmark.md has the rule. What has no prediction is
-wrong.
+Predictions are JSON Lines like {"id": "multiply-v1/2x2/000", "prediction": "…"}, or the records of
+`trm solve`. Of a text a stated answer counts, as in \\boxed{…}, or else the last number.
 """
 
 
@@ -95,7 +91,7 @@ def _score(args: argparse.Namespace) -> int:
         why = "is of one file at a time" if len(files) > 1 else "is there already, and stays"
         raise ValueError(f"--compact {args.compact} {why}")
     problems = list(items(suite, args.seed))
-    scored = [score(file, suite, problems, _stem(file)) for file in files]
+    scored = [score(file, suite, problems, file.name.partition(".")[0]) for file in files]
     names = [one.model["name"] for one in scored]
     if len(set(names)) < len(names):
         raise ValueError(f"the models need different names, not {', '.join(names)}: rename files")
@@ -107,12 +103,6 @@ def _score(args: argparse.Namespace) -> int:
     grid = grid_of(suite, problems, [one.model for one in scored], args.seed)
     _show(args, grid, scored, output)
     return 0
-
-
-def _stem(file: Path) -> str:
-    """A model's name by its file, or the file's folder where it is called as all are."""
-    stem = re.sub(r"\.(jsonl|ndjson)?(\.gz)?$", "", file.name)
-    return file.resolve().parent.name if stem in ("predictions", "answers") else stem
 
 
 def _show(args: argparse.Namespace, grid: Grid, scored: list[Scored], output: Path) -> None:

@@ -85,7 +85,6 @@ def test_cells_that_are_not_applicable_are_hatched_and_say_so(make_grid):
     assert "n/a: not applicable" in words(figure)
     figure = grid_figure(make_grid({"one": right}, 1, 1, problems=0))
     assert np.isnan(image(*panels(figure))).all()
-    assert "blank: no problems asked" in words(figure)
 
 
 def test_any_share_can_be_drawn_on_one_scale_for_all_models(make_grid):
