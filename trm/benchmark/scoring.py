@@ -190,10 +190,6 @@ def grid_of(
         "seed": 0 if not seed else label.removeprefix(f"{suite.name}-"),
         "problems": suite.problems,
         "axes": list(suite.axes),
-        "rows": list(dict.fromkeys(row for row, _ in suite.cells)),
-        "columns": list(dict.fromkeys(column for _, column in suite.cells)),
-        **dict.fromkeys(("steps", "batch_size", "devices", "voting")),
-        "view": "e",
         "suite": {"name": label, "checksum": checksum(problems)},
     }
     return new_grid(settings, models)
