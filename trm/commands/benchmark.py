@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from trm.benchmark.export import FORMATS, export
-from trm.benchmark.scoring import Scored, grid_of, score, write_predictions
+from trm.benchmark.scoring import grid_of, score, write_predictions
 from trm.benchmark.suites import SUITES, Training, items
 from trm.commands.arguments import add_verbosity, info_console, results, whole
 from trm.commands.report import FILES
-from trm.evaluation.grid import GRID, LENGTHS, PICTURE, REPORT, TABLE, Grid
+from trm.evaluation.grid import GRID, LENGTHS, PICTURE, REPORT, TABLE
 from trm.files import make_own_folder, write_object, write_text
 
 BOARD, PAGE = Path("board"), Path("docs/board.md")  # of this project, from its root
@@ -101,17 +101,13 @@ def _score(args: argparse.Namespace) -> int:
     if args.compact:
         write_predictions(args.compact, {name: one.text for name, one in scored[0].read.items()})
     grid = grid_of(suite, problems, [one.model for one in scored], args.seed)
-    _show(args, grid, scored, output)
-    return 0
 
-
-def _show(args: argparse.Namespace, grid: Grid, scored: list[Scored], output: Path) -> None:
     from trm.commands.evaluate import show_grid
     from trm.commands.report import write_comparison
 
     for name in FILES:  # of an earlier comparison
         (output / name).unlink(missing_ok=True)
-    compared = write_comparison(grid, grid["models"][0]["name"], output) if scored[1:] else ""
+    compared = write_comparison(grid, names[0], output) if scored[1:] else ""
     write_object(output / GRID, grid)
     show_grid(grid, output)
     for one in scored:
@@ -122,6 +118,7 @@ def _show(args: argparse.Namespace, grid: Grid, scored: list[Scored], output: Pa
         info_console(args).print(f"{what:<10} {output / name}")
     if compared:
         info_console(args).print(f"against the first model:\n{compared}")
+    return 0
 
 
 def _board(args: argparse.Namespace) -> int:
