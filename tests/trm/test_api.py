@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from canvas.problems import Problems
-from trm import api, evaluate, render, solve
+from trm import evaluate, render, solve
 from trm.solving.solution import Solution
 
 
@@ -127,17 +127,3 @@ def test_a_model_is_measured_on_a_grid(tmp_path, capsys, monkeypatch):
     assert {"<svg", "<pre>"} <= set(re.findall(r"<svg|<pre>", grid._repr_html_()))
     assert len(grid.figure().axes) == 1
     assert len(grid.figure(heat_map=True).axes) == 2  # and its colour bar
-
-
-def test_models_are_measured_beside_each_other_and_nothing_is_kept(
-    checkpoint, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.chdir(tmp_path)
-    grid = evaluate(
-        [checkpoint, api.SHIPPED], digits_a=[1], digits_b=[1], problems=2, steps=2, seed=3,
-        accelerator="cpu", progress=False,
-    )  # fmt: skip
-    assert capsys.readouterr().out == ""
-    assert len(grid["models"]) == 2
-    assert (grid["settings"]["seed"], grid["settings"]["steps"]) == (3, 2)
-    assert list(tmp_path.iterdir()) == []

@@ -5,7 +5,6 @@ the training split, and a tenth as many of the validation split.
 """
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -42,7 +41,7 @@ def export(
     suite: Suite,
     format: str,
     output: Path,
-    secret: bytes | None = None,
+    seed: int = 0,
     training: Training | None = None,
 ) -> list[Path]:
     """Write a suite in one of `FORMATS`, and problems to train on if asked for; returns the files.
@@ -53,11 +52,11 @@ def export(
     check_choice("--format", format, FORMATS)
     if suite.whole and format == "txt":
         raise ValueError(f"{suite.name} asks for canvases, which have no such text: leave --format")
-    parts = {"test": list(items(suite, secret))}
+    parts = {"test": list(items(suite, seed))}
     if training is not None:
         parts["train"] = list(training_items(suite, training, "train"))
         parts["validation"] = list(training_items(suite, training, "validation"))
-    text = _card(suite, parts, format, secret, training)
+    text = _card(suite, parts, format, seed, training)
     make_folder(output)
     known = output / CARD
     same = known.is_file() and known.read_text(encoding="utf-8") == text
@@ -69,7 +68,7 @@ def export(
         files = _tokens(parts)
     else:
         files = {
-            f"{label_of(suite, secret) if name == 'test' else name}.jsonl": "".join(
+            f"{label_of(suite, seed) if name == 'test' else name}.jsonl": "".join(
                 map(json_line, part)
             ).encode()
             for name, part in parts.items()
@@ -102,16 +101,13 @@ def _card(
     suite: Suite,
     parts: Parts,
     format: str,
-    secret: bytes | None,
+    seed: int,
     training: Training | None,
 ) -> str:
     """The card of an export as Markdown; it follows from the arguments of `export` alone."""
-    problems, label = parts["test"], label_of(suite, secret)
+    problems, label = parts["test"], label_of(suite, seed)
     part = suite.cells != SUITES[suite.name].cells
-    counts = Counter((item.row, item.column) for item in problems)
-    each, fewest = f"{suite.problems:,} a cell", min(counts[cell] for cell in suite.cells)
-    if fewest < suite.problems:
-        each += f", fewer (as few as {fewest}) where the test split has no more of a size"
+    each = f"{suite.problems:,} a cell, or as many as the test split has"
     rows = [
         ["what", f"{suite.what}{', a part of them' if part else ''}"],
         ["problems", f"{len(problems):,} in {len(suite.cells)} cells, {each}"],
@@ -124,7 +120,7 @@ def _card(
         held = f"{len(parts['train']):,} of the training split, "
         held += f"{len(parts['validation']):,} of the validation split"
         rows.append(["to train on", f"{held}: {training}"])
-    seed = "the seed 0" if secret is None else "an organiser's secret"
+    drawn = "an organiser's seed" if seed else "the seed 0"
     if suite.whole:
         symbol = "their symbols, by their ids from 0"
         rows.append(["canvases", f"{symbol}: `{symbols.CHARACTERS}`; `_` is blank"])
@@ -133,11 +129,11 @@ def _card(
 
 {table(["", ""], rows)}
 
-These are different problems of the test split, drawn with {seed}. A hash of the operands in any
+These are different problems of the test split, drawn with {drawn}. A hash of the operands in any
 order puts every problem into the training (80 %), validation (10 %) or test split (10 %): see
 `canvas.problems.split_of`. Contamination: training data that leaves out the test split holds none
-of these; other data may hold short ones by chance, or this file. `--secret` draws unseen ones.
+of these; other data may hold short ones by chance, or this file. `--seed` draws unseen ones.
 
 `trm benchmark score predictions.jsonl --suite {suite.name} --output DIR`, with the same `--up-to`
-and `--secret` if any, takes JSON Lines like `{{"id": "…", "prediction": "…"}}`.
+and `--seed` if any, takes JSON Lines like `{{"id": "…", "prediction": "…"}}`.
 """

@@ -80,7 +80,7 @@ def read_predictions(
             asked = next(iter(problems), "").partition("/")[0]
             raise ValueError(
                 f"{where}: {shortened(one.id)} is no problem of {asked}, as far as it is asked for "
-                "by --up-to and --secret"
+                "by --up-to and --seed"
             )
         if one.id in found:
             raise ValueError(f"{where}: {one.id} has a prediction in an earlier line already")
@@ -181,19 +181,15 @@ def grid_of(
     suite: Suite,
     problems: Sequence[Item],
     models: Sequence[dict[str, Any]],
-    secret: bytes | None = None,
+    seed: int = 0,
 ) -> Grid:
-    """What ``grid.json`` holds of models, of `score`, that took a suite, without its secret."""
-    label = label_of(suite, secret)
+    """What ``grid.json`` holds of models that took a suite; an organiser's seed is not in it."""
+    label = label_of(suite, seed)
     settings: dict[str, Any] = {
         "split": "test",
-        "seed": 0 if secret is None else label.removeprefix(f"{suite.name}-"),
+        "seed": 0 if not seed else label.removeprefix(f"{suite.name}-"),
         "problems": suite.problems,
         "axes": list(suite.axes),
-        "rows": list(dict.fromkeys(row for row, _ in suite.cells)),
-        "columns": list(dict.fromkeys(column for _, column in suite.cells)),
-        **dict.fromkeys(("steps", "batch_size", "devices", "voting")),
-        "view": "e",
         "suite": {"name": label, "checksum": checksum(problems)},
     }
-    return new_grid(settings, models, ("canvas-trm", "numpy"))
+    return new_grid(settings, models)

@@ -1,9 +1,9 @@
 """The suites: fixed sets of problems, drawn from the test split by a public rule.
 
 A suite is a list of cells, each a size of problems (or a family of them and a size), drawn by
-`trm.evaluation.cell_problems` with the seed 0, or with one that follows from an
-organiser's secret. Problems of a cell are different from each other, fewer where the test split
-has no more, and numbered in the order in which they are drawn: ``multiply-v1/12x7/031``.
+`trm.evaluation.cell_problems` with the seed 0, or with an organiser's. Problems of a cell are
+different from each other, fewer where the test split has no more, and numbered in the order in
+which they are drawn: ``multiply-v1/12x7/031``.
 
 A suite never changes. What should change gets a new name, with the next version.
 """
@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,6 @@ from trm.evaluation.cell_problems import cell_problems
 from trm.evaluation.grid import FAMILY, Key
 
 VIEWS = ("e", "r180", "t", "h")  # of canvas-v1: upright, upside down, transposed, mirrored
-SECRET_BYTES = 16  # that an organiser's secret has at least
 _ADDENDS = 3  # of the additions of canvas-v1
 _AT_ONCE = 256  # canvases drawn together
 _DRAWS = 40  # for each training problem that is wanted: few short ones differ
@@ -93,10 +91,9 @@ class Training:
 
     problems: int  # of the validation split, a tenth as many
     digits: int = 4
-    seed: int = 0
 
     def __str__(self) -> str:
-        return f"numbers of 1 to {self.digits} digits, in sums 2 or 3 of them, seed {self.seed}"
+        return f"numbers of 1 to {self.digits} digits, in sums 2 or 3 of them"
 
 
 _SIZES = range(1, 21)
@@ -160,42 +157,15 @@ SUITES: dict[str, Suite] = {
 }
 
 
-def read_secret(file: str | Path) -> bytes:
-    """An organiser's secret: what a file holds, without blanks around it.
-
-    ValueError if it is too short to be kept from those who guess.
-    """
-    secret = Path(file).read_bytes().strip()
-    if len(secret) < SECRET_BYTES:
-        raise ValueError(
-            f"{file} holds a secret of {len(secret)} bytes, and {SECRET_BYTES} are needed at "
-            "least: make one with `openssl rand -hex 32`"
-        )
-    return secret
+def label_of(suite: Suite, seed: int = 0) -> str:
+    """What ids begin with: the suite's name; of an organiser's seed, also 8 digits of its hash."""
+    found = hashlib.sha256(f"canvas-trm {suite.name} {seed}".encode()).hexdigest()[:8]
+    return f"{suite.name}-seed-{found}" if seed else suite.name
 
 
-def seed_of(suite: Suite, secret: bytes | None = None) -> int:
-    """The seed that a suite's problems are drawn with, 0 to 2⁶⁴ − 1.
-
-    With a secret it is the first 8 bytes of SHA-256 of ``canvas-trm seed NAME``, a line feed and
-    the secret, the first byte the highest.
-    """
-    return 0 if secret is None else int.from_bytes(_digest("seed", suite, secret)[:8])
-
-
-def label_of(suite: Suite, secret: bytes | None = None) -> str:
-    """What ids begin with: the suite's name; with a secret, 8 digits of another hash of it."""
-    more = "" if secret is None else f"-secret-{_digest('label', suite, secret)[:4].hex()}"
-    return f"{suite.name}{more}"
-
-
-def _digest(purpose: str, suite: Suite, secret: bytes) -> bytes:
-    return hashlib.sha256(f"canvas-trm {purpose} {suite.name}\n".encode() + secret).digest()
-
-
-def items(suite: Suite, secret: bytes | None = None) -> Iterator[Item]:
-    """The problems of a suite, or of a part of it, cell by cell: the public ones, or a secret's."""
-    label, seed = label_of(suite, secret), seed_of(suite, secret)
+def items(suite: Suite, seed: int = 0) -> Iterator[Item]:
+    """The problems of a suite, or of a part of it, cell by cell: those of seed 0 are public."""
+    label = label_of(suite, seed)
     for cell in suite.cells:
         row, column = cell
         task = suite.task_of(row)
@@ -233,17 +203,13 @@ def training_items(suite: Suite, training: Training, split: Split) -> Iterator[I
         for start in range(0, _DRAWS * wanted, max(1, wanted)):
             if len(found) < wanted:
                 indices = np.arange(start, start + wanted)
-                drawn = sample(task, training.seed + k, split, 0, indices)
-                found |= dict.fromkeys(drawn.to_ints())
+                found |= dict.fromkeys(sample(task, k, split, 0, indices).to_ints())
         if not found:
             break
         problems = Problems.from_ints(list(found)[:wanted], task.base)
-        sizes = {name: numbers.tolist() for name, numbers in task.measures(problems).items()}
         longest = problems.lengths.max(axis=1).tolist()
         names = [f"{split}/{number + i:07d}" for i in range(len(problems))]
         cells: list[Key] = [(row if suite.whole else "random", digits) for digits in longest]
-        if suite.axes[0] != FAMILY:
-            cells = list(zip(sizes[suite.axes[0]], sizes[suite.axes[1]], strict=True))
         yield from _made(suite, row, names, problems, cells)
         number += len(problems)
 

@@ -123,7 +123,7 @@ def print_table(
     caption: str | None = None,
     wrap: bool = False,
 ) -> None:
-    """Results as a table, in groups of rows where the first cell of some is empty."""
+    """Results as a table."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -133,10 +133,7 @@ def print_table(
     table.padding = (0, 1, 0, 0)
     for column in columns:
         table.add_column(column, no_wrap=not wrap)
-    grouped = any(not row[0] for row in rows)
     for row in rows:
-        if row[0] and grouped and table.rows:
-            table.add_section()
         table.add_row(*map(Text, row))
     Console(highlight=False).print(table)
 

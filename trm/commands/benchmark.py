@@ -1,17 +1,16 @@
 """`trm benchmark`: problems for models of any kind, as files, and the scores of their answers."""
 
 import argparse
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from trm.benchmark.export import FORMATS, export
-from trm.benchmark.scoring import Scored, grid_of, score, write_predictions
-from trm.benchmark.suites import SUITES, Training, items, read_secret
+from trm.benchmark.scoring import grid_of, score, write_predictions
+from trm.benchmark.suites import SUITES, Training, items
 from trm.commands.arguments import add_verbosity, info_console, results, whole
 from trm.commands.report import FILES
-from trm.evaluation.grid import GRID, LENGTHS, PICTURE, REPORT, TABLE, Grid
+from trm.evaluation.grid import GRID, LENGTHS, PICTURE, REPORT, TABLE
 from trm.files import make_own_folder, write_object, write_text
 
 BOARD, PAGE = Path("board"), Path("docs/board.md")  # of this project, from its root
@@ -22,11 +21,8 @@ examples:
   trm benchmark score predictions.jsonl --suite multiply-v1 --output scored
   trm benchmark board
 
-Predictions are JSON Lines like {"id": "multiply-v1/2x2/000", "prediction": "…"}, perhaps with a
-"confidence" from 0 to 1, or the records of `trm solve`; a first line {"about": {"model": "…"}} may
-name the model, "parameters" and "ranges". In a text a stated answer counts, as
-in \\boxed{…}, or else the last number; docs/benchmark.md has the rule. What has no prediction is
-wrong.
+Predictions are JSON Lines like {"id": "multiply-v1/2x2/000", "prediction": "…"}, or the records of
+`trm solve`. Of a text a stated answer counts, as in \\boxed{…}, or else the last number.
 """
 
 
@@ -38,13 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asked = argparse.ArgumentParser(add_help=False)
     about = f"one of {', '.join(SUITES)}"
     asked.add_argument("--suite", required=True, choices=SUITES, metavar="NAME", help=about)
-    about = "of an organiser: other problems of the same kind, drawn by what this file holds"
-    asked.add_argument("--secret", metavar="FILE", help=about)
+    about = "of an organiser: other problems of the same kind, by a large random number"
+    asked.add_argument("--seed", type=whole(2**32, 2**64 - 1), default=0, help=about)
     about = "only problems of at most N digits (default: all)"
     asked.add_argument("--up-to", type=whole(1), metavar="N", help=about)
 
     def action(
-        name: str, does: Callable[[argparse.Namespace, Any], int], about: str, *parents: Any
+        name: str, does: Callable[[argparse.Namespace], int], about: str, *parents: Any
     ) -> argparse.ArgumentParser:
         found = actions.add_parser(
             name, help=about, description=does.__doc__, parents=[*parents, common]
@@ -71,20 +67,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the action names."""
-    code: int = args.act(args, read_secret(args.secret) if getattr(args, "secret", None) else None)
+    code: int = args.act(args)
     return code
 
 
-def _export(args: argparse.Namespace, secret: bytes | None) -> int:
+def _export(args: argparse.Namespace) -> int:
     """Write a suite of problems as files, with a card that tells what they are."""
     suite, output = SUITES[args.suite].within(args.up_to), Path(args.output)
     train = Training(args.train, args.train_digits) if args.train else None
-    for file in export(suite, args.format, output, secret, train):
+    for file in export(suite, args.format, output, args.seed, train):
         info_console(args).print(f"{file}  {file.stat().st_size:,} bytes")
     return 0
 
 
-def _score(args: argparse.Namespace, secret: bytes | None) -> int:
+def _score(args: argparse.Namespace) -> int:
     """Read the predictions of any model for a suite; score, draw and sum up."""
     files = [Path(name) for name in args.predictions]
     for file in files:
@@ -94,8 +90,8 @@ def _score(args: argparse.Namespace, secret: bytes | None) -> int:
     if args.compact and (len(files) > 1 or Path(args.compact).exists()):
         why = "is of one file at a time" if len(files) > 1 else "is there already, and stays"
         raise ValueError(f"--compact {args.compact} {why}")
-    problems = list(items(suite, secret))
-    scored = [score(file, suite, problems, _stem(file)) for file in files]
+    problems = list(items(suite, args.seed))
+    scored = [score(file, suite, problems, file.name.partition(".")[0]) for file in files]
     names = [one.model["name"] for one in scored]
     if len(set(names)) < len(names):
         raise ValueError(f"the models need different names, not {', '.join(names)}: rename files")
@@ -104,23 +100,14 @@ def _score(args: argparse.Namespace, secret: bytes | None) -> int:
     make_own_folder(output, "trm benchmark score", ours, "format")
     if args.compact:
         write_predictions(args.compact, {name: one.text for name, one in scored[0].read.items()})
-    _show(args, grid_of(suite, problems, [one.model for one in scored], secret), scored, output)
-    return 0
+    grid = grid_of(suite, problems, [one.model for one in scored], args.seed)
 
-
-def _stem(file: Path) -> str:
-    """A model's name by its file, or the file's folder where it is called as all are."""
-    stem = re.sub(r"\.(jsonl|ndjson)?(\.gz)?$", "", file.name)
-    return file.resolve().parent.name if stem in ("predictions", "answers") else stem
-
-
-def _show(args: argparse.Namespace, grid: Grid, scored: list[Scored], output: Path) -> None:
     from trm.commands.evaluate import show_grid
     from trm.commands.report import write_comparison
 
     for name in FILES:  # of an earlier comparison
         (output / name).unlink(missing_ok=True)
-    compared = write_comparison(grid, grid["models"][0]["name"], output) if scored[1:] else ""
+    compared = write_comparison(grid, names[0], output) if scored[1:] else ""
     write_object(output / GRID, grid)
     show_grid(grid, output)
     for one in scored:
@@ -131,9 +118,10 @@ def _show(args: argparse.Namespace, grid: Grid, scored: list[Scored], output: Pa
         info_console(args).print(f"{what:<10} {output / name}")
     if compared:
         info_console(args).print(f"against the first model:\n{compared}")
+    return 0
 
 
-def _board(args: argparse.Namespace, _: None) -> int:
+def _board(args: argparse.Namespace) -> int:
     """Score the predictions of every entry of the board, and write its page, from their folder."""
     from trm.benchmark.board import page
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress
 
 from canvas.picture import to_terminal
 from trm.checkpoints import SHIPPED
@@ -26,7 +26,7 @@ from trm.commands.arguments import (
 if TYPE_CHECKING:
     from canvas.windows import LocalRule
     from trm.proof.proof import Proof
-    from trm.proof.prove import Judged, Report
+    from trm.proof.prove import Judged
     from trm.proof.untold import Explored
 
 FIGURE = "margins.png"
@@ -37,10 +37,8 @@ examples:
   trm prove --check proof                                # the same as: python proof/check.py proof
   trm prove --checkpoint runs/debug --search 500         # any model: look for what it gets wrong
 
-A model whose cells hand on decided messages sees one of finitely many windows in each cell. All are
-run through it; if it is right on each, it is right at every length (docs/proof.md). The folder of a
-proof holds the record, a picture of margins, the table that was learned, the same as a Python file
-that a person can read, and what checks the table with numpy alone.
+A cell that is handed decided messages sees one of finitely many windows: a model that is right on
+all of them is right at every length.
 
 Exit codes: 0 proved, 1 refuted or open, 2 the call was wrong or nothing can be proved.
 """
@@ -75,7 +73,12 @@ def run(args: argparse.Namespace) -> int:
     from trm.proof.prove import NotProvableError
 
     solver = load_solver(args.checkpoint, device="cpu")
-    with _progress(args.quiet) as report:
+    with _bar(args.quiet) as bar:
+        task = bar.add_task("")
+
+        def report(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+
         try:
             proof = prove(solver, report, args.search, not args.as_computed)
         except NotProvableError:
@@ -91,21 +94,12 @@ def run(args: argparse.Namespace) -> int:
     return 0 if proof.verdict == PROVED else 1
 
 
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Report]:
+def _bar(quiet: bool) -> Progress:
     """A bar on standard error for what goes on."""
-    from rich.progress import MofNCompleteColumn, Progress
-
     columns = (*Progress.get_default_columns(), MofNCompleteColumn())
     console = Console(stderr=True)
     hidden = quiet or not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task("")
-
-        def report(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total)
-
-        yield report
+    return Progress(*columns, console=console, transient=True, disable=hidden)
 
 
 def show(proof: Proof) -> None:

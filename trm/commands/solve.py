@@ -49,11 +49,9 @@ examples:
   trm solve --checkpoint C --input problems.csv --output answers.jsonl --views 16 --devices 8
   printf 'a,b\\n12,34\\n' | trm solve --input - --output -
 
-A file of problems is CSV with the columns a and b, or JSON Lines with those keys; whatever else a
-line holds is carried through as it is; a spreadsheet takes cells that begin with =, +, - or @ for
-formulas. There is one record for each line, in order; a line that is no problem gets an error, and
-the others are solved. Stopped in whatever way, the same command goes on where it was, and the
-output appears once it is complete. A pipe or a device, as input or output, is streamed through.
+A file of problems is CSV with the columns a and b, or JSON Lines with those keys; there is one
+record for each line, in order, with whatever else it holds; of a line that is no problem, an error.
+Stopped in whatever way, the same command goes on; the output appears once it is complete.
 """
 
 PAUSE = 0.25  # seconds that a row or a step of it is shown to those who watch
@@ -130,9 +128,6 @@ def _work_through(args: argparse.Namespace) -> int:
         raise ValueError(f"--output {args.output} does not say its format: name it .csv or .jsonl")
     if any(streams) and (args.devices not in (1, *([n] for n in range(1000))) or args.nodes > 1):
         raise ValueError("a pipe goes through one device: take files, or leave --devices out")
-    for path, pipe, standard in ((args.input, sys.stdin, "in"), (args.output, sys.stdout, "out")):
-        if path == "-" and pipe is None:
-            raise ValueError(f"standard {standard}put is closed: name a file instead of -")
     from trm.batch import Job, stream, work_through
 
     solver = _solver(args, one_device(args) if any(streams) else "cpu")

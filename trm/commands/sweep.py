@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     from trm.devices import cores
     from trm.files import alone, make_folder
     from trm.sweep.report import PAGE, write_report
-    from trm.sweep.runs import Jobs, Run, begin, grid_of, is_done, plan, states_of, wanted
+    from trm.sweep.runs import Jobs, Run, begin, is_done, plan, states_of, wanted
 
     evaluations = {name: _options(name, words) for name, words in study.evaluations.items()}
 
@@ -95,11 +95,7 @@ def run(args: argparse.Namespace) -> int:
         f"page      {output / PAGE}\n"
         f"curves    tensorboard --logdir {shlex.quote(str(output / 'runs'))}"
     )
-    finished = done()
-    for name in study.evaluations if len(finished) > 1 else ():
-        folders = " ".join(shlex.quote(str(grid_of(output, name, r).parent)) for r in finished)
-        console.print(f"together  trm report {folders} --output {name}")
-    if missing := len(states) - len(finished):
+    if missing := len(states) - len(done()):
         console.print(f"{missing} of {len(states)} runs are not done: the page says why")
     return 1 if missing else 0
 

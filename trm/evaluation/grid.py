@@ -139,7 +139,7 @@ class GridData(TypedDict):
 
 
 KEYS = tuple(CellData.__annotations__)
-COMPUTING = ("canvas-trm", "torch", "lightning", "numpy")  # packages that compute figures
+COMPUTING = ("canvas-trm", "torch", "lightning", "numpy")
 
 
 class Grid(dict[str, Any]):
@@ -297,17 +297,15 @@ def read_grid(path: str | Path) -> Grid:
     return grid
 
 
-def versions(packages: Sequence[str] = COMPUTING) -> dict[str, str]:
-    """Of Python, and of packages."""
-    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+def versions() -> dict[str, str]:
+    """Of Python, and of the packages that compute figures."""
+    return {"python": platform.python_version()} | {name: version(name) for name in COMPUTING}
 
 
-def new_grid(
-    settings: dict[str, Any], models: Sequence[Model], packages: Sequence[str] = COMPUTING
-) -> Grid:
+def new_grid(settings: dict[str, Any], models: Sequence[Model]) -> Grid:
     """All of ``grid.json``, as of now."""
     created = datetime.now(UTC).isoformat(timespec="seconds")
-    about = {"format": FORMAT, "created": created, "versions": versions(packages)}
+    about = {"format": FORMAT, "created": created, "versions": versions()}
     return Grid(about, settings=settings, models=list(models))
 
 

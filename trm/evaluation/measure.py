@@ -14,7 +14,6 @@ or kind of device can take its cells.
 
 import hashlib
 import json
-import logging
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -54,8 +53,6 @@ from trm.solving.rollout import teacher_forced
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
-
-_log = logging.getLogger(__name__)
 
 _HASH = "[0-9a-f]" * 12  # as a pattern
 
@@ -182,7 +179,6 @@ class _Cells(Work):
             self.held = item.checkpoint, solver
         asked = (settings.problems, settings.seed, settings.batch_size)
         cell = measure_cell(self.held[1], settings.axes, item.size, *asked)
-        _log.debug("%d x %d: solutions %s", *item.size, cell["solutions"])
         write_object(item.file, cell)
 
 

@@ -226,17 +226,16 @@ def _notes(grid: Grid) -> list[str]:
 
 
 def _by_cell(grid: Grid) -> list[str]:
-    """A table of all cells for each model; with a column of all digits for families."""
-    figure_of, corner = grid.figure_shown, " \\ ".join(grid.axes).replace("digits_", "")
-    all_digits, parts = grid.axes[0] == FAMILY, []
+    """A table of all cells for each model."""
+    corner, parts = " \\ ".join(grid.axes).replace("digits_", ""), []
     for model in grid.models:
         cells = cells_of(model)
-        columns, rows = in_order(b for _, b in cells), []
-        for a in in_order(a for a, _ in cells):
-            row = [str(a), *(_cell(cells.get((a, b)), figure_of) for b in columns)]
-            of_family = [cell for (family, _), cell in cells.items() if family == a]
-            rows.append([*row, pooled(of_family, figure_of).short] if all_digits else row)
-        heads = [corner, *map(str, columns), *(["all"] if all_digits else [])]
+        columns = in_order(b for _, b in cells)
+        rows = [
+            [str(a), *(_cell(cells.get((a, b)), grid.figure_shown) for b in columns)]
+            for a in in_order(a for a, _ in cells)
+        ]
+        heads = [corner, *map(str, columns)]
         parts += [f"### {safe(model['name'])}", table(heads, rows)]
     return parts
 

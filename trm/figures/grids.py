@@ -151,12 +151,9 @@ class _Page:
     def _marks(self) -> list[Patch]:
         """What marks of cells mean, of those that there are."""
         held = [cell for model in self.models for cell in model["cells"]]
-        empty = any(cell["applicable"] and not cell["problems"] for cell in held)
-        empty = empty or len({frozenset(cells_of(model)) for model in self.models}) > 1
         marks = (
             (any(cell["region"] == INSIDE for cell in held), "trained on", _RANGE),
             (not all(cell["applicable"] for cell in held), "n/a: not applicable", _HATCH),
-            (empty, "blank: no problems asked", {"facecolor": PAPER, "edgecolor": GREY}),
         )
         return [Patch(label=label, **style) for there, label, style in marks if there]
 

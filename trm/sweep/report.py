@@ -6,7 +6,7 @@ Seeds of a setting stand together, see `trm.evaluation.statistics`.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from trm.evaluation.grid import FAMILY, REGIONS, SHORTER, Cell, Grid, pooled, size_name
+from trm.evaluation.grid import REGIONS, SHORTER, Cell, Grid, pooled, size_name
 from trm.evaluation.statistics import SEEDS_MEANING, of_seeds
 from trm.figures.studies import Found, Gathered, study_figure
 from trm.files import read_object, replacing
@@ -46,14 +46,13 @@ def found(output: Path, study: Study, states: States, evaluation: str) -> dict[R
     every = {run: grid["models"][0]["cells"] for run, grid in grids.items()}
     axes = Grid(next(iter(grids.values()))).axes if grids else ("", "")
 
-    by_region = axes[0] == FAMILY
+    by_region = False
 
     def name_of(cell: Cell) -> str:
         return str(cell["region"]) if by_region else size_name(axes, (cell["row"], cell["column"]))
 
     columns = list(dict.fromkeys(name_of(cell) for cells in every.values() for cell in cells))
-    if by_region or len(columns) > _CELLS:
-        by_region = True
+    if by_region := len(columns) > _CELLS:
         there = {name_of(cell) for cells in every.values() for cell in cells}
         columns = [name for name in (*REGIONS, SHORTER) if name in there]
     outcome = {}

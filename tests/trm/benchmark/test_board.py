@@ -139,7 +139,6 @@ def test_a_card_that_is_not_complete_gets_a_sentence(board, answers, changes, se
     ("name", "changes", "said", "random", "sentence"),
     [
         ("ours", {}, {}, {"multiply-long-v1/50x50/000": "1"}, "needs 200 predictions of the same"),
-        ("ours", {"trained": False}, {"multiply-v1/1x1/000": "27"}, None, "no problem of multiply"),
         ("ours", {"trained": False}, None, None, "ours has no predictions-multiply-long-v1.jsonl"),
         ("a <b>", {"trained": False}, {}, None, "name the folder by letters"),
     ],

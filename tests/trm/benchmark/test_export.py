@@ -48,9 +48,9 @@ def test_what_cannot_be_written_is_refused(tmp_path):
 
 
 def test_a_card_bears_no_date_and_says_what_to_mind(tmp_path):
-    export(CANVASES, "jsonl", tmp_path, secret=b"0123456789abcdef", training=TRAINING)
+    export(CANVASES, "jsonl", tmp_path, seed=9146204175132267415, training=TRAINING)
     text = (tmp_path / "CARD.md").read_text()
     assert not re.search(r"\b20\d\d\b", text)
-    for word in ("MIT", "SHA-256", "Contamination", "test split", "--secret", "numbers of 1 to 3"):
+    for word in ("MIT", "SHA-256", "Contamination", "test split", "--seed", "numbers of 1 to 3"):
         assert word in text
-    assert "0123456789abcdef" not in text
+    assert "9146204175132267415" not in text

@@ -19,8 +19,6 @@ from trm.benchmark.suites import (
     items,
     json_line,
     label_of,
-    read_secret,
-    seed_of,
     training_items,
 )
 from trm.evaluation.cell_problems import cell_problems
@@ -33,17 +31,17 @@ CHECKSUMS = {
     "addition-v1": "aef0f4dc5a6dffdafcccf9e2036d806aee9243520185a78c09efaf3e3e1a1f60",
     "canvas-v1": "1671818c8adf782d3c489ad95dc276c16107c6f657fa2c0a94a9c5c8968620df",
 }
-SECRET = b"a secret of more than sixteen bytes"
+SEED = 9146204175132267415
 
 
 FIFTH = "3aa774a72631a4cc09c323a6a41fee66bd75cf020f22723a948e86909ee9b7eb"
 
 
 @cache
-def some(name: str, most: int = 4, secret: bytes | None = None) -> list[Item]:
+def some(name: str, most: int = 4, seed: int = 0) -> list[Item]:
     """The problems of a part of a suite that is drawn at once."""
     suite = SUITES[name].within({"multiply-long-v1": 50, "multiply-4096-v1": 309}.get(name, most))
-    return list(items(suite, secret))
+    return list(items(suite, seed))
 
 
 @pytest.mark.parametrize("name", SUITES)
@@ -55,10 +53,10 @@ def test_a_suite_is_what_it_was(name):
     assert checksum(items(suite)) == CHECKSUMS.get(name, FIFTH)
 
 
-@pytest.mark.parametrize("secret", [None, SECRET], ids=["public", "secret"])
+@pytest.mark.parametrize("seed", [0, SEED])
 @pytest.mark.parametrize("name", SUITES)
-def test_every_problem_is_of_the_test_split_and_different_from_the_others(name, secret):
-    found = some(name, secret=secret)
+def test_every_problem_is_of_the_test_split_and_different_from_the_others(name, seed):
+    found = some(name, seed=seed)
     assert len({item.id for item in found}) == len(found)
     assert len({(i.row, i.column, i.operands) for i in found}) == len(found)
     for item in found:
@@ -112,28 +110,15 @@ def test_canvases_say_their_problem_in_the_view_that_they_name_and_show_the_oper
     assert all(views == set(VIEWS) for views in rows.values())
 
 
-def test_a_secret_draws_other_problems_under_other_ids():
-    public, secret = some("multiply-v1", 3), some("multiply-v1", 3, SECRET)
-    label = label_of(SUITES["multiply-v1"], SECRET)
-    assert label.startswith("multiply-v1-secret-")
-    assert all(item.id.startswith(f"{label}/") for item in secret)
-    big = [{i.operands for i in part if (i.row, i.column) == (3, 3)} for part in (public, secret)]
+def test_a_seed_draws_other_problems_under_ids_that_do_not_tell_it():
+    public, other = some("multiply-v1", 3), some("multiply-v1", 3, SEED)
+    label = label_of(SUITES["multiply-v1"], SEED)
+    assert label.startswith("multiply-v1-seed-")
+    assert all(item.id.startswith(f"{label}/") for item in other)
+    assert len({label_of(suite, SEED)[-8:] for suite in SUITES.values()}) == len(SUITES)
+    big = [{i.operands for i in part if (i.row, i.column) == (3, 3)} for part in (public, other)]
     assert len(big[0] & big[1]) < 0.2 * len(big[0])
-    assert list(items(SUITES["multiply-v1"].within(3), SECRET)) == secret
-
-
-def test_a_secret_is_not_given_away_by_its_label_nor_shared_by_suites_nor_short(tmp_path):
-    secrets = SECRET, SECRET[:20]
-    seeds = {seed_of(suite, secret) for suite in SUITES.values() for secret in secrets}
-    assert len(seeds) == 2 * len(SUITES)
-    for suite in SUITES.values():
-        label = label_of(suite, SECRET).rpartition("-")[2]
-        assert label not in f"{seed_of(suite, SECRET):016x}"
-    (tmp_path / "secret").write_text("0123456789abcdef\n")
-    assert read_secret(tmp_path / "secret") == b"0123456789abcdef"
-    (tmp_path / "secret").write_text("secret\n")
-    with pytest.raises(ValueError, match="6 bytes, and 16 are needed"):
-        read_secret(tmp_path / "secret")
+    assert list(items(SUITES["multiply-v1"].within(3), SEED)) == other
 
 
 @pytest.mark.parametrize("name", SUITES)

@@ -84,14 +84,6 @@ def test_a_bootstrap_of_a_mean_is_as_wide_as_its_standard_error_has_it():
     np.testing.assert_allclose(high, values.mean(axis=0) + half, atol=0.02)
 
 
-def test_what_both_solve_takes_no_part():
-    few = paired([["1100"]], [["1000"]])
-    many = paired([["1100" + "1" * 96]], [["1000" + "1" * 96]])
-    assert few.alone == many.alone == (1, 0)
-    assert few.p == many.p == 1.0
-    assert many.difference == pytest.approx(0.01)
-
-
 def draws(seed: int, share: float, n: int = 400) -> str:
     return "".join("01"[x] for x in (np.random.default_rng(seed).random(n) < share).astype(int))
 

@@ -84,17 +84,6 @@ def test_cells_that_are_not_applicable_are_hatched_and_say_so(make_grid):
     assert "n/a: not applicable" in words(figure)
     figure = grid_figure(make_grid({"one": right}, 1, 1, problems=0))
     assert np.isnan(image(*panels(figure))).all()
-    assert "blank: no problems asked" in words(figure)
-
-
-def test_any_share_can_be_drawn_on_one_scale_for_all_models(make_grid):
-    grid = make_grid({"strong": right, "weak": lambda a, b: 0.01})
-    figure = grid_figure(grid, "rows_teacher_forced")
-    assert [axes.images[0].get_clim() for axes in panels(figure)] == [(0, 100)] * 2
-    assert len(figure.axes) == 3  # with one colour bar
-    counts = grid["models"][0]["cells"][-1]["rows_teacher_forced"]
-    share = 100 * counts["right"] / counts["total"]
-    assert image(panels(figure)[0])[4, 3] == pytest.approx(share)
 
 
 @pytest.mark.parametrize(
