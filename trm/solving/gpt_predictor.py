@@ -160,18 +160,13 @@ class GPTPredictor(Predictor):
     def free_running_views(self, drawing: Drawing, views: Sequence[View]) -> Rollout:
         """See `Predictor`; of views only shifts, as it writes in one direction."""
         anywhere = torch.zeros(drawing.canvases.shape, dtype=torch.bool)
-        shifted_canvases, given = (
+        canvases, given = (
             apply_views(views, torch.from_numpy(part), anywhere).numpy()
             for part in (drawing.canvases, drawing.given)
         )
-        shifted = Drawing(
-            *(drawing.heights, drawing.widths, drawing.first_step),
-            shifted_canvases,
-            given,
-            drawing.top + [view.down for view in views],
-            drawing.left + [view.right for view in views],
-        )
-        rollout = self._decode(shifted)
+        top = drawing.top + [view.down for view in views]
+        left = drawing.left + [view.right for view in views]
+        rollout = self._decode(replace(drawing, canvases=canvases, given=given, top=top, left=left))
         canvases = undo_views(views, torch.from_numpy(rollout.canvases.copy())).numpy()
         return replace(rollout, canvases=canvases)
 
