@@ -24,9 +24,9 @@ def lines(*patterns: str) -> int:
 BUDGETS = {  # what: (how much there is, the most that there may be)
     "canvas, augment, trm": (
         lambda: lines("canvas/**/*.py", "augment/**/*.py", "trm/**/*.py"),
-        26_789,
+        26_781,
     ),
-    "tests": (lambda: lines("tests/**/*.py"), 18_406),
+    "tests": (lambda: lines("tests/**/*.py"), 18_404),
     "benchmarks": (lambda: lines("benchmarks/**/*.py"), 1_500),
     "documentation without the log": (lambda: lines("docs/*.md"), 1_870),
     "bytes of README.md": (lambda: len((ROOT / "README.md").read_bytes()), 6_000),
