@@ -232,7 +232,7 @@ class OurGPT:
         """Go on greedily for so many tokens."""
         forced = torch.full((len(ids), ids.shape[1] + tokens), -1)
         forced[:, : ids.shape[1]] = ids
-        self.model.generate(forced, self.side, self.side, VOCAB_SIZE, True)
+        self.model.generate(forced, self.side, self.side, VOCAB_SIZE)
 
 
 class Ours:

@@ -171,11 +171,3 @@ def drop_lowest_digit(x: Numbers) -> Numbers:
     digits = np.zeros_like(x.digits)
     digits[:, :-1] = x.digits[:, 1:]
     return Numbers(digits, np.maximum(x.lengths - 1, 1), x.base)
-
-
-def compare(x: Numbers, y: Numbers) -> np.ndarray:
-    """−1, 0 or 1 (``int8 [B]``) as x is smaller than, equal to or larger than y."""
-    n = max(x.digits.shape[1], y.digits.shape[1])
-    difference = np.sign(x.padded(n).astype(np.int8) - y.padded(n).astype(np.int8))
-    highest = n - 1 - np.argmax(difference[:, ::-1] != 0, axis=1)
-    return difference[np.arange(len(x)), highest]

@@ -49,7 +49,7 @@ def test_numbers_of_thousands_of_digits_are_integers_like_others(base):
 
 @given(values, bases, st.integers(0, 70))
 @checked
-def test_sums_products_and_comparisons_agree_with_python(values, base, shift):
+def test_sums_and_products_agree_with_python(values, base, shift):
     x, y = Numbers.from_ints(values, base), Numbers.from_ints(values[::-1], base)
     before = x.digits.copy(), y.digits.copy()
     digits = np.arange(len(values)) % base
@@ -62,7 +62,6 @@ def test_sums_products_and_comparisons_agree_with_python(values, base, shift):
     assert total.to_ints() == [i + j * base**shift for i, j in pairs]
     assert product.to_ints() == [i * int(d) for i, d in zip(values, digits, strict=True)]
     assert dropped.to_ints() == [value // base for value in values]
-    assert arithmetic.compare(x, y).tolist() == [(i > j) - (i < j) for i, j in pairs]
     assert np.array_equal(x.digits, before[0])
     assert np.array_equal(y.digits, before[1])
 

@@ -94,16 +94,6 @@ def test_lengths_are_drawn_by_their_product_and_numbers_of_addends_by_themselves
         assert chi_square(counts, weights / weights.sum()) < 18  # 3 ± 2.4 expected
 
 
-def test_operands_are_drawn_evenly_within_their_length():
-    task = Addition(digits=(1, 2), addends=(3, 3))
-    values = np.array(sample(task, 0, "train", 0, np.arange(8000)).to_ints()).ravel()
-    counts = np.bincount(values, minlength=100)
-    assert chi_square(counts[:10], np.full(10, 0.1)) < 35  # 9 ± 4.2 expected
-    assert chi_square(counts[10:], np.full(90, 1 / 90)) < 150  # 89 ± 13 expected
-    products = sample(Multiplication(digits_a=(1, 1)), 0, "train", 0, np.arange(500)).to_ints()
-    assert {a for a, _ in products} == set(range(1, 10)), "zero is an addend, and never a factor"
-
-
 def test_the_one_pair_of_one_digit_numbers_in_base_2_is_in_one_split_only():
     task = Multiplication("standard", base=2, digits_a=(1, 1), digits_b=(1, 1))
     home = SPLITS[split_of(Problems.from_ints([(1, 1)], base=2))[0]]

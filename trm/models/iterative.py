@@ -121,6 +121,15 @@ class Loop:
         self.state, self.context = select(self.state, index), select(self.context, index)
 
 
+def check_tokens(tokens: Tensor) -> None:
+    """ValueError unless they are symbol ids of canvases."""
+    if tokens.ndim != 3 or tokens.is_floating_point() or tokens.dtype == torch.bool:
+        raise ValueError(
+            "tokens must be symbol ids of integer dtype and shape [batch, height, width], "
+            f"got {tokens.dtype} {list(tokens.shape)}."
+        )
+
+
 def map_state(function: Callable[..., Tensor], state: State, *others: State) -> State:
     """A function of each tensor of a state, and of those at its place in others; None stays."""
     if state is None or isinstance(state, Tensor):

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from canvas.symbols import BLANK, MASK
 from canvas.windows import NEIGHBOURS, OWN, SYMBOL, TOKEN, Head, Heads, Sights
 from trm.models.configs import LocalConfig
-from trm.models.iterative import IterativeModel, map_state
+from trm.models.iterative import IterativeModel, check_tokens, map_state
 from trm.models.layers import (
     Attention,
     Linear,
@@ -365,11 +365,7 @@ class LocalRecursiveModel(IterativeModel):
 
     def encode(self, tokens: Tensor) -> Page:
         """See `IterativeModel`: symbol ids, integers [B, H, W]; ValueError for anything else."""
-        if tokens.ndim != 3 or tokens.is_floating_point() or tokens.dtype == torch.bool:
-            raise ValueError(
-                "tokens must be symbol ids of integer dtype and shape [batch, height, width], "
-                f"got {tokens.dtype} {list(tokens.shape)}."
-            )
+        check_tokens(tokens)
         asked = tokens == MASK
         filled = tokens != BLANK
         rows, columns = filled.any(dim=2), filled.any(dim=1)

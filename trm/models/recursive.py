@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from canvas.symbols import BLANK, MASK
 from trm.models.configs import RecursiveConfig
 from trm.models.coordinates import Coordinates, neighbourhood_mask
-from trm.models.iterative import IterativeModel
+from trm.models.iterative import IterativeModel, check_tokens
 from trm.models.layers import (
     Attention,
     Linear,
@@ -192,11 +192,7 @@ class TinyRecursiveModel(IterativeModel):
         Raises:
             ValueError: the shape, the dtype or the canvas size does not suit the model.
         """
-        if tokens.ndim != 3 or tokens.is_floating_point() or tokens.dtype == torch.bool:
-            raise ValueError(
-                "tokens must be symbol ids of integer dtype and shape [batch, height, width], "
-                f"got {tokens.dtype} {list(tokens.shape)}."
-            )
+        check_tokens(tokens)
         config, P = self.config, self.config.prefix_length
         batch, height, width = tokens.shape
         check_canvas(self, height, width)

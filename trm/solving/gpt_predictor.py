@@ -9,6 +9,7 @@ import torch
 from augment.views import View, apply_views, undo_views
 from canvas import symbols
 from canvas.render import Drawing, from_sequences, to_sequences, tokens_to_write
+from canvas.task import Task
 from trm.models.gpt import GPT
 from trm.solving.iteration import SymbolTrace
 from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout
@@ -99,7 +100,6 @@ class GPTPredictor(Predictor):
         ValueError: no loop.
     """
 
-    turns = False
     row_by_row = False  # what it writes between rows is part of a solution
 
     def __init__(
@@ -114,6 +114,12 @@ class GPTPredictor(Predictor):
 
     def accepts(self, height: int, width: int) -> bool:
         return self.model.accepts(height, width)
+
+    def for_any_view(self, task: Task) -> Predictor:
+        raise ValueError(
+            "the model writes in one direction and knows no turned canvases: its views are shifts "
+            "alone, --symmetries e"
+        )
 
     def __call__(self, inputs: np.ndarray) -> Prediction:
         """See `Predictor`; of what is below the masked row the model sees nothing."""
@@ -154,18 +160,13 @@ class GPTPredictor(Predictor):
     def free_running_views(self, drawing: Drawing, views: Sequence[View]) -> Rollout:
         """See `Predictor`; of views only shifts, as it writes in one direction."""
         anywhere = torch.zeros(drawing.canvases.shape, dtype=torch.bool)
-        shifted_canvases, given = (
+        canvases, given = (
             apply_views(views, torch.from_numpy(part), anywhere).numpy()
             for part in (drawing.canvases, drawing.given)
         )
-        shifted = Drawing(
-            *(drawing.heights, drawing.widths, drawing.first_step),
-            shifted_canvases,
-            given,
-            drawing.top + [view.down for view in views],
-            drawing.left + [view.right for view in views],
-        )
-        rollout = self._decode(shifted)
+        top = drawing.top + [view.down for view in views]
+        left = drawing.left + [view.right for view in views]
+        rollout = self._decode(replace(drawing, canvases=canvases, given=given, top=top, left=left))
         canvases = undo_views(views, torch.from_numpy(rollout.canvases.copy())).numpy()
         return replace(rollout, canvases=canvases)
 

@@ -74,7 +74,6 @@ class Predictor(ABC):
     """A model as it solves, of whatever family."""
 
     model: Any  # the network, in evaluation mode, where it is to run
-    turns = True  # whether it can work on canvases that are turned or mirrored
     translation_invariant = False  # whether it answers alike wherever the same cells lie
     row_by_row = True  # whether a row follows from those above it, alone and as one of a solution
     proved = False  # whether it is right at every length on upright pages, see `trm prove`
@@ -82,7 +81,10 @@ class Predictor(ABC):
     in_order = False  # whether it works a row out cell by cell from the right, without steps
 
     def for_any_view(self, task: Task) -> "Predictor":
-        """The same for canvases that may be turned; a local model is sure of upright ones alone."""
+        """The same for canvases that may be turned, of which a local model is sure of upright ones.
+
+        ValueError: it can work on none.
+        """
         return self
 
     @abstractmethod

@@ -38,7 +38,7 @@ class Solver:
         """The same solver, whose model is shown every canvas in one symmetry.
 
         Raises:
-            ValueError: there is no such symmetry, or the model has a canvas that cannot be turned.
+            ValueError: there is no such symmetry, or the model or its canvas cannot be turned.
         """
         height, width = self.canvas.height, self.canvas.width
         if lookup(symmetry).transpose and height != width:
@@ -60,11 +60,6 @@ class Solver:
             voting = replace(voting, symmetries=self.trained_symmetries)
         canvas, predictor = self.canvas, self.predictor
         if set(voting.symmetries or ()) - {"e"}:
-            if not predictor.turns:
-                raise ValueError(
-                    "the model writes in one direction: its views are shifts alone, --symmetries "
-                    f"e, not {','.join(voting.symmetries or ())}"
-                )
             if predictor.in_order and voting.per == "row":
                 raise ValueError(
                     "the model recognises which of several pages lies upright, not which row: let "

@@ -231,16 +231,10 @@ def posterior(confidence: float, other: float, agree: bool) -> float:
 
 
 class TurnedPredictor(Predictor):
-    """Turns every canvas before a model sees it, and turns back what it writes.
-
-    Raises:
-        ValueError: there is no such symmetry, or the model writes in one direction alone.
-    """
+    """Turns every canvas before a model sees it, and turns back what it writes."""
 
     def __init__(self, predictor: Predictor, symmetry: str) -> None:
         self.transposes = lookup(symmetry).transpose
-        if not predictor.turns and symmetry != "e":
-            raise ValueError("the model writes in one direction: it cannot work on turned canvases")
         self.predictor, self.symmetry = predictor, symmetry
         self.model, self.translation_invariant = predictor.model, predictor.translation_invariant
         self.proved, self.in_order = predictor.proved, predictor.in_order

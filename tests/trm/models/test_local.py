@@ -80,30 +80,6 @@ def test_a_head_sees_what_it_reads_alone(layout: str) -> None:
     torch.testing.assert_close(all_at_once, torch.cat(one_by_one))
 
 
-def test_the_last_h_cycle_alone_has_a_gradient() -> None:
-    """With and without the cycles before it, gradients of the same state are the same."""
-    net = model(H_cycles=2, L_cycles=1).train()
-    codes = torch.tensor([[1, 2, 3], [0, 0, 0]])
-    outputs, _ = net.cells(Sights(torch.tensor([0, 0]), torch.tensor([MASK, 3]), codes))
-    outputs.sum().backward()
-    assert net.embed_tokens.weight.grad is not None
-    assert net.embed_messages.weight.grad is not None
-    assert net.H_init.grad is None
-    assert {name for name, p in net.named_parameters() if p.grad is None} == {
-        "halt_head.weight",
-        "halt_head.bias",
-    }
-
-
-def test_bad_input_is_refused() -> None:
-    with pytest.raises(ValueError, match="integer dtype"):
-        model().encode(torch.zeros(1, 2, 2))
-    with pytest.raises(ValueError, match="hidden_size must be a multiple"):
-        model(hidden_size=15)
-    with pytest.raises(ValueError, match="H_cycles must be 1 or more"):
-        model(H_cycles=0)
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_page_of_truth_is_seen_as_the_rule_has_it(layout: str) -> None:
     """`work_in_order` with heads that always know: reading follows the rule's own pages."""

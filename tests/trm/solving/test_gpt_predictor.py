@@ -16,7 +16,7 @@ from trm.models.gpt import GPT
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.rollout import free_running, teacher_forced
 from trm.solving.solver import Solver
-from trm.solving.voting_settings import VOTES, Voting
+from trm.solving.voting_settings import Voting
 
 PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
 HEIGHT, WIDTH = 10, 9
@@ -249,17 +249,9 @@ def test_a_shifted_view_is_decoded_from_the_shifted_canvas_and_comes_back():
     np.testing.assert_allclose(rollout.confidence, shifted.confidence, rtol=1e-4)
 
 
-@pytest.mark.parametrize("per", ["row", "solution"])
-@pytest.mark.parametrize("vote", VOTES)
-def test_a_gpt_votes_over_shifts(vote, per):
-    asked = tiny_solver().with_voting(Voting(8, vote=vote, per=per))
-    solutions = asked.solve(Problems.from_ints(PAIRS))
-    assert {solution.views for solution in solutions} == {8}
-    for solution in solutions:
-        assert all(sum(v.views for v in votes) == 8 for votes in solution.votes)
-
-
 def test_a_gpt_knows_no_turned_canvases():
     solver = tiny_solver()
     with pytest.raises(ValueError, match="shifts alone"):
         solver.with_voting(Voting(views=4, symmetries=("e", "h")))
+    with pytest.raises(ValueError, match="shifts alone"):
+        solver.turned("h")

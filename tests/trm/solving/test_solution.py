@@ -93,16 +93,6 @@ def test_a_record_holds_all_that_is_known_of_a_solution():
     )
 
 
-def test_a_record_tells_a_wrong_working_from_an_unknown_one():
-    truth = canvas_of(ROWS)
-    assert solution(truth=truth).record().exact is True
-    flawed = solution(truth=truth, canvas=canvas_of([*ROWS[:2], "136", "_36"]))
-    assert flawed.record().correct is True
-    assert flawed.record().exact is False
-    assert solution(answer=None).record().correct is False
-    assert solution(answer=None).record().answer is None
-
-
 def test_a_record_holds_votes_where_there_were_some():
     votes = [[Vote("36", 3, 0.81234567), Vote(None, 1, 0.5)]]
     record = solution(views=4, agreement=2 / 3, votes=votes).record()

@@ -264,14 +264,6 @@ def test_a_quarter_turn_exchanges_the_sizes_that_the_model_accepts():
     assert not TurnedPredictor(Echo(), "r180").accepts(3, 2)
 
 
-def test_a_model_that_writes_in_one_direction_is_not_turned():
-    echo = Echo()
-    echo.turns = False
-    TurnedPredictor(echo, "e")
-    with pytest.raises(ValueError, match="in one direction"):
-        TurnedPredictor(echo, "h")
-
-
 def test_views_that_vote_on_solutions_cannot_be_watched():
     solver = Solver(IterativePredictor(tiny(), 2), Multiplication(digits_b=(1, 3)), Canvas(7, 7))
     asked = solver.with_voting(Voting(views=2, per="solution"))
