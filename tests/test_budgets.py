@@ -28,7 +28,7 @@ BUDGETS = {  # what: (how much there is, the most that there may be)
     ),
     "tests": (lambda: lines("tests/**/*.py"), 16_108),
     "benchmarks": (lambda: lines("benchmarks/**/*.py"), 1_500),
-    "documentation without the log": (lambda: lines("docs/*.md"), 1_816),
+    "documentation without the log": (lambda: lines("docs/*.md"), 1_817),
     "bytes of README.md": (lambda: len((ROOT / "README.md").read_bytes()), 6_000),
     "commands": (lambda: len(COMMANDS) + len(TRAINING), 14),
 }
