@@ -179,8 +179,8 @@ CASES = {
         (lambda: paired([["11"]], [["111"]]), "same problems"),
         (lambda: paired([[""]], [[""]]), "same problems"),
         (lambda: risk_coverage(np.array([np.nan]), np.array([True])), "is not a number"),
-        (lambda: fit(torch.zeros(3, 2), torch.full((3, 1), 255), [2]), "one labelled cell"),
-        (lambda: fit(torch.full((3, 2), math.nan), torch.zeros(3, 1).long(), [2]), "not finite"),
+        (lambda: fit(torch.zeros(3, 2), torch.full((3,), 255), 2), "one labelled cell"),
+        (lambda: fit(torch.full((3, 2), math.nan), torch.zeros(3).long(), 2), "not finite"),
     ],
 }
 
