@@ -12,7 +12,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -40,7 +40,7 @@ from trm.files import (
     writing,
 )
 from trm.precision import FLOAT32
-from trm.problem_files import OPERANDS, PROBLEM, Entry, Reader, Writer, carried_name, format_of
+from trm.problem_files import Entry, carried_name, format_of, read_entries
 from trm.solving.solution import COLUMNS, Record
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
@@ -99,10 +99,10 @@ class Summary:
     errors: int = 0
     beyond: int = 0  # of other sizes than those trained on
 
-    def write(self, sink: IO[str], writer: Writer, records: list[dict[str, Any]]) -> None:
-        """Count records as they are written."""
+    def write(self, sink: IO[str], records: list[dict[str, Any]]) -> None:
+        """Count records as they are written, a JSON object a line."""
         for record in records:
-            sink.write(writer.line(record))
+            sink.write(_to_json(record) + "\n")
             self.problems += 1
             self.correct += bool(record["correct"])
             self.errors += record["error"] is not None
@@ -118,7 +118,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Job:
-    """A file of problems to work through, CSV or JSON Lines."""
+    """A file of problems to work through, CSV or JSON Lines, to one of JSON Lines."""
 
     checkpoint: Path
     source: Path
@@ -142,19 +142,11 @@ class Job:
         left_out = ("exact", *(() if self.voting else ("views", "votes")))
         return [c for c in COLUMNS if c not in left_out and (c != "canvas" or self.canvases)]
 
-    @contextmanager
-    def opened(
-        self, solver: Solver, file: BinaryIO | None = None
-    ) -> Iterator[tuple[Reader, Writer]]:
-        """The problems of the source, or of a pipe in its place, and a writer of their records."""
-        source, others = str(self.source), None
+    def entries(self, solver: Solver, file: BinaryIO | None = None) -> Iterator[Entry]:
+        """The problems of the source, or of a pipe in its place."""
+        source = str(self.source)
         with reading(self.source, file) as held:
-            reader = Reader(held, source, format_of(source), solver.task)
-            if reader.columns is not None:
-                carried = (name for name in reader.columns if name not in (PROBLEM, OPERANDS))
-                others = [carried_name(name, self.columns) for name in carried]
-            format = format_of(str(self.output)) or "jsonl"
-            yield reader, Writer(format, self.columns, others)
+            yield from read_entries(held, source, format_of(source), solver.task)
 
     def lines(self, solver: Solver, entries: list[Entry]) -> list[dict[str, Any]]:
         """The records of some entries as they are written, with what else their lines held."""
@@ -186,14 +178,10 @@ class Job:
 def stream(job: Job, solver: Solver, source: BinaryIO | None, sink: IO[str] | None) -> Summary:
     """Work through a pipe, or the job's files: each record is written once its unit is solved."""
     summary = Summary()
-    with (
-        job.opened(solver, source) as (reader, writer),
-        nullcontext(sink) if sink else writing(job.output) as out,
-    ):
-        out.write(writer.head())
-        size = job.batch_size or _unit_size(job.voting, solver.predictor.device)
-        for unit in _units(reader, size):
-            summary.write(out, writer, job.lines(solver, unit))
+    size = job.batch_size or _unit_size(job.voting, solver.predictor.device)
+    with nullcontext(sink) if sink else writing(job.output) as out:
+        for unit in _units(job.entries(solver, source), size):
+            summary.write(out, job.lines(solver, unit))
             out.flush()
     if not sink and not is_special(job.output):
         job.forget()
@@ -227,8 +215,7 @@ def _work_through(job: Job, trainer: L.Trainer, quiet: bool) -> Summary | None:
     kind = trainer.strategy.root_device.type
     solver = job.load("cpu")  # says what is wrong with the call before anything is done
     size = job.batch_size or _unit_size(job.voting, kind)
-    with job.opened(solver) as (reader, writer):
-        total = sum(1 for _ in reader)
+    total = sum(1 for _ in job.entries(solver))
     output = job.output.resolve()
     folder = output.with_name(f".{output.name}.{job.key(kind)}.parts")
     make_folder(folder)
@@ -244,14 +231,13 @@ def _work_through(job: Job, trainer: L.Trainer, quiet: bool) -> Summary | None:
         return None
     summary = Summary()
     with writing(output) as sink:
-        sink.write(writer.head())
         for part in parts:
             if not part.is_file():
                 raise ValueError(
                     f"{part} is missing, as all nodes must see its folder: the same command goes "
                     "on where it was"
                 )
-            summary.write(sink, writer, json.loads(part.read_text(encoding="utf-8")))
+            summary.write(sink, json.loads(part.read_text(encoding="utf-8")))
     job.forget()
     return summary
 
@@ -266,11 +252,10 @@ class _Entries(IterableDataset[tuple[int, list[Entry]]]):
         self.parts, self.trainer = parts, trainer
 
     def __iter__(self) -> Iterator[tuple[int, list[Entry]]]:
-        with self.job.opened(self.solver) as (reader, _):
-            for unit, entries in enumerate(_units(reader, self.size)):
-                mine = unit % self.trainer.world_size == self.trainer.global_rank
-                if mine and not self.parts[unit].is_file():
-                    yield unit, entries
+        for unit, entries in enumerate(_units(self.job.entries(self.solver), self.size)):
+            mine = unit % self.trainer.world_size == self.trainer.global_rank
+            if mine and not self.parts[unit].is_file():
+                yield unit, entries
 
 
 class _Solving(Work):
@@ -286,13 +271,17 @@ class _Solving(Work):
         unit, entries = batch
         self.solver = self.solver or self.job.load(str(self.device))
         records = self.job.lines(self.solver, entries)
-        write_text(self.parts[unit], json.dumps(records, ensure_ascii=False, allow_nan=False))
+        write_text(self.parts[unit], _to_json(records))
         for task in self.bar.task_ids:  # other processes are taken to be about as far
             self.bar.advance(task, len(entries) * self.trainer.world_size)
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, index: int) -> Any:
         """Problems stay: solvers send what they need."""
         return batch
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def _unit_size(voting: Voting | None, device: str) -> int:

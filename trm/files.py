@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _STALE = 3600  # seconds; no write takes as long
-_LONGEST = 2**20  # bytes of a line
+LONGEST = 2**20  # bytes of a line
 _GZIP = b"\x1f\x8b"
 
 
@@ -173,17 +173,20 @@ def fingerprint(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def numbered_lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that are not empty, with their numbers from 1; ValueError: a long one."""
-    with reading(file) as source:
-        number = 0
-        while line := source.readline(_LONGEST + 1):
-            number += 1
-            if len(line) > _LONGEST:
-                raise ValueError(f"{file}, line {number:,}: more than {_LONGEST:,} bytes")
-            line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-            if line.strip():
-                yield number, line
+def numbered_lines(source: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not empty, without their ends, numbered from 1.
+
+    Of a line of more than `LONGEST` bytes the rest is left out.
+    """
+    number = 0
+    while line := source.readline(LONGEST + 2):
+        number += 1
+        whole = line.endswith(b"\n")
+        while not whole and (more := source.readline(LONGEST)):
+            whole = more.endswith(b"\n")
+        line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+        if line.strip():
+            yield number, line.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def validated(kind: "TypeAdapter[T]", data: Any, source: str) -> T:

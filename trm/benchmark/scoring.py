@@ -20,7 +20,7 @@ from trm.benchmark.answers import is_right, read_answer
 from trm.benchmark.suites import Item, Suite, checksum, label_of
 from trm.evaluation.grid import KEYS, SHOWN, Grid, Key, new_grid, region
 from trm.evaluation.statistics import Share
-from trm.files import fingerprint, numbered_lines, validated, writing
+from trm.files import fingerprint, numbered_lines, reading, validated, writing
 
 Ranges = dict[str, tuple[int, int]]
 _RECORD = {"line", "operands", "answer", "correct", "confidence"}  # what trm solve writes, in part
@@ -60,7 +60,9 @@ def read_predictions(
     A ValueError names a line that is no prediction, of another problem, or comes again.
     """
     about, found = None, dict[str, Prediction]()
-    for number, line in numbered_lines(Path(file)):
+    with reading(Path(file)) as source:
+        lines = list(numbered_lines(source))
+    for number, line in lines:
         where = f"{file}, line {number:,}"
         try:
             data = _DECODER.decode(line.decode("utf-8"))

@@ -1,15 +1,13 @@
 """`trm report`: evaluations side by side, or whether confidence tells right answers from wrong."""
 
 import argparse
-import csv
 import json
 from pathlib import Path
 
 from trm.commands.arguments import info_console, print_table, results
 from trm.evaluation.grid import GRID, Grid, grid_file, read_grid
 from trm.evaluation.names import side_by_side
-from trm.files import make_folder, numbered_lines, write_text
-from trm.problem_files import format_of
+from trm.files import make_folder, numbered_lines, reading, write_text
 
 FILES = PICTURE, REPORT = "compare.png", "compare.md"
 TRUST = "calibration.png"
@@ -102,21 +100,21 @@ def _calibration(args: argparse.Namespace, files: list[Path], output: Path) -> i
 
 
 def read_answers(file: Path) -> list[tuple[bool, float, float]]:
-    """Of each solved problem in a file, CSV or JSON Lines: right, confidence, agreement.
+    """Of each solved problem in a file: right, confidence, agreement.
 
     FileNotFoundError or ValueError if there is no such file, or none of solved problems.
     """
     if not file.is_file():
         raise FileNotFoundError(f"there is no {file}: give a folder of trm evaluate, or answers")
     try:
-        lines = (line.decode("utf-8") for _, line in numbered_lines(file))
-        in_csv = format_of(file.name) == "csv"
+        with reading(file) as lines:
+            records = [json.loads(line) for _, line in numbered_lines(lines)]
         rows = [
-            (r["correct"] in (True, "true"), float(r["confidence"]), float(r["agreement"]))
-            for r in (csv.DictReader(lines) if in_csv else map(json.loads, lines))
+            (r["correct"] is True, float(r["confidence"]), float(r["agreement"]))
+            for r in records
             if not r["error"]
         ]
-    except (KeyError, TypeError, ValueError, RecursionError, csv.Error):
+    except (KeyError, TypeError, ValueError, RecursionError):
         raise ValueError(f"{file} does not hold answers of trm solve --input") from None
     if not rows:
         raise ValueError(f"{file} holds no solved problem")

@@ -49,8 +49,8 @@ examples:
   trm solve --checkpoint C --input problems.csv --output answers.jsonl --views 16 --devices 8
   printf 'a,b\\n12,34\\n' | trm solve --input - --output -
 
-A file of problems is CSV with the columns a and b, or JSON Lines with those keys; there is one
-record for each line, in order, with whatever else it holds; of a line that is no problem, an error.
+A file of problems is CSV with the columns a and b, or JSON Lines with those keys; there is a record
+for each line, in order, with whatever else it holds; of a line that is no problem, an error.
 Stopped in whatever way, the same command goes on; the output appears once it is complete.
 """
 
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = "work through many problems, on many devices; gzip is read, and written to names in .gz"
     add = parser.add_argument_group("files", what).add_argument
     add("--input", metavar="FILE", help="of problems; - reads standard input")
-    what = "for records, .csv or .jsonl; - writes JSON Lines to standard output"
+    what = "for records, .jsonl; - writes to standard output"
     add("--output", metavar="FILE", help=what)
     what = "add the worked canvas to each record, as text"
     add("--canvases", action="store_true", help=what)
@@ -124,8 +124,8 @@ def _work_through(args: argparse.Namespace) -> int:
     streams = [name == "-" or is_special(name) for name in (args.input, args.output)]
     if not streams[0] and not Path(args.input).is_file():
         raise FileNotFoundError(f"--input {args.input}: there is no such file of problems")
-    if not streams[1] and format_of(args.output) is None:
-        raise ValueError(f"--output {args.output} does not say its format: name it .csv or .jsonl")
+    if not streams[1] and format_of(args.output) != "jsonl":
+        raise ValueError(f"--output {args.output}: answers are JSON Lines, so name it .jsonl")
     if any(streams) and (args.devices not in (1, *([n] for n in range(1000))) or args.nodes > 1):
         raise ValueError("a pipe goes through one device: take files, or leave --devices out")
     from trm.batch import Job, stream, work_through

@@ -19,7 +19,8 @@ def folder(make_grid, tmp_path_factory):
     folder = tmp_path_factory.mktemp("refused")
     for name in ("file", "file.json", "none.jsonl"):
         (folder / name).touch()
-    (folder / "problems.csv").write_text("a,b\n1,2\n")
+    for name in ("problems.csv", "problems.jsonl"):
+        (folder / name).write_text("a,b\n1,2\n")
     (folder / "x.jsonl").write_text("{}\n")
     (folder / "p.jsonl").write_text('{"id": "multiply-v1/1x1/000", "prediction": "1"}\n')
     for name, models, more in (
@@ -59,11 +60,11 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("solve 1x2 --demo", "one of the three"),
     ("solve --demo --output demo", "a demo is watched: leave out --output"),
     ("solve --input problems.csv", "go together"),
-    ("solve --input none.csv --output x.csv", "--input none.csv: there is no such file"),
-    ("solve --input problems.csv --output problems.csv", "the input itself"),
-    ("solve --input problems.csv --output x.txt", "does not say its format"),
-    ("solve --input problems.csv --output x.csv --watch", "--watch"),
-    ("solve --input - --output x.csv --devices 2", "one device"),
+    ("solve --input none.csv --output x.jsonl", "--input none.csv: there is no such file"),
+    ("solve --input problems.jsonl --output problems.jsonl", "the input itself"),
+    ("solve --input problems.csv --output x.csv", "answers are JSON Lines, so name it .jsonl"),
+    ("solve --input problems.csv --output x.jsonl --watch", "--watch"),
+    ("solve --input - --output x.jsonl --devices 2", "one device"),
     (
         "solve 1x2 --checkpoint CKPT --views 3 --symmetries e,t --height 6 --width 9",
         "quarter turns need a square",

@@ -59,7 +59,7 @@ def test_problems_are_solved_in_bfloat16_where_there_are_units_for_it(
     for more in (
         ("12x3", "--accelerator", "cpu"),
         (*files, "--output", "-"),
-        (*files, "--output", "o.csv"),
+        (*files, "--output", "o.jsonl"),
     ):
         ran = command(*words, *more, folder=tmp_path)
         assert ran.code == 0, ran.err
