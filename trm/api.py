@@ -176,15 +176,6 @@ class Evaluation(Grid):
     A terminal shows the summary, a notebook accuracy against length as well.
     """
 
-    def to_dataframe(self) -> Any:
-        """The rows as a DataFrame of pandas; ImportError where that is not installed."""
-        try:
-            from pandas import DataFrame  # type: ignore[import-not-found, unused-ignore]
-        except ImportError:
-            raise ImportError("to_dataframe() needs pandas: pip install pandas") from None
-
-        return DataFrame(self.rows)
-
     def figure(self, heat_map: bool = False) -> Figure:
         """Accuracy against length, or the heat map of all sizes; ``savefig`` writes it."""
         from trm.figures.grids import grid_figure, lengths_figure

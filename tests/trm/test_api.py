@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -116,12 +115,6 @@ def test_a_model_is_measured_on_a_grid(tmp_path, capsys, monkeypatch):
     first = {"model": "lattice", "digits_a": 1, "digits_b": 2, "region": "in range", "answers": 1.0}
     assert first.items() <= grid.rows[0].items()
     assert (grid.rows[0]["answers_right"], grid.rows[0]["answers_total"]) == (4, 4)
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="needs pandas: pip install pandas"):
-        grid.to_dataframe()
-    frames = SimpleNamespace(DataFrame=lambda rows: [*rows])  # in the place of pandas
-    monkeypatch.setitem(sys.modules, "pandas", frames)
-    assert grid.to_dataframe() == grid.rows
     assert "answers" in repr(grid)
     assert "100.0 %" in repr(grid)
     assert {"<svg", "<pre>"} <= set(re.findall(r"<svg|<pre>", grid._repr_html_()))

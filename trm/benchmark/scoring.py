@@ -179,13 +179,8 @@ def score(file: str | Path, suite: Suite, problems: Sequence[Item], name: str) -
     return Scored(model, shares, read, len(problems) - len(read), least)
 
 
-def grid_of(
-    suite: Suite,
-    problems: Sequence[Item],
-    models: Sequence[dict[str, Any]],
-    seed: int = 0,
-) -> Grid:
-    """What ``grid.json`` holds of models that took a suite; an organiser's seed is not in it."""
+def grid_of(suite: Suite, problems: Sequence[Item], model: dict[str, Any], seed: int = 0) -> Grid:
+    """What ``grid.json`` holds of a model that took a suite; an organiser's seed is not in it."""
     label = label_of(suite, seed)
     settings: dict[str, Any] = {
         "split": "test",
@@ -194,4 +189,4 @@ def grid_of(
         "axes": list(suite.axes),
         "suite": {"name": label, "checksum": checksum(problems)},
     }
-    return new_grid(settings, models)
+    return new_grid(settings, [model])

@@ -9,8 +9,7 @@ from trm.benchmark.export import FORMATS, export
 from trm.benchmark.scoring import grid_of, score, write_predictions
 from trm.benchmark.suites import SUITES, Training, items
 from trm.commands.arguments import add_verbosity, info_console, results, whole
-from trm.commands.report import FILES
-from trm.evaluation.grid import GRID, LENGTHS, PICTURE, REPORT, TABLE
+from trm.evaluation.grid import FILES, GRID
 from trm.files import make_own_folder, write_object, write_text
 
 BOARD, PAGE = Path("board"), Path("docs/board.md")  # of this project, from its root
@@ -57,9 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--train-digits", type=whole(1), default=4, metavar="N", help=about)
 
     add = action("score", _score, "score the predictions of any model", asked).add_argument
-    add("predictions", nargs="+", metavar="FILE", help="JSON Lines, or .gz of them")
+    add("predictions", metavar="FILE", help="JSON Lines, or .gz of them")
     add("--output", required=True, metavar="DIR", help="folder for the results")
-    about = "write down what was read of one file, id and answer alone; .gz compresses it"
+    about = "write down what was read, id and answer alone; .gz compresses it"
     add("--compact", metavar="FILE", help=about)
 
     action("board", _board, "the page of the board, made from its folders")
@@ -82,42 +81,27 @@ def _export(args: argparse.Namespace) -> int:
 
 def _score(args: argparse.Namespace) -> int:
     """Read the predictions of any model for a suite; score, draw and sum up."""
-    files = [Path(name) for name in args.predictions]
-    for file in files:
-        if not file.is_file():
-            raise FileNotFoundError(f"there is no file {file}: name one of predictions")
+    file, output = Path(args.predictions), Path(args.output)
+    if not file.is_file():
+        raise FileNotFoundError(f"there is no file {file}: name one of predictions")
     suite = SUITES[args.suite].within(args.up_to)
-    if args.compact and (len(files) > 1 or Path(args.compact).exists()):
-        why = "is of one file at a time" if len(files) > 1 else "is there already, and stays"
-        raise ValueError(f"--compact {args.compact} {why}")
+    if args.compact and Path(args.compact).exists():
+        raise ValueError(f"--compact {args.compact} is there already, and stays")
     problems = list(items(suite, args.seed))
-    scored = [score(file, suite, problems, file.name.partition(".")[0]) for file in files]
-    names = [one.model["name"] for one in scored]
-    if len(set(names)) < len(names):
-        raise ValueError(f"the models need different names, not {', '.join(names)}: rename files")
-    output = Path(args.output)
-    ours = (GRID, LENGTHS, PICTURE, REPORT, TABLE, *FILES)
-    make_own_folder(output, "trm benchmark score", ours, "format")
+    scored = score(file, suite, problems, file.name.partition(".")[0])
+    make_own_folder(output, "trm benchmark score", FILES, "format")
     if args.compact:
-        write_predictions(args.compact, {name: one.text for name, one in scored[0].read.items()})
-    grid = grid_of(suite, problems, [one.model for one in scored], args.seed)
+        write_predictions(args.compact, {name: one.text for name, one in scored.read.items()})
+    grid = grid_of(suite, problems, scored.model, args.seed)
 
     from trm.commands.evaluate import show_grid
-    from trm.commands.report import write_comparison
 
-    for name in FILES:  # of an earlier comparison
-        (output / name).unlink(missing_ok=True)
-    compared = write_comparison(grid, names[0], output) if scored[1:] else ""
     write_object(output / GRID, grid)
-    show_grid(grid, output)
-    for one in scored:
-        missing = f"; wrong for want of a prediction: {one.missing:,}" if one.missing else ""
-        unread = f"; predictions in which nothing could be read: {one.unread:,}"
-        results().print(f"{one.model['name']}: {one.share}{missing}{unread if one.unread else ''}")
-    for what, name in (("figures", GRID), ("heat map", PICTURE), ("report", REPORT)):
-        info_console(args).print(f"{what:<10} {output / name}")
-    if compared:
-        info_console(args).print(f"against the first model:\n{compared}")
+    show_grid(args, grid, output)
+    missing = f"; wrong for want of a prediction: {scored.missing:,}" if scored.missing else ""
+    unread = f"; predictions in which nothing could be read: {scored.unread:,}"
+    name = scored.model["name"]
+    results().print(f"{name}: {scored.share}{missing}{unread if scored.unread else ''}")
     return 0
 
 

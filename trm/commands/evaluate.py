@@ -87,15 +87,12 @@ def run(args: argparse.Namespace) -> int:
     grid = measure(checkpoints, settings, output, args.name, *where, args.quiet)
     if grid is not None:  # in the first of several processes
         sweep(output, "grid.*")
-        show_grid(grid, output)
-        files = {"figures": GRID, "table": TABLE, "lengths": LENGTHS, "heat map": PICTURE}
-        for what, name in (files | {"report": REPORT}).items():
-            info_console(args).print(f"{what:9} {output / name}")
+        show_grid(args, grid, output)
     return 0
 
 
-def show_grid(grid: Grid, output: Path) -> None:
-    """Draw a grid, describe it in files, and print its summary."""
+def show_grid(args: argparse.Namespace, grid: Grid, output: Path) -> None:
+    """Draw a grid, describe it in files, and print its summary and where the files are."""
     from rich.console import Console
 
     from trm.evaluation.report import print_summary
@@ -103,6 +100,9 @@ def show_grid(grid: Grid, output: Path) -> None:
 
     write_files(grid, output)
     print_summary(Console(highlight=False), grid)
+    files = {"figures": GRID, "table": TABLE, "lengths": LENGTHS, "heat map": PICTURE}
+    for what, name in (files | {"report": REPORT}).items():
+        info_console(args).print(f"{what:9} {output / name}")
 
 
 def sizes_of(

@@ -5,21 +5,19 @@ import json
 from pathlib import Path
 
 from trm.commands.arguments import info_console, print_table, results
-from trm.evaluation.grid import GRID, Grid, grid_file, read_grid
+from trm.evaluation.grid import GRID, grid_file, read_grid
 from trm.evaluation.names import side_by_side
 from trm.files import make_folder, numbered_lines, reading, write_text
 
-FILES = PICTURE, REPORT = "compare.png", "compare.md"
+PICTURE, REPORT = "compare.png", "compare.md"
 TRUST = "calibration.png"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    what = "evaluations or scores to compare; or files of answers of trm solve, to be calibrated"
+    what = "evaluations or scores, compared with the first; or files of answers, to be calibrated"
     parser.add_argument("found", nargs="+", metavar="DIR|FILE", help=what)
     parser.add_argument("--output", required=True, metavar="DIR", help="for pictures and report")
-    what = "the model to compare with (default: the first)"
-    parser.add_argument("--reference", metavar="NAME", help=what)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,35 +38,29 @@ def run(args: argparse.Namespace) -> int:
     if len(set(labels)) < len(labels):
         labels = [str(path) for path in paths]
     grid = side_by_side([read_grid(path) for path in paths], labels)
-    reference = grid.reference(args.reference)["name"]
+    if len(grid.models) < 2:
+        raise ValueError(
+            "a comparison needs at least two models; give another folder of trm evaluate, or "
+            "evaluate several checkpoints"
+        )
     make_folder(output)
 
     from rich.console import Console
 
-    from trm.evaluation.report import print_summary
-
-    drawn = write_comparison(grid, reference, output)
-    print_summary(Console(highlight=False), grid)
-    info_console(args).print(drawn)
-    return 0
-
-
-def write_comparison(grid: Grid, reference: str, output: Path) -> str:
-    """Draw and describe how models differ from the one named; what was written, line by line."""
-    from trm.evaluation.report import compare_markdown
+    from trm.evaluation.report import compare_markdown, print_summary
     from trm.figures.grids import comparison_figure
     from trm.figures.style import save
 
     picture, report = output / PICTURE, output / REPORT
-    save(comparison_figure(grid, reference, grid.figure_shown), picture)
-    write_text(report, compare_markdown(grid, reference, PICTURE))
-    return f"heat maps  {picture}\nreport     {report}"
+    save(comparison_figure(grid, grid.figure_shown), picture)
+    write_text(report, compare_markdown(grid, PICTURE))
+    print_summary(Console(highlight=False), grid)
+    info_console(args).print(f"heat maps  {picture}\nreport     {report}")
+    return 0
 
 
 def _calibration(args: argparse.Namespace, files: list[Path], output: Path) -> int:
     """Whether confidence and agreement tell right answers from wrong ones."""
-    if args.reference:
-        raise ValueError("--reference is a model of evaluations; files of answers have none")
     ways = ([f.stem for f in files], [f.name for f in files], [str(f) for f in files])
     names = next((way for way in ways if len(set(way)) == len(files)), ways[-1])
     held = {name: read_answers(file) for name, file in zip(names, files, strict=True)}

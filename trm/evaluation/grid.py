@@ -16,7 +16,6 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from canvas.choices import check_choice
 from trm.evaluation.statistics import Share
 from trm.precision import FLOAT32
 
@@ -191,19 +190,6 @@ class Grid(dict[str, Any]):
                     row |= {f"{figure}_{key}": counts.get(key) for key in Counts.__annotations__}
                 rows.append(row | {key: cell.get(key) for key in MEANS})
         return rows
-
-    def reference(self, name: str | None) -> Model:
-        """The model of that name, or the first; ValueError: there is none, or no second model."""
-        models = {model["name"]: model for model in self.models}
-        if len(models) < 2:
-            raise ValueError(
-                "a comparison needs at least two models; give another folder of trm evaluate, or "
-                "evaluate several checkpoints"
-            )
-        if name is None:
-            return next(iter(models.values()))
-        check_choice("--reference", name, models)
-        return models[name]
 
     def settings_of(self, model: Model) -> dict[str, Any]:
         """With which settings a model was asked: its own in a comparison, else the grid's."""

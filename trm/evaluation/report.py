@@ -61,13 +61,9 @@ def markdown(grid: Grid, *figures: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def compare_markdown(grid: Grid, reference: str | None = None, *figures: str) -> str:
-    """Several models against a reference model (None: the first), as Markdown.
-
-    ValueError: no such model, or fewer than two.
-    """
-    base = grid.reference(reference)
-    parts = ["# Comparison", *_overview(grid, figures), *_problem_by_problem(grid, base)]
+def compare_markdown(grid: Grid, *figures: str) -> str:
+    """Several models against the first of them, as Markdown."""
+    parts = ["# Comparison", *_overview(grid, figures), *_problem_by_problem(grid)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -95,10 +91,10 @@ def shared_problems(
     return paired(seeds[: len(mine)], seeds[len(mine) :])
 
 
-def _problem_by_problem(grid: Grid, base: Model) -> list[str]:
+def _problem_by_problem(grid: Grid) -> list[str]:
     """The same problems solved by one setting and not by another; empty where it is not known."""
     settings = by_setting(grid.models)
-    name, reference = next((n, held) for n, held in settings.items() if base in held)
+    name, reference = next(iter(settings.items()))
     rows = []
     for other, models in settings.items() if not grid.differing_problems else ():
         for where in [*grid.regions, "all"] if other != name else ():

@@ -90,15 +90,10 @@ def grid_figure(grid: Grid, figure_of: str = "solutions") -> Figure:
     return page.figure
 
 
-def comparison_figure(
-    grid: Grid, reference: str | None = None, figure_of: str = "solutions"
-) -> Figure:
-    """Heat maps of several models and, below each, its difference from a reference model.
-
-    ValueError if there is no such model (None: the first), or fewer than two.
-    """
-    base = grid.reference(reference)
-    found = {m["name"]: _differences(m, base, figure_of) for m in grid.models if m is not base}
+def comparison_figure(grid: Grid, figure_of: str = "solutions") -> Figure:
+    """Heat maps of several models and, below each, its difference from the first."""
+    base, *others = grid.models
+    found = {model["name"]: _differences(model, base, figure_of) for model in others}
     page = _Page(grid, FIGURES[figure_of], compared=True)
     furthest = max((abs(c.value) for cells in found.values() for c in cells.values()), default=0.0)
     reach = max(20, 20 * int(np.ceil(furthest / 20)))

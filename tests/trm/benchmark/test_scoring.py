@@ -36,7 +36,7 @@ def test_cells_carry_what_is_right_of_them_with_wilsons_interval(tmp_path):
         assert cell["answered"] == "".join("01"[one] for one in of_cell)
         assert cell["solutions"] is None
         assert found.cells[cell["row"], cell["column"]] == Share(sum(of_cell), len(of_cell))
-    grid = grid_of(SUITE, ASKED, [found.model])
+    grid = grid_of(SUITE, ASKED, found.model)
     assert grid["settings"]["suite"]["name"] == "multiply-v1"
 
 

@@ -63,28 +63,6 @@ def test_a_model_of_which_little_is_known_says_so(command, tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_files_given_together_are_compared_problem_by_problem(command, make_grid, tmp_path):
-    lines = perfect()
-    worse = [line | {"prediction": "0"} if i < 12 else line for i, line in enumerate(lines)]
-    files = [predictions(tmp_path / f"{n}.jsonl", part) for n, part in (("a", lines), ("b", worse))]
-    ran, grid = scored(command, tmp_path, *files)
-    assert ran.code == 0, ran.err
-    assert [model["name"] for model in grid["models"]] == ["a", "b"]
-    file = tmp_path / "out" / "compare.md"
-    report = file.read_text()
-    assert "Problem by problem, against a" in report
-    assert f"| b | all | {len(lines)} |" in report
-    assert "| 0 | 12 | 0.00049 |" in report  # McNemar: 2 / 2 ^ 12
-    assert scored(command, tmp_path, files[0])[0].code == 0
-    assert not file.exists()  # it was of figures that are gone
-    file.write_text("mine")
-    (tmp_path / "out/grid.json").unlink()
-    ran, _ = scored(command, tmp_path, *files)
-    assert (ran.code, file.read_text()) == (2, "mine")
-    assert "trm benchmark score did not write it" in ran.err
-
-
-@pytest.mark.usefixtures("undrawn")
 def test_records_of_trm_solve_are_predictions(command, checkpoint, tmp_path):
     command("benchmark", "export", *PART, "--output", tmp_path / "suite")
     answers, asked = tmp_path / "answers.jsonl", tmp_path / "suite/multiply-v1.jsonl"

@@ -101,10 +101,6 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("analyse rasp 12x3 --problems 2", "no model is compared: leave out --problems"),
     ("analyse rasp --layout lattice --output D", "the checkpoint's: leave out --layout"),
     ("analyse rasp 12x3 --output D", "compared on --problems held out: leave out 12x3"),
-    (
-        "benchmark score p.jsonl p.jsonl --suite multiply-v1 --output D",
-        "need different names, not p, p: rename files",
-    ),
     (f"{SCORE} --seed 7", "not a whole number from"),
     ("report nowhere --output D", "there is no "),
     ("report . --output D", "in which trm evaluate has finished"),
@@ -115,7 +111,6 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("report one x.jsonl --output D", "one after the other"),
     ("report x.jsonl --output D", "does not hold answers"),
     ("report none.jsonl --output D", "holds no solved problem"),
-    ("report x.jsonl --reference x --output D", "--reference is a model of evaluations"),
     ("report one --output file", "--output"),
     ("analyse probe --output D", "the cells of a local model see decided messages"),
     ("configs quikstart", "there is no config quikstart. Did you mean quickstart?"),

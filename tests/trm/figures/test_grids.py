@@ -119,7 +119,7 @@ def test_differences_stand_below_their_model_and_are_signed(make_grid):
     low, high = difference.images[0].get_clim()
     assert -low == high >= 50
     assert "minus strong" in words(figure)
-    other = comparison_figure(make_grid({"strong": right, "weak": half}), "weak")
+    other = comparison_figure(make_grid({"weak": half, "strong": right}))
     assert texts(panels(other)[-1], 0, 1)[0] == "+50"
 
 
