@@ -215,10 +215,10 @@ def _outline(sign: str) -> "Outline":
     return path.transformed(_moved(-(box.x0 + box.x1) / 2, -0.365).scale(1, -1))
 
 
-def to_figure(canvas: np.ndarray, *, cell: int = CELL, **shown: Any) -> "Figure":
-    """A figure of the canvas with cells of so many pixels; see `draw_canvas` for the rest."""
+def to_figure(canvas: np.ndarray, **shown: Any) -> "Figure":
+    """A figure of the canvas; see `draw_canvas` for what can be shown."""
     height, width = canvas.shape
-    figure = blank_figure((width + 1) * cell, (height + 1) * cell)
+    figure = blank_figure((width + 1) * CELL, (height + 1) * CELL)
     draw_canvas(figure.add_axes((0, 0, 1, 1)), canvas, **shown)
     return figure
 

@@ -17,14 +17,11 @@ from trm.commands.arguments import (
     add_devices,
     add_import,
     add_verbosity,
-    check_problems,
     find_checkpoints,
     info_console,
     lengths,
     one_device,
     print_table,
-    read_problems,
-    refuse,
     results,
     sizes_given,
     whole,
@@ -42,14 +39,12 @@ EXAMPLES = """\
 examples:
   trm analyse probe --checkpoint C --digits-a 4,8 --digits-b 4,8 --steps 1..4,16 --output probed
   trm analyse heads --checkpoint C --digits 7 --addends 2 --kinds carry --output heads
-  trm analyse rasp 123x45 --layout lattice                # the program alone
-  trm analyse rasp --checkpoint C --output compared       # beside the heads of a model
+  trm analyse rasp --checkpoint C --output compared
   trm analyse ranks --checkpoint depth-1 depth-2 depth-4 --output ranks   # side by side
 
 Into the folder go all figures as JSON, and pictures.
 """
 STEPS = 8  # supervision steps that are probed, and the one whose ranks are told, unless named
-_ALONE, _COMPARED = ("layout", "base"), ("checkpoint", *AXES, "problems", "seed")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,17 +56,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         kind = kinds.add_parser(name, help=what, description=about)
         kind.set_defaults(run_kind=run_kind)
         add, several = kind.add_argument, {"nargs": "+", "action": "extend"}
-        if name == "rasp":
-            add("problem", nargs="?", help="like 123x45, to be worked out by the program")
-        add_checkpoint(kind, default=None, **several if name == "ranks" else {})
-        add("--output", required=name != "rasp", metavar="DIR", help="folder for the results")
+        # Of several without a default of argparse's own, which would be extended, too.
+        add_checkpoint(kind, **several | {"default": None} if name == "ranks" else {})
+        add("--output", required=True, metavar="DIR", help="folder for the results")
         for axis, meaning in AXES.items() if name != "ranks" else ():
             what = f"{meaning}, like 4 or 1..4,8: all combinations (default: training's longest)"
             add(f"--{axis.replace('_', '-')}", type=lengths, metavar="N", help=what)
         what, most = ("pairs", 50) if name == "heads" else ("problems", 16 * (1 + (name != "rasp")))
         least = 2 if name in ("heads", "rasp") else 1  # of which there are intervals
-        add(f"--{what}", type=whole(least), help=f"held out (default: {most})")
-        add("--seed", type=whole(0), help="which ones (default: 0)")
+        add(f"--{what}", type=whole(least), default=most, help=f"held out (default: {most})")
+        add("--seed", type=whole(0), default=0, help="which ones (default: 0)")
         if name == "probe":
             what = "of the training split, to fit the probes to (default: 400)"
             add("--train-problems", type=whole(1), default=400, help=what)
@@ -80,10 +74,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         elif name == "heads":
             what = "what differs in a pair, like digit,carry, of digit, factor, carry and total"
             add("--kinds", type=_names, default=(), metavar="KIND", help=f"{what} (default: all)")
-        elif name == "rasp":
-            what = "of the program alone (default: standard, and of addition column)"
-            add("--layout", help=what)
-            add("--base", type=int, choices=range(2, 17), metavar="2..16")
         add_devices(kind)
         add_import(kind)
         add_verbosity(kind, argparse.SUPPRESS)
@@ -95,22 +85,10 @@ def _names(text: str) -> tuple[str, ...]:
 
 def run(args: argparse.Namespace) -> int:
     """Run one kind of analysis."""
-    if args.kind == "rasp":
-        if args.output:
-            refuse(args, "a comparison is in the checkpoint's", **dict.fromkeys(_ALONE))
-            if args.problem is not None:
-                raise ValueError(
-                    f"heads are compared on --problems held out: leave out {args.problem}"
-                )
-        else:
-            refuse(args, "without --output DIR no model is compared", **dict.fromkeys(_COMPARED))
-            if args.problem is None:
-                raise ValueError("name a problem for the program, like 123x45, or --output DIR")
-            check_problems([args.problem])
-    args.seed, checkpoints = args.seed or 0, args.checkpoint or SHIPPED
+    checkpoints = args.checkpoint or SHIPPED
     args.checkpoints = checkpoints if isinstance(checkpoints, list) else [checkpoints]
     find_checkpoints(args, *args.checkpoints)
-    fresh = args.output and not Path(args.output).exists()
+    fresh = not Path(args.output).exists()
     try:
         args.run_kind(args)
     except BaseException:
@@ -133,9 +111,7 @@ def run_probe(args: argparse.Namespace) -> None:
     solver = _solver(args, None if args.steps is None else args.steps[-1])
     sizes, output = _sizes(args, solver.task), _folder(args, "probe", "main")
     usual = range(1, min(STEPS, getattr(solver.predictor, "max_steps", STEPS)) + 1)
-    settings = Settings(
-        args.seed, tuple(args.steps or usual), args.problems or 32, args.train_problems
-    )
+    settings = Settings(args.seed, tuple(args.steps or usual), args.problems, args.train_problems)
     study = run_probes(solver, sizes, settings, info_console(args).print)
     (about,) = _about(args)
     study, by_step, at_last = replace(study, model=about), [], []
@@ -170,12 +146,12 @@ def run_heads(args: argparse.Namespace) -> None:
     size, *more = _sizes(args, solver.task)
     if more:
         raise ValueError("heads are patched in problems of one size: name one of each length")
-    output, pairs = _folder(args, "heads", "head_effects"), args.pairs or 50
-    found = head_effects(solver, size, args.kinds, pairs, args.seed, info_console(args).print)
+    output = _folder(args, "heads", "head_effects")
+    found = head_effects(solver, size, args.kinds, args.pairs, args.seed, info_console(args).print)
     (about,), (low, high) = _about(args), size.values()
     name = size_name(tuple(size), (low, high))
     title = f"{about['name']}: what heads bring to the answer, {name}"
-    settings = {"pairs": pairs, "seed": args.seed, "size": size}
+    settings = {"pairs": args.pairs, "seed": args.seed, "size": size}
     effects = [asdict(one) for one in found]
     data = {"model": about, "settings": settings, "head_effects": effects}
     rows = []
@@ -211,14 +187,13 @@ def run_ranks(args: argparse.Namespace) -> None:
 
     solvers = [_solver(args, checkpoint=checkpoint) for checkpoint in args.checkpoints]
     output, found, models = _folder(args, "ranks", "effective_ranks"), {}, []
-    problems = args.problems or 32
     for solver, about in zip(solvers, _about(args), strict=True):
         name = about["name"]
         info_console(args).print(f"reading {name}")
         ranks = weight_ranks(solver.predictor.model)
-        found[name] = ranks = ranks + state_ranks(solver, problems, args.seed, STEPS)
+        found[name] = ranks = ranks + state_ranks(solver, args.problems, args.seed, STEPS)
         models.append(about | {"ranks": [asdict(one) for one in ranks]})
-    settings = {"problems": problems, "seed": args.seed, "step": STEPS}
+    settings = {"problems": args.problems, "seed": args.seed, "step": STEPS}
     for name, ranks in found.items():
         rows, kind = [], ""
         for one in ranks:
@@ -236,19 +211,18 @@ def run_rasp(args: argparse.Namespace) -> None:
     """The program that a model should implement, beside its heads.
 
     Programs are written in RASP (Weiss, Goldberg and Yahav 2021, "Thinking like transformers"): one
-    for the rows of each layout, see trm/analysis/rasp_programs.py. A problem alone is worked out by
-    the program; with --output the attention of a model's heads is compared with its selectors.
+    for the rows of each layout, see trm/analysis/rasp_programs.py. The attention of a model's heads
+    is compared with its selectors.
     """
-    if not args.output:
-        return _run_program(args)
     from trm.analysis.rasp_heads import compare_heads
     from trm.figures.analysis import head_name, overlap_figure
 
     solver = _solver(args)
-    sizes, count = _sizes(args, solver.task), args.problems or 16
-    output = _folder(args, "rasp", "sizes", "overlap*.png")
-    note = info_console(args).print
-    found = [compare_heads(solver, size, count, args.seed, note) for size in sizes]
+    output, note = _folder(args, "rasp", "sizes", "overlap*.png"), info_console(args).print
+    found = [
+        compare_heads(solver, size, args.problems, args.seed, note)
+        for size in _sizes(args, solver.task)
+    ]
     (about,) = _about(args)
     for old in output.glob("overlap*.png"):
         old.unlink()
@@ -271,32 +245,9 @@ def run_rasp(args: argparse.Namespace) -> None:
             "rows right. Overlap: attention on the selected cells, with its 95 % interval; "
             "baseline: that of uniform attention over all that the head can see."
         )
-    settings = {"problems": count, "seed": args.seed}
+    settings = {"problems": args.problems, "seed": args.seed}
     data = {"model": about, "settings": settings, "sizes": [asdict(one) for one in found]}
     _write(args, output, "rasp", data, figures)
-
-
-def _run_program(args: argparse.Namespace) -> None:
-    """Work one problem out by the program, and print it."""
-    from canvas.picture import to_terminal
-    from canvas.render import draw_worked
-    from canvas.tasks import task_of
-    from trm.analysis.rasp_programs import PROGRAMS, check_program, run_program
-
-    task = task_of(args.problem, None, args.layout, args.base or 10)
-    check_program(task.layout)
-    worked = task.rules.work(read_problems([args.problem], task)).trimmed()
-    height, width = int(worked.heights[0]), int(worked.widths[0])
-    drawing = draw_worked(worked, height + 2, width + 2, 1, 1)
-    ran = run_program(task.layout, drawing, task.base)
-    console = results()
-    about = " ".join((PROGRAMS[task.layout].__doc__ or "").split("\n\n")[0].split())
-    console.print(f"{task.layout}: {about}")
-    truth, given = drawing.truth[0], drawing.given[0]
-    console.print(to_terminal(ran.canvases[0], truth=truth, given=given))
-    right = drawing.rows_right(ran.canvases)[0]
-    console.print(f"rows right: {right.sum()} of {len(right)}")
-    console.print(f"selectors: {', '.join(ran.selectors)}")
 
 
 KINDS: dict[str, Callable[[argparse.Namespace], None]] = {

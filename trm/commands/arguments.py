@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,26 +32,19 @@ MOST_LENGTHS = 1000  # in a range
 VERBOSE = ("-v", "--verbose")
 
 
-def number(least: float, most: float = math.inf, kind: type = float) -> Callable[[str], Any]:
-    """A reader of finite numbers from ``least`` up, perhaps to ``most``, for argparse."""
+def whole(least: int, most: float = math.inf) -> Callable[[str], int]:
+    """A reader of whole numbers from ``least`` up, perhaps to ``most``, for argparse."""
 
-    def read(text: str) -> Any:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = math.nan
-        if least <= value <= most and value < math.inf:
-            return value
-        what = "a whole number" if kind is int else "a number"
+    def read(text: str) -> int:
+        with suppress(ValueError):
+            if least <= (value := int(text)) <= most:
+                return value
         end = "up" if most == math.inf else f"to {most:,}"
-        raise argparse.ArgumentTypeError(f"{shortened(text)} is not {what} from {least:g} {end}")
+        raise argparse.ArgumentTypeError(
+            f"{shortened(text)} is not a whole number from {least} {end}"
+        )
 
     return read
-
-
-def whole(least: int, most: float = math.inf) -> Callable[[str], int]:
-    """The same of whole numbers."""
-    return number(least, most, int)
 
 
 def lengths(text: str) -> list[int]:

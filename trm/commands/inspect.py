@@ -79,8 +79,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--export", metavar=f"FILE{SUFFIX}", help=what)
     what = "folders of trm evaluate and trm prove, whose results go into the model card"
     add("--figures", metavar="DIR", nargs="+", help=what)
-    what = "weights as float16: half as large. They are rounded, so measure the file itself"
-    add("--half", action="store_true", help=what)
     what = "weights drawn anew, as before training: for what the architecture alone can do"
     add("--untrained", action="store_true", help=what)
 
@@ -280,7 +278,6 @@ def _export(args: argparse.Namespace) -> int:
         raise ValueError(f"--export {output}: there is no folder {output.parent}")
     if args.untrained:
         refuse(args, "--untrained draws weights of which there are no figures", figures=None)
-    import torch
 
     from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights, pack
     from trm.models.draws import drawn_anew
@@ -295,17 +292,8 @@ def _export(args: argparse.Namespace) -> int:
     if args.untrained:
         weights = drawn_anew(solver.predictor.model).state_dict()
         content |= {"global_step": 0, "epoch": 0, COST_KEY: None}
-    if args.half:
-        if card and any(value.dtype != torch.float16 for value in weights.values()):
-            raise ValueError(
-                "figures are of the weights as they were measured: export with --half, evaluate "
-                "that file, then export it with --figures"
-            )
-        weights = {k: v.half() if v.is_floating_point() else v for k, v in weights.items()}
-        if large := [name for name, value in weights.items() if not value.isfinite().all()]:
-            raise ValueError(f"{large[0]} has numbers that are too large for float16")
     if output.suffix == _PAGE:
-        kept = {} if args.half or args.untrained else content.get("card") or {}
+        kept = {} if args.untrained else content.get("card") or {}
         packed = page(solver, weights, kept | card).encode()
     else:
         packed = pack(content, card, weights)

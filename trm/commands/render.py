@@ -12,13 +12,13 @@ from augment.symmetry import SYMMETRIES, apply
 from canvas.check import check_layout
 from canvas.choices import resolve
 from canvas.layouts import Layout
-from canvas.picture import CELL, save_gif, to_figure, to_terminal
+from canvas.picture import save_gif, to_figure, to_terminal
 from canvas.problems import MOST_CELLS, Problems
 from canvas.render import WorkedDrawing, draw_worked, row_steps
 from canvas.symbols import CHARACTERS
 from canvas.task import Task
 from canvas.tasks import TASKS, task_of
-from trm.commands.arguments import add_import, info_console, number, read_problems, refuse, whole
+from trm.commands.arguments import add_import, info_console, read_problems, refuse, whole
 from trm.files import replacing
 
 _FRAME, _LAST = 0.6, 2.0  # seconds of an animation's frames, and of the last one
@@ -36,11 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     more = "work out many problems in a layout of your own, and name the first row that is wrong"
     add("--check", metavar="LAYOUT", help=more)
     add("--base", type=int, default=10, choices=range(2, 17), metavar="2..16")
-    for name, side, first in (("top", "height", "row"), ("left", "width", "column")):
+    for side in ("--height", "--width"):
         more = "cells (default: the worked solution and one cell around it)"
-        add(f"--{side}", type=whole(1, MOST_CELLS), help=more)
-        more = f"first {first} of the worked solution (default: centred)"
-        add(f"--{name}", type=whole(0, MOST_CELLS), help=more)
+        add(side, type=whole(1, MOST_CELLS), help=more)
     more = "show the input of this step, from 1: the rows so far, the next one masked"
     add("--step", type=whole(1), help=more)
     more = (
@@ -50,8 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_import(parser)
     more = "write a picture, .png or .svg, or an animation of all steps, .gif, instead"
     add("--output", type=_picture, metavar="FILE", help=more)
-    scale = f"of pictures, from 0.5; 1, the default, is {CELL} pixels a cell"
-    add("--scale", type=number(0.5), help=scale)
 
 
 def _picture(text: str) -> Path:
@@ -65,8 +61,6 @@ def run(args: argparse.Namespace) -> int:
     animated = args.output is not None and args.output.suffix.lower() == ".gif"
     if animated:
         refuse(args, "an animation shows every step", step=None)
-    if args.output is None:
-        refuse(args, "without --output no picture is drawn", scale=None)
     if args.problem is None and not args.check:
         raise ValueError("give a problem like 321x654, or --check and a layout")
     layout, text = args.check or args.layout, args.problem
@@ -90,20 +84,19 @@ def run(args: argparse.Namespace) -> int:
     if args.step is not None:
         picture, truth = steps.inputs[args.step - 1], steps.labels[args.step - 1]
     picture, truth = view(picture), view(truth)
-    cell = round((args.scale or 1) * CELL)
     if args.output is None:
         Console().print(to_terminal(picture, truth=truth, given=given), highlight=False)
     else:
         with replacing(args.output) as part:
             if animated:
                 frames = [
-                    (to_figure(view(frame), given=given, cell=cell), _FRAME)
+                    (to_figure(view(frame), given=given), _FRAME)
                     for step in zip(steps.inputs, steps.labels, strict=True)
                     for frame in step
                 ]
                 save_gif(part, [*frames[:-1], (frames[-1][0], _LAST)])
             else:
-                figure = to_figure(picture, truth=truth, given=given, cell=cell)
+                figure = to_figure(picture, truth=truth, given=given)
                 figure.savefig(part, format=args.output.suffix[1:].lower())
         info_console(args).print(f"wrote {args.output}")
     check_layout(task, read_problems([args.problem], task))  # after what is wrong has been shown
@@ -120,25 +113,17 @@ def _checked(task: Task) -> str:
 
 
 def _draw(args: argparse.Namespace, task: Task) -> WorkedDrawing:
-    """The problem where it is asked for, else in the middle, with a blank cell around it."""
+    """The problem in the middle of the canvas, which has a blank cell around it by default."""
     problems = read_problems([args.problem], task)
+    asked = args.height, args.width
     needed = task.rules.room([n for n in problems.lengths[0].tolist() if n], task.base)
-    asked = (args.height, args.top), (args.width, args.left)
-    cells = prod(
-        max(side or 0, n + (start or 0)) for (side, start), n in zip(asked, needed, strict=True)
-    )
+    cells = prod(max(side or 0, n) for side, n in zip(asked, needed, strict=True))
     if cells > _MOST_DRAWN:
         what = f"a canvas of {cells:,} cells is too large to look at"
         raise ValueError(f"{what}; at most {_MOST_DRAWN:,} are drawn")
     worked = task.rules.work(problems).trimmed()
     size = int(worked.heights[0]), int(worked.widths[0])
-    sides = [
-        side or n + 1 + (1 if start is None else start)
-        for (side, start), n in zip(asked, size, strict=True)
-    ]
-    middle = [(side - n) // 2 for side, n in zip(sides, size, strict=True)]
-    if min(middle) < 0:  # draw_worked then says what would fit
-        middle = [0, 0]
-    starts = (args.top, args.left)
-    corner = [m if start is None else start for m, start in zip(middle, starts, strict=True)]
+    sides = [side or n + 2 for side, n in zip(asked, size, strict=True)]
+    # draw_worked says what would fit where this does not.
+    corner = [max(0, side - n) // 2 for side, n in zip(sides, size, strict=True)]
     return draw_worked(worked, *sides, *corner)

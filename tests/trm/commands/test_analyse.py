@@ -40,12 +40,6 @@ def titles(monkeypatch):
     return found
 
 
-def rows(out: str) -> list[str]:
-    """The digits of each row that is printed of a canvas."""
-    lines = [line for line in out.splitlines() if re.fullmatch(r"[ ·×+\d]+", line)]
-    return [found for line in lines if (found := re.sub(r"[ ·]", "", line))]
-
-
 def wide(picture) -> int:
     with Image.open(picture) as image:
         return image.size[0]
@@ -112,21 +106,6 @@ def test_ranks_of_models_stand_side_by_side(command, checkpoint, adder, tmp_path
         line = rf"{one['layer']} +{one['name']} +{one['rank']:.1f} +{one['full']} "
         assert re.search(line, ran.out)
     assert wide(tmp_path / "ranks.png") > 400
-
-
-@pytest.mark.parametrize(
-    ("words", "written"),
-    [
-        (["123x45", "--layout", "lattice"], ["123×", "6155", "5534"]),
-        (["11x11", "--base", "2", "--layout", "accumulate"], ["11", "×11", "11", "1001"]),
-    ],
-)
-def test_the_program_writes_the_rows(command, words, written):
-    ran = command("analyse", "rasp", *words)
-    assert (ran.code, ran.err) == (0, "")
-    assert rows(ran.out) == written
-    assert "rows right: 2 of 2\n" in ran.out
-    assert "selectors: same row, above, right" in ran.out
 
 
 @pytest.mark.usefixtures("undrawn")
