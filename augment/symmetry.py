@@ -58,15 +58,15 @@ def compose(first: str, then: str) -> str:
     return _NAMES[Symmetry(transpose != second.transpose, rows, columns)]
 
 
-def apply(name: str, array: Array, axes: tuple[int, int] = (-2, -1)) -> Array:
+def apply(name: str, array: Array) -> Array:
     """Turn an array or tensor `[..., H, W]`; a transposing symmetry makes it `[..., W, H]`.
 
-    ``axes`` are the rows and the columns. The result may share memory with ``array``.
+    The result may share memory with ``array``.
     """
     transpose, flip_rows, flip_columns = lookup(name)
     if transpose:
-        array = array.swapaxes(*axes)
-    flipped = [axis for axis, flip in zip(axes, (flip_rows, flip_columns), strict=True) if flip]
+        array = array.swapaxes(-2, -1)
+    flipped = [axis for axis, flip in zip((-2, -1), (flip_rows, flip_columns), strict=True) if flip]
     if isinstance(array, np.ndarray):
         return np.flip(array, tuple(flipped))
     return array.flip(flipped) if flipped else array

@@ -1,9 +1,9 @@
 """A view of a canvas, a symmetry followed by a shift, applied and undone on batches of canvases.
 
-Shifts roll: cells that leave at one edge come in at the other. A view is accepted only when no
-*content* would cross an edge, so what comes round is blank, or a mask's line that wraps onto
-itself and stays full, and `undo_views` gives it back exactly. A canvas is masked first and viewed
-after: the mask then lies wherever the view has moved its row.
+Shifts roll: cells that leave at one edge come in at the other, and `undo_views` gives all back.
+Views are drawn such that no *content* crosses an edge: what comes round is blank, or a mask's line
+that stays full. A canvas is masked first and viewed after: the mask then lies wherever the view has
+moved its row.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from augment import symmetry as symmetries
-from canvas.symbols import BLANK, MASK
+from canvas.symbols import BLANK
 
 
 @dataclass(frozen=True)
@@ -81,26 +81,11 @@ def distinct_views(
     return [View(), *sorted(turn, key=turn.__getitem__)[: most - 1]]
 
 
-def apply(view: View, canvases: Tensor, content: Tensor | None = None) -> Tensor:
-    """One view of a whole batch: `[B, H, W, ...]` to `[B, H', W', ...]`, of the same, any, dtype.
+def apply_views(views: Sequence[View], canvases: Tensor) -> Tensor:
+    """Each of B samples in a view of its own: `[B, H, W, ...]` of any dtype, which stays.
 
-    ValueError if the shift would push `content`, `bool [B, H, W]`, off the canvas; by default the
-    cells of `uint8` canvases that are neither blank nor masked. Use the same for all parts of a
-    sample.
+    ValueError: a view exchanges rows and columns, and H and W differ.
     """
-    if content is None:
-        content = (canvases != BLANK) & (canvases != MASK)
-    _refuse_overflow([view] * len(canvases), symmetries.apply(view.symmetry, content))
-    turned = symmetries.apply(view.symmetry, canvases, axes=(1, 2))
-    return torch.roll(turned, (view.down, view.right), dims=(1, 2))
-
-
-def apply_views(views: Sequence[View], canvases: Tensor, content: Tensor | None = None) -> Tensor:
-    """As `apply`, with a view of its own for each of B samples; a transposing one needs H = W."""
-    if content is None:
-        content = (canvases != BLANK) & (canvases != MASK)
-    unmoved = _source_index([View(view.symmetry) for view in views], content)
-    _refuse_overflow(views, _gather_cells(content, unmoved))
     return _gather_cells(canvases, _source_index(views, canvases))
 
 
@@ -219,18 +204,3 @@ def _first_and_last(occupied: Tensor) -> tuple[Tensor, Tensor]:
     positions = torch.arange(occupied.shape[1], device=occupied.device)
     first = torch.where(occupied, positions, occupied.shape[1]).amin(dim=1)
     return first, torch.where(occupied, positions, -1).amax(dim=1)
-
-
-def _refuse_overflow(views: Sequence[View], content: Tensor) -> None:
-    """Raise a ValueError if a shift would push content, turned already, off its canvas."""
-    if all(view.down == 0 and view.right == 0 for view in views):
-        return
-    up, down, left, right = possible_shifts(content)
-    moves = torch.tensor([(view.down, view.right) for view in views], device=content.device).T
-    over = (moves[0] < -up) | (moves[0] > down) | (moves[1] < -left) | (moves[1] > right)
-    if bool(over.any()):
-        i = int(over.nonzero()[0])
-        raise ValueError(
-            f"{views[i]} pushes the content of canvas {i} over the edge; it can move "
-            f"{-int(up[i])}..{int(down[i])} cells down and {-int(left[i])}..{int(right[i])} right"
-        )

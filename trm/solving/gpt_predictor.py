@@ -159,9 +159,8 @@ class GPTPredictor(Predictor):
 
     def free_running_views(self, drawing: Drawing, views: Sequence[View]) -> Rollout:
         """See `Predictor`; of views only shifts, as it writes in one direction."""
-        anywhere = torch.zeros(drawing.canvases.shape, dtype=torch.bool)
         canvases, given = (
-            apply_views(views, torch.from_numpy(part), anywhere).numpy()
+            apply_views(views, torch.from_numpy(part)).numpy()
             for part in (drawing.canvases, drawing.given)
         )
         top = drawing.top + [view.down for view in views]

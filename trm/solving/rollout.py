@@ -169,15 +169,14 @@ def predict_views(predictor: Predictor, inputs: np.ndarray, views: Sequence[View
     # Views keep the room of a working on its canvas. What a model has written beside it may come
     # in again at the other edge, and goes back on undoing.
     tokens = torch.from_numpy(inputs)
-    anywhere = torch.zeros(inputs.shape, dtype=torch.bool)
-    turned = apply_views(views, tokens, anywhere)
+    turned = apply_views(views, tokens)
     if predictor.translation_invariant:
         room = possible_shifts(turned != symbols.BLANK)
         views = [
             View(view.symmetry, view.down - up, view.right - left)
             for view, up, left in zip(views, room.up.tolist(), room.left.tolist(), strict=True)
         ]
-        turned = apply_views(views, tokens, anywhere)
+        turned = apply_views(views, tokens)
     viewed = turned.numpy()
     seen = viewed.reshape(len(viewed), -1)
     _, first, which = np.unique(seen, axis=0, return_index=True, return_inverse=True)

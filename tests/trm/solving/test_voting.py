@@ -74,7 +74,7 @@ class Knowing(Predictor):
             content = torch.from_numpy(canvas != BLANK)
             for view in distinct_views(content, tuple(SYMMETRIES), 10_000, seed=0):
                 cells = torch.from_numpy(np.stack([canvas, given & (canvas != BLANK)], -1)[None])
-                self.known.append((view, *apply_views([view], cells, content[None])[0].unbind(-1)))
+                self.known.append((view, *apply_views([view], cells)[0].unbind(-1)))
 
     def __call__(self, inputs) -> Prediction:
         canvases, confidence = [], []
