@@ -13,7 +13,6 @@ from canvas.choices import one_of
 from canvas.layouts import (
     ANSWER,
     CARRIES,
-    Addend,
     CellIndex,
     Layout,
     Row,
@@ -54,9 +53,6 @@ class Column(Layout):
         everywhere = np.ones(len(operands[0]), dtype=bool)
         yield Row(ANSWER, reduce(add_shifted, operands), 0, _count(operands), everywhere)
 
-    def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        return [[Addend(number, 1, 0) for number in operands]]
-
     def read_operands(self, content: np.ndarray, sign: CellIndex) -> dict[str, np.ndarray]:
         last, column = sign
         self._check_sign(sign, (max(last, 1), column))
@@ -95,9 +91,6 @@ class ColumnCarries(Column):
         carried = carries(columns.sum(axis=0), total.base)[1][:, :-1].astype(np.uint8)
         yield Row(CARRIES, Numbers(carried, total.lengths - 1, total.base), 1, row, everywhere)
         yield Row(ANSWER, total, 0, row + 1, everywhere)
-
-    def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        return [[], *super().addends(operands, base)]
 
 
 def _count(operands: Sequence[Numbers]) -> np.ndarray:

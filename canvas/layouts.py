@@ -80,14 +80,6 @@ class Row(NamedTuple):
     present: np.ndarray  # bool [B], which worked solutions have it
 
 
-class Addend(NamedTuple):
-    """A part of a row: number · factor · base^shift."""
-
-    number: int
-    factor: int
-    shift: int
-
-
 class Layout(ABC):
     """How operands become rows.
 
@@ -149,13 +141,6 @@ class Layout(ABC):
     def first_step(self, problems: Problems) -> np.ndarray:
         """The first row that has to be worked out, ``int64 [B]``: the one below the operands."""
         return problems.counts
-
-    def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]] | None:
-        """What each row that has to be worked out, in order, is the sum of; None: not known.
-
-        Place 0 is a row's own lowest digit, whatever the blank columns at its right end.
-        """
-        return None
 
     def prompt(self, problems: Problems) -> Prompt:
         """What is shown of problems that are to be worked out."""

@@ -20,7 +20,6 @@ from canvas.layouts import (
     ANSWER,
     PARTIAL,
     SUM,
-    Addend,
     CellIndex,
     Layout,
     Row,
@@ -78,10 +77,6 @@ class Standard(RowLayout):
             yield Row(PARTIAL, partial, i, 2 + i, present)
             yield Row(ANSWER, total, 0, 3 + i, b.lengths == i + 1)
 
-    def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        partials, sums = _partials_and_sums(operands, base)
-        return [*partials, [last for _, last in sums]]
-
 
 class RunningSum(RowLayout):
     """All partial products, then all running sums: the additions are written out, too."""
@@ -97,10 +92,6 @@ class RunningSum(RowLayout):
         for i, partial, total, present in running_sums(a, b):
             yield Row(PARTIAL, partial, i, 2 + i, present)
             yield Row(SUM, total, 0, 2 + i + b.lengths, present)
-
-    def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        partials, sums = _partials_and_sums(operands, base)
-        return partials + sums
 
 
 class Interleaved(RowLayout):
@@ -118,10 +109,6 @@ class Interleaved(RowLayout):
             yield Row(PARTIAL, partial, i, 2 + 2 * i, present)
             yield Row(SUM, total, 0, 3 + 2 * i, present)
 
-    def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        rows = zip(*_partials_and_sums(operands, base), strict=True)
-        return [row for pair in rows for row in pair]
-
 
 class Accumulate(RowLayout):
     """One row a multiplier digit: the running total so far."""
@@ -137,10 +124,6 @@ class Accumulate(RowLayout):
         for i, _, total, present in running_sums(a, b):
             yield Row(SUM, total, 0, 2 + i, present)
 
-    def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        rows = zip(*_partials_and_sums(operands, base), strict=True)
-        return [[total, partial._replace(shift=last.shift)] for (partial,), (total, last) in rows]
-
 
 class Direct(RowLayout):
     """a; ``*_b``; the product at once (implicit reasoning, Deng et al. 2023)."""
@@ -154,10 +137,6 @@ class Direct(RowLayout):
         a, b = operands
         for i, _, total, _ in running_sums(a, b):
             yield Row(ANSWER, total, 0, 2, b.lengths == i + 1)
-
-    def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        partials, _ = _partials_and_sums(operands, base)
-        return [[one._replace(shift=i) for i, (one,) in enumerate(partials)]]
 
 
 class Lattice(Layout):
@@ -199,13 +178,6 @@ class Lattice(Layout):
             total = partial if total is None else add_shifted(drop_lowest_digit(total), partial)
             yield Row(SUM, total, 0, 1 + i, present)
 
-    def addends(self, operands: Sequence[int], base: int) -> list[list[Addend]]:
-        rows, total = [], 0
-        for ((number, digit, _),) in _partials_and_sums(operands, base)[0]:
-            rows.append([Addend(total // base, 1, 0), Addend(number, digit, 0)])
-            total = total // base + number * digit
-        return rows
-
     def read_operands(self, content: np.ndarray, sign: CellIndex) -> dict[str, np.ndarray]:
         self._check_sign(sign, (0, content.shape[1] - 1))
         top = content[0, : -self.margin]
@@ -216,19 +188,6 @@ class Lattice(Layout):
         filled = np.flatnonzero(content[last, : column + 1] != symbols.BLANK).tolist() or [column]
         down = [(row, column) for row in range(1, last)]
         return [*down, *((last, place) for place in range(column, filled[0] - 1, -1))]
-
-
-def _partials_and_sums(
-    operands: Sequence[int], base: int
-) -> tuple[list[list[Addend]], list[list[Addend]]]:
-    """The addends of the products a · b_i, one each, and of the running sums of these, two each."""
-    a, b = operands
-    partials, sums, total = [], [], 0
-    for i, digit in enumerate(Numbers.from_ints([b], base).digits[0].tolist()):
-        partials.append([Addend(a, digit, 0)])
-        sums.append([Addend(total, 1, 0), Addend(a * digit, 1, i)])
-        total += a * digit * base**i
-    return partials, sums
 
 
 @dataclass

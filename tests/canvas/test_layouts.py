@@ -189,39 +189,3 @@ class Misjudged(Standard):
 def test_rows_that_disagree_with_the_room_are_refused(layout, message, pairs):
     with pytest.raises(ValueError, match=message):
         work(layout, pairs)
-
-
-@every_base
-def test_the_addends_of_a_row_add_up_to_what_it_shows(layout, base, problems_of):
-    problems = problems_of(layout, base)
-    worked = work(layout, problems, base)
-    for i, operands in enumerate(problems):
-        below = lines(worked, i)[worked.first_step[i] :]
-        rows = [row[: len(row) - layout.margin].strip("_") for row in below]
-        sums = [
-            sum(number * factor * base**shift for number, factor, shift in row)
-            for row in layout.addends(operands, base)
-        ]
-        if layout is CARRIES:  # which are read off, not added up
-            assert sums.pop(0) == 0
-            rows.pop(0)
-        assert rows == [in_base(total, base) for total in sums]
-
-
-@pytest.mark.parametrize(
-    ("name", "row", "addends"),
-    [
-        ("standard", 1, [(321, 5, 0)]),
-        ("standard", 3, [(1284, 1, 0), (1605, 1, 1), (1926, 1, 2)]),
-        ("running_sum", 1, [(321, 5, 0)]),
-        ("running_sum", 4, [(1284, 1, 0), (1605, 1, 1)]),
-        ("interleaved", 2, [(321, 5, 0)]),
-        ("interleaved", 3, [(1284, 1, 0), (1605, 1, 1)]),
-        ("accumulate", 1, [(1284, 1, 0), (321, 5, 1)]),
-        ("direct", 0, [(321, 4, 0), (321, 5, 1), (321, 6, 2)]),
-        ("lattice", 1, [(128, 1, 0), (321, 5, 0)]),
-        ("column", 0, [(321, 1, 0), (654, 1, 0)]),
-    ],
-)
-def test_the_addends_of_a_row_are_what_a_person_adds(name, row, addends):
-    assert LAYOUTS[name].addends((321, 654), 10)[row] == addends
