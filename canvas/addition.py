@@ -8,7 +8,7 @@ from itertools import count
 import numpy as np
 
 from canvas import symbols
-from canvas.arithmetic import Numbers, add_shifted, carries
+from canvas.arithmetic import Numbers, add_shifted
 from canvas.choices import one_of
 from canvas.layouts import (
     ANSWER,
@@ -88,7 +88,9 @@ class ColumnCarries(Column):
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
         ((_, total, _, row, everywhere),) = super().rows(operands)
         columns = np.stack([numbers.padded(total.digits.shape[1]) for numbers in operands])
-        carried = carries(columns.sum(axis=0), total.base)[1][:, :-1].astype(np.uint8)
+        # What was added to a column, beside its digits, is less than the base.
+        carried = (total.digits - columns.sum(axis=0, dtype=np.int64)) % total.base
+        carried = carried[:, 1:].astype(np.uint8)
         yield Row(CARRIES, Numbers(carried, total.lengths - 1, total.base), 1, row, everywhere)
         yield Row(ANSWER, total, 0, row + 1, everywhere)
 

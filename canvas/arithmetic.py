@@ -124,17 +124,6 @@ def _carry(columns: np.ndarray, base: int, start: int = 0) -> Numbers:
     return Numbers.from_digits(places.T, base)
 
 
-def carries(columns: np.ndarray, base: int) -> tuple[np.ndarray, np.ndarray]:
-    """Digits of column sums, and the carry out of each, ``[B, n]`` each, from column 0 up."""
-    digits, carried = columns.astype(np.int16), np.zeros(columns.shape, dtype=np.int16)
-    for place in range(columns.shape[1]):
-        if place:
-            digits[:, place] += carried[:, place - 1]
-        np.floor_divide(digits[:, place], base, out=carried[:, place])
-        digits[:, place] %= base
-    return digits, carried
-
-
 def times_digit(x: Numbers, digit: np.ndarray) -> Numbers:
     """x · digit, for one digit ``[B]`` a number: a partial product without its shift."""
     columns = x.padded(x.digits.shape[1] + 1).astype(np.int16)

@@ -372,6 +372,9 @@ class _LongRule(LocalRule):
             "carry": np.where(inside, 1 + carry, 0),
         }
 
+    def _sum(self, seen: Seen) -> dict[str, np.ndarray]:
+        return self._added(seen.own.product, seen)
+
     def _added(self, product: np.ndarray, seen: Seen) -> dict[str, np.ndarray]:
         """The sum above and a product, and the carry out of that."""
         above, carried = seen.above.sum, seen.right.sum_carry
@@ -428,9 +431,6 @@ class StandardRule(_LongRule):
         found = super()._multiplier(seen)
         return np.where((found == 0) & (seen.own.row == self.PRODUCT), total, found)
 
-    def _sum(self, seen: Seen) -> dict[str, np.ndarray]:
-        return self._added(seen.own.product, seen)
-
     def _total(self, seen: Seen) -> np.ndarray:
         return seen.own.multiplier == self.special
 
@@ -449,9 +449,6 @@ class AccumulateRule(_LongRule):
         Head(("sum", "sum_carry"), ("own.product", "above.sum", "right.sum_carry")),
         Head((SYMBOL,), ("own.sum",)),
     )
-
-    def _sum(self, seen: Seen) -> dict[str, np.ndarray]:
-        return self._added(seen.own.product, seen)
 
     def _symbol(self, seen: Seen) -> np.ndarray:
         return self._write(seen.own.sum)

@@ -120,19 +120,13 @@ def _placed(
     return np.ascontiguousarray(room[:, : size[0], : size[1]])
 
 
-def row_step(drawing: WorkedDrawing, step: np.ndarray) -> RowSteps:
-    """One step of each of B problems, ``int64 [B]`` from 0."""
-    return _row_steps(drawing, np.arange(len(drawing)), np.asarray(step))
-
-
-def row_steps(drawing: WorkedDrawing) -> RowSteps:
-    """All steps of all problems, problem by problem."""
-    problem = np.repeat(np.arange(len(drawing)), drawing.steps)
-    first = np.cumsum(drawing.steps) - drawing.steps
-    return _row_steps(drawing, problem, np.arange(len(problem)) - first[problem])
-
-
-def _row_steps(drawing: WorkedDrawing, problem: np.ndarray, step: np.ndarray) -> RowSteps:
+def row_steps(drawing: WorkedDrawing, step: np.ndarray | None = None) -> RowSteps:
+    """One step of each of B problems, ``int64 [B]`` from 0; None: all, problem by problem."""
+    problem = np.arange(len(drawing))
+    if step is None:
+        problem = problem.repeat(drawing.steps)
+        first = np.cumsum(drawing.steps) - drawing.steps
+        step = np.arange(len(problem)) - first[problem]
     height, width = drawing.truth.shape[1:]
     target = drawing.row_of_step(0)[problem] + step
     # Speed is memory traffic here: masks are copied whole from a small table, steps are drawn in

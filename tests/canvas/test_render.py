@@ -18,7 +18,6 @@ from canvas.render import (
     draw,
     draw_worked,
     from_sequences,
-    row_step,
     row_steps,
     sequences,
     to_sequences,
@@ -131,7 +130,7 @@ def test_one_step_of_each_problem_is_among_all_its_steps_drawn_at_once_or_in_blo
     drawing, monkeypatch
 ):
     chosen = np.arange(len(drawing)) % drawing.steps
-    one, every = row_step(drawing, chosen), row_steps(drawing)
+    one, every = row_steps(drawing, chosen), row_steps(drawing)
     monkeypatch.setattr("canvas.render._BLOCK", 7 * drawing.canvases[0].size)
     in_blocks = row_steps(drawing)
     where = np.cumsum(drawing.steps) - drawing.steps + chosen

@@ -14,7 +14,7 @@ import numpy as np
 from canvas import symbols
 from canvas.choices import check_choice
 from canvas.problems import SPLITS, Problems, split_of
-from canvas.render import RowSteps, WorkedDrawing, row_step
+from canvas.render import RowSteps, WorkedDrawing, row_steps
 from canvas.task import Task
 from trm.evaluation.cell_problems import SPLIT, cell_problems
 from trm.solving.solver import Solver
@@ -104,7 +104,7 @@ def _pairs(solver: Solver, kind: str, problems: Problems, first: int, seed: int)
         row = None if number in done or not alike(pair) else _row(kind, pair)
         if row is None:
             continue
-        steps = row_step(pair, np.full(2, row))
+        steps = row_steps(pair, np.full(2, row))
         blanks = (steps.inputs == symbols.BLANK, steps.labels == symbols.BLANK)
         if any((of[0] != of[1]).any() for of in blanks) or (
             kind == CARRY and not _carry_alone(task, steps, *operands_of)

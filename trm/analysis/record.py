@@ -245,7 +245,8 @@ class SequenceRecorder(Recorder):
         self.ids = torch.from_numpy(to_sequences(canvases)).to(device)
         self.writers = torch.from_numpy(token_of_cell(h, W)).to(device)
         self.cells = torch.arange(h * W, device=device).expand(B, -1)
-        self.length, self.loops = self.ids.shape[1], loops_of(predictor)
+        self.length, self.loops = self.ids.shape[1], self.model.config.loops
+        self.loops = getattr(predictor, "loops", None) or self.loops
         names = [f"loop {loop + 1}" for loop in range(self.loops)] if self.loops > 1 else ["tokens"]
         self.updates = {name: [loop] for loop, name in enumerate(names)}
 
@@ -315,11 +316,6 @@ def attention_weights(layer: Attention, given: tuple[Any, ...], named: dict[str,
     if named.get("causal"):
         scores = scores + torch.full_like(scores[0, 0], -torch.inf).triu(1)
     return scores.softmax(dim=-1)
-
-
-def loops_of(predictor: Predictor) -> int:
-    """How often a GPT's blocks are applied."""
-    return getattr(predictor, "loops", None) or int(predictor.model.config.loops)
 
 
 def token_of_cell(height: int, width: int) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from canvas import symbols
-from canvas.render import RowSteps, WorkedDrawing, row_step
+from canvas.render import RowSteps, WorkedDrawing, row_steps
 from trm.checkpoints import COST_KEY, SUFFIX, find_checkpoint
 from trm.commands.arguments import (
     add_solver,
@@ -225,7 +225,7 @@ def _patched(args: argparse.Namespace, solver: Solver, row: int) -> Patching:
             f"--patch {args.patch}: it has to lie in the same cells as {args.problem}. Take one "
             "whose numbers have as many digits, in the same order"
         )
-    steps = row_step(pair, np.full(2, row))
+    steps = row_steps(pair, np.full(2, row))
     used = max(1, int(solver.predictor(steps.inputs).steps.max()))
     return patch(solver.predictor, steps.inputs, steps.labels, some_steps(used))
 

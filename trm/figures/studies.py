@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
@@ -56,34 +57,23 @@ _COSTS: tuple[tuple[str, Callable[[Found], Any]], ...] = (
 _FAR = 4  # times the least cost, from which on costs are drawn on a logarithmic scale
 
 
-def _evaluated(evaluations: Evaluations) -> dict[str, Sequence[Gathered]]:
-    return {name: settings for name, settings in evaluations.items() if settings}
-
-
-def _columns(settings: Sequence[Gathered]) -> list[str]:
-    return list(settings[0].seeds[0].shares)
-
-
-def _mean(shares: Sequence[Share]) -> float:
-    return sum(share.value for share in shares) / len(shares)
-
-
 def study_figure(evaluations: Evaluations) -> Figure | None:
     """Every seed's share of whole solutions right: by setting, and against what it takes.
 
     A row for each evaluation: the settings with a bar at the mean of the seeds, operations and
     minutes of training, operations and time of solving a problem. None where there is none yet.
     """
-    some = _evaluated(evaluations)
+    some = {name: settings for name, settings in evaluations.items() if settings}
     if not some:
         return None
-    heights = [1.6 + 0.32 * len(held) * len(_columns(held)) for held in some.values()]
+    shown = {name: list(settings[0].seeds[0].shares) for name, settings in some.items()}
+    heights = [1.6 + 0.32 * len(some[name]) * len(columns) for name, columns in shown.items()]
     figure = new_figure(22, sum(heights))
     rows: Any = figure.subplots(
         len(some), 5, squeeze=False, height_ratios=heights, width_ratios=(5, 3, 3, 3, 3)
     )
     for (name, settings), (first, *others) in zip(some.items(), rows, strict=True):
-        columns = _columns(settings)
+        columns = shown[name]
         for y, one in enumerate(settings):
             for i, column in enumerate(columns):
                 at, style = y + (i + 1) / (len(columns) + 1) - 0.5, mark(i)
@@ -94,7 +84,7 @@ def study_figure(evaluations: Evaluations) -> Figure | None:
                     first.plot(share.interval, [at, at], color=style["color"], linewidth=0.8)
                 if shares:
                     ends = [at - 0.1, at + 0.1]
-                    first.plot([_mean(shares)] * 2, ends, color=style["color"])
+                    first.plot([np.mean(values)] * 2, ends, color=style["color"])
             first.axhline(y - 0.5, color=GRID, linewidth=0.8)
         first.set_yticks(range(len(settings)), [one.name for one in settings])
         first.set(ylim=(len(settings) - 0.5, -0.5), xlim=(-0.03, 1.03))

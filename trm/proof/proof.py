@@ -122,16 +122,10 @@ def _finite(number: float) -> float | None:
 
 
 def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True) -> Proof:
-    """Prove a model right at every length, or look for a problem that it gets wrong.
+    """Prove a model, on a CPU, right at every length, or look for a problem that it gets wrong.
 
-    Args:
-        solver: of it, on a CPU.
-        report: is told how far it is.
-        search: structured problems that are looked through in any case where it is not proved.
-        bounded: whether to bound what rounding can do, see `judge`.
-
-    Raises:
-        NotProvableError: nothing can be proved of it.
+    ``search``: structured problems that are looked through in any case where it is not proved;
+    ``bounded``: whether to bound what rounding can do. NotProvableError: nothing can be proved.
     """
     task, model = solver.task, solver.predictor.model
     rule, explored = provable(model, task), None

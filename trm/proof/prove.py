@@ -113,13 +113,9 @@ def judge(
 ) -> Judged:
     """Run a network on windows, by the path that solves, and bound what rounding can do.
 
-    Args:
-        model: in evaluation mode, on a CPU, in float32.
-        rule: its own, see `provable`.
-        numbers: of the windows, sorted.
-        report: is told how far it is.
-        bounded: whether to bound it, which takes most of the time.
-        labels: what is right, int64 [N] by output; None: what the rule says.
+    The model is in evaluation mode, on a CPU, in float32, the rule its own (see `provable`), the
+    windows' numbers are sorted. The bound takes most of the time. Labels are what is right, int64
+    [N] by output; None: what the rule says.
     """
     report = report or (lambda *_: None)
     tables = model.message_tables()

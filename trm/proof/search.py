@@ -135,11 +135,7 @@ def _parts(rule: LocalRule, numbers: np.ndarray) -> np.ndarray:
 
 
 def smallest_wrong(judge: Judge, report: Report) -> tuple[Counterexample | None, int]:
-    """Look through all problems, small ones first, as long as a size has few.
-
-    Returns:
-        The smallest that goes wrong, and how many were looked through.
-    """
+    """The smallest problem that goes wrong, of sizes with few, and how many were looked through."""
     looked = 0
     for operands in small_problems(judge.task):
         problems = judge.task.problems(operands)
@@ -173,15 +169,9 @@ def _numbers_of(task: Task, digits: int) -> range:
     return range(task.base ** (digits - 1) if digits > 1 else task.smallest, task.base**digits)
 
 
-def hunt(judge: Judge, most: int, report: Report, seed: int = 0) -> Counterexample | None:
-    """Look through structured problems, and mutations of what comes nearest to going wrong.
-
-    Args:
-        judge: of a model.
-        most: problems that are looked through.
-        report: is told how far it is.
-    """
-    task, random = judge.task, np.random.default_rng(seed)
+def hunt(judge: Judge, most: int, report: Report) -> Counterexample | None:
+    """Look through so many structured problems, and mutations of what is nearest to going wrong."""
+    task, random = judge.task, np.random.default_rng(0)
     nearest: list[tuple[float, tuple[int, ...]]] = []
     known: set[tuple[int, ...]] = set()
     looked = 0

@@ -9,7 +9,6 @@ the right symbol in each, and says all that it is told rightly, every page of an
 one decides whether two automata are equal: by their product (Hopcroft & Karp 1971).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +18,7 @@ from canvas import symbols
 from canvas.closure import closed_windows
 from canvas.windows import SYMBOL, LocalRule, Seen, Sights, Windows
 from trm.models.local import LocalRecursiveModel
+from trm.proof.prove import Report
 
 _BATCH = 16384
 _MOST = 20_000_000  # windows that are looked at; of a model that is wrong there are far more
@@ -49,15 +49,11 @@ def explore(
     rule: LocalRule,
     mine: LocalRule,
     model: LocalRecursiveModel,
-    report: Callable[[str, int, int], None],
+    report: Report,
 ) -> Explored:
     """Every pair of truth and codes that can meet on a page of any size.
 
-    Args:
-        rule: the true one.
-        mine: the same with the network's codes.
-        model: the network.
-        report: is told how many windows have been looked at.
+    Of the true rule, and the same with the network's codes.
     """
     together, complete = Together(rule, mine, model, report), True
     try:
@@ -80,7 +76,7 @@ class Together(LocalRule):
         rule: LocalRule,
         mine: LocalRule,
         model: LocalRecursiveModel,
-        report: Callable[[str, int, int], None],
+        report: Report,
     ) -> None:
         self.rule, self.mine, self.model, self.report = rule, mine, model, report
         for way, names in rule.messages.items():

@@ -8,7 +8,7 @@ import torch
 
 from canvas.choices import check_choice
 from canvas.problems import Problems
-from canvas.render import WorkedDrawing, row_step
+from canvas.render import WorkedDrawing, row_steps
 from trm.models.draws import random_bits
 from trm.models.iterative import Batch, IterativeModel
 from trm.solving.iterative_predictor import IterativePredictor
@@ -109,7 +109,7 @@ class IterativeModule(CanvasModule):
         All rows get the same supervision steps: under `fresh` the middle number of those without
         gradient and then the supervised ones, under `carry` as many as it may take.
         """
-        steps = row_step(drawing, _one_step(drawing))
+        steps = row_steps(drawing, _one_step(drawing))
         batch = {
             name: torch.from_numpy(getattr(steps, name)).to(self.device)
             for name in ("inputs", "labels", "answer")

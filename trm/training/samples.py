@@ -20,7 +20,7 @@ from augment.views import RandomViews
 from canvas.canvas_size import Blanks, Canvas, Insertion
 from canvas.choices import check_choice
 from canvas.problems import Problems, Split, keys, random_below, random_words
-from canvas.render import WorkedDrawing, draw_worked, row_step, sequences_of
+from canvas.render import WorkedDrawing, draw_worked, row_steps, sequences_of
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
@@ -178,7 +178,7 @@ class RowStepSamples(TrainingSamples):
             return keys(self.seed, self.split, epoch, index, purpose)
 
         word = random_words(own(_STEP), 1)[:, 0]
-        steps = row_step(drawing, random_below(word, drawing.steps))
+        steps = row_steps(drawing, random_below(word, drawing.steps))
         inputs, labels = inserted(steps.inputs, BLANK), inserted(steps.labels, BLANK)
         answer = inserted(steps.answer, False)
         # In the row to fill in, new cells are masked, too.

@@ -11,7 +11,7 @@ from canvas import symbols
 from canvas.addition import Addition
 from canvas.multiplication import Multiplication
 from canvas.problems import SPLITS, Problems, split_of
-from canvas.render import row_step
+from canvas.render import row_steps
 from canvas.symbols import MASK
 from trm.analysis.pairs import CARRY, DIGIT, FACTOR, KINDS, TOTAL, Pair, draw_pairs, kinds_of
 from trm.analysis.patch import HeadEffects, head_effects, open_pair, patch, replacement
@@ -152,7 +152,7 @@ def read(solver: Solver, texts: tuple[str, str], row: int = 0) -> tuple[np.ndarr
     """Two problems with a row masked, and with it filled in."""
     task = solver.task
     steps = [
-        row_step(solver.draw_worked(task.problems([task.parse(text)])), np.array([row]))
+        row_steps(solver.draw_worked(task.problems([task.parse(text)])), np.array([row]))
         for text in texts
     ]
     inputs, labels = (

@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 from canvas.multiplication import Multiplication
 from canvas.picture import HIGHLIGHT, PAPER, WRONG_INK, pixels
 from canvas.problems import Problems
-from canvas.render import RowSteps, WorkedDrawing, draw_worked, row_step
+from canvas.render import RowSteps, WorkedDrawing, draw_worked, row_steps
 from canvas.symbols import DIGIT_ZERO
 from trm.figures.row_panels import sample_panels, steps_figure
 from trm.solving.iteration import StepTrace
@@ -15,7 +15,7 @@ RULES = Multiplication(layout="standard").rules
 def first_rows() -> tuple[WorkedDrawing, RowSteps]:
     problems = Problems.from_ints([(123, 45), (67, 8)])
     drawing = draw_worked(RULES.work(problems), 6, 7)
-    return drawing, row_step(drawing, np.array([0, 1]))
+    return drawing, row_steps(drawing, np.array([0, 1]))
 
 
 def made_up(steps: RowSteps, halt_logits: list[list[float]], right: list[list[bool]]) -> StepTrace:
@@ -72,7 +72,7 @@ def test_wrong_prediction_is_drawn_as_wrong():
 def test_what_a_model_writes_beside_a_working_is_shown():
     problems = Problems.from_ints([(12, 3)])
     drawing = draw_worked(RULES.work(problems), 6, 20, left=15)
-    steps = row_step(drawing, np.array([0]))
+    steps = row_steps(drawing, np.array([0]))
     seen = made_up(steps, [[-1]], [[True]])
     canvases = seen.canvases.copy()
     canvases[steps.answer[None] & (np.arange(20) == 2)] = DIGIT_ZERO + 7
