@@ -47,9 +47,8 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction, Predictor
 from trm.solving.solver import Solver
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
-from trm.training.depth import carried_step, fresh_step
-from trm.training.losses import step_loss
 from trm.training.optimisers import Schedule, build_optimizer
+from trm.training.step import carried_step, fresh_step
 
 SHAPE, TASK = "trm/reference", "trm/quick"
 IGNORED = -100  # label of a cell that does not count, in both peers
@@ -242,12 +241,11 @@ class Ours:
         torch.manual_seed(0)
         self.model = TinyRecursiveModel(RecursiveConfig(**config.network | tokens))
         self.depth, self.carry = DepthConfig(**config.model["depth"]), None
-        self.criterion = partial(step_loss, loss="stablemax")
 
     def loss(self, batch: dict[str, Tensor]) -> Tensor:
         """That of a training step: one supervision step."""
-        result, self.carry = carried_step(self.model, batch, self.carry, self.depth, self.criterion)
-        return result.loss
+        loss, self.carry = carried_step(self.model, batch, self.carry, self.depth, "stablemax")
+        return loss.total
 
     def infer(self, batch: dict[str, Tensor]) -> None:
         """A supervision step of inference, and what it says."""
@@ -328,12 +326,11 @@ def our_racer(dtype: str) -> tuple[Solver, Any, Callable[[Any, int], None], int]
     optimizer = build_optimizer(model, OptimizerConfig(**settings["optimizer"]))
     schedule = Schedule(optimizer, ScheduleConfig(**settings["schedule"]), total)
     depth = DepthConfig(**settings["depth"])
-    loss = partial(step_loss, loss=settings["loss"])
 
     def step(batch: Any, number: int) -> None:
         with torch.autocast("cpu", getattr(torch, dtype), enabled=dtype != "float32"):
-            result = fresh_step(model.train(), batch, depth, loss, seed=number)
-        result.loss.backward()
+            loss, _ = fresh_step(model.train(), batch, depth, number, settings["loss"])
+        loss.backward()
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()

@@ -6,7 +6,6 @@ are in order, not that an accelerator is.
 
 import os
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +24,9 @@ from trm.models.recursive import TinyRecursiveModel
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
 from trm.training.configs import DepthConfig
-from trm.training.depth import carried_step, fresh_step
-from trm.training.losses import sequence_loss, step_loss
+from trm.training.gpt_module import sequence_loss
 from trm.training.samples import RowStepSamples, SequenceSamples
+from trm.training.step import carried_step, fresh_step
 
 ACCELERATOR = os.environ.get("TRM_TEST_ON", "gpu")
 DEVICE = "cpu" if ACCELERATOR == "cpu" else "auto"
@@ -132,14 +131,13 @@ Learner = tuple[torch.nn.Module, Callable[[Batch], torch.Tensor]]  # a model, an
 def carrying() -> Learner:
     config = RecursiveConfig(**SHAPE, H_cycles=2, L_cycles=2, position="rope_1d")
     model, depth = TinyRecursiveModel(config).to(KIND), DepthConfig("carry", halt_max_steps=4)
-    loss = partial(step_loss, loss="stablemax")
-    return model, lambda batch: carried_step(model, batch, None, depth, loss)[0].loss
+    return model, lambda batch: carried_step(model, batch, None, depth, "stablemax")[0].total
 
 
 def starting_fresh() -> Learner:
     config = RecursiveConfig(**SHAPE, H_cycles=1, L_cycles=1, position="relative_2d")
     model, depth = TinyRecursiveModel(config).to(KIND), DepthConfig(no_grad_steps=(2, 2))
-    return model, lambda batch: fresh_step(model, batch, depth, step_loss, seed=0).loss
+    return model, lambda batch: fresh_step(model, batch, depth, seed=0)[0]
 
 
 def reading_sequences() -> Learner:

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from canvas.problems import Problems
 from canvas.render import IGNORE, WorkedDrawing, sequences
@@ -14,8 +16,23 @@ from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.training.canvas_module import CanvasModule, Validated, logs_at
 from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
-from trm.training.losses import sequence_loss
 from trm.training.samples import SequenceSamples, TrainingBatch
+
+
+def sequence_loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean cross entropy over the tokens that count, as nanoGPT takes it.
+
+    Args:
+        logits: ``[B, S, V]``, any floating dtype.
+        labels: ``int64 [B, S]``; `canvas.render.IGNORE` does not count.
+
+    Returns:
+        The loss, float32 [], with gradient, and the share of the counted tokens that are right.
+    """
+    counted = labels != IGNORE
+    right = (logits.detach().argmax(dim=-1) == labels) & counted
+    loss = F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORE)
+    return loss, right.sum() / counted.sum()
 
 
 class GPTModule(CanvasModule):

@@ -1,6 +1,5 @@
 """Any iterative model as a LightningModule."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,7 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.training.canvas_module import CanvasModule, logs_at
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule
-from trm.training.depth import Carry, LossFunction, carried_step, fresh_step
-from trm.training.losses import LOSSES, step_loss
+from trm.training.step import LOSSES, Carry, carried_step, fresh_step
 
 _CARRY = "carry"  # of a checkpoint: what the next step goes on with, a dict for each device
 
@@ -59,8 +57,7 @@ class IterativeModule(CanvasModule):
                 "be tokens: set depth.schedule: fresh"
             )
         super().__init__(network, optimizer, schedule, compile, seed)
-        self.depth, self.solve_steps = depth, solve_steps
-        self.loss: LossFunction = partial(step_loss, loss=loss)
+        self.depth, self.solve_steps, self.loss = depth, solve_steps, loss
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
 
     def check(self, data: CanvasDataModule) -> None:
@@ -73,23 +70,24 @@ class IterativeModule(CanvasModule):
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         model, batch = self.trained(), {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
         if self.depth.schedule == "fresh":
-            result = fresh_step(model, batch, self.depth, self.loss, self.batch_seed(batch_idx))
+            seed = self.batch_seed(batch_idx)
+            loss, last = fresh_step(model, batch, self.depth, seed, self.loss)
         else:
-            result, self.carry = carried_step(model, batch, self.carry, self.depth, self.loss)
+            last, self.carry = carried_step(model, batch, self.carry, self.depth, self.loss)
+            loss = last.total
         if logs_at(self.trainer, self.global_step + 1):
-            last = result.last
             figures: dict[str, Any] = {
-                "loss": result.loss.detach(),
+                "loss": loss.detach(),
                 "loss_cells": last.lm.detach(),
                 "loss_halting": last.halt.detach(),
                 "cell_accuracy": last.cell_accuracy,
                 "row_accuracy": last.row_exact.float().mean(),
                 "halting_accuracy": last.halt_accuracy,
             }
-            if self.depth.schedule == "carry":  # how many samples need; under `fresh` it is drawn
-                figures["supervision_steps"] = result.steps
+            if self.carry is not None:  # how many samples need; under `fresh` it is drawn
+                figures["supervision_steps"] = self.carry.steps.float().mean()
             self.log_training(figures)
-        return result.loss
+        return loss
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
@@ -118,7 +116,7 @@ class IterativeModule(CanvasModule):
         if self.depth.schedule == "carry":
             free, supervised = 0, self.depth.halt_max_steps
         settled = DepthConfig("fresh", no_grad_steps=(free, free), supervised_steps=supervised)
-        loss = fresh_step(self.model, batch, settled, self.loss, seed=0).loss
+        loss, _ = fresh_step(self.model, batch, settled, seed=0, loss=self.loss)
         return float(loss), len(drawing)
 
     def predictor(self) -> IterativePredictor:

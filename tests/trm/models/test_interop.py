@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from trm.models.interop import load_reference_trm
 from trm.models.iterative import Loop
-from trm.training.losses import stablemax_cross_entropy
+from trm.training.step import stablemax_cross_entropy
 
 REFERENCE = Path(__file__).parents[2] / "reference"
 TRMS = ["rope1d", "learned"]

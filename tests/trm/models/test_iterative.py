@@ -10,7 +10,8 @@ from torch import nn
 from trm.models.draws import uniform
 from trm.models.iterative import IterativeModel, Loop, map_state, named, select, unnamed, where
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.training.depth import Carry, carry_step, initial_carry, random_starts
+from trm.training.configs import DepthConfig
+from trm.training.step import Carry, carried_step, random_starts
 
 
 class Pair(NamedTuple):
@@ -136,22 +137,27 @@ def test_random_starts_are_of_the_samples_own_and_differ_from_tensor_to_tensor(k
 
 def batch(seed):
     inputs = canvases(seed=seed)
-    return {"inputs": inputs, "seeds": torch.arange(4), "labels": inputs.long()}
+    answer = torch.ones_like(inputs, dtype=torch.bool)
+    return {"inputs": inputs, "seeds": torch.arange(4), "labels": inputs, "answer": answer}
 
 
 @pytest.mark.parametrize("kind", STATES)
 def test_a_carry_holds_states_of_any_structure_and_comes_back_from_a_checkpoint(kind):
-    model = counter(kind)
-    carry, _ = carry_step(model, initial_carry(batch(0)), batch(0), 9, 0.0)
+    model, depth = counter(kind), DepthConfig("carry", halt_max_steps=9, exploration=0)
+    _, carry = carried_step(model, batch(0), None, depth)
     carry.halted = torch.tensor([False, True, False, False])
     held = Carry(**vars(carry))
     assert held.to(torch.device("cpu")) is held
-    after, loop = carry_step(model, held, batch(1), 9, 0.0)
-    logits, _ = loop.read()
+    _, after = carried_step(model, batch(1), held, depth)
     assert after.steps.tolist() == [2, 1, 2, 2]
-    expected = model(batch(0)["inputs"], steps=2)[0]
-    expected[1] = model(batch(1)["inputs"])[0][1]
-    torch.testing.assert_close(logits, expected)
+    loop = Loop(model, batch(0)["inputs"])
+    loop.advance(2)
+    expected = named(loop.state)
+    loop = Loop(model, batch(1)["inputs"])
+    loop.step()
+    for name, part in named(loop.state).items():
+        expected[name][1] = part[1]
+        torch.testing.assert_close(after.state[name], expected[name])
     assert not any(part.requires_grad for part in after.state.values())
 
 

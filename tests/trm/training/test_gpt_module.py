@@ -17,8 +17,7 @@ from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.solving.rollout import teacher_forced
 from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
-from trm.training.gpt_module import GPTModule
-from trm.training.losses import sequence_loss
+from trm.training.gpt_module import GPTModule, sequence_loss
 from trm.training.samples import SequenceSamples
 
 TINY = """

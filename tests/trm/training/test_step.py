@@ -1,0 +1,273 @@
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from canvas.multiplication import Multiplication
+from canvas.symbols import PAD
+from trm.models.configs import RecursiveConfig
+from trm.models.iterative import State, map_state
+from trm.models.recursive import RecursiveState, TinyRecursiveModel
+from trm.training.configs import DepthConfig
+from trm.training.data import Canvas
+from trm.training.samples import RowStepSamples
+from trm.training.step import (
+    LOSSES,
+    carried_step,
+    fresh_step,
+    stablemax_cross_entropy,
+    step_loss,
+)
+
+TASK = Multiplication("lattice", base=3, digits_a=(1, 1), digits_b=(1, 1))
+REFERENCE = Path(__file__).parents[2] / "reference"
+TRM_FILES = sorted(REFERENCE.glob("trm_*.npz"))
+
+
+def batch(start: int = 0, size: int = 6) -> dict[str, torch.Tensor]:
+    data = RowStepSamples(TASK, Canvas(3, 5), "train", 0, 600, size)
+    return data.__getitems__(range(start, start + size))
+
+
+def tiny_model(seed: int = 0) -> TinyRecursiveModel:
+    torch.manual_seed(seed)
+    sizes = {"height": 3, "width": 5, "hidden_size": 32, "num_heads": 2, "intermediate_size": 32}
+    depth = {"num_layers": 1, "H_cycles": 1, "L_cycles": 1}
+    config = RecursiveConfig(**sizes, **depth, position="rope_2d", halt_pool="mask")
+    return TinyRecursiveModel(config).train()
+
+
+def detached(state: State) -> State:
+    return map_state(torch.Tensor.detach, state)
+
+
+def gradients(model: torch.nn.Module) -> list[torch.Tensor]:
+    return [torch.zeros(1) if p.grad is None else p.grad.clone() for p in model.parameters()]
+
+
+def test_gradients_flow_from_the_supervised_steps_alone():
+    model, depth = tiny_model(), DepthConfig(no_grad_steps=(1, 4), supervised_steps=2)
+    seed = 11
+    loss, last = fresh_step(model, batch(), depth, seed)
+    loss.backward()
+    through = gradients(model)
+
+    model.zero_grad()
+    samples = batch()
+    context = model.encode(samples["inputs"])
+    state = model.initial_state(context)
+    for _ in range(random.Random(seed).randint(1, 4)):
+        state = detached(model.iterate(context, state))
+    for _ in range(2):
+        state = model.iterate(context, state)
+        logits, halt_logits = model.read(state, context)
+        one = step_loss(logits, halt_logits, samples["labels"], samples["answer"])
+        (one.total / 2).backward(retain_graph=True)
+        state = detached(state)
+    for mine, by_hand in zip(through, gradients(model), strict=True):
+        torch.testing.assert_close(mine, by_hand)
+    torch.testing.assert_close(last.total, one.total)
+
+
+@pytest.mark.parametrize("schedule", ["fresh", "carry"])
+def test_what_is_drawn_for_a_sample_does_not_depend_on_the_others(schedule):
+    model, samples = tiny_model(), batch(size=60)
+    torch.nn.init.constant_(model.halt_head.bias, 5.0)  # it would halt at once, if it may
+    depth = DepthConfig(
+        schedule, halt_max_steps=5, exploration=0.7, no_grad_steps=(0, 0), random_start=0.5
+    )
+
+    def outcome(chosen: slice) -> torch.Tensor:
+        some = {name: part[chosen] for name, part in samples.items()}
+        if schedule == "carry":
+            carry, halted = None, []
+            for _ in range(4):
+                _, carry = carried_step(model, some, carry, depth)
+                halted.append(carry.halted)
+            return torch.stack(halted, dim=1)
+        started = []
+        with pytest.MonkeyPatch.context() as patch:
+            iterate = model.iterate
+            patch.setattr(model, "iterate", lambda c, s: started.append(s) or iterate(c, s))
+            fresh_step(model, some, depth, 0)
+        return started[0].z_L
+
+    whole = outcome(slice(None))
+    assert len(whole.unique(dim=0)) > 2
+    for half in (slice(0, None, 2), slice(1, None, 2)):  # the shares of two devices
+        assert torch.equal(outcome(half), whole[half])
+
+
+def test_a_carry_from_a_checkpoint_goes_to_the_device_of_the_batch(monkeypatch):
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: False)  # of meta it cannot tell
+    model, depth = tiny_model(), DepthConfig("carry", halt_max_steps=3)
+    _, carry = carried_step(model, batch(), None, depth)
+    held = carry.to(torch.device("cpu"))
+    elsewhere = {name: part.to("meta") for name, part in batch(6).items()}
+    # The meta device computes nothing, and refuses to mix with the CPU as a GPU does.
+    with pytest.raises(RuntimeError, match="meta"):
+        torch.where(held.halted, elsewhere["seeds"], held.batch["seeds"].to("meta"))
+    _, after = carried_step(model.to("meta"), elsewhere, held, depth)
+    parts = (*after.state.values(), after.steps, after.halted, *after.batch.values())
+    assert {part.device.type for part in parts} == {"meta"}
+
+
+@pytest.mark.parametrize("schedule", ["fresh", "carry"])
+def test_a_training_step_never_waits_for_the_device_to_say_a_number(schedule, monkeypatch):
+    def wait(tensor: torch.Tensor) -> None:
+        pytest.fail("a training step asked the device for a number")
+
+    model, depth, samples, carry = tiny_model(), DepthConfig(schedule), batch(), None
+    for method in ("item", "tolist", "cpu", "numpy", "__bool__", "__float__", "__int__"):
+        monkeypatch.setattr(torch.Tensor, method, wait)
+    for seed in range(3):
+        if schedule == "fresh":
+            fresh_step(model, samples, depth, seed)
+        else:
+            _, carry = carried_step(model, samples, carry, depth)
+
+
+# Who goes on, who halts, and who takes the place
+
+
+def halting(halt_bias=-5.0):
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "intermediate_size": 32}
+    model = TinyRecursiveModel(RecursiveConfig(height=3, width=4, **sizes))
+    torch.nn.init.constant_(model.halt_head.bias, halt_bias)
+    return model
+
+
+def numbered(seed, size=4):
+    generator = torch.Generator().manual_seed(seed)
+    inputs = torch.randint(1, 14, (size, 3, 4), generator=generator, dtype=torch.uint8)
+    answer, number = torch.ones_like(inputs, dtype=torch.bool), torch.full((size,), seed)
+    seeds = torch.arange(size)
+    return {"inputs": inputs, "labels": inputs, "answer": answer, "number": number, "seeds": seeds}
+
+
+def test_halted_samples_are_replaced_and_the_others_kept():
+    model, depth = halting(), DepthConfig("carry", halt_max_steps=8, exploration=0)
+    _, carry = carried_step(model, numbered(1), None, depth)
+    assert carry.steps.tolist() == [1] * 4
+    assert not carry.halted.any()
+    carry.halted[1] = True
+    before = RecursiveState(**carry.state)
+    _, after = carried_step(model, numbered(2), carry, depth)
+    assert after.batch["number"].tolist() == [1, 2, 1, 1]
+    assert after.steps.tolist() == [2, 1, 2, 2]
+    for samples, start, kept in ((1, before, [0, 2, 3]), (2, None, [1])):
+        context = model.encode(numbered(samples)["inputs"])
+        state = model.iterate(context, start or model.initial_state(context))
+        torch.testing.assert_close(after.state["z_H"][kept], state.z_H[kept])
+
+
+def steps_until_halt(model, maximum, exploration, size=512):
+    model.config.H_cycles = model.config.L_cycles = 1
+    depth = DepthConfig("carry", halt_max_steps=maximum, exploration=exploration)
+    carry, taken = None, torch.zeros(size, dtype=torch.long)
+    with torch.no_grad():
+        for _ in range(maximum):
+            _, carry = carried_step(model, numbered(0, size), carry, depth)
+            taken = torch.where((taken == 0) & carry.halted, carry.steps, taken)
+    return taken
+
+
+def test_a_doubtful_sample_takes_all_steps_and_a_sure_one_a_single_step():
+    assert set(steps_until_halt(halting(-5.0), 4, 0.0).tolist()) == {4}
+    assert set(steps_until_halt(halting(5.0), 4, 0.0).tolist()) == {1}
+
+
+def test_exploration_makes_a_share_of_sure_samples_go_on():
+    assert set(steps_until_halt(halting(5.0), 4, 1.0).tolist()) == {2, 3, 4}
+    share = (steps_until_halt(halting(5.0), 4, 0.25) > 1).float().mean()
+    assert 0.15 < share < 0.35
+
+
+# What an answer costs
+
+
+def canvas_batch(B=6, H=5, W=9, V=14, dtype=torch.float32, seed=0):
+    """Random logits and labels; the answer is one row of each canvas, some rows right."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(B, H, W, V, generator=generator)
+    labels = torch.randint(1, V, (B, H, W), generator=generator, dtype=torch.uint8)
+    answer = torch.zeros(B, H, W, dtype=torch.bool)
+    answer[torch.arange(B), torch.arange(B) % H] = True
+    logits[::2] += 20 * F.one_hot(labels[::2].long(), V)  # samples 0, 2, 4 are all right
+    halt_logits = torch.randn(B, generator=generator)
+    return logits.to(dtype).requires_grad_(), halt_logits.requires_grad_(), labels, answer
+
+
+def loss_by_definition(logits, labels, answer, loss):
+    """Sample by sample and cell by cell, as the docstring says it."""
+    per_sample = []
+    for sample, label, asked in zip(logits, labels, answer, strict=True):
+        counted = ((label != PAD) & asked).nonzero().tolist()
+        cells = [
+            LOSSES[loss](sample[row, column], label[row, column].long()) for row, column in counted
+        ]
+        per_sample.append(torch.stack(cells).mean())
+    return torch.stack(per_sample).mean()
+
+
+@pytest.mark.parametrize("path", TRM_FILES, ids=lambda path: path.stem)
+def test_step_loss_times_the_batch_is_the_loss_of_the_reference_trm(path):
+    reference = np.load(path)
+    labels = torch.tensor(reference["batch/labels"])[:, None, :]  # one row of 36 cells
+    answer = labels != -100
+    labels = labels.masked_fill(~answer, PAD).to(torch.uint8)
+    for k in range(4):
+        logits = torch.tensor(reference[f"step{k}/logits"])[:, None]
+        halt_logits = torch.tensor(reference[f"step{k}/q_halt_logits"])
+        step = step_loss(logits, halt_logits, labels, answer, loss="stablemax")
+        B = len(labels)
+        assert B * step.lm.item() == pytest.approx(reference[f"step{k}/lm_loss"].item(), rel=1e-5)
+        halt = reference[f"step{k}/q_halt_loss"].item()
+        assert B * step.halt.item() == pytest.approx(halt, rel=1e-5)
+
+
+@pytest.mark.parametrize("values", [[0.0, 0.0, 0.0], [1.0, 1.0, -1e6], [1e6, -1.0, 1.0]])
+def test_stablemax_gradient_is_finite_and_not_lost_where_its_branches_meet(values):
+    logits = torch.tensor([values], dtype=torch.float64, requires_grad=True)
+    stablemax_cross_entropy(logits, torch.tensor([1])).sum().backward()
+    assert logits.grad.isfinite().all()
+    assert logits.grad[0, 1] < 0
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_step_loss_and_its_gradient_follow_the_definition(loss):
+    logits, halt_logits, labels, answer = canvas_batch()
+    labels[1, :, 6:] = PAD  # a narrower canvas
+    labels[2, 3:] = PAD
+    step = step_loss(logits, halt_logits, labels, answer, loss=loss)
+    expected = loss_by_definition(logits, labels, answer, loss)
+    torch.testing.assert_close(step.lm, expected.float())
+    (gradient,) = torch.autograd.grad(step.lm, logits)
+    (expected_gradient,) = torch.autograd.grad(expected, logits)
+    torch.testing.assert_close(gradient, expected_gradient)
+
+
+def test_metrics_look_at_answer_cells_only():
+    logits, halt_logits, labels, answer = canvas_batch()
+    with torch.no_grad():
+        logits[~answer] = 0  # every given wrong
+        halt_logits.copy_(torch.tensor([1.0, 1.0, -1.0, -1.0, 2.0, -2.0]))
+    step = step_loss(logits, halt_logits, labels, answer)
+    right = (logits.argmax(-1) == labels)[answer]
+    assert step.row_exact.tolist() == [True, False, True, False, True, False]
+    assert step.cell_accuracy.item() == pytest.approx(right.float().mean().item())
+    assert step.halt_accuracy.item() == pytest.approx(4 / 6)
+    assert not step.cell_accuracy.requires_grad
+
+
+def test_halting_head_learns_whether_the_whole_row_is_right():
+    logits, halt_logits, labels, answer = canvas_batch()
+    step = step_loss(logits, halt_logits, labels, answer)
+    (gradient,) = torch.autograd.grad(step.halt, halt_logits, retain_graph=True)
+    assert torch.equal(gradient < 0, step.row_exact)
+    torch.testing.assert_close(step.total, step.lm + 0.5 * step.halt)
+    assert torch.autograd.grad(step.halt, logits, allow_unused=True) == (None,)

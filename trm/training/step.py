@@ -1,0 +1,230 @@
+"""A training step of an iterative model: how deep it recurs, and what its answers cost.
+
+`carried_step` is the reference's way: one supervision step a training step, the state carried over
+to the next one, samples replaced as they halt (Jolicoeur-Martineau 2025, "Less is more: recursive
+reasoning with tiny networks"; after the ACT wrapper of SamsungSAILMontreal/TinyRecursiveModels).
+`fresh_step` starts every batch anew, takes a random number of steps without gradient and then some
+supervised ones, so that a model stays right when it is iterated longer than in training
+(progressive loss of Bansal et al. 2022, "End-to-end algorithm synthesis with recurrent networks").
+Some samples may start from random states, so that the answer depends on the canvas and not on the
+way to it (Anil et al. 2022, "Path independent equilibrium models can better exploit test-time
+computation").
+"""
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from canvas.symbols import PAD
+from trm.models.draws import normal_pair, uniform
+from trm.models.iterative import (
+    Batch,
+    IterativeModel,
+    Loop,
+    State,
+    map_state,
+    named,
+    unnamed,
+    where,
+)
+from trm.training.configs import DepthConfig
+
+
+def stablemax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:
+    """Cross entropy under the stablemax, one loss per token, in nats.
+
+    The stablemax is ``s(x) / sum(s(x))`` with ``s(x) = x + 1`` for ``x >= 0`` and ``1 / (1 - x)``
+    below: no exponential, so large logits are not absorbed by rounding (Prieto et al. 2025,
+    "Grokking at the Edge of Numerical Stability"; in float64, as the reference TRM has it, which
+    Apple's MPS has not). Of logits ``[..., V]`` and integer labels ``[...]``, ``float64 [...]``;
+    tokens with the label ``ignore_index`` cost 0.
+    """
+    exact = logits.double()
+    # The clamp keeps 1 - x away from 0 where the branch is not taken: no infinite gradient there.
+    s = torch.where(exact < 0, 1 / (1 - exact.clamp(max=0)), exact + 1)
+    ignored = labels == ignore_index
+    chosen = s.gather(-1, labels.long().masked_fill(ignored, 0).unsqueeze(-1)).squeeze(-1)
+    return (s.sum(-1).log() - chosen.log()).masked_fill(ignored, 0.0)
+
+
+LOSSES: dict[str, Callable[..., Tensor]] = {
+    "softmax": partial(F.cross_entropy, reduction="none"),
+    "stablemax": stablemax_cross_entropy,
+}
+
+
+@dataclass(frozen=True)
+class StepLoss:
+    """The loss of one supervision step, with what is worth logging about it.
+
+    ``total``, ``lm`` and ``halt`` are scalars with gradient; everything else is detached.
+    """
+
+    total: Tensor  # float32 []: lm + halt / 2
+    lm: Tensor  # float32 []: weighted mean cross entropy of a sample's cells, mean over the batch
+    halt: Tensor  # float32 []: cross entropy of the halting head, mean over the batch
+    cell_accuracy: Tensor  # float32 []: share of the batch's answer cells that are right
+    row_exact: Tensor  # bool [B]: every answer cell of the sample is right
+    halt_accuracy: Tensor  # float32 []: share of samples where (halt logit > 0) equals row_exact
+
+
+def step_loss(
+    logits: Tensor,
+    halt_logits: Tensor,
+    labels: Tensor,
+    answer: Tensor,
+    loss: str = "softmax",
+) -> StepLoss:
+    """Loss and metrics of one supervision step of a canvas model.
+
+    A sample's answer cells are averaged, then samples (the reference TRM sums): a wide canvas
+    counts no more than a narrow one. Cells labelled ``PAD`` lie outside their sample's canvas, and
+    never count. The halting head learns whether all answer cells are right, at half the weight;
+    without any, a sample is right.
+
+    Args:
+        logits: ``[B, H, W, V]``, any floating dtype.
+        halt_logits: ``[B]``, above 0 where the model believes its row is right.
+        labels: ``[B, H, W]`` symbol ids, ``uint8`` or ``int64``.
+        answer: ``bool [B, H, W]``, the cells the model was asked to fill in.
+        loss: a name in `LOSSES`.
+    """
+    B, H, W, V = logits.shape
+    labels, answer = labels.reshape(B, H * W), answer.reshape(B, H * W)
+    inside = labels != PAD
+    counted = answer & inside  # [B, H * W]
+    weights = counted.float()
+    # A sample without a counted cell has weight 0 everywhere; the clamp only avoids 0 / 0.
+    weights = weights / weights.sum(1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
+
+    cells = logits.reshape(B * H * W, V)
+    kept: Tensor | slice = slice(None)
+    if logits.device.type == "cpu":
+        # An answer is one row of many: three times quicker. On a GPU all cells cost nothing,
+        # whereas counting the kept ones would wait for the device.
+        kept = counted.flatten().nonzero().squeeze(1)
+        cells = cells.index_select(0, kept)  # its gradient is far cheaper than that of cells[kept]
+    targets = labels.flatten()[kept].long()
+    losses = LOSSES[loss](cells.float(), targets, ignore_index=PAD)
+    lm = ((losses * weights.flatten()[kept]).sum() / B).float()
+
+    with torch.no_grad():
+        wrong = torch.zeros(B * H * W, dtype=torch.bool, device=logits.device)
+        wrong[kept] = cells.float().argmax(-1) != targets
+        wrong = wrong.view(B, H * W) & counted
+        row_exact = ~wrong.any(1)
+        cell_accuracy = 1 - wrong.sum() / counted.sum().clamp(min=1)
+        halt_accuracy = ((halt_logits > 0) == row_exact).float().mean()
+    halt = F.binary_cross_entropy_with_logits(halt_logits.float(), row_exact.float())
+    return StepLoss(lm + 0.5 * halt, lm, halt, cell_accuracy, row_exact, halt_accuracy)
+
+
+def random_starts(state: State, share: float, seeds: Tensor) -> State:
+    """A share of the samples' initial states replaced by standard normal noise.
+
+    Which samples these are, and their noise, follows from their ``seeds``, int64 [B].
+    """
+    chosen, parts = uniform(seeds) < share, named(state)
+    names = list(parts)
+    for first in range(0, len(names), 2):  # noise comes in pairs
+        pair = [(name, math.prod(parts[name].shape[1:])) for name in names[first : first + 2]]
+        # Counter 0 decides which samples; every pair has counters of its own.
+        most = max(size for _, size in pair)
+        counter = torch.arange(1, most + 1, device=seeds.device) + (first << 40)
+        drawn = normal_pair(seeds[:, None], counter)
+        for (name, size), noise in zip(pair, drawn, strict=False):
+            z = parts[name]
+            parts[name] = where(chosen, noise[:, :size].reshape(z.shape).to(z.dtype), z)
+    return unnamed(state, parts)
+
+
+def fresh_step(
+    model: IterativeModel, batch: Batch, depth: DepthConfig, seed: int, loss: str = "softmax"
+) -> tuple[Tensor, StepLoss]:
+    """Start anew, take some steps without gradient and then the supervised ones.
+
+    Args:
+        batch: ``inputs``, ``labels`` [B, H, W] integers, ``answer`` [B, H, W] bool and ``seeds``
+            int64 [B], from which follows which samples start from random states, and from which.
+        seed: of the batch, for the number of steps without gradient; on every device the same.
+        loss: a name in `LOSSES`.
+
+    Returns:
+        What to minimise, and the loss of the last step.
+    """
+    loop = Loop(model, batch["inputs"])
+    if depth.random_start:
+        loop.state = random_starts(loop.state, depth.random_start, batch["seeds"])
+    loop.advance(random.Random(seed).randint(*depth.no_grad_steps))
+    steps = []
+    for _ in range(depth.supervised_steps):
+        loop.step()
+        steps.append(step_loss(*loop.read(), batch["labels"], batch["answer"], loss))
+    return torch.stack([step.total for step in steps]).mean(), steps[-1]
+
+
+@dataclass
+class Carry:
+    """What one training step hands to the next."""
+
+    state: dict[str, Tensor]  # by the names of its tensors, without history; empty at the start
+    steps: Tensor  # supervision steps that each sample has had, int64 [B]
+    halted: Tensor  # whose place the next batch takes, bool [B]
+    batch: Batch  # the samples being worked on
+
+    def to(self, device: torch.device) -> "Carry":
+        """The carry on a device; itself if it is there."""
+        if self.steps.device == device:
+            return self
+        parts = (self.state, self.steps, self.halted, self.batch)
+        return Carry(*map_state(lambda part: part.to(device), parts))
+
+
+def carried_step(
+    model: IterativeModel,
+    batch: Batch,
+    carry: Carry | None,
+    depth: DepthConfig,
+    loss: str = "softmax",
+) -> tuple[StepLoss, Carry]:
+    """One supervision step on the samples in the carry, halted ones replaced from the batch.
+
+    A sample halts when its halt logit is above 0 or after ``halt_max_steps``; with probability
+    ``exploration`` not before a number of steps drawn from 2 to the maximum.
+
+    Args:
+        batch: see `fresh_step`, and whatever else belongs to a sample, [B, ...] each.
+        carry: on any device; None: at the start all samples come from the batch.
+        loss: a name in `LOSSES`.
+
+    Returns:
+        What to minimise, and the new carry, in whose batch are the samples that were worked on.
+    """
+    inputs = batch["inputs"]
+    if carry is None:
+        halted = torch.ones(len(inputs), dtype=torch.bool, device=inputs.device)
+        carry = Carry({}, torch.zeros_like(halted, dtype=torch.long), halted, batch)
+    carry = carry.to(inputs.device)  # one from a checkpoint comes before the model is there
+    halted, batch = carry.halted, where(carry.halted, batch, carry.batch)
+    loop = Loop(model, batch["inputs"])
+    if carry.state:
+        loop.state = where(halted, loop.state, unnamed(loop.state, carry.state))
+    loop.step()
+    logits, halt_logits = loop.read()
+
+    steps, most = torch.where(halted, 0, carry.steps) + 1, depth.halt_max_steps
+    halts = steps >= most
+    if most > 1:
+        draw = uniform(batch["seeds"], 2 * steps)
+        least = 2 + uniform(batch["seeds"], 2 * steps + 1) * (most - 1)
+        sure = halt_logits.detach() > 0
+        halts |= sure & ((steps >= least.floor()) | (draw >= depth.exploration))
+    state = {name: part.detach() for name, part in named(loop.state).items()}
+    step = step_loss(logits, halt_logits, batch["labels"], batch["answer"], loss)
+    return step, Carry(state, steps, halts, batch)
