@@ -112,9 +112,6 @@ class GPTPredictor(Predictor):
             raise ValueError(f"a token takes at least one loop, not {loops}")
         self.model, self.calibration, self.loops = model, calibration, loops
 
-    def accepts(self, height: int, width: int) -> bool:
-        return self.model.accepts(height, width)
-
     def for_any_view(self, task: Task) -> Predictor:
         raise ValueError(
             "the model writes in one direction and knows no turned canvases: its views are shifts "

@@ -6,7 +6,7 @@ import torch
 from canvas import symbols
 from trm.models.iterative import IterativeModel
 from trm.solving.iteration import StepTrace, iterate
-from trm.solving.rollout import OnStep, Prediction, Predictor
+from trm.solving.rollout import Prediction, Predictor
 
 
 class IterativePredictor(Predictor):
@@ -18,51 +18,40 @@ class IterativePredictor(Predictor):
         model: on the device where it is to run.
         max_steps: supervision steps at most; may exceed those of training.
         halt: False runs every sample to ``max_steps``.
-        on_step: shown of each supervision step.
 
     Raises:
         ValueError: no step.
     """
 
-    def __init__(
-        self,
-        model: IterativeModel,
-        max_steps: int,
-        halt: bool = True,
-        on_step: OnStep | None = None,
-    ) -> None:
+    def __init__(self, model: IterativeModel, max_steps: int, halt: bool = True) -> None:
         if max_steps < 1:
             raise ValueError(f"a row takes at least one supervision step, not {max_steps}")
-        self.model, self.max_steps, self.halt, self.on_step = model, max_steps, halt, on_step
+        self.model, self.max_steps, self.halt = model, max_steps, halt
         self.translation_invariant = model.translation_invariant
-
-    def accepts(self, height: int, width: int) -> bool:
-        return self.model.accepts(height, width)
 
     def pairs(self, height: int, width: int) -> int:
         return self.model.pairs(height, width)
 
-    def watched(self, on_step: OnStep) -> "IterativePredictor":
-        return IterativePredictor(self.model, self.max_steps, self.halt, on_step)
-
     @torch.no_grad()
     def trace(self, inputs: np.ndarray, steps: int | None = None) -> StepTrace:
         """See `Predictor`: its confidence after each of ``steps`` or else ``max_steps`` steps."""
-        masked = inputs == symbols.MASK
-        tokens = torch.from_numpy(inputs).to(self._device)
-        steps = self.max_steps if steps is None else steps
+        tokens, steps = self.tokens(inputs), steps or self.max_steps
+        masked = tokens == symbols.MASK
         seen = [
             (step.cells, step.halt_logits.float())
-            for step in iterate(self.model, tokens, tokens == symbols.MASK, steps, halt=False)
+            for step in iterate(self.model, tokens, masked, steps, halt=False)
         ]
         cells, halting = (torch.stack(parts).cpu().numpy() for parts in zip(*seen, strict=True))
-        return StepTrace(cells, halting, masked)
+        return StepTrace(cells, halting, inputs == symbols.MASK)
 
     @torch.no_grad()
     def __call__(self, inputs: np.ndarray) -> Prediction:
         """Fill in masked rows, in as many supervision steps as each needs."""
-        tokens = torch.from_numpy(inputs).to(self._device)
-        cells, confidence = torch.empty_like(tokens), torch.empty(len(tokens), device=self._device)
+        tokens = self.tokens(inputs)
+        cells, confidence = (
+            torch.empty_like(tokens),
+            tokens.new_empty(len(tokens), dtype=torch.float),
+        )
         used = torch.empty_like(confidence, dtype=torch.long)
         settled = torch.empty_like(confidence, dtype=torch.bool)
         masked = tokens == symbols.MASK
@@ -78,7 +67,3 @@ class IterativePredictor(Predictor):
             settled[done] = step.settled[last]
         parts = (cells, confidence, used, settled)
         return Prediction(*(part.cpu().numpy() for part in parts))
-
-    @property
-    def _device(self) -> torch.device:
-        return next(self.model.parameters()).device

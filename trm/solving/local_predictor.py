@@ -17,7 +17,6 @@ from trm.models.local import InOrder, Known, LocalRecursiveModel, work_in_order
 from trm.solving.iteration import SymbolTrace
 from trm.solving.rollout import (
     OnRow,
-    OnStep,
     Prediction,
     Predictor,
     Rollout,
@@ -30,7 +29,6 @@ class LocalPredictor(Predictor):
 
     Args:
         model: on the device where it is to run.
-        on_step: shown of each cell as it is worked out.
         proved: whether it is right at every length, so that there is nothing to doubt.
         rule: of the layout, where pages may be turned: where a cell sees a window that upright
             pages do not have, the confidence in the page is 0. None: all pages are upright.
@@ -40,13 +38,9 @@ class LocalPredictor(Predictor):
     in_order = True
 
     def __init__(
-        self,
-        model: LocalRecursiveModel,
-        on_step: OnStep | None = None,
-        proved: bool = False,
-        rule: LocalRule | None = None,
+        self, model: LocalRecursiveModel, proved: bool = False, rule: LocalRule | None = None
     ) -> None:
-        self.model, self.on_step, self.proved, self.rule = model, on_step, proved, rule
+        self.model, self.proved, self.rule = model, proved, rule
         self._known: dict[torch.dtype, Known] = {}
 
     @cached_property
@@ -67,14 +61,8 @@ class LocalPredictor(Predictor):
     def forget(self) -> None:
         self._known.clear()
 
-    def accepts(self, height: int, width: int) -> bool:
-        return True
-
     def pairs(self, height: int, width: int) -> int:
         return self.model.pairs(height, width)
-
-    def watched(self, on_step: OnStep) -> "LocalPredictor":
-        return LocalPredictor(self.model, on_step, self.proved, self.rule)
 
     def for_any_view(self, task: Task) -> "LocalPredictor":
         if self.model.config.codes:
@@ -82,7 +70,7 @@ class LocalPredictor(Predictor):
                 "which windows an upright page has is not known of a model that invents its codes: "
                 "leave out --symmetries"
             )
-        return LocalPredictor(self.model, self.on_step, self.proved, task.local_rule())
+        return LocalPredictor(self.model, self.proved, task.local_rule())
 
     @torch.no_grad()
     def __call__(self, inputs: np.ndarray) -> Prediction:
@@ -138,7 +126,7 @@ class LocalPredictor(Predictor):
         Of codes, which stand for nothing that has a name, none.
         """
         worked = self._work(inputs, states=True)
-        page = self.model.encode(self._tokens(inputs))
+        page = self.model.encode(self.tokens(inputs))
         decided = self.model.decided(worked.state, page)
         return {
             name: classes.masked_fill(~page.inside, UNDEFINED).byte().cpu().numpy()
@@ -151,11 +139,8 @@ class LocalPredictor(Predictor):
         sure = worked.halt_logits.sigmoid().cpu().numpy()
         return (np.ones_like(sure) if self.proved else sure) * worked.known[:, None].cpu().numpy()
 
-    def _tokens(self, canvases: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(canvases).to(next(self.model.parameters()).device)
-
     def _work(self, canvases: np.ndarray, states: bool = False) -> InOrder:
-        return work_in_order(self.model, self._tokens(canvases), states, self.windows, self.known)
+        return work_in_order(self.model, self.tokens(canvases), states, self.windows, self.known)
 
     def _show(self, cells: np.ndarray, masked: np.ndarray, confidence: np.ndarray) -> None:
         """Report the cells of rows as they were worked out, from the right to the left."""

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,8 +78,8 @@ class Predictor(ABC):
     translation_invariant = False  # whether it answers alike wherever the same cells lie
     row_by_row = True  # whether a row follows from those above it, alone and as one of a solution
     proved = False  # whether it is right at every length on upright pages, see `trm prove`
-
     in_order = False  # whether it works a row out cell by cell from the right, without steps
+    on_step: OnStep | None = None  # who is shown how a row comes about; a GPT shows nothing
 
     def for_any_view(self, task: Task) -> "Predictor":
         """The same for canvases that may be turned, of which a local model is sure of upright ones.
@@ -95,17 +96,23 @@ class Predictor(ABC):
         """Drop what is remembered of earlier canvases; the next ones take all the work again."""
 
     def watched(self, on_step: OnStep) -> "Predictor":
-        """The same model, which reports as `OnStep` says; a GPT reports nothing."""
-        return self
+        """The same, with somebody to show steps to."""
+        one = copy(self)
+        one.on_step = on_step
+        return one
+
+    def tokens(self, canvases: np.ndarray) -> torch.Tensor:
+        """Canvases ``uint8 [B, H, W]`` where the model is."""
+        return torch.from_numpy(canvases).to(next(self.model.parameters()).device)
 
     @property
     def device(self) -> str:
         """The kind of device that it computes on: cpu, cuda or mps."""
         return str(next(self.model.parameters()).device.type)
 
-    @abstractmethod
     def accepts(self, height: int, width: int) -> bool:
         """Whether the model can work on canvases of that size."""
+        return bool(self.model.accepts(height, width))
 
     def pairs(self, height: int, width: int) -> int:
         """At most how many pairs of cells of such a canvas attend to each other."""
