@@ -55,15 +55,15 @@ class CanvasModule(L.LightningModule):
     """
 
     samples: type[TrainingSamples] = RowStepSamples
-    compiled_method: str  # of the model, the part that is worth compiling
+    compiled_method: str  # of the model, the part that is worth compiling, if any
 
     def __init__(
         self,
         model: Any,
         optimizer: OptimizerConfig,
         schedule: ScheduleConfig,
-        compile: bool,
         seed: int,
+        compile: bool = False,
     ) -> None:
         super().__init__()
         self.model: Any = model

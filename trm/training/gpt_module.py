@@ -59,7 +59,7 @@ class GPTModule(CanvasModule):
         compile: bool = False,
         seed: int = 0,
     ) -> None:
-        super().__init__(network, optimizer, schedule, compile, seed)
+        super().__init__(network, optimizer, schedule, seed, compile)
         self.calibration = Calibration()
         # Log-probabilities of the rows of a validation, and which were right.
         self._judged: list[tuple[np.ndarray, np.ndarray]] = []

@@ -56,7 +56,7 @@ class IterativeModule(CanvasModule):
                 "depth.schedule carry takes over states of one size, for which all cells have to "
                 "be tokens: set depth.schedule: fresh"
             )
-        super().__init__(network, optimizer, schedule, compile, seed)
+        super().__init__(network, optimizer, schedule, seed, compile)
         self.depth, self.solve_steps, self.loss = depth, solve_steps, loss
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
 

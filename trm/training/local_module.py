@@ -131,12 +131,10 @@ class LocalModule(CellModule):
         counterexamples: share of a batch that is drawn evenly from sights that were wrong or
             nearly so when an epoch began, of all that training's problems had shown by then: of
             those that only longer numbers show, none.
-        compile: compile the model for training (needs a C++ compiler on a CPU).
-        seed: unused by this model, which draws nothing.
+        seed: of which counterexamples a batch draws.
     """
 
     samples = WindowSamples
-    compiled_method = "cells"
 
     def __init__(
         self,
@@ -144,11 +142,10 @@ class LocalModule(CellModule):
         optimizer: OptimizerConfig,
         schedule: ScheduleConfig,
         counterexamples: float = 0.0,
-        compile: bool = False,
         seed: int = 0,
     ) -> None:
         check_range("model.counterexamples", counterexamples, 0, 1)
-        super().__init__(network, optimizer, schedule, compile, seed)
+        super().__init__(network, optimizer, schedule, seed)
         self.counterexamples = counterexamples
         self.seen: list[np.ndarray] = []  # numbers of sights that training has shown
         self.hard = np.zeros(0, dtype=np.int64)  # of those that were wrong or nearly so
@@ -163,7 +160,7 @@ class LocalModule(CellModule):
             )
 
     def work(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        return self.trained().cells(Sights(batch["heads"], batch["tokens"], batch["codes"]))
+        return self.model.cells(Sights(batch["heads"], batch["tokens"], batch["codes"]))
 
     def batch_of(self, drawing: WorkedDrawing) -> Batch:
         """Every different sight once."""

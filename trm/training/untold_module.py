@@ -45,12 +45,10 @@ class UntoldModule(CellModule):
             the run.
         merging: from which share of the run on each epoch merges the codes of pages of the epoch
             before, and trains on their sights; 1: none does.
-        compile: compile the model for training (needs a C++ compiler on a CPU).
-        seed: unused by this model, which draws nothing.
+        seed: of which sights, once codes are merged, a batch draws.
     """
 
     samples = PageSamples
-    compiled_method = "relaxed"
     untold = True
 
     def __init__(
@@ -60,13 +58,12 @@ class UntoldModule(CellModule):
         schedule: ScheduleConfig,
         cooling: tuple[float, float] = (0.5, 0.85),
         merging: float = 1.0,
-        compile: bool = False,
         seed: int = 0,
     ) -> None:
         if not cooling or not 0 <= cooling[0] < cooling[1] <= 1:
             raise ValueError(f"model.cooling is [begin, end] from 0 to 1, not {cooling}")
         check_range("model.merging", merging, cooling[1], 1)
-        super().__init__(network, optimizer, schedule, compile, seed)
+        super().__init__(network, optimizer, schedule, seed)
         self.cooling, self.merging = cooling, merging
         self.shown: list[Batch] = []  # pages of this epoch, for the next one to merge
         self.sights: Batch | None = None  # that pages have shown, with merged codes
@@ -106,7 +103,7 @@ class UntoldModule(CellModule):
     def work(self, batch: Batch) -> tuple[Tensor, Tensor]:
         if "codes" in batch:
             return self.model.cells(Sights(batch["heads"], batch["tokens"], batch["codes"]))
-        return work_relaxed(self.trained(), batch, self.temperature)
+        return work_relaxed(self.model, batch, self.temperature)
 
     def batch_of(self, drawing: WorkedDrawing) -> Batch:
         return self.on_device(page_batch(self.rule, drawing))

@@ -140,14 +140,6 @@ def test_views_that_are_right_outvote_views_that_blunder(per, vote):
     assert len(together.votes) == (2 if per == "row" else 1)
 
 
-def test_the_agreed_row_goes_back_onto_every_views_canvas():
-    solver, predictor = knowing(blunders=lambda view: view.symmetry == "h")
-    problems, voting = Problems.from_ints(LONG), solver.with_voting(Voting(views=16, per="row"))
-    predictor.learn(voting, problems)
-    (solution,) = voting.solve(problems, with_truth=True)
-    assert solution.exact  # a view that went on alone would meet its own blunder
-
-
 def test_what_a_problem_gets_does_not_depend_on_the_problems_beside_it():
     solver = Solver(IterativePredictor(tiny(), 4), Multiplication(digits_b=(1, 3)), Canvas(7, 7))
     voting = Voting(views=6, symmetries=tuple(SYMMETRIES), seed=5)
