@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 EXAMPLES = f"""\
 examples:
   trm inspect 123x456 --output inspected
-  trm inspect --checkpoint runs/quickstart 987x65 --row 2 --cell 4,3 --output inspected
+  trm inspect --checkpoint C 987x65 --row 2 --cell 4,3 --output inspected
   trm inspect --checkpoint C 2539x839 --row 2 --lens --patch 2539x849 --output inspected
   trm inspect --checkpoint runs/quickstart --export quickstart{SUFFIX} --figures grid
   trm inspect --export multiply.html
@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--row {args.row}: {args.problem} has {number} rows to fill in")
     row = (args.row or number) - 1
     cell = _chosen(args.cell, drawing, row)
-    if args.lens or args.patch:
+    if args.lens or args.patch or args.cell:
         check_cells(predictor.model)
     patching = None if args.patch is None else _patched(args, solver, row)
     output = Path(args.output)

@@ -200,9 +200,9 @@ def describe(solution: Solution) -> Group:
         verdict.append(", though the working has an error", style="yellow")
     details = []
     if solution.votes:
-        details.append(f"agreement {solution.agreement:.0%} of {solution.views} different samples")
+        details.append(f"agreement {solution.agreement:.0%} of {solution.views} views")
     if any(solution.row_steps):
-        rows = "a row, all samples together" if solution.votes else "a row"
+        rows = "a row, all views together" if solution.votes else "a row"
         counts = ", ".join(map(str, solution.row_steps))
         details.append(f"supervision steps {rows}: {counts}")
     return Group(canvas, verdict, Text("\n".join([*details, ""])))

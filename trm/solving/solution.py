@@ -23,8 +23,8 @@ class Record:
     Attributes:
         line: of the file that it came from, or its place among the problems, from 1.
         calibrated: whether the confidence is a probability that can be relied on.
-        steps: supervision steps over all rows and samples.
-        views, votes: how many samples there were, and their answers; None: one.
+        steps: supervision steps over all rows and views.
+        views, votes: how many views there were, and their answers; None: one.
         canvas: the worked canvas as text; None: not wanted.
         error: why it is no problem; None: it is one.
     """
@@ -80,12 +80,12 @@ class Solution:
     given: np.ndarray  # bool [H, W], the cells that the model was shown
     rows: list[int]  # the canvas row of each step
     row_confidence: list[float]  # probability that each row is right; 0 where it is no number
-    row_steps: list[int]  # supervision steps spent on each row, by all samples together
+    row_steps: list[int]  # supervision steps spent on each row, by all views together
     truth: np.ndarray | None = None  # uint8 [H, W], as it should look; None: not worked out
     answer_cells: tuple[CellIndex, ...] = ()  # of the answer's digits, lowest first, if any
     # Why the confidence is not calibrated, as few rows of that kind were seen in training.
     uncalibrated_reason: str = ""
-    views: int = 1  # samples of the problem, see `Voting`
+    views: int = 1  # of the problem, or orders, see `Voting`
     agreement: float = 1.0  # share that gave the answer; of voted rows the least agreed upon one's
     votes: list[list[Vote]] = field(default_factory=list)  # on rows or the solution, all answers
 
