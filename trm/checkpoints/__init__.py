@@ -19,6 +19,8 @@ COST_KEY = "cost"  # what training has taken: see `Cost` in `trm.training.callba
 
 FORMAT = 2  # of the entry `CHECKPOINT_KEY`
 
+PROOF_SUFFIX = ".proof.json"  # in place of the checkpoint's: the last verdict of `trm prove` on it
+
 _BEST_FIRST = ("best.ckpt", "last.ckpt", "*.ckpt", f"*{SUFFIX}")
 
 

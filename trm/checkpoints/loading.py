@@ -31,7 +31,16 @@ from canvas.check import check_layout
 from canvas.choices import OPEN, OwnCodeError, check_choice, check_imported, load_class
 from canvas.symbols import CHARACTERS, VOCAB_SIZE
 from canvas.tasks import task_class
-from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, FORMAT, SUFFIX, find_checkpoint
+from trm.checkpoints import (
+    CHECKPOINT_KEY,
+    COST_KEY,
+    DATA_KEY,
+    FORMAT,
+    PROOF_SUFFIX,
+    SUFFIX,
+    find_checkpoint,
+)
+from trm.files import read_object
 from trm.models.gpt import GPT
 from trm.models.interop import kind_of
 from trm.models.iterative import IterativeModel
@@ -88,9 +97,7 @@ def load_solver(
     content = load_checkpoint(path)
     about, data = content[CHECKPOINT_KEY], content[DATA_KEY]
     try:
-        card = content.get("card") or {}
-        proved = card.get("proof", {}).get("verdict") == "proved"  # of an exported file
-        predictor = _predictor(about, network_weights(content), steps, proved)
+        predictor = _predictor(about, network_weights(content), steps)
         settings = dict(data["task"])
         name = settings.pop("task")
         check_imported(str(name), "task", _PACKAGES)
@@ -106,6 +113,9 @@ def load_solver(
         raise ValueError(
             f"{path} does not fit this version's models ({reason}): use the version that trained it"
         ) from None
+    if isinstance(predictor, LocalPredictor):
+        proof = noted_proof(path, content, predictor.model)
+        predictor.proved = proof.get("verdict") == "proved"
     predictor.model.eval().to(_device(device))
     canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
     _log.debug("%s: %s, %s, on %s", path, about["network"], task, predictor.device)
@@ -161,6 +171,23 @@ def network_weights(content: dict[str, Any]) -> dict[str, Tensor]:
     """The network's weights in a checkpoint by its own names, averaged if training averaged."""
     found = content["state_dict"].items()
     return {k.removeprefix(_PREFIX): value for k, value in found if k.startswith(_PREFIX)}
+
+
+def weights_hash(model: nn.Module) -> str:
+    """SHA-256 of all tensors, by their names."""
+    found = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        found.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()
+
+
+def noted_proof(path: str | Path, content: dict[str, Any], model: nn.Module) -> dict[str, Any]:
+    """What `trm prove` last said of these weights: beside the file, or in its card; or nothing."""
+    noted = read_object(find_checkpoint(path).with_suffix(PROOF_SUFFIX)) or {}
+    if noted and noted.get("weights_sha256") == weights_hash(model):
+        return noted
+    return dict((content.get("card") or {}).get("proof") or {})
 
 
 def pack(
@@ -262,9 +289,7 @@ def config_class(kind: type[nn.Module]) -> type:
     return get_type_hints(kind.__init__)["config"]
 
 
-def _predictor(
-    about: dict[str, Any], weights: dict[str, Tensor], steps: int | None, proved: bool
-) -> Predictor:
+def _predictor(about: dict[str, Any], weights: dict[str, Tensor], steps: int | None) -> Predictor:
     if about["family"] not in ("iterative", "local", "gpt") or about["format"] != FORMAT:
         raise ValueError(f"it holds a {about['family']} model in format {about['format']}")
     if about["family"] == "gpt":
@@ -272,7 +297,7 @@ def _predictor(
         loops = steps if gpt.config.loops > 1 else None
         return GPTPredictor(gpt, restored(Calibration, about["calibration"]), loops=loops)
     if about["family"] == "local":
-        return LocalPredictor(_network(about, LocalRecursiveModel, weights), proved=proved)
+        return LocalPredictor(_network(about, LocalRecursiveModel, weights))
     if type(about["solve_steps"]) is not int or about["solve_steps"] > 10**7:
         raise ValueError(f"solve_steps is {about['solve_steps']!r}")
     network = _network(about, IterativeModel, weights)  # type: ignore[type-abstract]

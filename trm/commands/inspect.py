@@ -28,7 +28,7 @@ from trm.commands.arguments import (
     solver_of,
     whole,
 )
-from trm.files import fingerprint, make_folder, read_object, replacing
+from trm.files import fingerprint, make_folder, replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("the weights as a file, without a problem").add_argument
     what = f"what to write, no other weights are replaced; FILE{_PAGE}: a page for any browser"
     add("--export", metavar=f"FILE{SUFFIX}", help=what)
-    what = "folders of trm evaluate and trm prove, whose results go into the model card"
+    what = "folders of trm evaluate, whose results go into the model card"
     add("--figures", metavar="DIR", nargs="+", help=what)
     what = "weights drawn anew, as before training: for what the architecture alone can do"
     add("--untrained", action="store_true", help=what)
@@ -279,19 +279,26 @@ def _export(args: argparse.Namespace) -> int:
     if args.untrained:
         refuse(args, "--untrained draws weights of which there are no figures", figures=None)
 
-    from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights, pack
+    from trm.checkpoints.loading import (
+        load_checkpoint,
+        load_solver,
+        network_weights,
+        noted_proof,
+        pack,
+    )
     from trm.models.draws import drawn_anew
     from trm.page.page import page
 
     solver = load_solver(checkpoint, device="cpu")  # complains about what does not fit
-    card: dict[str, Any] = {}
-    for folder in args.figures or ():
-        card |= _proof(solver, folder) or _card(checkpoint, folder)
-    content = load_checkpoint(checkpoint)
-    weights = network_weights(content)
+    content, model = load_checkpoint(checkpoint), solver.predictor.model
+    weights, card = network_weights(content), {}
     if args.untrained:
-        weights = drawn_anew(solver.predictor.model).state_dict()
+        weights = drawn_anew(model).state_dict()
         content |= {"global_step": 0, "epoch": 0, COST_KEY: None}
+    elif proof := noted_proof(checkpoint, content, model):
+        card["proof"] = {name: proof.get(name) for name in _CARD_PROOF}
+    for folder in args.figures or ():
+        card |= _card(checkpoint, folder)
     if output.suffix == _PAGE:
         kept = {} if args.untrained else content.get("card") or {}
         packed = page(solver, weights, kept | card).encode()
@@ -304,22 +311,9 @@ def _export(args: argparse.Namespace) -> int:
         )
     with replacing(output) as part:
         part.write_bytes(packed)
-    parameters = sum(p.numel() for p in solver.predictor.model.parameters())
+    parameters = sum(p.numel() for p in model.parameters())
     info_console(args).print(f"{output}: {parameters:,} parameters, {len(packed):,} bytes")
     return 0
-
-
-def _proof(solver: Solver, folder: str) -> dict[str, Any]:
-    """What a folder of trm prove says of a model; ValueError: it is of another one."""
-    from trm.proof.proof import RECORD
-    from trm.proof.prove import weights_hash
-
-    if not (file := Path(folder) / RECORD).is_file():
-        return {}
-    record = read_object(file) or {}
-    if record.get("weights_sha256") != weights_hash(solver.predictor.model):
-        raise ValueError(f"{file} is of other weights: prove this checkpoint first")
-    return {"proof": {name: record.get(name) for name in _CARD_PROOF}}
 
 
 def _card(checkpoint: Path, evaluation: str | Path) -> dict[str, Any]:

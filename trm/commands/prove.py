@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
 from canvas.picture import to_terminal
-from trm.checkpoints import SHIPPED
+from trm.checkpoints import SHIPPED, find_checkpoint
 from trm.commands.arguments import (
     add_checkpoint,
     add_import,
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         return check.main(args.check)
     find_checkpoints(args)
 
-    from trm.checkpoints.loading import load_solver
+    from trm.checkpoints.loading import load_checkpoint, load_solver, noted_proof
     from trm.proof.proof import PROVED, prove, refute
     from trm.proof.prove import NotProvableError
 
@@ -86,6 +87,13 @@ def run(args: argparse.Namespace) -> int:
                 raise
             proof = refute(solver, args.search, report)
     show(proof)
+    checkpoint, model = find_checkpoint(args.checkpoint), solver.predictor.model
+    noted = noted_proof(checkpoint, load_checkpoint(checkpoint), model).get("verdict")
+    if proof.judged is not None and noted != proof.verdict:
+        try:
+            proof.note(checkpoint)
+        except OSError as error:  # shared weights, which others may only read
+            print(f"the verdict is not noted beside {checkpoint}: {error.strerror}", file=sys.stderr)
     if args.output:
         folder = Path(args.output)
         proof.write(folder)

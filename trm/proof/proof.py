@@ -14,6 +14,8 @@ from canvas.closure import closure
 from canvas.tasks import task_data
 from canvas.windows import LocalRule
 from trm import __version__
+from trm.checkpoints import PROOF_SUFFIX
+from trm.checkpoints.loading import weights_hash
 from trm.files import make_own_folder, read_object, replacing, write_object
 from trm.proof import check
 from trm.proof.program import TABLE, Program
@@ -23,7 +25,6 @@ from trm.proof.prove import (
     judge,
     provable,
     shown_in_training,
-    weights_hash,
     windows_hash,
 )
 from trm.proof.search import BySolving, ByWindows, Counterexample, hunt, smallest_wrong
@@ -115,6 +116,10 @@ class Proof:
             if self.explored is None:  # the checker knows what named fields have to be
                 shutil.copyfile(check.__file__, folder / CHECKER)
         write_object(folder / RECORD, json.loads(json.dumps(self.record())))
+
+    def note(self, checkpoint: Path) -> None:
+        """The record beside a checkpoint, where whoever solves with it finds the verdict."""
+        write_object(checkpoint.with_suffix(PROOF_SUFFIX), self.record())
 
 
 def _finite(number: float) -> float | None:

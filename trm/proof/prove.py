@@ -176,15 +176,6 @@ def shown_in_training(rule: LocalRule, task: Task, numbers: np.ndarray) -> tuple
     return seen, _DRAWN
 
 
-def weights_hash(model: torch.nn.Module) -> str:
-    """SHA-256 of all tensors, by their names."""
-    found = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        found.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
-        found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return found.hexdigest()
-
-
 def windows_hash(numbers: np.ndarray) -> str:
     """SHA-256 of the numbers of windows, as sorted int64 in little-endian order."""
     return hashlib.sha256(numbers.astype("<i8").tobytes()).hexdigest()

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import torch
 from canvas.canvas_size import Canvas
 from canvas.tasks import task_data
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, FORMAT
-from trm.checkpoints.loading import pack, plain
+from trm.checkpoints.loading import load_solver, pack, plain, unpack
 from trm.models.local import LocalRecursiveModel
 
 FILES = {"proof.json", "table.npz", "program.py", "check.py", "margins.png"}
@@ -80,6 +81,31 @@ def test_a_proof_is_checked_again(proof, command, tmp_path):
     ran = command("prove", "--check", tmp_path)
     assert ran.code == 1
     assert "not proved: in row b" in ran.out
+
+
+def test_who_solves_with_a_proved_file_is_told(ternary, proof, command, tmp_path):
+    """The verdict lies beside the file, and counts for these weights alone."""
+    file = proof[0].parent / "model.safetensors"
+    noted = file.with_suffix(".proof.json")
+    assert json.loads(noted.read_text())["verdict"] == "proved"
+
+    def confidence(weights: Path) -> float:
+        solver = load_solver(weights)
+        return solver.solve(solver.task.problems([(12, 11)]))[0].confidence
+
+    assert confidence(file) == 1
+    exported = tmp_path / "exported.safetensors"
+    assert command("inspect", "--checkpoint", file, "--export", exported).code == 0
+    assert unpack(exported)["card"]["proof"]["verdict"] == "proved"
+    alone = saved(tmp_path, ternary.task, ternary.model)
+    unsure = confidence(alone)
+    shutil.copyfile(noted, tmp_path / noted.name)
+    assert confidence(alone) == 1 > unsure
+    model = copy.deepcopy(ternary.model)  # trained on, under the same name
+    with torch.no_grad():
+        model.H_init += 1e-6
+    saved(tmp_path, ternary.task, model)
+    assert confidence(alone) < 1
 
 
 def test_a_model_that_is_wrong_is_refuted_by_the_smallest_problem(spoilt, command, tmp_path):

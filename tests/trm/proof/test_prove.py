@@ -9,6 +9,7 @@ import torch
 
 from canvas.multiplication import Multiplication
 from canvas.windows import SYMBOL
+from trm.checkpoints.loading import weights_hash
 from trm.models.local import LocalRecursiveModel
 from trm.proof.bound import RoundingBound
 from trm.proof.prove import (
@@ -17,7 +18,6 @@ from trm.proof.prove import (
     judge,
     provable,
     shown_in_training,
-    weights_hash,
 )
 
 MODELS = ("binary", "ternary", "sums", "written")
