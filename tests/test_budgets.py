@@ -26,9 +26,12 @@ BUDGETS = {  # what: (how much there is, the most that there may be)
         lambda: lines("canvas/**/*.py", "augment/**/*.py", "trm/**/*.py"),
         23_676,
     ),
-    "tests": (lambda: lines("tests/**/*.py"), 15_934),
+    "tests": (lambda: lines("tests/**/*.py"), 15_942),
     "benchmarks": (lambda: lines("benchmarks/**/*.py"), 1_500),
-    "documentation without the log": (lambda: lines("docs/*.md"), 1_810),
+    "documentation without the log": (  # and without the gallery, which nobody writes
+        lambda: lines("docs/*.md") - lines("docs/gallery.md"),
+        1_810,
+    ),
     "bytes of README.md": (lambda: len((ROOT / "README.md").read_bytes()), 6_000),
     "commands": (lambda: len(COMMANDS) + len(TRAINING), 14),
 }

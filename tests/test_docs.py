@@ -89,6 +89,11 @@ def test_the_log_has_titles_of_one_line_and_lists_all_entries():
     assert (LOG / "README.md").read_text() == written
 
 
+def test_the_gallery_is_what_layouts_and_weights_make_it():
+    made = runpy.run_path(str(ROOT / "docs/gallery.py"))["gallery"]()
+    assert (ROOT / "docs/gallery.md").read_text() == made
+
+
 # Architecture
 
 
