@@ -133,7 +133,7 @@ def run(arguments: list[str]) -> int:
         if isinstance(error, OSError) and error.filename and error.strerror:
             message = f"{error.filename}: {error.strerror}"
         if isinstance(error, ImportError):
-            message = f"{error}. `python -m pip check` tells what is missing"
+            message = f"{error}. Use pip install; `python -m pip check` tells what is missing"
         if isinstance(error, ChildProcessError):
             message = f"{error}{_GOES_ON.get(name, '')}"
         print(f"trm {name}: {message}", file=sys.stderr)

@@ -8,13 +8,17 @@ left alone. A record of ``trm solve`` is read, too: its ``answer`` is the predic
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from pydantic import BaseModel, Field, TypeAdapter
 
+from augment.symmetry import apply, invert
 from canvas.choices import shortened
 from trm.benchmark.answers import is_right, read_answer
 from trm.benchmark.suites import Item, Suite, checksum, label_of
@@ -110,6 +114,7 @@ class Scored:
     read: dict[str, Prediction] = field(repr=False)  # what every prediction says
     missing: int  # problems without a prediction; they count as wrong
     wrong: Item | None  # of the problems with a prediction that is wrong, that of fewest digits
+    first_wrong: Counter[int]  # how many canvases have their first wrong symbol in which step
 
     @property
     def unread(self) -> int:
@@ -176,7 +181,23 @@ def score(file: str | Path, suite: Suite, problems: Sequence[Item], name: str) -
         "cells": cells,
     }
     least = min(wrong, key=lambda item: (len(item.question), item.operands), default=None)
-    return Scored(model, shares, read, len(problems) - len(read), least)
+    drawn = [(text, a) for a in wrong if whole and (text := read[a.id].text)]
+    steps = Counter(first_wrong_step(text, item, suite) for text, item in drawn)
+    return Scored(model, shares, read, len(problems) - len(read), least, steps)
+
+
+def first_wrong_step(said: str, item: Item, suite: Suite) -> int:
+    """Which row to be filled in, from 1, has the first wrong symbol of a canvas; 0: a given one.
+
+    Of a canvas that is not right. Pages are compared upright, from their top right corner on.
+    """
+    task, pages = suite.task_of(item.row), []
+    for text in (said, str(read_answer(item.answer, canvas=True))):
+        rows = apply(invert(str(item.view)), np.array([list(line) for line in text.splitlines()]))
+        pages.append(["".join(row).lstrip("_") for row in rows])
+    row = next(i for i, (one, other) in enumerate(zip_longest(*pages)) if one != other)
+    given = int(task.rules.first_step(task.problems([item.operands]))[0])
+    return max(0, 1 + row - given)
 
 
 def grid_of(suite: Suite, problems: Sequence[Item], model: dict[str, Any], seed: int = 0) -> Grid:

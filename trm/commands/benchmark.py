@@ -102,6 +102,9 @@ def _score(args: argparse.Namespace) -> int:
     unread = f"; predictions in which nothing could be read: {scored.unread:,}"
     name = scored.model["name"]
     results().print(f"{name}: {scored.share}{missing}{unread if scored.unread else ''}")
+    if steps := sorted(scored.first_wrong.items()):
+        where = ", ".join(f"{step} in {number:,}" for step, number in steps)
+        results().print(f"row step with the first wrong symbol, of wrong canvases: {where}")
     return 0
 
 

@@ -1,7 +1,7 @@
 """`trm inspect`: what a model does on one problem, step by step; or its weights as a file.
 
 With --export, the weights go into a safetensors file that says what it holds, and which every
-command takes in place of a checkpoint; or into an HTML page that shows them at work.
+command takes in place of a checkpoint; into an HTML page that shows them at work; or into ONNX.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _CARD_PROOF: tuple[str, ...] = ("verdict", "arithmetic", "weights_sha256", "wind
 _CARD_PROOF += ("windows_sha256", "smallest_margin", "margin_left_by_rounding")
 # Of each cell's figures, those that a model card repeats.
 _CARD_FIGURES = ("row", "column", "region", "solutions", "answers", "rows_teacher_forced")
-_PAGE = ".html"  # in place of `SUFFIX`
+_PAGE, _ONNX = ".html", ".onnx"  # in place of `SUFFIX`
 _SPARE = 4  # supervision steps that are shown beyond those that were taken
 _FILM = "solving.gif"
 _PICTURES = ("rows", "attention", "fields", "lens", "patch")  # all that there may be
@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = "another problem with numbers as long: its activations are put into the run on the "
     add("--patch", metavar="B", help=f"{what}first, one cell after the other")
     add = parser.add_argument_group("the weights as a file, without a problem").add_argument
-    what = f"what to write, no other weights are replaced; FILE{_PAGE}: a page for any browser"
+    what = f"weights, which replace no others; FILE{_PAGE}: a page for browsers; FILE{_ONNX}: ONNX"
     add("--export", metavar=f"FILE{SUFFIX}", help=what)
     what = "folders of trm evaluate, whose results go into the model card"
     add("--figures", metavar="DIR", nargs="+", help=what)
@@ -272,8 +272,8 @@ def _export(args: argparse.Namespace) -> int:
     """Read, check, write, report."""
     find_checkpoints(args)
     checkpoint, output = find_checkpoint(args.checkpoint), Path(args.export)
-    if output.suffix not in (SUFFIX, _PAGE):
-        raise ValueError(f"--export {output} has to end in {SUFFIX} or {_PAGE}")
+    if output.suffix not in (SUFFIX, _PAGE, _ONNX):
+        raise ValueError(f"--export {output} has to end in {SUFFIX}, {_PAGE} or {_ONNX}")
     if not output.parent.is_dir():
         raise ValueError(f"--export {output}: there is no folder {output.parent}")
     if args.untrained:
@@ -288,20 +288,23 @@ def _export(args: argparse.Namespace) -> int:
     )
     from trm.models.draws import drawn_anew
     from trm.page.page import page
+    from trm.sharing import to_onnx
 
     solver = load_solver(checkpoint, device="cpu")  # complains about what does not fit
     content, model = load_checkpoint(checkpoint), solver.predictor.model
-    weights, card = network_weights(content), {}
+    weights, card = network_weights(content), dict(content.get("card") or {})
     if args.untrained:
-        weights = drawn_anew(model).state_dict()
+        model = drawn_anew(model)
+        weights, card = model.state_dict(), {}
         content |= {"global_step": 0, "epoch": 0, COST_KEY: None}
     elif proof := noted_proof(checkpoint, content, model):
         card["proof"] = {name: proof.get(name) for name in _CARD_PROOF}
     for folder in args.figures or ():
         card |= _card(checkpoint, folder)
     if output.suffix == _PAGE:
-        kept = {} if args.untrained else content.get("card") or {}
-        packed = page(solver, weights, kept | card).encode()
+        packed = page(solver, weights, card).encode()
+    elif output.suffix == _ONNX:
+        packed = to_onnx(model, *solver.canvas.size(*solver.task.extent()))
     else:
         packed = pack(content, card, weights)
     if output.exists() and (not output.is_file() or output.read_bytes() != packed):

@@ -1,10 +1,13 @@
 import gzip
 import json
 
+import numpy as np
 import pytest
 
-from trm.benchmark.scoring import Scored, grid_of, score
-from trm.benchmark.suites import SUITES, items
+from augment.symmetry import apply
+from trm.benchmark.answers import read_answer
+from trm.benchmark.scoring import Scored, first_wrong_step, grid_of, score
+from trm.benchmark.suites import SUITES, Item, items
 from trm.evaluation.statistics import Share
 
 SUITE = SUITES["multiply-v1"].within(2)
@@ -57,6 +60,43 @@ def test_a_prediction_is_a_text_a_number_or_the_lines_of_a_canvas(tmp_path):
     found = scored(tmp_path, lines, suite, asked)
     assert found.share.value == 1
     assert found.model["cells"][0]["answers"] is None
+
+
+def turned(view: str, text: str) -> str:
+    """A page in a view."""
+    rows = text.split("\n")
+    page = np.array([list(row.rjust(max(map(len, rows)), "_")) for row in rows])
+    return "\n".join("".join(row) for row in apply(view, page))
+
+
+@pytest.mark.parametrize("view", ["e", "r180", "t", "h"])
+@pytest.mark.parametrize(
+    ("page", "step"),
+    [
+        ("12\n*34\n47\n36_\n408", 1),  # 12 x 34: 48, 36 and 408
+        ("12\n*34\n48\n36_\n407", 3),
+        ("12\n*34\n48\n36_", 3),  # the last row is missing
+        ("13\n*34\n48\n36_\n408", 0),  # and this is another problem
+        ("12\n*34\n48\n36_\n1408", 3),  # one column wider
+        ("12\n*34\n48\n36_\n408\n408", 4),  # one row more
+    ],
+)
+def test_the_first_wrong_row_is_found_in_every_view(page, step, view):
+    answer = turned(view, "12\n*34\n48\n36_\n408")
+    suite = SUITES["canvas-v1"]
+    item = Item("", f"standard {view}", 2, (12, 34), "", answer, "standard", view)
+    said = read_answer(turned(view, page), canvas=True)
+    assert first_wrong_step(said, item, suite) == step
+
+
+def test_wrong_canvases_are_counted_by_the_row_that_goes_wrong_first(tmp_path):
+    suite = SUITES["canvas-v1"].within(2)
+    asked = [item for item in items(suite) if item.row == "lattice e"][:4]
+    lines = [{"id": item.id, "prediction": item.answer} for item in asked]
+    lines[0]["prediction"] = asked[1].answer  # of another problem
+    lines[1]["prediction"] = asked[1].question.rstrip("\n")  # nothing is filled in
+    lines[2]["prediction"] = None
+    assert scored(tmp_path, lines, suite, asked).first_wrong == {0: 1, 1: 1}
 
 
 def test_a_number_longer_than_python_reads_is_read(tmp_path):

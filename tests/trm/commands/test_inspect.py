@@ -108,6 +108,9 @@ def test_a_card_repeats_the_figures_of_its_own_checkpoint_alone(command, checkpo
     assert card["settings"] == {"split": "test", "seed": 0, "problems": 4, "axes": axes}
     assert [(cell["row"], cell["column"]) for cell in card["cells"]] == [(1, 1), (2, 1)]
     assert all(cell["solutions"]["total"] == 4 for cell in card["cells"])
+    again = tmp_path / "again.safetensors"
+    assert export(command, file, again).code == 0
+    assert again.read_bytes() == file.read_bytes(), "an exported file keeps its card"
     # The file is another one than the checkpoint that was measured.
     ran = export(command, file, other, "--figures", grid)
     assert ran.code == 2

@@ -1,0 +1,126 @@
+"""Models to take away: a folder with a model card, on a hub or not, and networks as ONNX.
+
+The names are those of Hugging Face's `PyTorchModelHubMixin`, which saves a network alone. A file of
+weights also holds task, canvas, figures, proof, and a hash of all: the folder has this file. The
+hub needs the extra ``hub``, ONNX the extra ``onnx``.
+"""
+
+import logging
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from canvas.symbols import MASK
+from canvas.windows import Sights
+from trm.checkpoints import SUFFIX
+from trm.checkpoints.loading import load_solver, unpack
+from trm.evaluation.grid import share
+from trm.files import make_folder, write_text
+from trm.markdown import safe, table
+from trm.models.iterative import where
+from trm.models.local import LocalRecursiveModel
+from trm.models.recursive import RecursiveState, TinyRecursiveModel
+from trm.solving.solver import Solver
+
+
+def save_pretrained(weights: str | Path, folder: str | Path, repo_id: str | None = None) -> None:
+    """Put a file of `trm inspect --export` into a folder, beside a model card of that name.
+
+    ValueError: it is no such file, or there are other weights in the folder.
+    """
+    file, copy = Path(weights), Path(folder) / f"model{SUFFIX}"
+    if file.suffix != SUFFIX:
+        raise ValueError(f"{file} is no {SUFFIX}: write one with `trm inspect --export`")
+    if copy.exists() and copy.read_bytes() != file.read_bytes():
+        raise ValueError(f"{copy} is there already, and holds other weights: name another folder")
+    card = model_card(load_solver(file, device="cpu"), unpack(file)["card"], repo_id or str(folder))
+    make_folder(Path(folder))
+    copy.write_bytes(file.read_bytes())
+    write_text(copy.with_name("README.md"), card)
+
+
+def push_to_hub(weights: str | Path, repo_id: str, **options: Any) -> str:
+    """Put such a folder on the hub, like ``me/multiply``, created as by `create_repo`; its URL."""
+    import huggingface_hub as hub
+
+    with tempfile.TemporaryDirectory() as folder:
+        save_pretrained(weights, folder, repo_id)
+        hub.create_repo(repo_id, exist_ok=True, **options)
+        return str(hub.upload_folder(repo_id=repo_id, folder_path=folder))
+
+
+def from_pretrained(name: str | Path, revision: str | None = None, **options: Any) -> Solver:
+    """The model in such a folder, or on the hub; options as of `load_solver`."""
+    if not Path(name).exists():
+        from huggingface_hub import snapshot_download
+
+        name = snapshot_download(str(name), revision=revision, allow_patterns=f"*{SUFFIX}")
+    return load_solver(name, **options)
+
+
+def model_card(solver: Solver, card: dict[str, Any], name: str) -> str:
+    """What exported weights are, as Markdown; of the card in their header."""
+    task, model = solver.task, solver.predictor.model
+    size = sum(parameter.numel() for parameter in model.parameters())
+    parts = [
+        f"---\nlibrary_name: canvas-trm\n---\n\n# {safe(name)}",
+        f"A `{type(model).__name__}` of {size:,} parameters for {task.name} in base {task.base}, "
+        f"layout `{task.layout}`, trained on {solver.trained_on}.",
+    ]
+    if (proof := card.get("proof") or {}).get("verdict") == "proved":
+        of = f"{proof['windows']:,} windows, smallest margin {proof['smallest_margin']:.1f}"
+        parts.append(f"**Proved right at every length** ({of}).")
+    if cells := [cell | {"applicable": True} for cell in card.get("cells", ())]:
+        rows = [[str(c["row"]), str(c["column"]), one.short] for c in cells if (one := share(c))]
+        parts.append("Held-out problems whose whole solution is right, with 95 % intervals:")
+        parts.append(table([*card["settings"]["axes"], "right"], rows))
+    code = f'solve("12{task.sign}3", from_pretrained("{name}"))'
+    imports = "from trm import solve\nfrom trm.sharing import from_pretrained"
+    return "\n\n".join([*parts, f"```python\n{imports}\n\n{code}\n```\n"])
+
+
+def to_onnx(model: nn.Module, height: int, width: int) -> bytes:
+    """A network as ONNX, for any number of samples; ValueError: of a kind that cannot be.
+
+    Of a model of one cell, from what `Sights` hold to the logits of all that heads say, and halt
+    logits. Of a recursive one a supervision step on canvases of that size: from ``tokens``,
+    ``begins`` (bool [B], who has no states yet) and both states to logits, halt logits, states.
+    """
+    network: Any = nn.Module()
+    network.model = model
+    outputs = ["logits", "halt_logits"]
+    if isinstance(model, LocalRecursiveModel):
+
+        def cell(head: Tensor, token: Tensor, codes: Tensor) -> tuple[Tensor, ...]:
+            return model.cells(Sights(head, token, codes))
+
+        network.forward = cell
+        example: tuple[Tensor, ...] = model.sights(torch.arange(2))
+    elif isinstance(model, TinyRecursiveModel) and not model.ragged:
+
+        def step(tokens: Tensor, begins: Tensor, z_H: Tensor, z_L: Tensor) -> tuple[Tensor, ...]:
+            context = model.encode(tokens)
+            state = where(begins, model.initial_state(context), RecursiveState(z_H, z_L))
+            state = model.iterate(context, state)
+            return *model.read(state, context), *state
+
+        network.forward = step
+        outputs += ["new_z_H", "new_z_L"]
+        tokens = torch.full((2, height, width), MASK)
+        states = model.initial_state(model.encode(tokens))
+        example = tokens, torch.ones(2, dtype=torch.bool), *states
+    else:
+        raise ValueError("ONNX is for models of one cell, or of which all cells are tokens")
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # of what else could be installed
+    sizes = ({0: torch.export.Dim("batch")},) * len(example)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # of PyTorch's own parts
+        program: Any = torch.onnx.export(
+            network, example, output_names=outputs, dynamic_shapes=sizes, dynamo=True,
+            optimize=False, verbose=False,
+        )  # fmt: skip
+    return program.model_proto.SerializeToString()
