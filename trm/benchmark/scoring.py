@@ -11,7 +11,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -189,15 +188,19 @@ def score(file: str | Path, suite: Suite, problems: Sequence[Item], name: str) -
 def first_wrong_step(said: str, item: Item, suite: Suite) -> int:
     """Which row to be filled in, from 1, has the first wrong symbol of a canvas; 0: a given one.
 
-    Of a canvas that is not right. Pages are compared upright, from their top right corner on.
+    Of a canvas that is not right. Pages are compared upright, with their signs on each other.
     """
     task, pages = suite.task_of(item.row), []
     for text in (said, str(read_answer(item.answer, canvas=True))):
-        rows = apply(invert(str(item.view)), np.array([list(line) for line in text.splitlines()]))
-        pages.append(["".join(row).lstrip("_") for row in rows])
-    row = next(i for i, (one, other) in enumerate(zip_longest(*pages)) if one != other)
+        page = apply(invert(str(item.view)), np.array([list(line) for line in text.splitlines()]))
+        row, column = next(zip(*np.isin(page, ["*", "+"]).nonzero(), strict=True), (0, 0))
+        sides = [("".join(line[:column]), "".join(line[column:])) for line in page]
+        halves = [(left.lstrip("_"), right.rstrip("_")) for left, right in sides]
+        pages.append({i - row: half for i, half in enumerate(halves) if any(half)})
+    one, other = pages
+    first = next(i for i in sorted(one.keys() | other.keys()) if one.get(i) != other.get(i))
     given = int(task.rules.first_step(task.problems([item.operands]))[0])
-    return max(0, 1 + row - given)
+    return max(0, int(first + row) + 1 - given)
 
 
 def grid_of(suite: Suite, problems: Sequence[Item], model: dict[str, Any], seed: int = 0) -> Grid:

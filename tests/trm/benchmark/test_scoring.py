@@ -79,6 +79,8 @@ def turned(view: str, text: str) -> str:
         ("13\n*34\n48\n36_\n408", 0),  # and this is another problem
         ("12\n*34\n48\n36_\n1408", 3),  # one column wider
         ("12\n*34\n48\n36_\n408\n408", 4),  # one row more
+        ("12_\n*34_\n48_\n36_7\n408_", 2),  # on the right of the units
+        ("12\n34\n48\n36_\n408", 0),  # without a sign
     ],
 )
 def test_the_first_wrong_row_is_found_in_every_view(page, step, view):
