@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from canvas.symbols import MASK
-from canvas.windows import Sights
 from trm.checkpoints import SUFFIX
 from trm.checkpoints.loading import load_solver, unpack
 from trm.evaluation.grid import share
@@ -86,20 +85,17 @@ def model_card(solver: Solver, card: dict[str, Any], name: str) -> str:
 def to_onnx(model: nn.Module, height: int, width: int) -> bytes:
     """A network as ONNX, for any number of samples; ValueError: of a kind that cannot be.
 
-    Of a model of one cell, from what `Sights` hold to the logits of all that heads say, and halt
-    logits. Of a recursive one a supervision step on canvases of that size: from ``tokens``,
-    ``begins`` (bool [B], who has no states yet) and both states to logits, halt logits, states.
+    Of a model of one cell, from ``sights`` (int64 [N], see `LocalRecursiveModel.numbers`) to logits
+    of all that heads say, and halt logits. Of a recursive one a supervision step on canvases of
+    that size: from ``tokens``, ``begins`` (bool [B], who has no states yet) and both states to
+    logits, halt logits and states.
     """
     network: Any = nn.Module()
     network.model = model
     outputs = ["logits", "halt_logits"]
     if isinstance(model, LocalRecursiveModel):
-
-        def cell(head: Tensor, token: Tensor, codes: Tensor) -> tuple[Tensor, ...]:
-            return model.cells(Sights(head, token, codes))
-
-        network.forward = cell
-        example: tuple[Tensor, ...] = model.sights(torch.arange(2))
+        network.forward = lambda sights: model.cells(model.sights(sights))
+        example: tuple[Tensor, ...] = (torch.arange(2),)
     elif isinstance(model, TinyRecursiveModel) and not model.ragged:
 
         def step(tokens: Tensor, begins: Tensor, z_H: Tensor, z_L: Tensor) -> tuple[Tensor, ...]:

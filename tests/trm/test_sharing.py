@@ -85,9 +85,9 @@ def assert_same(found: list[np.ndarray], expected: tuple[torch.Tensor, ...]) -> 
 def test_a_cell_as_onnx_gives_the_same_logits_for_all_kinds_of_sights(repository):
     solver = load_solver(repository / "docs/models/written-16-seed0.safetensors", device="cpu")
     model = solver.predictor.model
-    sights = model.sights(torch.randint(model.heads.starts[-1], (500,)))
+    sights = torch.randint(model.heads.starts[-1], (500,))
     with torch.no_grad():
-        assert_same(run_onnx(solver, *sights), model.cells(sights))
+        assert_same(run_onnx(solver, sights), model.cells(model.sights(sights)))
 
 
 def test_a_supervision_step_as_onnx_begins_and_goes_on_as_the_model_does(checkpoint):

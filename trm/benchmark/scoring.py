@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from augment.symmetry import apply, invert
 from canvas.choices import shortened
-from trm.benchmark.answers import is_right, read_answer
+from trm.benchmark.answers import is_right, read_answer, read_canvas
 from trm.benchmark.suites import Item, Suite, checksum, label_of
 from trm.evaluation.grid import KEYS, SHOWN, Grid, Key, new_grid, region
 from trm.evaluation.statistics import Share
@@ -191,7 +191,7 @@ def first_wrong_step(said: str, item: Item, suite: Suite) -> int:
     Of a canvas that is not right. Pages are compared upright, with their signs on each other.
     """
     task, pages = suite.task_of(item.row), []
-    for text in (said, str(read_answer(item.answer, canvas=True))):
+    for text in (said, str(read_canvas(item.answer))):
         page = apply(invert(str(item.view)), np.array([list(line) for line in text.splitlines()]))
         row, column = next(zip(*np.isin(page, ["*", "+"]).nonzero(), strict=True), (0, 0))
         sides = [("".join(line[:column]), "".join(line[column:])) for line in page]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from augment.symmetry import apply
-from trm.benchmark.answers import read_answer
+from trm.benchmark.answers import read_canvas
 from trm.benchmark.scoring import Scored, first_wrong_step, grid_of, score
 from trm.benchmark.suites import SUITES, Item, items
 from trm.evaluation.statistics import Share
@@ -87,7 +87,7 @@ def test_the_first_wrong_row_is_found_in_every_view(page, step, view):
     answer = turned(view, "12\n*34\n48\n36_\n408")
     suite = SUITES["canvas-v1"]
     item = Item("", f"standard {view}", 2, (12, 34), "", answer, "standard", view)
-    said = read_answer(turned(view, page), canvas=True)
+    said = read_canvas(turned(view, page))
     assert first_wrong_step(said, item, suite) == step
 
 
