@@ -116,7 +116,6 @@ def to_onnx(model: nn.Module, height: int, width: int) -> bytes:
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # of PyTorch's own parts
         program: Any = torch.onnx.export(
-            network, example, output_names=outputs, dynamic_shapes=sizes, dynamo=True,
-            optimize=False, verbose=False,
+            network, example, output_names=outputs, dynamic_shapes=sizes, dynamo=True, verbose=False
         )  # fmt: skip
     return program.model_proto.SerializeToString()
