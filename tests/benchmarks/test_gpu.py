@@ -23,7 +23,7 @@ def test_every_case_is_a_line_with_figures(gpu, tmp_path, monkeypatch):
     assert torch.__version__ in text
     lines = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")]
     names = {line[0].removeprefix("| ") for line in lines}
-    assert {"ours, eager", "drawn by the training process, views on the device"} < names
+    assert {"ours, eager", "drawn by the training process, turned"} < names
     measured = [line for line in lines if line[1] in ("bfloat16", "float32")]
     assert len(measured) >= 9
     for line in measured:

@@ -38,9 +38,9 @@ class CellModule(CanvasModule):
     untold = False
 
     def check(self, data: CanvasDataModule) -> None:
-        if data.views or data.transform or data.blanks.rows or data.blanks.columns:
+        if data.transform or data.blanks.rows or data.blanks.columns:
             raise ValueError(
-                "a local model knows which neighbour is on its right: leave out data.views, "
+                "a local model knows which neighbour is on its right: leave out "
                 "data.transforms and data.blanks"
             )
 
