@@ -28,7 +28,7 @@ BUDGETS = {  # what: (how much there is, the most that there may be)
     ),
     "tests": (lambda: lines("tests/**/*.py"), 15_879),
     "benchmarks": (lambda: lines("benchmarks/**/*.py"), 1_500),
-    "documentation without the log": (lambda: lines("docs/*.md"), 1_809),
+    "documentation without the log": (lambda: lines("docs/*.md"), 1_810),
     "bytes of README.md": (lambda: len((ROOT / "README.md").read_bytes()), 6_000),
     "commands": (lambda: len(COMMANDS) + len(TRAINING), 14),
 }
