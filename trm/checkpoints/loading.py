@@ -116,6 +116,9 @@ def load_solver(
     if isinstance(predictor, LocalPredictor):
         proof = noted_proof(path, content, predictor.model)
         predictor.proved = proof.get("verdict") == "proved"
+        rule = task.local_rule(untold=bool(predictor.model.config.codes))
+        if rule.operands is not None:  # on other pages its cells see what these never show
+            predictor.rule = rule
     predictor.model.eval().to(_device(device))
     canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
     _log.debug("%s: %s, %s, on %s", path, about["network"], task, predictor.device)

@@ -30,8 +30,9 @@ class LocalPredictor(Predictor):
     Args:
         model: on the device where it is to run.
         proved: whether it is right at every length, so that there is nothing to doubt.
-        rule: of the layout, where pages may be turned: where a cell sees a window that upright
-            pages do not have, the confidence in the page is 0. None: all pages are upright.
+        rule: of the layout, where pages may be turned or have more operands than it is of: where
+            a cell sees a window that its pages do not have, the confidence in the page is 0. None:
+            all pages are its own.
     """
 
     translation_invariant = True
