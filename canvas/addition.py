@@ -157,10 +157,10 @@ class Addition(Task):
 
     def local_rule(self, untold: bool = False) -> LocalRule:
         rule = super().local_rule(untold)
-        if rule.operands is not None and self.addends[1] > rule.operands:
+        if rule.most_operands is not None and self.addends[1] > rule.most_operands:
             raise ValueError(
-                f"the local rule of {self.layout} is of {rule.operands} addends: set "
-                f"data.task.addends to [2, {rule.operands}], or take the layout column"
+                f"the local rule of {self.layout} is of {rule.most_operands} addends: set "
+                f"data.task.addends to [2, {rule.most_operands}], or take the layout column"
             )
         return rule
 

@@ -193,7 +193,7 @@ class ColumnCarriesRule(ColumnRule):
     """
 
     down = ("row", *ColumnRule.down)
-    operands = 2
+    most_operands = 2
 
     def __init__(self, base: int) -> None:
         super().__init__(base)

@@ -117,7 +117,7 @@ def load_solver(
         proof = noted_proof(path, content, predictor.model)
         predictor.proved = proof.get("verdict") == "proved"
         rule = task.local_rule(untold=bool(predictor.model.config.codes))
-        if rule.operands is not None:  # on other pages its cells see what these never show
+        if rule.most_operands is not None:  # on other pages its cells see what these never show
             predictor.rule = rule
     predictor.model.eval().to(_device(device))
     canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
