@@ -94,13 +94,6 @@ def read_predictions(
     return about, found
 
 
-def write_predictions(file: str | Path, answers: Mapping[str, str | None]) -> None:
-    """Write answers by ids as predictions, always the same bytes; by gzip to a name in .gz."""
-    with writing(Path(file)) as sink:
-        for name, text in answers.items():
-            sink.write(json.dumps({"id": name, "prediction": text}) + "\n")
-
-
 @dataclass(frozen=True)
 class Scored:
     """What became of a file of predictions."""
@@ -177,6 +170,18 @@ def score(file: str | Path, suite: Suite, problems: Sequence[Item], name: str) -
     }
     least = min(wrong, key=lambda item: (len(item.question), item.operands), default=None)
     return Scored(model, shares, read, len(problems) - len(read), least)
+
+
+def write_read(folder: Path, suite: Suite, scored: Scored) -> Path:
+    """What was read of each prediction, and of the model: predictions again, small ones."""
+    file = folder / f"predictions-{suite.name}.jsonl.gz"
+    about = {"model": scored.model["name"]}
+    about |= {name: scored.model[name] for name in ("parameters", "ranges")}
+    with writing(file) as sink:
+        sink.write(json.dumps({"about": about}) + "\n")
+        for name, one in scored.read.items():
+            sink.write(json.dumps({"id": name, "prediction": one.text}) + "\n")
+    return file
 
 
 def grid_of(suite: Suite, problems: Sequence[Item], model: dict[str, Any], seed: int = 0) -> Grid:

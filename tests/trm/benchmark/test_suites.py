@@ -14,12 +14,10 @@ from trm.benchmark.suites import (
     SUITES,
     VIEWS,
     Item,
-    Training,
     checksum,
     items,
     json_line,
     label_of,
-    training_items,
 )
 from trm.evaluation.cell_problems import cell_problems
 
@@ -119,19 +117,6 @@ def test_a_seed_draws_other_problems_under_ids_that_do_not_tell_it():
     big = [{i.operands for i in part if (i.row, i.column) == (3, 3)} for part in (public, other)]
     assert len(big[0] & big[1]) < 0.2 * len(big[0])
     assert list(items(SUITES["multiply-v1"].within(3), SEED)) == other
-
-
-@pytest.mark.parametrize("name", SUITES)
-def test_problems_to_train_on_are_of_their_split_and_differ(name):
-    training = Training(64, digits=3)
-    for split, count in (("train", 64), ("validation", 6)):
-        part = list(training_items(SUITES[name], training, split))
-        assert len(part) == len({(item.row, item.operands) for item in part}) == count
-        for item in part:
-            assert SPLITS[split_of(Problems.from_ints([item.operands]))[0]] == split
-            assert all(len(str(n)) <= 3 for n in item.operands)
-    few = list(training_items(SUITES["multiply-v1"], Training(1000, digits=1), "train"))
-    assert 50 < len(few) < 81  # where there are fewer problems there are fewer
 
 
 def test_a_part_of_a_suite_has_the_same_problems():
