@@ -29,9 +29,9 @@ def test_what_is_no_number_of_devices_is_refused(text, capsys):
 
 def test_an_accelerator_has_no_index_and_processes_on_a_cpu_have_none():
     with pytest.raises(ValueError, match="cuda:1"):
-        make_trainer("cuda:1", 1, 1, [])
+        make_trainer("cuda:1", 1, 1)
     with pytest.raises(ValueError, match="processes on a CPU have no indices: give --devices"):
-        make_trainer("cpu", [1], 1, [])
+        make_trainer("cpu", [1], 1)
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -60,8 +60,6 @@ def test_the_end_of_a_line_and_of_the_file_do_not_matter(end):
         (b'{"a": 1, "b": 2, "x": ' + b"[" * 484 + b"]" * 484 + b"}", "recursion limit"),
         (b'{"a": 1, "b": 2, "x": "\\ud800"}', "not JSON"),
         (b'{"a": 1, "b": 2, "x": 1e999}', "not JSON"),
-        (b'{"a": 12, "b": 3, "a": 13}', "'a' stands there twice"),
-        (b'{"a": 1, "b": 2, "x": [{"y": 1, "y": 1}]}', "'y' stands there twice"),
     ],
 )
 @pytest.mark.parametrize("after", [b"5,6", b'"5","6"'])
@@ -80,6 +78,7 @@ def test_a_bad_line_is_told_with_its_number_and_touches_no_other(line, error, af
     ("data", "message"),
     [
         ("", "is empty"),
+        ("a,b\n \n", "holds no problem"),
         ("\n1,2\n", "no column 'a'"),
         ("x,a\n1,2\n", "no column 'b'"),
         ("a,b,b\n1,2,3\n", "a column twice"),
@@ -100,7 +99,7 @@ LINES = st.one_of(
 @given(lines=st.lists(LINES, max_size=8), format=st.sampled_from(["csv", "jsonl"]))
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_whatever_lines_hold_each_is_in_one_entry(lines, format):
-    data = b"\n".join(lines) + b"\n7,8\n" if format == "csv" else b"\n".join(lines)
+    data = b"\n".join([*lines, b"7,8", b""])
     entries = read(b"a,b\n" + data if format == "csv" else data, format)
     numbers = [entry.line for entry in entries]
     filled = [n for n, line in enumerate(data.split(b"\n"), 1 + (format == "csv")) if line.strip()]

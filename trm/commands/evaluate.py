@@ -26,7 +26,6 @@ from trm.commands.arguments import (
     with_voting,
 )
 from trm.evaluation.grid import AXES, GRID, LENGTHS, PICTURE, REPORT, TABLE, Grid
-from trm.files import sweep
 
 if TYPE_CHECKING:
     from trm.solving.solver import Solver
@@ -86,7 +85,6 @@ def run(args: argparse.Namespace) -> int:
     output, where = Path(args.output), (args.accelerator, args.devices, args.nodes)
     grid = measure(checkpoints, settings, output, args.name, *where, args.quiet)
     if grid is not None:  # in the first of several processes
-        sweep(output, "grid.*")
         show_grid(args, grid, output)
     return 0
 

@@ -34,7 +34,6 @@ from trm.commands.arguments import (
     whole,
     with_voting,
 )
-from trm.files import is_special
 from trm.precision import computing_in
 from trm.problem_files import format_of
 
@@ -121,7 +120,7 @@ def _solver(args: argparse.Namespace, device: str) -> Solver:
 def _work_through(args: argparse.Namespace) -> int:
     """Files, on any number of devices; or a stream, on one."""
     refuse(args, "a file is worked through unseen", watch=False)
-    streams = [name == "-" or is_special(name) for name in (args.input, args.output)]
+    streams = [name == "-" for name in (args.input, args.output)]
     if not streams[0] and not Path(args.input).is_file():
         raise FileNotFoundError(f"--input {args.input}: there is no such file of problems")
     if not streams[1] and format_of(args.output) != "jsonl":
