@@ -20,7 +20,6 @@ _PREFIX = "configs/"  # as the sources have them; it may stand before a name
 _INSTALLED = Path(__file__).parent / "recipes"
 _SOURCES = Path(__file__).parents[1] / "configs"
 _ALIKE = 0.5  # of a name and the one suggested for it
-_LARGEST = 2**18  # characters of a file, and values that it stands for
 _OPTIONS, _JOINED = ("--config", "-c"), "--config="
 
 
@@ -60,10 +59,6 @@ def about(config: Path) -> str:
     return re.split(r"\.(?:\s|$)|(?:: )?\btrm (?:fit|sweep)\b", text)[0].strip()
 
 
-class _TwiceError(yaml.MarkedYAMLError):
-    pass
-
-
 class _Loader(yaml.SafeLoader):
     """Refuses a key that stands twice, of which YAML's readers take the last."""
 
@@ -71,7 +66,8 @@ class _Loader(yaml.SafeLoader):
         names: set[str] = set()
         for key, _ in node.value:
             if str(key.value) in names and key.value != "<<":
-                raise _TwiceError(None, None, f"{key.value} stands there twice", key.start_mark)
+                what = f"{key.value} stands there twice"
+                raise yaml.MarkedYAMLError(problem=what, problem_mark=key.start_mark)
             names.add(str(key.value))
         return super().construct_mapping(node, deep)
 
@@ -81,32 +77,18 @@ def read_config(
 ) -> dict[str, Any]:
     """What a configuration's file holds, as plain data; messages name its kind and some keys.
 
-    ValueError: it is no YAML, too large, has no keys, or one twice; the message names it.
+    ValueError: it is no YAML, has no keys, or one twice; the message names it.
     """
     try:
-        text = file.read_text(encoding="utf-8")
-        held = yaml.load(text[: _LARGEST + 1], _Loader)
-        large = len(text) > _LARGEST or _values(held, {}) > _LARGEST
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark is not None else ""
-        what = error.problem if isinstance(error, _TwiceError) else "this is no YAML"
-        raise ValueError(f"{file}{where}: {what}") from None
-    if large:
-        raise ValueError(f"{file} is larger than {kind} can be")
+        held = yaml.load(file.read_text(encoding="utf-8"), _Loader)
+    except yaml.MarkedYAMLError as error:
+        where = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ValueError(f"{file}{where}: {error.problem}") from None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise ValueError(f"{file}: this is no YAML") from None
     if not isinstance(held, dict):
         raise ValueError(f"{file}: {kind} has keys like {keys}")
     return held
-
-
-def _values(value: Any, known: dict[int, int]) -> int:
-    """How many values there are in one; what aliases repeat is counted as often as it stands."""
-    if id(value) not in known:
-        parts = value.values() if isinstance(value, dict) else value
-        known[id(value)] = 1 + sum(
-            _values(part, known) for part in (parts if isinstance(value, dict | list) else ())
-        )
-    return known[id(value)]
 
 
 def config_of_run(name: str) -> dict[str, Any]:

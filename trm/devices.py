@@ -69,10 +69,13 @@ def start_processes(trainer: L.Trainer) -> None:
 
     Raises:
         SystemExit: they have ended, see `trm.processes.launch`.
+        ValueError: they are of several nodes.
     """
     environment = getattr(trainer.strategy, "cluster_environment", None)
     if trainer.world_size > 1 and environment and not environment.creates_processes_externally:
-        launch(["-P", "-m", "trm", *sys.argv[1:]], trainer.num_devices, trainer.num_nodes)
+        if trainer.num_nodes > 1:
+            raise ValueError("processes on several nodes are started by srun or by torchrun")
+        launch(["-P", "-m", "trm", *sys.argv[1:]], trainer.num_devices)
 
 
 def make_trainer(
