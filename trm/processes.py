@@ -112,7 +112,8 @@ def launch(words: Sequence[str], processes: int) -> NoReturn:
         raise Terminated
     if code < 0:
         raise ChildProcessError(
-            f"process {which + 1} of {processes} was ended by signal {-code}, and so are all"
+            f"process {which + 1} of {processes} was ended by signal {-code}, and so all of them "
+            "end"
         )
     raise SystemExit(code)
 
