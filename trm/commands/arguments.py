@@ -132,10 +132,16 @@ def print_table(
     Console(highlight=False).print(table)
 
 
-def add_checkpoint(parser: argparse.ArgumentParser, **more: Any) -> None:
-    """``--checkpoint``, the shipped model where none is named; ``more`` is for argparse."""
-    what = "a checkpoint, or a run's folder: its best one (default: the shipped model)"
-    parser.add_argument("--checkpoint", metavar="PATH", help=what, **{"default": SHIPPED} | more)
+def add_checkpoint(
+    parser: argparse.ArgumentParser, several: bool = False, required: bool = False
+) -> None:
+    """``--checkpoint``, by default the shipped model; of ``several`` a list, by default empty."""
+    what = "a checkpoint, or a run's folder: its best one"
+    more: dict[str, Any] = {"required": True} if required else {"default": SHIPPED}
+    if several:
+        more = {"nargs": "+", "action": "extend", "default": []}
+    what += "" if required else " (default: the shipped model)"
+    parser.add_argument("--checkpoint", metavar="PATH", help=what, **more)
 
 
 def find_checkpoints(args: argparse.Namespace, *paths: str | Path) -> None:

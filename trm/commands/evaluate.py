@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    # Without a default of argparse's own, which would be extended, too.
-    add_checkpoint(parser, nargs="+", action="extend", default=None)
+    add_checkpoint(parser, several=True)
     add = parser.add_argument
     add("--output", required=True, metavar="DIR", help="folder for the results")
     sizes = parser.add_argument_group(
