@@ -33,15 +33,13 @@ def test_a_name_can_be_written_in_several_ways(monkeypatch, tmp_path, repository
     assert find_config(name) == repository / "configs/gpt/small_learned.yaml"
 
 
-@pytest.mark.parametrize("own", ["debug", "debug.yaml"])
-def test_a_file_in_the_working_folder_wins_and_a_folder_does_not(
-    monkeypatch, tmp_path, repository, own
-):
+def test_a_file_in_the_working_folder_wins_and_a_folder_does_not(monkeypatch, tmp_path, repository):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "quickstart").mkdir()
-    (tmp_path / own).write_text("model: {}")
-    assert find_config("debug") == Path(own)
     assert find_config("quickstart") == repository / "configs/quickstart.yaml"
+    for own in ("debug.yaml", "debug"):
+        (tmp_path / own).write_text("model: {}")
+        assert find_config("debug") == Path(own)
 
 
 @pytest.mark.parametrize(
