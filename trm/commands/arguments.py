@@ -297,7 +297,11 @@ def voting_of(args: argparse.Namespace) -> Voting | None:
 
     names = ("views", "symmetries", "vote", "orders")
     voting = Voting(per=args.vote_per, **{name: getattr(args, name) for name in names})
-    return voting if voting.samples > 1 else None
+    if voting.samples > 1:
+        return voting
+    alone = "one view does not vote, so ask for more by --views"
+    refuse(args, alone, symmetries=None, vote="majority", vote_per="row")
+    return None
 
 
 def with_voting(solver: Solver, args: argparse.Namespace) -> Solver:

@@ -56,6 +56,7 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("solve 1x2 --checkpoint strange.ckpt", "there is no checkpoint strange.ckpt"),
     (f"solve {LONG} --checkpoint CKPT", "is more than 12,000 cells"),
     ("solve 12x3 --checkpoint ADDER", "'12x3' is no addition; write it like 123+456"),
+    ("solve 1x2 --symmetries e,h --vote-per solution", "leave out --symmetries, --vote-per"),
     ("solve", "one of the three"),
     ("solve 1x2 --demo", "one of the three"),
     ("solve --demo --output demo", "a demo is watched: leave out --output"),
