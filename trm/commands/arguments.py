@@ -229,25 +229,16 @@ def _devices(text: str) -> int | list[int]:
 
 
 def one_device(args: argparse.Namespace) -> str:
-    """The one device that `add_devices` named, as PyTorch names it: cpu, or like cuda:1.
+    """The one device that `add_devices` named: cpu, gpu, or like cuda:1.
 
-    ValueError: several were named, or there is no such accelerator.
+    ValueError: several were named.
     """
     indices = args.devices if isinstance(args.devices, list) else None
     if (len(indices) if indices else args.devices) != 1:
         raise ValueError(
             "one problem after the other is worked out on one device: take --devices 1"
         )
-    kind = args.accelerator
-    if kind == "gpu" or (kind == "auto" and indices):
-        import torch
-
-        there = torch.accelerator.is_available()
-        found = torch.accelerator.current_accelerator() if there else None
-        if found is None and kind == "gpu":
-            raise ValueError("there is no GPU to compute on: take --accelerator cpu or auto")
-        kind = found.type if found else "cpu"
-    return kind if indices is None or kind == "cpu" else f"{kind}:{indices[0]}"
+    return f"{args.accelerator}:{indices[0]}" if indices else args.accelerator
 
 
 def sizes_given(
