@@ -7,7 +7,7 @@ import pytest
 from trm.checkpoints import loading
 from trm.files import write_object
 from trm.sweep import runs as module
-from trm.sweep.runs import Jobs, begin, count, folder_of, is_done, plan, states_of, wanted
+from trm.sweep.runs import Jobs, begin, count, done, folder_of, plan, states_of, wanted
 from trm.sweep.study import EQUAL_LOSS, Setting, Study
 
 SIZE = "model.network.config.intermediate_size"
@@ -172,7 +172,7 @@ def test_a_state_that_is_none_of_ours_is_told_and_a_damaged_one_as_good_as_none(
     with pytest.raises(ValueError, match=r"state\.json: trained: "):
         states_of(tmp_path, study)
     file.write_text("{")
-    assert not is_done(states_of(tmp_path, study)[run], {})
+    assert done(study, states_of(tmp_path, study)) == []
 
 
 @pytest.fixture
