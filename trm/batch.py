@@ -18,7 +18,6 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-import lightning as L
 import numpy as np
 import torch
 
@@ -132,12 +131,6 @@ class Job:
         solver = load_solver(self.checkpoint, self.steps, self.height, self.width, device)
         return solver if self.voting is None else solver.with_voting(self.voting)
 
-    @property
-    def columns(self) -> list[str]:
-        """Of a `Record`, what is written of each problem."""
-        left_out = ("exact", *(() if self.voting else ("views", "votes")))
-        return [c for c in COLUMNS if c not in left_out and (c != "canvas" or self.canvases)]
-
     def entries(self, solver: Solver, file: BinaryIO | None = None) -> Iterator[Entry]:
         """The problems of the source, or of a pipe in its place."""
         source = str(self.source)
@@ -146,10 +139,12 @@ class Job:
 
     def lines(self, solver: Solver, entries: list[Entry]) -> list[dict[str, Any]]:
         """The records of some entries as they are written, with what else their lines held."""
-        names, lines = self.columns, []
+        left_out = ["exact"]  # which takes the finished working
+        left_out += [] if self.voting else ["views", "votes"]
+        left_out += [] if self.canvases else ["canvas"]
+        lines = []
         for record in answer(solver, entries, self.canvases):
-            data = record.data()
-            line = {name: data[name] for name in names}
+            line = record.data(left_out)
             lines.append(line | {carried_name(k, line): v for k, v in record.other.items()})
         return lines
 
@@ -199,34 +194,30 @@ def work_through(
     trainer = make_trainer(accelerator, devices, nodes, job.precision, None if quiet else "units")
     make_folder(job.output.parent)
     start_processes(trainer)
+    solver = job.load("cpu")  # says what is wrong with the call before anything is done
+    kind = trainer.strategy.root_device.type
+    size = job.batch_size or _unit_size(job.voting, kind)
+    output = job.output.resolve()
     # The other processes wait for the first.
     with alone(job.output) if trainer.is_global_zero else nullcontext():
-        return _work_through(job, trainer)
-
-
-def _work_through(job: Job, trainer: L.Trainer) -> Summary | None:
-    kind = trainer.strategy.root_device.type
-    solver = job.load("cpu")  # says what is wrong with the call before anything is done
-    size = job.batch_size or _unit_size(job.voting, kind)
-    total = sum(1 for _ in job.entries(solver))
-    output = job.output.resolve()
-    folder = output.with_name(f".{output.name}.{job.key(kind)}.parts")
-    make_folder(folder)
-    parts = [folder / f"{unit}.json" for unit in range(-(-total // size))]
-    if todo := [unit for unit, part in enumerate(parts) if not part.is_file()]:
-        run(trainer, todo, _Solving(job, size, parts))
-    if not trainer.is_global_zero:
-        return None
-    summary = Summary()
-    with writing(output) as sink:
-        for part in parts:
-            if not part.is_file():
-                raise ValueError(
-                    f"{part} is missing, as all nodes must see its folder: the same command goes "
-                    "on where it was"
-                )
-            summary.write(sink, json.loads(part.read_text(encoding="utf-8")))
-    job.forget()
+        units = -(-sum(1 for _ in job.entries(solver)) // size)
+        folder = output.with_name(f".{output.name}.{job.key(kind)}.parts")
+        make_folder(folder)
+        parts = [folder / f"{unit}.json" for unit in range(units)]
+        if todo := [unit for unit, part in enumerate(parts) if not part.is_file()]:
+            run(trainer, todo, _Solving(job, size, parts))
+        if not trainer.is_global_zero:
+            return None
+        summary = Summary()
+        with writing(output) as sink:
+            for part in parts:
+                if not part.is_file():
+                    raise ValueError(
+                        f"{part} is missing, as all nodes must see its folder: the same command "
+                        "goes on where it was"
+                    )
+                summary.write(sink, json.loads(part.read_text(encoding="utf-8")))
+        job.forget()
     return summary
 
 

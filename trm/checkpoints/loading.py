@@ -15,6 +15,7 @@ import warnings
 import zipfile
 from collections.abc import Callable
 from dataclasses import asdict, fields, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -154,12 +155,11 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
             " of the published TRM are made by trm.models.interop"
         )
     try:
-        for key in _HEADER.values():
-            length = 0  # what stands twice counts twice
-            for part in json.JSONEncoder().iterencode({COST_KEY: None, **content}[key]):
-                length += len(part)
-                if length > _LONGEST:
-                    raise ValueError("settings too long to be any")
+        said = [{COST_KEY: None, **content}[key] for key in _HEADER.values()]
+        # Piece by piece, as what stands twice counts twice.
+        text = "".join(islice(json.JSONEncoder().iterencode(said), _LONGEST))
+        if len(text) >= _LONGEST:
+            raise ValueError("settings too long to be any")
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(
             f"{path} does not say which model it holds ({error}): {_WRITTEN}"

@@ -125,11 +125,12 @@ def _work_through(args: argparse.Namespace) -> int:
         raise FileNotFoundError(f"--input {args.input}: there is no such file of problems")
     if not streams[1] and format_of(args.output) != "jsonl":
         raise ValueError(f"--output {args.output}: answers are JSON Lines, so name it .jsonl")
-    if any(streams) and (args.devices not in (1, *([n] for n in range(1000))) or args.nodes > 1):
-        raise ValueError("a pipe goes through one device: take files, or leave --devices out")
+    if any(streams):
+        refuse(args, "a pipe goes through one device", nodes=1)
+    device = one_device(args) if any(streams) else "cpu"
     from trm.batch import Job, stream, work_through
 
-    solver = _solver(args, one_device(args) if any(streams) else "cpu")
+    solver = _solver(args, device)
     names = ("steps", "height", "width", "batch_size", "canvases")
     how: dict[str, Any] = {name: getattr(args, name) for name in names}
     how |= {"voting": solver.voting, "precision": precision_of(args)}
