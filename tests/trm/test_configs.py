@@ -70,3 +70,12 @@ def test_what_a_config_is_stands_in_its_first_sentence(tmp_path):
     ):
         file.write_text(comment)
         assert about(file) == told
+
+
+def test_the_command_lists_them_and_prints_one_as_it_is(command, repository):
+    about = dict(line.split(maxsplit=1) for line in command("configs").out.splitlines())
+    assert about.keys() == configs.shipped_configs().keys()
+    assert about["debug"] == "Some seconds, to see that everything runs"
+    ran = command("configs", "gpt/small_learned")
+    written = (repository / "configs/gpt/small_learned.yaml").read_text()
+    assert (ran.code, ran.out) == (0, written)

@@ -1,6 +1,8 @@
+import re
 from collections import Counter
 from dataclasses import replace
 from functools import cache
+from hashlib import sha256
 from math import prod
 
 import numpy as np
@@ -10,6 +12,7 @@ from augment.symmetry import apply, invert
 from canvas.problems import SPLITS, Problems, split_of
 from canvas.reader import read
 from canvas.symbols import BLANK, encode
+from trm.benchmark.export import export
 from trm.benchmark.suites import (
     SUITES,
     VIEWS,
@@ -124,3 +127,24 @@ def test_a_part_of_a_suite_has_the_same_problems():
     assert part < more
     with pytest.raises(ValueError, match="no problem of at most 10 digits"):
         SUITES["multiply-long-v1"].within(10)
+
+
+def test_json_lines_are_the_canonical_file_and_their_sum_is_on_the_card(tmp_path):
+    suite, folder = SUITES["multiply-v1"].within(3), tmp_path / "new" / "folder"
+    for _ in range(2):  # the same again
+        assert export(suite, folder) == [folder / "multiply-v1.jsonl", folder / "CARD.md"]
+    written = (folder / "multiply-v1.jsonl").read_bytes()
+    assert written.decode() == "".join(map(json_line, items(suite)))
+    assert sha256(written).hexdigest() in (folder / "CARD.md").read_text()
+    with pytest.raises(ValueError, match="holds something else already"):
+        export(suite.within(2), folder)
+    assert (folder / "multiply-v1.jsonl").read_bytes() == written
+
+
+def test_a_card_bears_no_date_and_no_seed_and_says_what_to_mind(tmp_path):
+    export(SUITES["canvas-v1"].within(2), tmp_path, seed=SEED)
+    text = (tmp_path / "CARD.md").read_text()
+    assert not re.search(r"\b20\d\d\b", text)
+    for word in ("MIT", "SHA-256", "Contamination", "test split", "--seed"):
+        assert word in text
+    assert str(SEED) not in text
