@@ -30,23 +30,21 @@ def shipped_configs() -> dict[str, Path]:
     return {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}
 
 
-def find_config(name: str, own: bool = True, studies: bool | None = None) -> Path:
+def find_config(name: str) -> Path:
     """The file that a command line means: one of the user's own, else one of the package's.
 
-    With or without the suffix; unless ``own``, one of the package's alone. ValueError: there is
-    neither; the message names the nearest one, of ``studies`` only a study, of False none.
+    With or without the suffix. ValueError: there is neither; the message names the nearest one.
     """
     for file in (Path(name), Path(f"{name}{SUFFIX}")):
-        if own and file.is_file():
+        if file.is_file():
             return file
     found = shipped_configs()
     short = Path(name).as_posix().removeprefix(_PREFIX).removesuffix(SUFFIX)
     if short in found:
         return found[short]
     suffix = SUFFIX if name.endswith(SUFFIX) else ""
-    others = [str(other) for other in Path(name).parent.glob(f"*{SUFFIX}") if own]
-    wanted = [one for one in found if studies in (None, one.startswith("studies/"))]
-    others += [f"{prefix}{other}{suffix}" for other in wanted for prefix in ("", _PREFIX)]
+    others = [str(other) for other in Path(name).parent.glob(f"*{SUFFIX}")]
+    others += [f"{prefix}{other}{suffix}" for other in found for prefix in ("", _PREFIX)]
     near = did_you_mean(Path(name), others, _ALIKE) or " `trm configs` lists those of the package."
     raise ValueError(f"there is no config {name}.{near}")
 
@@ -93,7 +91,7 @@ def read_config(
 
 def config_of_run(name: str) -> dict[str, Any]:
     """What a configuration of one run holds, see `find_config`; ValueError: it is of many runs."""
-    file = find_config(name, studies=False)
+    file = find_config(name)
     held = read_config(file)
     if "axes" in held:
         raise ValueError(f"{file} is a study, of many runs: trm sweep {name} --output DIR")

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     from trm.configs import find_config
     from trm.sweep.study import read_study
 
-    study = read_study(find_config(args.study, studies=True))
+    study = read_study(find_config(args.study))
 
     import torch
 
