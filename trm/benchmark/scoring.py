@@ -140,7 +140,7 @@ def score(file: str | Path, suite: Suite, problems: Sequence[Item], name: str) -
     for (row, column), asked in by_cell.items():
         found = [read.get(item.id, Prediction(None)) for item in asked]
         pairs = zip(found, asked, strict=True)
-        right = [one.text == reader(item.answer) for one, item in pairs]
+        right = [bool(one.text) and one.text == reader(item.answer) for one, item in pairs]
         wrong += [a for a, good in zip(asked, right, strict=True) if a.id in read and not good]
         sure = [one.confidence for one in found if one.confidence is not None]
         cell = dict.fromkeys(KEYS) | {
