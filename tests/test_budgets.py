@@ -24,11 +24,11 @@ def lines(*patterns: str) -> int:
 BUDGETS = {  # what: (how much there is, the most that there may be)
     "canvas, augment, trm": (
         lambda: lines("canvas/**/*.py", "augment/**/*.py", "trm/**/*.py"),
-        23_637,
+        23_385,
     ),
-    "tests": (lambda: lines("tests/**/*.py"), 15_888),
+    "tests": (lambda: lines("tests/**/*.py"), 15_715),
     "benchmarks": (lambda: lines("benchmarks/**/*.py"), 1_500),
-    "documentation without the log": (lambda: lines("docs/*.md"), 1_810),
+    "documentation without the log": (lambda: lines("docs/*.md"), 1_796),
     "bytes of README.md": (lambda: len((ROOT / "README.md").read_bytes()), 6_000),
     "commands": (lambda: len(COMMANDS) + len(TRAINING), 14),
 }

@@ -145,6 +145,7 @@ CASES = {
         (lambda: evaluate(digits_a=[1]), "sizes of the task multiplication are"),
         (lambda: evaluate(digits=[1], addends=[2]), "sizes of the task multiplication are"),
         (lambda: evaluate(digits_a=3, digits_b=[1]), "digits_a is a list of sizes"),
+        (lambda: evaluate(digits_a=[1], digits_b=[0]), r"digits_b is a list of sizes .* not \[0\]"),
     ],
     "training": [
         (lambda: DepthConfig("cary"), "Did you mean carry"),

@@ -26,7 +26,6 @@ from trm.commands.arguments import (
     with_voting,
 )
 from trm.evaluation.grid import AXES, GRID, LENGTHS, PICTURE, REPORT, TABLE, Grid
-from trm.files import sweep
 
 if TYPE_CHECKING:
     from trm.solving.solver import Solver
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    # Without a default of argparse's own, which would be extended, too.
-    add_checkpoint(parser, nargs="+", action="extend", default=None)
+    add_checkpoint(parser, several=True)
     add = parser.add_argument
     add("--output", required=True, metavar="DIR", help="folder for the results")
     sizes = parser.add_argument_group(
@@ -86,7 +84,6 @@ def run(args: argparse.Namespace) -> int:
     output, where = Path(args.output), (args.accelerator, args.devices, args.nodes)
     grid = measure(checkpoints, settings, output, args.name, *where, args.quiet)
     if grid is not None:  # in the first of several processes
-        sweep(output, "grid.*")
         show_grid(args, grid, output)
     return 0
 
