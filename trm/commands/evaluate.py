@@ -25,7 +25,7 @@ from trm.commands.arguments import (
     whole,
     with_voting,
 )
-from trm.evaluation.grid import AXES, GRID, LENGTHS, PICTURE, REPORT, TABLE, Grid
+from trm.evaluation.grid import AXES, FILES, Grid
 from trm.files import sweep
 
 if TYPE_CHECKING:
@@ -100,9 +100,8 @@ def show_grid(args: argparse.Namespace, grid: Grid, output: Path) -> None:
 
     write_files(grid, output)
     print_summary(Console(highlight=False), grid)
-    files = {"figures": GRID, "table": TABLE, "lengths": LENGTHS, "heat map": PICTURE}
-    for what, name in (files | {"report": REPORT}).items():
-        info_console(args).print(f"{what:9} {output / name}")
+    for file in filter(Path.exists, (output / name for name in FILES)):
+        info_console(args).print(str(file))
 
 
 def sizes_of(

@@ -7,9 +7,8 @@ from pathlib import Path
 from trm.commands.arguments import info_console, print_table, results
 from trm.evaluation.grid import GRID, grid_file, read_grid
 from trm.evaluation.names import side_by_side
-from trm.files import make_folder, numbered_lines, reading, write_text
+from trm.files import make_folder, numbered_lines, reading
 
-PICTURE, REPORT = "compare.png", "compare.md"
 TRUST = "calibration.png"
 
 
@@ -44,18 +43,12 @@ def run(args: argparse.Namespace) -> int:
             "evaluate several checkpoints"
         )
     make_folder(output)
+    if (output / GRID).exists():
+        raise ValueError(f"--output {output} holds an evaluation: choose another folder")
 
-    from rich.console import Console
+    from trm.commands.evaluate import show_grid
 
-    from trm.evaluation.report import compare_markdown, print_summary
-    from trm.figures.grids import comparison_figure
-    from trm.figures.style import save
-
-    picture, report = output / PICTURE, output / REPORT
-    save(comparison_figure(grid, grid.figure_shown), picture)
-    write_text(report, compare_markdown(grid, PICTURE))
-    print_summary(Console(highlight=False), grid)
-    info_console(args).print(f"heat maps  {picture}\nreport     {report}")
+    show_grid(args, grid, output)
     return 0
 
 

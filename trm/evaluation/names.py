@@ -50,7 +50,7 @@ def side_by_side(grids: Sequence[Grid], labels: Sequence[str]) -> Grid:
     shown = [full[i] if names.count(name) > 1 else name for i, name in enumerate(names)]
     shown = shown if len(set(shown)) == len(shown) else full
     named = [model | {"name": name} for model, name in zip(models, shown, strict=True)]
-    return Grid(grids[0], models=named)
+    return Grid(settings=grids[0]["settings"], models=named)
 
 
 def by_setting(models: Iterable[Model]) -> dict[str, list[Model]]:
