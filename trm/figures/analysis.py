@@ -25,7 +25,7 @@ _SEEN = 0.1  # an overlap that makes a selector worth a column
 def probing_figure(study: ProbeStudy) -> Figure:
     """What probes read, step by step: a panel for each sub-task, in it a line for each size.
 
-    Of a study with figures of at least one size. Dotted: the control task of the first size.
+    Of a study with figures of at least one size. Dotted: the class most frequent in training.
     """
     across = min(_ACROSS, len(study.subtasks))
     down = -(-len(study.subtasks) // across)
@@ -43,8 +43,8 @@ def probing_figure(study: ProbeStudy) -> Figure:
             (lines[f"{size}, {where}"],) = axes.plot(x, shares, **mark(number), ms=4)
             axes.set_xticks(x, [str(one.step or "input") for one in found])
             if not number:
-                control = [100 * one.control.value for one in found]
-                (lines["control task"],) = axes.plot(x, control, ":", color=GREY)
+                majority = [100 * one.majority.value for one in found]
+                (lines["majority"],) = axes.plot(x, majority, ":", color=GREY)
         axes.set_title(subtask, fontsize=9.5, loc="left", pad=3)
         axes.set_ylim(0, 103)
         axes.tick_params(labelsize=8, labelbottom=True)

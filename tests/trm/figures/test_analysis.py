@@ -24,7 +24,7 @@ def axes_of(figure: Figure) -> list:
 def test_a_panel_for_each_sub_task_has_a_line_for_each_size(assert_apart):
     sizes = {"2 x 2 digits": "in range", "4 x 2 digits": "first beyond"}
     readings = [
-        Reading(size, name, site, step, Share(90 - 10 * step, 100), *[Share(5, 10)] * 3)
+        Reading(size, name, site, step, Share(90 - 10 * step, 100), Share(5, 10))
         for size in sizes
         for name in SUBTASKS
         for site, step in (("input", 0), ("z_H", 1), ("z_L", 1), ("z_H", 4))
