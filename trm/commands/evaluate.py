@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from augment.symmetry import SYMMETRIES
 from canvas.task import Task
 from trm.checkpoints import SHIPPED
 from trm.commands.arguments import (
@@ -54,8 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_precision(parser)
     add_import(parser)
     add("--nodes", type=whole(1), default=1, help="machines (default: 1)")
-    what = "turn every canvas like this before the model sees it (default: e, as it is)"
-    add("--view", choices=tuple(SYMMETRIES), default="e", help=what)
     add_voting(parser)
 
 
@@ -71,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     solvers: list[Solver] = []
     for checkpoint in checkpoints:  # says what is wrong before anything is measured
         solvers.append(load_solver(checkpoint, device="cpu"))
-        with_voting(solvers[-1] if args.view == "e" else solvers[-1].turned(args.view), args)
+        with_voting(solvers[-1], args)
     check_steps(args, *solvers)
     settings = Settings(
         *sizes_of(args, solvers[0].task),
@@ -80,7 +77,6 @@ def run(args: argparse.Namespace) -> int:
         steps=args.steps,
         batch_size=args.batch_size,
         voting=voting,
-        view=args.view,
         precision=precision_of(args),
     )
     output, where = Path(args.output), (args.accelerator, args.devices, args.nodes)

@@ -117,8 +117,7 @@ class SettingsData(TypedDict):
 
     Also there: rows and columns (lists of sizes), steps (supervision steps a row, null: as each
     checkpoint says), batch_size, devices, device (cpu, cuda or mps), voting (of free-running
-    figures, null: one view), view (the symmetry in which a model is shown every canvas),
-    precision; of a score the suite.
+    figures, null: one view), precision; of a score the suite.
     """
 
     split: str
@@ -200,8 +199,6 @@ class Grid(dict[str, Any]):
         """How a model was asked, in a line; empty: with the checkpoint's steps, in one view."""
         settings = self.settings_of(model)
         voting, parts = settings.get("voting") or {}, []
-        if (view := settings.get("view", "e")) != "e":
-            parts.append(f"in the view {view} alone")
         if steps := settings.get("steps"):
             parts.append(f"at most {steps} supervision steps a row")
         if voting:

@@ -14,7 +14,7 @@ from canvas.render import Drawing, WorkedDrawing, draw, draw_worked
 from canvas.task import Task, describe_ranges
 from trm.solving.rollout import OnRow, Predictor, Rollout, at_once
 from trm.solving.solution import Solution, Vote
-from trm.solving.voting import Decision, TurnedPredictor, Voting, agreed, solve_by_vote
+from trm.solving.voting import Decision, Voting, agreed, solve_by_vote
 
 
 @dataclass(frozen=True)
@@ -33,21 +33,6 @@ class Solver:
         return (
             f"Solver({type(model).__name__}, {task.layout} in base {task.base}, trained on {known})"
         )
-
-    def turned(self, symmetry: str) -> "Solver":
-        """The same solver, whose model is shown every canvas in one symmetry.
-
-        Raises:
-            ValueError: there is no such symmetry, or the model or its canvas cannot be turned.
-        """
-        height, width = self.canvas.height, self.canvas.width
-        if lookup(symmetry).transpose and height != width:
-            raise ValueError(
-                f"the view {symmetry} exchanges rows and columns, and the model's canvas is "
-                f"{height} x {width} cells: ask for e, r180, v or h"
-            )
-        predictor = self.predictor if symmetry == "e" else self.predictor.for_any_view(self.task)
-        return replace(self, predictor=TurnedPredictor(predictor, symmetry))
 
     def with_voting(self, voting: Voting) -> "Solver":
         """The same solver, asking many views.

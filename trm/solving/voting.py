@@ -9,7 +9,6 @@ or each works alone to the end and they vote on whole solutions. The two orders 
 operands, a x b and b x a, vote on the answer alone: their solutions have little else in common.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -17,10 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from augment.symmetry import apply, invert, lookup
 from augment.views import View, distinct_views
 from canvas.render import Drawing
-from canvas.task import Task
 from trm.solving.rollout import (
     OnRow,
     Prediction,
@@ -228,32 +225,3 @@ def posterior(confidence: float, other: float, agree: bool) -> float:
     one = this_one + that_one
     one_is_right = one / (one + both_wrong * (1 - _COINCIDE))
     return min(one_is_right, 0.5) * this_one / one
-
-
-class TurnedPredictor(Predictor):
-    """Turns every canvas before a model sees it, and turns back what it writes."""
-
-    def __init__(self, predictor: Predictor, symmetry: str) -> None:
-        self.transposes = lookup(symmetry).transpose
-        self.predictor, self.symmetry = predictor, symmetry
-        self.model, self.translation_invariant = predictor.model, predictor.translation_invariant
-        self.proved, self.in_order = predictor.proved, predictor.in_order
-
-    def __call__(self, inputs: np.ndarray) -> Prediction:
-        found = self.predictor(np.ascontiguousarray(apply(self.symmetry, inputs)))
-        canvases = np.ascontiguousarray(apply(invert(self.symmetry), found.canvases))
-        return replace(found, canvases=canvases)
-
-    def free_running_views(self, drawing: Drawing, views: Sequence[View]) -> Rollout:
-        """See `Predictor`: the model sees every view turned."""
-        turned = [view.turned(self.symmetry) for view in views]
-        return self.predictor.free_running_views(drawing, turned)
-
-    def for_any_view(self, task: Task) -> "TurnedPredictor":
-        return TurnedPredictor(self.predictor.for_any_view(task), self.symmetry)
-
-    def accepts(self, height: int, width: int) -> bool:
-        return self.predictor.accepts(*((width, height) if self.transposes else (height, width)))
-
-    def pairs(self, height: int, width: int) -> int:
-        return self.predictor.pairs(height, width)

@@ -240,7 +240,7 @@ def test_a_grid_holds_every_cell_of_every_model_and_how_it_was_measured(
     assert grid["settings"] == {
         **{"split": "test", "seed": 0, "problems": 4, "axes": ["digits_a", "digits_b"]},
         **{"rows": [1, 3], "columns": [1, 2], "steps": None, "batch_size": 128, "devices": 1},
-        **{"voting": None, "view": "e", "precision": "32-true", "device": "cpu"},
+        **{"voting": None, "precision": "32-true", "device": "cpu"},
     }
     one, two = grid["models"]
     assert (one["name"], two["name"]) == ("one", "two")

@@ -26,8 +26,8 @@ def test_models_of_one_seed_or_made_otherwise_are_settings_of_their_own():
     for order in (held, held[::-1]):
         found = {n: len(some) for n, some in by_setting(order).items()}
         assert found == {"a": 2, "a, seed 2": 1}
-    turned = models("a, seed 0") + models("a, seed 1", settings={"view": "r90"})
-    assert list(by_setting(turned)) == ["a, seed 0", "a, seed 1"]
+    deeper = models("a, seed 0") + models("a, seed 1", settings={"steps": 9})
+    assert list(by_setting(deeper)) == ["a, seed 0", "a, seed 1"]
     alone = by_setting(models("a", "a, seed 0", "a, seed 1"))
     assert sorted(len(some) for some in alone.values()) == [1, 2]
 

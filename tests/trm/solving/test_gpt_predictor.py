@@ -253,5 +253,3 @@ def test_a_gpt_knows_no_turned_canvases():
     solver = tiny_solver()
     with pytest.raises(ValueError, match="shifts alone"):
         solver.with_voting(Voting(views=4, symmetries=("e", "h")))
-    with pytest.raises(ValueError, match="shifts alone"):
-        solver.turned("h")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from augment.symmetry import SYMMETRIES, apply
+from augment.symmetry import SYMMETRIES
 from augment.views import View, apply_views, distinct_views
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
@@ -22,7 +22,7 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.local_predictor import LocalPredictor
 from trm.solving.rollout import Prediction, Predictor, predict_views
 from trm.solving.solver import Solver, solve_watched
-from trm.solving.voting import TurnedPredictor, decide
+from trm.solving.voting import decide
 from trm.solving.voting_settings import PER, VOTES, Voting
 
 PAIRS = [(12, 34), (7, 5), (987, 65), (43, 210)]
@@ -227,35 +227,6 @@ def test_a_model_that_solves_sees_nothing_of_the_truth(family, layout):
         assert records == other_records
 
 
-class Echo(Predictor):
-    """Remembers what it was shown, and gives it back."""
-
-    model = None
-
-    def __call__(self, inputs):
-        self.shown = inputs
-        return Prediction(inputs, np.zeros(len(inputs)), np.zeros(len(inputs)))
-
-    def accepts(self, height, width):
-        return (height, width) == (2, 3)
-
-
-@pytest.mark.parametrize("symmetry", SYMMETRIES)
-def test_the_model_sees_the_view_and_what_it_writes_is_turned_back(symmetry):
-    canvases = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
-    echo = Echo()
-    turned = TurnedPredictor(echo, symmetry)
-    seen = turned(canvases)
-    assert (echo.shown == apply(symmetry, canvases)).all()
-    assert (seen.canvases == canvases).all()
-    assert seen.canvases.flags.c_contiguous
-
-
-def test_a_quarter_turn_exchanges_the_sizes_that_the_model_accepts():
-    assert TurnedPredictor(Echo(), "r90").accepts(3, 2)
-    assert not TurnedPredictor(Echo(), "r180").accepts(3, 2)
-
-
 def test_views_that_vote_on_solutions_cannot_be_watched():
     solver = Solver(IterativePredictor(tiny(), 2), Multiplication(digits_b=(1, 3)), Canvas(7, 7))
     asked = solver.with_voting(Voting(views=2, per="solution"))
@@ -263,22 +234,18 @@ def test_views_that_vote_on_solutions_cannot_be_watched():
         solve_watched(asked, Problems.from_ints(PAIRS[:1]), print)
 
 
-@pytest.mark.parametrize(
-    ("model", "pose"), [("binary", "e"), ("binary", "hvt"), ("written", "r90")]
-)
-def test_of_eight_views_one_alone_is_upright_and_a_model_of_one_cell_knows_it(model, pose, request):
+@pytest.mark.parametrize("model", ["binary", "written"])
+def test_of_eight_views_one_alone_is_upright_and_a_model_of_one_cell_knows_it(model, request):
     """Of a proved model, which works out once what there is to see on upright pages."""
     trained = request.getfixturevalue(model)
     upright = Solver(LocalPredictor(trained.model, proved=True), trained.task)
     eight = Voting(8, tuple(SYMMETRIES), vote="max_confidence", per="solution")
-    solver = upright.turned(pose).with_voting(eight)
+    solver = upright.with_voting(eight)
     problems = Problems.from_ints([*itertools.product((0, 3, 8), repeat=2)], upright.task.base)
     for solution in solver.solve(problems):
         assert (solution.correct, solution.confidence) == (True, 1)
         assert not solution.uncalibrated_reason
         assert [vote.confidence > 0 for vote in solution.votes[0]].count(True) == 1
-    turned = upright.turned(pose).solve(problems[:3])  # of canvases cut to oblong pages
-    assert [one.confidence for one in turned] == [1.0 if pose == "e" else 0.0] * 3
 
 
 def test_whether_a_page_is_upright_is_not_told_by_a_row(binary):
