@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trm.commands.arguments import info_console, print_table, results
 from trm.evaluation.grid import GRID, grid_file, read_grid
-from trm.evaluation.names import side_by_side
+from trm.evaluation.names import side_by_side, told_apart
 from trm.files import make_folder, numbered_lines, reading
 
 TRUST = "calibration.png"
@@ -33,9 +33,7 @@ def run(args: argparse.Namespace) -> int:
     files = [grid_file(path).resolve() for path in paths]
     if twice := [str(p) for p, f in zip(paths, files, strict=True) if files.count(f) > 1]:
         raise ValueError(f"{' and '.join(twice)}: one evaluation, given more than once")
-    labels = [file.parent.name for file in files]
-    if len(set(labels)) < len(labels):
-        labels = [str(path) for path in paths]
+    labels = told_apart([file.parent.name for file in files], list(map(str, paths)))
     grid = side_by_side([read_grid(path) for path in paths], labels)
     if len(grid.models) < 2:
         raise ValueError(
@@ -54,8 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _calibration(args: argparse.Namespace, files: list[Path], output: Path) -> int:
     """Whether confidence and agreement tell right answers from wrong ones."""
-    ways = ([f.stem for f in files], [f.name for f in files], [str(f) for f in files])
-    names = next((way for way in ways if len(set(way)) == len(files)), ways[-1])
+    names = told_apart([f.stem for f in files], [f.name for f in files], list(map(str, files)))
     held = {name: read_answers(file) for name, file in zip(names, files, strict=True)}
     make_folder(output)
 

@@ -127,7 +127,7 @@ def _models(grid: Grid) -> str:
     rows = []
     for model in grid.models:
         cost = "not known"
-        if known := model.get("cost"):
+        if known := model["cost"]:
             cost = f"{known['flops'] / 1e12:,.3g} TFLOP, {known['seconds'] / 60:,.3g} min"
         numbers = (model["parameters"], model["step"])
         parameters, step = ("not known" if n is None else f"{n:,}" for n in numbers)
@@ -181,7 +181,7 @@ def _said(cells: Sequence[Cell]) -> dict[str, str]:
         "teacher-forced rows": pooled(cells, "rows_teacher_forced").short,
     }
     for key, (name, form) in _MEANS.items():
-        known = [(n, cell["problems"]) for cell in cells if (n := cell.get(key)) is not None]
+        known = [(n, cell["problems"]) for cell in cells if (n := cell[key]) is not None]
         total = sum(n for _, n in known)
         said[name] = form.format(sum(value * n for value, n in known) / total) if total else "–"
     return said | {"problems": str(sum(cell["problems"] for cell in cells) or "–")}

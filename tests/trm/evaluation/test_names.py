@@ -32,9 +32,11 @@ def test_models_of_one_seed_or_made_otherwise_are_settings_of_their_own():
     assert sorted(len(some) for some in alone.values()) == [1, 2]
 
 
-def test_runs_of_one_name_are_told_apart_by_their_seeds_where_those_differ():
-    assert told_apart(["q", "q", "r"], [0, 1, 0]) == ["q, seed 0", "q, seed 1", "r"]
-    assert told_apart(["q", "q", "q"], [0, 1, 0]) == ["q"] * 3
+def test_what_bears_one_name_is_told_apart_in_the_first_way_that_does():
+    ways = ["q", "q", "q", "r"], ["q1", "q2", "q2", "r1"], ["1/q", "2/q", "3/q", "4/r"]
+    assert told_apart(*ways) == ["q1", "2/q", "3/q", "r"]
+    full = ["r: q", "s: q", "t: r: q"]
+    assert told_apart(["q", "q", "r: q"], full) == full
 
 
 def test_names_that_several_evaluations_share_are_told_apart_by_their_folders(make_grid):
