@@ -10,7 +10,7 @@ import torch
 from canvas import symbols
 from canvas.render import row_steps
 from canvas.task import Task
-from trm.analysis.rasp import NAMES, Cells, Selector
+from trm.analysis.rasp import NAMES, Selector
 from trm.analysis.rasp_programs import check_program, write_row
 from trm.analysis.record import SequenceRecorder, cell_attention, check_cells
 from trm.evaluation.cell_problems import cell_problems
@@ -97,7 +97,7 @@ def watch(predictor: Predictor, task: Task, inputs: np.ndarray, labels: np.ndarr
     which the slowest row ends. ValueError: the model has no attention between cells.
     """
     written, cells = write_row(task.layout, inputs, task.base)
-    used, read = set(cells.selectors), cells
+    used = set(cells.selectors)
     if isinstance(predictor.model, GPT):
         recorder = SequenceRecorder(predictor, labels)
         writers = recorder.writers.cpu().numpy()
@@ -111,7 +111,6 @@ def watch(predictor: Predictor, task: Task, inputs: np.ndarray, labels: np.ndarr
             .numpy()[..., writers[:, None], keys]
             for name, of_loop in loops.items()
         }
-        read = Cells(labels, task.base, writers)
     else:
         last = int(predictor(inputs).steps.max())
         found = cell_attention(predictor.model, inputs, last)
@@ -121,9 +120,8 @@ def watch(predictor: Predictor, task: Task, inputs: np.ndarray, labels: np.ndarr
                 "heads to compare"
             )
         attention = {name: weights.numpy() for name, weights in found.items()}
-    named = {name: read.selector(name) for name in NAMES}
-    named |= {name: one for name, one in cells.selectors.items() if name not in named}
-    return Watched(attention, named, used, written)
+    named = {name: cells.selector(name) for name in NAMES}
+    return Watched(attention, named | cells.selectors, used, written)
 
 
 def overlaps(seen: Watched, cells: np.ndarray) -> dict[tuple[str, str], np.ndarray]:
