@@ -155,7 +155,8 @@ class Solver:
         return reading if reading.operands == operands else None
 
     def _with_votes(self, solution: Solution, decisions: list[Decision]) -> Solution:
-        def answer(cells: np.ndarray) -> str | None:
+        def answer(said: bytes) -> str | None:
+            cells = np.frombuffer(said, np.uint8)
             if self.voting is None or self.voting.per == "row":
                 return symbols.decode(cells).strip(symbols.decode(np.array([symbols.BLANK])))
             canvas = solution.canvas.copy()
@@ -164,11 +165,11 @@ class Solver:
             return None if reading is None else solution.write(reading.answer)
 
         votes = [
-            [Vote(answer(b.cells), b.views, _finite(b.confidence)) for b in decision.ballots]
+            [Vote(answer(said), views, _finite(sure)) for said, views, sure in decision.ballots]
             for decision in decisions
         ]
         agreement = min(decision.agreement for decision in decisions)
-        views = sum(ballot.views for ballot in decisions[0].ballots)
+        views = sum(views for _, views, _ in decisions[0].ballots)
         return replace(solution, views=views, agreement=agreement, votes=votes)
 
     def for_lengths(self, lengths: Sequence[int]) -> "Solver | None":
@@ -244,14 +245,13 @@ class Solver:
         """
         sizes = np.stack(self.task.rules.sizes(problems), axis=1).tolist()
         return [
-            self._misfit(problems, i, rows, columns, size)
+            self._misfit(problems, i, rows, columns, *(size or self._size(rows, columns)))
             for i, (rows, columns) in enumerate(sizes)
         ]
 
     def _misfit(
-        self, problems: Problems, i: int, rows: int, columns: int, size: tuple[int, int] | None
+        self, problems: Problems, i: int, rows: int, columns: int, height: int, width: int
     ) -> str | None:
-        height, width = size or self._size(rows, columns)
         if self._too_large(height, width):
             return f"its canvas of {height} x {width} cells is more than {MOST_CELLS:,} cells"
         fits = rows <= height and columns <= width

@@ -29,29 +29,20 @@ PAIRS = [(12, 34), (7, 5), (987, 65), (43, 210)]
 LONG = [(321, 654)]
 
 
-def answers(*rows: str) -> np.ndarray:
-    return np.array([[int(c) for c in row] for row in rows], dtype=np.uint8)
-
-
 def test_each_vote_follows_its_rule_where_they_differ():
-    given = answers("11", "11", "11", "33")
     confidence = np.array([0.2, 0.2, 0.2, 0.9])
-    said = {vote: decide(vote, given, confidence) for vote in VOTES}
-    assert {vote: "".join(map(str, d.cells)) for vote, d in said.items()} == {
-        "majority": "11",
-        "max_confidence": "33",
-    }
-    assert said["majority"].confidence == pytest.approx(0.2)
-    assert said["max_confidence"].confidence == pytest.approx(0.9)
-    shares = {vote: d.agreement for vote, d in said.items()}
-    assert shares == {"majority": 0.75, "max_confidence": 0.25}
+    said = {vote: decide(vote, ["11", "11", "11", "33"], confidence) for vote in VOTES}
+    assert said["majority"].behind == [0, 1, 2]
+    assert said["max_confidence"].behind == [3]
+    shares = {vote: (d.confidence, d.agreement) for vote, d in said.items()}
+    assert shares["majority"] == pytest.approx((0.2, 0.75))
+    assert shares["max_confidence"] == pytest.approx((0.9, 0.25))
 
 
 def test_confidence_breaks_a_tie_of_counts_and_the_first_view_a_tie_of_both():
-    tie = answers("1", "2", "1", "2")
-    assert decide("majority", tie, np.array([0.5, 0.6, 0.5, 0.6])).cells[0] == 2
-    for vote in ("majority", "max_confidence"):
-        assert decide(vote, tie, np.full(4, 0.5)).cells[0] == 1
+    assert decide("majority", "1212", np.array([0.5, 0.6, 0.5, 0.6])).behind == [1, 3]
+    for vote in VOTES:
+        assert decide(vote, "1212", np.full(4, 0.5)).behind == [0, 2]
 
 
 class Knowing(Predictor):
