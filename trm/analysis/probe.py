@@ -107,9 +107,8 @@ def observe(
     model = predictor.model
     if isinstance(model, GPT):
         decoder = SequenceRecorder(predictor, inputs)
-        blocks = [site for of_loop in decoder.layers().values() for site in of_loop]
         sites = {Point(INPUT, 0): Site(INPUT, model.layers[0], "input", calls=frozenset({0}))}
-        sites |= {Point(BLOCKS, n): site for n, site in enumerate(blocks, start=1)}
+        sites |= {Point(BLOCKS, n): site for n, site in enumerate(decoder.blocks, start=1)}
         values = decoder.run([*sites.values()]).values
         read = {point: values[site][0][:, decoder.writers] for point, site in sites.items()}
         return Observed(read, BLOCKS, decoder.cells)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from canvas import symbols
 from canvas.render import row_steps
@@ -103,23 +102,16 @@ def watch(predictor: Predictor, task: Task, inputs: np.ndarray, labels: np.ndarr
         writers = recorder.writers.cpu().numpy()
         others = np.setdiff1d(np.arange(recorder.length), writers + 1)
         keys = np.concatenate((writers + 1, others))
-        loops = recorder.attention()
-        values = recorder.run([site for of_loop in loops.values() for site in of_loop]).values
-        attention = {
-            name: torch.stack([values[site][0] for site in of_loop])
-            .cpu()
-            .numpy()[..., writers[:, None], keys]
-            for name, of_loop in loops.items()
-        }
+        seen = recorder.attention()
+        attention = {name: of.numpy()[..., writers[:, None], keys] for name, of in seen.items()}
     else:
-        last = int(predictor(inputs).steps.max())
-        found = cell_attention(predictor.model, inputs, last)
-        if not found:
+        seen = cell_attention(predictor.model, inputs, int(predictor(inputs).steps.max()))
+        attention = {name: of.numpy() for name, of in seen.items()}
+        if not attention:
             raise ValueError(
                 "this model has no attention that can be read off between cells: there are no "
                 "heads to compare"
             )
-        attention = {name: weights.numpy() for name, weights in found.items()}
     named = {name: cells.selector(name) for name in NAMES}
     return Watched(attention, named | cells.selectors, used, written)
 

@@ -134,7 +134,8 @@ def bootstrap(values: np.ndarray, of: np.ndarray | None = None, seed: int = 0) -
     """
     n = len(values)
     drawn = np.random.default_rng(seed).integers(n, size=(_RESAMPLES, n))
-    weights = np.stack([np.bincount(one, minlength=n) for one in drawn]) / n
+    flat = (drawn + n * np.arange(_RESAMPLES)[:, None]).ravel()  # how often each is in each sample
+    weights = np.bincount(flat, minlength=drawn.size).reshape(drawn.shape) / n
     with np.errstate(invalid="ignore"):  # samples that hold nothing of what is shared do not count
         means = np.tensordot(weights, values, axes=1)
         means = means if of is None else means / np.tensordot(weights, of, axes=1)

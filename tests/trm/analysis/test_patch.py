@@ -15,7 +15,6 @@ from canvas.render import row_steps
 from canvas.symbols import MASK
 from trm.analysis.pairs import CARRY, DIGIT, FACTOR, KINDS, TOTAL, Pair, draw_pairs, kinds_of
 from trm.analysis.patch import HeadEffects, head_effects, open_pair, patch, replacement
-from trm.analysis.record import Recorder, Site, StepRecorder
 from trm.checkpoints.loading import load_solver
 from trm.solving.solver import Solver
 
@@ -161,13 +160,6 @@ def read(solver: Solver, texts: tuple[str, str], row: int = 0) -> tuple[np.ndarr
     return inputs, labels
 
 
-def sites_of(recorder: Recorder) -> list[Site]:
-    passed = [site for of_loop in recorder.layers().values() for site in of_loop]
-    if isinstance(recorder, StepRecorder):
-        passed = recorder.states(STEPS)
-    return [*recorder.input_sites(), *passed]
-
-
 @pytest.mark.parametrize("family", OF)
 def test_where_one_symbol_differs_the_answer_depends_on_that_symbol_alone(trained, family):
     solver = trained(family)
@@ -195,7 +187,7 @@ def test_the_effect_is_the_share_of_the_logit_difference(trained, heads):
     found = patch(solver.predictor, inputs, labels, heads=heads)
     row, column = np.argwhere(found.scored)[-1].tolist()
     recorder, _, grid = open_pair(solver.predictor, inputs, labels, STEPS)
-    sites = recorder.heads() if heads else sites_of(recorder)
+    sites = recorder.heads() if heads else [*recorder.input_sites(), *recorder.blocks]
     site = next(one for one in sites if one.name == found.sites[2])
     base = recorder.run([site])
     place = (0,) if heads else (row, column)

@@ -9,7 +9,6 @@ from torch import nn
 
 from canvas.symbols import BLANK, MASK
 from trm.analysis.record import (
-    ATTENTION,
     INPUT,
     OUTPUT,
     Recorder,
@@ -158,20 +157,18 @@ def test_the_attention_is_the_one_that_made_the_answer(how):
 def test_the_attention_of_a_gpt_is_the_one_that_made_the_answer(loops, position):
     predictor = gpt(position, loops)
     recorder = SequenceRecorder(predictor, canvases())
-    attended = [site for of_loop in recorder.attention().values() for site in of_loop]
+    attention = torch.cat([*recorder.attention().values()])
     calls = [
         Site(f"{kind} {loop} {k}", block.attention, kind, calls=frozenset({loop}))
         for loop in range(loops)
         for k, block in enumerate(predictor.model.layers)
         for kind in (INPUT, OUTPUT)
     ]
-    values = recorder.run([*attended, *calls]).values
-    assert all(site.kind == ATTENTION for site in attended)
-    for site, given, made in zip(attended, calls[::2], calls[1::2], strict=True):
-        (weights,) = values[site]
+    values = recorder.run(calls).values
+    for weights, given, made in zip(attention, calls[::2], calls[1::2], strict=True):
         assert not weights.triu(1).any()
-        _, _, v = site.part.project(values[given][0])
-        averaged = site.part.out((weights @ v).transpose(1, 2).flatten(2))
+        _, _, v = made.part.project(values[given][0])
+        averaged = made.part.out((weights @ v).transpose(1, 2).flatten(2))
         torch.testing.assert_close(averaged, values[made][0], rtol=1e-4, atol=1e-5)
 
 
