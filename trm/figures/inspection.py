@@ -20,7 +20,7 @@ from canvas.windows import UNDEFINED
 from trm.analysis.lens import Lens
 from trm.analysis.patch import Patching
 from trm.figures.style import WRONG, colours, ink, new_figure
-from trm.solving.iteration import right_cells
+from trm.solving.local_predictor import right_cells
 
 _SIGNS = np.array([for_people(symbol) for symbol in range(len(CHARACTERS))])
 _SCORED, _DIFFERENT = "#1A1A1A", "#E69F00"

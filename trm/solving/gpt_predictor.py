@@ -11,8 +11,7 @@ from canvas import symbols
 from canvas.render import Drawing, from_sequences, to_sequences, tokens_to_write
 from canvas.task import Task
 from trm.models.gpt import GPT
-from trm.solving.iteration import SymbolTrace
-from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout
+from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, SymbolTrace
 
 FREE = -1  # a token that the model is to write
 # Log-probabilities that are distinguished: beyond lies the rounding of float32.

@@ -7,7 +7,7 @@ from canvas.problems import Problems
 from canvas.render import RowSteps, WorkedDrawing, draw_worked, row_steps
 from canvas.symbols import DIGIT_ZERO
 from trm.figures.row_panels import sample_panels, steps_figure
-from trm.solving.iteration import StepTrace
+from trm.solving.iterative_predictor import StepTrace
 
 RULES = Multiplication(layout="standard").rules
 

@@ -8,8 +8,7 @@ from canvas.render import WorkedDrawing, draw_worked, row_steps
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
-from trm.solving.iteration import PATIENCE, StepTrace
-from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.iterative_predictor import PATIENCE, IterativePredictor, StepTrace
 from trm.solving.rollout import Prediction, free_running, teacher_forced
 
 PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
