@@ -133,15 +133,15 @@ def test_views_that_are_right_outvote_views_that_blunder(per, vote):
 
 def test_what_a_problem_gets_does_not_depend_on_the_problems_beside_it():
     solver = Solver(IterativePredictor(tiny(), 4), Multiplication(digits_b=(1, 3)), Canvas(7, 7))
-    voting = Voting(views=6, symmetries=tuple(SYMMETRIES), seed=5)
-    problems = Problems.from_ints(PAIRS)
-    for per in ("row", "solution"):
-        asked = solver.with_voting(Voting(**{**vars(voting), "per": per}))
+    problems, how = Problems.from_ints(PAIRS), {"symmetries": tuple(SYMMETRIES), "seed": 5}
+    voting = (solver.with_voting(Voting(6, per=per, **how)) for per in PER)
+    for asked in (solver, *voting):
         together = asked.solve(problems)
         for i, solution in enumerate(together):
             (alone,) = asked.solve(problems[i : i + 1])
             np.testing.assert_array_equal(alone.canvas, solution.canvas)
-            assert alone.votes[0][0].views == solution.votes[0][0].views
+            assert [v[0].views for v in alone.votes] == [v[0].views for v in solution.votes]
+            assert alone.row_steps == solution.row_steps
             assert alone.row_confidence == pytest.approx(solution.row_confidence, abs=1e-5)
 
 
