@@ -17,7 +17,6 @@ SUBTASKS = Multiplication("lattice").local_rule().fields
 
 
 def axes_of(figure: Figure) -> list:
-    figure.canvas.draw()
     return [axes for axes in figure.axes if axes.get_visible()]
 
 

@@ -87,9 +87,7 @@ def test_cells_that_are_not_applicable_are_hatched_and_say_so(make_grid):
     assert np.isnan(image(*panels(figure))).all()
 
 
-@pytest.mark.parametrize(
-    ("models", "digits_a", "digits_b"), [(1, 1, 1), (1, 12, 12), (5, 5, 4), (4, 10, 3)]
-)
+@pytest.mark.parametrize(("models", "digits_a", "digits_b"), [(1, 1, 1), (1, 12, 12), (5, 10, 3)])
 def test_nothing_is_cut_off_nothing_overlaps_and_numbers_fit(
     make_grid, assert_apart, models, digits_a, digits_b
 ):
