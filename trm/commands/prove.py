@@ -93,7 +93,9 @@ def run(args: argparse.Namespace) -> int:
         try:
             proof.note(checkpoint)
         except OSError as error:  # shared weights, which others may only read
-            print(f"the verdict is not noted beside {checkpoint}: {error.strerror}", file=sys.stderr)
+            print(
+                f"the verdict is not noted beside {checkpoint}: {error.strerror}", file=sys.stderr
+            )
     if args.output:
         folder = Path(args.output)
         proof.write(folder)

@@ -192,9 +192,8 @@ class GPTPredictor(Predictor):
         Those of what was written, ``float32 [B, T]``; minus infinity where a token is missing, as
         the sequence has ended early.
         """
-        device = next(self.model.parameters()).device
         written, of_written = self.model.generate(
-            torch.from_numpy(forced).to(device), height, width, symbols.END, self.loops
+            self.tokens(forced), height, width, symbols.END, self.loops
         )
         ids, log_probs = written.cpu().numpy(), of_written.float().cpu().numpy()
         cells = slice(0, 1 + height * (width + 1))  # where no end belongs
