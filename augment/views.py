@@ -28,13 +28,6 @@ class View:
     def __post_init__(self) -> None:
         symmetries.lookup(self.symmetry)
 
-    def turned(self, symmetry: str) -> "View":
-        """This view, then a symmetry, as one view."""
-        transpose, flip_rows, flip_columns = symmetries.lookup(symmetry)
-        down, right = (self.right, self.down) if transpose else (self.down, self.right)
-        down, right = -down if flip_rows else down, -right if flip_columns else right
-        return View(symmetries.compose(self.symmetry, symmetry), down, right)
-
 
 class Room(NamedTuple):
     """How far the content of each canvas can move each way, `int64 [B]`."""

@@ -67,14 +67,6 @@ def test_every_accepted_view_keeps_its_content():
             assert torch.equal(moved, turned[rows, columns])
 
 
-@pytest.mark.parametrize("name", SYMMETRIES)
-def test_a_view_that_is_turned_is_one_view(name):
-    for canvas in random_canvases(2, 5, 5, seed=0).split(1):
-        for view in every_accepted_view(canvas):
-            turned = symmetry.apply(name, shown(view, canvas))
-            assert torch.equal(shown(view.turned(name), canvas), turned)
-
-
 @pytest.mark.parametrize("view", [View("e", 1, -1), View("r90", -1, 1), View("hvt", 0, -1)])
 def test_row_masked_before_the_view_is_masked_after_undoing_it(view):
     viewed = views.apply_views([view], INPUTS)

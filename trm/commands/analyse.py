@@ -142,17 +142,16 @@ def probe(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) 
             *_, last = found = study.of(subtask, size)
             first = "" if number else subtask, size
             by_step.append((*first, *(f"{100 * one.probe.value:.1f}" for one in found)))
-            others = (f"{100 * value:.1f}" for value in (last.selectivity, last.majority.value))
-            at_last.append((*first, last.probe.short, *others))
+            at_last.append((*first, last.probe.short, f"{100 * last.majority.value:.1f}"))
     steps = (str(one.step or "input") for one in found)
     print_table(("sub-task", "size", *steps), by_step, f"cells right, %, by {study.unit}")
-    columns = ("sub-task", "size", "cells right", "selectivity", "majority")
+    columns = ("sub-task", "size", "cells right", "majority")
     print_table(columns, at_last, f"at the last {study.unit}")
     results().print(
         f"Probes: logistic regressions on {study.train['cells']:,} cells of "
         f"{study.train['problems']:,} training problems, read in the rows that are filled in of "
-        "held-out ones, with 95 % intervals by problems. Selectivity: that accuracy less the "
-        "control task's, in points; majority: the class most frequent in training."
+        "held-out ones, with 95 % intervals by problems. Majority: the class most frequent in "
+        "training."
     )
     return study.to_json(), {"probe": probing_figure(study)}
 

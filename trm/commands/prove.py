@@ -201,7 +201,7 @@ def _draw(proof: Proof, file: Path) -> None:
     """The margins, over what meets in a cell."""
     if proof.judged is None or proof.rule is None:
         return
-    from trm.figures.margins import margins_figure
+    from trm.figures.analysis import margins_figure
     from trm.figures.style import save
     from trm.proof.program import Program
 

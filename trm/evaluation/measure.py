@@ -66,7 +66,6 @@ class Settings:
     steps: int | None = None  # supervision steps a row at most; None: as each checkpoint says
     batch_size: int = 128
     voting: Voting | None = None  # of free-running solving; None: one view
-    view: str = "e"  # the symmetry in which a model is shown every canvas
     precision: str = FLOAT32  # settled, see `trm.precision`
 
     def key(self, device: str) -> str:
@@ -161,7 +160,6 @@ class _Measuring:
         if self.held is None or self.held[0] != item.checkpoint:
             self.held = None  # makes room first
             solver = load_solver(item.checkpoint, settings.steps, device=device)
-            solver = solver if settings.view == "e" else solver.turned(settings.view)
             solver = solver.with_voting(settings.voting) if settings.voting else solver
             self.held = item.checkpoint, solver
         asked = (settings.problems, settings.seed, settings.batch_size)

@@ -14,12 +14,12 @@ from canvas.task import Task
 from canvas.windows import SYMBOL, UNDEFINED, LocalRule
 from trm.models.layers import compute_dtype
 from trm.models.local import InOrder, Known, LocalRecursiveModel, work_in_order
-from trm.solving.iteration import SymbolTrace
 from trm.solving.rollout import (
     OnRow,
     Prediction,
     Predictor,
     Rollout,
+    SymbolTrace,
     predict_views,
 )
 
@@ -153,3 +153,12 @@ class LocalPredictor(Predictor):
             shown = np.where(place > number, symbols.MASK, cells)
             sure = confidence if number == last else unknown
             self.on_step(number, np.arange(len(cells)), shown, sure)
+
+
+def right_cells(believed: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where a field is right, and where there is something to be right about, ``bool [...]`` both.
+
+    Of ``uint8 [...]`` classes, and the truth, see `canvas.windows.draw_fields`.
+    """
+    counted = (truth != UNDEFINED) & (believed != UNDEFINED)
+    return (believed == truth) & counted, counted

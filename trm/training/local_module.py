@@ -14,8 +14,7 @@ from canvas.render import WorkedDrawing
 from canvas.windows import SYMBOL, LocalRule, Sights, draw_fields, page_windows
 from trm.models.iterative import Batch
 from trm.models.local import LocalRecursiveModel
-from trm.solving.iteration import right_cells
-from trm.solving.local_predictor import LocalPredictor
+from trm.solving.local_predictor import LocalPredictor, right_cells
 from trm.solving.rollout import TeacherForced
 from trm.training.canvas_module import FIELD, CanvasModule, Figures, logs_at
 from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
