@@ -49,15 +49,6 @@ def invert(name: str) -> str:
     return _NAMES[Symmetry(True, flip_columns, flip_rows)] if transpose else name
 
 
-def compose(first: str, then: str) -> str:
-    """Name of the symmetry that does one after the other."""
-    (transpose, *flips), second = lookup(first), lookup(then)
-    if second.transpose:
-        flips.reverse()
-    rows, columns = (a != b for a, b in zip(flips, second[1:], strict=True))
-    return _NAMES[Symmetry(transpose != second.transpose, rows, columns)]
-
-
 def apply(name: str, array: Array) -> Array:
     """Turn an array or tensor `[..., H, W]`; a transposing symmetry makes it `[..., W, H]`.
 

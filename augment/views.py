@@ -8,14 +8,13 @@ moved its row.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from augment import symmetry as symmetries
-from canvas.symbols import BLANK
 
 
 @dataclass(frozen=True)
@@ -28,13 +27,6 @@ class View:
 
     def __post_init__(self) -> None:
         symmetries.lookup(self.symmetry)
-
-    def turned(self, symmetry: str) -> "View":
-        """This view, then a symmetry, as one view."""
-        transpose, flip_rows, flip_columns = symmetries.lookup(symmetry)
-        down, right = (self.right, self.down) if transpose else (self.down, self.right)
-        down, right = -down if flip_rows else down, -right if flip_columns else right
-        return View(symmetries.compose(self.symmetry, symmetry), down, right)
 
 
 class Room(NamedTuple):
@@ -95,97 +87,27 @@ def undo_views(views: Sequence[View], viewed: Tensor) -> Tensor:
     return torch.empty_like(flat).scatter_(1, index, flat).view(viewed.shape)
 
 
-class Drawn(NamedTuple):
-    """Views that are drawn for B samples on canvases of H x W."""
-
-    symmetry: Tensor  # int64 [B], indices in `augment.symmetry.SYMMETRIES`
-    source: Tensor  # int64 [B, H * W], for each cell the one that it comes from
-
-    def show(self, canvases: Tensor) -> Tensor:
-        """``[B, H, W]`` of any dtype as the samples' views show them."""
-        return _gather_cells(canvases, self.source)
-
-
-@dataclass
-class RandomViews:
-    """Which views training samples are shown in, drawn as tensors for a whole batch where it is.
-
-    Attributes:
-        symmetries: names from `augment.symmetry.SYMMETRIES`, each as likely as the others; unless
-            named, all eight. `e` alone turns nothing.
-        shift: whether the content then moves to a place on the canvas, each as likely as the
-            others at which it lies inside.
-    """
-
-    symmetries: list[str] = field(default_factory=lambda: list(symmetries.SYMMETRIES))
-    shift: bool = False
-
-    def __post_init__(self) -> None:
-        if not self.symmetries or len(set(self.symmetries)) < len(self.symmetries):
-            raise ValueError(
-                "data.views: symmetries are one or more names, each once, like [e, r180], not "
-                f"[{', '.join(map(str, self.symmetries))}]"
-            )
-        for name in self.symmetries:
-            symmetries.lookup(name)
-
-    def draw(self, labels: Tensor, numbers: Tensor) -> Drawn:
-        """A view of each sample; ValueError if a symmetry exchanges H and W, and they differ.
-
-        What is not blank on ``labels``, ``uint8 [B, H, W]``, stays on the canvas. ``numbers``,
-        ``float [B, 3]`` on the same device, are random in [0, 1).
-        """
-        height, width = labels.shape[1:]
-        if height != width and any(symmetries.lookup(name).transpose for name in self.symmetries):
-            raise ValueError(
-                "data.views exchange rows and columns: give data.canvas an equal height and width, "
-                "or square: true, or leave r90, r270, t and hvt out of data.views.symmetries"
-            )
-        known = list(symmetries.SYMMETRIES)
-        allowed = torch.tensor([known.index(name) for name in self.symmetries])
-        moves = torch.tensor(list(symmetries.SYMMETRIES.values()), dtype=torch.int64)
-        first, *places = numbers.unbind(1)
-        which = allowed.to(labels.device)[(first * len(allowed)).long()]
-        moved = moves.to(labels.device)[which]
-        down = right = torch.zeros_like(which)
-        if self.shift:
-            turned = _gather_cells(labels, _source_cells(moved, down, right, height, width))
-            room = possible_shifts(turned != BLANK)
-            down, right = (
-                (place * (before + after + 1)).long() - before
-                for place, before, after in zip(places, room[::2], room[1::2], strict=True)
-            )
-        return Drawn(which, _source_cells(moved, down, right, height, width))
-
-
-def _source_cells(moves: Tensor, down: Tensor, right: Tensor, height: int, width: int) -> Tensor:
-    """For each cell of B viewed canvases, the cell that it came from: `int64 [B, height * width]`.
-
-    ``moves``, `int64 [B, 3]`, are the elementary moves of each one's symmetry, 0 or 1.
-    """
-    transpose, flip_rows, flip_columns = moves.unsqueeze(2).unbind(1)  # each [B, 1]
-    # Backwards through the view: first the shift, then the flips, last the transpose.
-    rows = (torch.arange(height, device=moves.device) - down[:, None]) % height  # [B, H]
-    columns = (torch.arange(width, device=moves.device) - right[:, None]) % width  # [B, W]
-    rows = torch.where(flip_rows.bool(), height - 1 - rows, rows).unsqueeze(2)
-    columns = torch.where(flip_columns.bool(), width - 1 - columns, columns).unsqueeze(1)
-    straight, crossed = rows * width + columns, columns * width + rows  # [B, H, W]
-    return torch.where(transpose.bool().unsqueeze(2), crossed, straight).flatten(1)
-
-
 def _source_index(views: Sequence[View], canvases: Tensor) -> Tensor:
-    """`_source_cells` of given views."""
+    """For each cell of B viewed canvases, the cell that it came from: `int64 [B, H * W]`."""
     batch, height, width = canvases.shape[:3]
+    device = canvases.device
     table = torch.tensor(
         [(*symmetries.lookup(view.symmetry), view.down, view.right) for view in views],
-        device=canvases.device,
+        device=device,
     ).reshape(batch, 5)
     if height != width and bool(table[:, 0].any()):
         raise ValueError(
             f"a batch of {height} x {width} canvases cannot mix views that exchange height and "
             "width with others; use square canvases, or symmetries e, r180, h, v"
         )
-    return _source_cells(table[:, :3], table[:, 3], table[:, 4], height, width)
+    transpose, flip_rows, flip_columns, down, right = table.unsqueeze(2).unbind(1)  # each [B, 1]
+    # Backwards through the view: first the shift, then the flips, last the transpose.
+    rows = (torch.arange(height, device=device) - down) % height  # [B, H]
+    columns = (torch.arange(width, device=device) - right) % width  # [B, W]
+    rows = torch.where(flip_rows.bool(), height - 1 - rows, rows).unsqueeze(2)
+    columns = torch.where(flip_columns.bool(), width - 1 - columns, columns).unsqueeze(1)
+    straight, crossed = rows * width + columns, columns * width + rows  # [B, H, W]
+    return torch.where(transpose.bool().unsqueeze(2), crossed, straight).flatten(1)
 
 
 def _gather_cells(canvases: Tensor, source: Tensor) -> Tensor:

@@ -29,12 +29,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import albumentations as A
 import numpy as np
 import torch
 from peers import Ours, reference, title
 from timing import Config
 
-from augment.views import RandomViews
+from augment.transforms import CanvasShift
 from canvas.sampling import sample
 from trm import load_solver
 from trm.devices import cores
@@ -177,10 +178,10 @@ class Benchmark:
         if not eager:
             yield TRAINING, "ours, compiled", best, partial(self.step, "ours", best, True)
         for workers in (0, min(cores(), self.config.data["workers"])):
-            for views in (None, RandomViews(**self.config.data["views"])):
+            for turned in (False, True):
                 who = f"by {workers} worker processes" if workers else "by the training process"
-                name = f"drawn {who}{', views on the device' if views else ''}"
-                yield DATA, name, best, partial(self.data, workers, views)
+                name = f"drawn {who}{', turned' if turned else ''}"
+                yield DATA, name, best, partial(self.data, workers, turned)
         for precision in self.precisions:
             name = "the shipped model, in order"
             yield SOLVING, name, precision, partial(self.solve, True, precision)
@@ -284,12 +285,13 @@ class Benchmark:
             "GiB": memory,
         }
 
-    def data(self, workers: int, views: RandomViews | None, batch: int) -> Cells:
+    def data(self, workers: int, turned: bool, batch: int) -> Cells:
         """What of an eager step is waiting for its batch: drawing, moving, turning."""
         asked = self.config.task, self.config.canvas, batch, self.options.steps + WARM_UP
-        module = CanvasDataModule(*asked, views=views, workers=workers)
+        transforms = [A.D4(p=1.0), CanvasShift()] if turned else None
+        module = CanvasDataModule(*asked, transforms=transforms, workers=workers)
         loader = module.train_dataloader()
-        batches = (module.on_after_batch_transfer(self._moved(one), 0) for one in loader)
+        batches = map(self._moved, loader)
         one = self.model("ours", self.best, batch, False)
         waited, own = map(
             statistics.median, zip(*self.train(one, self.best, batches)[0], strict=True)

@@ -2,8 +2,7 @@
 
 The plain renderer below is what one writes first: a problem is worked out with Python integers,
 its rows are strings, and the canvas is copied for every row. Both give the same arrays, which is
-checked before anything is timed. Turned and shifted they are with `augment.views.RandomViews`, a
-batch at a time, and with albumentations.
+checked before anything is timed. Turned and shifted they are with albumentations.
 """
 
 import argparse
@@ -16,7 +15,6 @@ import torch
 from timing import in_turn, show
 
 from augment.transforms import CanvasShift, SampleTransform
-from augment.views import RandomViews
 from canvas import symbols
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
@@ -57,15 +55,8 @@ def plain(pairs: list[tuple[int, ...]], height: int, width: int) -> Arrays:
     return np.stack(inputs), np.stack(labels), np.stack(answers)
 
 
-def turned_at_once(arrays: Arrays) -> list[torch.Tensor]:
+def turned(arrays: Arrays) -> list[np.ndarray]:
     """Each sample in one of the eight symmetries, anywhere on the canvas."""
-    parts = list(map(torch.from_numpy, arrays))
-    drawn = RandomViews(shift=True).draw(parts[1], torch.rand(len(parts[1]), 3))
-    return [drawn.show(part) for part in parts]
-
-
-def turned_one_by_one(arrays: Arrays) -> list[np.ndarray]:
-    """The same by albumentations."""
     transform = SampleTransform([A.D4(p=1.0), CanvasShift()])
     samples = zip(*arrays, strict=True)
     moved = [transform(*sample, seed)[:3] for seed, sample in enumerate(samples)]
@@ -93,14 +84,10 @@ def main() -> None:
         "drawn one by one": lambda _: plain(pairs, *size),
         "drawn as arrays": lambda _: ours(problems, *size),
     }
-    turned: dict[str, Callable[[int], Any]] = {
-        "turned one by one": lambda _: turned_one_by_one(arrays),
-        "turned as arrays": lambda _: turned_at_once(arrays),
-    }
+    drawn |= {"turned by albumentations": lambda _: turned(arrays)}
     rows = len(arrays[0])
     print(f"{rows} row steps of {options.digits} x {options.digits} digits on {size}, one thread")
-    for ways in (drawn, turned):
-        show(in_turn(ways, options.repeats), rows, "rows/s")
+    show(in_turn(drawn, options.repeats), rows, "rows/s")
 
 
 if __name__ == "__main__":

@@ -157,10 +157,10 @@ class Addition(Task):
 
     def local_rule(self, untold: bool = False) -> LocalRule:
         rule = super().local_rule(untold)
-        if isinstance(rule, ColumnCarriesRule) and self.addends[1] > 2:
+        if rule.most_operands is not None and self.addends[1] > rule.most_operands:
             raise ValueError(
-                "the local rule of column_carries is of two addends: set data.task.addends to "
-                "[2, 2], or take the layout column"
+                f"the local rule of {self.layout} is of {rule.most_operands} addends: set "
+                f"data.task.addends to [2, {rule.most_operands}], or take the layout column"
             )
         return rule
 

@@ -193,6 +193,7 @@ class ColumnCarriesRule(ColumnRule):
     """
 
     down = ("row", *ColumnRule.down)
+    most_operands = 2
 
     def __init__(self, base: int) -> None:
         super().__init__(base)

@@ -225,6 +225,7 @@ class LocalRule(ABC):
         kept_together: whether `canvas.closure` keeps together what comes from the right and what
             stands above, class by class; else, where nothing follows from both, what `kept` keeps.
         rows: the kinds of rows that a page has, by name; more than pages show, never less.
+        most_operands: of a page; None: any number.
         codes: fields without a name, and how many codes stand in their place, see `with_codes`.
     """
 
@@ -235,6 +236,7 @@ class LocalRule(ABC):
     steps: tuple[Head, ...] = ()
     besides: tuple[str, ...] = ()
     kept_together = True
+    most_operands: int | None = None
     rows: Mapping[str, RowKind]
 
     def __init__(self, base: int) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from augment import symmetry, views
-from augment.views import RandomViews, View
+from augment.views import View
 from canvas import arithmetic, picture, symbols
 from canvas.addition import Addition
 from canvas.arithmetic import Numbers
@@ -50,9 +50,6 @@ CASES = {
         (lambda: View("mirror"), "a symmetry of the square must be"),
         (lambda: views.apply_views([View("t")], OBLONG), "use square canvases"),
         (lambda: views.distinct_views(OBLONG[0] > 0, ["t"], 2, 0), "the view t makes"),
-        (lambda: RandomViews([]), "one or more names, each once"),
-        (lambda: RandomViews(["e", "e"]), r"each once, like \[e, r180\], not \[e, e\]"),
-        (lambda: RandomViews(["r45"]), "r45"),
     ],
     "symbols and numbers": [
         *(
@@ -148,6 +145,7 @@ CASES = {
         (lambda: evaluate(digits_a=[1]), "sizes of the task multiplication are"),
         (lambda: evaluate(digits=[1], addends=[2]), "sizes of the task multiplication are"),
         (lambda: evaluate(digits_a=3, digits_b=[1]), "digits_a is a list of sizes"),
+        (lambda: evaluate(digits_a=[1], digits_b=[0]), r"digits_b is a list of sizes .* not \[0\]"),
     ],
     "training": [
         (lambda: DepthConfig("cary"), "Did you mean carry"),

@@ -6,6 +6,7 @@ Nothing is downloaded: the packages that it needs are those of the environment t
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -103,10 +104,28 @@ def test_it_has_its_version_and_its_configs(repository, trm):
     assert trm("configs", "quickstart") == (repository / "configs/quickstart.yaml").read_text()
 
 
+TWO = """
+import os, sys
+from trm import cli
+import trm.evaluation.measure  # once for both
+
+def measure(rank):
+    os.environ |= {"RANK": rank, "LOCAL_RANK": rank}
+    os._exit(cli.run(sys.argv[1:]))
+
+os.environ |= {"WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "two", "MASTER_ADDR": "localhost"}
+os.environ |= {"MASTER_PORT": "PORT", "GROUP_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+started = [os.fork() or measure(rank) for rank in "01"]
+sys.exit(any(os.waitpid(one, 0)[1] for one in started))
+"""
+
+
 def test_two_processes_measure_the_same_figures_as_one(installed, working_folder):
+    with socket.create_server(("localhost", 0)) as free:
+        script = TWO.replace("PORT", str(free.getsockname()[1]))
     words = ("evaluate", "--digits-a", "1,3", "--digits-b", 2, "--problems", 5)
     words += ("--accelerator", "cpu", "--devices", 2, "--output", "two")
-    done(installed / "python", "-m", "trm", *words, folder=working_folder)
+    done(installed / "python", "-c", script, *words, folder=working_folder)
     two = json.loads((working_folder / "two/grid.json").read_text())
     one = evaluate(digits_a=[1, 3], digits_b=[2], problems=5, accelerator="cpu", progress=False)
     assert (two["settings"]["devices"], one["settings"]["devices"]) == (2, 1)

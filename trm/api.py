@@ -233,8 +233,8 @@ def evaluate(
     if checkpoints is None or isinstance(checkpoints, str | Path):
         checkpoints = [checkpoints or SHIPPED]
     for axis, values in sizes.items():
-        if not isinstance(values, Iterable):
-            raise ValueError(f"{axis} is a list of sizes, like [1, 2, 3], not {values!r}")
+        if not isinstance(values, Sequence) or not values or min(values) < 1:
+            raise ValueError(f"{axis} is a list of sizes from 1 up, like [1, 2], not {values!r}")
     task = _load_solver(checkpoints[0], device="cpu").task
     if not any(set(sizes) == set(axes) for axes in task.grids):
         known = " or ".join(" and ".join(axes) for axes in task.grids)

@@ -18,24 +18,18 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-import lightning as L
 import numpy as np
 import torch
-from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress
-from torch.utils.data import DataLoader, IterableDataset
 
 from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_solver
-from trm.devices import Work, make_trainer, run, start_processes
+from trm.devices import make_trainer, run, start_processes
 from trm.files import (
     alone,
     fingerprint,
-    is_special,
     make_folder,
     reading,
-    sweep,
     write_text,
     writing,
 )
@@ -113,7 +107,8 @@ class Summary:
         text = f"{self.problems:,} records: {self.correct:,} of {solved:,} answers right"
         if self.beyond:
             text += f", {self.beyond:,} outside the lengths trained on"
-        return text + (f", {self.errors:,} lines with an error" if self.errors else "")
+        lines = "line" if self.errors == 1 else "lines"
+        return text + (f", {self.errors:,} {lines} with an error" if self.errors else "")
 
 
 @dataclass(frozen=True)
@@ -136,12 +131,6 @@ class Job:
         solver = load_solver(self.checkpoint, self.steps, self.height, self.width, device)
         return solver if self.voting is None else solver.with_voting(self.voting)
 
-    @property
-    def columns(self) -> list[str]:
-        """Of a `Record`, what is written of each problem."""
-        left_out = ("exact", *(() if self.voting else ("views", "votes")))
-        return [c for c in COLUMNS if c not in left_out and (c != "canvas" or self.canvases)]
-
     def entries(self, solver: Solver, file: BinaryIO | None = None) -> Iterator[Entry]:
         """The problems of the source, or of a pipe in its place."""
         source = str(self.source)
@@ -150,10 +139,12 @@ class Job:
 
     def lines(self, solver: Solver, entries: list[Entry]) -> list[dict[str, Any]]:
         """The records of some entries as they are written, with what else their lines held."""
-        names, lines = self.columns, []
+        left_out = ["exact"]  # which takes the finished working
+        left_out += [] if self.voting else ["views", "votes"]
+        left_out += [] if self.canvases else ["canvas"]
+        lines = []
         for record in answer(solver, entries, self.canvases):
-            data = record.data()
-            line = {name: data[name] for name in names}
+            line = record.data(left_out)
             lines.append(line | {carried_name(k, line): v for k, v in record.other.items()})
         return lines
 
@@ -170,21 +161,18 @@ class Job:
     def forget(self) -> None:
         """Remove what was kept to go on with towards the output, with other settings, too."""
         output = self.output.resolve()
-        sweep(output.parent, glob.escape(output.name))
         for parts in output.parent.glob(f".{glob.escape(output.name)}.{_HASH}.parts"):
             shutil.rmtree(parts)
 
 
 def stream(job: Job, solver: Solver, source: BinaryIO | None, sink: IO[str] | None) -> Summary:
-    """Work through a pipe, or the job's files: each record is written once its unit is solved."""
+    """Work from a pipe or to one, None: the job's file: records are written as they are solved."""
     summary = Summary()
     size = job.batch_size or _unit_size(job.voting, solver.predictor.device)
     with nullcontext(sink) if sink else writing(job.output) as out:
         for unit in _units(job.entries(solver, source), size):
             summary.write(out, job.lines(solver, unit))
             out.flush()
-    if not sink and not is_special(job.output):
-        job.forget()
     return summary
 
 
@@ -203,81 +191,49 @@ def work_through(
     if job.output.is_dir() or (job.output.exists() and job.output.samefile(job.source)):
         what = "a folder" if job.output.is_dir() else "the input itself"
         raise ValueError(f"--output {job.output} is {what}: choose another")
-    trainer = make_trainer(accelerator, devices, nodes, [], job.precision)
+    trainer = make_trainer(accelerator, devices, nodes, job.precision, None if quiet else "units")
     make_folder(job.output.parent)
     start_processes(trainer)
+    solver = job.load("cpu")  # says what is wrong with the call before anything is done
+    kind = trainer.strategy.root_device.type
+    size = job.batch_size or _unit_size(job.voting, kind)
+    output = job.output.resolve()
     # The other processes wait for the first.
     with alone(job.output) if trainer.is_global_zero else nullcontext():
-        return _work_through(job, trainer, quiet)
-
-
-def _work_through(job: Job, trainer: L.Trainer, quiet: bool) -> Summary | None:
-    kind = trainer.strategy.root_device.type
-    solver = job.load("cpu")  # says what is wrong with the call before anything is done
-    size = job.batch_size or _unit_size(job.voting, kind)
-    total = sum(1 for _ in job.entries(solver))
-    output = job.output.resolve()
-    folder = output.with_name(f".{output.name}.{job.key(kind)}.parts")
-    make_folder(folder)
-    parts = [folder / f"{unit}.json" for unit in range(-(-total // size))]
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
-    hidden = quiet or not trainer.is_global_zero
-    with Progress(*columns, console=Console(stderr=True), disable=hidden) as bar:
-        done = size * sum(part.is_file() for part in parts)
-        bar.add_task("solving", total=total, completed=min(done, total))
-        entries = _Entries(job, solver, size, parts, trainer)
-        run(trainer, _Solving(job, parts, bar), DataLoader(entries, batch_size=None))
-    if not trainer.is_global_zero:
-        return None
-    summary = Summary()
-    with writing(output) as sink:
-        for part in parts:
-            if not part.is_file():
-                raise ValueError(
-                    f"{part} is missing, as all nodes must see its folder: the same command goes "
-                    "on where it was"
-                )
-            summary.write(sink, json.loads(part.read_text(encoding="utf-8")))
-    job.forget()
+        units = -(-sum(1 for _ in job.entries(solver)) // size)
+        folder = output.with_name(f".{output.name}.{job.key(kind)}.parts")
+        make_folder(folder)
+        parts = [folder / f"{unit}.json" for unit in range(units)]
+        if todo := [unit for unit, part in enumerate(parts) if not part.is_file()]:
+            run(trainer, todo, _Solving(job, size, parts))
+        if not trainer.is_global_zero:
+            return None
+        summary = Summary()
+        with writing(output) as sink:
+            for part in parts:
+                if not part.is_file():
+                    raise ValueError(
+                        f"{part} is missing, as all nodes must see its folder: the same command "
+                        "goes on where it was"
+                    )
+                summary.write(sink, json.loads(part.read_text(encoding="utf-8")))
+        job.forget()
     return summary
 
 
-class _Entries(IterableDataset[tuple[int, list[Entry]]]):
-    """The units that are still to be done; each process reads the file, and takes every n-th."""
+class _Solving:
+    """Solves units, in their order, and keeps each as a file."""
 
-    def __init__(
-        self, job: Job, solver: Solver, size: int, parts: list[Path], trainer: L.Trainer
-    ) -> None:
-        self.job, self.solver, self.size = job, solver, size
-        self.parts, self.trainer = parts, trainer
-
-    def __iter__(self) -> Iterator[tuple[int, list[Entry]]]:
-        for unit, entries in enumerate(_units(self.job.entries(self.solver), self.size)):
-            mine = unit % self.trainer.world_size == self.trainer.global_rank
-            if mine and not self.parts[unit].is_file():
-                yield unit, entries
-
-
-class _Solving(Work):
-    """Solves a unit a step of Lightning's predict loop, and keeps it as a file."""
-
-    def __init__(self, job: Job, parts: list[Path], bar: Progress) -> None:
-        super().__init__()
-        self.job, self.parts, self.bar = job, parts, bar
+    def __init__(self, job: Job, size: int, parts: list[Path]) -> None:
+        self.job, self.size, self.parts = job, size, parts
         self.solver: Solver | None = None
 
-    def predict_step(self, batch: tuple[int, list[Entry]]) -> None:
-        """Solve a unit, and see to it that its records are on the disk."""
-        unit, entries = batch
-        self.solver = self.solver or self.job.load(str(self.device))
-        records = self.job.lines(self.solver, entries)
-        write_text(self.parts[unit], _to_json(records))
-        for task in self.bar.task_ids:  # other processes are taken to be about as far
-            self.bar.advance(task, len(entries) * self.trainer.world_size)
-
-    def transfer_batch_to_device(self, batch: Any, device: torch.device, index: int) -> Any:
-        """Problems stay: solvers send what they need."""
-        return batch
+    def __call__(self, unit: int, device: str) -> None:
+        if self.solver is None:
+            self.solver = self.job.load(device)
+            self.units = enumerate(_units(self.job.entries(self.solver), self.size))
+        entries = next(entries for number, entries in self.units if number == unit)
+        write_text(self.parts[unit], _to_json(self.job.lines(self.solver, entries)))
 
 
 def _to_json(value: Any) -> str:

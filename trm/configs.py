@@ -20,7 +20,6 @@ _PREFIX = "configs/"  # as the sources have them; it may stand before a name
 _INSTALLED = Path(__file__).parent / "recipes"
 _SOURCES = Path(__file__).parents[1] / "configs"
 _ALIKE = 0.5  # of a name and the one suggested for it
-_LARGEST = 2**18  # characters of a file, and values that it stands for
 _OPTIONS, _JOINED = ("--config", "-c"), "--config="
 
 
@@ -31,23 +30,21 @@ def shipped_configs() -> dict[str, Path]:
     return {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}
 
 
-def find_config(name: str, own: bool = True, studies: bool | None = None) -> Path:
+def find_config(name: str) -> Path:
     """The file that a command line means: one of the user's own, else one of the package's.
 
-    With or without the suffix; unless ``own``, one of the package's alone. ValueError: there is
-    neither; the message names the nearest one, of ``studies`` only a study, of False none.
+    With or without the suffix. ValueError: there is neither; the message names the nearest one.
     """
     for file in (Path(name), Path(f"{name}{SUFFIX}")):
-        if own and file.is_file():
+        if file.is_file():
             return file
     found = shipped_configs()
     short = Path(name).as_posix().removeprefix(_PREFIX).removesuffix(SUFFIX)
     if short in found:
         return found[short]
     suffix = SUFFIX if name.endswith(SUFFIX) else ""
-    others = [str(other) for other in Path(name).parent.glob(f"*{SUFFIX}") if own]
-    wanted = [one for one in found if studies in (None, one.startswith("studies/"))]
-    others += [f"{prefix}{other}{suffix}" for other in wanted for prefix in ("", _PREFIX)]
+    others = [str(other) for other in Path(name).parent.glob(f"*{SUFFIX}")]
+    others += [f"{prefix}{other}{suffix}" for other in found for prefix in ("", _PREFIX)]
     near = did_you_mean(Path(name), others, _ALIKE) or " `trm configs` lists those of the package."
     raise ValueError(f"there is no config {name}.{near}")
 
@@ -60,10 +57,6 @@ def about(config: Path) -> str:
     return re.split(r"\.(?:\s|$)|(?:: )?\btrm (?:fit|sweep)\b", text)[0].strip()
 
 
-class _TwiceError(yaml.MarkedYAMLError):
-    pass
-
-
 class _Loader(yaml.SafeLoader):
     """Refuses a key that stands twice, of which YAML's readers take the last."""
 
@@ -71,7 +64,8 @@ class _Loader(yaml.SafeLoader):
         names: set[str] = set()
         for key, _ in node.value:
             if str(key.value) in names and key.value != "<<":
-                raise _TwiceError(None, None, f"{key.value} stands there twice", key.start_mark)
+                what = f"{key.value} stands there twice"
+                raise yaml.MarkedYAMLError(problem=what, problem_mark=key.start_mark)
             names.add(str(key.value))
         return super().construct_mapping(node, deep)
 
@@ -81,37 +75,23 @@ def read_config(
 ) -> dict[str, Any]:
     """What a configuration's file holds, as plain data; messages name its kind and some keys.
 
-    ValueError: it is no YAML, too large, has no keys, or one twice; the message names it.
+    ValueError: it is no YAML, has no keys, or one twice; the message names it.
     """
     try:
-        text = file.read_text(encoding="utf-8")
-        held = yaml.load(text[: _LARGEST + 1], _Loader)
-        large = len(text) > _LARGEST or _values(held, {}) > _LARGEST
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark is not None else ""
-        what = error.problem if isinstance(error, _TwiceError) else "this is no YAML"
-        raise ValueError(f"{file}{where}: {what}") from None
-    if large:
-        raise ValueError(f"{file} is larger than {kind} can be")
+        held = yaml.load(file.read_text(encoding="utf-8"), _Loader)
+    except yaml.MarkedYAMLError as error:
+        where = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ValueError(f"{file}{where}: {error.problem}") from None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise ValueError(f"{file}: this is no YAML") from None
     if not isinstance(held, dict):
         raise ValueError(f"{file}: {kind} has keys like {keys}")
     return held
 
 
-def _values(value: Any, known: dict[int, int]) -> int:
-    """How many values there are in one; what aliases repeat is counted as often as it stands."""
-    if id(value) not in known:
-        parts = value.values() if isinstance(value, dict) else value
-        known[id(value)] = 1 + sum(
-            _values(part, known) for part in (parts if isinstance(value, dict | list) else ())
-        )
-    return known[id(value)]
-
-
 def config_of_run(name: str) -> dict[str, Any]:
     """What a configuration of one run holds, see `find_config`; ValueError: it is of many runs."""
-    file = find_config(name, studies=False)
+    file = find_config(name)
     held = read_config(file)
     if "axes" in held:
         raise ValueError(f"{file} is a study, of many runs: trm sweep {name} --output DIR")

@@ -4,28 +4,49 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from operator import itemgetter
+from typing import TypeVar
 
 import lightning as L
 from lightning.fabric.utilities.warnings import PossibleUserWarning
-from lightning.pytorch.callbacks import ProgressBar
+from lightning.pytorch.callbacks import RichProgressBar
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch.utils.data import DataLoader
 
 from trm.precision import FLOAT32, on_cpu
 from trm.processes import end_at_once_by_signals, launch
 
+T = TypeVar("T")
 _NOT_OURS = ("treespec, LeafSpec", "predict returned None", "Couldn't infer the batch ind")
 
 
-class Work(L.LightningModule):
+class _Work(L.LightningModule):
     """What is done item by item; each item's outcome is written down before the next begins."""
+
+    def __init__(self, items: Sequence[T], do: Callable[[T, str], None]) -> None:
+        super().__init__()
+        self.items, self.do = items, do
+
+    def predict_step(self, index: int) -> None:
+        """Do an item, if there is one."""
+        if index < len(self.items):
+            self.do(self.items[index], str(self.device))
 
     def on_predict_end(self) -> None:
         """Wait until every process is done."""
         self.trainer.strategy.barrier("work")
+
+
+class _Bar(RichProgressBar):
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self.what = what
+
+    @property
+    def predict_description(self) -> str:
+        return self.what
 
 
 class EndAtOnce(L.Callback):
@@ -48,23 +69,26 @@ def start_processes(trainer: L.Trainer) -> None:
 
     Raises:
         SystemExit: they have ended, see `trm.processes.launch`.
+        ValueError: they are of several nodes.
     """
     environment = getattr(trainer.strategy, "cluster_environment", None)
     if trainer.world_size > 1 and environment and not environment.creates_processes_externally:
-        launch(["-P", "-m", "trm", *sys.argv[1:]], trainer.num_devices, trainer.num_nodes)
+        if trainer.num_nodes > 1:
+            raise ValueError("processes on several nodes are started by srun or by torchrun")
+        launch(["-P", "-m", "trm", *sys.argv[1:]], trainer.num_devices)
 
 
 def make_trainer(
     accelerator: str,
     devices: int | list[int],
     nodes: int,
-    callbacks: Sequence[L.Callback],
     precision: str = FLOAT32,
+    what: str | None = None,
 ) -> L.Trainer:
     """A trainer that only predicts; see `start_processes`.
 
-    A list of devices holds their indices; the precision is a settled one. ValueError: there are no
-    such devices.
+    A list of devices holds their indices; the precision is a settled one; a progress bar says
+    ``what`` is done, None: there is none. ValueError: there are no such devices.
     """
     if isinstance(devices, list) and on_cpu(accelerator):
         raise ValueError(
@@ -78,17 +102,19 @@ def make_trainer(
             num_nodes=nodes,
             precision=precision,  # type: ignore[arg-type]
             logger=False,
-            callbacks=[EndAtOnce(), *callbacks],
+            callbacks=[EndAtOnce(), *([_Bar(what)] if what else [])],
             enable_checkpointing=False,
             enable_model_summary=False,
-            enable_progress_bar=any(isinstance(one, ProgressBar) for one in callbacks),
+            enable_progress_bar=what is not None,
         )
 
 
-def run(trainer: L.Trainer, work: Work, items: DataLoader[Any]) -> None:
-    """Do all items, each process its share."""
+def run(trainer: L.Trainer, items: Sequence[T], do: Callable[[T, str], None]) -> None:
+    """Do all items, each process every n-th of them; ``do`` is given an item and the device."""
+    indices = range(max(len(items), trainer.world_size))  # Lightning wants one for each process
+    loader: DataLoader[int] = DataLoader(indices, collate_fn=itemgetter(0))  # type: ignore[arg-type]
     with _quiet():
-        trainer.predict(work, items, return_predictions=False)
+        trainer.predict(_Work(items, do), loader, return_predictions=False)
 
 
 def cores() -> int:

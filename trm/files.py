@@ -1,5 +1,6 @@
 """Files that are read with care, and written whole or not at all."""
 
+import glob
 import gzip
 import hashlib
 import io
@@ -57,25 +58,22 @@ def make_own_folder(
         )
 
 
-def is_special(path: str | Path) -> bool:
-    """Whether a path is a device, a named pipe or a socket: nothing that could be replaced."""
-    path = Path(path)
-    return path.exists() and not path.is_file() and not path.is_dir()
-
-
 @contextmanager
 def replacing(file: Path) -> Iterator[Path]:
     """A path to write to, which takes the file's place once all is written and on the disk.
 
-    A link stays, and what it points to is replaced; permissions stay. What is no regular file, such
-    as ``/dev/stdout`` or a named pipe, is written to as it is. ValueError: there is no such folder.
+    A link stays, and what it points to is replaced; permissions stay. ValueError: there is no such
+    folder, or something else than a file is there, such as a device.
     """
-    if is_special(file):
-        yield file
-        return
     if not file.parent.is_dir():
         raise ValueError(f"{file}: there is no folder {file.parent}; make it, or name another")
     file = file.resolve()
+    if file.exists() and not file.is_file():
+        raise ValueError(f"{file} is no file that could be replaced: name another")
+    for part in file.parent.glob(f".{glob.escape(file.name)}.[0-9]*"):  # of processes killed here
+        with suppress(FileNotFoundError):  # another process may look as well
+            if part.stat().st_mtime < time.time() - _STALE:
+                part.unlink()
     part = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         part.touch()
@@ -109,14 +107,6 @@ def reading(file: Path, source: BinaryIO | None = None) -> Iterator[BinaryIO]:
             yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{file} is damaged ({error}): pack it again") from None
-
-
-def sweep(folder: Path, name: str) -> None:
-    """Remove what killed processes left of `replacing` files of these names, a pattern."""
-    for part in folder.glob(f".{name}.[0-9]*"):
-        with suppress(FileNotFoundError):  # another process may sweep as well
-            if part.stat().st_mtime < time.time() - _STALE:
-                part.unlink()
 
 
 @contextmanager

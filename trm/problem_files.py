@@ -9,7 +9,6 @@ Needs no framework: command lines are checked before one is imported.
 import csv
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -50,7 +49,8 @@ def read_entries(file: BinaryIO, name: str, format: str | None, task: Task) -> I
     """The entries of a binary file, each once and in order.
 
     The format is `csv` or `jsonl`; None finds out: a first line that begins with ``{`` is JSON.
-    ValueError: the first line of CSV does not name the columns of the operands.
+    ValueError: the first line of CSV does not name the columns of the operands, or there is no
+    other line.
     """
     lines = numbered_lines(file)
     first = next(lines, None)
@@ -63,8 +63,11 @@ def read_entries(file: BinaryIO, name: str, format: str | None, task: Task) -> I
         columns = _header(first[1], name)
     elif first is not None:
         lines = chain([first], lines)
+    number = None
     for number, line in lines:
         yield _entry(number, line, columns, task)
+    if number is None:
+        raise ValueError(f"{name} holds no problem")
 
 
 def _header(line: bytes, name: str) -> list[str]:
@@ -174,15 +177,8 @@ def _text(line: bytes) -> str:
 
 
 def _from_json(text: str) -> Any:
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        for name, times in Counter(name for name, _ in pairs).items():
-            if times > 1:
-                raise ValueError(f"{shortened(name)} stands there twice")
-        return dict(pairs)
-
     try:
-        from_json(text, allow_inf_nan=False)  # which refuses what is nested too deeply
-        values = json.loads(text, object_pairs_hook=once)
+        values = from_json(text, allow_inf_nan=False)  # which refuses what is nested too deeply
         json.dumps(values, allow_nan=False)  # 1e999 is read as infinity, which cannot be written
     except ValueError as error:
         raise ValueError(f"not JSON ({error}): {shortened(text)}") from None

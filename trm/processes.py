@@ -60,10 +60,8 @@ def end_at_once_by_signals() -> None:
             signal.signal(number, signal.SIG_DFL)
 
 
-def launch(words: Sequence[str], processes: int, nodes: int = 1) -> NoReturn:
-    """Run Python with these words in so many processes on each node, and end as they do.
-
-    Several nodes meet at MASTER_ADDR and MASTER_PORT, where the same command runs on each of them.
+def launch(words: Sequence[str], processes: int) -> NoReturn:
+    """Run Python with these words in so many processes of this machine, and end as they do.
 
     Raises:
         SystemExit: they have ended; with the exit code of the first that is not 0.
@@ -75,8 +73,6 @@ def launch(words: Sequence[str], processes: int, nodes: int = 1) -> NoReturn:
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
-    address = os.environ.get("MASTER_ADDR", "localhost") if nodes > 1 else "localhost"
-    port = os.environ.get("MASTER_PORT", "29400") if nodes > 1 else "0"  # 0: any that is free
     before = {number: signal.getsignal(number) for number in _AGENTS}
     heard = [number.name for number in _AGENTS if before[number] != signal.SIG_IGN]  # as by nohup
     newer: dict[str, Any] = {"signals_to_handle": ",".join(heard)}  # of newer releases of PyTorch
@@ -85,13 +81,13 @@ def launch(words: Sequence[str], processes: int, nodes: int = 1) -> NoReturn:
     try:
         with TemporaryDirectory() as logs:
             config = LaunchConfig(
-                nodes,
-                nodes,
-                processes,
-                run_id=f"trm-{port}",
+                min_nodes=1,
+                max_nodes=1,
+                nproc_per_node=processes,
+                run_id="trm",
                 rdzv_backend="c10d",
-                rdzv_endpoint=f"{address}:{port}",
-                local_addr="localhost" if nodes == 1 else None,
+                rdzv_endpoint="localhost:0",  # any port that is free
+                local_addr="localhost",
                 max_restarts=0,
                 logs_specs=DefaultLogsSpecs(log_dir=logs),
                 **{k: v for k, v in newer.items() if k in LaunchConfig.__dataclass_fields__},
@@ -116,8 +112,8 @@ def launch(words: Sequence[str], processes: int, nodes: int = 1) -> NoReturn:
         raise Terminated
     if code < 0:
         raise ChildProcessError(
-            f"process {which + 1} of {processes * nodes} was ended by signal {-code}, and so all "
-            "of them end"
+            f"process {which + 1} of {processes} was ended by signal {-code}, and so all of them "
+            "end"
         )
     raise SystemExit(code)
 

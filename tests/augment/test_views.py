@@ -1,15 +1,11 @@
-import math
 import random
-from collections import Counter
 
-import albumentations as A
 import numpy as np
 import pytest
 import torch
 
 from augment import symmetry, views
 from augment.symmetry import SYMMETRIES
-from augment.transforms import CanvasShift, SampleTransform
 from augment.views import View
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK, encode
 
@@ -71,14 +67,6 @@ def test_every_accepted_view_keeps_its_content():
             assert torch.equal(moved, turned[rows, columns])
 
 
-@pytest.mark.parametrize("name", SYMMETRIES)
-def test_a_view_that_is_turned_is_one_view(name):
-    for canvas in random_canvases(2, 5, 5, seed=0).split(1):
-        for view in every_accepted_view(canvas):
-            turned = symmetry.apply(name, shown(view, canvas))
-            assert torch.equal(shown(view.turned(name), canvas), turned)
-
-
 @pytest.mark.parametrize("view", [View("e", 1, -1), View("r90", -1, 1), View("hvt", 0, -1)])
 def test_row_masked_before_the_view_is_masked_after_undoing_it(view):
     viewed = views.apply_views([view], INPUTS)
@@ -130,64 +118,3 @@ def test_fewer_distinct_views_are_the_first_of_more_and_follow_the_seed():
     for seed in range(5):  # every symmetry comes once before any comes again
         order = views.distinct_views(CONTENT[0], list(SYMMETRIES), 16, seed)
         assert all({one.symmetry for one in order[k : k + 8]} == set(SYMMETRIES) for k in (0, 8))
-
-
-# Views drawn for a batch
-
-
-SMALL_TEXT = "_____ _32__ _6___ _4___ _____"
-SMALL = np.stack([encode(line) for line in SMALL_TEXT.split()])
-SAMPLES = 3000
-
-
-def drawn(chosen: views.RandomViews, labels: np.ndarray = SMALL) -> list[np.ndarray]:
-    batch = torch.from_numpy(labels).expand(SAMPLES, *labels.shape)
-    numbers = torch.rand(SAMPLES, 3, generator=torch.Generator().manual_seed(0))
-    return list(chosen.draw(batch, numbers).show(batch).numpy())
-
-
-def counted(canvases: list[np.ndarray]) -> Counter[bytes]:
-    return Counter(canvas.tobytes() for canvas in canvases)
-
-
-@pytest.mark.parametrize(
-    ("chosen", "transforms"),
-    [
-        (views.RandomViews(shift=True), [A.D4(p=1.0), CanvasShift()]),
-        (views.RandomViews(["e", "h"], shift=True), [A.HorizontalFlip(p=0.5), CanvasShift()]),
-    ],
-)
-def test_what_is_drawn_is_distributed_as_albumentations_draws_it(chosen, transforms):
-    transform = SampleTransform(transforms)
-    answer = SMALL != BLANK
-    theirs = counted([transform(SMALL, SMALL, answer, seed)[1] for seed in range(SAMPLES)])
-    ours = counted(drawn(chosen))
-    assert set(ours) == set(theirs)
-    # Chi-squared of two samples of equal size: its mean is the number of outcomes less one.
-    statistic = sum((ours[one] - theirs[one]) ** 2 / (ours[one] + theirs[one]) for one in ours)
-    free = len(ours) - 1
-    assert abs(statistic - free) < 4 * math.sqrt(2 * free)
-
-
-def test_a_sample_has_the_view_that_is_named_and_cells_of_any_type_move_together():
-    labels = torch.from_numpy(SMALL).expand(64, 5, 5)
-    numbers = torch.rand(64, 3, generator=torch.Generator().manual_seed(1))
-    found = views.RandomViews().draw(labels, numbers)
-    for which, canvas in zip(found.symmetry.tolist(), found.show(labels), strict=True):
-        view = View(list(SYMMETRIES)[which])
-        assert torch.equal(shown(view, labels[:1])[0], canvas)
-    found = views.RandomViews(shift=True).draw(labels, numbers)
-    assert torch.equal(found.show(labels == 6), found.show(labels) == 6)
-    assert torch.equal(found.show(labels.double() / 2), found.show(labels).double() / 2)
-
-
-def test_an_oblong_canvas_keeps_its_shape_and_a_full_one_its_place():
-    full = np.full((3, 3), 7, dtype=np.uint8)
-    assert counted(drawn(views.RandomViews(["e"], shift=True), full)) == {full.tobytes(): SAMPLES}
-    oblong = SMALL[:, :4]
-    names = ["e", "r180", "h", "v"]
-    assert set(counted(drawn(views.RandomViews(names), oblong))) == {
-        np.ascontiguousarray(symmetry.apply(name, oblong)).tobytes() for name in names
-    }
-    with pytest.raises(ValueError, match=r"an equal height and width, or square: true, or leave"):
-        drawn(views.RandomViews(), oblong)

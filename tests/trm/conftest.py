@@ -86,6 +86,7 @@ def made_up_model(
         "ranges": ranges,
         "canvas": {"height": None, "width": None, "margin": 2, "square": False},
         "step": 3500,
+        "cost": None,
         "cells": [
             made_up_cell(
                 a,

@@ -32,7 +32,7 @@ def test_a_call_is_read_before_anything_heavy_is_imported(tmp_path):
     """In a process of its own: here, everything has been imported long ago."""
     light = [
         ["render", "12x34"],
-        ["benchmark", "export", *SUITE, "--output", "suite", "--format", "txt"],
+        ["benchmark", "export", *SUITE, "--output", "suite"],
         ["benchmark", "score", "answers.jsonl", *SUITE, "--output", "out"],
     ]
     calls = {
@@ -40,7 +40,17 @@ def test_a_call_is_read_before_anything_heavy_is_imported(tmp_path):
         "solve": ["12x3", "--views", "4", "--symmetries", "e,h"],
         "prove": ["--output", "proof", "--search", "100"],
         "inspect": ["12x3", "--output", "glass"],
-        "analyse": ["probe", "--output", "probed", "--digits-a", "1..3", "--steps", "1..4,8"],
+        "analyse": [
+            "probe",
+            "--checkpoint",
+            "C",
+            "--output",
+            "probed",
+            "--digits-a",
+            "1..3",
+            "--steps",
+            "1..4,8",
+        ],
         "evaluate": ["--output", "grid", "--digits-a", "1..3"],
         "benchmark": ["export", "--suite", "multiply-v1", "--output", "suite"],
         "report": ["grid", "other", "--output", "compared"],

@@ -1,7 +1,6 @@
 import argparse
 
 import pytest
-import torch
 
 from trm.commands.arguments import add_devices, one_device
 from trm.devices import make_trainer
@@ -29,30 +28,18 @@ def test_what_is_no_number_of_devices_is_refused(text, capsys):
 
 def test_an_accelerator_has_no_index_and_processes_on_a_cpu_have_none():
     with pytest.raises(ValueError, match="cuda:1"):
-        make_trainer("cuda:1", 1, 1, [])
+        make_trainer("cuda:1", 1, 1)
     with pytest.raises(ValueError, match="processes on a CPU have no indices: give --devices"):
-        make_trainer("cpu", [1], 1, [])
+        make_trainer("cpu", [1], 1)
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_one_device_is_named_as_pytorch_does(monkeypatch, there):
-    monkeypatch.setattr(torch.accelerator, "is_available", lambda: there)
-    monkeypatch.setattr(
-        torch.accelerator, "current_accelerator", lambda *_: torch.device("cuda") if there else None
-    )
+def test_one_device_is_named_by_its_accelerator_and_index():
     for words, device in (
         ((), "auto"),
-        (("--accelerator", "cpu", "--devices", "0,"), "cpu"),
         (("--accelerator", "cuda"), "cuda"),
         (("--accelerator", "cuda", "--devices", "1,"), "cuda:1"),
-        (("--devices", "1,"), "cuda:1" if there else "cpu"),
+        (("--devices", "1,"), "auto:1"),
     ):
         assert one_device(parsed(*words)) == device
-    gpu = parsed("--accelerator", "gpu", "--devices", "1,")
-    if there:
-        assert one_device(gpu) == "cuda:1"
-    else:
-        with pytest.raises(ValueError, match=r"there is no GPU .* --accelerator cpu or auto"):
-            one_device(gpu)
     with pytest.raises(ValueError, match="on one device: take --devices 1"):
         one_device(parsed("--devices", "0,1"))

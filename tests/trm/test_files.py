@@ -1,11 +1,10 @@
 import os
 import stat
-import threading
 from pathlib import Path
 
 import pytest
 
-from trm.files import alone, read_json, read_object, replacing, sweep, write_object
+from trm.files import alone, read_json, read_object, replacing, write_object
 
 
 def write(file: Path, text: str) -> None:
@@ -58,31 +57,22 @@ def test_a_link_stays_and_what_it_points_to_is_written(tmp_path, there):
     assert sorted(tmp_path.rglob("*")) == [target.parent, target, link]
 
 
-def test_what_is_no_file_is_written_to_and_stays(tmp_path):
-    link, pipe, read = tmp_path / "link", tmp_path / "pipe", []
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    link = tmp_path / "link"
     link.symlink_to(os.devnull)
-    for file in (Path(os.devnull), link):
-        write(file, "text")
+    for file in (Path(os.devnull), link, tmp_path):
+        with pytest.raises(ValueError, match="is no file that could be replaced"):
+            write(file, "text")
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
-    os.mkfifo(pipe)
-    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
-    reader.start()
-    write(pipe, "text")
-    reader.join()
-    assert read == ["text"]
-    assert set(tmp_path.iterdir()) == {link, pipe}
 
 
-def test_what_a_killed_process_left_is_swept_and_what_another_is_writing_is_not(tmp_path):
-    dead, living = tmp_path / ".best.ckpt.17", tmp_path / "best.ckpt"
+def test_what_a_killed_process_left_goes_and_what_another_is_writing_does_not(tmp_path):
+    dead, living = tmp_path / ".best.ckpt.17", tmp_path / ".best.ckpt.18"
     dead.touch()
+    living.touch()
     os.utime(dead, (0, 0))  # longer ago than any write takes
-    with replacing(living) as part:
-        sweep(tmp_path, "best.ckpt")
-        assert not dead.exists()
-        assert part.exists()
-        part.write_text("new")
-    assert living.read_text() == "new"
+    write(tmp_path / "best.ckpt", "new")
+    assert {*tmp_path.iterdir()} == {tmp_path / "best.ckpt", living}
 
 
 def try_alone(file: Path) -> None:

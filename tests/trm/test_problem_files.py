@@ -43,43 +43,77 @@ def test_the_end_of_a_line_and_of_the_file_do_not_matter(end):
     assert [operands for _, operands, _ in told(f"\ufeffa,b{end}1,2")] == [(1, 2)]
 
 
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        (b"x,2", "a: 'x' is not a whole number from 0 up"),
-        (b"1,", "b is missing"),
-        (b'"1,2', "not CSV"),
-        (b"1,\xff", "not UTF-8 text"),
-        (b"1,2" * 400_000, "a line of more than"),
-        (b"{", "not JSON"),
-        (b"[1, 2]", "not a JSON object"),
-        (b'{"a": true, "b": 2}', "a is 'true', not a whole number"),
-        (b'{"a": 1, "b": NaN}', "not JSON"),
-        (b'{"a": ' + b"9" * 5000 + b', "b": 2}', "not JSON (number out of range"),
-        (b"[" * 100_000, "not JSON"),
-        (b'{"a": 1, "b": 2, "x": ' + b"[" * 484 + b"]" * 484 + b"}", "recursion limit"),
-        (b'{"a": 1, "b": 2, "x": "\\ud800"}', "not JSON"),
-        (b'{"a": 1, "b": 2, "x": 1e999}', "not JSON"),
-        (b'{"a": 12, "b": 3, "a": 13}', "'a' stands there twice"),
-        (b'{"a": 1, "b": 2, "x": [{"y": 1, "y": 1}]}', "'y' stands there twice"),
-    ],
-)
-@pytest.mark.parametrize("after", [b"5,6", b'"5","6"'])
-def test_a_bad_line_is_told_with_its_number_and_touches_no_other(line, error, after):
-    if line.startswith((b"{", b"[")):
-        data = b'{"a": 3, "b": 4}\n' + line + b'\n{"b": "6", "a": 5}'
-        entries = [(n + 1, *rest) for n, *rest in told(data, format="jsonl")]
+DEEP = b"[" * 484 + b"]" * 484
+LINES_OF_JSON = [  # and the operands that they hold, or what is wrong
+    (b'{"a": "01", "b": 2}', (1, 2)),
+    (b'{"a": 1, "b": 2, "c": "red"}', (1, 2)),  # the rest of a line is anybody's
+    (b'{"problem": "1x2", "c": 3}', (1, 2)),
+    (b'{"problem": null, "a": 1, "b": 2}', (1, 2)),
+    (b'{"problem": "1x2", "operands": ["1", "2"], "a": 1, "b": 2, "input_a": 7}', (1, 2)),
+    (b'{"metadata": {"operands": ["1", 2]}}', (1, 2)),
+    (b'{"metadata": {"operands": [1, 2]}, "a": 1, "b": 2}', (1, 2)),
+    (b'{"operands": [1, "2"]}', (1, 2)),
+    (b'{"operands": "[1, 2]"}', (1, 2)),
+    (b'{"problem": " 1 * 2 "}', (1, 2)),
+    (b'{"problem": "5x6", "a": 1, "b": 2}', "problem and a, b are not the same problem"),
+    (b'{"problem": "5x6", "operands": [1, 2]}', "problem and operands are not the same"),
+    (b'{"metadata": {"operands": [3, 4]}, "a": 1, "b": 2}', "metadata.operands and a, b are"),
+    (b'{"problem": "1x2", "a": 1}', "b is missing"),
+    (b'{"problem": ""}', "a is missing"),
+    (b'{"problem": "1x2x3"}', "takes 2 operands, not 3"),
+    (b'{"problem": "1+2"}', "no multiplication"),
+    (b'{"a": 1, "b": 2, "c": 3}', "c is '3', and multiplication takes 2 operands"),
+    (b'{"a": true, "b": 2}', "a is 'true', not a whole number"),
+    (b'{"operands": [1]}', "operands, not 1"),
+    (b'{"operands": []}', "operands, not 0"),
+    (b'{"operands": [1, null]}', "operand 2 is missing"),
+    (b'{"operands": [1, 1.5]}', "operand 2 is '1.5', not a whole number"),
+    (b'{"operands": [[], 2]}', "operand 1 is"),
+    (b'{"operands": 3}', "'3' is no problem"),
+    (b'{"operands": null}', "a is missing"),
+    (b'{"operands": "[1, 2"}', "not JSON"),
+    (b"{", "not JSON"),
+    (b"[1, 2]", "not a JSON object"),
+    (b'{"a": 1, "b": NaN}', "not JSON"),
+    (b'{"a": ' + b"9" * 5000 + b', "b": 2}', "not JSON (number out of range"),
+    (b"[" * 100_000, "not JSON"),
+    (b'{"a": 1, "b": 2, "x": ' + DEEP + b"}", "recursion limit"),
+    (b'{"a": 1, "b": 2, "x": "\\ud800"}', "not JSON"),
+    (b'{"a": 1, "b": 2, "x": 1e999}', "not JSON"),
+]
+LINES_OF_CSV = [
+    (b"1,2", (1, 2)),
+    (b'"1","2"', (1, 2)),
+    (b"x,2", "a: 'x' is not a whole number from 0 up"),
+    (b"1,", "b is missing"),
+    (b'"1,2', "not CSV"),
+    (b"1,\xff", "not UTF-8 text"),
+    (b"1,2" * 400_000, "a line of more than"),
+]
+
+
+@pytest.mark.parametrize(("line", "found"), LINES_OF_JSON + LINES_OF_CSV)
+def test_a_line_is_read_or_told_with_its_number_and_touches_no_other(line, found):
+    if (line, found) in LINES_OF_JSON:
+        entries = read(b'{"a": 3, "b": 4}\n' + line + b'\n{"b": "6", "a": 5}', "jsonl")
     else:
-        entries = told(b"a,b\n3,4\n" + line + b"\n" + after + b"\n")
-    assert [entry[:2] for entry in entries] == [(2, (3, 4)), (3, None), (4, (5, 6))]
-    assert error in entries[1][2]
-    assert len(entries[1][2]) < 200
+        entries = read(b"a,b\n3,4\n" + line + b"\n5,6\n")
+    first, entry, last = entries
+    assert (first.operands, last.operands) == ((3, 4), (5, 6))
+    assert (first.line, entry.line, last.line) == (*range(first.line, first.line + 3),)
+    if isinstance(found, str):
+        assert entry.operands is None
+        assert found in entry.error
+        assert len(entry.error) < 200
+    else:
+        assert (entry.operands, entry.error) == (found, None)
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
         ("", "is empty"),
+        ("a,b\n \n", "holds no problem"),
         ("\n1,2\n", "no column 'a'"),
         ("x,a\n1,2\n", "no column 'b'"),
         ("a,b,b\n1,2,3\n", "a column twice"),
@@ -100,7 +134,7 @@ LINES = st.one_of(
 @given(lines=st.lists(LINES, max_size=8), format=st.sampled_from(["csv", "jsonl"]))
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_whatever_lines_hold_each_is_in_one_entry(lines, format):
-    data = b"\n".join(lines) + b"\n7,8\n" if format == "csv" else b"\n".join(lines)
+    data = b"\n".join([*lines, b"7,8", b""])
     entries = read(b"a,b\n" + data if format == "csv" else data, format)
     numbers = [entry.line for entry in entries]
     filled = [n for n, line in enumerate(data.split(b"\n"), 1 + (format == "csv")) if line.strip()]
@@ -149,64 +183,11 @@ def test_sums_take_a_column_for_each_addend_as_many_as_a_line_fills():
         (" 12 * 34 ", MULTIPLICATION, (12, 34)),
         ("12 + 34 + 0", ADDITION, (12, 34, 0)),
         ("12x34", Multiplication(base=5), (7, 19)),
-        ("1x2x3", MULTIPLICATION, "takes 2 operands, not 3"),
-        ("", MULTIPLICATION, "a is missing"),
+        ('"[12, 34]"', ADDITION, (12, 34)),
     ],
 )
-def test_a_column_may_hold_the_whole_problem_in_either_format(written, task, operands):
-    line = json.dumps({"id": 7, "problem": written})
-    more = "1+1" if task is ADDITION else "1x1"
-    for entries, other in (
-        (read(f"id,problem\n7,{written}\n8,{more}\n", task=task), {"id": "7"}),
-        (read(f'{line}\n{{"problem": "{more}"}}', "jsonl", task), {"id": 7}),
-    ):
-        assert (entries[0].problem, entries[0].other) == (written or None, other)
-        assert entries[1].operands == (1, 1)
-        if isinstance(operands, str):
-            assert entries[0].operands is None
-            assert operands in entries[0].error
-        else:
-            assert (entries[0].operands, entries[0].error) == (operands, None)
-
-
-@pytest.mark.parametrize("task", [MULTIPLICATION, ADDITION])
-def test_operands_may_be_a_list(task):
-    assert read('{"operands": [12, "34"]}', "jsonl", task)[0].operands == (12, 34)
-    assert read('operands\n"[12, 34]"\n', task=task)[0].operands == (12, 34)
-    assert read('{"metadata": {"operands": ["12", "34"]}}', "jsonl", task)[0].operands == (12, 34)
-    for bad, error in (
-        ("[12]", "operand"),
-        ("[12, null]", "operand 2 is missing"),
-        ("[12, 1.5]", "operand 2 is '1.5', not a whole number"),
-        ("3", "'3' is no problem"),
-        ("null", "a is missing"),
-        ("[]", "operands, not 0"),
-        ('"[12, 34"', "not JSON"),
-        ("[" * 20 + "]" * 20, "operand 1 is"),
-    ):
-        entries = read(f'{{"operands": {bad}}}\n{{"operands": [7, 8]}}', "jsonl", task)
-        assert [e.operands for e in entries] == [None, (7, 8)], bad
-        assert error in entries[0].error, bad
-
-
-@pytest.mark.parametrize(
-    ("line", "operands"),
-    [
-        ('"problem": null, "a": 1, "b": 2', (1, 2)),
-        ('"problem": "1x2", "operands": ["1", "2"], "a": "01", "b": 2, "input_a": 7', (1, 2)),
-        ('"metadata": {"operands": [1, 2]}, "a": 1, "b": 2', (1, 2)),
-        ('"a": 1, "b": 2, "c": "red"', (1, 2)),  # the rest of a line is anybody's
-        ('"problem": "1x2", "c": 3', (1, 2)),
-        ('"problem": "5x6", "a": 1, "b": 2', "problem and a, b are not the same problem"),
-        ('"problem": "5x6", "operands": [1, 2]', "problem and operands are not the same"),
-        ('"metadata": {"operands": [3, 4]}, "a": 1, "b": 2', "metadata.operands and a, b are"),
-        ('"problem": "1x2", "a": 1', "b is missing"),
-        ('"a": 1, "b": 2, "c": 3', "c is '3', and multiplication takes 2 operands"),
-    ],
-)
-def test_what_a_line_says_twice_has_to_be_the_same(line, operands):
-    (entry,) = read(f"{{{line}}}", "jsonl")
-    if isinstance(operands, str):
-        assert operands in entry.error
-    else:
-        assert (entry.operands, entry.error) == (operands, None)
+def test_a_column_may_hold_the_whole_problem(written, task, operands):
+    column = "operands" if "[" in written else "problem"
+    (entry,) = read(f"id,{column}\n7,{written}\n", task=task)
+    assert (entry.operands, entry.error, entry.other) == (operands, None, {"id": "7"})
+    assert entry.problem == written.strip('"')

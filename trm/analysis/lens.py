@@ -59,10 +59,8 @@ def read_layers(predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]) 
     check_cells(predictor.model)
     if isinstance(model := predictor.model, GPT):
         decoder = SequenceRecorder(predictor, predictor.trace(canvas[None]).answers)
-        passed = [site for of_loop in decoder.layers().values() for site in of_loop]
-        held = decoder.run(passed).values
-        heads = (model.head(model.norm(decoder.on_canvas(held[site][0]))) for site in passed)
-        found = [(site.name, logits) for site, logits in zip(passed, heads, strict=True)]
+        held = decoder.run(decoder.blocks).values.items()
+        found = [(s.name, model.head(model.norm(decoder.on_canvas(x)))) for s, (x,) in held]
     else:
         found = _of_steps(predictor, canvas, steps)
     cells = torch.from_numpy(masked)

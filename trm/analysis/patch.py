@@ -26,7 +26,6 @@ from canvas.symbols import MASK, ROW_END
 from trm.analysis.pairs import draw_pairs, kinds_of
 from trm.analysis.record import (
     Change,
-    Recorder,
     SequenceRecorder,
     Site,
     StepRecorder,
@@ -134,20 +133,19 @@ def patch(
     return Patching(names, effects, canvases, scored, (of_a, of_b), (right_a, right_b))
 
 
-def _cell_sites(recorder: Recorder, steps: Sequence[int]) -> list[Site]:
+def _cell_sites(recorder: StepRecorder | SequenceRecorder, steps: Sequence[int]) -> list[Site]:
     """Where cells are patched: at most twelve places, evenly, the first and the last among them."""
-    if isinstance(recorder, StepRecorder):
-        passed = recorder.states(sorted(steps))
+    if isinstance(recorder, SequenceRecorder):
+        sites = [*recorder.input_sites(), *recorder.blocks]
     else:
-        passed = [site for of_loop in recorder.layers().values() for site in of_loop]
-    sites = [*recorder.input_sites(), *passed]
+        sites = [*recorder.input_sites(), *recorder.states(sorted(steps))]
     shown = np.linspace(0, len(sites) - 1, min(len(sites), _SITES))
     return [sites[i] for i in shown.round().astype(int)]
 
 
 def open_pair(
     predictor: Predictor, inputs: np.ndarray, labels: np.ndarray, steps: Sequence[int]
-) -> tuple[Recorder, np.ndarray, np.ndarray]:
+) -> tuple[StepRecorder | SequenceRecorder, np.ndarray, np.ndarray]:
     """The model on A and B, both as it reads them ``uint8 [2, h, w]``, and each place's token.
 
     That is ``int64 [h, w]``; -1: there is none.

@@ -5,12 +5,8 @@ rule of its cells decides (`canvas.windows`), but for what the row writes itself
 reads row steps, canvases with one row masked. A GPT reads the whole true canvas as a sequence; the
 token before a cell is the one that writes it, and stands for it here. Probes are multinomial
 logistic regressions (Alain and Bengio 2016, "Understanding intermediate layers using linear
-classifier probes"); `trm.analysis.probe_study` counts what they get right.
-
-Control tasks (Hewitt and Liang 2019, "Designing and Interpreting Probes with Control Tasks") tell
-what a probe learns by heart, rather than reads. There a word's control label is a random function
-of the word. Here a cell's is a random function of its *type*: the symbol that the model reads
-there, and the cell's row and column.
+classifier probes"); `trm.analysis.probe_study` counts what they get right. What a probe learns by
+itself, rather than reads, one tells that is fitted to the same network with weights drawn anew.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,9 +20,9 @@ from torch import Tensor
 
 from canvas.layouts import ANSWER, PARTIAL, SUM
 from canvas.problems import Problems
-from canvas.render import WorkedDrawing, row_steps, to_sequences
+from canvas.render import WorkedDrawing, row_steps
 from canvas.windows import UNDEFINED, LocalRule, draw_fields
-from trm.analysis.record import SequenceRecorder, Site, StepRecorder, token_of_cell
+from trm.analysis.record import SequenceRecorder, Site, StepRecorder
 from trm.models.gpt import GPT
 from trm.models.iterative import named
 from trm.models.recursive import Context
@@ -49,7 +45,6 @@ class Examples:
     # uint8 [B, H, W, sub-tasks], their classes, in the layout's order; `UNDEFINED` elsewhere
     targets: np.ndarray
     problem: np.ndarray  # int64 [B], index of each example's problem
-    types: np.ndarray  # int64 [B, H, W], see the module
 
 
 def draw_subtasks(
@@ -72,24 +67,13 @@ def examples(solver: Solver, problems: Problems) -> Examples:
         steps = row_steps(drawing)
         problem, inputs, filled, step = steps.problem, steps.inputs, steps.answer, steps.step
         drawing = drawing[problem]
-    _, H, W = inputs.shape
-    rows = np.arange(H) - drawing.top[:, None]  # from the top of the worked solution
-    columns = (drawing.left + drawing.widths)[:, None] - 1 - np.arange(W)  # from its right end
-    read = inputs
     if gpt:
+        rows = np.arange(inputs.shape[1]) - drawing.top[:, None]  # from the solution's top
         there = (rows >= drawing.first_step[:, None]) & (rows < drawing.heights[:, None])
         filled = ~drawing.given & there[:, :, None]
-        read = to_sequences(inputs)[:, token_of_cell(H, W)].reshape(inputs.shape)
     subtasks = draw_subtasks(solver.task.local_rule(), drawing, step)
     targets = np.where(filled[..., None], np.stack([*subtasks.values()], axis=-1), UNDEFINED)
-    types = cell_types(read, rows[:, :, None], columns[:, None, :])
-    return Examples(inputs, targets.astype(np.uint8), problem, types)
-
-
-def cell_types(symbols: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """A number for each type of cell, int64, of symbols, rows and columns that broadcast."""
-    side = 1 << 20  # more than those of any canvas, which begins outside of the worked solution
-    return (symbols.astype(np.int64) * side + rows + side // 2) * side + columns + side // 2
+    return Examples(inputs, targets.astype(np.uint8), problem)
 
 
 class Point(NamedTuple):
@@ -123,9 +107,8 @@ def observe(
     model = predictor.model
     if isinstance(model, GPT):
         decoder = SequenceRecorder(predictor, inputs)
-        blocks = [site for of_loop in decoder.layers().values() for site in of_loop]
         sites = {Point(INPUT, 0): Site(INPUT, model.layers[0], "input", calls=frozenset({0}))}
-        sites |= {Point(BLOCKS, n): site for n, site in enumerate(blocks, start=1)}
+        sites |= {Point(BLOCKS, n): site for n, site in enumerate(decoder.blocks, start=1)}
         values = decoder.run([*sites.values()]).values
         read = {point: values[site][0][:, decoder.writers] for point, site in sites.items()}
         return Observed(read, BLOCKS, decoder.cells)
@@ -163,25 +146,22 @@ class Cells(NamedTuple):
 
     features: dict[Point, Tensor]  # floating [N, D] at each point
     targets: np.ndarray  # uint8 [N, sub-tasks]
-    types: np.ndarray  # int64 [N]
     problem: np.ndarray  # int64 [N]
 
 
 def read(solver: Solver, problems: Problems, steps: Sequence[int]) -> tuple[Cells, str]:
     """The cells of all rows of problems, and the main points, see `Observed`."""
     every, parts = examples(solver, problems), list[Cells]()
+    targets = every.targets.reshape(len(every.inputs), -1, every.targets.shape[-1])
     for some, seen in observe_all(solver.predictor, every.inputs, steps):
         cells = seen.cells.cpu().numpy()
-        targets, types = every.targets[some], every.types[some]
-        number, (B, H, W) = every.problem[some], types.shape
-        example, token = np.nonzero(cells < H * W)
-        cell = cells[example, token]
-        defined = (targets.reshape(B, H * W, -1)[example, cell] != UNDEFINED).any(axis=1)
-        example, token, cell = example[defined], token[defined], cell[defined]
+        example, token = np.nonzero(cells < targets.shape[1])
+        of_cells = targets[some][example, cells[example, token]]
+        defined = (of_cells != UNDEFINED).any(axis=1)
+        example, token = example[defined], token[defined]
         index = tuple(torch.from_numpy(at).to(seen.cells.device) for at in (example, token))
         features = {point: of_tokens[index] for point, of_tokens in seen.features.items()}
-        of_cells = targets.reshape(B, H * W, -1)[example, cell], types.reshape(B, -1)[example, cell]
-        parts.append(Cells(features, *of_cells, number[example]))
+        parts.append(Cells(features, of_cells[defined], every.problem[some][example]))
     return joined(parts), seen.main
 
 
@@ -189,30 +169,6 @@ def joined(parts: Sequence[Cells]) -> Cells:
     """Cells of several batches as one."""
     features = {point: torch.cat([of.features[point] for of in parts]) for point in parts[0][0]}
     return Cells(features, *(np.concatenate(part) for part in [*zip(*parts, strict=True)][1:]))
-
-
-class ControlTask:
-    """A random class for each type of cell in training, as frequent as those of the sub-task.
-
-    Of cells ``types`` int64 [N] and their ``targets`` uint8 [N, sub-tasks], of which so many
-    ``classes`` there are; each sub-task has a random function of its own.
-    """
-
-    def __init__(
-        self, types: np.ndarray, targets: np.ndarray, classes: Sequence[int], seed: int
-    ) -> None:
-        self.types, random = np.unique(types), np.random.default_rng(seed)
-        drawn = []
-        for column, number in zip(targets.T, classes, strict=True):
-            counts = np.bincount(column[column != UNDEFINED], minlength=number)
-            drawn.append(random.choice(number, len(self.types), p=counts / counts.sum()))
-        self.labels = np.stack(drawn, axis=1).astype(np.uint8)
-
-    def __call__(self, types: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Labels ``uint8 [N, sub-tasks]``; undefined where the target is, or the type is new."""
-        at = np.searchsorted(self.types, types).clip(max=len(self.types) - 1)
-        known = (self.types[at] == types)[:, None] & (targets != UNDEFINED)
-        return np.where(known, self.labels[at], np.uint8(UNDEFINED))
 
 
 @dataclass(frozen=True)

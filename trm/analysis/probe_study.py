@@ -2,8 +2,8 @@
 
 The probes are fitted to problems of the training split, drawn as the model's own training draws
 them, and read on problems of the test split, so that none of these were ever seen. The cells of a
-problem are not independent: intervals are 95 % bootstrap intervals over problems (percentiles of
-1,000 samples); where all cells are right, or none, the Wilson interval of as many problems.
+problem are not independent: intervals are 95 % bootstrap intervals over problems; where all cells
+are right, or none, the Wilson interval of as many problems.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,8 +20,6 @@ from trm.analysis.probe import (
     BLOCKS,
     INPUT,
     Cells,
-    ControlTask,
-    LinearProbe,
     Point,
     fit,
     joined,
@@ -30,10 +28,9 @@ from trm.analysis.probe import (
 from trm.analysis.record import check_cells
 from trm.evaluation.cell_problems import fitted
 from trm.evaluation.grid import region, size_name
-from trm.evaluation.statistics import Share
+from trm.evaluation.statistics import Share, bootstrap
 from trm.solving.solver import Solver
 
-_RESAMPLES = 1000
 _PROBLEMS_AT_ONCE = 64  # drawn on canvases of one size
 
 Count = Annotated[Share, PlainSerializer(Share.data)]
@@ -43,7 +40,7 @@ Count = Annotated[Share, PlainSerializer(Share.data)]
 class Settings:
     """How a study is done."""
 
-    seed: int = 0  # of the problems, and of control tasks
+    seed: int = 0  # which problems
     steps: tuple[int, ...] = tuple(range(1, 9))  # supervision steps that are probed, from 1
     problems: int = 32  # of each size, held out, or as many as there are
     train_problems: int = 400  # that probes are fitted to
@@ -58,14 +55,7 @@ class Reading:
     site: str  # see `trm.analysis.probe.Point`, as of the step
     step: int
     probe: Count
-    control: Count  # the probe of the control task, on cells whose type occurred in training
-    known: Count  # the probe, on the same cells
     majority: Count  # the class that is most frequent in training
-
-    @property
-    def selectivity(self) -> float:
-        """Accuracy less that of the control task, on the same cells (Hewitt and Liang 2019)."""
-        return self.known.value - self.control.value
 
 
 @dataclass(frozen=True)
@@ -133,89 +123,65 @@ def run_probes(
         problems = sample(task, settings.seed, "train", 0, index)
         cells, main = read(solver, problems, settings.steps)
         parts.append(cells)
-    probes = Probes(
-        joined(parts),
-        {name: rule.classes(name) for name in (*rule.fields, *rule.besides)},
-        settings.seed,
-        note,
-    )
+    training = joined(parts)
+    there = (training.targets != UNDEFINED).any(axis=0)  # others are written wherever they are
+    names = np.array([*rule.fields, *rule.besides])[there].tolist()
+    note(f"fitting probes to {len(training.targets):,} cells at {len(training.features)} sites")
+    probes = Probes(training, there, [rule.classes(name) for name in names])
     readings = []
-    for name, on_canvas, problems in asked:
-        note(f"probing {len(problems)} problems of {name}")
+    for of_size, on_canvas, problems in asked:
+        note(f"probing {len(problems)} problems of {of_size}")
         cells, _ = read(on_canvas, problems, settings.steps)
-        readings += probes.read(name, cells, len(problems))
-    train = {"problems": settings.train_problems, "cells": probes.cells}
+        for point, of_point in probes.read(cells, len(problems)).items():
+            readings += [
+                Reading(of_size, name, *point, *both)
+                for name, *both in zip(names, *of_point, strict=True)
+            ]
+    train = {"problems": settings.train_problems, "cells": len(training.targets)}
     return ProbeStudy(settings, main, train, regions, readings)
 
 
 class Probes:
-    """Linear probes of all sub-tasks, and of their control tasks, at all points.
+    """Linear probes of S sub-tasks at all points, fitted to cells of training problems.
 
-    Fitted to cells of training problems; ``classes`` are how many each of the layout's sub-tasks
-    has, in order. Those that no row asks for, as it writes them itself, are left out.
+    Which of the layout's sub-tasks they are, say ``bool [sub-tasks]``; of each how many classes.
     """
 
-    def __init__(
-        self, cells: Cells, classes: dict[str, int], seed: int, note: Callable[[str], None]
-    ) -> None:
-        self.there, self.seed = (cells.targets != UNDEFINED).any(axis=0), seed
-        self.names = [name for name, some in zip(classes, self.there, strict=True) if some]
-        numbers, targets = [classes[name] for name in self.names], cells.targets[:, self.there]
-        self.cells = len(targets)
-        self.control = ControlTask(cells.types, targets, numbers, seed)
-        self.majority = np.array(
-            [np.bincount(of[of != UNDEFINED]).argmax() for of in targets.T], dtype=np.uint8
-        )
-        labels = np.hstack([targets, self.control(cells.types, targets)])
-        note(f"fitting probes to {self.cells:,} cells at {len(cells.features)} sites")
-        self.points: dict[Point, list[LinearProbe]] = {}
-        for point, features in cells.features.items():
-            columns = torch.from_numpy(labels).to(features.device).unbind(dim=1)
-            fitted_to = zip(columns, numbers * 2, strict=True)
-            self.points[point] = [fit(features, column, number) for column, number in fitted_to]
+    def __init__(self, cells: Cells, which: np.ndarray, classes: Sequence[int]) -> None:
+        self.which, targets = which, cells.targets[:, which]
+        self.majority = [int(np.bincount(of[of != UNDEFINED]).argmax()) for of in targets.T]
+        columns = torch.from_numpy(targets).unbind(dim=1)
+        self.points = {
+            point: [
+                fit(features, column.to(features.device), number)
+                for column, number in zip(columns, classes, strict=True)
+            ]
+            for point, features in cells.features.items()
+        }
 
-    def read(self, size: str, cells: Cells, problems: int) -> list[Reading]:
-        """What they read from cells of problems of one size."""
-        targets = cells.targets[:, self.there]
-        controls = self.control(cells.types, targets)
-        defined, known = targets != UNDEFINED, controls != UNDEFINED
-        weights = np.random.default_rng(self.seed).multinomial(
-            problems, np.full(problems, 1 / problems), _RESAMPLES
-        )
+    def read(self, cells: Cells, problems: int) -> dict[Point, tuple[list[Share], list[Share]]]:
+        """Of so many problems' cells, those that the probes and the majority get right."""
+        targets = cells.targets[:, self.which]
 
-        def counted(right: np.ndarray, of: np.ndarray) -> list[Share]:
-            """Of each sub-task, from ``bool [N, sub-tasks]``."""
-            counts = np.zeros((2, problems, len(self.names)), dtype=np.int64)
-            np.add.at(counts[0], cells.problem, right & of)
-            np.add.at(counts[1], cells.problem, of)
-            return [share(right, total, weights) for right, total in counts.transpose(2, 0, 1)]
+        def counted(said: np.ndarray) -> list[Share]:
+            """Of each sub-task, from classes ``[N, S]``."""
+            right, total = np.zeros((2, problems, targets.shape[1]), dtype=np.int64)
+            np.add.at(right, cells.problem, (said == targets) & (targets != UNDEFINED))
+            np.add.at(total, cells.problem, targets != UNDEFINED)
+            return [*map(share, right.T, total.T)]
 
-        majority = counted(targets == self.majority, defined)
-        readings = []
+        majority, found = counted(np.array(self.majority)), {}
         for point, probes in self.points.items():
-            found = [probe(cells.features[point]).cpu().numpy() for probe in probes]
-            said, control = np.split(np.stack(found, axis=1), 2, axis=1)
-            shares = (
-                counted(said == targets, defined),
-                counted(control == controls, known),
-                counted(said == targets, known),
-                majority,
-            )
-            for name, *of_name in zip(self.names, *shares, strict=True):
-                readings.append(Reading(size, name, *point, *of_name))
-        return readings
+            said = [probe(cells.features[point]).cpu().numpy() for probe in probes]
+            found[point] = counted(np.stack(said, axis=1)), majority
+        return found
 
 
-def share(right: np.ndarray, total: np.ndarray, weights: np.ndarray) -> Share:
-    """A share of cells from counts by problem ``[P]``; its interval is that of problems.
-
-    The weights ``int64 [resamples, P]`` are how often each is in each bootstrap sample.
-    """
+def share(right: np.ndarray, total: np.ndarray) -> Share:
+    """A share of cells from counts by problem ``int64 [P]``; its interval is that of problems."""
     k, n = int(right.sum()), int(total.sum())
     if not 0 < k < n:
         problems = int((total > 0).sum())
         return Share(k, n, ends=Share(problems if k else 0, problems).interval)
-    drawn = weights @ total
-    shares = (weights @ right)[drawn > 0] / drawn[drawn > 0]
-    low, high = np.percentile(shares, (2.5, 97.5))
+    low, high = bootstrap(right, total)
     return Share(k, n, ends=(float(low), float(high)))

@@ -16,8 +16,7 @@ s-ops, too. The example of the paper that counts how often each letter occurs::
     select(letters, letters, np.equal).width  # 1, 1, 2, 2, 1
 
 A head of a canvas model can learn each of the selectors that `Cells` has by name: the neighbours of
-a cell; in each of eight directions the first written cell; the row, the one above, the column, and
-that on its right, from which a carry comes.
+a cell; the row, the one above, the column, and that on its right, from which a carry comes.
 """
 
 from collections.abc import Callable
@@ -45,9 +44,15 @@ NEIGHBOURS = {  # rows down and columns right from a cell to the one that it loo
     "below right": (1, 1),
     "below left": (1, -1),
 }
-FIRST_WRITTEN = {f"first written {name}": step for name, step in NEIGHBOURS.items()}
-LINES = ("row above", "same row", "same column", "right column")
-NAMES = (*NEIGHBOURS, "itself", *FIRST_WRITTEN, *LINES)
+# The same of a cell itself and of lines; None: any number of rows or columns.
+LINES = {
+    "itself": (0, 0),
+    "row above": (-1, None),
+    "same row": (0, None),
+    "same column": (None, 0),
+    "right column": (None, 1),
+}
+NAMES = NEIGHBOURS | LINES
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,17 +83,6 @@ def select(keys: SOp, queries: SOp, predicate: Predicate) -> Selector:
 def true_of(condition: SOp) -> Selector:
     """The keys of which a condition ``bool [..., N]`` is true, selected by every query."""
     return select(condition, condition, lambda key, query: key)
-
-
-def closest(selector: Selector, keys: SOp, queries: SOp) -> Selector:
-    """Of the keys that a query selects, those whose number is closest to the query's own.
-
-    The paper has no such operation. A head with hard attention does it in one go, if its scores
-    fall with the distance, as under a position bias; by `select` alone it takes two selectors.
-    """
-    distance = np.abs(keys[..., None, :] - queries[..., :, None])
-    distance = np.where(selector.chosen, distance, np.inf)
-    return Selector((distance == distance.min(axis=-1, keepdims=True)) & selector.chosen)
 
 
 def aggregate(selector: Selector, values: SOp, default: Any = None) -> SOp:
@@ -127,13 +121,11 @@ class Cells:
 
     ``symbols`` and ``digit`` (or `NONE`) are ``int64 [B, N]``, ``sign`` is ``bool [B, N]``, the
     cell of the multiplication or plus sign, ``rows`` and ``columns`` are ``int64 [N]`` from the top
-    left; ``selectors`` those that have been asked for, by name. The order ``int64 [N]`` is the
-    place of each cell in the sequence that a decoder reads: what counts as written for a cell is
-    what comes before it. None: all that is written. ValueError: the canvases have more than
-    `MOST_CELLS` cells.
+    left; ``selectors`` those that have been asked for, by name. ValueError: the canvases have more
+    than `MOST_CELLS` cells.
     """
 
-    def __init__(self, canvases: np.ndarray, base: int, order: SOp | None = None) -> None:
+    def __init__(self, canvases: np.ndarray, base: int) -> None:
         batch, height, width = canvases.shape
         if height * width > MOST_CELLS:
             raise ValueError(
@@ -145,14 +137,15 @@ class Cells:
         self.digit: SOp = np.where(digit >= 0, digit, NONE)
         self.sign: SOp = np.isin(self.symbols, (symbols.TIMES, symbols.PLUS))
         self.rows, self.columns = (x.reshape(-1) for x in np.indices((height, width)))
-        self.base, self.order = base, order
+        self.base = base
         self.selectors: dict[str, Selector] = {}
 
     def selector(self, name: str) -> Selector:
         """One of `NAMES`, or one that a program has added to `selectors`; else a ValueError."""
         if name not in self.selectors:
             check_choice("selector", name, NAMES)
-            self.selectors[name] = self._made(name)
+            down, right = NAMES[name]
+            self.selectors[name] = _reached(self.rows, down) & _reached(self.columns, right)
         return self.selectors[name]
 
     def at(self, name: str, values: SOp, default: int | bool = NONE) -> SOp:
@@ -180,27 +173,7 @@ class Cells:
         """Values of the cells of a source ``bool [B, N]``, handed on to all that select them."""
         return self.settle(lambda held: np.where(source, values, self.at(name, held, start)), start)
 
-    def _made(self, name: str) -> Selector:
-        """One of `NAMES`."""
-        rows, columns = self.rows, self.columns
 
-        def reaching(down: int | None, right: int | None) -> Selector:
-            """Cells so far away; None: any number of rows or columns."""
-            below, beside = (
-                select(of, of + (step or 0), np.equal if step is not None else lambda k, q: k == k)
-                for of, step in ((rows, down), (columns, right))
-            )
-            return below & beside
-
-        if name in NEIGHBOURS:
-            return reaching(*NEIGHBOURS[name])
-        if name == "itself" or name in LINES:
-            lines = {"row above": (-1, None), "same row": (0, None), "same column": (None, 0)}
-            return reaching(*(lines | {"right column": (None, 1), "itself": (0, 0)})[name])
-        down, right = FIRST_WRITTEN[name]
-        across, along = right * rows - down * columns, down * rows + right * columns
-        line = select(across, across, np.equal) & select(along, along, np.greater)
-        if self.order is not None:
-            line &= select(self.order, self.order, np.less)
-        written = ~np.isin(self.symbols, (symbols.BLANK, symbols.MASK))
-        return closest(line & true_of(written), along, along)
+def _reached(places: SOp, steps: int | None) -> Selector:
+    """What is so many steps on from each place; None: everything."""
+    return true_of(places >= 0) if steps is None else select(places, places + steps, np.equal)

@@ -5,12 +5,11 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from canvas import symbols
 from canvas.render import row_steps
 from canvas.task import Task
-from trm.analysis.rasp import NAMES, Cells, Selector
+from trm.analysis.rasp import NAMES, Selector
 from trm.analysis.rasp_programs import check_program, write_row
 from trm.analysis.record import SequenceRecorder, cell_attention, check_cells
 from trm.evaluation.cell_problems import cell_problems
@@ -97,33 +96,24 @@ def watch(predictor: Predictor, task: Task, inputs: np.ndarray, labels: np.ndarr
     which the slowest row ends. ValueError: the model has no attention between cells.
     """
     written, cells = write_row(task.layout, inputs, task.base)
-    used, read = set(cells.selectors), cells
+    used = set(cells.selectors)
     if isinstance(predictor.model, GPT):
         recorder = SequenceRecorder(predictor, labels)
         writers = recorder.writers.cpu().numpy()
         others = np.setdiff1d(np.arange(recorder.length), writers + 1)
         keys = np.concatenate((writers + 1, others))
-        loops = recorder.attention()
-        values = recorder.run([site for of_loop in loops.values() for site in of_loop]).values
-        attention = {
-            name: torch.stack([values[site][0] for site in of_loop])
-            .cpu()
-            .numpy()[..., writers[:, None], keys]
-            for name, of_loop in loops.items()
-        }
-        read = Cells(labels, task.base, writers)
+        seen = recorder.attention()
+        attention = {name: of.numpy()[..., writers[:, None], keys] for name, of in seen.items()}
     else:
-        last = int(predictor(inputs).steps.max())
-        found = cell_attention(predictor.model, inputs, last)
-        if not found:
+        seen = cell_attention(predictor.model, inputs, int(predictor(inputs).steps.max()))
+        attention = {name: of.numpy() for name, of in seen.items()}
+        if not attention:
             raise ValueError(
                 "this model has no attention that can be read off between cells: there are no "
                 "heads to compare"
             )
-        attention = {name: weights.numpy() for name, weights in found.items()}
-    named = {name: read.selector(name) for name in NAMES}
-    named |= {name: one for name, one in cells.selectors.items() if name not in named}
-    return Watched(attention, named, used, written)
+    named = {name: cells.selector(name) for name in NAMES}
+    return Watched(attention, named | cells.selectors, used, written)
 
 
 def overlaps(seen: Watched, cells: np.ndarray) -> dict[tuple[str, str], np.ndarray]:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -110,11 +110,19 @@ class Recorder(ABC):
         last = {name: passes[-1:] for name, passes in self.updates.items()}
         return self._sites(self.model.layers if last else [], OUTPUT, last, step)
 
-    def attention(self, step: int | None = None) -> dict[str, list[Site]]:
-        """The attention of each layer in these passes; none between no cells."""
+    def attention(self, step: int | None = None) -> dict[str, Tensor]:
+        """The attention of all layers in these passes, by update; none between no cells.
+
+        On the CPU, float32 [layers, B, heads, S, S] with a prefix.
+        """
         last = {name: passes[-1:] for name, passes in self.updates.items()}
         parts = attention_of(self.model)
-        return self._sites(parts, ATTENTION, last, step) if parts else {}
+        by_update = self._sites(parts, ATTENTION, last, step) if parts else {}
+        values = self.run([*chain(*by_update.values())]).values
+        return {
+            name: torch.stack([values[site][0] for site in sites]).cpu()
+            for name, sites in by_update.items()
+        }
 
     def heads(self) -> list[Site]:
         """The heads side by side, before each layer's output projection; in all steps.
@@ -129,7 +137,7 @@ class Recorder(ABC):
                 "between cells, or does not tell its updates. Patch cells"
             )
         by_update = self._sites([layer.out for layer in found], INPUT, self.updates)
-        return [site for sites in by_update.values() for site in sites]
+        return [*chain(*by_update.values())]
 
     def input_sites(self) -> list[Site]:
         """The embedded symbols, if the model has them."""
@@ -250,6 +258,11 @@ class SequenceRecorder(Recorder):
         names = [f"loop {loop + 1}" for loop in range(self.loops)] if self.loops > 1 else ["tokens"]
         self.updates = {name: [loop] for loop, name in enumerate(names)}
 
+    @property
+    def blocks(self) -> list[Site]:
+        """What each block of each loop passes on."""
+        return [*chain(*self.layers().values())]
+
     def on_canvas(self, value: Tensor) -> Tensor:
         """Of tokens [N, T, D], those that write the cells: [N, h, W, D]."""
         return value[:, self.writers].unflatten(1, self.shape)
@@ -270,22 +283,15 @@ def cell_attention(model: IterativeModel, canvases: np.ndarray, steps: int) -> d
     that are no tokens are 0. Empty: the model has no attention between cells.
     """
     recorder = StepRecorder(model, canvases, steps)
-    by_update = recorder.attention(steps) if isinstance(recorder.context, Context) else {}
-    values = recorder.run([site for sites in by_update.values() for site in sites]).values
-    cells = canvases.shape[1] * canvases.shape[2]
-
-    def on_canvas(weights: Tensor) -> Tensor:
-        """Between cells [B, heads, H * W, H * W], a prefix left out."""
-        weights, places = weights[..., -recorder.length :, -recorder.length :], recorder.cells
-        full = weights.new_zeros(*weights.shape[:2], cells + 1, cells + 1)
-        flat = places[:, None, :, None] * (cells + 1) + places[:, None, None, :]
-        full.flatten(2).scatter_(2, flat.expand_as(weights).flatten(2), weights.flatten(2))
-        return full[..., :cells, :cells]
-
-    return {
-        name: torch.stack([on_canvas(values[site][0]) for site in sites]).cpu()
-        for name, sites in by_update.items()
-    }
+    found = recorder.attention(steps) if isinstance(recorder.context, Context) else {}
+    places, cells = recorder.cells.cpu(), canvases.shape[1] * canvases.shape[2]
+    flat = places[:, None, :, None] * (cells + 1) + places[:, None, None, :]
+    for name, weights in found.items():
+        weights = weights[..., -recorder.length :, -recorder.length :]  # without a prefix
+        full = weights.new_zeros(*weights.shape[:3], cells + 1, cells + 1)
+        full.flatten(3).scatter_(3, flat.expand_as(weights).flatten(3), weights.flatten(3))
+        found[name] = full[..., :cells, :cells]
+    return found
 
 
 def check_cells(model: nn.Module) -> None:

@@ -94,15 +94,3 @@ def read_canvas(text: str) -> str | None:
     left = min(len(row) - len(row.lstrip("_")) for row in rows)
     end = max(len(row.rstrip("_")) for row in rows)
     return "\n".join(row[left:end] for row in rows)
-
-
-def read_answer(text: str | None, canvas: bool = False) -> str | None:
-    """The canvas that a prediction says, or the number; None: nothing."""
-    if text is None:
-        return None
-    return read_canvas(text) if canvas else read_number(text)
-
-
-def is_right(said: str | None, answer: str, canvas: bool = False) -> bool:
-    """Whether what `read_answer` has found is the right answer of the suite."""
-    return said is not None and said == (read_canvas(answer) if canvas else answer)

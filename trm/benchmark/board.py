@@ -120,7 +120,7 @@ def _entry(folder: Path, card: Card) -> Entry:
         if file.stat().st_size > LARGEST:
             raise ValueError(
                 f"{file} is larger than {LARGEST:,} bytes; of predictions, trm benchmark score "
-                "--compact leaves out all but the answers"
+                "writes a file of the answers alone"
             )
 
     def scored(suite: str, file: Path) -> Scored:
@@ -256,7 +256,7 @@ the problems of n x n digits are right,
   right on {100 * CHANCE:.0f} % of {CHECKED} problems at most. A program written by hand has no \
 such test, and is marked.
 
-To join: `trm benchmark export --suite multiply-v1 --output multiply-v1`, answer the questions, let
-`trm benchmark score --compact` write `board/NAME/predictions-multiply-v1.jsonl.gz`, write
+To join: `trm benchmark export --suite multiply-v1 --output multiply-v1`, answer the questions, copy
+`predictions-multiply-v1.jsonl.gz`, which `trm benchmark score` writes, to `board/NAME`, write
 `board/NAME/card.yaml` like those that are there, and run `trm benchmark board`. It says what is
 missing. No file is larger than 1 MiB."""

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from augment.symmetry import apply, invert
 from canvas.choices import shortened
-from trm.benchmark.answers import is_right, read_answer, read_canvas
+from trm.benchmark.answers import read_canvas, read_number
 from trm.benchmark.suites import Item, Suite, checksum, label_of
 from trm.evaluation.grid import KEYS, SHOWN, Grid, Key, new_grid, region
 from trm.evaluation.statistics import Share
@@ -97,13 +97,6 @@ def read_predictions(
     return about, found
 
 
-def write_predictions(file: str | Path, answers: Mapping[str, str | None]) -> None:
-    """Write answers by ids as predictions, always the same bytes; by gzip to a name in .gz."""
-    with writing(Path(file)) as sink:
-        for name, text in answers.items():
-            sink.write(json.dumps({"id": name, "prediction": text}) + "\n")
-
-
 @dataclass(frozen=True)
 class Scored:
     """What became of a file of predictions."""
@@ -132,10 +125,10 @@ def score(file: str | Path, suite: Suite, problems: Sequence[Item], name: str) -
     The name is the model's, where the file does not say it. Errors are those of `read_predictions`,
     and a ValueError for ranges of other measures.
     """
-    whole = suite.whole
+    whole, reader = suite.whole, read_canvas if suite.whole else read_number
     about, said = read_predictions(file, {item.id: item for item in problems}, whole)
     about = about or About(model=name)
-    read = {key: one._replace(text=read_answer(one.text, whole)) for key, one in said.items()}
+    read = {key: one._replace(text=reader(one.text or "")) for key, one in said.items()}
     figure = "solutions" if whole else "answers"
     measures = suite.task.ranges.keys()
     asked_for = (measures & suite.axes) or measures
@@ -151,7 +144,7 @@ def score(file: str | Path, suite: Suite, problems: Sequence[Item], name: str) -
     for (row, column), asked in by_cell.items():
         found = [read.get(item.id, Prediction(None)) for item in asked]
         pairs = zip(found, asked, strict=True)
-        right = [is_right(one.text, item.answer, whole) for one, item in pairs]
+        right = [bool(one.text) and one.text == reader(item.answer) for one, item in pairs]
         wrong += [a for a, good in zip(asked, right, strict=True) if a.id in read and not good]
         sure = [one.confidence for one in found if one.confidence is not None]
         cell = dict.fromkeys(KEYS) | {
@@ -201,6 +194,18 @@ def first_wrong_step(said: str, item: Item, suite: Suite) -> int:
     first = next(i for i in sorted(one.keys() | other.keys()) if one.get(i) != other.get(i))
     given = int(task.rules.first_step(task.problems([item.operands]))[0])
     return max(0, int(first + row) + 1 - given)
+
+
+def write_read(folder: Path, suite: Suite, scored: Scored) -> Path:
+    """What was read of each prediction, and of the model: predictions again, small ones."""
+    file = folder / f"predictions-{suite.name}.jsonl.gz"
+    about = {"model": scored.model["name"]}
+    about |= {name: scored.model[name] for name in ("parameters", "ranges")}
+    with writing(file) as sink:
+        sink.write(json.dumps({"about": about}) + "\n")
+        for name, one in scored.read.items():
+            sink.write(json.dumps({"id": name, "prediction": one.text}) + "\n")
+    return file
 
 
 def grid_of(suite: Suite, problems: Sequence[Item], model: dict[str, Any], seed: int = 0) -> Grid:

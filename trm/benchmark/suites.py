@@ -11,7 +11,7 @@ A suite never changes. What should change gets a new name, with the next version
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -22,17 +22,15 @@ from augment.symmetry import apply
 from canvas.addition import Addition
 from canvas.multiplication import Multiplication
 from canvas.picture import to_text
-from canvas.problems import MOST_DRAWN, MOST_OPERANDS, Problems, Split
+from canvas.problems import MOST_DRAWN, MOST_OPERANDS, Problems
 from canvas.render import draw_worked
-from canvas.sampling import FAMILIES, family_problems, sample
+from canvas.sampling import FAMILIES, family_problems
 from canvas.task import Task
 from trm.evaluation.cell_problems import cell_problems
 from trm.evaluation.grid import FAMILY, Key
 
 VIEWS = ("e", "r180", "t", "h")  # of canvas-v1: upright, upside down, transposed, mirrored
 _ADDENDS = 3  # of the additions of canvas-v1
-_AT_ONCE = 256  # canvases drawn together
-_DRAWS = 40  # for each training problem that is wanted: few short ones differ
 
 # Of any length, so that nothing but the test split is ever drawn, see `family_problems`.
 _ANY = (1, MOST_DRAWN)
@@ -83,17 +81,6 @@ class Item:
     answer: str  # a number in digits, or the finished canvas
     layout: str | None = None  # of a canvas, as its view
     view: str | None = None
-
-
-@dataclass(frozen=True)
-class Training:
-    """What to draw to train on: how many problems, and the most digits of their numbers."""
-
-    problems: int  # of the validation split, a tenth as many
-    digits: int = 4
-
-    def __str__(self) -> str:
-        return f"numbers of 1 to {self.digits} digits, in sums 2 or 3 of them"
 
 
 _SIZES = range(1, 21)
@@ -179,61 +166,30 @@ def items(suite: Suite, seed: int = 0) -> Iterator[Item]:
         where = f"{row}x{column}"
         if isinstance(row, str):
             where = f"{re.sub(r'[^a-z0-9.]+', '-', row)}-{column}"
-        names = [f"{label}/{where}/{i:03d}" for i in range(len(problems))]
-        yield from _made(suite, row, names, problems, [cell] * len(problems))
+        asked = (
+            _canvases(*suite.canvases[str(row)], problems)
+            if suite.whole
+            else _plain(task, problems)
+        )
+        for i, (operands, what) in enumerate(zip(problems.to_ints(), asked, strict=True)):
+            yield Item(f"{label}/{where}/{i:03d}", row, column, operands, *what)
 
 
-def training_items(suite: Suite, training: Training, split: Split) -> Iterator[Item]:
-    """Different problems of a suite's kind, of the training or validation split.
-
-    Lengths are drawn evenly, digits at random; fewer where there are not as many. Of canvases every
-    row of the suite has equally many.
-    """
-    count = training.problems if split == "train" else max(1, training.problems // 10)
-    rows: Sequence[int | str] = [*suite.canvases] if suite.whole else [0]
-    number = 0
-    for k, row in enumerate(rows):
-        task, wanted = suite.task_of(row), count // len(rows) + (k < count % len(rows))
-        digits = (1, training.digits)
-        if isinstance(task, Addition):
-            task = replace(task, digits=digits, addends=(2, 3))
-        else:
-            task = replace(task, digits_a=digits, digits_b=digits)  # type: ignore
-        found: dict[tuple[int, ...], None] = {}
-        for start in range(0, _DRAWS * wanted, max(1, wanted)):
-            if len(found) < wanted:
-                indices = np.arange(start, start + wanted)
-                found |= dict.fromkeys(sample(task, k, split, 0, indices).to_ints())
-        if not found:
-            break
-        problems = Problems.from_ints(list(found)[:wanted], task.base)
-        longest = problems.lengths.max(axis=1).tolist()
-        names = [f"{split}/{number + i:07d}" for i in range(len(problems))]
-        cells: list[Key] = [(row if suite.whole else "random", digits) for digits in longest]
-        yield from _made(suite, row, names, problems, cells)
-        number += len(problems)
+def _plain(task: Task, problems: Problems) -> Iterator[tuple[str, str]]:
+    """Questions and answers as text."""
+    sign = " + " if isinstance(task, Addition) else " * "
+    for operands in problems.to_ints():
+        yield f"{sign.join(map(str, operands))} =", str(task.answer(operands))
 
 
-def _made(
-    suite: Suite, row: int | str, names: Sequence[str], problems: Problems, cells: Sequence[Key]
-) -> Iterator[Item]:
-    """Problems of a row of a suite as items, with an id, a row and a column for each."""
-    if not suite.whole:
-        sign = " + " if isinstance(suite.task, Addition) else " * "
-        for name, cell, operands in zip(names, cells, problems.to_ints(), strict=True):
-            question = f"{sign.join(map(str, operands))} ="
-            yield Item(name, *cell, operands, question, str(suite.task.answer(operands)))
-        return
-    task, view = suite.canvases[str(row)]
-    for start in range(0, len(problems), _AT_ONCE):
-        part = problems[start : start + _AT_ONCE]
-        worked = task.rules.work(part)
-        drawing = draw_worked(worked, int(worked.heights.max()), int(worked.widths.max()))
-        for i, operands in enumerate(part.to_ints()):
-            cut = np.s_[i, : worked.heights[i], : worked.widths[i]]
-            given, truth = (to_text(apply(view, c[cut])) for c in (drawing.canvases, drawing.truth))
-            name, cell = names[start + i], cells[start + i]
-            yield Item(name, *cell, operands, given, truth, task.layout, view)
+def _canvases(task: Task, view: str, problems: Problems) -> Iterator[tuple[str, str, str, str]]:
+    """Canvases with what is given, and finished; their layout and view."""
+    worked = task.rules.work(problems)
+    drawing = draw_worked(worked, int(worked.heights.max()), int(worked.widths.max()))
+    for i in range(len(problems)):
+        cut = np.s_[i, : worked.heights[i], : worked.widths[i]]
+        given, truth = (to_text(apply(view, c[cut])) for c in (drawing.canvases, drawing.truth))
+        yield given, truth, task.layout, view
 
 
 def record(item: Item) -> dict[str, Any]:

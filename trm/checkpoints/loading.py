@@ -15,6 +15,7 @@ import warnings
 import zipfile
 from collections.abc import Callable
 from dataclasses import asdict, fields, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -90,7 +91,7 @@ def load_solver(
         steps: supervision steps a row gets at most, or loops of a looped GPT; None: as the
             checkpoint says. A GPT that is not looped has no use for it.
         height, width: the canvas; None: as in training, or cut to the problems if training's was.
-        device: where to compute; `auto` takes an accelerator if there is one.
+        device: where to compute, like cpu or cuda:1; `auto` takes an accelerator if there is one.
 
     Errors as of `load_checkpoint`; ValueError: no such device, or code that nobody imported.
     """
@@ -116,6 +117,9 @@ def load_solver(
     if isinstance(predictor, LocalPredictor):
         proof = noted_proof(path, content, predictor.model)
         predictor.proved = proof.get("verdict") == "proved"
+        rule = task.local_rule(untold=bool(predictor.model.config.codes))
+        if rule.most_operands is not None:  # on other pages its cells see what these never show
+            predictor.rule = rule
     predictor.model.eval().to(_device(device))
     canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
     _log.debug("%s: %s, %s, on %s", path, about["network"], task, predictor.device)
@@ -154,12 +158,11 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
             " of the published TRM are made by trm.models.interop"
         )
     try:
-        for key in _HEADER.values():
-            length = 0  # what stands twice counts twice
-            for part in json.JSONEncoder().iterencode({COST_KEY: None, **content}[key]):
-                length += len(part)
-                if length > _LONGEST:
-                    raise ValueError("settings too long to be any")
+        said = [{COST_KEY: None, **content}[key] for key in _HEADER.values()]
+        # Piece by piece, as what stands twice counts twice.
+        text = "".join(islice(json.JSONEncoder().iterencode(said), _LONGEST))
+        if len(text) >= _LONGEST:
+            raise ValueError("settings too long to be any")
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(
             f"{path} does not say which model it holds ({error}): {_WRITTEN}"
@@ -342,11 +345,15 @@ class _Undrawn(TorchFunctionMode):
 
 
 def _device(name: str) -> torch.device:
-    if name == "auto":
+    kind, colon, index = name.partition(":")
+    if kind in ("auto", "gpu"):
         there = torch.accelerator.is_available()
-        return (torch.accelerator.current_accelerator() if there else None) or torch.device("cpu")
+        found = torch.accelerator.current_accelerator() if there else None
+        if found is None and kind == "gpu":
+            raise ValueError("there is no GPU to compute on: take cpu or auto")
+        kind = found.type if found else "cpu"
     try:
-        device = torch.device(name)
+        device = torch.device(kind if kind == "cpu" else f"{kind}{colon}{index}")
         torch.zeros(1, device=device).item()  # "meta" has no numbers
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0].split(". ")[0]

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from canvas.task import Task
     from trm.solving.solver import Solver
 
+    Model = dict[str, Any]  # what a file of results says of it
+    Found = tuple[dict[str, Any], dict[str, Figure]]
+
 EXAMPLES = """\
 examples:
   trm analyse probe --checkpoint C --digits-a 4,8 --digits-b 4,8 --steps 1..4,16 --output probed
@@ -50,14 +53,12 @@ STEPS = 8  # supervision steps that are probed, and the one whose ranks are told
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     kinds = parser.add_subparsers(title="kinds", metavar="KIND", dest="kind", required=True)
-    for name, run_kind in KINDS.items():
-        about = run_kind.__doc__ or ""
+    for name, (analyse, _) in KINDS.items():
+        about = analyse.__doc__ or ""
         what = about.split(".")[0].split(":")[0].lower()
         kind = kinds.add_parser(name, help=what, description=about)
-        kind.set_defaults(run_kind=run_kind)
-        add, several = kind.add_argument, {"nargs": "+", "action": "extend"}
-        # Of several without a default of argparse's own, which would be extended, too.
-        add_checkpoint(kind, **several | {"default": None} if name == "ranks" else {})
+        add = kind.add_argument
+        add_checkpoint(kind, several=name == "ranks", required=name != "ranks")
         add("--output", required=True, metavar="DIR", help="folder for the results")
         for axis, meaning in AXES.items() if name != "ranks" else ():
             what = f"{meaning}, like 4 or 1..4,8: all combinations (default: training's longest)"
@@ -84,22 +85,44 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run one kind of analysis."""
-    checkpoints = args.checkpoint or SHIPPED
-    args.checkpoints = checkpoints if isinstance(checkpoints, list) else [checkpoints]
-    find_checkpoints(args, *args.checkpoints)
-    fresh = not Path(args.output).exists()
+    """Run one kind of analysis, and write its figures as JSON and as pictures."""
+    given = [args.checkpoint] if isinstance(args.checkpoint, str) else args.checkpoint or [SHIPPED]
+    find_checkpoints(args, *given)
+
+    from trm.checkpoints.loading import load_solver
+    from trm.evaluation.models import describe, labels
+    from trm.figures.style import save
+
+    (analyse, key), name, output = KINDS[args.kind], args.kind, Path(args.output)
+    steps = args.steps[-1] if getattr(args, "steps", None) else None
+    solvers = [load_solver(path, steps, device=one_device(args)) for path in given]
+    models = list(map(describe, given, labels(given)))
+    pictures = "overlap*.png" if name == "rasp" else f"{name}.png"
+    fresh = not output.exists()
+    make_own_folder(output, f"trm analyse {name}", (f"{name}.json", pictures), key)
     try:
-        args.run_kind(args)
+        data, figures = analyse(args, solvers, models)
     except BaseException:
         if fresh:  # of a refused call no empty folder stays
             with suppress(OSError):
-                Path(args.output).rmdir()
+                output.rmdir()
         raise
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    file = output / f"{name}.json"
+    write_object(file, data | {"format": 1, "created": created, "versions": versions()})
+    info_console(args).print(f"figures  {file}")
+    for old in output.glob(pictures):
+        old.unlink()
+    for title, figure in figures.items():
+        save(figure, output / f"{title}.png")
+        info_console(args).print(f"picture  {output / title}.png")
     return 0
 
 
-def run_probe(args: argparse.Namespace) -> None:
+# Each kind prints its tables, and returns what is written: figures as JSON, and pictures by name.
+
+
+def probe(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) -> Found:
     """Linear probes: which sub-tasks a model's states hold.
 
     One for each sub-task (what the layout's local rule decides), each state and each supervision
@@ -108,52 +131,49 @@ def run_probe(args: argparse.Namespace) -> None:
     from trm.analysis.probe_study import Settings, run_probes
     from trm.figures.analysis import probing_figure
 
-    solver = _solver(args, None if args.steps is None else args.steps[-1])
-    sizes, output = _sizes(args, solver.task), _folder(args, "probe", "main")
+    (solver,), (model,) = solvers, models
     usual = range(1, min(STEPS, getattr(solver.predictor, "max_steps", STEPS)) + 1)
     settings = Settings(args.seed, tuple(args.steps or usual), args.problems, args.train_problems)
+    sizes, by_step, at_last = _sizes(args, solver.task), [], []
     study = run_probes(solver, sizes, settings, info_console(args).print)
-    (about,) = _about(args)
-    study, by_step, at_last = replace(study, model=about), [], []
+    study = replace(study, model=model)
     for subtask in study.subtasks:
         for number, size in enumerate(study.sizes):
             *_, last = found = study.of(subtask, size)
             first = "" if number else subtask, size
             by_step.append((*first, *(f"{100 * one.probe.value:.1f}" for one in found)))
-            others = (f"{100 * value:.1f}" for value in (last.selectivity, last.majority.value))
-            at_last.append((*first, last.probe.short, *others))
+            at_last.append((*first, last.probe.short, f"{100 * last.majority.value:.1f}"))
     steps = (str(one.step or "input") for one in found)
     print_table(("sub-task", "size", *steps), by_step, f"cells right, %, by {study.unit}")
-    columns = ("sub-task", "size", "cells right", "selectivity", "majority")
+    columns = ("sub-task", "size", "cells right", "majority")
     print_table(columns, at_last, f"at the last {study.unit}")
     results().print(
         f"Probes: logistic regressions on {study.train['cells']:,} cells of "
         f"{study.train['problems']:,} training problems, read in the rows that are filled in of "
-        "held-out ones, with 95 % intervals by problems. Selectivity: that accuracy less the "
-        "control task's, in points; majority: the class most frequent in training."
+        "held-out ones, with 95 % intervals by problems. Majority: the class most frequent in "
+        "training."
     )
-    _write(args, output, "probe", study.to_json(), {"probe": probing_figure(study)})
+    return study.to_json(), {"probe": probing_figure(study)}
 
 
-def run_heads(args: argparse.Namespace) -> None:
+def heads(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) -> Found:
     """What each head brings to the answer, by activation patching over many pairs of problems."""
     from trm.analysis.patch import head_effects
     from trm.analysis.record import check_cells
     from trm.figures.analysis import heads_figure
 
-    solver = _solver(args)
+    (solver,), (model,) = solvers, models
     check_cells(solver.predictor.model)
     size, *more = _sizes(args, solver.task)
     if more:
         raise ValueError("heads are patched in problems of one size: name one of each length")
-    output = _folder(args, "heads", "head_effects")
     found = head_effects(solver, size, args.kinds, args.pairs, args.seed, info_console(args).print)
-    (about,), (low, high) = _about(args), size.values()
-    name = size_name(tuple(size), (low, high))
-    title = f"{about['name']}: what heads bring to the answer, {name}"
+    low, high = size.values()
+    title = f"{model['name']}: what heads bring to the answer, "
+    title += size_name(tuple(size), (low, high))
     settings = {"pairs": args.pairs, "seed": args.seed, "size": size}
     effects = [asdict(one) for one in found]
-    data = {"model": about, "settings": settings, "head_effects": effects}
+    data = {"model": model, "settings": settings, "head_effects": effects}
     rows = []
     for layer, site in enumerate(found[0].sites):
         for head in range(len(found[0].mean[layer])):
@@ -169,7 +189,7 @@ def run_heads(args: argparse.Namespace) -> None:
         "Effect: 0, the first problem's answer stands; 1, the model says the second's as clearly "
         "as in its own run. With the 95 % bootstrap interval over pairs."
     )
-    _write(args, output, "heads", data, {"heads": heads_figure(found, title)})
+    return data, {"heads": heads_figure(found, title)}
 
 
 def _signed(value: float) -> str:
@@ -177,7 +197,7 @@ def _signed(value: float) -> str:
     return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
 
 
-def run_ranks(args: argparse.Namespace) -> None:
+def ranks(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) -> Found:
     """Effective ranks of feed-forward weights and of states, layer by layer.
 
     States are those of the rows of held-out problems as long as the longest of training.
@@ -185,29 +205,27 @@ def run_ranks(args: argparse.Namespace) -> None:
     from trm.analysis.ranks import state_ranks, weight_ranks
     from trm.figures.analysis import ranks_figure
 
-    solvers = [_solver(args, checkpoint=checkpoint) for checkpoint in args.checkpoints]
-    output, found, models = _folder(args, "ranks", "effective_ranks"), {}, []
-    for solver, about in zip(solvers, _about(args), strict=True):
-        name = about["name"]
-        info_console(args).print(f"reading {name}")
-        ranks = weight_ranks(solver.predictor.model)
-        found[name] = ranks = ranks + state_ranks(solver, args.problems, args.seed, STEPS)
-        models.append(about | {"ranks": [asdict(one) for one in ranks]})
+    found, data = {}, []
+    for solver, model in zip(solvers, models, strict=True):
+        info_console(args).print(f"reading {model['name']}")
+        several = weight_ranks(solver.predictor.model)
+        several += state_ranks(solver, args.problems, args.seed, STEPS)
+        found[model["name"]] = several
+        data.append(model | {"ranks": [asdict(one) for one in several]})
     settings = {"problems": args.problems, "seed": args.seed, "step": STEPS}
-    for name, ranks in found.items():
+    for name, several in found.items():
         rows, kind = [], ""
-        for one in ranks:
+        for one in several:
             first, kind = one.kind if one.kind != kind else "", one.kind
             share = f"{one.rank:.1f}", str(one.full), f"{one.share:.2f}"
             rows.append((first, str(one.layer), one.name, *share))
-        tokens = next((one.tokens for one in ranks if one.tokens), 0)
+        tokens = next((one.tokens for one in several if one.tokens), 0)
         columns = ("", "layer", "", "effective rank", "of", "share")
         print_table(columns, rows, name, f"states of {tokens:,} tokens")
-    data = {"settings": settings, "effective_ranks": models}
-    _write(args, output, "ranks", data, {"ranks": ranks_figure(found)})
+    return {"settings": settings, "effective_ranks": data}, {"ranks": ranks_figure(found)}
 
 
-def run_rasp(args: argparse.Namespace) -> None:
+def rasp(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) -> Found:
     """The program that a model should implement, beside its heads.
 
     Programs are written in RASP (Weiss, Goldberg and Yahav 2021, "Thinking like transformers"): one
@@ -217,20 +235,16 @@ def run_rasp(args: argparse.Namespace) -> None:
     from trm.analysis.rasp_heads import compare_heads
     from trm.figures.analysis import head_name, overlap_figure
 
-    solver = _solver(args)
-    output, note = _folder(args, "rasp", "sizes", "overlap*.png"), info_console(args).print
+    (solver,), (model,), note = solvers, models, info_console(args).print
     found = [
         compare_heads(solver, size, args.problems, args.seed, note)
         for size in _sizes(args, solver.task)
     ]
-    (about,) = _about(args)
-    for old in output.glob("overlap*.png"):
-        old.unlink()
     figures = {}
     for one in found:
         ending = "" if len(found) == 1 else "_" + "x".join(map(str, one.size.values()))
         of_size = f"{one.problems} problems of {one.name}, {solver.task.layout}"
-        heading = f"{about['name']}: attention on what is selected\n{of_size}"
+        heading = f"{model['name']}: attention on what is selected\n{of_size}"
         figures[f"overlap{ending}"] = overlap_figure(one.heads, heading)
         several, rows = len({head.update for head in one.heads}) > 1, []
         for head in one.heads:
@@ -246,27 +260,16 @@ def run_rasp(args: argparse.Namespace) -> None:
             "baseline: that of uniform attention over all that the head can see."
         )
     settings = {"problems": args.problems, "seed": args.seed}
-    data = {"model": about, "settings": settings, "sizes": [asdict(one) for one in found]}
-    _write(args, output, "rasp", data, figures)
+    return {"model": model, "settings": settings, "sizes": [asdict(one) for one in found]}, figures
 
 
-KINDS: dict[str, Callable[[argparse.Namespace], None]] = {
-    "probe": run_probe,
-    "heads": run_heads,
-    "rasp": run_rasp,
-    "ranks": run_ranks,
+# What does each kind, and a key of the JSON object that it writes.
+KINDS: dict[str, tuple[Callable[[argparse.Namespace, list[Solver], list[Model]], Found], str]] = {
+    "probe": (probe, "main"),
+    "heads": (heads, "head_effects"),
+    "rasp": (rasp, "sizes"),
+    "ranks": (ranks, "effective_ranks"),
 }
-
-
-# What they share.
-
-
-def _solver(
-    args: argparse.Namespace, steps: int | None = None, checkpoint: str | None = None
-) -> Solver:
-    from trm.checkpoints.loading import load_solver
-
-    return load_solver(checkpoint or args.checkpoints[0], steps, device=one_device(args))
 
 
 def _sizes(args: argparse.Namespace, task: Task) -> list[dict[str, int]]:
@@ -274,36 +277,3 @@ def _sizes(args: argparse.Namespace, task: Task) -> list[dict[str, int]]:
     given, axes = sizes_given(args, task)
     named = [given.get(axis) or [task.ranges.get(axis, (1, 3))[1]] for axis in axes]
     return [dict(zip(axes, size, strict=True)) for size in product(*named)]
-
-
-def _folder(args: argparse.Namespace, name: str, key: str, *pictures: str) -> Path:
-    """The folder of the results, in which nothing of others' is in the way."""
-    files = (f"{name}.json", *(pictures or (f"{name}.png",)))
-    make_own_folder(Path(args.output), f"trm analyse {name}", files, key)
-    return Path(args.output)
-
-
-def _about(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """What a file of results says of each model."""
-    from trm.evaluation.models import describe, labels
-
-    return list(map(describe, args.checkpoints, labels(args.checkpoints)))
-
-
-def _write(
-    args: argparse.Namespace,
-    output: Path,
-    name: str,
-    data: dict[str, Any],
-    figures: dict[str, Figure],
-) -> None:
-    """The figures as JSON and as pictures, of which it is said where they are."""
-    from trm.figures.style import save
-
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    file = output / f"{name}.json"
-    write_object(file, data | {"format": 1, "created": created, "versions": versions()})
-    info_console(args).print(f"figures  {file}")
-    for title, figure in figures.items():
-        save(figure, output / f"{title}.png")
-        info_console(args).print(f"picture  {output / title}.png")

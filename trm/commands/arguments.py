@@ -132,10 +132,16 @@ def print_table(
     Console(highlight=False).print(table)
 
 
-def add_checkpoint(parser: argparse.ArgumentParser, **more: Any) -> None:
-    """``--checkpoint``, the shipped model where none is named; ``more`` is for argparse."""
-    what = "a checkpoint, or a run's folder: its best one (default: the shipped model)"
-    parser.add_argument("--checkpoint", metavar="PATH", help=what, **{"default": SHIPPED} | more)
+def add_checkpoint(
+    parser: argparse.ArgumentParser, several: bool = False, required: bool = False
+) -> None:
+    """``--checkpoint``, by default the shipped model; of ``several`` a list, by default empty."""
+    what = "a checkpoint, or a run's folder: its best one"
+    more: dict[str, Any] = {"required": True} if required else {"default": SHIPPED}
+    if several:
+        more = {"nargs": "+", "action": "extend", "default": []}
+    what += "" if required else " (default: the shipped model)"
+    parser.add_argument("--checkpoint", metavar="PATH", help=what, **more)
 
 
 def find_checkpoints(args: argparse.Namespace, *paths: str | Path) -> None:
@@ -223,25 +229,16 @@ def _devices(text: str) -> int | list[int]:
 
 
 def one_device(args: argparse.Namespace) -> str:
-    """The one device that `add_devices` named, as PyTorch names it: cpu, or like cuda:1.
+    """The one device that `add_devices` named: cpu, gpu, or like cuda:1.
 
-    ValueError: several were named, or there is no such accelerator.
+    ValueError: several were named.
     """
     indices = args.devices if isinstance(args.devices, list) else None
     if (len(indices) if indices else args.devices) != 1:
         raise ValueError(
             "one problem after the other is worked out on one device: take --devices 1"
         )
-    kind = args.accelerator
-    if kind == "gpu" or (kind == "auto" and indices):
-        import torch
-
-        there = torch.accelerator.is_available()
-        found = torch.accelerator.current_accelerator() if there else None
-        if found is None and kind == "gpu":
-            raise ValueError("there is no GPU to compute on: take --accelerator cpu or auto")
-        kind = found.type if found else "cpu"
-    return kind if indices is None or kind == "cpu" else f"{kind}:{indices[0]}"
+    return f"{args.accelerator}:{indices[0]}" if indices else args.accelerator
 
 
 def sizes_given(
@@ -291,7 +288,11 @@ def voting_of(args: argparse.Namespace) -> Voting | None:
 
     names = ("views", "symmetries", "vote", "orders")
     voting = Voting(per=args.vote_per, **{name: getattr(args, name) for name in names})
-    return voting if voting.samples > 1 else None
+    if voting.samples > 1:
+        return voting
+    alone = "one view does not vote, so ask for more by --views"
+    refuse(args, alone, symmetries=None, vote="majority", vote_per="row")
+    return None
 
 
 def with_voting(solver: Solver, args: argparse.Namespace) -> Solver:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trm.benchmark.export import FORMATS, export
-from trm.benchmark.scoring import grid_of, score, write_predictions
-from trm.benchmark.suites import SUITES, Training, items
+from trm.benchmark.export import export
+from trm.benchmark.scoring import grid_of, score, write_read
+from trm.benchmark.suites import SUITES, items
 from trm.commands.arguments import add_verbosity, info_console, results, whole
 from trm.evaluation.grid import FILES, GRID
 from trm.files import make_own_folder, write_object, write_text
@@ -16,7 +16,6 @@ BOARD, PAGE = Path("board"), Path("docs/board.md")  # of this project, from its 
 EXAMPLES = """\
 examples:
   trm benchmark export --suite multiply-v1 --output multiply-v1
-  trm benchmark export --suite multiply-v1 --format txt --train 50000 --output gpt
   trm benchmark score predictions.jsonl --suite multiply-v1 --output scored
   trm benchmark board
 
@@ -48,18 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         return found
 
     add = action("export", _export, "a suite of problems as files", asked).add_argument
-    about = "JSON Lines (default), or tokens for nanoGPT of problems that ask for numbers"
-    add("--format", choices=FORMATS, default="jsonl", help=about)
-    add("--output", required=True, metavar="DIR", help="a new folder for the files")
-    add("--train", type=whole(1), metavar="N", help="problems to train on (default: none)")
-    about = "most digits of their numbers (default: 4)"
-    add("--train-digits", type=whole(1), default=4, metavar="N", help=about)
+    add("--output", metavar="DIR", required=True, help="a new folder for the files")
 
     add = action("score", _score, "score the predictions of any model", asked).add_argument
     add("predictions", metavar="FILE", help="JSON Lines, or .gz of them")
     add("--output", required=True, metavar="DIR", help="folder for the results")
-    about = "write down what was read, id and answer alone; .gz compresses it"
-    add("--compact", metavar="FILE", help=about)
 
     action("board", _board, "the page of the board, made from its folders")
 
@@ -71,10 +63,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    """Write a suite of problems as files, with a card that tells what they are."""
-    suite, output = SUITES[args.suite].within(args.up_to), Path(args.output)
-    train = Training(args.train, args.train_digits) if args.train else None
-    for file in export(suite, args.format, output, args.seed, train):
+    """Write a suite of problems as a file, with a card that tells what they are."""
+    for file in export(SUITES[args.suite].within(args.up_to), Path(args.output), args.seed):
         info_console(args).print(f"{file}  {file.stat().st_size:,} bytes")
     return 0
 
@@ -85,19 +75,16 @@ def _score(args: argparse.Namespace) -> int:
     if not file.is_file():
         raise FileNotFoundError(f"there is no file {file}: name one of predictions")
     suite = SUITES[args.suite].within(args.up_to)
-    if args.compact and Path(args.compact).exists():
-        raise ValueError(f"--compact {args.compact} is there already, and stays")
     problems = list(items(suite, args.seed))
     scored = score(file, suite, problems, file.name.partition(".")[0])
     make_own_folder(output, "trm benchmark score", FILES, "format")
-    if args.compact:
-        write_predictions(args.compact, {name: one.text for name, one in scored.read.items()})
     grid = grid_of(suite, problems, scored.model, args.seed)
 
     from trm.commands.evaluate import show_grid
 
     write_object(output / GRID, grid)
     show_grid(args, grid, output)
+    info_console(args).print(f"answers   {write_read(output, suite, scored)}")
     missing = f"; wrong for want of a prediction: {scored.missing:,}" if scored.missing else ""
     unread = f"; predictions in which nothing could be read: {scored.unread:,}"
     name = scored.model["name"]

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """List or print."""
     if args.names:
-        files = [find_config(name, own=False) for name in args.names]
+        files = [find_config(name) for name in args.names]
         print("\n".join(file.read_text(encoding="utf-8") for file in files), end="")
         return 0
     found = shipped_configs()

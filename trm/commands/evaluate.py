@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from augment.symmetry import SYMMETRIES
 from canvas.task import Task
 from trm.checkpoints import SHIPPED
 from trm.commands.arguments import (
@@ -25,8 +24,7 @@ from trm.commands.arguments import (
     whole,
     with_voting,
 )
-from trm.evaluation.grid import AXES, GRID, LENGTHS, PICTURE, REPORT, TABLE, Grid
-from trm.files import sweep
+from trm.evaluation.grid import AXES, FILES, Grid
 
 if TYPE_CHECKING:
     from trm.solving.solver import Solver
@@ -34,8 +32,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    # Without a default of argparse's own, which would be extended, too.
-    add_checkpoint(parser, nargs="+", action="extend", default=None)
+    add_checkpoint(parser, several=True)
     add = parser.add_argument
     add("--output", required=True, metavar="DIR", help="folder for the results")
     sizes = parser.add_argument_group(
@@ -54,8 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_precision(parser)
     add_import(parser)
     add("--nodes", type=whole(1), default=1, help="machines (default: 1)")
-    what = "turn every canvas like this before the model sees it (default: e, as it is)"
-    add("--view", choices=tuple(SYMMETRIES), default="e", help=what)
     add_voting(parser)
 
 
@@ -71,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     solvers: list[Solver] = []
     for checkpoint in checkpoints:  # says what is wrong before anything is measured
         solvers.append(load_solver(checkpoint, device="cpu"))
-        with_voting(solvers[-1] if args.view == "e" else solvers[-1].turned(args.view), args)
+        with_voting(solvers[-1], args)
     check_steps(args, *solvers)
     settings = Settings(
         *sizes_of(args, solvers[0].task),
@@ -80,13 +75,11 @@ def run(args: argparse.Namespace) -> int:
         steps=args.steps,
         batch_size=args.batch_size,
         voting=voting,
-        view=args.view,
         precision=precision_of(args),
     )
     output, where = Path(args.output), (args.accelerator, args.devices, args.nodes)
     grid = measure(checkpoints, settings, output, args.name, *where, args.quiet)
     if grid is not None:  # in the first of several processes
-        sweep(output, "grid.*")
         show_grid(args, grid, output)
     return 0
 
@@ -100,9 +93,8 @@ def show_grid(args: argparse.Namespace, grid: Grid, output: Path) -> None:
 
     write_files(grid, output)
     print_summary(Console(highlight=False), grid)
-    files = {"figures": GRID, "table": TABLE, "lengths": LENGTHS, "heat map": PICTURE}
-    for what, name in (files | {"report": REPORT}).items():
-        info_console(args).print(f"{what:9} {output / name}")
+    for file in filter(Path.exists, (output / name for name in FILES)):
+        info_console(args).print(str(file))
 
 
 def sizes_of(

@@ -234,7 +234,7 @@ def _print_fields(
     console: Console, fields: dict[str, tuple[np.ndarray, np.ndarray]], row: int
 ) -> None:
     """Say of each field how many cells decide it rightly."""
-    from trm.solving.iteration import right_cells
+    from trm.solving.local_predictor import right_cells
 
     console.print(f"what cells decide while row {row} is filled in, and how many rightly:")
     for name, both in fields.items():

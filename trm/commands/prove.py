@@ -93,7 +93,9 @@ def run(args: argparse.Namespace) -> int:
         try:
             proof.note(checkpoint)
         except OSError as error:  # shared weights, which others may only read
-            print(f"the verdict is not noted beside {checkpoint}: {error.strerror}", file=sys.stderr)
+            print(
+                f"the verdict is not noted beside {checkpoint}: {error.strerror}", file=sys.stderr
+            )
     if args.output:
         folder = Path(args.output)
         proof.write(folder)
@@ -199,7 +201,7 @@ def _draw(proof: Proof, file: Path) -> None:
     """The margins, over what meets in a cell."""
     if proof.judged is None or proof.rule is None:
         return
-    from trm.figures.margins import margins_figure
+    from trm.figures.analysis import margins_figure
     from trm.figures.style import save
     from trm.proof.program import Program
 

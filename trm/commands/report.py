@@ -6,10 +6,9 @@ from pathlib import Path
 
 from trm.commands.arguments import info_console, print_table, results
 from trm.evaluation.grid import GRID, grid_file, read_grid
-from trm.evaluation.names import side_by_side
-from trm.files import make_folder, numbered_lines, reading, write_text
+from trm.evaluation.names import side_by_side, told_apart
+from trm.files import make_folder, numbered_lines, reading
 
-PICTURE, REPORT = "compare.png", "compare.md"
 TRUST = "calibration.png"
 
 
@@ -34,9 +33,7 @@ def run(args: argparse.Namespace) -> int:
     files = [grid_file(path).resolve() for path in paths]
     if twice := [str(p) for p, f in zip(paths, files, strict=True) if files.count(f) > 1]:
         raise ValueError(f"{' and '.join(twice)}: one evaluation, given more than once")
-    labels = [file.parent.name for file in files]
-    if len(set(labels)) < len(labels):
-        labels = [str(path) for path in paths]
+    labels = told_apart([file.parent.name for file in files], list(map(str, paths)))
     grid = side_by_side([read_grid(path) for path in paths], labels)
     if len(grid.models) < 2:
         raise ValueError(
@@ -44,25 +41,18 @@ def run(args: argparse.Namespace) -> int:
             "evaluate several checkpoints"
         )
     make_folder(output)
+    if (output / GRID).exists():
+        raise ValueError(f"--output {output} holds an evaluation: choose another folder")
 
-    from rich.console import Console
+    from trm.commands.evaluate import show_grid
 
-    from trm.evaluation.report import compare_markdown, print_summary
-    from trm.figures.grids import comparison_figure
-    from trm.figures.style import save
-
-    picture, report = output / PICTURE, output / REPORT
-    save(comparison_figure(grid, grid.figure_shown), picture)
-    write_text(report, compare_markdown(grid, PICTURE))
-    print_summary(Console(highlight=False), grid)
-    info_console(args).print(f"heat maps  {picture}\nreport     {report}")
+    show_grid(args, grid, output)
     return 0
 
 
 def _calibration(args: argparse.Namespace, files: list[Path], output: Path) -> int:
     """Whether confidence and agreement tell right answers from wrong ones."""
-    ways = ([f.stem for f in files], [f.name for f in files], [str(f) for f in files])
-    names = next((way for way in ways if len(set(way)) == len(files)), ways[-1])
+    names = told_apart([f.stem for f in files], [f.name for f in files], list(map(str, files)))
     held = {name: read_answers(file) for name, file in zip(names, files, strict=True)}
     make_folder(output)
 

@@ -34,7 +34,6 @@ from trm.commands.arguments import (
     whole,
     with_voting,
 )
-from trm.files import is_special
 from trm.precision import computing_in
 from trm.problem_files import format_of
 
@@ -121,16 +120,17 @@ def _solver(args: argparse.Namespace, device: str) -> Solver:
 def _work_through(args: argparse.Namespace) -> int:
     """Files, on any number of devices; or a stream, on one."""
     refuse(args, "a file is worked through unseen", watch=False)
-    streams = [name == "-" or is_special(name) for name in (args.input, args.output)]
+    streams = [name == "-" for name in (args.input, args.output)]
     if not streams[0] and not Path(args.input).is_file():
         raise FileNotFoundError(f"--input {args.input}: there is no such file of problems")
     if not streams[1] and format_of(args.output) != "jsonl":
         raise ValueError(f"--output {args.output}: answers are JSON Lines, so name it .jsonl")
-    if any(streams) and (args.devices not in (1, *([n] for n in range(1000))) or args.nodes > 1):
-        raise ValueError("a pipe goes through one device: take files, or leave --devices out")
+    if any(streams):
+        refuse(args, "a pipe goes through one device", nodes=1)
+    device = one_device(args) if any(streams) else "cpu"
     from trm.batch import Job, stream, work_through
 
-    solver = _solver(args, one_device(args) if any(streams) else "cpu")
+    solver = _solver(args, device)
     names = ("steps", "height", "width", "batch_size", "canvases")
     how: dict[str, Any] = {name: getattr(args, name) for name in names}
     how |= {"voting": solver.voting, "precision": precision_of(args)}

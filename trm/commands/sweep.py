@@ -34,14 +34,14 @@ def run(args: argparse.Namespace) -> int:
     from trm.configs import find_config
     from trm.sweep.study import read_study
 
-    study = read_study(find_config(args.study, studies=True))
+    study = read_study(find_config(args.study))
 
     import torch
 
     from trm.devices import cores
     from trm.files import alone, make_folder
     from trm.sweep.report import PAGE, write_report
-    from trm.sweep.runs import Jobs, Run, begin, is_done, plan, states_of, wanted
+    from trm.sweep.runs import Jobs, Run, begin, done, plan, states_of
 
     evaluations = {name: _options(name, words) for name, words in study.evaluations.items()}
 
@@ -57,12 +57,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--output {output} is no folder to write to: choose another")
     study = plan(study, lambda name: console.print(f"building {name}"), check)
     states = states_of(output, study)
-
-    def done() -> list[Run]:
-        asked = wanted(study, states)
-        return [run for run, state in states.items() if is_done(state, asked[run])]
-
-    left = len(states) - len(done())
+    left = len(states) - len(done(study, states))
     devices = [str(i) for i in range(torch.cuda.device_count())]
     if named := os.environ.get("CUDA_VISIBLE_DEVICES", ""):
         devices = named.split(",")[: len(devices)]
@@ -95,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         f"page      {output / PAGE}\n"
         f"curves    tensorboard --logdir {shlex.quote(str(output / 'runs'))}"
     )
-    if missing := len(states) - len(done()):
+    if missing := len(states) - len(done(study, states)):
         console.print(f"{missing} of {len(states)} runs are not done: the page says why")
     return 1 if missing else 0
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, NotRequired
+from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
@@ -78,11 +78,9 @@ class CellData(TypedDict):
     steps: float | None  # mean supervision steps a row, free-running; null without any
     confidence: float | None  # mean probability that the model gives its whole solution
     seconds_per_problem: float | None  # of free-running solving, by the clock
-    # Missing in older files: whether each whole solution, and each answer, is right, a 1 or 0 for
-    # each problem; and operations of the first problem's free-running solution, see `trm.flops`.
-    solved: NotRequired[str | None]
-    answered: NotRequired[str | None]
-    flops_per_problem: NotRequired[float | None]
+    solved: str | None  # whether each whole solution is right, a 1 or 0 for each problem
+    answered: str | None  # the same of each answer
+    flops_per_problem: float | None  # operations of the first free-running solution, `trm.flops`
 
 
 class TaskData(TypedDict):
@@ -108,7 +106,7 @@ class ModelData(TypedDict):
     task: TaskData
     ranges: dict[str, list[int]] | None  # fewest and most of each measure in training
     step: int | None  # of training
-    cost: NotRequired[dict[str, float] | None]  # flops, samples, seconds: `Cost` of training
+    cost: dict[str, float] | None  # flops, samples, seconds: `Cost` of training
     cells: list[CellData]  # row by row
 
 
@@ -117,8 +115,7 @@ class SettingsData(TypedDict):
 
     Also there: rows and columns (lists of sizes), steps (supervision steps a row, null: as each
     checkpoint says), batch_size, devices, device (cpu, cuda or mps), voting (of free-running
-    figures, null: one view), view (the symmetry in which a model is shown every canvas),
-    precision; of a score the suite.
+    figures, null: one view), precision; of a score the suite.
     """
 
     split: str
@@ -188,7 +185,7 @@ class Grid(dict[str, Any]):
                     total = counts.get("total")
                     row[figure] = counts["right"] / total if total else None
                     row |= {f"{figure}_{key}": counts.get(key) for key in Counts.__annotations__}
-                rows.append(row | {key: cell.get(key) for key in MEANS})
+                rows.append(row | {key: cell[key] for key in MEANS})
         return rows
 
     def settings_of(self, model: Model) -> dict[str, Any]:
@@ -200,8 +197,6 @@ class Grid(dict[str, Any]):
         """How a model was asked, in a line; empty: with the checkpoint's steps, in one view."""
         settings = self.settings_of(model)
         voting, parts = settings.get("voting") or {}, []
-        if (view := settings.get("view", "e")) != "e":
-            parts.append(f"in the view {view} alone")
         if steps := settings.get("steps"):
             parts.append(f"at most {steps} supervision steps a row")
         if voting:

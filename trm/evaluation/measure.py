@@ -19,19 +19,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from math import prod
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from lightning.pytorch.callbacks import RichProgressBar
-from torch.utils.data import DataLoader
 
 from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_solver
-from trm.devices import Work, make_trainer, run, start_processes
+from trm.devices import make_trainer, run, start_processes
 from trm.evaluation.cell_problems import SPLIT, fitted
 from trm.evaluation.grid import (
     FILES,
@@ -46,7 +43,7 @@ from trm.evaluation.grid import (
 )
 from trm.evaluation.models import check_models, describe_all
 from trm.evaluation.statistics import Share
-from trm.files import make_own_folder, read_object, sweep, write_object
+from trm.files import make_own_folder, read_object, write_object
 from trm.flops import counted_flops
 from trm.precision import FLOAT32
 from trm.solving.rollout import teacher_forced
@@ -69,7 +66,6 @@ class Settings:
     steps: int | None = None  # supervision steps a row at most; None: as each checkpoint says
     batch_size: int = 128
     voting: Voting | None = None  # of free-running solving; None: one view
-    view: str = "e"  # the symmetry in which a model is shown every canvas
     precision: str = FLOAT32  # settled, see `trm.precision`
 
     def key(self, device: str) -> str:
@@ -111,8 +107,8 @@ def measure(
     processes but the first. FileNotFoundError: there is no such checkpoint. ValueError: the
     checkpoints, names, folder or devices do not suit, or it holds another model's evaluation.
     """
-    output, bars = Path(output), [] if quiet else [_Bar()]
-    trainer = make_trainer(accelerator, devices, nodes, bars, settings.precision)
+    output, what = Path(output), None if quiet else "cells"
+    trainer = make_trainer(accelerator, devices, nodes, settings.precision, what)
     make_own_folder(output, "trm evaluate", FILES, "format", f"cells/{_HASH}-{_HASH}")
     models = describe_all(checkpoints, names, settings.steps)
     check_models(output / GRID, models)
@@ -132,16 +128,10 @@ def measure(
         for i in sorted(one, key=lambda item: prod(item.size), reverse=True)
     }
     todo = [item for item in every.values() if item.figures() is None]
-    for folder in {item.file.parent for item in todo}:
-        sweep(folder, "*.json")
     if todo:
         if trainer.is_global_zero and len(todo) < len(every) and not quiet:
             print(f"{len(every) - len(todo)} of {len(every)} cells are done already")
-        # Lightning wants an item for each process. Each takes every n-th, so that all have large
-        # and small cells.
-        module = _Cells([*todo, *[None] * (trainer.world_size - len(todo))], settings)
-        indices = range(len(module.items))
-        run(trainer, module, DataLoader(indices, collate_fn=itemgetter(0)))  # type: ignore[arg-type]
+        run(trainer, todo, _Measuring(settings))  # all have large and small cells
     if not trainer.is_global_zero:
         return None
     for model, of_model in zip(models, items, strict=True):
@@ -158,34 +148,23 @@ def measure(
     return Grid(json.loads(json.dumps(grid)))  # as a reader of the file gets it
 
 
-class _Cells(Work):
-    """Measures one item a step of Lightning's predict loop."""
+class _Measuring:
+    """Measures items, and writes their files."""
 
-    def __init__(self, items: list[Item | None], settings: Settings) -> None:
-        super().__init__()
-        self.items, self.settings = items, settings
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
         self.held: tuple[Path, Solver] | None = None  # the items of a checkpoint come in a row
 
-    def predict_step(self, index: int) -> None:
-        """Measure an item, and write its file."""
-        item, settings = self.items[index], self.settings
-        if item is None:
-            return
+    def __call__(self, item: Item, device: str) -> None:
+        settings = self.settings
         if self.held is None or self.held[0] != item.checkpoint:
             self.held = None  # makes room first
-            solver = load_solver(item.checkpoint, settings.steps, device=str(self.device))
-            solver = solver if settings.view == "e" else solver.turned(settings.view)
+            solver = load_solver(item.checkpoint, settings.steps, device=device)
             solver = solver.with_voting(settings.voting) if settings.voting else solver
             self.held = item.checkpoint, solver
         asked = (settings.problems, settings.seed, settings.batch_size)
         cell = measure_cell(self.held[1], settings.axes, item.size, *asked)
         write_object(item.file, cell)
-
-
-class _Bar(RichProgressBar):
-    @property
-    def predict_description(self) -> str:
-        return "cells"
 
 
 def measure_cell(

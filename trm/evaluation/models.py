@@ -8,7 +8,7 @@ from typing import Any
 from canvas.tasks import task_data
 from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, find_checkpoint
 from trm.checkpoints.loading import load_checkpoint, load_solver
-from trm.evaluation.names import told_apart
+from trm.evaluation.names import told_apart, with_seeds
 from trm.files import fingerprint, read_object
 
 
@@ -38,19 +38,13 @@ def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dic
     }
 
 
-def labels(checkpoints: Sequence[str | Path], seeds: Sequence[Any] = ()) -> list[str]:
-    """Names for checkpoints: of their runs, or files; those that several bear are told apart.
-
-    That is by the seeds of their training, if they are given and differ, else by their paths.
-    """
+def labels(checkpoints: Sequence[str | Path], seeds: Sequence[Any] | None = None) -> list[str]:
+    """Names for checkpoints: of their runs, or files; else with the seeds of training, or paths."""
     files = [find_checkpoint(checkpoint).absolute() for checkpoint in checkpoints]
     of_run = [file.parent.name == "checkpoints" for file in files]
     names = [f.parents[2].name if run else f.stem for f, run in zip(files, of_run, strict=True)]
-    names = told_apart(names, seeds or [None] * len(files))
-    return [
-        str(path) if names.count(name) > 1 else name
-        for path, name in zip(checkpoints, names, strict=True)
-    ]
+    seeded = [] if seeds is None else [with_seeds(names, seeds)]
+    return told_apart(names, *seeded, list(map(str, checkpoints)))
 
 
 def describe_all(

@@ -11,28 +11,33 @@ _SEED = re.compile(r"[\s,_-]*\bseed[\s_-]?\d+|[\s,_-]*seed[\s_-]?\d+$")
 _ALIKE = ("family", "model", "task", "canvas", "ranges")  # of a model's entry
 
 
-def told_apart(names: Sequence[str], seeds: Sequence[Any]) -> list[str]:
-    """Names, those that several bear with their seed where that tells them apart.
+def told_apart(*ways: Sequence[str]) -> list[str]:
+    """What to call each of N things: by the first of the ways in which no other has its name.
 
-    Of two models ``quickstart`` one becomes ``quickstart, seed 1``.
+    Ways have N names each; those of the last one, which all differ, are taken where the others do
+    not tell all apart.
     """
-    bearers: dict[str, list[Any]] = {}
-    for name, seed in zip(names, seeds, strict=True):
-        bearers.setdefault(name, []).append(seed)
-    return [
-        f"{name}, seed {seed}" if 1 < len(bearers[name]) == len(set(bearers[name])) else name
-        for name, seed in zip(names, seeds, strict=True)
-    ]
+    names = list(ways[0])
+    for way in ways[1:]:
+        names = [
+            longer if names.count(name) > 1 else name
+            for name, longer in zip(names, way, strict=True)
+        ]
+    return names if len(set(names)) == len(names) else list(ways[-1])
+
+
+def with_seeds(names: Sequence[str], seeds: Sequence[Any]) -> list[str]:
+    """Names like ``quickstart, seed 1``."""
+    return [f"{name}, seed {seed}" for name, seed in zip(names, seeds, strict=True)]
 
 
 def side_by_side(grids: Sequence[Grid], labels: Sequence[str]) -> Grid:
     """The models of several grids as one grid, each with the settings of its own.
 
-    A name that several models bear is followed by the seed; where that does not tell them apart, it
-    is preceded by its grid's label. ValueError if tasks, bases or axes differ.
+    Names that several bear are told apart by their seeds, or by their grids' labels. ValueError if
+    tasks, bases or axes differ.
     """
-    pairs = list(zip(labels, grids, strict=True))
-    models = [m | {"settings": grid["settings"]} for _, grid in pairs for m in grid.models]
+    models = [m | {"settings": grid["settings"]} for grid in grids for m in grid.models]
     kinds = {
         "{} in base {} by {} and {}".format(
             m["task"]["task"], m["task"]["base"], *m["settings"]["axes"]
@@ -44,13 +49,12 @@ def side_by_side(grids: Sequence[Grid], labels: Sequence[str]) -> Grid:
         raise ValueError(
             f"these evaluations are of different things: {listed}. Compare like things"
         )
-    names = told_apart([m["name"] for m in models], [m.get("seed") for m in models])
-    of = [label for label, grid in pairs for _ in grid.models]
+    names = [model["name"] for model in models]
+    of = [label for label, grid in zip(labels, grids, strict=True) for _ in grid.models]
     full = [f"{label}: {name}" for label, name in zip(of, names, strict=True)]
-    shown = [full[i] if names.count(name) > 1 else name for i, name in enumerate(names)]
-    shown = shown if len(set(shown)) == len(shown) else full
-    named = [model | {"name": name} for model, name in zip(models, shown, strict=True)]
-    return Grid(grids[0], models=named)
+    names = told_apart(names, with_seeds(names, [m.get("seed") for m in models]), full)
+    named = [model | {"name": name} for model, name in zip(models, names, strict=True)]
+    return Grid(settings=grids[0]["settings"], models=named)
 
 
 def by_setting(models: Iterable[Model]) -> dict[str, list[Model]]:

@@ -1,4 +1,4 @@
-"""The grid in words: the summary, also of the terminal, reports and comparisons, as Markdown.
+"""The grid in words: the report, and its summary for the terminal, as Markdown.
 
 Shares are pooled over cells by adding up what was right and what was asked, and carry their Wilson
 95 % interval.
@@ -6,7 +6,6 @@ Shares are pooled over cells by adding up what was right and what was asked, and
 
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import quote
 
 from rich.console import Console
 from rich.markdown import Markdown
@@ -17,7 +16,9 @@ from trm.evaluation.grid import (
     FIGURES,
     INSIDE,
     LABELS,
+    LENGTHS,
     NAMES,
+    PICTURE,
     SHOWN,
     Cell,
     Grid,
@@ -45,25 +46,24 @@ def print_summary(console: Console, grid: Grid) -> None:
     console.print(Markdown("\n\n".join([*families, *_summary(grid)])))
 
 
-def markdown(grid: Grid, *figures: str) -> str:
-    """A whole grid as Markdown, with links to its pictures."""
+def markdown(grid: Grid) -> str:
+    """A whole grid as Markdown: pictures, models, summary, cells; settings against the first."""
     first, second = (LABELS[axis] for axis in grid.axes)
-    versions = ", ".join(f"{name} {version}" for name, version in grid["versions"].items())
-    parts = [
-        "# How far beyond training",
-        f"Evaluated {grid['created']} with {versions}.",
-        *_overview(grid, figures),
+    parts = ["# How far beyond training"]
+    if created := grid.get("created"):
+        versions = ", ".join(f"{name} {version}" for name, version in grid["versions"].items())
+        parts.append(f"Evaluated {created} with {versions}.")
+    what = f"{FIGURES[grid.figure_shown]}, by"
+    parts += [
+        *(f"![{what} {Path(name).stem}]({name})" for name in (LENGTHS, PICTURE)),
+        *("## Models", _models(grid)),
+        *("## Summary", *_summary(grid)),
+        *_problem_by_problem(grid),
         f"## {grid.figure_shown.capitalize()} by cell",
         f"Percent right (Wilson 95 % interval). Rows: {first}; columns: {second}; bold: sizes that "
         "the model was trained on.",
         *_by_cell(grid),
     ]
-    return "\n\n".join(parts) + "\n"
-
-
-def compare_markdown(grid: Grid, *figures: str) -> str:
-    """Several models against the first of them, as Markdown."""
-    parts = ["# Comparison", *_overview(grid, figures), *_problem_by_problem(grid)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -121,13 +121,13 @@ def _problem_by_problem(grid: Grid) -> list[str]:
     ]
 
 
-def _overview(grid: Grid, figures: Sequence[str]) -> list[str]:
-    """What both reports begin with: pictures, checkpoints, summary."""
+def _models(grid: Grid) -> str:
+    """A table of what identifies each checkpoint."""
     heads = ["model", "family", "layout", "parameters", "trained on", "step", "cost", "sha256"]
     rows = []
     for model in grid.models:
         cost = "not known"
-        if known := model.get("cost"):
+        if known := model["cost"]:
             cost = f"{known['flops'] / 1e12:,.3g} TFLOP, {known['seconds'] / 60:,.3g} min"
         numbers = (model["parameters"], model["step"])
         parameters, step = ("not known" if n is None else f"{n:,}" for n in numbers)
@@ -135,14 +135,7 @@ def _overview(grid: Grid, figures: Sequence[str]) -> list[str]:
         who = [safe(model["name"]), model["family"] or "–", model["task"]["layout"] or "–"]
         row = [*who, parameters, sizes, step, cost, f"`{model['sha256'][:12]}`"]
         rows.append([*row, grid.how_asked(model) or "in one view"])
-    what = f"{FIGURES[grid.figure_shown]}, by"
-    return [
-        *(f"![{what} {Path(name).stem}]({quote(name)})" for name in figures),
-        "## Models",
-        table([*heads, "asked"], rows),
-        "## Summary",
-        *_summary(grid),
-    ]
+    return table([*heads, "asked"], rows)
 
 
 def _summary(grid: Grid) -> list[str]:
@@ -188,7 +181,7 @@ def _said(cells: Sequence[Cell]) -> dict[str, str]:
         "teacher-forced rows": pooled(cells, "rows_teacher_forced").short,
     }
     for key, (name, form) in _MEANS.items():
-        known = [(n, cell["problems"]) for cell in cells if (n := cell.get(key)) is not None]
+        known = [(n, cell["problems"]) for cell in cells if (n := cell[key]) is not None]
         total = sum(n for _, n in known)
         said[name] = form.format(sum(value * n for value, n in known) / total) if total else "–"
     return said | {"problems": str(sum(cell["problems"] for cell in cells) or "–")}

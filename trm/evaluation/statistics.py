@@ -127,12 +127,19 @@ def mcnemar(one: int, other: int) -> float:
     return float(binomtest(one, one + other).pvalue) if one + other else 1.0
 
 
-def bootstrap(values: np.ndarray, seed: int = 0) -> tuple[Any, Any]:
-    """Ends of the 95 % percentile bootstrap interval of the mean of ``float [N, ...]`` over N."""
+def bootstrap(values: np.ndarray, of: np.ndarray | None = None, seed: int = 0) -> tuple[Any, Any]:
+    """Ends of the 95 % percentile bootstrap interval of a mean over the first axis.
+
+    Of ``float [N, ...]``; or of what the values are together of others ``[N, ...]``, as shares are.
+    """
     n = len(values)
     drawn = np.random.default_rng(seed).integers(n, size=(_RESAMPLES, n))
-    weights = np.stack([np.bincount(one, minlength=n) for one in drawn])
-    low, high = np.percentile(np.tensordot(weights / n, values, axes=1), (2.5, 97.5), axis=0)
+    flat = (drawn + n * np.arange(_RESAMPLES)[:, None]).ravel()  # how often each is in each sample
+    weights = np.bincount(flat, minlength=drawn.size).reshape(drawn.shape) / n
+    with np.errstate(invalid="ignore"):  # samples that hold nothing of what is shared do not count
+        means = np.tensordot(weights, values, axes=1)
+        means = means if of is None else means / np.tensordot(weights, of, axes=1)
+    low, high = np.nanpercentile(means, (2.5, 97.5), axis=0)
     return low, high
 
 

@@ -1,4 +1,4 @@
-"""Figures of what models compute: probes, effects of heads, selectors, effective ranks."""
+"""Figures of what models compute: probes, effects of heads, selectors, ranks, margins of proofs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,6 +9,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from canvas.picture import GREY
+from canvas.windows import TOKEN, LocalRule, Sights
 from trm.analysis.patch import HeadEffects
 from trm.analysis.probe import INPUT
 from trm.analysis.probe_study import ProbeStudy
@@ -17,15 +18,19 @@ from trm.analysis.rasp import NAMES
 from trm.analysis.rasp_heads import Head
 from trm.figures.inspection import effect_colours
 from trm.figures.style import WRONG, colours, draw_table, mark, new_figure, tidy
+from trm.proof.program import Program
+from trm.proof.prove import Judged
+from trm.proof.written import CLASSES
 
 _ACROSS = 4  # panels of curves in a line
+_MARGINS = 3  # panels of margins
 _SEEN = 0.1  # an overlap that makes a selector worth a column
 
 
 def probing_figure(study: ProbeStudy) -> Figure:
     """What probes read, step by step: a panel for each sub-task, in it a line for each size.
 
-    Of a study with figures of at least one size. Dotted: the control task of the first size.
+    Of a study with figures of at least one size. Dotted: the class most frequent in training.
     """
     across = min(_ACROSS, len(study.subtasks))
     down = -(-len(study.subtasks) // across)
@@ -43,8 +48,8 @@ def probing_figure(study: ProbeStudy) -> Figure:
             (lines[f"{size}, {where}"],) = axes.plot(x, shares, **mark(number), ms=4)
             axes.set_xticks(x, [str(one.step or "input") for one in found])
             if not number:
-                control = [100 * one.control.value for one in found]
-                (lines["control task"],) = axes.plot(x, control, ":", color=GREY)
+                majority = [100 * one.majority.value for one in found]
+                (lines["majority"],) = axes.plot(x, majority, ":", color=GREY)
         axes.set_title(subtask, fontsize=9.5, loc="left", pad=3)
         axes.set_ylim(0, 103)
         axes.tick_params(labelsize=8, labelbottom=True)
@@ -137,4 +142,44 @@ def ranks_figure(models: Mapping[str, Sequence[Rank]]) -> Figure:
         tidy(axes)
     all_axes[0].set_ylabel("effective rank / full rank")
     figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=4)
+    return figure
+
+
+def margins_figure(program: Program, rule: LocalRule, judged: Judged, title: str) -> Figure:
+    """A panel for each output that depends on two inputs or more: the last two of them.
+
+    Colour: the smallest margin of all windows in which these two meet. White: no page shows it.
+    Crosses: a window is wrong. Classes are named as in the program that is written as Python.
+    """
+    sights = rule.sights(judged.numbers)
+    pairs: dict[tuple[int, *tuple[str, ...]], list[str]] = {}
+    for head, (says, _) in enumerate(rule.heads.heads):
+        for name in says:
+            fields = [i for i in program.tables[name].inputs if i != TOKEN and "." in i][-2:]
+            if len(fields) == 2:
+                pairs.setdefault((head, *fields), []).append(name)
+    rows = -(-len(pairs) // _MARGINS)
+    figure = new_figure(15, 1.1 + 4.7 * rows, title)
+    panels = figure.subplots(rows, min(len(pairs), _MARGINS), squeeze=False)
+    least, most = min(0.0, float(judged.margin.min())), float(np.median(judged.margin))
+    for ((head, *fields), names), panel in zip(pairs.items(), panels.flat, strict=False):
+        here = sights.head == head
+        inputs = rule.inputs(head, Sights(*(part[here] for part in sights)))
+        sizes = [rule.fields[name.partition(".")[2]] for name in fields]
+        smallest = np.full(sizes, np.inf)
+        np.minimum.at(smallest, tuple(inputs[name] for name in fields), judged.margin[here])
+        smallest[np.isinf(smallest)] = np.nan
+        image = panel.imshow(smallest, vmin=least, vmax=most, cmap="viridis", origin="lower")
+        wrong = np.argwhere(smallest <= 0)
+        panel.scatter(wrong[:, 1], wrong[:, 0], marker="x", s=60, color=WRONG)
+        panel.set_title(", ".join(names), fontsize=11)
+        for axis, field, size in zip((panel.yaxis, panel.xaxis), fields, sizes, strict=True):
+            code = field.partition(".")[2] in rule.codes
+            names = [str(n) for n in range(size)] if code else list(CLASSES[:size])
+            axis.set_ticks(range(size), names, fontsize=8)
+            axis.set_label_text(field.replace("_", " ").replace(".", ": "), fontsize=9)
+    for panel in panels.flat[len(pairs) :]:
+        panel.set_visible(False)
+    bar = figure.colorbar(image, ax=list(panels.flat), shrink=0.7, pad=0.01)
+    bar.set_label("smallest margin between the right logit and the next")
     return figure

@@ -1,14 +1,15 @@
-"""The digits × digits grid as heat maps: how far each model gets, and where two of them differ.
+"""How far each model of a grid gets: accuracy against length, and heat maps of digits × digits.
 
 Colours run from dark to light with the share (viridis), so they stay in order when printed grey;
 every cell says its number as well.
 """
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from textwrap import fill
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,6 +17,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import Normal, Stroke
+from matplotlib.ticker import NullFormatter
 
 from canvas.picture import GIVEN, GREY, INK, PAPER
 from trm.evaluation.grid import (
@@ -27,16 +29,16 @@ from trm.evaluation.grid import (
     REPORT,
     TABLE,
     Grid,
-    Key,
     Model,
     cells_of,
     in_order,
+    pooled,
     share,
 )
+from trm.evaluation.names import by_setting
 from trm.evaluation.report import markdown
-from trm.evaluation.statistics import difference
-from trm.figures.lengths import lengths_figure
-from trm.figures.style import colours, draw_table, new_figure, save
+from trm.evaluation.statistics import Share
+from trm.figures.style import colours, draw_table, mark, new_figure, save, tidy
 from trm.files import replacing, write_text
 
 _ACROSS = 4  # panels in a line at most
@@ -47,29 +49,13 @@ _LETTER = 0.05  # inches of a cell's small print
 _RANGE: dict[str, Any] = {"edgecolor": INK, "linewidth": 2.2, "fill": False}
 _HATCH: dict[str, Any] = {"facecolor": GIVEN, "edgecolor": "#A6A6A6", "linewidth": 0}
 _HATCH["hatch"] = "////"
-_HOW_TO_READ = (
-    "Below every other model: its share minus the reference's, in percentage points. Purple: it "
-    "gets more right, orange: fewer. Small print, where there is room: the difference's "
-    "95\u00a0% interval (Newcombe). Bold: the two models' own intervals do not overlap."
-)
-
-
-class _Cell(NamedTuple):
-    """What a panel shows of a cell."""
-
-    value: float  # which is coloured
-    word: str
-    small: str
-    bold: bool = False
 
 
 def write_files(grid: Grid, output: Path) -> None:
     """A grid's pictures, its report and its table, into a folder."""
-    figure_of = grid.figure_shown
-    figures = {LENGTHS: lengths_figure(grid, figure_of), PICTURE: grid_figure(grid, figure_of)}
-    for name, figure in figures.items():
-        save(figure, output / name)
-    write_text(output / REPORT, markdown(grid, LENGTHS, PICTURE))
+    save(lengths_figure(grid, grid.figure_shown), output / LENGTHS)
+    save(grid_figure(grid, grid.figure_shown), output / PICTURE)
+    write_text(output / REPORT, markdown(grid))
     rows = grid.rows
     with replacing(output / TABLE) as part, part.open("w", encoding="utf-8", newline="") as lines:
         table = csv.DictWriter(lines, list(rows[0]))
@@ -77,156 +63,146 @@ def write_files(grid: Grid, output: Path) -> None:
         table.writerows(rows)
 
 
+def lengths_figure(grid: Grid, figure_of: str = "solutions") -> Figure:
+    """The share that is right against the digits of the operands.
+
+    Of two operands both have that length, where a grid has several such cells; elsewhere the
+    longest has it, and all its cells are pooled. A line for each setting: the mean of its seeds, in
+    a band from the lowest to the highest; of one seed in a band of Wilson's 95 % interval. Dotted:
+    the longest of training.
+    """
+    pairs = {key for model in grid.models for key in cells_of(model) if key[0] == key[1]}
+    alike = grid.axes == ("digits_a", "digits_b") and len(pairs) > 1
+    notes = f"{grid.problems_asked}. Bands: of several seeds from the lowest to the highest, of "
+    notes += "one the Wilson 95\u00a0% interval. Dotted: the longest of training. "
+    notes += " ".join(grid.caveats)
+    figure = new_figure(9, 5.6, note=fill(notes, 135))
+    axes, every = figure.subplots(), set[int]()
+    for i, (name, models) in enumerate(by_setting(grid.models).items()):
+        style, seeds = mark(i), [_by_length(grid, model, figure_of, alike) for model in models]
+        x = [n for n in seeds[0] if all(n in seed for seed in seeds)]
+        values = [[100 * seed[n].value for seed in seeds] for n in x]
+        ends = [(min(some), max(some)) for some in values]
+        if len(models) == 1:
+            ends = [(100 * low, 100 * high) for low, high in (seeds[0][n].interval for n in x)]
+        label = f"{name}, mean of {len(models)} seeds" if len(models) > 1 else name
+        axes.plot(x, [sum(some) / len(some) for some in values], label=label, zorder=3, **style)
+        low, high = zip(*ends, strict=True) if ends else ((), ())
+        axes.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)
+        every |= set(x)
+        ranges = (models[0]["ranges"] or {}).items()
+        if longest := [most for axis, (_, most) in ranges if axis.startswith("digits")]:
+            most = min(longest) if alike else max(longest)
+            axes.axvline(most, color=style["color"], linestyle=":", linewidth=1.2)
+    lengths = sorted(every)
+    if lengths and lengths[-1] > 2 * len(lengths):  # a few sizes far apart
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_xticks(lengths, [str(n) for n in lengths])
+    else:
+        axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
+    what = "digits of each operand" if alike else "digits of the longest operand, pooled"
+    axes.set(ylim=(-2, 102), xlabel=what, ylabel="right, %")
+    tidy(axes)
+    axes.set_title(FIGURES[figure_of], loc="left", weight="bold", fontsize=12, color=INK)
+    axes.legend(frameon=False, fontsize=9, loc="best")
+    return figure
+
+
+def _by_length(grid: Grid, model: Model, figure_of: str, alike: bool) -> dict[int, Share]:
+    """What is right of the problems of each length, from short to long; of families together."""
+    cells: dict[int, list[dict[str, Any]]] = {}
+    for size, cell in cells_of(model).items():
+        sizes = zip(grid.axes, size, strict=True)
+        length = max(int(n) for axis, n in sizes if axis.startswith("digits"))
+        if not alike or size[0] == size[1]:
+            cells.setdefault(length, []).append(cell)
+    found = {n: pooled(some, figure_of) for n, some in sorted(cells.items())}
+    return {n: right for n, right in found.items() if right.total}
+
+
 def grid_figure(grid: Grid, figure_of: str = "solutions") -> Figure:
-    """A heat map for each model of a grid, on one shared scale of 0 to 100 %.
+    """A heat map for each model of a grid, up to four in a line, on one scale of 0 to 100 %.
 
     Cells of the training range are outlined, those that a model cannot be asked are hatched, and
     those without problems are left blank.
     """
-    page = _Page(grid, FIGURES[figure_of])
-    for model, (panel,) in zip(page.models, page.panels, strict=True):
-        page.draw(panel, model, colours("viridis"), _shares(model, figure_of))
-    page.bar(colours("viridis"), "%", 0)
-    return page.figure
-
-
-def comparison_figure(grid: Grid, figure_of: str = "solutions") -> Figure:
-    """Heat maps of several models and, below each, its difference from the first."""
-    base, *others = grid.models
-    found = {model["name"]: _differences(model, base, figure_of) for model in others}
-    page = _Page(grid, FIGURES[figure_of], compared=True)
-    furthest = max((abs(c.value) for cells in found.values() for c in cells.values()), default=0.0)
-    reach = max(20, 20 * int(np.ceil(furthest / 20)))
-    points = colours("PuOr", -reach, reach)  # orange below the reference, purple above
-    for model, (above, below) in zip(page.models, page.panels, strict=True):
-        page.draw(above, model, colours("viridis"), _shares(model, figure_of))
-        if model is base:
-            below.set_axis_off()
-        else:
-            page.draw(below, model, points, found[model["name"]], base)
-    page.bar(colours("viridis"), "%", 0)
-    page.bar(points, "points", 1)
-    return page.figure
-
-
-class _Page:
-    """A figure of panels, up to four across; each model has one, or with ``compared`` two."""
-
-    def __init__(self, grid: Grid, heading: str, compared: bool = False):
-        self.models: list[Model] = grid.models
-        cells = [key for model in self.models for key in cells_of(model)]
-        self.axes_of = grid.axes
-        self.rows, self.columns = (in_order(key[k] for key in cells) for k in (0, 1))
-        self.tall = 2 if compared else 1
-        blocks = -(-len(self.models) // _ACROSS)
-        across = -(-len(self.models) // blocks)
-        longest = max(len(self.rows), len(self.columns))
-        self.cell = float(np.clip(_ROOM[across - 1] / longest, *_CELL))
-        high, wide = self.cell * len(self.rows), self.cell * len(self.columns)
-        labels = 0.45 + 0.06 * max(len(str(row)) for row in self.rows)
-        panel = labels + max(_PANEL - 0.45, wide)
-        self.letters = int(13 * (panel - labels + 0.4))  # of a title, which stands above the cells
-        width = panel * across + 0.9
-        said = [f"{grid.problems_asked}. Intervals: Wilson, 95\u00a0%.", *grid.caveats]
-        said += [_HOW_TO_READ] if compared else []
-        notes = "\n".join(fill(note, int(14 * width)) for note in said)
-        height = (high + 0.95) * self.tall * blocks + 0.7 + 0.16 * (notes.count("\n") + 2)
-        self.figure = new_figure(width, height)
-        self.figure.suptitle(heading, x=0.01, ha="left", weight="bold", fontsize=12, color=INK)
-        style: dict[str, Any] = {"title_fontsize": 9, "fontsize": 9, "labelcolor": INK, "ncols": 4}
-        style |= {"loc": "outside lower left", "alignment": "left", "frameon": False}
-        self.figure.legend(handles=self._marks(), title=notes, **style)
-        axes = self.figure.subplots(self.tall * blocks, across, squeeze=False)
-        self.lines = axes.tolist()
-        blocked = axes.reshape(blocks, self.tall, across).swapaxes(1, 2).reshape(-1, self.tall)
-        self.panels = blocked[: len(self.models)].tolist()
-        for unused in blocked[len(self.models) :].flat:
-            unused.set_axis_off()
-
-    def _marks(self) -> list[Patch]:
-        """What marks of cells mean, of those that there are."""
-        held = [cell for model in self.models for cell in model["cells"]]
-        marks = (
-            (any(cell["region"] == INSIDE for cell in held), "trained on", _RANGE),
-            (not all(cell["applicable"] for cell in held), "n/a: not applicable", _HATCH),
-        )
-        return [Patch(label=label, **style) for there, label, style in marks if there]
-
-    def draw(
-        self,
-        axes: Axes,
-        model: Model,
-        scale: ScalarMappable,
-        cells: Mapping[Key, _Cell],
-        minus: Model | None = None,
-    ) -> None:
-        """One heat map; ``minus`` is the model whose shares were taken off."""
-        known, layout = model["parameters"], model["task"]["layout"]
+    cells = [cell for model in grid.models for cell in model["cells"]]
+    rows, columns = (in_order(cell[key] for cell in cells) for key in ("row", "column"))
+    down = -(-len(grid.models) // _ACROSS)
+    across = -(-len(grid.models) // down)
+    side = float(np.clip(_ROOM[across - 1] / max(len(rows), len(columns)), *_CELL))
+    labels = 0.45 + 0.06 * max(len(str(row)) for row in rows)
+    panel = labels + max(_PANEL - 0.45, side * len(columns))
+    width = panel * across + 0.9
+    said = [f"{grid.problems_asked}. Intervals: Wilson, 95\u00a0%.", *grid.caveats]
+    notes = "\n".join(fill(note, int(14 * width)) for note in said)
+    height = (side * len(rows) + 0.95) * down + 0.7 + 0.16 * (notes.count("\n") + 2)
+    figure = new_figure(width, height)
+    figure.suptitle(FIGURES[figure_of], x=0.01, ha="left", weight="bold", fontsize=12, color=INK)
+    marks = (
+        (any(cell["region"] == INSIDE for cell in cells), "trained on", _RANGE),
+        (not all(cell["applicable"] for cell in cells), "n/a: not applicable", _HATCH),
+    )
+    handles = [Patch(label=label, **style) for there, label, style in marks if there]
+    place: dict[str, Any] = {"loc": "outside lower left", "alignment": "left", "frameon": False}
+    place |= {"title_fontsize": 9, "fontsize": 9, "labelcolor": INK, "ncols": 4}
+    figure.legend(handles=handles, title=notes, **place)
+    panels, scale = figure.subplots(down, across, squeeze=False), colours("viridis")
+    letters = int(13 * (panel - labels + 0.4))  # of a title, which stands above the cells
+    for axes, model in zip_longest(panels.flat, grid.models):
+        if model is None:
+            axes.set_axis_off()
+            continue
+        _draw_shares(axes, model, figure_of, rows, columns, side, scale)
+        layout, known = model["task"]["layout"], model["parameters"]
         words = [model["family"], layout, None if known is None else f"{known:,} parameters"]
-        below = f"minus {minus['name']}" if minus else ", ".join(filter(None, words))
-        lines = model["name"], below or "nothing known of the model"
-        title = "\n".join(_cut(line, self.letters) for line in lines)
+        about = ", ".join(filter(None, words)) or "nothing known of the model"
+        title = "\n".join(_cut(line, letters) for line in (model["name"], about))
         axes.set_title(title, loc="left", fontsize=9, color=INK, parse_math=False)
-        at = {(a, b): (i, j) for i, a in enumerate(self.rows) for j, b in enumerate(self.columns)}
-        shape = len(self.rows), len(self.columns)
-        values, bold = np.full(shape, np.nan), np.zeros(shape, dtype=bool)
-        texts, small = (np.full(shape, "", dtype=object) for _ in range(2))
-        for key, cell in cells.items():
-            values[at[key]], texts[at[key]], small[at[key]], bold[at[key]] = cell
-        room = self.cell >= _LETTER * max((len(cell.small) for cell in cells.values()), default=0)
-        more: dict[str, Any] = {"small": small if room else None, "bold": bold}
-        more["size"] = float(np.clip(22 * self.cell, 6.5, 11))
-        names = [[str(name) for name in part] for part in (self.rows, self.columns)]
-        draw_table(axes, values, texts, names[0], names[1], scale, above=False, **more)
-        axes.set_ylabel(LABELS[self.axes_of[0]], fontsize=9, color=INK)
-        axes.set_xlabel(LABELS[self.axes_of[1]], fontsize=9, color=INK)
-        asked = [cell for one in (model, minus) if one for cell in cells_of(one).items()]
-        for i, j in {at[key] for key, cell in asked if not cell["applicable"]}:
+        axes.set_ylabel(LABELS[grid.axes[0]], fontsize=9, color=INK)
+        axes.set_xlabel(LABELS[grid.axes[1]], fontsize=9, color=INK)
+    for line in panels.tolist():
+        bar = figure.colorbar(scale, ax=line, aspect=15, pad=0.01)
+        bar.outline.set_visible(False)
+        bar.ax.set_title("%", fontsize=9, color=INK, loc="left")
+        bar.ax.tick_params(labelsize=8.5, colors=GREY, length=3)
+    return figure
+
+
+def _draw_shares(
+    axes: Axes,
+    model: Model,
+    figure_of: str,
+    rows: Sequence[Any],
+    columns: Sequence[Any],
+    side: float,
+    scale: ScalarMappable,
+) -> None:
+    """One heat map, of cells that are ``side`` inches wide."""
+    at = {(a, b): (i, j) for i, a in enumerate(rows) for j, b in enumerate(columns)}
+    shape = len(rows), len(columns)
+    values, texts, small = np.full(shape, np.nan), np.full(shape, "", "O"), np.full(shape, "", "O")
+    for key, cell in cells_of(model).items():
+        if (found := share(cell, figure_of)) and found.total:
+            values[at[key]], texts[at[key]] = 100 * found.value, found.percent
+            small[at[key]] = found.span()
+    more: dict[str, Any] = {"above": False, "size": float(np.clip(22 * side, 6.5, 11))}
+    more["small"] = small if side >= _LETTER * max(map(len, small.flat)) else None
+    draw_table(axes, values, texts, list(map(str, rows)), list(map(str, columns)), scale, **more)
+    for key, cell in cells_of(model).items():
+        if not cell["applicable"]:
+            i, j = at[key]
             axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, **_HATCH))
             behind = {"facecolor": GIVEN, "linewidth": 0, "pad": 1}
             axes.text(j, i, "n/a", ha="center", va="center", color=GREY, fontsize=7, bbox=behind)
-        inside = [at[key] for key, cell in cells_of(model).items() if cell["region"] == INSIDE]
-        if inside:  # all between two ends of each axis, with a pale edge to show on any colour
-            (top, left), (bottom, right) = np.min(inside, axis=0), np.max(inside, axis=0)
-            corner, size = (left - 0.5, top - 0.5), (right - left + 1, bottom - top + 1)
-            halo = [Stroke(linewidth=5, foreground=PAPER), Normal()]
-            box = Rectangle(corner, *size, path_effects=halo, clip_on=False, zorder=4, **_RANGE)
-            axes.add_patch(box)
-
-    def bar(self, scale: ScalarMappable, unit: str, first: int) -> None:
-        """A colour bar beside the lines of panels of one kind."""
-        for line in self.lines[first :: self.tall]:
-            bar = self.figure.colorbar(scale, ax=line, aspect=15, pad=0.01)
-            bar.outline.set_visible(False)
-            bar.ax.set_title(unit, fontsize=9, color=INK, loc="left")
-            bar.ax.tick_params(labelsize=8.5, colors=GREY, length=3)
-
-
-def _shares(model: Model, figure_of: str) -> dict[Key, _Cell]:
-    shares = {key: share(cell, figure_of) for key, cell in cells_of(model).items()}
-    known = {key: s for key, s in shares.items() if s is not None and s.total}
-    return {key: _Cell(100 * s.value, s.percent, s.span()) for key, s in known.items()}
-
-
-def _differences(model: Model, reference: Model, figure_of: str) -> dict[Key, _Cell]:
-    """Where both were asked: points, with Newcombe's interval; bold if their own do not overlap."""
-    cells, others = {}, cells_of(reference)
-    for key, cell in cells_of(model).items():
-        mine, theirs = (
-            share(cell, figure_of),
-            share(others[key], figure_of) if key in others else None,
-        )
-        if mine and theirs and mine.total and theirs.total:
-            points = 100 * (mine.value - theirs.value)
-            ends = " to ".join(_signed(100 * end) for end in difference(mine, theirs))
-            (low, high), (least, most) = mine.interval, theirs.interval
-            cells[key] = _Cell(points, _signed(points), ends, low > most or high < least)
-    return cells
-
-
-def _signed(points: float) -> str:
-    """A whole difference with its sign, a true minus."""
-    return f"{round(points):+d}".replace("-", "−") if round(points) else "0"
+    inside = [at[key] for key, cell in cells_of(model).items() if cell["region"] == INSIDE]
+    if inside:  # all between two ends of each axis, with a pale edge to show on any colour
+        (top, left), (bottom, right) = np.min(inside, axis=0), np.max(inside, axis=0)
+        corner, size = (left - 0.5, top - 0.5), (right - left + 1, bottom - top + 1)
+        halo = [Stroke(linewidth=5, foreground=PAPER), Normal()]
+        box = Rectangle(corner, *size, path_effects=halo, clip_on=False, zorder=4, **_RANGE)
+        axes.add_patch(box)
 
 
 def _cut(text: str, most: int) -> str:

@@ -20,7 +20,7 @@ from canvas.windows import UNDEFINED
 from trm.analysis.lens import Lens
 from trm.analysis.patch import Patching
 from trm.figures.style import WRONG, colours, ink, new_figure
-from trm.solving.iteration import right_cells
+from trm.solving.local_predictor import right_cells
 
 _SIGNS = np.array([for_people(symbol) for symbol in range(len(CHARACTERS))])
 _SCORED, _DIFFERENT = "#1A1A1A", "#E69F00"
@@ -150,11 +150,6 @@ def lens_figure(lens: Lens, canvas: np.ndarray, truth: np.ndarray, title: str) -
     return _within(figure)
 
 
-def class_sign(chosen: int) -> str:
-    """The sign of a class on a map: its number from 0, nothing where there is none."""
-    return "" if chosen in (0, UNDEFINED) else str(chosen - 1)
-
-
 def fields_figure(
     canvas: np.ndarray, row: int, fields: dict[str, tuple[np.ndarray, np.ndarray]], title: str
 ) -> Figure:
@@ -191,7 +186,8 @@ def fields_figure(
             due, held = right[down, across], classes[down, across]
             unknown = (due == UNDEFINED) | (held == UNDEFINED)
             wrong = ~right_cells(held, due)[0] & ~unknown
-            signs, signs_due = (np.vectorize(class_sign, otypes=[str])(of) for of in (held, due))
+            # A class is its number from 0; the first one says that there is none.
+            signs, signs_due = (np.where(of == 0, "", of.astype(int) - 1) for of in (held, due))
             fills = np.where(signs == "", picture.PAPER, picture.FILLED)
             fills[unknown], fills[wrong], signs[unknown] = picture.MASKED, picture.WRONG, ""
             inks = np.where(wrong, picture.INK, picture.FILLED_INK)

@@ -13,7 +13,7 @@ from canvas.render import RowSteps
 from canvas.symbols import BLANK
 from trm.evaluation.statistics import Share
 from trm.figures.style import new_figure, tidy
-from trm.solving.iteration import ConfidenceCurve, Trace
+from trm.solving.rollout import ConfidenceCurve, Trace
 
 _CELLS = (0.14, 0.22)  # inches of a cell, fewest and most
 _PANEL = (1.5, 3.1)  # inches that a canvas is wide: with larger cells than the fewest, at most

@@ -24,8 +24,7 @@ class Found:
     shares: dict[str, Share]  # of whole solutions right, by cell or region
     cost: dict[str, float] | None = None  # flops, samples and seconds of training
     loss: float | None = None  # of the checkpoint on validation, where losses are equal
-    flops: float | None = None  # of solving a problem, the mean of the cells, as the next
-    seconds: float | None = None
+    flops: float | None = None  # of solving a problem, the mean of the cells
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,6 @@ _COSTS: tuple[tuple[str, Callable[[Found], Any]], ...] = (
     ("TFLOP of training", lambda one: one.cost and one.cost["flops"] / 1e12),
     ("minutes of training", lambda one: one.cost and one.cost["seconds"] / 60),
     ("MFLOP of solving a problem", lambda one: one.flops and one.flops / 1e6),
-    ("ms of solving a problem, by the clock", lambda one: one.seconds and one.seconds * 1e3),
 )
 _FAR = 4  # times the least cost, from which on costs are drawn on a logarithmic scale
 
@@ -61,17 +59,16 @@ def study_figure(evaluations: Evaluations) -> Figure | None:
     """Every seed's share of whole solutions right: by setting, and against what it takes.
 
     A row for each evaluation: the settings with a bar at the mean of the seeds, operations and
-    minutes of training, operations and time of solving a problem. None where there is none yet.
+    minutes of training, operations of solving a problem. None where there is none yet.
     """
     some = {name: settings for name, settings in evaluations.items() if settings}
     if not some:
         return None
     shown = {name: list(settings[0].seeds[0].shares) for name, settings in some.items()}
     heights = [1.6 + 0.32 * len(some[name]) * len(columns) for name, columns in shown.items()]
-    figure = new_figure(22, sum(heights))
-    rows: Any = figure.subplots(
-        len(some), 5, squeeze=False, height_ratios=heights, width_ratios=(5, 3, 3, 3, 3)
-    )
+    figure = new_figure(18, sum(heights))
+    ratios: dict[str, Any] = {"height_ratios": heights, "width_ratios": (5, 3, 3, 3)}
+    rows: Any = figure.subplots(len(some), 4, squeeze=False, **ratios)
     for (name, settings), (first, *others) in zip(some.items(), rows, strict=True):
         columns = shown[name]
         for y, one in enumerate(settings):

@@ -79,19 +79,18 @@ def draw_table(
     scale: ScalarMappable,
     *,
     small: np.ndarray | None = None,
-    bold: np.ndarray | None = None,
     size: float = 8,
     above: bool = True,
 ) -> None:
     """Figures ``float [R, C]`` as colours, each with a text; names of columns above or below.
 
-    ``small`` has what stands below each text, ``bold`` says which ones are; size is in points.
+    ``small`` has what stands below each text; size is in points.
     """
     axes.imshow(values, cmap=scale.cmap, norm=scale.norm, aspect="auto")  # type: ignore[arg-type]
     for (i, j), text in np.ndenumerate(texts):
         colour = ink(scale.to_rgba(values[i, j]))
         style: dict[str, Any] = {"ha": "center", "va": "center", "color": colour}
-        style |= {"in_layout": False, "weight": "bold" if bold is not None and bold[i, j] else None}
+        style["in_layout"] = False
         below = "" if small is None else str(small[i, j])
         if text:
             axes.text(j, i - 0.13 * bool(below), text, fontsize=size, **style)

@@ -11,8 +11,7 @@ from canvas import symbols
 from canvas.render import Drawing, from_sequences, to_sequences, tokens_to_write
 from canvas.task import Task
 from trm.models.gpt import GPT
-from trm.solving.iteration import SymbolTrace
-from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout
+from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, SymbolTrace
 
 FREE = -1  # a token that the model is to write
 # Log-probabilities that are distinguished: beyond lies the rounding of float32.
@@ -193,9 +192,8 @@ class GPTPredictor(Predictor):
         Those of what was written, ``float32 [B, T]``; minus infinity where a token is missing, as
         the sequence has ended early.
         """
-        device = next(self.model.parameters()).device
         written, of_written = self.model.generate(
-            torch.from_numpy(forced).to(device), height, width, symbols.END, self.loops
+            self.tokens(forced), height, width, symbols.END, self.loops
         )
         ids, log_probs = written.cpu().numpy(), of_written.float().cpu().numpy()
         cells = slice(0, 1 + height * (width + 1))  # where no end belongs

@@ -1,12 +1,108 @@
 """An iterative model as it solves: supervision steps until a row has settled."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
 import numpy as np
 import torch
+from torch import Tensor
 
 from canvas import symbols
-from trm.models.iterative import IterativeModel
-from trm.solving.iteration import StepTrace, iterate
-from trm.solving.rollout import Prediction, Predictor
+from trm.models.iterative import IterativeModel, Loop
+from trm.solving.rollout import ConfidenceCurve, Prediction, Predictor
+
+PATIENCE = 2  # steps in succession that must leave a row as it is before it counts as settled
+
+
+class Settling:
+    """Watches rows from step to step, and says which of them have settled.
+
+    A row has settled, and its sample may stop, when it is held more likely right than wrong and
+    `PATIENCE` steps in succession have left it as it was. The halting head alone stops too early:
+    of rows that it trusts, some still change, mostly for the better. In a row longer than any of
+    training a carry may still be on its way when one step changes nothing.
+
+    Args:
+        masked: bool [B, H, W], the cells to fill in: no others count.
+    """
+
+    def __init__(self, masked: Tensor) -> None:
+        self.masked = masked
+        self.before: Tensor | None = None
+        self.calm = torch.zeros(len(masked), dtype=torch.long, device=masked.device)
+
+    def seen(self, cells: Tensor, halt_logits: Tensor) -> Tensor:
+        """Which rows have settled, bool [B], after one more step.
+
+        Of its ``cells``, uint8 [B, H, W], and ``halt_logits``, [B], above 0 where a row is trusted.
+        """
+        if self.before is not None:  # before the first step there was no answer to keep
+            unchanged = ((cells == self.before) | ~self.masked).all(-1).all(-1)
+            self.calm = (self.calm + 1) * unchanged
+        self.before = cells
+        return (halt_logits > 0) & (self.calm >= PATIENCE)
+
+    def keep(self, index: Tensor) -> None:
+        """Go on with some rows, by bool [B]."""
+        self.masked, self.calm = self.masked[index], self.calm[index]
+        self.before = None if self.before is None else self.before[index]
+
+
+class Step(NamedTuple):
+    """What a model holds after one of its supervision steps."""
+
+    number: int  # from 1
+    samples: Tensor  # which ones are still at work, int64 [N]
+    halt_logits: Tensor  # [N]
+    cells: Tensor  # uint8 [N, H, W], the most likely symbols
+    settled: Tensor  # bool [N], see `Settling`
+    last: Tensor  # bool [N], whose last step this is
+
+
+@dataclass(frozen=True)
+class StepTrace:
+    """Every one of T supervision steps of a batch of rows, as if no row had settled."""
+
+    heading = "confidence over supervision steps"
+
+    canvases: np.ndarray  # uint8 [T, B, H, W], the likeliest symbols; only masked cells count
+    halt_logits: np.ndarray  # float32 [T, B], of "the row is right"
+    masked: np.ndarray  # bool [B, H, W], the cells to fill in
+
+    @property
+    def confidence(self) -> np.ndarray:
+        """The probability, to the model, that the row is right: ``float32 [T, B]``."""
+        return (1 / (1 + np.exp(-np.clip(self.halt_logits, -80, 80)))).astype(np.float32)
+
+    @property
+    def halts_at(self) -> np.ndarray:
+        """The step, from 1, after which each sample would stop: ``int64 [B]``, 0 if none."""
+        settling = Settling(torch.from_numpy(self.masked))
+        steps = zip(self.canvases, self.halt_logits, strict=True)
+        stops = np.stack([settling.seen(*map(torch.from_numpy, step)).numpy() for step in steps])
+        return np.where(stops.any(axis=0), stops.argmax(axis=0) + 1, 0)
+
+    @property
+    def answers(self) -> np.ndarray:
+        """``uint8 [B, H, W]`` at the step of halting, or after the last step without one."""
+        last = np.where(self.halts_at > 0, self.halts_at, len(self.canvases)) - 1
+        return self.canvases[last, np.arange(self.canvases.shape[1])]
+
+    def rows_exact(self, labels: np.ndarray) -> np.ndarray:
+        """Whether all masked cells are as in ``uint8 [B, H, W]``, step by step: ``bool [T, B]``."""
+        return ((self.canvases == labels) | ~self.masked).all(axis=(2, 3))
+
+    def curves(self, labels: np.ndarray) -> list[ConfidenceCurve]:
+        """A point after each step."""
+        exact, steps = self.rows_exact(labels), len(self.canvases)
+        curves = []
+        for i, halt in enumerate(self.halts_at.tolist()):
+            end = f"halts at step {halt}" if halt else f"does not halt in {steps} steps"
+            verdict = "right" if exact[(halt or steps) - 1, i] else "wrong"
+            outcome = f"{end}, row {verdict}"
+            curves.append(ConfidenceCurve(self.confidence[:, i], exact[:, i], halt, outcome))
+        return curves
 
 
 class IterativePredictor(Predictor):
@@ -35,11 +131,9 @@ class IterativePredictor(Predictor):
     @torch.no_grad()
     def trace(self, inputs: np.ndarray, steps: int | None = None) -> StepTrace:
         """See `Predictor`: its confidence after each of ``steps`` or else ``max_steps`` steps."""
-        tokens, steps = self.tokens(inputs), steps or self.max_steps
-        masked = tokens == symbols.MASK
         seen = [
             (step.cells, step.halt_logits.float())
-            for step in iterate(self.model, tokens, masked, steps, halt=False)
+            for step in self._steps(inputs, steps or self.max_steps, halt=False)
         ]
         cells, halting = (torch.stack(parts).cpu().numpy() for parts in zip(*seen, strict=True))
         return StepTrace(cells, halting, inputs == symbols.MASK)
@@ -47,23 +141,37 @@ class IterativePredictor(Predictor):
     @torch.no_grad()
     def __call__(self, inputs: np.ndarray) -> Prediction:
         """Fill in masked rows, in as many supervision steps as each needs."""
-        tokens = self.tokens(inputs)
-        cells, confidence = (
-            torch.empty_like(tokens),
-            tokens.new_empty(len(tokens), dtype=torch.float),
-        )
-        used = torch.empty_like(confidence, dtype=torch.long)
-        settled = torch.empty_like(confidence, dtype=torch.bool)
-        masked = tokens == symbols.MASK
-        for step in iterate(self.model, tokens, masked, self.max_steps, self.halt):
+        parts = []
+        for step in self._steps(inputs, self.max_steps, self.halt):
+            confidence = step.halt_logits.float().sigmoid()
             if self.on_step is not None:
-                shown = (step.samples, step.cells, step.halt_logits.float().sigmoid())
+                shown = (step.samples, step.cells, confidence)
                 self.on_step(step.number, *(part.cpu().numpy() for part in shown))
-            if not step.last.any():
-                continue
-            done, last = step.samples[step.last], step.last
-            cells[done], used[done] = step.cells[last], step.number
-            confidence[done] = step.halt_logits[last].float().sigmoid()
-            settled[done] = step.settled[last]
-        parts = (cells, confidence, used, settled)
-        return Prediction(*(part.cpu().numpy() for part in parts))
+            used = torch.full_like(step.samples, step.number)
+            held, done = (step.cells, confidence, used, step.settled), step.last.nonzero()[:, 0]
+            parts.append((step.samples[done], *(part[done] for part in held)))
+        samples, *found = (torch.cat(of_steps) for of_steps in zip(*parts, strict=True))
+        order = samples.argsort()
+        return Prediction(*(part[order].cpu().numpy() for part in found))
+
+    def _steps(self, inputs: np.ndarray, steps: int, halt: bool) -> Iterator[Step]:
+        """At most so many supervision steps; of rows that have settled no more are taken.
+
+        Without ``halt`` all go on to the end.
+        """
+        tokens = self.tokens(inputs)
+        loop, settling = Loop(self.model, tokens), Settling(tokens == symbols.MASK)
+        samples = torch.arange(len(tokens), device=tokens.device)
+        for number in range(1, steps + 1):
+            loop.step()
+            logits, halt_logits = loop.read()
+            cells = logits.argmax(dim=-1).to(tokens.dtype)
+            settled = settling.seen(cells, halt_logits)
+            last = settled & halt if number < steps else torch.ones_like(settled)
+            yield Step(number, samples, halt_logits, cells, settled, last)
+            if last.all():
+                return
+            if last.any():
+                samples = samples[~last]
+                loop.keep(~last)
+                settling.keep(~last)

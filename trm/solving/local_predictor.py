@@ -14,12 +14,12 @@ from canvas.task import Task
 from canvas.windows import SYMBOL, UNDEFINED, LocalRule
 from trm.models.layers import compute_dtype
 from trm.models.local import InOrder, Known, LocalRecursiveModel, work_in_order
-from trm.solving.iteration import SymbolTrace
 from trm.solving.rollout import (
     OnRow,
     Prediction,
     Predictor,
     Rollout,
+    SymbolTrace,
     predict_views,
 )
 
@@ -30,8 +30,9 @@ class LocalPredictor(Predictor):
     Args:
         model: on the device where it is to run.
         proved: whether it is right at every length, so that there is nothing to doubt.
-        rule: of the layout, where pages may be turned: where a cell sees a window that upright
-            pages do not have, the confidence in the page is 0. None: all pages are upright.
+        rule: of the layout, where pages may be turned or have more operands than it is of: where
+            a cell sees a window that its pages do not have, the confidence in the page is 0. None:
+            all pages are its own.
     """
 
     translation_invariant = True
@@ -152,3 +153,12 @@ class LocalPredictor(Predictor):
             shown = np.where(place > number, symbols.MASK, cells)
             sure = confidence if number == last else unknown
             self.on_step(number, np.arange(len(cells)), shown, sure)
+
+
+def right_cells(believed: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where a field is right, and where there is something to be right about, ``bool [...]`` both.
+
+    Of ``uint8 [...]`` classes, and the truth, see `canvas.windows.draw_fields`.
+    """
+    counted = (truth != UNDEFINED) & (believed != UNDEFINED)
+    return (believed == truth) & counted, counted

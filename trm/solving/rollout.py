@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -13,7 +13,6 @@ from augment.views import View, apply_views, possible_shifts, undo_views
 from canvas import symbols
 from canvas.render import Drawing, RowSteps, WorkedDrawing, row_steps
 from canvas.task import Task
-from trm.solving.iteration import Trace
 
 OnRow = Callable[[int, np.ndarray], None]
 # Fills in the masked row of canvases uint8 [N, H, W]; is given which samples of a drawing they are,
@@ -69,6 +68,49 @@ class Rollout:
         shape = len(drawing), int(drawing.steps.max())
         figures = np.ones(shape, np.float32), np.zeros(shape, np.int64), np.ones(shape, bool)
         return cls(drawing.canvases.copy(), *figures)
+
+
+class ConfidenceCurve(NamedTuple):
+    """How sure a model is along the way to one row."""
+
+    confidence: np.ndarray  # float [N], 0 to 1, at each point of the way
+    right: np.ndarray  # bool [N], whether what it holds there is right
+    halt: int  # the point, from 1, at which it stops; 0 where it does not
+    outcome: str  # how it ended, in words
+
+
+class Trace(Protocol):
+    """How a model filled in a batch of rows."""
+
+    heading: str  # of the curves
+
+    @property
+    def answers(self) -> np.ndarray:
+        """What it wrote, ``uint8 [B, H, W]``; only masked cells count."""
+
+    def curves(self, labels: np.ndarray) -> list[ConfidenceCurve]:
+        """How sure it was on the way to each row, judged by labels ``uint8 [B, H, W]``."""
+
+
+@dataclass(frozen=True)
+class SymbolTrace:
+    """Rows that were written symbol by symbol, each once."""
+
+    heading = "confidence symbol by symbol, as it writes"
+
+    answers: np.ndarray  # uint8 [B, H, W]; only masked cells count
+    log_probs: np.ndarray  # float32 [B, H, W], of what was written, given what was before; else 0
+    masked: np.ndarray  # bool [B, H, W], the cells to fill in
+
+    def curves(self, labels: np.ndarray) -> list[ConfidenceCurve]:
+        """A point for each symbol, from the lowest digit up."""
+        curves = []
+        for i, masked in enumerate(self.masked):
+            right = (self.answers[i] == labels[i])[masked][::-1]
+            outcome = f"row {'right' if right.all() else 'wrong'}"
+            confidence = np.exp(self.log_probs[i][masked][::-1])
+            curves.append(ConfidenceCurve(confidence, right, 0, outcome))
+        return curves
 
 
 class Predictor(ABC):

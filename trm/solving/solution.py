@@ -4,6 +4,7 @@ A `Record` is the one form of it as plain data: in files, of `trm predict`, and 
 """
 
 import html
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
@@ -49,7 +50,7 @@ class Record:
     error: str | None = None
     other: dict[str, Any] = field(default_factory=dict, repr=False)  # what else its line held
 
-    def data(self, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
+    def data(self, leave_out: Collection[str] = ()) -> dict[str, Any]:
         """The record as plain data, fit for JSON, without ``other``."""
         data = asdict(self)
         return {name: data[name] for name in COLUMNS if name not in leave_out}

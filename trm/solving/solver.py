@@ -14,7 +14,7 @@ from canvas.render import Drawing, WorkedDrawing, draw, draw_worked
 from canvas.task import Task, describe_ranges
 from trm.solving.rollout import OnRow, Predictor, Rollout, at_once
 from trm.solving.solution import Solution, Vote
-from trm.solving.voting import Decision, TurnedPredictor, Voting, agreed, solve_by_vote
+from trm.solving.voting import Decision, Voting, agreed, solve_by_vote
 
 
 @dataclass(frozen=True)
@@ -33,21 +33,6 @@ class Solver:
         return (
             f"Solver({type(model).__name__}, {task.layout} in base {task.base}, trained on {known})"
         )
-
-    def turned(self, symmetry: str) -> "Solver":
-        """The same solver, whose model is shown every canvas in one symmetry.
-
-        Raises:
-            ValueError: there is no such symmetry, or the model or its canvas cannot be turned.
-        """
-        height, width = self.canvas.height, self.canvas.width
-        if lookup(symmetry).transpose and height != width:
-            raise ValueError(
-                f"the view {symmetry} exchanges rows and columns, and the model's canvas is "
-                f"{height} x {width} cells: ask for e, r180, v or h"
-            )
-        predictor = self.predictor if symmetry == "e" else self.predictor.for_any_view(self.task)
-        return replace(self, predictor=TurnedPredictor(predictor, symmetry))
 
     def with_voting(self, voting: Voting) -> "Solver":
         """The same solver, asking many views.
@@ -170,7 +155,8 @@ class Solver:
         return reading if reading.operands == operands else None
 
     def _with_votes(self, solution: Solution, decisions: list[Decision]) -> Solution:
-        def answer(cells: np.ndarray) -> str | None:
+        def answer(said: bytes) -> str | None:
+            cells = np.frombuffer(said, np.uint8)
             if self.voting is None or self.voting.per == "row":
                 return symbols.decode(cells).strip(symbols.decode(np.array([symbols.BLANK])))
             canvas = solution.canvas.copy()
@@ -179,11 +165,11 @@ class Solver:
             return None if reading is None else solution.write(reading.answer)
 
         votes = [
-            [Vote(answer(b.cells), b.views, _finite(b.confidence)) for b in decision.ballots]
+            [Vote(answer(said), views, _finite(sure)) for said, views, sure in decision.ballots]
             for decision in decisions
         ]
         agreement = min(decision.agreement for decision in decisions)
-        views = sum(ballot.views for ballot in decisions[0].ballots)
+        views = sum(views for _, views, _ in decisions[0].ballots)
         return replace(solution, views=views, agreement=agreement, votes=votes)
 
     def for_lengths(self, lengths: Sequence[int]) -> "Solver | None":
@@ -259,14 +245,13 @@ class Solver:
         """
         sizes = np.stack(self.task.rules.sizes(problems), axis=1).tolist()
         return [
-            self._misfit(problems, i, rows, columns, size)
+            self._misfit(problems, i, rows, columns, *(size or self._size(rows, columns)))
             for i, (rows, columns) in enumerate(sizes)
         ]
 
     def _misfit(
-        self, problems: Problems, i: int, rows: int, columns: int, size: tuple[int, int] | None
+        self, problems: Problems, i: int, rows: int, columns: int, height: int, width: int
     ) -> str | None:
-        height, width = size or self._size(rows, columns)
         if self._too_large(height, width):
             return f"its canvas of {height} x {width} cells is more than {MOST_CELLS:,} cells"
         fits = rows <= height and columns <= width

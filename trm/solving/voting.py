@@ -12,15 +12,13 @@ operands, a x b and b x a, vote on the answer alone: their solutions have little
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from augment.symmetry import apply, invert, lookup
 from augment.views import View, distinct_views
 from canvas.render import Drawing
-from canvas.task import Task
 from trm.solving.rollout import (
     OnRow,
     Prediction,
@@ -35,50 +33,37 @@ from trm.solving.voting_settings import Voting
 _COINCIDE = 0.01  # chance that two wrong answers of two orders are the same
 
 
-class Ballot(NamedTuple):
-    """One of the different answers to a row or a problem."""
-
-    cells: np.ndarray  # uint8 [C], what it says
-    views: int  # how many gave it
-    confidence: float  # their mean
-
-
 class Decision(NamedTuple):
     """What several answers came to."""
 
-    cells: np.ndarray  # uint8 [C]
-    confidence: float  # of the views that gave it: under `max_confidence` the highest, or the mean
-    agreement: float  # the share of views that gave it
-    ballots: list[Ballot]  # the different answers, most views first
-
-    def behind(self, answers: np.ndarray) -> np.ndarray:
-        """Whose answer it is, ``bool [V]`` of ``uint8 [V, C]``."""
-        return (answers == self.cells).all(axis=1)
+    behind: list[int]  # who gave the one that won
+    confidence: float  # theirs: under `max_confidence` the highest, or the mean
+    agreement: float  # their share
+    # The different answers, most often given first: each, how many gave it, their mean confidence.
+    ballots: list[tuple[Any, int, float]]
 
 
-def decide(vote: str, answers: np.ndarray, confidence: np.ndarray) -> Decision:
-    """Make one answer of several; of equal ones the first wins.
+def decide(vote: str, answers: Sequence[Any], confidence: np.ndarray) -> Decision:
+    """Make one answer of several, of whatever can be compared; of equal ones the first wins.
 
     Args:
         vote: one of `VOTES`.
-        answers: ``uint8 [V, C]``, each view's symbols of the same cells.
+        answers: V of them.
         confidence: ``float [V]``, 0 to 1.
     """
-    groups: dict[bytes, list[int]] = {}
+    groups: dict[Any, list[int]] = {}
     for view, answer in enumerate(answers):
-        groups.setdefault(answer.tobytes(), []).append(view)
-    ballots = [
-        Ballot(answers[who[0]], len(who), float(confidence[who].mean())) for who in groups.values()
-    ]
+        groups.setdefault(answer, []).append(view)
+    ballots = [(answer, len(who), float(confidence[who].mean())) for answer, who in groups.items()]
     highest = [float(confidence[who].max()) for who in groups.values()]
     if vote == "max_confidence":
         best = int(np.argmax(highest))
         sure = highest[best]
     else:
-        best = max(range(len(ballots)), key=lambda i: (ballots[i].views, ballots[i].confidence))
-        sure = ballots[best].confidence
-    ranked = sorted(ballots, key=lambda ballot: -ballot.views)
-    return Decision(ballots[best].cells, sure, ballots[best].views / len(answers), ranked)
+        best = max(range(len(ballots)), key=lambda i: ballots[i][1:])
+        sure = ballots[best][2]
+    behind, ranked = [*groups.values()][best], sorted(ballots, key=lambda ballot: -ballot[1])
+    return Decision(behind, sure, len(behind) / len(answers), ranked)
 
 
 def solve_by_vote(
@@ -144,10 +129,10 @@ def _by_row(
         settled = np.empty(len(inputs), dtype=bool)
         for i, problem in enumerate(active):
             one = seen.take(np.flatnonzero(back == i))
-            answers = one.canvases[:, answer[i]]
-            decision = decide(voting.vote, answers, one.confidence)
-            canvases[i][answer[i]], confidence[i] = decision.cells, decision.confidence
-            settled[i] = one.settled[decision.behind(answers)].all()
+            rows = one.canvases[:, answer[i]]
+            decision = decide(voting.vote, [row.tobytes() for row in rows], one.confidence)
+            canvases[i][answer[i]], confidence[i] = rows[decision.behind[0]], decision.confidence
+            settled[i] = one.settled[decision.behind].all()
             decisions[problem].append(decision)
         steps = np.bincount(back, weights=seen.steps, minlength=len(inputs)).astype(np.int64)
         return Prediction(canvases, confidence, steps, settled=settled)
@@ -163,13 +148,13 @@ def _by_solution(
     voted, decisions = Rollout.begun(drawing), []
     for i, n in enumerate(drawing.steps.tolist()):
         mine, unknown = of == i, ~drawing.given[i]
-        answers = alone.canvases[mine][:, unknown]
-        decision = decide(voting.vote, answers, alone.confidence[mine].prod(axis=1))
-        voted.canvases[i][unknown] = decision.cells
+        found, sure = alone.canvases[mine][:, unknown], alone.confidence[mine].prod(axis=1)
+        decision = decide(voting.vote, [cells.tobytes() for cells in found], sure)
+        voted.canvases[i][unknown] = found[decision.behind[0]]
         # A solution is held right as a whole; its rows share that evenly.
         voted.confidence[i, :n] = decision.confidence ** (1 / n)
         voted.steps[i] = alone.steps[mine].sum(axis=0)
-        voted.settled[i] = alone.settled[mine][decision.behind(answers)].all(axis=0)
+        voted.settled[i] = alone.settled[mine][decision.behind].all(axis=0)
         decisions.append([decision])
     return voted, decisions
 
@@ -186,16 +171,12 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
     """
     both = [solution, other]
     texts = [one.answer_text for one in both]
-    # Numbers as cells: which answers are the same is all that a vote looks at.
-    distinct = list(dict.fromkeys(texts))
-    answers = np.array([[distinct.index(text)] for text in texts], dtype=np.uint8)
     confidence = np.array([one.confidence if one.answer is not None else 0.0 for one in both])
-    decision = decide(vote, answers, confidence)
-    place = texts.index(distinct[int(decision.cells[0])])
+    decision = decide(vote, texts, confidence)
+    place, agree = decision.behind[0], len(decision.ballots) == 1
     won, rows = both[place], len(both[place].row_confidence)
-    own, others = float(confidence[place]), float(confidence[1 - place])
-    sure = posterior(own, others, agree=len(distinct) == 1)
-    differ = "" if len(distinct) == 1 else "the two orders give different answers"
+    sure = posterior(float(confidence[place]), float(confidence[1 - place]), agree)
+    differ = "" if agree else "the two orders give different answers"
     reasons = (*(one.uncalibrated_reason for one in both), differ)
     return replace(
         won,
@@ -206,7 +187,7 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
         uncalibrated_reason="; ".join(dict.fromkeys(filter(None, reasons))),
         views=solution.views + other.views,
         agreement=decision.agreement,
-        votes=[[Vote(distinct[int(b.cells[0])], b.views, b.confidence) for b in decision.ballots]],
+        votes=[[Vote(*ballot) for ballot in decision.ballots]],
     )
 
 
@@ -228,32 +209,3 @@ def posterior(confidence: float, other: float, agree: bool) -> float:
     one = this_one + that_one
     one_is_right = one / (one + both_wrong * (1 - _COINCIDE))
     return min(one_is_right, 0.5) * this_one / one
-
-
-class TurnedPredictor(Predictor):
-    """Turns every canvas before a model sees it, and turns back what it writes."""
-
-    def __init__(self, predictor: Predictor, symmetry: str) -> None:
-        self.transposes = lookup(symmetry).transpose
-        self.predictor, self.symmetry = predictor, symmetry
-        self.model, self.translation_invariant = predictor.model, predictor.translation_invariant
-        self.proved, self.in_order = predictor.proved, predictor.in_order
-
-    def __call__(self, inputs: np.ndarray) -> Prediction:
-        found = self.predictor(np.ascontiguousarray(apply(self.symmetry, inputs)))
-        canvases = np.ascontiguousarray(apply(invert(self.symmetry), found.canvases))
-        return replace(found, canvases=canvases)
-
-    def free_running_views(self, drawing: Drawing, views: Sequence[View]) -> Rollout:
-        """See `Predictor`: the model sees every view turned."""
-        turned = [view.turned(self.symmetry) for view in views]
-        return self.predictor.free_running_views(drawing, turned)
-
-    def for_any_view(self, task: Task) -> "TurnedPredictor":
-        return TurnedPredictor(self.predictor.for_any_view(task), self.symmetry)
-
-    def accepts(self, height: int, width: int) -> bool:
-        return self.predictor.accepts(*((width, height) if self.transposes else (height, width)))
-
-    def pairs(self, height: int, width: int) -> int:
-        return self.predictor.pairs(height, width)

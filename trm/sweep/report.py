@@ -11,7 +11,7 @@ from trm.evaluation.statistics import SEEDS_MEANING, of_seeds
 from trm.figures.studies import Found, Gathered, study_figure
 from trm.files import read_object, replacing
 from trm.markdown import safe, table
-from trm.sweep.runs import States, grid_of, is_done, wanted
+from trm.sweep.runs import States, done, grid_of, wanted
 from trm.sweep.study import EQUAL_LOSS, Run, Study
 
 PAGE, PICTURE = "study.md", "study.png"
@@ -27,57 +27,48 @@ _EQUAL_LOSS = (
 )
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
-def found(output: Path, study: Study, states: States, evaluation: str) -> dict[Run, Found]:
-    """What is known so far of one evaluation, of every run that has it behind it.
+def gathered(output: Path, study: Study, states: States, evaluation: str) -> list[Gathered]:
+    """What is known so far of one evaluation, by setting, of every run that has it behind it.
 
     By the sizes of its problems, or where these are many, by their regions.
     """
-    grids = {
-        run: grid
-        for run, asked in wanted(study, states).items()
-        if asked
-        and states[run].evaluated.get(evaluation) == asked[evaluation]
-        and (grid := read_object(grid_of(output, evaluation, run))) is not None
-    }
-    every = {run: grid["models"][0]["cells"] for run, grid in grids.items()}
-    axes = Grid(next(iter(grids.values()))).axes if grids else ("", "")
+    cells: dict[Run, list[Cell]] = {}
+    axes = ("", "")
+    for run, asked in wanted(study, states).items():
+        if asked and states[run].evaluated.get(evaluation) == asked[evaluation]:
+            grid = Grid(read_object(grid_of(output, evaluation, run)) or {})
+            if grid:
+                axes, cells[run] = grid.axes, grid.models[0]["cells"]
 
-    by_region = False
+    def size(cell: Cell) -> str:
+        return size_name(axes, (cell["row"], cell["column"]))
 
-    def name_of(cell: Cell) -> str:
-        return str(cell["region"]) if by_region else size_name(axes, (cell["row"], cell["column"]))
-
-    columns = list(dict.fromkeys(name_of(cell) for cells in every.values() for cell in cells))
-    if by_region := len(columns) > _CELLS:
-        there = {name_of(cell) for cells in every.values() for cell in cells}
+    every = [cell for some in cells.values() for cell in some]
+    columns = list(dict.fromkeys(map(size, every)))
+    if len(columns) > _CELLS:
+        there = {cell["region"] for cell in every}
         columns = [name for name in (*REGIONS, SHORTER) if name in there]
-    outcome = {}
-    for run, cells in every.items():
-        flops = _mean([n for cell in cells if (n := cell.get("flops_per_problem"))])
-        shares = {name: pooled(cell for cell in cells if name_of(cell) == name) for name in columns}
-        loss = states[run].losses.get(states[run].evaluated[evaluation][0])
-        outcome[run] = Found(shares, states[run].cost, loss, flops)
-    return outcome
 
+    def found(run: Run) -> Found:
+        mine, state = cells[run], states[run]
+        flops = [n for cell in mine if (n := cell.get("flops_per_problem"))]
+        shares = {
+            name: pooled(cell for cell in mine if name in (size(cell), cell["region"]))
+            for name in columns
+        }
+        loss = state.losses.get(state.evaluated[evaluation][0])
+        return Found(shares, state.cost, loss, sum(flops) / len(flops) if flops else None)
 
-def gathered(study: Study, outcome: Mapping[Run, Found]) -> list[Gathered]:
-    """What one evaluation found by setting, of each that has a seed evaluated."""
     settings = []
     for one in study.settings:
-        seeds = tuple(f for run, f in outcome.items() if run.setting.name == one.name)
+        seeds = tuple(found(run) for run in cells if run.setting.name == one.name)
         settings += [Gathered(one.name, one.parameters, seeds)] if seeds else []
     return settings
 
 
 def write_report(output: Path, study: Study, states: States, stages: Mapping[Run, str]) -> None:
     """Write the page, with the stages under way, and its picture."""
-    evaluations = {
-        name: gathered(study, found(output, study, states, name)) for name in study.evaluations
-    }
+    evaluations = {name: gathered(output, study, states, name) for name in study.evaluations}
     if figure := study_figure(evaluations):
         with replacing(output / PICTURE) as part:
             figure.savefig(part, format="png")
@@ -92,9 +83,8 @@ def _page(
     stages: Mapping[Run, str],
     evaluations: Mapping[str, Sequence[Gathered]],
 ) -> str:
-    asked = wanted(study, states)
-    done = sum(is_done(state, asked[run]) for run, state in states.items())
-    parts = [f"# {output.resolve().name}: {done} of {len(states)} runs are done"]
+    over = len(done(study, states))
+    parts = [f"# {output.resolve().name}: {over} of {len(states)} runs are done"]
     failed = [f"- {safe(run.name)}: {safe(s.error)}" for run, s in states.items() if s.error]
     running = [f"- {safe(run.name)}: {stage}" for run, stage in stages.items()]
     for title, lines in (("Failed", failed), ("Running", running)):

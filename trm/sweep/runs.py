@@ -98,9 +98,15 @@ def wanted(study: Study, states: States) -> dict[Run, dict[str, list[str]] | Non
     }
 
 
-def is_done(state: State, asked: dict[str, list[str]] | None) -> bool:
-    """Whether nothing is left to do of a run, of which this is `wanted`."""
-    return state.trained and asked is not None and asked.items() <= state.evaluated.items()
+def done(study: Study, states: States) -> list[Run]:
+    """The runs of which nothing is left to do."""
+    return [
+        run
+        for run, asked in wanted(study, states).items()
+        if asked is not None
+        and states[run].trained
+        and asked.items() <= states[run].evaluated.items()
+    ]
 
 
 def plan(
@@ -247,11 +253,10 @@ class Jobs:
 
     def stage(self, run: Run) -> str:
         """How far a run is, in words."""
-        state, asked = self.states[run], wanted(self.study, self.states)[run]
-        if state.error:
-            return f"failed: {state.error}"
-        done = "done" if is_done(state, asked) else "trained" if state.trained else "waiting"
-        return self.stages.get(run, done)
+        if error := self.states[run].error:
+            return f"failed: {error}"
+        over = "done" if run in done(self.study, self.states) else "trained"
+        return self.stages.get(run, over if self.states[run].trained else "waiting")
 
     def _next(self, run: Run) -> tuple[str, list[str]] | None:
         """What is to be done of a run, and the words of `trm` for it; None: nothing now."""

@@ -23,7 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from trm.checkpoints import COST_KEY
 from trm.checkpoints.loading import load_checkpoint
 from trm.evaluation.statistics import Share
-from trm.files import replacing, sweep
+from trm.files import replacing
 from trm.flops import counted_flops
 from trm.training.canvas_module import FIELD, CanvasModule, logs_at
 from trm.training.data import BEYOND, VALIDATED
@@ -42,7 +42,6 @@ class CheckpointFiles(TorchCheckpointIO):
     ) -> None:
         file = Path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
-        sweep(file.parent, file.name)
         with replacing(file) as part, part.open("wb") as written:
             torch.save(checkpoint, written)  # given a path, it would hide that the disk is full
 

@@ -10,7 +10,6 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch.utils.data import DataLoader, DistributedSampler
 
 from augment.transforms import BasicTransform, SampleTransform
-from augment.views import RandomViews
 from canvas.canvas_size import Blanks, Canvas
 from canvas.check import check_layout
 from canvas.problems import Split
@@ -23,7 +22,6 @@ from trm.training.samples import (
     Samples,
     SolvedProblems,
     Stage,
-    shown,
 )
 
 # What a validation works out, and under which names it is logged. Nothing is chosen by problems
@@ -84,9 +82,7 @@ class CanvasDataModule(L.LightningDataModule):
             training, worked out at each validation of a run. Nothing is chosen by them. They are
             left out where training's canvas is fixed, or theirs is too large.
         seed: of everything that is drawn.
-        views: in which views training samples are shown, drawn for a whole batch on the device.
-        transforms: albumentations transforms for training samples, applied after masking one by
-            one: what they turn and shift is slower, and what they can do is more.
+        transforms: albumentations transforms for training samples, applied after masking.
         curriculum: stages of training in which problems are drawn from a part of the task.
         blanks: how many blank rows and columns are put into training samples, at random.
         workers: processes that draw samples; 0 draws them in the training process.
@@ -102,7 +98,6 @@ class CanvasDataModule(L.LightningDataModule):
         training_problems: int = 0,
         beyond_problems: int = 0,
         seed: int = 0,
-        views: RandomViews | None = None,
         transforms: list[BasicTransform] | None = None,
         curriculum: list[Stage] | None = None,
         blanks: Blanks | None = None,
@@ -113,7 +108,7 @@ class CanvasDataModule(L.LightningDataModule):
         self.batch_size, self.batches_per_epoch = batch_size, batches_per_epoch
         self.validation_problems, self.training_problems = validation_problems, training_problems
         self.beyond_problems = beyond_problems
-        self.seed, self.views, self.workers = seed, views, workers
+        self.seed, self.workers = seed, workers
         self.stage = ""
         canvas.check(task, (self.blanks.rows, self.blanks.columns))
         check_layout(task)
@@ -121,10 +116,6 @@ class CanvasDataModule(L.LightningDataModule):
             check_range(f"data.{name}", getattr(self, name), 1)
         for name in ("training_problems", "beyond_problems", "workers"):
             check_range(f"data.{name}", getattr(self, name), 0)
-        if views and transforms:
-            raise ValueError(
-                "data.views and data.transforms both turn training samples: give one of them"
-            )
         self.transform = SampleTransform(transforms) if transforms else None
         self.curriculum = Curriculum(task, curriculum or ())
 
@@ -138,17 +129,12 @@ class CanvasDataModule(L.LightningDataModule):
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint says about the data: enough to draw and solve problems like these."""
-        turning = self.transform or self.views
         return {
             "task": task_data(self.task),
             "canvas": asdict(self.canvas),
             "seed": self.seed,
-            "symmetries": turning.symmetries if turning else ["e"],
+            "symmetries": self.transform.symmetries if self.transform else ["e"],
         }
-
-    def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
-        """Training samples in their views; whole problems stay as they are."""
-        return shown(batch, self.views) if self.views and isinstance(batch, dict) else batch
 
     def train_dataloader(self) -> DataLoader:
         """What the module that trains asks for, row steps or sequences, a new epoch's each time."""

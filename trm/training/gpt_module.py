@@ -71,9 +71,9 @@ class GPTModule(CanvasModule):
                 f"{position} positions are learned place by place: set data.canvas.height and "
                 "data.canvas.width, or another model.network.config.position"
             )
-        if data.views or data.transform:
+        if data.transform:
             raise ValueError(
-                f"data.{'views' if data.views else 'transforms'} turn and flip row steps, but a "
+                "data.transforms turn and flip row steps, but a "
                 "GPT writes from the lowest digit up, row below row: remove them"
             )
 

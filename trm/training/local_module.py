@@ -14,8 +14,7 @@ from canvas.render import WorkedDrawing
 from canvas.windows import SYMBOL, LocalRule, Sights, draw_fields, page_windows
 from trm.models.iterative import Batch
 from trm.models.local import LocalRecursiveModel
-from trm.solving.iteration import right_cells
-from trm.solving.local_predictor import LocalPredictor
+from trm.solving.local_predictor import LocalPredictor, right_cells
 from trm.solving.rollout import TeacherForced
 from trm.training.canvas_module import FIELD, CanvasModule, Figures, logs_at
 from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
@@ -38,9 +37,9 @@ class CellModule(CanvasModule):
     untold = False
 
     def check(self, data: CanvasDataModule) -> None:
-        if data.views or data.transform or data.blanks.rows or data.blanks.columns:
+        if data.transform or data.blanks.rows or data.blanks.columns:
             raise ValueError(
-                "a local model knows which neighbour is on its right: leave out data.views, "
+                "a local model knows which neighbour is on its right: leave out "
                 "data.transforms and data.blanks"
             )
 

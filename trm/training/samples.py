@@ -16,7 +16,6 @@ import torch
 from torch.utils.data import Dataset
 
 from augment.transforms import SampleTransform
-from augment.views import RandomViews
 from canvas.canvas_size import Blanks, Canvas, Insertion
 from canvas.choices import check_choice
 from canvas.problems import Problems, Split, keys, random_below, random_words
@@ -25,14 +24,12 @@ from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
 from canvas.windows import NEIGHBOURS, SYMBOL, LocalRule, page_windows
-from trm.models.draws import uniform
 
 TrainingBatch = dict[str, Any]
 
 # Purposes of random keys; 0 draws the problem.
 _STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS = range(1, 7)
 _FIXED = {"layout", "base"}  # settings of a task that stay the same in all stages of a curriculum
-_VIEW = 1 << 62  # of a sample's numbers for the model, those that its view is drawn from
 
 
 @dataclass
@@ -217,17 +214,6 @@ class SequenceSamples(TrainingSamples):
         ids, labels = sequences_of(truth, given, inserted.row(drawing.row_of_step(0)))
         batch = {"ids": torch.from_numpy(ids), "labels": torch.from_numpy(labels)}
         return batch | dict(zip(("height", "width"), truth.shape[1:], strict=True))
-
-
-def shown(batch: TrainingBatch, views: RandomViews) -> TrainingBatch:
-    """A batch of row steps, on any device, with each sample in a view drawn from its seed.
-
-    Raises:
-        ValueError: a symmetry exchanges rows and columns that differ in number.
-    """
-    counters = _VIEW + torch.arange(3, device=batch["seeds"].device)
-    drawn = views.draw(batch["labels"], uniform(batch["seeds"][:, None], counters))
-    return {name: part if part.ndim < 3 else drawn.show(part) for name, part in batch.items()}
 
 
 class WindowSamples(TrainingSamples):

@@ -26,7 +26,7 @@ from trm.training.canvas_module import logs_at
 from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule
 from trm.training.local_module import CellModule
-from trm.training.merging import RowCells, merged_codes
+from trm.training.merging import PageCells, merged_codes
 from trm.training.samples import PageSamples, page_batch
 
 _COLDEST = 0.1  # the temperature at the end
@@ -76,11 +76,6 @@ class UntoldModule(CellModule):
                 "an UntoldModule trains models with codes: name the fields that are not told in "
                 "model.network.init_args.config.codes, or take trm.training.LocalModule"
             )
-        if self.merging < 1:
-            rule = data.task.local_rule(untold=True)
-            ways = [way for way, names in rule.messages.items() if set(names) & codes.keys()]
-            if len(codes) > 1 or ways != ["left"]:
-                raise ValueError("model.merging is for one code that is handed to the left: set 1")
 
     def on_fit_start(self) -> None:
         if self.merging < 1 and self.trainer.world_size > 1:
@@ -144,52 +139,65 @@ def merged_sights(rule: LocalRule, model: LocalRecursiveModel, pages: list[Batch
 
     Args:
         rule: what is told.
-        model: with one code, which is handed to the left.
+        model: with codes.
         pages: see `trm.training.samples.PageSamples`.
 
     Returns:
         As `trm.training.samples.sight_batch`; a code's label is −1 where it is not known.
     """
-    ((code, count),) = model.config.codes.items()
+    names = list(model.config.codes)
     decided: list[np.ndarray] = []
     for batch in pages:
         logits = model.parts(work_relaxed(model, batch, temperature=0)[0])
-        parts = [logits[name].argmax(dim=-1) for name in (SYMBOL, code)]
+        parts = [logits[name].argmax(dim=-1) for name in (SYMBOL, *names)]
         decided.append(torch.stack(parts, dim=1).cpu().numpy())
-    written, codes = np.concatenate(decided).T
+    written, codes = np.split(np.concatenate(decided), [1], axis=1)
     begins = np.cumsum([0, *map(len, decided[:-1])])
     tokens, labels, sources = (
         np.concatenate([batch[name].cpu().numpy() for batch in pages])
         for name in ("tokens", "labels", "sources")
     )
     sources = np.where(sources >= 0, sources + np.repeat(begins, [*map(len, decided)])[:, None], -1)
-    mine, symbols = rule.with_codes({code: count}), labels[:, 0]
+    mine, symbols = rule.with_codes(model.config.codes), labels[:, 0]
     fields = dict(zip(rule.fields, labels.T[1:], strict=True))
-    ways = {way: names for way, names in mine.messages.items() if names}
+    ways = {way: handed for way, handed in mine.messages.items() if handed}
 
     def windows(codes: np.ndarray) -> Windows:
         """What cells see where these codes are handed on."""
         seen = dict.fromkeys(NEIGHBOURS, np.zeros_like(tokens))
-        for (way, names), source in zip(ways.items(), sources.T, strict=True):
-            handed = mine.code(names, fields | {code: codes})
-            seen[way] = np.where(source >= 0, handed[source], 0)
+        known = fields | dict(zip(names, codes.T, strict=True))
+        for (way, handed), source in zip(ways.items(), sources.T, strict=True):
+            seen[way] = np.where(source >= 0, mine.code(handed, known)[source], 0)
         return Windows(tokens, *seen.values())
 
-    nothing = np.zeros_like(codes)
-    cells = RowCells(
-        window=mine.numbers(windows(nothing)),
-        told=mine.code(mine.left, fields | {code: nothing}),
-        code=codes,
-        source=sources[:, list(ways).index("left")],
-        symbol=symbols,
-        right=(written == symbols) | (symbols < 0),
+    # Of a code every cell that is handed it is told these fields, too.
+    beside = (
+        [
+            field
+            for field in rule.fields
+            if field not in names and all(field in of for of in ways.values() if name in of)
+        ]
+        for name in names
     )
-    merged = merged_codes(cells, count)
-    known = cells.counted() & ((cells.source < 0) | (merged[cells.source] >= 0))
-    labels[:, 1 + list(rule.fields).index(code)] = np.where(cells.right, merged, -1)
+    places = [(w, name) for w, of in enumerate(ways.values()) for name in of if name in names]
+    cells = PageCells(
+        window=mine.numbers(windows(np.zeros_like(codes))),
+        codes=codes,
+        told=np.stack([mine.code(told, fields) for told in beside], axis=1),
+        sources=sources[:, [way for way, _ in places]],
+        kinds=tuple(names.index(name) for _, name in places),
+        symbol=symbols,
+        right=(written[:, 0] == symbols) | (symbols < 0),
+    )
+    merged = merged_codes(cells, list(model.config.codes.values()))
+    handed = merged[cells.sources, cells.kinds]
+    known = cells.counted() & ((cells.sources < 0) | (handed >= 0)).all(axis=1)
+    theirs = [1 + list(rule.fields).index(name) for name in names]
+    labels[:, theirs] = np.where(cells.right[:, None], merged, -1)
     numbers = mine.seen(windows(np.maximum(merged, 0)), {})[0]
+    unknown = (labels[:, theirs] < 0).sum(axis=1)
     found, times = np.unique(
-        np.column_stack((numbers, merged < 0, labels))[known], axis=0, return_counts=True
+        np.column_stack((numbers, unknown, labels))[known], axis=0, return_counts=True
     )
     # Of what a sight was followed by, what is known, and what came most often.
     order = np.lexsort((-times, found[:, 1], found[:, 0]))

@@ -15,7 +15,6 @@ from canvas.render import row_steps
 from canvas.symbols import MASK
 from trm.analysis.pairs import CARRY, DIGIT, FACTOR, KINDS, TOTAL, Pair, draw_pairs, kinds_of
 from trm.analysis.patch import HeadEffects, head_effects, open_pair, patch, replacement
-from trm.analysis.record import Recorder, Site, StepRecorder
 from trm.checkpoints.loading import load_solver
 from trm.solving.solver import Solver
 
@@ -34,10 +33,16 @@ def operands(pair: Pair) -> list[tuple[str, ...]]:
     return [tuple(name.replace("+", "x").split(" x ")) for name in pair.names]
 
 
-def places(one: str, other: str) -> list[int]:
+def places(one: object, other: object) -> list[int]:
     """Where two numbers differ, from the lowest digit."""
-    assert len(one) == len(other)
-    return [k for k, (x, y) in enumerate(zip(one[::-1], other[::-1], strict=True)) if x != y]
+    x, y = str(one), str(other)
+    assert len(x) == len(y)
+    return [k for k in range(len(x)) if x[-1 - k] != y[-1 - k]]
+
+
+def differing(pair: Pair) -> list[list[int]]:
+    """Where each operand differs."""
+    return [places(*both) for both in zip(*operands(pair), strict=True)]
 
 
 @pytest.fixture(scope="module")
@@ -57,57 +62,39 @@ def test_both_problems_of_every_pair_are_held_out_and_there_are_as_many_as_asked
         assert len({pair.names for pair in pairs}) == len(pairs) == 20
 
 
-def test_another_digit_of_the_multiplicand_changes_the_first_row(drawn):
-    for pair in drawn["multiplication", DIGIT]:
-        (a, b), (other, same) = operands(pair)
-        assert b == same
-        assert len(places(a, other)) == 1
-        assert pair.row == 0 or b.endswith("0" * pair.row)
-
-
-def test_another_multiplier_digit_changes_its_own_row_and_none_above(drawn):
-    for pair in drawn["multiplication", FACTOR]:
-        (a, b), (same, other) = operands(pair)
-        assert a == same
-        assert places(b, other) == [pair.row]
-        differ = np.argwhere(pair.inputs[0] != pair.inputs[1])
-        assert len(differ) == 1  # the digit in the margin
-        assert (pair.labels[:, differ[0, 0]] != pair.inputs[:, differ[0, 0]]).any()
+def test_a_digit_of_the_multiplicand_or_a_multiplier_digit_differs_and_the_rows_that_follow(drawn):
+    for kind in (DIGIT, FACTOR, TOTAL):
+        for pair in drawn["multiplication", kind]:
+            (a, b), (row, *_) = differing(pair), np.argwhere(pair.inputs[0] == symbols.MASK)[0]
+            differ = np.argwhere(pair.inputs[0] != pair.inputs[1])[:, 0]
+            if kind == DIGIT:  # changes the first row that its multiplier digit is not 0 in
+                assert (len(a), b) == (1, [])
+                assert pair.row == 0 or operands(pair)[0][1].endswith("0" * pair.row)
+            elif kind == FACTOR:  # its own row, and none above
+                assert (a, b, differ.tolist()) == ([], [pair.row], [row])
+            else:  # the row above: its total, and the digit in the margin
+                assert (a, b, set(differ)) == ([], [pair.row - 1], {row - 1})
+                assert len(differ) > 1
 
 
 def test_another_carry_alone_leaves_the_digit_below_the_other_one_as_it_is(drawn):
     for pair in drawn["multiplication", CARRY]:
-        (a, b), (other, same) = operands(pair)
-        assert (b, pair.row) == (same, 0)
-        (place,) = places(a, other)
-        first, second = (str(int(one) * int(b[-1])) for one in (a, other))
-        changed = places(first, second)
-        assert changed[0] == place + 1  # the same digits meet there and farther left
-        assert first[-1 - place] == second[-1 - place]
-
-
-def test_another_row_above_is_that_of_another_digit_before(drawn):
-    for pair in drawn["multiplication", TOTAL]:
-        (a, b), (same, other) = operands(pair)
-        assert a == same
-        assert places(b, other) == [pair.row - 1]
-        row = int(np.argwhere(pair.inputs[0] == symbols.MASK)[0, 0])
-        differ = pair.inputs[0] != pair.inputs[1]
-        assert differ[row - 1].sum() > 1  # the total, and the digit in the margin
-        assert not differ[row].any()
+        (a, b), (other, _) = operands(pair)
+        ((place,), none), row = differing(pair), pair.row
+        # The same digits meet there and farther left.
+        products = (int(number) * int(b[-1]) for number in (a, other))
+        assert (none, row, places(*products)[0]) == ([], 0, place + 1)
 
 
 def test_another_digit_of_a_sum_is_of_one_addend_and_another_carry_of_two(drawn):
     for pair in drawn["addition", DIGIT]:
-        one, other = operands(pair)
-        assert sum(len(places(x, y)) for x, y in zip(one, other, strict=True)) == 1
+        assert sum(map(len, differing(pair))) == 1
     for pair in drawn["addition", CARRY]:
         one, other = operands(pair)
-        (place,) = {k for x, y in zip(one, other, strict=True) for k in places(x, y)}
+        (place,) = {k for of in differing(pair) for k in of}
         columns = [sum(int(number[-1 - place]) for number in of) for of in (one, other)]
         assert abs(columns[0] - columns[1]) == 10
-        sums = [str(sum(map(int, of))) for of in (one, other)]
-        assert places(*sums)[0] == place + 1
+        assert places(*(sum(map(int, of)) for of in (one, other)))[0] == place + 1
 
 
 @pytest.mark.parametrize("layout", ["standard", "accumulate", "interleaved", "running_sum"])
@@ -161,13 +148,6 @@ def read(solver: Solver, texts: tuple[str, str], row: int = 0) -> tuple[np.ndarr
     return inputs, labels
 
 
-def sites_of(recorder: Recorder) -> list[Site]:
-    passed = [site for of_loop in recorder.layers().values() for site in of_loop]
-    if isinstance(recorder, StepRecorder):
-        passed = recorder.states(STEPS)
-    return [*recorder.input_sites(), *passed]
-
-
 @pytest.mark.parametrize("family", OF)
 def test_where_one_symbol_differs_the_answer_depends_on_that_symbol_alone(trained, family):
     solver = trained(family)
@@ -195,7 +175,7 @@ def test_the_effect_is_the_share_of_the_logit_difference(trained, heads):
     found = patch(solver.predictor, inputs, labels, heads=heads)
     row, column = np.argwhere(found.scored)[-1].tolist()
     recorder, _, grid = open_pair(solver.predictor, inputs, labels, STEPS)
-    sites = recorder.heads() if heads else sites_of(recorder)
+    sites = recorder.heads() if heads else [*recorder.input_sites(), *recorder.blocks]
     site = next(one for one in sites if one.name == found.sites[2])
     base = recorder.run([site])
     place = (0,) if heads else (row, column)

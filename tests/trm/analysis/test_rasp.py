@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from canvas import symbols
 from canvas.addition import Addition
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
@@ -11,12 +10,9 @@ from canvas.render import WorkedDrawing, draw_worked, row_steps
 from canvas.sampling import sample
 from canvas.task import Task
 from trm.analysis.rasp import (
-    FIRST_WRITTEN,
     NEIGHBOURS,
-    Cells,
     Selector,
     aggregate,
-    closest,
     select,
     true_of,
 )
@@ -25,10 +21,6 @@ from trm.analysis.rasp_programs import LOOK_UP, PROGRAMS, run_program, write_row
 
 def tokens(text: str) -> np.ndarray:
     return np.array(list(text))
-
-
-def canvas_of(text: str) -> np.ndarray:
-    return np.stack([[symbols.encode(row) for row in text.split("/")]])
 
 
 def test_the_examples_of_the_paper():
@@ -49,7 +41,7 @@ def test_selectors_are_combined_and_serve_a_batch():
     before, after = (select(position, position, rule) for rule in (np.less, np.greater))
     assert after.width.tolist() == [2, 1, 0]
     assert not (after & before).chosen.any()
-    last = closest(before, position, position)
+    last = select(position, position - 1, np.equal)
     assert aggregate(last, tokens("abc"), "-").tolist() == ["-", "a", "b"]
     found = aggregate(last, np.array([[4, 5, 6], [7, 8, 9]]), -1)
     assert found.tolist() == [[-1, 4, 5], [-1, 7, 8]]
@@ -118,21 +110,3 @@ def test_longer_numbers_zeros_and_carries_on_the_programs_own_rows(layout):
         used = set(ran.selectors) - set(NEIGHBOURS)
         more = {"same column", LOOK_UP} if layout == "running_sum" else set()
         assert used == {"same row"} | more
-
-
-def test_the_first_written_cell_in_each_direction():
-    """Of the masked cell in the middle."""
-    cells = Cells(canvas_of("1_2_3/_____/4_._5/_____/6_7_8"), 10)
-    found = {name: int(cells.at(name, cells.digit)[0, 12]) for name in FIRST_WRITTEN}
-    around = ("above left", "above", "above right", "left", "right", "below left", "below")
-    expected = {f"first written {name}": n for n, name in enumerate(around, start=1)}
-    assert found == expected | {"first written below right": 8}
-    cells = Cells(canvas_of(".12_3"), 10)
-    assert cells.at("first written right", cells.digit)[0].tolist() == [1, 2, 3, 3, -1]
-
-
-def test_for_a_decoder_is_written_what_comes_before_a_cell_in_its_sequence():
-    order = np.array([2, 1, 0, 5, 4, 3, 8, 7, 6])  # row by row, each from the right
-    cells = Cells(canvas_of("1_2/345/_6_"), 10, order)
-    for name, of_middle in {"right": 5, "left": -1, "below": -1, "above right": 2}.items():
-        assert cells.at(f"first written {name}", cells.digit)[0, 4] == of_middle, name

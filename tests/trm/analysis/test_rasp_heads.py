@@ -157,9 +157,7 @@ def test_a_gpt_is_read_at_the_token_that_shows_the_cell_on_the_right(gpt):
     seen = watch(gpt.predictor, gpt.task, row.inputs, row.labels)
     height, width = row.inputs.shape[1:]
     ids, recorder = to_sequences(row.labels), SequenceRecorder(gpt.predictor, row.labels)
-    (sites,) = recorder.attention().values()
-    values = recorder.run(sites).values
-    weights = np.stack([values[site][0].numpy() for site in sites])
+    weights = recorder.attention()["tokens"].numpy()
     i, j = np.argwhere(row.labels[0] == symbols.encode("7"))[-1]  # of 12747
     token = 1 + i * (width + 1) + width - 1 - j
     cell, N = i * width + j, height * width

@@ -9,7 +9,6 @@ from torch import nn
 
 from canvas.symbols import BLANK, MASK
 from trm.analysis.record import (
-    ATTENTION,
     INPUT,
     OUTPUT,
     Recorder,
@@ -105,74 +104,47 @@ def test_what_is_put_there_is_seen_and_computed_with_and_no_hook_stays(kind, fam
     assert hooks_of(recorder.model) == []
 
 
+PREFIX = {"position": "rope_2d", "num_prefixes": 1, "prefix_length": 3}
+NEAREST = {"skip_blank": True, "neighbourhood": "local_nearest", "radius": 1}
+
+
 @pytest.mark.parametrize(
-    "how",
+    ("family", "how"),
     [
-        {},
-        {"skip_blank": True},
-        {"position": "rope_2d", "num_prefixes": 1, "prefix_length": 3},
-        {"skip_blank": True, "neighbourhood": "local_nearest", "radius": 1},
-        {"position": "shaw"},
+        *(("gpt", {"position": "relative_2d", "loops": loops}) for loops in (1, 2)),
+        *(("gpt", {"position": "shaw"}), ("trm", {"position": "shaw"})),
+        *(("trm", how) for how in ({}, {"skip_blank": True}, PREFIX, NEAREST)),
     ],
-    ids=["all", "written", "prefix", "local_nearest", "keys"],
 )
-def test_the_attention_is_the_one_that_made_the_answer(how):
+def test_the_attention_is_the_one_that_made_the_answer(family, how):
     """Values averaged by it and projected are what the attention layer gave."""
-    mine = model(**how)
-    given, made = [], []
-    layers = attention_of(mine)
-
-    def note(_, arguments, output):
-        given.append(arguments[:2])
-        made.append(output)
-
-    for layer in layers:
-        layer.register_forward_hook(note)
-    found = cell_attention(mine, canvases(), 2)[mine.updates[-1]]
-    context = mine.encode(torch.from_numpy(canvases()))
-    P, cells = mine.config.prefix_length, 20
-    for place, (layer, weights) in enumerate(zip(layers, found, strict=True)):
-        _, _, v = layer.project(*given[place - len(layers)])
-        places = context.places
-        if places is None:
-            places = torch.arange(cells).expand(2, -1)
-        on_canvas = v.new_zeros(2, v.shape[1], cells + 1, v.shape[-1])
-        index = places[:, None, :, None].expand_as(v[:, :, P:])
-        on_canvas.scatter_(2, index, v[:, :, P:])
-        if P:  # what went to the prefix is not shown
-            assert (weights.sum(-1) < 1).all()
-            continue
-        averaged = layer.out((weights @ on_canvas[:, :, :cells]).transpose(1, 2).flatten(2))
-        for sample in range(2):
-            there = places[sample] < cells
-            torch.testing.assert_close(
-                averaged[sample, places[sample][there]],
-                made[place - len(layers)][sample, there],
-                rtol=1e-4,
-                atol=1e-5,
-            )
+    is_gpt, shown = family == "gpt", canvases()
+    recorder: Recorder = (
+        SequenceRecorder(gpt(**how), shown) if is_gpt else StepRecorder(model(**how), shown, 2)
+    )
+    attention, step = recorder.attention(None if is_gpt else 2), None if is_gpt else 2
+    for update, passes in recorder.updates.items():
+        last = frozenset(passes[-1:])
+        for layer, weights in zip(attention_of(recorder.model), attention[update], strict=True):
+            given, made = (Site(kind, layer, kind, step, last) for kind in (INPUT, OUTPUT))
+            values = recorder.run([given, made]).values
+            _, _, v = layer.project(values[given][0])
+            averaged = layer.out((weights @ v).transpose(1, 2).flatten(2))
+            torch.testing.assert_close(averaged, values[made][0], rtol=1e-4, atol=1e-5)
+            assert not (is_gpt and weights.triu(1).any())
 
 
-@pytest.mark.parametrize("position", ["relative_2d", "shaw"])
-@pytest.mark.parametrize("loops", [1, 2])
-def test_the_attention_of_a_gpt_is_the_one_that_made_the_answer(loops, position):
-    predictor = gpt(position, loops)
-    recorder = SequenceRecorder(predictor, canvases())
-    attended = [site for of_loop in recorder.attention().values() for site in of_loop]
-    calls = [
-        Site(f"{kind} {loop} {k}", block.attention, kind, calls=frozenset({loop}))
-        for loop in range(loops)
-        for k, block in enumerate(predictor.model.layers)
-        for kind in (INPUT, OUTPUT)
-    ]
-    values = recorder.run([*attended, *calls]).values
-    assert all(site.kind == ATTENTION for site in attended)
-    for site, given, made in zip(attended, calls[::2], calls[1::2], strict=True):
-        (weights,) = values[site]
-        assert not weights.triu(1).any()
-        _, _, v = site.part.project(values[given][0])
-        averaged = site.part.out((weights @ v).transpose(1, 2).flatten(2))
-        torch.testing.assert_close(averaged, values[made][0], rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("how", [{"skip_blank": True}, PREFIX])
+def test_the_attention_between_cells_is_that_between_their_tokens(how):
+    recorder = StepRecorder(model(**how), canvases(), 2)
+    found = cell_attention(recorder.model, canvases(), 2)["z_H"]
+    weights = recorder.attention(2)["z_H"][..., -recorder.length :, -recorder.length :]
+    for sample, places in enumerate(recorder.cells):
+        there = places[places < 20]
+        of_tokens = weights[:, sample, :, : len(there), : len(there)]
+        assert torch.equal(found[:, sample][..., there[:, None], there], of_tokens)
+        none = np.setdiff1d(np.arange(20), there)
+        assert not found[:, sample][..., none, :].any()
 
 
 def test_a_model_that_tells_no_updates_has_neither_layers_nor_heads(monkeypatch):

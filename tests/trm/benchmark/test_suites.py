@@ -1,6 +1,8 @@
+import re
 from collections import Counter
 from dataclasses import replace
 from functools import cache
+from hashlib import sha256
 from math import prod
 
 import numpy as np
@@ -10,16 +12,15 @@ from augment.symmetry import apply, invert
 from canvas.problems import SPLITS, Problems, split_of
 from canvas.reader import read
 from canvas.symbols import BLANK, encode
+from trm.benchmark.export import export
 from trm.benchmark.suites import (
     SUITES,
     VIEWS,
     Item,
-    Training,
     checksum,
     items,
     json_line,
     label_of,
-    training_items,
 )
 from trm.evaluation.cell_problems import cell_problems
 
@@ -121,21 +122,29 @@ def test_a_seed_draws_other_problems_under_ids_that_do_not_tell_it():
     assert list(items(SUITES["multiply-v1"].within(3), SEED)) == other
 
 
-@pytest.mark.parametrize("name", SUITES)
-def test_problems_to_train_on_are_of_their_split_and_differ(name):
-    training = Training(64, digits=3)
-    for split, count in (("train", 64), ("validation", 6)):
-        part = list(training_items(SUITES[name], training, split))
-        assert len(part) == len({(item.row, item.operands) for item in part}) == count
-        for item in part:
-            assert SPLITS[split_of(Problems.from_ints([item.operands]))[0]] == split
-            assert all(len(str(n)) <= 3 for n in item.operands)
-    few = list(training_items(SUITES["multiply-v1"], Training(1000, digits=1), "train"))
-    assert 50 < len(few) < 81  # where there are fewer problems there are fewer
-
-
 def test_a_part_of_a_suite_has_the_same_problems():
     part, more = ({json_line(i) for i in some("addition-v1", n)} for n in (2, 3))
     assert part < more
     with pytest.raises(ValueError, match="no problem of at most 10 digits"):
         SUITES["multiply-long-v1"].within(10)
+
+
+def test_json_lines_are_the_canonical_file_and_their_sum_is_on_the_card(tmp_path):
+    suite, folder = SUITES["multiply-v1"].within(3), tmp_path / "new" / "folder"
+    for _ in range(2):  # the same again
+        assert export(suite, folder) == [folder / "multiply-v1.jsonl", folder / "CARD.md"]
+    written = (folder / "multiply-v1.jsonl").read_bytes()
+    assert written.decode() == "".join(map(json_line, items(suite)))
+    assert sha256(written).hexdigest() in (folder / "CARD.md").read_text()
+    with pytest.raises(ValueError, match="holds something else already"):
+        export(suite.within(2), folder)
+    assert (folder / "multiply-v1.jsonl").read_bytes() == written
+
+
+def test_a_card_bears_no_date_and_no_seed_and_says_what_to_mind(tmp_path):
+    export(SUITES["canvas-v1"].within(2), tmp_path, seed=SEED)
+    text = (tmp_path / "CARD.md").read_text()
+    assert not re.search(r"\b20\d\d\b", text)
+    for word in ("MIT", "SHA-256", "Contamination", "test split", "--seed"):
+        assert word in text
+    assert str(SEED) not in text

@@ -122,3 +122,11 @@ def test_a_file_of_something_else_is_refused_with_what_it_looks_like(tmp_path, c
 def test_a_device_that_does_not_exist_is_refused(checkpoint, device):
     with pytest.raises(ValueError, match="there is no device"):
         load_solver(checkpoint, device=device)
+
+
+def test_without_an_accelerator_the_cpu_is_taken_whatever_the_index(checkpoint, monkeypatch):
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+    for device in ("auto", "auto:1", "cpu:0"):
+        assert load_solver(checkpoint, device=device).predictor.device == "cpu"
+    with pytest.raises(ValueError, match="there is no GPU to compute on: take cpu or auto"):
+        load_solver(checkpoint, device="gpu")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ import trm.figures.analysis
 import trm.figures.inspection
 from canvas.multiplication import Multiplication
 from canvas.tasks import task_data
+from trm.analysis.probe import fit
 from trm.checkpoints import DATA_KEY
 
 LATTICE = "docs/models/decimal-seed0.safetensors"
@@ -46,7 +48,8 @@ def wide(picture) -> int:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_study_of_probes_leaves_figures_and_a_picture(command, school, tmp_path):
+def test_a_study_of_probes_leaves_figures_and_a_picture(command, school, tmp_path, monkeypatch):
+    monkeypatch.setattr("trm.analysis.probe_study.fit", partial(fit, iterations=3))  # of 60
     output = tmp_path / "a new" / "folder"
     words = ("--checkpoint", school, "--digits-a", "2,3", "--digits-b", 2, *QUICK)
     ran = command("analyse", "probe", *words, "--steps", 1, "--output", output)

@@ -17,6 +17,7 @@ from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, FORMAT
 from trm.checkpoints.loading import load_solver, pack, plain, unpack
 from trm.models.local import LocalRecursiveModel
 
+MODELS = Path(__file__).parents[3] / "docs" / "models"
 FILES = {"proof.json", "table.npz", "program.py", "check.py", "margins.png"}
 
 
@@ -106,6 +107,14 @@ def test_who_solves_with_a_proved_file_is_told(ternary, proof, command, tmp_path
         model.H_init += 1e-6
     saved(tmp_path, ternary.task, model)
     assert confidence(alone) < 1
+
+
+def test_a_proved_model_is_sure_of_no_page_that_its_rule_is_not_of():
+    solver = load_solver(MODELS / "column-carries-seed0.safetensors")  # two addends
+    solver.predictor.proved = True
+    two, three = solver.solve(solver.task.problems([(12, 34), (12, 34, 56)]))
+    assert (two.correct, two.confidence) == (True, 1)
+    assert (three.correct, three.confidence) == (False, 0)
 
 
 def test_a_model_that_is_wrong_is_refuted_by_the_smallest_problem(spoilt, command, tmp_path):

@@ -8,6 +8,8 @@ import json
 
 import pytest
 
+from trm.checkpoints import SHIPPED
+
 
 def right(a: int, b: int) -> float:
     return 1.0
@@ -54,6 +56,7 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("solve 1x2 --checkpoint strange.ckpt", "there is no checkpoint strange.ckpt"),
     (f"solve {LONG} --checkpoint CKPT", "is more than 12,000 cells"),
     ("solve 12x3 --checkpoint ADDER", "'12x3' is no addition; write it like 123+456"),
+    ("solve 1x2 --symmetries e,h --vote-per solution", "leave out --symmetries, --vote-per"),
     ("solve", "one of the three"),
     ("solve 1x2 --demo", "one of the three"),
     ("solve --demo --output demo", "a demo is watched: leave out --output"),
@@ -90,8 +93,9 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("inspect --export m.bin", "has to end in .safetensors"),
     ("inspect --export m.safetensors --figures nowhere", "there is no nowhere"),
     ("inspect --checkpoint CKPT --export m.html", "models whose cells hand on decided messages"),
-    ("analyse probe --output D --addends 2", "--addends"),
-    ("analyse heads --output D", "has attention between cells"),
+    ("analyse probe --output D --checkpoint STEPPING --addends 2", "--addends"),
+    ("analyse heads --output D", "the following arguments are required: --checkpoint"),
+    ("analyse heads --output D --checkpoint SHIPPED", "has attention between cells"),
     ("analyse heads --output D --checkpoint STEPPING --kinds digt", "Did you mean digit?"),
     ("analyse heads --output D --checkpoint STEPPING --digits-a 3,4", "of one size"),
     (f"{SCORE} --seed 7", "not a whole number from"),
@@ -105,7 +109,6 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("report x.jsonl --output D", "does not hold answers"),
     ("report none.jsonl --output D", "holds no solved problem"),
     ("report one --output file", "--output"),
-    ("analyse probe --output D", "the cells of a local model see decided messages"),
     ("configs quikstart", "there is no config quikstart. Did you mean quickstart?"),
     ("sweep blank.yaml --output D", "Did you mean studies/blanks.yaml?"),  # and not gpt_blanks
 ]
@@ -116,7 +119,7 @@ def test_a_wrong_call_is_answered_in_a_sentence(
     command, folder, checkpoint, adder, repository, words, said
 ):
     stepping = repository / "docs/models/decimal-seed0.safetensors"
-    files = {"CKPT": checkpoint, "ADDER": adder, "STEPPING": stepping}
+    files = {"CKPT": checkpoint, "ADDER": adder, "STEPPING": stepping, "SHIPPED": SHIPPED}
     before = sorted(folder.rglob("*"))
     ran = command(*(files.get(word, word) for word in words.split()), folder=folder)
     assert (ran.code, ran.out) == (2, "")

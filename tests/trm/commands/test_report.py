@@ -29,12 +29,14 @@ def test_two_evaluations_become_pictures_and_a_report(command, make_grid, tmp_pa
     output = tmp_path / "a new" / "folder"
     ran = command("report", one, two / "grid.json", "--output", output)
     assert ran.code == 0, ran.err
-    report = (output / "compare.md").read_text(encoding="utf-8")
-    with Image.open(output / re.search(r"!\[.*\]\((.*)\)", report)[1]) as picture:
-        assert picture.width > 600
+    report = (output / "grid.md").read_text(encoding="utf-8")
+    for link in re.findall(r"!\[.*\]\((.*)\)", report):
+        with Image.open(output / link) as picture:
+            assert picture.width > 600
     for text in (ran.out, report):
         assert "NOT THE SAME PROBLEMS: seed 0 or 1." in text
-    for word in ("small", "gpt", "in range", "compare.png", "compare.md"):
+    assert command("report", one, two, "--output", one).code == 2  # which holds an evaluation
+    for word in ("small", "gpt", "in range", "grid.png", "grid.md"):
         assert word in ran.out
 
 

@@ -6,6 +6,7 @@ import torch
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.models import describe, describe_all, labels
+from trm.evaluation.names import by_setting, side_by_side, told_apart
 
 
 def checkpoints(folder, names):
@@ -58,21 +59,68 @@ def test_a_model_is_described_from_its_checkpoint(checkpoint, twin):
     assert (about["seed"], about["solve_steps"]) == (7, 5)
 
 
-def test_models_of_different_bases_are_refused(checkpoint, tmp_path):
+def test_models_that_cannot_be_asked_the_same_are_refused_and_names_that_do_not_differ(
+    checkpoint, trained, twin, tmp_path
+):
     content = torch.load(checkpoint, weights_only=True)
     content[DATA_KEY]["task"]["base"] = 8
-    torch.save(content, tmp_path / "octal.ckpt")
+    torch.save(content, octal := tmp_path / "octal.ckpt")
     told = r"debug: multiplication in base 10, octal: multiplication in base 8\. Evaluate them one"
     with pytest.raises(ValueError, match=told):
-        describe_all([checkpoint, tmp_path / "octal.ckpt"])
-
-
-@pytest.mark.parametrize("names", [["one"], ["one", "one"], ["one", "two", "three"]])
-def test_every_model_needs_a_name_of_its_own(checkpoint, twin, names):
-    with pytest.raises(ValueError, match="2 different names are wanted"):
-        describe_all([checkpoint, twin], names)
-
-
-def test_a_checkpoint_that_is_given_twice_is_refused(checkpoint, trained):
+        describe_all([checkpoint, octal])
+    for names in (["one"], ["one", "one"], ["one", "two", "three"]):
+        with pytest.raises(ValueError, match="2 different names are wanted"):
+            describe_all([checkpoint, twin], names)
     with pytest.raises(ValueError, match=r"trained.* and .*best\.ckpt: one checkpoint, given more"):
         describe_all([trained, checkpoint])
+
+
+def models(*names: str, **other) -> list[dict]:
+    return [{"name": name, "model": {"hidden_size": 8}} | other for name in names]
+
+
+@pytest.mark.parametrize(
+    ("names", "setting"),
+    [
+        (("wide, seed 0", "wide, seed 1"), "wide"),
+        (("lattice-seed1", "lattice-seed12"), "lattice"),
+        (("a_seed_0", "a_seed_1"), "a"),
+    ],
+)
+def test_seeds_of_a_setting_are_together(names, setting):
+    assert {n: len(held) for n, held in by_setting(models(*names)).items()} == {setting: 2}
+
+
+def test_models_of_one_seed_or_made_otherwise_are_settings_of_their_own():
+    assert list(by_setting(models("a, seed 0", "b, seed 0"))) == ["a, seed 0", "b, seed 0"]
+    assert list(by_setting(models("seed 1", "seed 2"))) == ["seed 1", "seed 2"]
+    held = models("a, seed 0", "a, seed 1") + models("a, seed 2", model={"hidden_size": 16})
+    for order in (held, held[::-1]):
+        found = {n: len(some) for n, some in by_setting(order).items()}
+        assert found == {"a": 2, "a, seed 2": 1}
+    deeper = models("a, seed 0") + models("a, seed 1", settings={"steps": 9})
+    assert list(by_setting(deeper)) == ["a, seed 0", "a, seed 1"]
+    alone = by_setting(models("a", "a, seed 0", "a, seed 1"))
+    assert sorted(len(some) for some in alone.values()) == [1, 2]
+
+
+def test_what_bears_one_name_is_told_apart_in_the_first_way_that_does():
+    ways = ["q", "q", "q", "r"], ["q1", "q2", "q2", "r1"], ["1/q", "2/q", "3/q", "4/r"]
+    assert told_apart(*ways) == ["q1", "2/q", "3/q", "r"]
+    full = ["r: q", "s: q", "t: r: q"]
+    assert told_apart(["q", "q", "r: q"], full) == full
+
+
+def test_names_that_several_evaluations_share_are_told_apart_by_their_folders(make_grid):
+    def share(a: int, b: int) -> float:
+        return 0.5
+
+    grids = [make_grid({"small": share, f"gpt{i}": share}, 1, 1, seed=i) for i in range(2)]
+    merged = side_by_side(grids, ["runA", "runB"])["models"]
+    assert [m["name"] for m in merged] == ["runA: small", "gpt0", "runB: small", "gpt1"]
+    assert [m["settings"]["seed"] for m in merged] == [0, 0, 1, 1]
+    grids[1]["models"][0]["seed"] = 1  # of training
+    merged = side_by_side(grids, ["runA", "runB"])["models"]
+    assert [m["name"] for m in merged] == ["small, seed 0", "gpt0", "small, seed 1", "gpt1"]
+    grids = [make_grid({"small": share, "b: small": share}, 1, 1), make_grid({"small": share})]
+    assert len({m["name"] for m in side_by_side(grids, ["a", "b"])["models"]}) == 3

@@ -17,14 +17,13 @@ SUBTASKS = Multiplication("lattice").local_rule().fields
 
 
 def axes_of(figure: Figure) -> list:
-    figure.canvas.draw()
     return [axes for axes in figure.axes if axes.get_visible()]
 
 
 def test_a_panel_for_each_sub_task_has_a_line_for_each_size(assert_apart):
     sizes = {"2 x 2 digits": "in range", "4 x 2 digits": "first beyond"}
     readings = [
-        Reading(size, name, site, step, Share(90 - 10 * step, 100), *[Share(5, 10)] * 3)
+        Reading(size, name, site, step, Share(90 - 10 * step, 100), Share(5, 10))
         for size in sizes
         for name in SUBTASKS
         for site, step in (("input", 0), ("z_H", 1), ("z_L", 1), ("z_H", 4))
@@ -40,7 +39,7 @@ def test_a_panel_for_each_sub_task_has_a_line_for_each_size(assert_apart):
     assert_apart(figure)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 8, 12)])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 4, 8)])
 def test_every_kind_has_its_table_with_intervals(shape, assert_apart):
     kinds, layers, heads = shape
     mean = np.zeros((layers, heads))
@@ -66,7 +65,7 @@ def test_every_kind_has_its_table_with_intervals(shape, assert_apart):
 def heads(layers: int = 2, number: int = 8) -> list[Head]:
     """All attend to the right, or now and then above."""
     shares = [("right", 0.9, True), ("above", 0.1, True), ("itself", 0.05, False)]
-    shares += [(name, 0.2, False) for name in NAMES if name.startswith("first")]
+    shares += [(name, 0.2, False) for name in NAMES if name.endswith(("left", "column"))]
     overlaps = tuple(Overlap(name, x, x, x, 0.25, used) for name, x, used in shares)
     return [
         Head("state", layer, head, overlaps)
@@ -82,7 +81,7 @@ def test_the_table_marks_the_program_and_leaves_out_what_no_head_attends_to(asse
     names = [label.get_text() for label in labels]
     assert names[:2] == ["above *", "right *"]
     assert "itself" not in names
-    assert len(names) == 10
+    assert len(names) == 7
     assert [label.get_text() for label in axes.get_yticklabels()][8] == "layer 2, head 1"
     assert len(axes.patches) == 16  # the best selector of each head
     assert {patch.get_x() for patch in axes.patches} == {0.5}

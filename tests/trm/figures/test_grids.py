@@ -4,7 +4,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from trm.figures.grids import comparison_figure, grid_figure
+from trm.evaluation.statistics import Share
+from trm.figures.grids import grid_figure, lengths_figure
 
 
 def right(a: int, b: int) -> float:
@@ -86,52 +87,65 @@ def test_cells_that_are_not_applicable_are_hatched_and_say_so(make_grid):
     assert np.isnan(image(*panels(figure))).all()
 
 
-@pytest.mark.parametrize(
-    ("models", "digits_a", "digits_b", "compared"),
-    [
-        *((1, 1, 1, False), (1, 12, 12, False), (5, 5, 4, False), (2, 5, 4, True)),
-        (4, 10, 3, True),
-    ],
-)
+@pytest.mark.parametrize(("models", "digits_a", "digits_b"), [(1, 1, 1), (1, 12, 12), (5, 10, 3)])
 def test_nothing_is_cut_off_nothing_overlaps_and_numbers_fit(
-    make_grid, assert_apart, models, digits_a, digits_b, compared
+    make_grid, assert_apart, models, digits_a, digits_b
 ):
     names = [f"a-long-name-of-a-run/version_{i}/checkpoint" for i in range(models)]
     shares = {name: (right, half)[i % 2] for i, name in enumerate(names)}
-    figure = (comparison_figure if compared else grid_figure)(make_grid(shares, digits_a, digits_b))
+    figure = grid_figure(make_grid(shares, digits_a, digits_b))
     assert_apart(figure)
     renderer = figure.canvas.get_renderer()
     for axes in panels(figure):
         cell = axes.get_window_extent(renderer).width / digits_b
         inside = [t for t in axes.texts if t.get_transform() == axes.transData]
         assert max(t.get_window_extent(renderer).width for t in inside) < cell
-    assert len(panels(figure)) == models + (models - 1) * compared
+    assert len(panels(figure)) == models
 
 
-def test_differences_stand_below_their_model_and_are_signed(make_grid):
-    figure = comparison_figure(make_grid({"strong": right, "weak": half}))
-    figure.draw_without_rendering()
-    _, weak, difference = panels(figure)
-    assert texts(difference, 0, 1) == ["−50", "−59 to −41"]
-    assert image(difference)[1, 0] == pytest.approx(-50)
-    assert difference.get_position().x0 == pytest.approx(weak.get_position().x0)
-    assert difference.get_position().y1 < weak.get_position().y0
-    low, high = difference.images[0].get_clim()
-    assert -low == high >= 50
-    assert "minus strong" in words(figure)
-    other = comparison_figure(make_grid({"weak": half, "strong": right}))
-    assert texts(panels(other)[-1], 0, 1)[0] == "+50"
+def line(figure: Figure, label: str) -> tuple[list[float], list[float]]:
+    (found,) = (one for one in figure.axes[0].lines if one.get_label() == label)
+    return list(found.get_xdata()), list(found.get_ydata())
 
 
-def test_cells_whose_intervals_do_not_overlap_are_bold(make_grid):
-    close = make_grid({"one": lambda a, b: 0.5, "two": lambda a, b: 0.9 if a == 3 else 0.55})
-    *_, difference = panels(comparison_figure(close))
-    bold = {round(t.get_position()[1]) for t in difference.texts if t.get_weight() == "bold"}
-    assert bold == {2}
+def band(figure: Figure, i: int = 0) -> dict[float, tuple[float, float]]:
+    """Lowest and highest value of a band at each length."""
+    found: dict[float, list[float]] = {}
+    for x, y in figure.axes[0].collections[i].get_paths()[0].vertices:
+        found.setdefault(float(x), []).append(float(y))
+    return {x: (min(y), max(y)) for x, y in found.items()}
 
 
-def test_a_difference_is_not_applicable_where_either_model_is_not(make_grid):
-    for models in ({"a": right, "b": short_only}, {"a": short_only, "b": right}):
-        *_, difference = panels(comparison_figure(make_grid(models)))
-        assert boxes(difference, hatched=True) == {(2.5, row - 0.5, 1, 1) for row in range(5)}
-        assert np.isnan(image(difference)[:, 3]).all()
+def falling(a: int, b: int) -> float:
+    return 1 / max(a, b)
+
+
+def test_a_line_for_each_setting_in_a_band_over_its_seeds_or_of_its_interval(make_grid):
+    shares = {f"a, seed {i}": lambda a, b, i=i: (1.0, 0.5)[i] for i in (0, 1)}
+    figure = lengths_figure(make_grid(shares | {"b": falling}, 4, 4, problems=100))
+    assert line(figure, "a, mean of 2 seeds") == ([1, 2, 3, 4], [75] * 4)
+    assert band(figure) == dict.fromkeys((1, 2, 3, 4), (50, 100))
+    assert line(figure, "b")[1] == [100, 50, 33, 25]  # of problems with operands of one length
+    low, high = Share(25, 100).interval
+    assert band(figure, 1)[4] == pytest.approx((100 * low, 100 * high))
+    trained = [one for one in figure.axes[0].lines if one.get_linestyle() == ":"]
+    assert [one.get_xdata()[0] for one in trained] == [2, 2]  # of 3 x 2 digits
+    assert "100 problems a cell" in figure.get_supxlabel()
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "axes", "right", "trained"),
+    [
+        ([4], [1, 8], ("digits_a", "digits_b"), {4: 0.25, 8: 0.125}, 3),
+        ([2, 4], [2, 3], ("digits", "addends"), {2: (0.5 + 1 / 3) / 2, 4: 0.25}, 3),
+    ],
+)
+def test_other_sizes_are_pooled_by_the_longest_operand(
+    make_grid, rows, columns, axes, right, trained
+):
+    figure = lengths_figure(make_grid({"b": falling}, rows, columns, problems=900, axes=axes))
+    lengths, shares = line(figure, "b")
+    assert dict(zip(lengths, shares, strict=True)) == pytest.approx(
+        {n: 100 * share for n, share in right.items()}, abs=0.1
+    )
+    assert [one.get_xdata()[0] for one in figure.axes[0].lines if one.get_linestyle() == ":"] == [3]

@@ -32,7 +32,6 @@ def steps_of(rules: Layout, a: int, b: int, base: int = 10) -> tuple[RowSteps, P
 
 
 def axes_of(figure: Figure) -> list:
-    figure.canvas.draw()
     return [axes for axes in figure.axes if axes.get_visible()]
 
 
@@ -47,8 +46,8 @@ def test_every_head_has_a_map(problem, heads, assert_apart):
     attention[..., canvas.shape[1] + 3] = 1
     figure = inspection.attention_figure(canvas, (2, 3), {"z_H": attention}, "why")
     names = [f"z_H, layer 1, head {i + 1}" for i in range(heads)]
-    assert [title for title in titles_of(figure) if title] == names
     assert_apart(figure)
+    assert [title for title in titles_of(figure) if title] == names
     (frame,) = axes_of(figure)[0].patches
     x, y = frame.get_x() + frame.get_width() / 2, frame.get_y() + frame.get_height() / 2
     assert (x, y) == (3, 1)  # the blank row above is left out

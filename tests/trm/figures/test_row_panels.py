@@ -7,7 +7,7 @@ from canvas.problems import Problems
 from canvas.render import RowSteps, WorkedDrawing, draw_worked, row_steps
 from canvas.symbols import DIGIT_ZERO
 from trm.figures.row_panels import sample_panels, steps_figure
-from trm.solving.iteration import StepTrace
+from trm.solving.iterative_predictor import StepTrace
 
 RULES = Multiplication(layout="standard").rules
 
@@ -62,14 +62,7 @@ def test_each_step_says_whether_the_row_was_right_and_where_it_halts():
         assert word in said
 
 
-def test_wrong_prediction_is_drawn_as_wrong():
-    drawing, steps = first_rows()
-    for right in (True, False):
-        seen = made_up(steps, [[-1, -1]], [[right, right]])
-        assert (orange_pixels(steps, drawing.given, seen) > 500) != right
-
-
-def test_what_a_model_writes_beside_a_working_is_shown():
+def test_what_a_model_writes_beside_a_working_is_shown_as_wrong():
     problems = Problems.from_ints([(12, 3)])
     drawing = draw_worked(RULES.work(problems), 6, 20, left=15)
     steps = row_steps(drawing, np.array([0]))

@@ -13,7 +13,7 @@ from canvas.render import IGNORE, WorkedDrawing, draw_worked, row_steps, sequenc
 from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
 from trm.models.configs import GPTConfig
 from trm.models.gpt import GPT
-from trm.solving.gpt_predictor import Calibration, GPTPredictor
+from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.solving.rollout import free_running, teacher_forced
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
@@ -83,9 +83,13 @@ def log_prob_of_row(row: int, free: int = WIDTH) -> float:
 
 
 @pytest.mark.parametrize("layout", Multiplication.layouts)
-def test_a_model_that_goes_on_rightly_solves_everything(layout):
+def test_a_model_that_goes_on_rightly_from_the_operands_and_givens_solves_everything(layout):
     drawing = drawing_of(layout)
-    rollout = GPTPredictor(Knowing(drawing), Calibration()).free_running(drawing)
+    model = Knowing(drawing)
+    rollout = GPTPredictor(model, Calibration()).free_running(drawing)
+    [forced] = model.asked
+    assert ((forced[:, 1:] < 0) == (sequences(drawing)[1] != IGNORE)).all()
+    assert forced.shape[1] == HEIGHT * (WIDTH + 1) + 2
     assert (rollout.canvases == drawing.truth).all()
     right = drawing.rows_right(rollout.canvases)
     present = np.arange(right.shape[1]) < drawing.steps[:, None]
@@ -106,17 +110,6 @@ def test_confidence_in_a_row_covers_its_symbols_and_in_the_last_row_all_that_is_
         assert rollout.confidence[i, steps - 1] == pytest.approx(
             np.exp(whole - sum(said[:-1])), rel=1e-4
         )
-
-
-@pytest.mark.parametrize("layout", Multiplication.layouts)
-def test_nothing_but_the_operands_and_the_givens_is_told(layout):
-    drawing = drawing_of(layout)
-    model = Knowing(drawing)
-    GPTPredictor(model, Calibration()).free_running(drawing)
-    [forced] = model.asked
-    _, labels = sequences(drawing)
-    assert ((forced[:, 1:] < 0) == (labels != IGNORE)).all()
-    assert forced.shape[1] == HEIGHT * (WIDTH + 1) + 2
 
 
 @pytest.mark.parametrize("layout", Multiplication.layouts)
@@ -253,5 +246,43 @@ def test_a_gpt_knows_no_turned_canvases():
     solver = tiny_solver()
     with pytest.raises(ValueError, match="shifts alone"):
         solver.with_voting(Voting(views=4, symmetries=("e", "h")))
-    with pytest.raises(ValueError, match="shifts alone"):
-        solver.turned("h")
+
+
+def judged(scale: float, offset: float, n: int = 20_000) -> tuple[np.ndarray, np.ndarray]:
+    """Answers that are right as often as a calibration says."""
+    rng = np.random.default_rng(0)
+    log_probs = -rng.exponential(0.3, n)
+    return log_probs, rng.random(n) < Calibration(scale, offset)(log_probs)
+
+
+@pytest.mark.parametrize(("scale", "offset"), [(1.0, 0.0), (0.4, -1.0), (2.0, 1.0)])
+def test_a_calibration_finds_the_probabilities_that_answers_were_drawn_with(scale, offset):
+    found = fit_calibration(*judged(scale, offset))
+    assert found.scale == pytest.approx(scale, abs=0.1)
+    assert found.offset == pytest.approx(offset, abs=0.2)
+
+
+def test_a_model_that_made_few_mistakes_is_still_doubted_where_it_doubts_itself():
+    surely = np.log(1 - np.random.default_rng(0).exponential(1e-3, 1000).clip(max=0.5))
+    for mistakes in (0, 1):
+        right = np.full(1000, True)
+        right[np.argsort(surely)[500:][:mistakes]] = False  # as sure of it as of most others
+        confidence = fit_calibration(surely, right)(np.log([0.9999, 0.5, 0.01]))
+        assert confidence[0] > 0.99 > 0.9 > confidence[1] > 0.2 > confidence[2]
+
+
+def test_neither_a_model_that_is_always_wrong_nor_a_score_that_misleads_is_believed():
+    sure = np.log(np.linspace(0.3, 0.9, 300))
+    assert (fit_calibration(sure, np.full(300, False))(sure) < 0.1).all()
+    log_probs = np.linspace(-1, -0.01, 2000)
+    found = fit_calibration(log_probs, log_probs < -0.5)
+    assert found.scale == 0
+    assert np.ptp(found(log_probs)) == 0
+
+
+def test_what_was_never_written_is_not_right():
+    assert Calibration(2.0, 50.0)(np.array([-np.inf])) == 0
+    known = fit_calibration(*judged(0.5, 0.0, 100))
+    log_probs, right = judged(0.5, 0.0, 100)
+    more = np.append(log_probs, -np.inf), np.append(right, False)
+    assert fit_calibration(*more) == known

@@ -8,8 +8,7 @@ from canvas.render import WorkedDrawing, draw_worked, row_steps
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
-from trm.solving.iteration import PATIENCE, StepTrace
-from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.iterative_predictor import PATIENCE, IterativePredictor, StepTrace
 from trm.solving.rollout import Prediction, free_running, teacher_forced
 
 PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
@@ -84,16 +83,25 @@ def calm(inputs: np.ndarray, canvases: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("layout", Multiplication.layouts)
-def test_an_oracle_solves_every_layout_whatever_it_says_outside_the_masked_rows(layout):
+def test_an_oracle_that_sees_single_masked_rows_solves_every_layout_whatever_it_says_beside(layout):
     class Scribbler(Oracle):
         def fill(self, canvas: np.ndarray) -> np.ndarray:
             return np.where(canvas == MASK, super().fill(canvas), np.uint8(DIGIT_ZERO + 9))
 
     drawing = drawing_of(layout)
     for kind in (Oracle, Scribbler):
-        rollout = free_running(kind(drawing), drawing)
+        predictor = kind(drawing)
+        rollout = free_running(predictor, drawing)
         assert (rollout.canvases == drawing.truth).all()
         assert (drawing.rows_right(rollout.canvases).sum(axis=1) == drawing.steps).all()
+    for step, inputs in enumerate(predictor.seen):
+        for canvas in inputs:  # the mask covers a row but its givens, and nothing below is shown
+            i = predictor.which(canvas)
+            row = drawing.row_of_step(step)[i]
+            expected = np.zeros(canvas.shape, dtype=bool)
+            expected[row] = ~drawing.given[i, row]
+            assert ((canvas == MASK) == expected).all()
+            assert (canvas[row + 1 :] == BLANK)[~drawing.given[i, row + 1 :]].all()
 
 
 @pytest.mark.parametrize("layout", Multiplication.layouts)
@@ -117,6 +125,7 @@ def test_teacher_forcing_never_shows_a_model_its_own_row(layout):
     steps = row_steps(drawing)
     first_rows_first = steps.step.argsort(kind="stable")
     assert (np.concatenate(predictor.seen) == steps.inputs[first_rows_first]).all()
+    assert max(map(len, predictor.seen)) == len(drawing)  # no more rows at once than problems
     assert (forced.steps.inputs == steps.inputs).all()
     assert (forced.rows_exact == (forced.steps.step > 0)).all()  # only the first rows are wrong
 
@@ -144,38 +153,6 @@ def test_a_finished_problem_is_not_shown_again():
     assert (rollout.steps == np.where(beyond, 0, 1)).all()
     assert (rollout.confidence == np.where(beyond, 1, 0.5)).all()
     assert not drawing.rows_right(rollout.canvases)[beyond].any()
-
-
-@pytest.mark.parametrize("layout", Multiplication.layouts)
-def test_the_mask_covers_a_full_row_but_its_givens_and_nothing_below_is_shown(layout):
-    drawing = drawing_of(layout)
-    predictor = Oracle(drawing)
-    free_running(predictor, drawing)
-    for step, inputs in enumerate(predictor.seen):
-        for canvas in inputs:
-            i = predictor.which(canvas)
-            row = drawing.row_of_step(step)[i]
-            expected = np.zeros(canvas.shape, dtype=bool)
-            expected[row] = ~drawing.given[i, row]
-            assert ((canvas == MASK) == expected).all()
-            assert (canvas[row + 1 :] == BLANK)[~drawing.given[i, row + 1 :]].all()
-
-
-@pytest.mark.parametrize("layout", [name for name in Multiplication.layouts if name != "direct"])
-def test_teacher_forcing_shows_a_model_no_more_rows_at_once_than_there_are_problems(layout):
-    drawing, (model, _) = drawing_of(layout), sometimes_halting()
-    predictor = IterativePredictor(model, max_steps=6)
-    sizes: list[int] = []
-
-    def watched(inputs: np.ndarray) -> Prediction:
-        sizes.append(len(inputs))
-        return predictor(inputs)
-
-    forced, at_once = teacher_forced(watched, drawing), predictor(row_steps(drawing).inputs)
-    assert max(sizes) == len(drawing) < sum(sizes) == len(forced.rows_exact)
-    assert (forced.filled.canvases == at_once.canvases).all()
-    assert (forced.filled.steps == at_once.steps).all()
-    np.testing.assert_allclose(forced.filled.confidence, at_once.confidence, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", [Oracle, Slip])
@@ -212,6 +189,9 @@ def test_a_row_is_what_the_model_says_at_the_step_where_it_halts():
     assert seen.canvases.shape == (6, *inputs.shape)
     assert 0 < (seen.halts_at > 0).sum() < len(inputs)
     assert (seen.answers == filled.canvases).all()
+    late = IterativePredictor(model, max_steps=6, halt=False)(inputs)
+    assert (late.canvases == seen.canvases[-1])[seen.masked].all()
+    assert (late.steps == 6).all()
     assert (np.where(seen.halts_at, seen.halts_at, 6) == filled.steps).all()
     stopped = seen.confidence[filled.steps - 1, np.arange(len(inputs))]
     np.testing.assert_allclose(stopped, filled.confidence, rtol=1e-4)
@@ -222,31 +202,6 @@ def test_a_row_is_what_the_model_says_at_the_step_where_it_halts():
             logits, halt = model(torch.from_numpy(canvas[None]), steps=int(steps))
         assert (logits.argmax(dim=-1)[0].numpy() == cells).all()
         np.testing.assert_allclose(confidence, halt.sigmoid().numpy()[0], atol=1e-5)
-
-
-def test_without_halting_every_row_gets_all_steps_and_unhalted_rows_stay_the_same():
-    model, inputs = sometimes_halting()
-    early = IterativePredictor(model, max_steps=6)(inputs)
-    late = IterativePredictor(model, max_steps=6, halt=False)(inputs)
-    assert (late.steps == 6).all()
-    same = early.steps == 6
-    assert same.any()
-    assert (early.canvases[same] == late.canvases[same]).all()
-
-
-def test_problems_of_mixed_lengths_are_solved_together_as_one_by_one():
-    model, _ = sometimes_halting()
-    predictor = IterativePredictor(model, max_steps=6)
-    all_of_them = drawing_of("lattice")
-    together = predictor.free_running(all_of_them)
-    right = all_of_them.rows_right(together.canvases)
-    for i, pair in enumerate(PAIRS):
-        drawing = drawing_of("lattice", [pair])
-        alone = predictor.free_running(drawing)
-        n = int(drawing.steps[0])
-        assert (alone.canvases[0] == together.canvases[i]).all()
-        assert (alone.steps[0] == together.steps[i, :n]).all()
-        assert (drawing.rows_right(alone.canvases)[0] == right[i, :n]).all()
 
 
 def test_sample_halts_at_the_first_step_that_trusts_its_row_after_two_that_left_it_as_it_was():
@@ -261,9 +216,11 @@ def test_sample_halts_at_the_first_step_that_trusts_its_row_after_two_that_left_
 
 def test_sample_settles_whatever_is_said_outside_its_masked_cells():
     canvases = np.array([[[[1, 5]]], [[[2, 5]]], [[[3, 5]]]], dtype=np.uint8)
-    trust = np.ones((3, 1), dtype=np.float32)
+    trust = np.full((3, 1), 1e6, dtype=np.float32)
     masked = np.array([[[False, True]]])
-    assert StepTrace(canvases, trust, masked).halts_at.tolist() == [3]
+    seen = StepTrace(canvases, trust, masked)
+    assert seen.halts_at.tolist() == [3]
+    assert (seen.confidence == 1).all()  # without overflow
     assert StepTrace(canvases, trust, ~masked).halts_at.tolist() == [0]
 
 
@@ -279,10 +236,3 @@ def test_row_is_right_from_the_step_at_which_all_its_masked_cells_are():
     right = seen.rows_exact(steps.labels)
     assert not right[:2].any()
     assert right[2:].all()
-
-
-def test_confidence_of_a_very_sure_model_is_one_without_overflow():
-    halt_logits = np.array([[1e6, -1e6]], dtype=np.float32)
-    cells = np.zeros((1, 2, 1, 1), dtype=np.uint8)
-    seen = StepTrace(cells, halt_logits, np.ones((2, 1, 1), dtype=bool))
-    np.testing.assert_allclose(seen.confidence, [[1, 0]], atol=1e-6)

@@ -5,7 +5,7 @@ import pytest
 
 from trm.evaluation.statistics import Share
 from trm.files import write_object
-from trm.sweep.report import PAGE, found, gathered, write_report
+from trm.sweep.report import PAGE, gathered, write_report
 from trm.sweep.runs import State, grid_of
 from trm.sweep.study import Setting, Study
 
@@ -39,7 +39,7 @@ def page(output: Path, study, states, stages=None) -> str:
 def test_seeds_of_a_setting_stand_together_and_of_many_cells_regions(
     tmp_path, study, states, make_grid
 ):
-    first, second = gathered(study, found(tmp_path, study, states, "near"))
+    first, second = gathered(tmp_path, study, states, "near")
     assert (first.name, first.parameters) == ("a_b", 10)
     for column in ("4 x 2 digits", "4 x 4 digits"):
         assert first.shares(column) == [Share(128, 128), Share(64, 128)]
@@ -48,14 +48,14 @@ def test_seeds_of_a_setting_stand_together_and_of_many_cells_regions(
     assert seed.flops == 12e6  # of 4 x 2 and 4 x 4 digits, the mean
     for run in states:
         write_object(grid_of(tmp_path, "near", run), make_grid({"m": lambda a, b: 1.0}, 5, 4))
-    [first, _] = gathered(study, found(tmp_path, study, states, "near"))
+    [first, _] = gathered(tmp_path, study, states, "near")
     regions = ["in range", "first beyond", "second beyond", "both beyond"]
     assert list(first.seeds[0].shares) == regions
 
 
 def test_figures_of_other_options_are_not_shown_beside_these(tmp_path, study, states):
     wider = replace(study, evaluations={"near": ["--problems", "500"]})
-    assert gathered(wider, found(tmp_path, wider, states, "near")) == []
+    assert gathered(tmp_path, wider, states, "near") == []
     text = page(tmp_path, wider, states)
     assert "0 of 4 runs are done" in text
     assert "study.png" not in text

@@ -36,7 +36,7 @@ MISTAKES = [
     ("data: {blanks: 3}", "data.blanks: expected the settings of Blanks, see --data.blanks.help"),
     ("data: {curriculum: [{until: x, task: {}}]}", "until: expected int. Got value: x"),
     ("data: {transforms: [albumentations.D5]}", "Did you mean albumentations.D4?"),
-    ("data: [1", "mistake.yaml, line 1: this is no YAML"),
+    ("data: [1", "mistake.yaml, line 1: expected ',' or ']'"),
     ("trainer: {max_epoch: 3}", "Did you mean trainer.max_epochs?"),
     ("trainer: {max_epochs: -1, max_time: '00:00:00:09'}", "this run has no end"),
     ("trainer: {accumulate_grad_batches: 0}", "accumulate_grad_batches is 1 or more, not 0"),

@@ -7,7 +7,6 @@ import torch
 
 from augment.symmetry import SYMMETRIES
 from augment.transforms import CanvasShift
-from augment.views import RandomViews
 from canvas.addition import Addition
 from canvas.canvas_size import Blanks
 from canvas.multiplication import Multiplication
@@ -23,7 +22,6 @@ from trm.training.samples import (
     SequenceSamples,
     SolvedProblems,
     Stage,
-    shown,
 )
 
 TASK = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 2))
@@ -97,15 +95,14 @@ def test_the_answer_is_always_where_the_input_is_masked(transforms):
         assert types == [torch.uint8, torch.uint8, torch.bool]
 
 
-def test_views_move_inputs_labels_and_answers_of_training_alone():
-    views = RandomViews(shift=True)
-    data = module(Canvas(12, 12), STANDARD, views=views)
+def test_transforms_move_inputs_labels_and_answers_together():
+    data = module(Canvas(12, 12), STANDARD, transforms=[A.D4(p=1.0), CanvasShift()])
     assert data.state_dict()["symmetries"] == list(SYMMETRIES)
-    plain = RowStepSamples(STANDARD, Canvas(12, 12), "train", 7, 32, 32)
-    plain = plain.__getitems__(range(8))
-    turned = data.on_after_batch_transfer(plain, 0)
-    assert torch.equal(turned["inputs"] == MASK, turned["answer"])
-    assert torch.equal(turned["inputs"][~turned["answer"]], turned["labels"][~turned["answer"]])
+    plain, turned = (
+        RowStepSamples(STANDARD, Canvas(12, 12), "train", 7, 32, 32, transform=transform)
+        for transform in (None, data.transform)
+    )
+    plain, turned = (samples.__getitems__(range(8)) for samples in (plain, turned))
     assert not torch.equal(turned["labels"], plain["labels"])
     for i in range(8):
         cells = (
@@ -114,17 +111,6 @@ def test_views_move_inputs_labels_and_answers_of_training_alone():
         )
         before, after = (sorted(map(tuple, one.tolist())) for one in cells)
         assert before == after
-    whole = next(iter(data.val_dataloader()[0]))
-    assert data.on_after_batch_transfer(whole, 0) is whole
-
-
-def test_a_view_follows_from_the_sample_alone():
-    views = RandomViews(shift=True)
-    batch = RowStepSamples(TASK, Canvas(12, 12), "train", 7, 32, 8).__getitems__(range(8))
-    whole = shown(batch, views)
-    for i in range(8):
-        own = shown({name: part[i : i + 1] for name, part in batch.items()}, views)
-        assert same(own, {name: part[i : i + 1] for name, part in whole.items()})
 
 
 def test_quarter_turns_need_a_square_canvas():

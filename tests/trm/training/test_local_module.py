@@ -75,7 +75,7 @@ def test_a_run_that_is_resumed_is_the_uninterrupted_one(trained, command, tmp_pa
     ("words", "told"),
     [
         (("--data.task.layout", "direct"), "the layout direct declares no local rule"),
-        (("--data.blanks.rows", 2), "leave out data.views"),
+        (("--data.blanks.rows", 2), "leave out data.transforms"),
     ],
 )
 def test_what_cells_cannot_learn_from_is_refused(command, tmp_path, words, told):

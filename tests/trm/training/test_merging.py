@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trm.training.merging import RowCells, merged_codes
+from trm.training.merging import PageCells, merged_codes
 
 RANDOM = np.random.default_rng(0)
 
@@ -27,11 +27,12 @@ def rows(step, *, number=400, length=6):
     source = np.arange(number * length).reshape(number, length) - 1
     source[:, 0] = -1
     window = seen + 2 * (source < 0)
-    cells = RowCells(
+    cells = PageCells(
         window=window.ravel(),
-        told=np.zeros(number * length, dtype=np.int64),
-        code=codes.ravel(),
-        source=source.ravel(),
+        codes=codes.reshape(-1, 1),
+        told=np.zeros((number * length, 1), dtype=np.int64),
+        sources=source.reshape(-1, 1),
+        kinds=(0,),
         symbol=(sums == 0).ravel().astype(np.int64),
         right=((codes % 3 == 0) == (sums == 0)).ravel(),
     )
@@ -54,31 +55,64 @@ def counting_with_a_mistake(seen, code):
 
 
 def meanings(codes, sums):
-    return {(int(code), int(total)) for code, total in zip(codes, sums, strict=True)}
+    return {(int(code), int(total)) for code, total in zip(codes.ravel(), sums, strict=True)}
 
 
 def test_codes_that_do_the_same_become_one_of_them():
     cells, sums = rows(counting_in_six_codes)
-    assert len(meanings(cells.code, sums)) == 6
-    pairs = meanings(merged_codes(cells, 6), sums)
+    assert len(meanings(cells.codes, sums)) == 6
+    pairs = meanings(merged_codes(cells, [6]), sums)
     assert {total for _, total in pairs} == {0, 1, 2}
     assert len(pairs) == 3
     assert all(code % 3 == total for code, total in pairs)
+
+
+def test_codes_that_go_down_and_codes_that_go_left_are_merged_together():
+    """Of given cells above nothing is written: what they hand on shows in the last row alone."""
+    pages, height, width = 300, 3, 4
+    seen = RANDOM.integers(0, 2, (pages, height, width))
+    down, left = np.zeros((2, pages, height, width), dtype=np.int64)
+    for row, column in np.ndindex(height, width):
+        above = down[:, row - 1, column] if row else 0
+        right = left[:, row, column - 1] if column else 0
+        down[:, row, column] = (above + seen[:, row, column] + right) % 3
+        left[:, row, column] = (right + above) % 2
+    cell = np.arange(pages * height * width).reshape(pages, height, width)
+    sources = np.full((*cell.shape, 2), -1)
+    sources[:, 1:, :, 0], sources[:, :, 1:, 1] = cell[:, :-1], cell[:, :, :-1]
+    asked = np.arange(height)[:, None] == height - 1
+    window = seen + 2 * (sources[..., 0] < 0) + 4 * (sources[..., 1] < 0) + 8 * asked
+    symbol = np.where(asked, 2 * down + left, -1)
+    codes = np.stack((down + 3 * seen, left + 2 * seen), axis=-1).reshape(-1, 2)  # twice as many
+    cells = PageCells(
+        window=window.ravel(),
+        codes=codes,
+        told=np.zeros_like(codes),
+        sources=sources.reshape(-1, 2),
+        kinds=(0, 1),
+        symbol=symbol.ravel(),
+        right=np.ones(cell.size, dtype=bool),
+    )
+    found = merged_codes(cells, [6, 4])
+    assert len(meanings(found[:, 0], down.ravel())) == 3
+    # In the first row nothing depends on what goes left but what goes left.
+    lower = (np.arange(cell.size) // width) % height > 0
+    assert len(meanings(found[lower, 1], left.ravel()[lower])) == 2
 
 
 def test_what_a_code_means_is_told_by_what_should_have_been_written():
     cells, sums = rows(counting_with_a_mistake)
     assert not cells.right.all()
     counted = cells.counted() & cells.right
-    assert (5, 1) in meanings(cells.code[counted], sums[counted])
-    pairs = meanings(merged_codes(cells, 6)[counted], sums[counted])
+    assert (5, 1) in meanings(cells.codes[counted], sums[counted])
+    pairs = meanings(merged_codes(cells, [6])[counted], sums[counted])
     assert {total for _, total in pairs} == {0, 1, 2}
     assert len(pairs) == 3
 
 
 def test_cells_left_of_a_wrong_one_do_not_count():
     cells, _ = rows(counting)
-    right = np.arange(len(cells.code)) != 2
+    right = np.arange(len(cells.window)) != 2
     expected = [True, True, True, False, False, False, True, True]
     assert cells._replace(right=right).counted()[:8].tolist() == expected
 
@@ -86,8 +120,8 @@ def test_cells_left_of_a_wrong_one_do_not_count():
 def test_states_that_hardly_any_cell_leads_to_are_unknown():
     cells, _ = rows(counting)
     cells.window[5] = 9  # at the end of a row: nothing tells its state from others
-    cells.code[5] = 3
-    found = merged_codes(cells, 4)
+    cells.codes[5] = 3
+    found = merged_codes(cells, [4])
     assert found[5] == -1
     assert (np.delete(found, 5) >= 0).all()
 
@@ -95,5 +129,5 @@ def test_states_that_hardly_any_cell_leads_to_are_unknown():
 @pytest.mark.parametrize("codes", [1, 2])
 def test_no_more_codes_are_named_than_there_are(codes):
     cells, _ = rows(counting)
-    found = merged_codes(cells._replace(code=cells.code % codes), codes)
-    assert set(found.tolist()) <= {-1, *range(codes)}
+    found = merged_codes(cells._replace(codes=cells.codes % codes), [codes])
+    assert set(found.ravel().tolist()) <= {-1, *range(codes)}

@@ -112,10 +112,6 @@ def test_a_run_that_merges_codes_trains_on_sights_and_is_resumed_exactly(command
         (("--model.network.config.codes", "{}"), "name the fields that are not told"),
         (("--model.network.config.codes", "{sum: 4}"), "codes name sum, and cells hand on"),
         (("--model.cooling", "[0.9,0.5]"), "model.cooling is [begin, end] from 0 to 1"),
-        (
-            ("--model.merging", 0.9, "--model.network.config.codes", "{carry: 4, addend: 4}"),
-            "model.merging is for one code that is handed to the left",
-        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(changes, why, command, tmp_path):
