@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from canvas.symbols import CHARACTERS, MASK
-from canvas.windows import SYMBOL, TOKEN, LocalRule, Sights
+from canvas.windows import SYMBOL, TOKEN, LocalRule
 from trm.files import replacing
 
 FORMAT = 1  # of a table's file
@@ -108,17 +108,15 @@ class Program:
         cls, layout: str, rule: LocalRule, numbers: np.ndarray, outputs: Mapping[str, np.ndarray]
     ) -> Self:
         """What a network does with all windows, as it was run: see `trm.proof.prove.Judged`."""
-        sights, tables = rule.sights(numbers), {}
-        for number, head in enumerate(rule.heads.heads):
-            here = np.flatnonzero(sights.head == number)
-            seen = rule.inputs(number, Sights(*(part[here] for part in sights)))
+        tables = {}
+        for head, here, seen in rule.heads.shown(numbers):
             inputs = {name: part.astype(np.uint8) for name, part in seen.items()}
             for name in head.says:
                 some = np.ones(len(here), dtype=bool)
                 if name == SYMBOL and TOKEN in inputs:
                     some = inputs[TOKEN] == MASK
-                seen = {n: part[some] for n, part in inputs.items()}
-                tables[name] = Table.of(seen, outputs[name][here[some]])
+                needed = {n: part[some] for n, part in inputs.items()}
+                tables[name] = Table.of(needed, outputs[name][here[some]])
         return cls(layout, rule.base, rule.messages, tables, tuple(rule.codes))
 
     def save(self, file: Path) -> None:

@@ -9,7 +9,6 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.render import draw_worked
 from canvas.symbols import BLANK, MASK, encode
-from canvas.windows import Sights
 from trm.models.configs import LocalConfig
 from trm.models.iterative import Loop
 from trm.models.local import LocalRecursiveModel, all_right, work_in_order
@@ -73,10 +72,9 @@ def test_a_head_sees_what_it_reads_alone(layout: str) -> None:
     """What is said of a sight does not depend on where or beside which others it comes."""
     net = model(layout, H_cycles=2, L_cycles=2)
     samples = WindowSamples(TASKS[layout], Canvas(), "train", 0, 50, 50)
-    sights = RULES[layout].sights(samples.__getitems__(range(50))["numbers"][:50].numpy())
-    together = Sights(*map(torch.from_numpy, sights))
-    all_at_once, _ = net.cells(together)
-    one_by_one = [net.cells(Sights(*(p[i : i + 1] for p in together)))[0] for i in range(50)]
+    sights = samples.__getitems__(range(50))["numbers"][:50]
+    all_at_once, _ = net.cells(sights)
+    one_by_one = [net.cells(one)[0] for one in sights.split(1)]
     torch.testing.assert_close(all_at_once, torch.cat(one_by_one))
 
 
@@ -88,9 +86,8 @@ def test_a_page_of_truth_is_seen_as_the_rule_has_it(layout: str) -> None:
     worked = task.rules.work(problems)
     drawing = draw_worked(worked, int(worked.heights.max()), int(worked.widths.max()))
 
-    def know(sights: Sights, tables: object = None) -> torch.Tensor:
-        says = rule.answers(Sights(*(part.numpy() for part in sights)))
-        said = [np.maximum(s, 0) for s in says.values()]
+    def know(sights: torch.Tensor, tables: object = None) -> torch.Tensor:
+        said = [np.maximum(says, 0) for says in rule.answers(sights.numpy()).values()]
         return torch.from_numpy(np.stack(said, axis=1))
 
     class Known(torch.nn.Module):

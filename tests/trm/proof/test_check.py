@@ -44,7 +44,7 @@ def windows(layout: str) -> np.ndarray:
 def known(layout: str) -> Program:
     """What a network that makes no error has learned."""
     rule, numbers = task_of(layout).local_rule(), windows(layout)
-    return Program.extract(layout, rule, numbers, rule.answers(rule.sights(numbers)))
+    return Program.extract(layout, rule, numbers, rule.answers(numbers))
 
 
 @pytest.fixture
