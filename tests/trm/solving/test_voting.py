@@ -71,24 +71,22 @@ class Knowing(Predictor):
     def learn(self, solver: Solver, problems: Problems) -> None:
         drawing = solver.draw_worked(problems)
         for canvas, given in zip(drawing.truth, drawing.given, strict=True):
-            content = torch.from_numpy(canvas != BLANK)
-            for view in distinct_views(content, tuple(SYMMETRIES), 10_000, seed=0):
-                cells = torch.from_numpy(np.stack([canvas, given & (canvas != BLANK)], -1)[None])
-                self.known.append((view, *apply_views([view], cells)[0].unbind(-1)))
+            for view in distinct_views(canvas != BLANK, tuple(SYMMETRIES), 10_000, seed=0):
+                cells = np.stack([canvas, given & (canvas != BLANK)])
+                self.known.append((view, *apply_views([view, view], cells)))
 
     def __call__(self, inputs) -> Prediction:
         canvases, confidence = [], []
-        for shown in torch.from_numpy(inputs):
-            self.seen.append(shown.numpy().copy())
+        for shown in inputs:
+            self.seen.append(shown.copy())
             view, truth = next(
-                (v, truth) for v, truth, given in self.known if (shown == truth)[given.bool()].all()
+                (v, truth) for v, truth, given in self.known if (shown == truth)[given > 0].all()
             )
-            filled = torch.where(shown == MASK, truth, shown)
+            filled = np.where(shown == MASK, truth, shown)
             if self.blunders(view):
-                cells = ((shown == MASK) & (truth != BLANK)).nonzero()
-                first = tuple(cells[0])
+                first = tuple(np.argwhere((shown == MASK) & (truth != BLANK))[0])
                 filled[first] = DIGIT_ZERO + (filled[first] - DIGIT_ZERO + 1) % 10
-            canvases.append(filled.numpy())
+            canvases.append(filled)
             confidence.append(self.sure(view))
         steps = np.full(len(inputs), 2)
         return Prediction(np.stack(canvases), np.array(confidence, np.float32), steps)
