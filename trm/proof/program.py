@@ -58,32 +58,17 @@ class Table:
             size *= 4
 
 
-def _sizes(parts: list[np.ndarray]) -> list[int]:
-    """One more than the largest value of each input."""
-    return [int(part.max(initial=0)) + 1 for part in parts]
-
-
-def _numbers(parts: list[np.ndarray], sizes: list[int]) -> np.ndarray:
-    """Several inputs, [N] each, as one number, int64 [N], in the order of the inputs."""
-    number = np.zeros(len(parts[0]) if parts else 1, dtype=np.int64)
-    for part, size in zip(parts, sizes, strict=True):
-        number *= size
-        number += part
-    return number
-
-
 def _function(parts: list[np.ndarray], values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """Different keys in order, and their values; None if one key has two values."""
-    sizes = _sizes(parts)
-    both = np.sort(_numbers(parts, sizes) * 256 + values)
-    both = both[np.append(True, both[1:] != both[:-1])]
-    number, value = np.divmod(both, 256)
+    parts = [np.zeros_like(values), *parts]  # as there may be no input
+    sizes = [int(part.max(initial=0)) + 1 for part in parts]
+    both = np.sort(np.ravel_multi_index(parts, sizes) * 256 + values)
+    number, value = np.divmod(both[np.append(True, both[1:] != both[:-1])], 256)
     if (number[1:] == number[:-1]).any():
         return None
-    keys = np.zeros((len(value), len(sizes)), dtype=np.uint8)
-    for i in reversed(range(len(sizes))):
-        number, keys[:, i] = np.divmod(number, sizes[i])
-    return keys, value.astype(np.uint8)
+    _, *keys = np.unravel_index(number, sizes)
+    found = np.array(keys, dtype=np.uint8).reshape(len(keys), len(number))
+    return found.T.copy(), value.astype(np.uint8)
 
 
 @dataclass(frozen=True)
