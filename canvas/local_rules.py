@@ -313,9 +313,12 @@ class _LongRule(LocalRule):
         given = (seen["own.row"] == self.A) | (seen["own.row"] == self.B)
         return np.where(given, np.where(digit > 0, digit, beyond), 0)
 
+    def _here(self, seen: Seen, straight: np.ndarray, moved: np.ndarray) -> np.ndarray:
+        """The digit that comes to a cell, of those that come straight down and that move."""
+        return np.where(straight > 0, straight, moved)
+
     def _arriving(self, seen: Seen) -> np.ndarray:
-        straight, diagonal = seen["above.column_multiplier"], seen["above_left.diagonal"]
-        here = np.where(straight > 0, straight, diagonal)
+        here = self._here(seen, seen["above.column_multiplier"], seen["above_left.diagonal"])
         return np.where(seen["own.row"] >= self.PRODUCT, here, seen["own.number"])
 
     def _zero(self, seen: Seen) -> np.ndarray:
@@ -324,8 +327,7 @@ class _LongRule(LocalRule):
         return np.where(seen["own.row"] == self.B, zero, seen["above.zero"])
 
     def _multiplicand(self, seen: Seen) -> np.ndarray:
-        straight = seen["above.column_multiplicand"]
-        return np.where(straight > 0, straight, seen["above_right.passing"])
+        return self._here(seen, seen["above.column_multiplicand"], seen["above_right.passing"])
 
     def _column_multiplicand(self, seen: Seen) -> np.ndarray:
         goes = np.where(np.isin(seen["own.row"], self.straight), seen["own.multiplicand"], 0)
@@ -347,17 +349,15 @@ class _LongRule(LocalRule):
         return np.where(seen["own.row"] == self.A, last, goes)
 
     def _multiplier(self, seen: Seen) -> np.ndarray:
-        digit = np.where(
-            seen["above.zero"] > 0, np.minimum(seen["own.arriving"], 1), seen["own.arriving"]
-        )
-        other = np.where(seen["own.arriving"] > 0, self.special, 0)
+        here = seen["own.arriving"]
+        digit = np.where(seen["above.zero"] > 0, np.minimum(here, 1), here)
+        other = np.where(here > 0, self.special, 0)
         begins = np.where(seen["own.row"] >= self.PRODUCT, digit, other)
         return np.where(seen["right.multiplier"] > 0, seen["right.multiplier"], begins)
 
     def _product(self, seen: Seen) -> dict[str, np.ndarray]:
-        multiplier, multiplicand, carried = (
-            seen["own.multiplier"], seen["own.multiplicand"], seen["right.carry"]
-        )  # fmt: skip
+        multiplier, multiplicand = seen["own.multiplier"], seen["own.multiplicand"]
+        carried = seen["right.carry"]
         multiplies = (multiplier > 0) & (multiplier < self.special)
         inside = multiplies & (multiplicand > 0) & (multiplicand < self.special)
         nothing = multiplier == 1
@@ -531,30 +531,19 @@ class RunningSumRule(_LongRule):
         below = np.where(product, later, following[seen["above.row"]])
         return np.where(seen["above"] > 0, below, self.A)
 
-    def _begins(self, row: np.ndarray) -> np.ndarray:
-        """Whether digits come straight into a row."""
-        return np.isin(row, (self.B, self.PRODUCT, self.SUM))
-
-    def _arriving(self, seen: Seen) -> np.ndarray:
-        begins = self._begins(seen["own.row"])
-        straight, diagonal = seen["above.column_multiplier"], seen["above_left.diagonal"]
-        here = np.where(begins, straight, diagonal)
-        return np.where(seen["own.row"] >= self.PRODUCT, here, seen["own.number"])
-
-    def _multiplicand(self, seen: Seen) -> np.ndarray:
-        straight, passing = seen["above.column_multiplicand"], seen["above_right.passing"]
-        return np.where(self._begins(seen["own.row"]), straight, passing)
+    def _here(self, seen: Seen, straight: np.ndarray, moved: np.ndarray) -> np.ndarray:
+        """Digits come straight into some kinds of rows alone."""
+        return np.where(np.isin(seen["own.row"], (self.B, self.PRODUCT, self.SUM)), straight, moved)
 
     def _column_multiplicand(self, seen: Seen) -> np.ndarray:
-        goes = np.isin(seen["own.row"], self.straight)
-        straight = np.where(goes, seen["above.column_multiplicand"], 0)
-        return np.where(seen["own.row"] == self.A, seen["own.number"], straight)
+        """What came straight down goes on, whatever has moved here."""
+        straight = seen["above.column_multiplicand"]
+        return super()._column_multiplicand(Seen(seen | {"own.multiplicand": straight}))
 
     def _column_multiplier(self, seen: Seen) -> np.ndarray:
-        digit = np.where(seen["own.number"] == self.special, 0, seen["own.number"])
-        goes = np.isin(seen["own.row"], self.straight)
-        straight = np.where(goes, seen["above.column_multiplier"], 0)
-        return np.where(seen["own.row"] == self.B, digit, straight)
+        own = seen["own.row"] == self.B
+        straight = np.where(own, seen["own.number"], seen["above.column_multiplier"])
+        return super()._column_multiplier(Seen(seen | {"own.arriving": straight}))
 
     def _sum(self, seen: Seen) -> dict[str, np.ndarray]:
         adds = np.isin(seen["own.row"], self.endless)
