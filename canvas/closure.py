@@ -10,7 +10,10 @@ from canvas.windows import END, TOKEN, LocalRule, read_name
 
 def closure(rule: LocalRule) -> np.ndarray:
     """The sights of `closed_windows`: their numbers, see `canvas.windows.Heads`, int64, sorted."""
-    windows = rule.windows(closed_windows(rule))
+    numbers = closed_windows(rule)
+    if rule.heads is rule.whole:
+        return numbers
+    windows = rule.windows(numbers)
     return _distinct(rule.seen(windows, rule.apply(windows))[0])
 
 

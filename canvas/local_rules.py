@@ -304,13 +304,17 @@ class _LongRule(LocalRule):
         found = answer(seen)
         return found if isinstance(found, dict) else {name: found}
 
+    def _is(self, seen: Seen, kinds: tuple[int, ...]) -> np.ndarray:
+        """Whether a cell's row is of one of these kinds."""
+        return np.array([kind in kinds for kind in range(self.classes("row"))])[seen["own.row"]]
+
     def _row(self, seen: Seen) -> np.ndarray:
         return np.where(seen["above"] > 0, np.array(self.following)[seen["above.row"]], self.A)
 
     def _number(self, seen: Seen) -> np.ndarray:
         digit = _digit_class(seen[TOKEN], self.base)
         beyond = np.where(seen["right.multiplier"] > 0, self.special, 0)
-        given = (seen["own.row"] == self.A) | (seen["own.row"] == self.B)
+        given = self._is(seen, (self.A, self.B))
         return np.where(given, np.where(digit > 0, digit, beyond), 0)
 
     def _here(self, seen: Seen, straight: np.ndarray, moved: np.ndarray) -> np.ndarray:
@@ -330,20 +334,20 @@ class _LongRule(LocalRule):
         return self._here(seen, seen["above.column_multiplicand"], seen["above_right.passing"])
 
     def _column_multiplicand(self, seen: Seen) -> np.ndarray:
-        goes = np.where(np.isin(seen["own.row"], self.straight), seen["own.multiplicand"], 0)
+        goes = np.where(self._is(seen, self.straight), seen["own.multiplicand"], 0)
         return np.where(seen["own.row"] == self.A, seen["own.number"], goes)
 
     def _passing(self, seen: Seen) -> np.ndarray:
-        return np.where(np.isin(seen["own.row"], self.moving), seen["own.multiplicand"], 0)
+        return np.where(self._is(seen, self.moving), seen["own.multiplicand"], 0)
 
     def _column_multiplier(self, seen: Seen) -> np.ndarray:
         beyond = seen["own.arriving"] == self.special
         digit = np.where(beyond, int(self.B in self.endless), seen["own.arriving"])
-        return np.where(np.isin(seen["own.row"], self.straight), digit, 0)
+        return np.where(self._is(seen, self.straight), digit, 0)
 
     def _diagonal(self, seen: Seen) -> np.ndarray:
-        moves = np.isin(seen["own.row"], self.moving) & (seen["right.multiplier"] > 0)
-        least = np.isin(seen["own.row"], self.endless)
+        moves = self._is(seen, self.moving) & (seen["right.multiplier"] > 0)
+        least = self._is(seen, self.endless)
         last = np.where(seen["own.arriving"] == self.special, self.special, 0)
         goes = np.where(moves, np.maximum(seen["own.arriving"], least), 0)
         return np.where(seen["own.row"] == self.A, last, goes)
@@ -533,7 +537,7 @@ class RunningSumRule(_LongRule):
 
     def _here(self, seen: Seen, straight: np.ndarray, moved: np.ndarray) -> np.ndarray:
         """Digits come straight into some kinds of rows alone."""
-        return np.where(np.isin(seen["own.row"], (self.B, self.PRODUCT, self.SUM)), straight, moved)
+        return np.where(self._is(seen, (self.B, self.PRODUCT, self.SUM)), straight, moved)
 
     def _column_multiplicand(self, seen: Seen) -> np.ndarray:
         """What came straight down goes on, whatever has moved here."""
@@ -546,12 +550,12 @@ class RunningSumRule(_LongRule):
         return super()._column_multiplier(Seen(seen | {"own.arriving": straight}))
 
     def _sum(self, seen: Seen) -> dict[str, np.ndarray]:
-        adds = np.isin(seen["own.row"], self.endless)
+        adds = self._is(seen, self.endless)
         found = self._added(np.where(adds, seen["own.product"], 0), seen)
         return {name: np.where(adds, of, 0) for name, of in found.items()}
 
     def _symbol(self, seen: Seen) -> np.ndarray:
-        total = np.isin(seen["own.row"], self.endless)
+        total = self._is(seen, self.endless)
         return self._write(np.where(total, seen["own.sum"], seen["own.product"]))
 
 

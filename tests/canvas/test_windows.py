@@ -61,8 +61,9 @@ def closed(name: str) -> Seen:
 @cache
 def all_windows(name: str) -> np.ndarray:
     rule = rule_of(name)
-    found = np.sort(rule.seen(closed(name), rule.apply(closed(name)))[0])
-    return found[np.append(True, np.diff(found) > 0)]
+    if not rule.steps:
+        return rule.whole.numbers(0, closed(name))
+    return np.unique(rule.seen(closed(name), rule.apply(closed(name)))[0])
 
 
 def drawn(task: Task, operands: list[tuple[int, ...]], around: tuple[int, int, int]):

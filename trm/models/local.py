@@ -15,6 +15,7 @@ which leads to the same page, and can be looked into.
 From the top: what a cell computes, from embeddings to heads; how what it sees is coded; pages.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
@@ -339,14 +340,14 @@ class LocalRecursiveModel(IterativeModel):
         places, present = codes + self._tables[head], codes >= self._least[head]
         return Sights(head, rest, self._token[head, None], places, present)
 
-    def work(self, tokens: Tensor, around: Tensor, known: "Known") -> Decided:
+    def work(self, tokens: Tensor, around: Tensor, known: Callable[[Tensor], Decided]) -> Decided:
         """What N cells decide, head after head.
 
         Args:
             tokens: int64 [N].
             around: of the neighbours, int64 [N, ways, 1 + fields], 1 for there being such a cell,
                 then classes; 0: no such cell.
-            known: answers to sights that have come before; new ones are added.
+            known: answers sights, as `Known` does.
         """
         place = {name: i for i, name in enumerate(self.outputs)}
         own = around.new_zeros(len(tokens), len(place))
@@ -387,7 +388,7 @@ class LocalRecursiveModel(IterativeModel):
         values = self.decide(state).unflatten(1, at.shape[1:]) * at.unsqueeze(-1)
         values[..., 0] = at
         around = torch.stack([_shifted(values, *step) for step in self.steps], dim=3)[at]
-        states = self.work(context.tokens[at], around, Known(self, states=True)).states
+        states = self.work(context.tokens[at], around, Known(self, states=True).answers).states
         assert states is not None
         zero = torch.zeros_like(state, dtype=states.dtype)
         return zero.masked_scatter(at.flatten(1).unsqueeze(-1), states)
@@ -423,15 +424,16 @@ class Known:
     def __init__(self, model: LocalRecursiveModel, states: bool = False) -> None:
         self.model, self.tables, self.states = model, model.message_tables(), states
         self.index: Tensor | None = None  # of each sight's answer in `found`; −1: it is new
-        if model.heads.starts[-1] <= _MOST_KNOWN:
-            with torch.inference_mode(False):  # it may be made there, and used elsewhere
-                self.index = torch.full(model.heads.starts[-1:], -1).to(model._starts)
         self.found: Decided | None = None
 
     def __call__(self, numbers: Tensor) -> Decided:
         """The answers to N sights, see `LocalRecursiveModel.numbers`."""
-        if self.index is None:
+        count = self.model.heads.starts[-1]
+        if count > _MOST_KNOWN:
             return self.answers(numbers)
+        if self.index is None:
+            with torch.inference_mode(False):  # it may be made there, and used elsewhere
+                self.index = torch.full((count,), -1, device=numbers.device)
         new = numbers[self.index[numbers] < 0].unique()
         if len(new):
             found, before = self.answers(new), self.found
