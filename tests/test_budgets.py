@@ -26,7 +26,7 @@ BUDGETS = {  # what: (how much there is, the most that there may be)
         lambda: lines("canvas/**/*.py", "augment/**/*.py", "trm/**/*.py"),
         23_373,
     ),
-    "tests": (lambda: lines("tests/**/*.py"), 15_805),
+    "tests": (lambda: lines("tests/**/*.py"), 15_733),
     "benchmarks": (lambda: lines("benchmarks/**/*.py"), 1_500),
     "documentation without the log": (lambda: lines("docs/*.md"), 1_810),
     "bytes of README.md": (lambda: len((ROOT / "README.md").read_bytes()), 6_000),

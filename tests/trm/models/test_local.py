@@ -7,7 +7,6 @@ import torch.nn.functional as F
 
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
-from canvas.render import draw_worked
 from canvas.symbols import BLANK, MASK, encode
 from trm.models.configs import LocalConfig
 from trm.models.iterative import Loop
@@ -76,33 +75,3 @@ def test_a_head_sees_what_it_reads_alone(layout: str) -> None:
     all_at_once, _ = net.cells(sights)
     one_by_one = [net.cells(one)[0] for one in sights.split(1)]
     torch.testing.assert_close(all_at_once, torch.cat(one_by_one))
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_page_of_truth_is_seen_as_the_rule_has_it(layout: str) -> None:
-    """`work_in_order` with heads that always know: reading follows the rule's own pages."""
-    net, task, rule = model(layout), TASKS[layout], RULES[layout]
-    problems = task.problems([(14, 17), (8, 26)])
-    worked = task.rules.work(problems)
-    drawing = draw_worked(worked, int(worked.heights.max()), int(worked.widths.max()))
-
-    def know(sights: torch.Tensor, tables: object = None) -> torch.Tensor:
-        said = [np.maximum(says, 0) for says in rule.answers(sights.numpy()).values()]
-        return torch.from_numpy(np.stack(said, axis=1))
-
-    class Known(torch.nn.Module):
-        def forward(self, said: torch.Tensor) -> torch.Tensor:
-            sizes = net.outputs.values()
-            parts = [torch.nn.functional.one_hot(s, n) for s, n in zip(said.T, sizes, strict=True)]
-            return torch.cat(parts, dim=1).float()
-
-    class Judge(torch.nn.Module):
-        def forward(self, said: torch.Tensor) -> torch.Tensor:
-            return torch.zeros(*said.shape[:-1], 1)
-
-    net.think = know  # type: ignore[method-assign,assignment]
-    net.lm_head, net.halt_head = Known(), Judge()  # type: ignore[assignment]
-    asked = torch.from_numpy(np.where(drawing.given, drawing.truth, np.uint8(MASK)))
-    inside = torch.from_numpy(drawing.truth != BLANK) | (asked == MASK)
-    tokens = torch.where(inside, asked, torch.tensor(BLANK, dtype=torch.uint8))
-    assert (work_in_order(net, tokens).tokens.numpy() == drawing.truth).all()
