@@ -9,7 +9,6 @@ the right symbol in each, and says all that it is told rightly, every page of an
 one decides whether two automata are equal: by their product (Hopcroft & Karp 1971).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,22 +94,19 @@ class Together(LocalRule):
         return (self.mine if name != field else self.rule).fields[name]
 
     def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
-        raise NotImplementedError("what follows needs whole windows, see apply")
-
-    def apply(self, windows: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """What follows from windows by the true rule, and the codes that the network hands on."""
-        self.looked += len(windows[TOKEN])
+        self.looked += len(seen[TOKEN])
         self.report("exploring", self.looked, _MOST)
         if self.looked > _MOST:
             raise OverflowError
-        found = self.rule.apply(windows)
+        found = self.rule.apply(seen)
         codes = {
-            read_name(way, name): windows[read_name(way, _CODE + name)]
+            read_name(way, name): seen[read_name(way, _CODE + name)]
             for way, names in self.mine.whole.ways.items()
             for name in names
             if name in self.mine.codes
         }
-        sights = self.mine.seen({**windows, **codes}, {})[0]
+        sights = self.mine.seen(seen | codes, {})[0]
         different, index = np.unique(sights, return_inverse=True)
         said = self._said(different)
         labels = []
@@ -123,7 +119,7 @@ class Together(LocalRule):
                 self.meanings[name].append(np.unique(meaning, axis=0))
             else:
                 labels.append(found[name])
-        labels[0] = np.where(windows[TOKEN] == symbols.MASK, labels[0], -1)
+        labels[0] = np.where(seen[TOKEN] == symbols.MASK, labels[0], -1)
         self.asked.append(np.unique(np.stack((sights, *labels), axis=1), axis=0))
         return found | {_CODE + name: said[name][index] for name in self.mine.codes}
 
