@@ -24,9 +24,9 @@ def lines(*patterns: str) -> int:
 BUDGETS = {  # what: (how much there is, the most that there may be)
     "canvas, augment, trm": (
         lambda: lines("canvas/**/*.py", "augment/**/*.py", "trm/**/*.py"),
-        23_421,
+        23_428,
     ),
-    "tests": (lambda: lines("tests/**/*.py"), 15_763),
+    "tests": (lambda: lines("tests/**/*.py"), 15_772),
     "benchmarks": (lambda: lines("benchmarks/**/*.py"), 1_500),
     "documentation without the log": (lambda: lines("docs/*.md"), 1_810),
     "bytes of README.md": (lambda: len((ROOT / "README.md").read_bytes()), 6_000),
