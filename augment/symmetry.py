@@ -4,16 +4,11 @@ A symmetry is written as *transpose, then flip rows, then flip columns*, each do
 are those of `albumentations.D4`, with the same meanings.
 """
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from canvas.choices import check_choice
-
-if TYPE_CHECKING:  # names of symmetries are read from command lines, which should not wait for it
-    import torch
-
-Array = TypeVar("Array", np.ndarray, "torch.Tensor")
 
 
 class Symmetry(NamedTuple):
@@ -49,8 +44,8 @@ def invert(name: str) -> str:
     return _NAMES[Symmetry(True, flip_columns, flip_rows)] if transpose else name
 
 
-def apply(name: str, array: Array) -> Array:
-    """Turn an array or tensor `[..., H, W]`; a transposing symmetry makes it `[..., W, H]`.
+def apply(name: str, array: np.ndarray) -> np.ndarray:
+    """Turn an array `[..., H, W]`; a transposing symmetry makes it `[..., W, H]`.
 
     The result may share memory with ``array``.
     """
@@ -58,6 +53,4 @@ def apply(name: str, array: Array) -> Array:
     if transpose:
         array = array.swapaxes(-2, -1)
     flipped = [axis for axis, flip in zip((-2, -1), (flip_rows, flip_columns), strict=True) if flip]
-    if isinstance(array, np.ndarray):
-        return np.flip(array, tuple(flipped))
-    return array.flip(flipped) if flipped else array
+    return np.flip(array, tuple(flipped))

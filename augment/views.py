@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from torch import Tensor
 
 from augment import symmetry as symmetries
 
@@ -32,22 +32,23 @@ class View:
 class Room(NamedTuple):
     """How far the content of each canvas can move each way, `int64 [B]`."""
 
-    up: Tensor
-    down: Tensor
-    left: Tensor
-    right: Tensor
+    up: np.ndarray
+    down: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
 
 
-def possible_shifts(content: Tensor) -> Room:
+def possible_shifts(content: np.ndarray) -> Room:
     """How far content `bool [B, H, W]`, turned already, can be shifted before it is cut off."""
-    height, width = content.shape[1:]
-    top, bottom = _first_and_last(content.any(dim=2))
-    leftmost, rightmost = _first_and_last(content.any(dim=1))
-    return Room(top, height - 1 - bottom, leftmost, width - 1 - rightmost)
+    found = []
+    for lines in (np.any(content, axis=2), np.any(content, axis=1)):
+        for one in (lines, lines[:, ::-1]):  # blank lines before the first one that is not
+            found.append(np.where(one.any(axis=1), one.argmax(axis=1), one.shape[1]))
+    return Room(*found)
 
 
 def distinct_views(
-    content: Tensor, symmetries_allowed: Sequence[str], most: int, seed: int
+    content: np.ndarray, symmetries_allowed: Sequence[str], most: int, seed: int
 ) -> list[View]:
     """At most so many different views of one canvas: the identity, then others in random order.
 
@@ -60,7 +61,7 @@ def distinct_views(
         turned = symmetries.apply(name, content)
         if turned.shape != content.shape:
             raise ValueError(f"the view {name} makes {list(content.shape)} {list(turned.shape)}")
-        up, down, left, right = map(int, possible_shifts(turned[None]))
+        up, down, left, right = (int(n[0]) for n in possible_shifts(turned[None]))
         possible += [
             View(name, i, j) for i in range(-up, down + 1) for j in range(-left, right + 1)
         ]
@@ -73,56 +74,28 @@ def distinct_views(
     return [View(), *sorted(turn, key=turn.__getitem__)[: most - 1]]
 
 
-def apply_views(views: Sequence[View], canvases: Tensor) -> Tensor:
-    """Each of B samples in a view of its own: `[B, H, W, ...]` of any dtype, which stays.
+def apply_views(views: Sequence[View], canvases: np.ndarray) -> np.ndarray:
+    """Each of B samples in a view of its own: `[B, H, W]` of any dtype, which stays.
 
     ValueError: a view exchanges rows and columns, and H and W differ.
     """
-    return _gather_cells(canvases, _source_index(views, canvases))
-
-
-def undo_views(views: Sequence[View], viewed: Tensor) -> Tensor:
-    """The inverse of `apply_views`, for any dtype and any trailing dimensions."""
-    flat, index = _flatten_cells(viewed, _source_index(views, viewed))
-    return torch.empty_like(flat).scatter_(1, index, flat).view(viewed.shape)
-
-
-def _source_index(views: Sequence[View], canvases: Tensor) -> Tensor:
-    """For each cell of B viewed canvases, the cell that it came from: `int64 [B, H * W]`."""
-    batch, height, width = canvases.shape[:3]
-    device = canvases.device
-    table = torch.tensor(
-        [(*symmetries.lookup(view.symmetry), view.down, view.right) for view in views],
-        device=device,
-    ).reshape(batch, 5)
-    if height != width and bool(table[:, 0].any()):
+    height, width = canvases.shape[1:]
+    if height != width and any(symmetries.lookup(view.symmetry).transpose for view in views):
         raise ValueError(
             f"a batch of {height} x {width} canvases cannot mix views that exchange height and "
             "width with others; use square canvases, or symmetries e, r180, h, v"
         )
-    transpose, flip_rows, flip_columns, down, right = table.unsqueeze(2).unbind(1)  # each [B, 1]
-    # Backwards through the view: first the shift, then the flips, last the transpose.
-    rows = (torch.arange(height, device=device) - down) % height  # [B, H]
-    columns = (torch.arange(width, device=device) - right) % width  # [B, W]
-    rows = torch.where(flip_rows.bool(), height - 1 - rows, rows).unsqueeze(2)
-    columns = torch.where(flip_columns.bool(), width - 1 - columns, columns).unsqueeze(1)
-    straight, crossed = rows * width + columns, columns * width + rows  # [B, H, W]
-    return torch.where(transpose.bool().unsqueeze(2), crossed, straight).flatten(1)
+    viewed = np.empty_like(canvases)
+    for view, canvas, result in zip(views, canvases, viewed, strict=True):
+        turned = symmetries.apply(view.symmetry, canvas)
+        result[:] = np.roll(turned, (view.down, view.right), (0, 1))
+    return viewed
 
 
-def _gather_cells(canvases: Tensor, source: Tensor) -> Tensor:
-    flat, index = _flatten_cells(canvases, source)
-    return flat.gather(1, index).view(canvases.shape)
-
-
-def _flatten_cells(canvases: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-    """`[B, H, W, ...]` as `[B, H * W, ...]`, and the index `[B, H * W]` expanded to that shape."""
-    flat = canvases.flatten(1, 2)
-    return flat, index.view(*index.shape, *[1] * (flat.dim() - 2)).expand_as(flat)
-
-
-def _first_and_last(occupied: Tensor) -> tuple[Tensor, Tensor]:
-    """First and last true position of `bool [B, N]`; N and -1 where there is none."""
-    positions = torch.arange(occupied.shape[1], device=occupied.device)
-    first = torch.where(occupied, positions, occupied.shape[1]).amin(dim=1)
-    return first, torch.where(occupied, positions, -1).amax(dim=1)
+def undo_views(views: Sequence[View], viewed: np.ndarray) -> np.ndarray:
+    """The inverse of `apply_views`."""
+    canvases = np.empty_like(viewed)
+    for view, canvas, result in zip(views, viewed, canvases, strict=True):
+        back = np.roll(canvas, (-view.down, -view.right), (0, 1))
+        result[:] = symmetries.apply(symmetries.invert(view.symmetry), back)
+    return canvases

@@ -4,7 +4,6 @@ Knows nothing of canvases: it stands in the lowest package so that all of them c
 """
 
 import importlib
-import importlib.util
 import os
 import sys
 import traceback
@@ -105,18 +104,12 @@ def import_code(word: str) -> ModuleType:
     file = Path(word).resolve()
     if not file.is_file():
         raise OwnCodeError(f"{what}: there is no such file")
-    if (loaded := sys.modules.get(file.stem)) is not None:
-        if Path(getattr(loaded, "__file__", None) or "").resolve() == file:
-            return loaded
+    here = str(file.parent)
+    if here not in sys.path:
+        sys.path.append(here)
+    module = _import(file.stem, what)
+    if Path(getattr(module, "__file__", None) or "").resolve() != file:
         raise OwnCodeError(f"{what}: another module is already called {file.stem}; rename the file")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None and spec.loader is not None  # noqa: PT018
-    module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[file.stem]
-        raise OwnCodeError(f"{what}: {failure(error)}") from error
     return module
 
 

@@ -1,15 +1,19 @@
 """All that cells can see on pages of any size: sets that are closed under a layout's rule."""
 
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
-from canvas.windows import END, Column, LocalRule, Windows
+from canvas.windows import END, TOKEN, LocalRule, read_name
 
 
 def closure(rule: LocalRule) -> np.ndarray:
-    """The sights of `closed_windows`: their numbers, see `LocalRule.seen`, int64, sorted."""
-    windows = rule.windows(closed_windows(rule))
+    """The sights of `closed_windows`: their numbers, see `canvas.windows.Heads`, int64, sorted."""
+    numbers = closed_windows(rule)
+    if rule.heads is rule.whole:
+        return numbers
+    windows = rule.windows(numbers)
     return _distinct(rule.seen(windows, rule.apply(windows))[0])
 
 
@@ -21,7 +25,7 @@ def closed_windows(rule: LocalRule) -> np.ndarray:
     hand down, and which `_kept` classes of these can lie side by side: more than any page has.
 
     Returns:
-        Their numbers, see `LocalRule.numbers`, int64, sorted.
+        Their numbers, as sights of `LocalRule.whole`, int64, sorted.
     """
     found = _Closure(rule)
     while found.grow():
@@ -52,7 +56,7 @@ class _Closure:
         self.rule = rule
         self.joint = tuple(dict.fromkeys((*rule.down, *rule.down_right, *rule.down_left)))
         self.handed: dict[tuple[str, str], np.ndarray] = {}
-        self.pairs: dict[str, set[int]] = {name: set() for name in rule.rows}
+        self.pairs: dict[str, set[int]] = {"": {0}} | {name: set() for name in rule.rows}
         self.windows: list[np.ndarray] = []
         self._worked_out: dict[tuple[str, str], object] = {}
         kinds = (column.kind for row in rule.rows.values() for column in row.columns.values())
@@ -62,11 +66,10 @@ class _Closure:
         self._kept = {name: (numbers, 1 + int(numbers.max())) for name, numbers in kept.items()}
         self._classes = prod(count for _, count in self._kept.values())
         self._marks = 1 + len(self._kinds) * self._classes
-        # A state: the message from the right, what is known of the cells above right and above,
-        # and the mark of that on the right.
-        exact = rule.kept_together
-        self._above = self._messages if exact else self._marks
-        self._beyond = rule.sizes["down_left"] if exact else self._marks
+        # A state: the message from the right, the keys of the cells above right and above, and the
+        # mark of that on the right.
+        self._keys = self._messages if rule.kept_together else self._marks
+        self._beyond = self._keys if rule.down_left else 1
 
     def grow(self) -> bool:
         """Work every kind of row out below every other; whether there was anything new to do."""
@@ -81,7 +84,7 @@ class _Closure:
     def _known(self, above: str) -> object:
         """How much is known of a kind of row."""
         sizes = [len(self._handed(above, kind)) for kind in self._kinds]
-        return sizes, len(self.pairs.get(above, ()))
+        return sizes, len(self.pairs[above])
 
     def _handed(self, row: str, kind: str) -> np.ndarray:
         """What a column of a row can hand down; beyond the page's edges nothing."""
@@ -99,20 +102,32 @@ class _Closure:
             number = number * count + numbers[fields[name]]
         return np.where(down > 0, 1 + self._kinds.index(kind) * self._classes + number, _EDGE)
 
+    def _key(self, kind: str, down: np.ndarray) -> np.ndarray:
+        """What a state keeps of what a kind of column above hands down: all, or its mark."""
+        return down if self.rule.kept_together else self._mark(kind, down)
+
+    def _by_key(self, handed: dict[str, np.ndarray], names: tuple[str, ...]) -> "_Lists":
+        """What can be seen of a row above in one direction: for each key a list of codes."""
+        size = 1 + prod(self.rule.fields[name] for name in names)
+        both = [self._key(kind, m) * size + self._seen(names, m) for kind, m in handed.items()]
+        return _Lists(*np.divmod(_distinct(np.concatenate(both)), size), self._keys)
+
     def _row(self, name: str, above: str) -> None:
         """Work out one kind of row below another."""
         row, todo = self.rule.rows[name], {}
+        handed = {kind: self._handed(above, kind) for kind in ("", *self._kinds)}
+        ways = (self._by_key(handed, names) for names in (self.rule.down, self.rule.down_left))
+        known = _Above(above, handed, *ways)
         for one in row.first:
             kind = row.columns[one].kind
-            over = self._handed(above, kind)
-            key = over if self.rule.kept_together else _distinct(self._mark(kind, over))
-            todo[one] = key * self._marks
+            todo[one] = _distinct(self._key(kind, handed[kind])) * self._marks
         seen = {one: np.zeros(0, np.int64) for one in row.columns}
         while todo:
             found: dict[str, list[np.ndarray]] = {}
             for one, states in todo.items():
                 seen[one] = np.concatenate([seen[one], states])
-                self._column(name, above, row.columns[one], states, found)
+                for target in row.columns[one].left:
+                    self._column(name, one, target, known, states, found)
             fresh = {one: _distinct(np.concatenate(parts)) for one, parts in found.items()}
             fresh = {one: np.setdiff1d(states, seen[one]) for one, states in fresh.items()}
             todo = {one: states for one, states in fresh.items() if len(states)}
@@ -120,98 +135,70 @@ class _Closure:
     def _column(
         self,
         name: str,
-        above: str,
-        column: Column,
+        one: str,
+        target: int | str,
+        above: "_Above",
         states: np.ndarray,
         found: dict[str, list[np.ndarray]],
     ) -> None:
-        """Work out one column from all its states; adds those of columns on its left to ``found``.
+        """Work out one column of a row from all its states, with a target on its left.
 
-        What lies above left has to go with what lies above.
+        What lies above left has to go with what lies above. Adds the target's states to ``found``.
         """
-        rule, kind, exact = self.rule, column.kind, self.rule.kept_together
+        rule, handed, columns = self.rule, above.handed, self.rule.rows[name].columns
+        kind, there = columns[one].kind, "" if target == END else columns[str(target)].kind
         cells, of = np.unique(states // self._marks, return_inverse=True)
         beside = _Lists(of.reshape(-1), states % self._marks, len(cells))
-        rest, over = np.divmod(cells, self._above)
+        rest, over = np.divmod(cells, self._keys)
         right, beyond = np.divmod(rest, self._beyond)
-        marks = self._mark(kind, over) if exact else over
-        pairs = np.array(sorted(self.pairs.get(above, ())), dtype=np.int64).reshape(-1)
-        for target in column.left:
-            there = "" if target == END else rule.rows[name].columns[str(target)].kind
-            corners = self._handed(above, there)
-            corner_marks = self._mark(there, corners)
-            for mark, after in np.unique(np.stack((marks, beyond)), axis=1).T.tolist():
-                fits = np.ones(len(corners), dtype=bool)
-                if above:
-                    fits = np.isin(corner_marks, pairs[pairs // self._marks == mark] % self._marks)
-                here = np.flatnonzero((marks == mark) & (beyond == after))
-                # What is above left looks alike from here where it differs in other fields alone.
-                keys = corners[fits] if exact else corner_marks[fits]
-                looks, like = np.unique(
-                    self._seen(rule.down_right, corners[fits]), return_inverse=True
-                )
-                options = _distinct(like.reshape(-1) * self._above + keys)
-                options_of = _Lists(options // self._above, options % self._above, len(looks))
-                which, up, away, corner = self._products(
-                    here, over if exact else None, above, kind, mark, after, len(looks)
-                )
-                for token in column.tokens if len(which) else ():
-                    tokens = np.full(len(which), token)
-                    windows = Windows(tokens, right[which], up, looks[corner], away)
-                    out = rule.apply(windows)
-                    self.windows.append(_distinct(rule.numbers(windows)))
-                    down = rule.code(self.joint, out)
-                    known = np.zeros(self._messages, dtype=bool)
-                    known[down] = known[self._handed(name, kind)] = True
-                    self.handed[name, kind] = np.flatnonzero(known)
-                    mine = self._mark(kind, down)
-                    cell, says = np.divmod(_distinct(which * self._marks + mine), self._marks)
-                    at, index = beside.of(cell)
-                    both = _distinct(at * self._marks + says[index])
-                    self.pairs[name].update(both[both >= self._marks].tolist())
-                    if target == END:
-                        self.pairs[name].update((np.unique(mine) * self._marks + _EDGE).tolist())
-                        continue
-                    # What goes on to the left, with each key of what looks like this above it.
-                    on = rule.code(rule.left, out) * self._beyond
-                    on += self._seen(rule.down_left, over[which]) if exact else mark
-                    on = _distinct((on * len(looks) + corner) * self._marks + mine)
-                    on, says = np.divmod(on, self._marks)
-                    on, look = np.divmod(on, len(looks))
-                    key, index = options_of.of(look)
-                    state = (on[index] * self._above + key) * self._marks + says[index]
-                    found.setdefault(str(target), []).append(state)
-
-    def _products(
-        self,
-        here: np.ndarray,
-        over: np.ndarray | None,
-        above: str,
-        kind: str,
-        mark: int,
-        after: int,
-        looks: int,
-    ) -> tuple[np.ndarray, ...]:
-        """All that cells with a mark above, and one above right, can see; int64 [N] each.
-
-        Which cell, what it sees above and above right, and which of the looks above left.
-        """
-        rule = self.rule
-        if over is not None:
-            which, corner = np.repeat(here, looks), np.tile(np.arange(looks), len(here))
-            return which, self._seen(rule.down, over[which]), np.full(len(which), after), corner
-        parts = [here]
-        ways = ((kind, mark, rule.down), (self._kind_of(after), after, rule.down_left))
-        for of, number, names in ways:
-            there = self._handed(above, of) if number else np.zeros(1, np.int64)
-            there = there[self._mark(of, there) == number]
-            parts.append(_distinct(self._seen(names, there)))
-        return tuple(
-            part.reshape(-1) for part in np.meshgrid(*parts, np.arange(looks), indexing="ij")
-        )
-
-    def _kind_of(self, mark: int) -> str:
-        return self._kinds[(mark - 1) // self._classes] if mark else ""
+        mark_of = np.zeros(self._keys, dtype=np.int64)
+        mark_of[self._key(kind, handed[kind])] = self._mark(kind, handed[kind])
+        marks, corner_marks = mark_of[over], self._mark(there, handed[there])
+        pairs = np.array(sorted(self.pairs[above.name]), dtype=np.int64)
+        for mark in np.unique(marks).tolist():
+            beside_it = pairs[pairs // self._marks == mark] % self._marks
+            corners = handed[there][np.isin(corner_marks, beside_it)]
+            # What is above left looks alike from here where it differs in other fields alone.
+            looks, like = np.unique(self._seen(rule.down_right, corners), return_inverse=True)
+            options = _distinct(like.reshape(-1) * self._keys + self._key(there, corners))
+            options_of = _Lists(*np.divmod(options, self._keys), len(looks))
+            # All that such a cell can see above, above right and above left.
+            which = np.flatnonzero(marks == mark)
+            up, index = above.down.of(over[which])
+            which = which[index]
+            away, index = above.down_left.of(beyond[which])
+            which, up = which[index], up[index]
+            corner = np.tile(np.arange(len(looks)), len(which))
+            which, up, away = (part.repeat(len(looks)) for part in (which, up, away))
+            for token in columns[one].tokens if len(which) else ():
+                windows = {TOKEN: np.full(len(which), token)}
+                codes = right[which], up, looks[corner], away
+                for (way, names), code in zip(rule.messages.items(), codes, strict=True):
+                    fields = rule.message(names, code)
+                    windows |= {read_name(way, field): part for field, part in fields.items()}
+                out = rule.apply(windows)
+                self.windows.append(_distinct(rule.whole.numbers(0, windows)))
+                down = rule.code(self.joint, out)
+                known = np.zeros(self._messages, dtype=bool)
+                known[down] = known[self._handed(name, kind)] = True
+                self.handed[name, kind] = np.flatnonzero(known)
+                mine = self._mark(kind, down)
+                cell, says = np.divmod(_distinct(which * self._marks + mine), self._marks)
+                at, index = beside.of(cell)
+                both = _distinct(at * self._marks + says[index])
+                self.pairs[name].update(both[both >= self._marks].tolist())
+                if target == END:
+                    self.pairs[name].update((np.unique(mine) * self._marks + _EDGE).tolist())
+                    continue
+                # What goes on to the left, with each key of what looks like this above it.
+                on = rule.code(rule.left, out) * self._beyond
+                on += over[which] if rule.down_left else 0
+                on = _distinct((on * len(looks) + corner) * self._marks + mine)
+                on, says = np.divmod(on, self._marks)
+                on, look = np.divmod(on, len(looks))
+                key, index = options_of.of(look)
+                state = (on[index] * self._keys + key) * self._marks + says[index]
+                found.setdefault(str(target), []).append(state)
 
     def _seen(self, names: tuple[str, ...], joint: np.ndarray) -> np.ndarray:
         """The code of what is handed in one direction, of all that is handed down."""
@@ -219,6 +206,15 @@ class _Closure:
             return joint
         values = self.rule.message(self.joint, joint)
         return np.where(joint > 0, self.rule.code(names, values), 0)
+
+
+class _Above(NamedTuple):
+    """What is known of a row above, when one below it is worked out."""
+
+    name: str  # "": it is beyond the page's edge
+    handed: dict[str, np.ndarray]  # the messages of each kind of column; "": of no cell
+    down: "_Lists"  # for each key, what can be seen above
+    down_left: "_Lists"  # and above right
 
 
 class _Lists:

@@ -10,7 +10,7 @@ import numpy as np
 from canvas import symbols
 from canvas.render import WorkedDrawing
 from canvas.symbols import BLANK, MASK, PLUS, TIMES
-from canvas.windows import END, SYMBOL, Column, Head, LocalRule, RowKind, Seen
+from canvas.windows import END, SYMBOL, TOKEN, Column, Head, LocalRule, RowKind, Seen
 
 
 class LatticeRule(LocalRule):
@@ -60,34 +60,33 @@ class LatticeRule(LocalRule):
         return 3 if field == "sum_carry" else 1 + self.base
 
     def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
-        token, right, above, above_left, *_ = seen
-        base, number = self.base, _digit_class(token, self.base)
-        top = ~above.present
+        base, number = self.base, _digit_class(seen[TOKEN], self.base)
+        top, multiplier, carry = seen["above"] == 0, seen["right.multiplier"], seen["right.carry"]
         # Which kind of column this is follows from the message from the right.
-        in_margin = ~top & (right.multiplier == 0)
+        in_margin = ~top & (multiplier == 0)
         of_b = in_margin & (number > 0)
-        gap = ~top & (right.multiplier > 0) & (right.carry == 0)
-        grid = ~top & (right.multiplier > 0) & (right.carry > 0)
-        units = grid & (right.sum_carry == 0)
-        b = right.multiplier - 1
-        # The product that the cell on the left adds: 10 · carry' + product' = a · b + carry.
-        carry, product = np.divmod(_value(above_left.multiplicand) * b + _value(right.carry), base)
+        gap = ~top & (multiplier > 0) & (carry == 0)
+        grid = ~top & (multiplier > 0) & (carry > 0)
+        units = grid & (seen["right.sum_carry"] == 0)
         ahead = gap | grid
-        written = (above_left.multiplicand > 0) | (product > 0)
+        # The product that the cell on the left adds: 10 · carry' + product' = a · b + carry.
+        a, b = seen["above_left.multiplicand"], _value(multiplier)
+        next_carry, product = np.divmod(_value(a) * b + _value(carry), base)
+        written = (a > 0) | (product > 0)
         # The sum: 10 · sum_carry' + digit = the digit above left + product + sum_carry.
-        total = _value(above_left.addend) + _value(right.product) + _value(right.sum_carry)
-        sum_carry, digit = np.divmod(total, base)
+        addend, adds = seen["above_left.addend"], (seen["right.product"], seen["right.sum_carry"])
+        sum_carry, digit = np.divmod(_value(addend) + sum(map(_value, adds)), base)
         # Without leading zeros: those of t_(i−1), unless b_i is 0, reach as far as a does.
-        inside = np.where(b > 0, above.multiplicand > 0, above_left.addend > 0)
+        inside = np.where(b > 0, seen["above.multiplicand"], addend) > 0
         stands = grid & (units | (digit > 0) | inside)
         return {
             SYMBOL: np.where(stands, symbols.DIGIT_IDS[digit], BLANK).astype(np.int64),
-            "multiplier": np.where(of_b, number, np.where(ahead, right.multiplier, 0)),
+            "multiplier": np.where(of_b, number, np.where(ahead, multiplier, 0)),
             "product": np.where(ahead & written, 1 + product, 0),
-            "carry": np.where(ahead, 1 + carry, 0),
+            "carry": np.where(ahead, 1 + next_carry, 0),
             "sum_carry": np.where(grid, 1 + sum_carry, 0),
             "addend": np.where(stands, 1 + digit, 0),
-            "multiplicand": np.where(top, number, np.where(grid, above.multiplicand, 0)),
+            "multiplicand": np.where(top, number, np.where(grid, seen["above.multiplicand"], 0)),
         }
 
 
@@ -111,23 +110,21 @@ class UntoldLatticeRule(LocalRule):
         return self.base + (2 if field == "carry" else 1)
 
     def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
-        token, right, above, above_left, *_ = seen
-        number = _digit_class(token, self.base)
-        top = ~above.present
-        in_row = ~top & (right.multiplier > 0)
-        gap, grid = in_row & (right.carry == 0), in_row & (right.carry > 0)
-        b = right.multiplier - 1
-        begins = right.carry > self.base
-        carried = np.where(begins, 0, _value(right.carry))
-        total = _value(above.multiplicand) * b + _value(above_left.addend) + carried
-        carry, digit = np.divmod(total, self.base)
-        inside = np.where(b > 0, above.multiplicand, above_left.addend) > 0
+        number = _digit_class(seen[TOKEN], self.base)
+        top, multiplier, carried = seen["above"] == 0, seen["right.multiplier"], seen["right.carry"]
+        a, addend = seen["above.multiplicand"], seen["above_left.addend"]
+        in_row = ~top & (multiplier > 0)
+        gap, grid = in_row & (carried == 0), in_row & (carried > 0)
+        begins = carried > self.base
+        total = _value(a) * _value(multiplier) + _value(addend)
+        carry, digit = np.divmod(total + np.where(begins, 0, _value(carried)), self.base)
+        inside = np.where(multiplier > 1, a, addend) > 0
         stands = grid & (begins | (digit > 0) | inside)
         return {
             SYMBOL: np.where(stands, symbols.DIGIT_IDS[digit], BLANK).astype(np.int64),
-            "multiplier": np.where(in_row, right.multiplier, np.where(top, 0, number)),
+            "multiplier": np.where(in_row, multiplier, np.where(top, 0, number)),
             "carry": np.where(gap, self.base + 1, np.where(grid, 1 + carry % self.base, 0)),
-            "multiplicand": np.where(top, number, np.where(grid, above.multiplicand, 0)),
+            "multiplicand": np.where(top, number, np.where(grid, a, 0)),
             "addend": np.where(stands, 1 + digit, 0),
         }
 
@@ -156,16 +153,15 @@ class ColumnRule(LocalRule):
         return 3 if field == "sum_carry" else 1 + self.base
 
     def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
-        token, right, above, *_ = seen
-        carried = right.sum_carry == 2
-        stands = above.present & ((above.addend > 0) | (above.sum > 0) | carried)
-        total = _value(above.addend) + _value(above.sum) + carried
-        sum_carry, digit = np.divmod(total, self.base)
-        known = stands | (above.present & (right.sum_carry > 0))
+        there, addend, above = seen["above"] > 0, seen["above.addend"], seen["above.sum"]
+        carried = seen["right.sum_carry"] == 2
+        stands = there & ((addend > 0) | (above > 0) | carried)
+        sum_carry, digit = np.divmod(_value(addend) + _value(above) + carried, self.base)
+        known = stands | (there & (seen["right.sum_carry"] > 0))
         return {
             SYMBOL: np.where(stands, symbols.DIGIT_IDS[digit], BLANK).astype(np.int64),
             "sum_carry": np.where(known, 1 + sum_carry, 0),
-            "addend": _digit_class(token, self.base),
+            "addend": _digit_class(seen[TOKEN], self.base),
             "sum": np.where(stands, 1 + digit, 0),
         }
 
@@ -209,8 +205,8 @@ class ColumnCarriesRule(ColumnRule):
         return 5 if field == "row" else super().classes(field)
 
     def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
-        found, carry = super().cell(says, seen), seen.right.sum_carry
-        row = np.where(seen.above.present, np.minimum(seen.above.row + 1, 4), 1)
+        found, carry = super().cell(says, seen), seen["right.sum_carry"]
+        row = np.where(seen["above"] > 0, np.minimum(seen["above.row"] + 1, 4), 1)
         written = (carry > 0) & (found["sum"] > 0)  # not in column 0, into which none comes
         carries = np.where(written, symbols.DIGIT_IDS[_value(carry)], BLANK)
         return found | {
@@ -308,58 +304,64 @@ class _LongRule(LocalRule):
         found = answer(seen)
         return found if isinstance(found, dict) else {name: found}
 
+    def _is(self, seen: Seen, kinds: tuple[int, ...]) -> np.ndarray:
+        """Whether a cell's row is of one of these kinds."""
+        return np.array([kind in kinds for kind in range(self.classes("row"))])[seen["own.row"]]
+
     def _row(self, seen: Seen) -> np.ndarray:
-        return np.where(seen.above.present, np.array(self.following)[seen.above.row], self.A)
+        return np.where(seen["above"] > 0, np.array(self.following)[seen["above.row"]], self.A)
 
     def _number(self, seen: Seen) -> np.ndarray:
-        digit = _digit_class(seen.token, self.base)
-        beyond = np.where(seen.right.multiplier > 0, self.special, 0)
-        given = (seen.own.row == self.A) | (seen.own.row == self.B)
+        digit = _digit_class(seen[TOKEN], self.base)
+        beyond = np.where(seen["right.multiplier"] > 0, self.special, 0)
+        given = self._is(seen, (self.A, self.B))
         return np.where(given, np.where(digit > 0, digit, beyond), 0)
 
+    def _here(self, seen: Seen, straight: np.ndarray, moved: np.ndarray) -> np.ndarray:
+        """The digit that comes to a cell, of those that come straight down and that move."""
+        return np.where(straight > 0, straight, moved)
+
     def _arriving(self, seen: Seen) -> np.ndarray:
-        straight, diagonal = seen.above.column_multiplier, seen.above_left.diagonal
-        here = np.where(straight > 0, straight, diagonal)
-        return np.where(seen.own.row >= self.PRODUCT, here, seen.own.number)
+        here = self._here(seen, seen["above.column_multiplier"], seen["above_left.diagonal"])
+        return np.where(seen["own.row"] >= self.PRODUCT, here, seen["own.number"])
 
     def _zero(self, seen: Seen) -> np.ndarray:
-        last = seen.above_left.diagonal == self.special
-        zero = last & (seen.above.column_multiplicand == 1)
-        return np.where(seen.own.row == self.B, zero, seen.above.zero)
+        last = seen["above_left.diagonal"] == self.special
+        zero = last & (seen["above.column_multiplicand"] == 1)
+        return np.where(seen["own.row"] == self.B, zero, seen["above.zero"])
 
     def _multiplicand(self, seen: Seen) -> np.ndarray:
-        straight = seen.above.column_multiplicand
-        return np.where(straight > 0, straight, seen.above_right.passing)
+        return self._here(seen, seen["above.column_multiplicand"], seen["above_right.passing"])
 
     def _column_multiplicand(self, seen: Seen) -> np.ndarray:
-        goes = np.where(np.isin(seen.own.row, self.straight), seen.own.multiplicand, 0)
-        return np.where(seen.own.row == self.A, seen.own.number, goes)
+        goes = np.where(self._is(seen, self.straight), seen["own.multiplicand"], 0)
+        return np.where(seen["own.row"] == self.A, seen["own.number"], goes)
 
     def _passing(self, seen: Seen) -> np.ndarray:
-        return np.where(np.isin(seen.own.row, self.moving), seen.own.multiplicand, 0)
+        return np.where(self._is(seen, self.moving), seen["own.multiplicand"], 0)
 
     def _column_multiplier(self, seen: Seen) -> np.ndarray:
-        beyond = seen.own.arriving == self.special
-        digit = np.where(beyond, int(self.B in self.endless), seen.own.arriving)
-        return np.where(np.isin(seen.own.row, self.straight), digit, 0)
+        beyond = seen["own.arriving"] == self.special
+        digit = np.where(beyond, int(self.B in self.endless), seen["own.arriving"])
+        return np.where(self._is(seen, self.straight), digit, 0)
 
     def _diagonal(self, seen: Seen) -> np.ndarray:
-        moves = np.isin(seen.own.row, self.moving) & (seen.right.multiplier > 0)
-        least = np.isin(seen.own.row, self.endless)
-        last = np.where(seen.own.arriving == self.special, self.special, 0)
-        goes = np.where(moves, np.maximum(seen.own.arriving, least), 0)
-        return np.where(seen.own.row == self.A, last, goes)
+        moves = self._is(seen, self.moving) & (seen["right.multiplier"] > 0)
+        least = self._is(seen, self.endless)
+        last = np.where(seen["own.arriving"] == self.special, self.special, 0)
+        goes = np.where(moves, np.maximum(seen["own.arriving"], least), 0)
+        return np.where(seen["own.row"] == self.A, last, goes)
 
     def _multiplier(self, seen: Seen) -> np.ndarray:
-        digit = np.where(seen.above.zero > 0, np.minimum(seen.own.arriving, 1), seen.own.arriving)
-        other = np.where(seen.own.arriving > 0, self.special, 0)
-        begins = np.where(seen.own.row >= self.PRODUCT, digit, other)
-        return np.where(seen.right.multiplier > 0, seen.right.multiplier, begins)
+        here = seen["own.arriving"]
+        digit = np.where(seen["above.zero"] > 0, np.minimum(here, 1), here)
+        other = np.where(here > 0, self.special, 0)
+        begins = np.where(seen["own.row"] >= self.PRODUCT, digit, other)
+        return np.where(seen["right.multiplier"] > 0, seen["right.multiplier"], begins)
 
     def _product(self, seen: Seen) -> dict[str, np.ndarray]:
-        multiplier, multiplicand, carried = (
-            seen.own.multiplier, seen.own.multiplicand, seen.right.carry
-        )  # fmt: skip
+        multiplier, multiplicand = seen["own.multiplier"], seen["own.multiplicand"]
+        carried = seen["right.carry"]
         multiplies = (multiplier > 0) & (multiplier < self.special)
         inside = multiplies & (multiplicand > 0) & (multiplicand < self.special)
         nothing = multiplier == 1
@@ -374,11 +376,11 @@ class _LongRule(LocalRule):
         }
 
     def _sum(self, seen: Seen) -> dict[str, np.ndarray]:
-        return self._added(seen.own.product, seen)
+        return self._added(seen["own.product"], seen)
 
     def _added(self, product: np.ndarray, seen: Seen) -> dict[str, np.ndarray]:
         """The sum above and a product, and the carry out of that."""
-        above, carried = seen.above.sum, seen.right.sum_carry
+        above, carried = seen["above.sum"], seen["right.sum_carry"]
         adds = np.where(product == self.special + 1, 1, product)
         adds = np.where(product == self.special, 0, adds)
         first = (product == self.special) & (above == 0) & (carried == 0)
@@ -425,18 +427,18 @@ class StandardRule(_LongRule):
         return 2 if field in ("adds", "total") else super().classes(field)
 
     def _adds(self, seen: Seen) -> np.ndarray:
-        return np.minimum(seen.above.sum, 1)
+        return np.minimum(seen["above.sum"], 1)
 
     def _multiplier(self, seen: Seen) -> np.ndarray:
-        total = np.where(seen.own.adds > 0, self.special, 0)
+        total = np.where(seen["own.adds"] > 0, self.special, 0)
         found = super()._multiplier(seen)
-        return np.where((found == 0) & (seen.own.row == self.PRODUCT), total, found)
+        return np.where((found == 0) & (seen["own.row"] == self.PRODUCT), total, found)
 
     def _total(self, seen: Seen) -> np.ndarray:
-        return seen.own.multiplier == self.special
+        return seen["own.multiplier"] == self.special
 
     def _symbol(self, seen: Seen) -> np.ndarray:
-        return self._write(np.where(seen.own.total, seen.own.sum, seen.own.product))
+        return self._write(np.where(seen["own.total"], seen["own.sum"], seen["own.product"]))
 
 
 class AccumulateRule(_LongRule):
@@ -452,7 +454,7 @@ class AccumulateRule(_LongRule):
     )
 
     def _symbol(self, seen: Seen) -> np.ndarray:
-        return self._write(seen.own.sum)
+        return self._write(seen["own.sum"])
 
 
 class InterleavedRule(_LongRule):
@@ -476,13 +478,15 @@ class InterleavedRule(_LongRule):
     def _multiplier(self, seen: Seen) -> np.ndarray:
         """Sums do not multiply."""
         found = super()._multiplier(seen)
-        return np.where((seen.own.row == self.SUM) & (found > 0), self.special, found)
+        return np.where((seen["own.row"] == self.SUM) & (found > 0), self.special, found)
 
     def _sum(self, seen: Seen) -> dict[str, np.ndarray]:
-        return self._added(seen.above.product, seen)
+        return self._added(seen["above.product"], seen)
 
     def _symbol(self, seen: Seen) -> np.ndarray:
-        return self._write(np.where(seen.own.row == self.SUM, seen.own.sum, seen.own.product))
+        return self._write(
+            np.where(seen["own.row"] == self.SUM, seen["own.sum"], seen["own.product"])
+        )
 
 
 class RunningSumRule(_LongRule):
@@ -519,51 +523,40 @@ class RunningSumRule(_LongRule):
         return 3 if field == "comes" else super().classes(field)
 
     def _comes(self, seen: Seen) -> np.ndarray:
-        straight = np.minimum(seen.above.column_multiplier, 1)
-        return np.where(seen.above_left.diagonal > 0, 2, straight)
+        straight = np.minimum(seen["above.column_multiplier"], 1)
+        return np.where(seen["above_left.diagonal"] > 0, 2, straight)
 
     def _row(self, seen: Seen) -> np.ndarray:
         """On the right of column 0 there are no kinds of rows below the first product."""
-        begins = np.array([0, self.SUM, self.LATER_PRODUCT])[seen.own.comes]
-        later = np.where(seen.right.row > 0, seen.right.row, begins)
-        product = np.isin(seen.above.row, (self.PRODUCT, self.LATER_PRODUCT))
+        begins = np.array([0, self.SUM, self.LATER_PRODUCT])[seen["own.comes"]]
+        later = np.where(seen["right.row"] > 0, seen["right.row"], begins)
+        product = np.isin(seen["above.row"], (self.PRODUCT, self.LATER_PRODUCT))
         following = np.array([0, self.B, self.PRODUCT, 0, self.LATER_SUM, 0, self.LATER_SUM])
-        below = np.where(product, later, following[seen.above.row])
-        return np.where(seen.above.present, below, self.A)
+        below = np.where(product, later, following[seen["above.row"]])
+        return np.where(seen["above"] > 0, below, self.A)
 
-    def _begins(self, row: np.ndarray) -> np.ndarray:
-        """Whether digits come straight into a row."""
-        return np.isin(row, (self.B, self.PRODUCT, self.SUM))
-
-    def _arriving(self, seen: Seen) -> np.ndarray:
-        begins = self._begins(seen.own.row)
-        straight, diagonal = seen.above.column_multiplier, seen.above_left.diagonal
-        here = np.where(begins, straight, diagonal)
-        return np.where(seen.own.row >= self.PRODUCT, here, seen.own.number)
-
-    def _multiplicand(self, seen: Seen) -> np.ndarray:
-        straight, passing = seen.above.column_multiplicand, seen.above_right.passing
-        return np.where(self._begins(seen.own.row), straight, passing)
+    def _here(self, seen: Seen, straight: np.ndarray, moved: np.ndarray) -> np.ndarray:
+        """Digits come straight into some kinds of rows alone."""
+        return np.where(self._is(seen, (self.B, self.PRODUCT, self.SUM)), straight, moved)
 
     def _column_multiplicand(self, seen: Seen) -> np.ndarray:
-        goes = np.isin(seen.own.row, self.straight)
-        straight = np.where(goes, seen.above.column_multiplicand, 0)
-        return np.where(seen.own.row == self.A, seen.own.number, straight)
+        """What came straight down goes on, whatever has moved here."""
+        straight = seen["above.column_multiplicand"]
+        return super()._column_multiplicand(Seen(seen | {"own.multiplicand": straight}))
 
     def _column_multiplier(self, seen: Seen) -> np.ndarray:
-        digit = np.where(seen.own.number == self.special, 0, seen.own.number)
-        goes = np.isin(seen.own.row, self.straight)
-        straight = np.where(goes, seen.above.column_multiplier, 0)
-        return np.where(seen.own.row == self.B, digit, straight)
+        own = seen["own.row"] == self.B
+        straight = np.where(own, seen["own.number"], seen["above.column_multiplier"])
+        return super()._column_multiplier(Seen(seen | {"own.arriving": straight}))
 
     def _sum(self, seen: Seen) -> dict[str, np.ndarray]:
-        adds = np.isin(seen.own.row, self.endless)
-        found = self._added(np.where(adds, seen.own.product, 0), seen)
+        adds = self._is(seen, self.endless)
+        found = self._added(np.where(adds, seen["own.product"], 0), seen)
         return {name: np.where(adds, of, 0) for name, of in found.items()}
 
     def _symbol(self, seen: Seen) -> np.ndarray:
-        total = np.isin(seen.own.row, self.endless)
-        return self._write(np.where(total, seen.own.sum, seen.own.product))
+        total = self._is(seen, self.endless)
+        return self._write(np.where(total, seen["own.sum"], seen["own.product"]))
 
 
 def _operand_rows(digits: tuple[int, ...]) -> dict[str, RowKind]:

@@ -144,15 +144,13 @@ def draw_cells(
     def write(
         signs: np.ndarray, where: np.ndarray, inks: np.ndarray, size: float, *at: Any
     ) -> None:
-        for sign in sorted(set(signs[where].tolist()) - {""}):
-            here = where & (signs == sign)
-            smaller = 0.6 if sign == _SIGNS[MASK] else 1
-            _stamp(axes, _outline(sign), here, inks[here], size * smaller, *at)
+        here = where & (signs != "")
+        _stamp(axes, [_outline(sign) for sign in signs[here]], here, inks[here], size, *at)
 
     height, width = signs.shape
     axes.set(xlim=(-1, width), ylim=(height, -1), aspect="equal")
     axes.set_axis_off()
-    square = Outline.unit_rectangle().transformed(_moved(-0.5, -0.5))
+    square = [Outline.unit_rectangle().transformed(_moved(-0.5, -0.5))]
     everywhere = np.ones(signs.shape, dtype=bool)
     wrong = ~everywhere if wrong is None else wrong
     _stamp(axes, square, everywhere, fills[everywhere], edgecolors=GRID, linewidths=0.7)
@@ -169,7 +167,7 @@ def draw_cells(
         outline = Rectangle((-0.5, row - 0.5), width, 1, fill=False, color=HIGHLIGHT, linewidth=1.5)
         axes.add_patch(outline)
         here = np.arange(height) == row
-        _stamp(axes, _outline(POINTER), here[:, None], HIGHLIGHT, 0.45, (-0.78, 0))
+        _stamp(axes, [_outline(POINTER)], here[:, None], HIGHLIGHT, 0.45, (-0.78, 0))
 
 
 def _moved(right: float, down: float, scale: float = 1) -> Any:
@@ -180,26 +178,21 @@ def _moved(right: float, down: float, scale: float = 1) -> Any:
 
 def _stamp(
     axes: "Axes",
-    outline: "Outline",
+    outlines: list["Outline"],
     where: np.ndarray,
     colours: np.ndarray | str,
     size: float = 1,
     shift: tuple[float, float] = (0, 0),
     **style: Any,
 ) -> None:
-    """One outline in each of the cells ``bool [H, W]``: four times as fast as a text."""
+    """An outline in each of the cells ``bool [H, W]``, or one in all: quicker than texts."""
     from matplotlib.collections import PathCollection
-    from matplotlib.transforms import AffineDeltaTransform
 
-    to_pixels: Any = axes.transData  # which is affine: the scales are linear
-    stamps = PathCollection(
-        [outline],
-        offsets=np.argwhere(where)[:, ::-1] + shift,
-        offset_transform=to_pixels,
-        transform=_moved(0, 0, size) + AffineDeltaTransform(to_pixels),
-        facecolors=colours,
-        **({"linewidths": 0} | style),
-    )
+    places = (np.argwhere(where)[:, ::-1] + shift).tolist()
+    outlines = outlines if len(outlines) == len(places) else outlines * len(places)
+    cells = zip(outlines, places, strict=True)
+    paths = [outline.transformed(_moved(x, y, size)) for outline, (x, y) in cells]
+    stamps = PathCollection(paths, facecolors=colours, **({"linewidths": 0} | style))
     axes.add_collection(stamps, autolim=False)
 
 
@@ -211,8 +204,8 @@ def _outline(sign: str) -> "Outline":
 
     # DejaVu Sans comes with matplotlib, and has all signs; its digits are 0.73 high.
     path = TextPath((0, 0), sign, size=1, prop=FontProperties(family="DejaVu Sans"))
-    box = path.get_extents()
-    return path.transformed(_moved(-(box.x0 + box.x1) / 2, -0.365).scale(1, -1))
+    box, size = path.get_extents(), 0.6 if sign == _SIGNS[MASK] else 1
+    return path.transformed(_moved(-(box.x0 + box.x1) / 2, -0.365).scale(size, -size))
 
 
 def to_figure(canvas: np.ndarray, **shown: Any) -> "Figure":

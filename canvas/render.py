@@ -11,8 +11,6 @@ from canvas.layouts import Prompt, Sizes, Worked
 
 IGNORE = -100  # a label that no loss counts
 
-_BLOCK = 2**17  # cells drawn at once
-
 
 @dataclass(frozen=True)
 class Drawing(Sizes):
@@ -127,35 +125,13 @@ def row_steps(drawing: WorkedDrawing, step: np.ndarray | None = None) -> RowStep
         problem = problem.repeat(drawing.steps)
         first = np.cumsum(drawing.steps) - drawing.steps
         step = np.arange(len(problem)) - first[problem]
-    height, width = drawing.truth.shape[1:]
-    target = drawing.row_of_step(0)[problem] + step
-    # Speed is memory traffic here: masks are copied whole from a small table, steps are drawn in
-    # blocks that stay in the processor's cache, and one large array can have large pages.
-    row = np.arange(height)
-    masks = np.empty((2, height, height, width), dtype=bool)
-    masks[0] = (row == row[:, None])[:, :, None]  # at and below each row
-    masks[1] = (row > row[:, None])[:, :, None]
-    inputs, labels, answer = np.empty((3, len(problem), height, width), dtype=np.uint8)
-    answer = answer.view(bool)
-    unknown = ~drawing.given
-    size = max(1, _BLOCK // (height * width))
-    for start in range(0, len(problem), size):
-        block = slice(start, start + size)
-        at, below = masks.take(target[block], axis=1) & unknown.take(problem[block], axis=0)
-        cells = drawing.truth.take(problem[block], axis=0)
-        _fill(cells, below, symbols.BLANK)
-        labels[block] = cells
-        _fill(cells, at, symbols.MASK)
-        inputs[block] = cells
-        answer[block] = at
+    row = np.arange(drawing.truth.shape[1])[:, None]
+    target = (drawing.row_of_step(0)[problem] + step)[:, None, None]
+    unknown = ~drawing.given[problem]
+    answer = unknown & (row == target)
+    labels = np.where(unknown & (row > target), np.uint8(symbols.BLANK), drawing.truth[problem])
+    inputs = np.where(answer, np.uint8(symbols.MASK), labels)
     return RowSteps(inputs, labels, answer, problem, step)
-
-
-def _fill(cells: np.ndarray, where: np.ndarray, symbol: int) -> None:
-    """``cells[where] = symbol`` for ids of whole canvases, without a branch for every cell."""
-    change = cells ^ np.uint8(symbol)
-    change *= where.view(np.uint8)
-    cells ^= change
 
 
 def sequences(drawing: WorkedDrawing) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ them occur on small pages.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -44,20 +44,6 @@ SEES = {  # what a cell calls it
 }  # fmt: skip
 
 
-class Windows(NamedTuple):
-    """N windows: a cell's own symbol, and the code of each neighbour's message, int64 [N] each.
-
-    A code is 0 where there is no such cell, else 1 + its fields as one number of mixed radix, as
-    `LocalRule.code` has it.
-    """
-
-    token: np.ndarray
-    right: np.ndarray  # handed to the left
-    above: np.ndarray  # handed down
-    above_left: np.ndarray  # handed down and to the right
-    above_right: np.ndarray  # handed down and to the left
-
-
 class Head(NamedTuple):
     """A step of a cell: what it decides, of what it reads.
 
@@ -69,19 +55,12 @@ class Head(NamedTuple):
     reads: tuple[str, ...] | None = None
 
 
-class Sights(NamedTuple):
-    """What heads see, N times: which head, the symbol, and a code for each way; see `Heads`."""
-
-    head: Any  # int64 [N]
-    token: Any  # int64 [N], 0 if it does not read it
-    codes: Any  # int64 [N, ways]
-
-
 class Heads:
-    """How what each head reads is a code for each way, of the same for arrays of any library.
+    """How what each head reads is one number: a *sight*.
 
-    A head that reads all has codes as `Windows`. Of the others, a code is the fields that they
-    read, as one number of mixed radix; where there is no such cell all are none.
+    A number is of mixed radix: the symbol, 0 if it is not read, then a code for each way. A code is
+    the fields that are read, of mixed radix again; where there is no such cell all are none. Of a
+    head that reads all, a code is 0 where there is no such cell, else 1 + that.
 
     Attributes:
         ways: the fields that are handed in each way that there is, `OWN` last.
@@ -134,27 +113,24 @@ class Heads:
     def _size(self, name: str) -> int:
         return self.classes[name] if name else 2
 
-    def units(self, head: int) -> dict[tuple[str, str], int]:
-        """How much each field counts in the number of a head's sight, by its way and name.
-
-        A number is of mixed radix: the symbol, `TOKEN` without a name, then a code for each way.
-        """
+    def units(self, head: int) -> dict[str, int]:
+        """How much each thing that a head reads counts in the number of its sight, by its name."""
         found, unit, whole = {}, 1, self.heads[head].reads is None
         parts = zip(self.ways, self.reads[head], self.sizes[head], strict=True)
         for way, names, size in reversed(list(parts)):
             count = unit
             for name in reversed(names):
-                found[way, name] = count
+                found[read_name(way, name)] = count
                 count *= self._size(name)
             if whole and names:
-                found[way, ""] = unit
+                found[read_name(way, "")] = unit
             unit *= size
         if whole or TOKEN in (self.heads[head].reads or ()):
-            found[TOKEN, ""] = unit
+            found[TOKEN] = unit
         return found
 
     def fields(self, number: int, way: int, code: Any) -> dict[str, Any]:
-        """The fields of codes: what `weights` made numbers of; "" for presence."""
+        """The fields of a head's codes, arrays of any library; "" for whether there is a cell."""
         names, found = self.reads[number][way], {}
         if self.heads[number].reads is None and names:
             found[""] = (code > 0) * 1
@@ -164,37 +140,39 @@ class Heads:
             code = code // self._size(name)
         return found
 
+    def numbers(self, head: int, seen: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The sights of a head, int64 [N], of what N cells see, see `LocalRule.apply`."""
+        number = np.full(len(next(iter(seen.values()))), self.starts[head])
+        for name, unit in self.units(head).items():
+            number += seen[name] * unit
+        return number
 
-class Message:
-    """What N neighbours hand on, or a cell has decided, by name int64 [N].
-
-    Of what a head does not read there is nothing.
-    """
-
-    def __init__(self, fields: Mapping[str, np.ndarray], who: str = "") -> None:
-        self.fields, self._who = fields, who
-
-    def __getattr__(self, name: str) -> np.ndarray:
-        try:
-            return self.fields[name]
-        except KeyError:
-            raise AttributeError(f"a head looks at {self._who}.{name} unasked") from None
-
-    @property
-    def present(self) -> np.ndarray:
-        """Whether there is such a cell, bool [N]."""
-        return self.fields[""] > 0
+    def shown(self, numbers: np.ndarray) -> Iterator[tuple[Head, np.ndarray, "Seen"]]:
+        """What sights show: of each head which ones of N are its, int64, and what it reads."""
+        of = np.searchsorted(self.starts, numbers, side="right") - 1
+        for number, head in enumerate(self.heads):
+            here = np.flatnonzero(of == number)
+            rest, codes = numbers[here] - self.starts[number], []
+            for size in reversed(self.sizes[number]):
+                rest, code = np.divmod(rest, size)
+                codes.append(code)
+            seen = Seen({TOKEN: rest} if TOKEN in self.units(number) else {})
+            for i, (way, code) in enumerate(zip(self.ways, reversed(codes), strict=True)):
+                fields = self.fields(number, i, code)
+                seen |= {read_name(way, name): part for name, part in fields.items()}
+            yield head, here, seen
 
 
-class Seen(NamedTuple):
-    """What a head sees of N cells."""
+def read_name(way: str, field: str) -> str:
+    """The name by which heads read a field that is handed on this way; "": whether one is there."""
+    return f"{SEES[way]}.{field}" if field else SEES[way]
 
-    token: Any  # int64 [N], None where it does not read the symbol
-    right: Message
-    above: Message
-    above_left: Message
-    above_right: Message
-    own: Message
+
+class Seen(dict[str, np.ndarray]):
+    """What a head sees of N cells, int64 [N] each, by the names by which a `Head` reads."""
+
+    def __missing__(self, name: str) -> np.ndarray:
+        raise KeyError(f"a head looks at {name} unasked")
 
 
 class Column(NamedTuple):
@@ -304,9 +282,16 @@ class LocalRule(ABC):
 
     @cached_property
     def heads(self) -> Heads:
-        """The heads, and how what they see is coded."""
-        steps = self.steps or (Head((SYMBOL, *self.fields)),)
-        return Heads(self.messages, self.fields, steps, symbols.vocab_size(self.base))
+        """The heads, and how what they see is numbered."""
+        return self._heads(self.steps) if self.steps else self.whole
+
+    @cached_property
+    def whole(self) -> Heads:
+        """A single head that reads all: its sights are windows."""
+        return self._heads((Head((SYMBOL, *self.fields)),))
+
+    def _heads(self, heads: Sequence[Head]) -> Heads:
+        return Heads(self.messages, self.fields, heads, symbols.vocab_size(self.base))
 
     @property
     def network(self) -> dict[str, Any]:
@@ -320,14 +305,6 @@ class LocalRule(ABC):
             handed = {name for names in self.messages.values() for name in names}
             found["own"] = {n: size for n, size in self.fields.items() if n not in handed}
         return found
-
-    @cached_property
-    def sizes(self) -> dict[str, int]:
-        """How many codes there are of each way's messages."""
-        return {
-            way: 1 + prod(self.fields[name] for name in names) if names else 1
-            for way, names in self.messages.items()
-        }
 
     def code(self, names: Sequence[str], values: Mapping[str, np.ndarray]) -> np.ndarray:
         """Messages of these fields as numbers from 1 up, int64 as the classes; of no field 0."""
@@ -346,117 +323,58 @@ class LocalRule(ABC):
             rest, found[name] = np.divmod(rest, self.fields[name])
         return found
 
-    def numbers(self, windows: Windows) -> np.ndarray:
-        """Each of N windows as one number, int64 [N]."""
-        number = np.asarray(windows.token, dtype=np.int64)
-        for code, size in zip(windows[1:], self.sizes.values(), strict=True):
-            number = number * size + code
-        return number
+    def windows(self, numbers: np.ndarray) -> Seen:
+        """What windows show, of their numbers as sights of `whole`."""
+        ((_, _, seen),) = self.whole.shown(numbers)
+        return seen
 
-    def windows(self, numbers: np.ndarray) -> Windows:
-        """What `numbers` made numbers of."""
-        codes = []
-        for size in reversed(self.sizes.values()):
-            numbers, code = np.divmod(numbers, size)
-            codes.append(code)
-        return Windows(numbers, *reversed(codes))
+    def apply(self, windows: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """All that follows from windows, head after head: int64 [N] by output.
 
-    def apply(self, windows: Windows) -> dict[str, np.ndarray]:
-        """All that follows from windows, head after head."""
+        Of windows what they show, int64 [N] each, by the names by which heads read.
+        """
         found: dict[str, np.ndarray] = {}
-        around = {
-            SEES[way]: self.message(names, code)
-            for (way, names), code in zip(self.messages.items(), windows[1:], strict=True)
-        }
+        seen = Seen(windows)
         for says, reads in self.heads.heads:
-            parts = {
-                who: {n: m for n, m in part.items() if reads is None or _named(who, n) in reads}
-                for who, part in {**around, OWN: found}.items()
-            }
-            token = windows.token if reads is None or TOKEN in reads else None
-            seen = {who: Message(fields, who) for who, fields in parts.items()}
-            found |= self.cell(says, Seen(token, **seen))
+            said = self.cell(says, seen if reads is None else Seen({n: seen[n] for n in reads}))
+            found |= said
+            seen |= {read_name(OWN, name): part for name, part in said.items()}
         return found
 
     def seen(
-        self, windows: Windows, outputs: Mapping[str, np.ndarray]
+        self, windows: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
         """The sights of windows, as numbers, and of which window each is: int64 [M] each.
 
         Where a symbol is given nothing is asked of a head that says the symbol alone.
         """
-        around = {
-            way: self.message(names, code)
-            for (way, names), code in zip(self.messages.items(), windows[1:], strict=True)
-        }
-        around |= {OWN: dict(outputs), TOKEN: {"": windows.token.astype(np.int64)}}
-        numbers, of = [], []
-        for h, head in enumerate(self.heads.heads):
-            here = np.arange(len(windows.token))
-            if head.says == (SYMBOL,):
-                here = np.flatnonzero(windows.token == symbols.MASK)
-            number = np.full(len(here), self.heads.starts[h])
-            for (way, name), unit in self.heads.units(h).items():
-                number += around[way][name][here] * unit
-            numbers.append(number)
-            of.append(here)
+        seen = {**windows, **{read_name(OWN, name): part for name, part in outputs.items()}}
+        everywhere = np.arange(len(windows[TOKEN]))
+        asked = np.flatnonzero(windows[TOKEN] == symbols.MASK)
+        of = [asked if head.says == (SYMBOL,) else everywhere for head in self.heads.heads]
+        numbers = [self.heads.numbers(head, seen)[here] for head, here in enumerate(of)]
         return np.concatenate(numbers), np.concatenate(of)
 
-    def sights(self, numbers: np.ndarray) -> Sights:
-        """What `seen` made numbers of."""
-        starts = np.array(self.heads.starts)
-        head = np.searchsorted(starts, numbers, side="right") - 1
-        rest = numbers - starts[head]
-        codes = np.zeros((len(numbers), len(self.heads.ways)), dtype=np.int64)
-        sizes = np.array(self.heads.sizes, dtype=np.int64).reshape(len(self.heads.heads), -1)
-        for way in reversed(range(codes.shape[1])):
-            rest, codes[:, way] = np.divmod(rest, sizes[head, way])
-        return Sights(head, rest, codes)
-
-    def inputs(self, head: int, sights: Sights) -> dict[str, np.ndarray]:
-        """What sights of one head show, by the names that a `Head` reads, int64 [N] each."""
-        found = {TOKEN: sights.token} if (TOKEN, "") in self.heads.units(head) else {}
-        for i, way in enumerate(self.heads.ways):
-            fields = self.heads.fields(head, i, sights.codes[:, i])
-            found |= {_named(SEES[way], name): part for name, part in fields.items()}
-        return found
-
-    def answers(self, sights: Sights) -> dict[str, np.ndarray]:
+    def answers(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
         """What follows from sights: int64 [N] by output, −1 where a head does not say it.
 
         The symbol's is −1 where it is given, too.
         """
-        found = {
-            name: np.full(len(sights.head), -1, dtype=np.int64) for name in (SYMBOL, *self.fields)
-        }
-        for h, head in enumerate(self.heads.heads):
-            here = np.flatnonzero(sights.head == h)
-            if not len(here):
-                continue
-            some = Sights(*(part[here] for part in sights))
-            parts: dict[str, dict[str, np.ndarray]] = {who: {} for who in SEES.values()}
-            for i, way in enumerate(self.heads.ways):
-                parts[SEES[way]] = self.heads.fields(h, i, some.codes[:, i])
-            seen = {who: Message(fields, who) for who, fields in parts.items()}
-            said = self.cell(head.says, Seen(some.token, **seen))
+        found = {name: np.full(len(numbers), -1) for name in (SYMBOL, *self.fields)}
+        for head, here, seen in self.heads.shown(numbers):
+            said = self.cell(head.says, seen)
             for name in head.says:
                 found[name][here] = said[name]
             if head.reads is None:
-                given = some.token != symbols.MASK
-                found[SYMBOL][here[given]] = -1
+                found[SYMBOL][here[seen[TOKEN] != symbols.MASK]] = -1
         return found
-
-
-def _named(who: str, field: str) -> str:
-    """The name by which heads read it."""
-    return f"{who}.{field}" if field else who
 
 
 @dataclass(frozen=True)
 class PageWindows:
     """The windows of all cells of B pages, N together, as training takes them."""
 
-    windows: Windows
+    windows: dict[str, np.ndarray]  # see `LocalRule.apply`
     outputs: dict[str, np.ndarray]  # what follows from them, int64 [N] each
     page: np.ndarray  # int64 [N], which page each is of
     row: np.ndarray  # int64 [N], and which of its canvas rows
@@ -481,9 +399,10 @@ def page_windows(
     shown = drawing.first_step if known_rows is None else drawing.first_step + known_rows
     given = drawing.given | (row < shown[:, None])[..., None]
     tokens = np.where(given, drawing.truth, np.uint8(symbols.MASK)).astype(np.int64)
-    # With what is handed on by cells beyond the edges, which is nothing.
-    handed = {way: np.zeros((B, H + 1, W + 2), dtype=np.int64) for way in NEIGHBOURS}
-    found: list[tuple[Windows, dict[str, np.ndarray], tuple[np.ndarray, ...]]] = []
+    # What each cell hands on, first that it is there; those beyond the edges nothing.
+    place = {name: i for i, name in enumerate(("", *rule.fields))}
+    handed = np.zeros((B, H + 1, W + 2, len(place)), dtype=np.int64)
+    found: list[tuple[dict[str, np.ndarray], ...]] = []
     for time in range(W + 2 * (H - 1)):  # of each row one cell, two columns behind the row above
         rows = np.arange(max(0, -(-(time - W + 1) // 2)), min(H - 1, time // 2) + 1)
         page, at = inside[:, rows].nonzero()
@@ -491,19 +410,20 @@ def page_windows(
         c = W - 1 - (time - 2 * r)
         if not len(r):
             continue
-        codes = (
-            handed[way][page, r + 1 + down, c + 1 + right]
-            for way, (down, right) in NEIGHBOURS.items()
-        )
-        windows = Windows(tokens[page, r, c], *codes)
+        windows = {TOKEN: tokens[page, r, c]}
+        for way, names in rule.whole.ways.items():
+            down, right = NEIGHBOURS[way]
+            there = handed[page, r + 1 + down, c + 1 + right]
+            windows |= {read_name(way, name): there[:, place[name]] for name in ("", *names)}
         outputs = rule.apply(windows)
-        for way, names in rule.messages.items():
-            handed[way][page, r + 1, c + 1] = rule.code(names, outputs)
-        found.append((windows, outputs, (page, r, c)))
-    windows = Windows(*map(np.concatenate, zip(*(one for one, _, _ in found), strict=True)))
-    outputs = {name: np.concatenate([one[name] for _, one, _ in found]) for name in found[0][1]}
-    where = map(np.concatenate, zip(*(one for _, _, one in found), strict=True))
-    return PageWindows(windows, outputs, *where)
+        says = [np.ones_like(r), *(outputs[name] for name in rule.fields)]
+        handed[page, r + 1, c + 1] = np.stack(says, axis=1)
+        found.append((windows, outputs, {"page": page, "row": r, "column": c}))
+    windows, outputs, where = (
+        {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        for parts in zip(*found, strict=True)
+    )
+    return PageWindows(windows, outputs, **where)
 
 
 def draw_fields(

@@ -29,7 +29,7 @@ from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 from trm.training.samples import Curriculum, Stage
 
-OBLONG = torch.full((1, 6, 4), symbols.BLANK, dtype=torch.uint8)
+OBLONG = np.full((1, 6, 4), symbols.BLANK, dtype=np.uint8)
 UP_TO = {"hidden_size": 16, "num_heads": 2}
 PLACED = {"num_prefixes": 1, "prefix_length": 1, "prefix_size": 17}
 TASK = Multiplication("lattice", digits_a=(1, 4), digits_b=(1, 3))

@@ -94,7 +94,7 @@ def to_onnx(model: nn.Module, height: int, width: int) -> bytes:
     network.model = model
     outputs = ["logits", "halt_logits"]
     if isinstance(model, LocalRecursiveModel):
-        network.forward = lambda sights: model.cells(model.sights(sights))
+        network.forward = lambda sights: model.cells(sights)
         example: tuple[Tensor, ...] = (torch.arange(2),)
     elif isinstance(model, TinyRecursiveModel) and not model.ragged:
 

@@ -1,7 +1,6 @@
 import albumentations as A
 import numpy as np
 import pytest
-import torch
 
 from augment import symmetry
 from augment.symmetry import SYMMETRIES
@@ -22,7 +21,7 @@ def test_inverse_undoes_from_either_side(name):
 
 
 @pytest.mark.parametrize("name", SYMMETRIES)
-def test_numpy_and_torch_agree_with_leading_dimensions(name):
+def test_leading_dimensions_stay(name):
     batch = np.arange(2 * 12).reshape(2, 3, 4)
-    turned = symmetry.apply(name, batch)
-    np.testing.assert_array_equal(symmetry.apply(name, torch.from_numpy(batch)).numpy(), turned)
+    one_by_one = [symmetry.apply(name, one) for one in batch]
+    np.testing.assert_array_equal(symmetry.apply(name, batch), one_by_one)

@@ -1,7 +1,6 @@
 import albumentations as A
 import numpy as np
 import pytest
-import torch
 
 from augment import symmetry, views
 from augment.symmetry import SYMMETRIES
@@ -22,14 +21,13 @@ def turn_and_shift() -> SampleTransform:
 
 
 def as_seen(view: View, array: np.ndarray) -> np.ndarray:
-    return views.apply_views([view], torch.from_numpy(array)[None])[0].numpy()
+    return views.apply_views([view], array[None])[0]
 
 
 @pytest.fixture(scope="module")
 def every_view() -> dict[bytes, View]:
     """Every accepted view of the labels, by the bytes of the labels that it gives."""
-    content = torch.from_numpy(LABELS != BLANK)
-    found = views.distinct_views(content, list(SYMMETRIES), 10_000, seed=0)
+    found = views.distinct_views(LABELS != BLANK, list(SYMMETRIES), 10_000, seed=0)
     return {as_seen(view, LABELS).tobytes(): view for view in found}
 
 

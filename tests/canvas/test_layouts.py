@@ -122,17 +122,6 @@ def test_the_last_row_is_the_answer_and_kinds_name_the_others(name, given, other
     assert worked.steps.tolist() == [len(kinds) - given, worked.heights[1] - given]
 
 
-def test_only_the_operands_and_one_sign_are_given(layout, problems_of):
-    problems = problems_of(layout, 10)
-    worked = work(layout, problems)
-    shown = np.where(worked.given, worked.truth, symbols.BLANK)
-    assert np.array_equal(shown, worked.symbols)
-    for i, operands in enumerate(problems):
-        digits_and_sign = sorted(symbols.decode(shown[i][shown[i] != symbols.BLANK]))
-        sign = symbols.CHARACTERS[layout.sign]
-        assert digits_and_sign == sorted("".join(map(str, operands)) + sign)
-
-
 @every_base
 def test_the_room_depends_on_lengths_alone_and_the_largest_operands_need_it_all(layout, base):
     for lengths in [(n, m) for n in range(1, 5) for m in range(1, 5)]:
@@ -154,6 +143,13 @@ def test_a_prompt_is_what_a_worked_solution_shows_from_the_start(layout, base, p
     prompt, worked = layout.prompt(problems), layout.work(problems)
     for field in fields(Prompt):
         assert np.array_equal(getattr(prompt, field.name), getattr(worked, field.name))
+    shown = np.where(worked.given, worked.truth, symbols.BLANK)
+    assert np.array_equal(shown, worked.symbols)
+    for i, names in enumerate(zip(*(one.to_text() for one in problems.operands), strict=True)):
+        sign = symbols.CHARACTERS[layout.sign]  # only the operands and one sign are given
+        assert sorted(symbols.decode(shown[i][shown[i] != symbols.BLANK])) == sorted(
+            "".join(names) + sign
+        )
 
 
 @pytest.mark.parametrize(("short", "long"), [((100, 10), (999, 99)), ((1, 1), (9, 9))])

@@ -126,17 +126,12 @@ def test_a_step_shows_the_rows_so_far_masks_the_next_and_hides_the_rest(drawing)
         assert np.array_equal(steps.answer[k], steps.inputs[k] == symbols.MASK)
 
 
-def test_one_step_of_each_problem_is_among_all_its_steps_drawn_at_once_or_in_blocks(
-    drawing, monkeypatch
-):
+def test_one_step_of_each_problem_is_among_all_its_steps(drawing):
     chosen = np.arange(len(drawing)) % drawing.steps
     one, every = row_steps(drawing, chosen), row_steps(drawing)
-    monkeypatch.setattr("canvas.render._BLOCK", 7 * drawing.canvases[0].size)
-    in_blocks = row_steps(drawing)
     where = np.cumsum(drawing.steps) - drawing.steps + chosen
     for name in ("inputs", "labels", "answer", "problem", "step"):
         assert np.array_equal(getattr(one, name), getattr(every, name)[where])
-        assert np.array_equal(getattr(every, name), getattr(in_blocks, name))
     assert (one.inputs.dtype, one.labels.dtype, one.answer.dtype) == (np.uint8, np.uint8, bool)
 
 

@@ -23,17 +23,6 @@ def chi_square(counts: np.ndarray, shares: np.ndarray) -> float:
     return float(((counts - expected) ** 2 / expected).sum())
 
 
-@every_split
-@pytest.mark.parametrize("base", [2, 3, 10, 16])
-def test_every_sample_belongs_to_its_split(split, base):
-    for task in (
-        Multiplication("standard", base, digits_a=(1, 4), digits_b=(1, 6)),
-        Addition(base=base, digits=(1, 5), addends=(2, 4)),
-    ):
-        problems = sample(task, 5, split, 2, np.arange(300))
-        assert (split_of(problems) == SPLITS.index(split)).all()
-
-
 def test_what_one_task_trains_on_is_never_another_task_s_test():
     index = np.arange(3000)
     tasks = [

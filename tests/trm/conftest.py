@@ -16,7 +16,7 @@ from canvas.closure import closure
 from canvas.multiplication import Multiplication
 from canvas.task import Task
 from canvas.tasks import task_data
-from canvas.windows import LocalRule, Sights
+from canvas.windows import LocalRule
 from trm.checkpoints import DATA_KEY, SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.grid import FORMAT, KEYS, Grid, region
@@ -217,12 +217,11 @@ def learn(once: Callable) -> Learn:
 
         def train(folder: Path) -> None:
             batch = sight_batch(rule, numbers)
-            sights = Sights(batch["heads"], batch["tokens"], batch["codes"])
             labels = dict(zip(model.outputs, batch["labels"].T, strict=True))
             optimiser = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.0)
             for step in range(250):
                 optimiser.param_groups[0]["lr"] = 0.01 * (1 - step / 250)
-                parts = model.parts(model.cells(sights)[0])
+                parts = model.parts(model.cells(batch["numbers"])[0])
                 loss = sum(F.cross_entropy(parts[n], labels[n], ignore_index=-1) for n in parts)
                 optimiser.zero_grad()
                 loss.backward()

@@ -87,7 +87,7 @@ def test_a_cell_as_onnx_gives_the_same_logits_for_all_kinds_of_sights(repository
     model = solver.predictor.model
     sights = torch.randint(model.heads.starts[-1], (500,))
     with torch.no_grad():
-        assert_same(run_onnx(solver, sights), model.cells(model.sights(sights)))
+        assert_same(run_onnx(solver, sights), model.cells(sights))
 
 
 def test_a_supervision_step_as_onnx_begins_and_goes_on_as_the_model_does(checkpoint):

@@ -208,6 +208,6 @@ def _draw(proof: Proof, file: Path) -> None:
     task, judged, rule = proof.solver.task, proof.judged, proof.rule
     program = proof.program
     if program is None:  # of what it should have learned
-        ideal = rule.answers(rule.sights(judged.numbers))
+        ideal = rule.answers(judged.numbers)
         program = Program.extract(task.layout, rule, judged.numbers, ideal)
     save(margins_figure(program, rule, judged, sentence(proof)), file)

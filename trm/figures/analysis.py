@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from canvas.picture import GREY
-from canvas.windows import TOKEN, LocalRule, Sights
+from canvas.windows import TOKEN, LocalRule
 from trm.analysis.patch import HeadEffects
 from trm.analysis.probe import INPUT
 from trm.analysis.probe_study import ProbeStudy
@@ -151,20 +151,19 @@ def margins_figure(program: Program, rule: LocalRule, judged: Judged, title: str
     Colour: the smallest margin of all windows in which these two meet. White: no page shows it.
     Crosses: a window is wrong. Classes are named as in the program that is written as Python.
     """
-    sights = rule.sights(judged.numbers)
+    shown = list(rule.heads.shown(judged.numbers))
     pairs: dict[tuple[int, *tuple[str, ...]], list[str]] = {}
-    for head, (says, _) in enumerate(rule.heads.heads):
-        for name in says:
+    for number, (head, _, _) in enumerate(shown):
+        for name in head.says:
             fields = [i for i in program.tables[name].inputs if i != TOKEN and "." in i][-2:]
             if len(fields) == 2:
-                pairs.setdefault((head, *fields), []).append(name)
+                pairs.setdefault((number, *fields), []).append(name)
     rows = -(-len(pairs) // _MARGINS)
     figure = new_figure(15, 1.1 + 4.7 * rows, title)
     panels = figure.subplots(rows, min(len(pairs), _MARGINS), squeeze=False)
     least, most = min(0.0, float(judged.margin.min())), float(np.median(judged.margin))
-    for ((head, *fields), names), panel in zip(pairs.items(), panels.flat, strict=False):
-        here = sights.head == head
-        inputs = rule.inputs(head, Sights(*(part[here] for part in sights)))
+    for ((number, *fields), names), panel in zip(pairs.items(), panels.flat, strict=False):
+        _, here, inputs = shown[number]
         sizes = [rule.fields[name.partition(".")[2]] for name in fields]
         smallest = np.full(sizes, np.inf)
         np.minimum.at(smallest, tuple(inputs[name] for name in fields), judged.margin[here])

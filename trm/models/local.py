@@ -15,6 +15,7 @@ which leads to the same page, and can be looked into.
 From the top: what a cell computes, from embeddings to heads; how what it sees is coded; pages.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
@@ -24,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canvas.symbols import BLANK, MASK
-from canvas.windows import NEIGHBOURS, OWN, SYMBOL, TOKEN, Head, Heads, Sights
+from canvas.windows import NEIGHBOURS, OWN, SYMBOL, TOKEN, Head, Heads, read_name
 from trm.models.configs import LocalConfig
 from trm.models.iterative import IterativeModel, check_tokens, map_state
 from trm.models.layers import (
@@ -42,6 +43,16 @@ _MOST_KNOWN = 2**24  # sights that there can be at most for their answers to be 
 
 # What N cells attend to: of each layer keys and values, [N, ways, 2 * D]; which there are, bool.
 Around = tuple[list[Tensor], Tensor]
+
+
+class Sights(NamedTuple):
+    """What N heads see, apart."""
+
+    head: Tensor  # int64 [N]
+    token: Tensor  # int64 [N], symbol ids
+    reads_token: Tensor  # bool [N, 1], whether they count
+    places: Tensor  # int64 [N, ways], where what is read stands in `message_tables`
+    present: Tensor  # bool [N, ways], whether there is something to read
 
 
 class Decided(NamedTuple):
@@ -127,35 +138,34 @@ class LocalRecursiveModel(IterativeModel):
         self._add_codes()
 
     def cells(
-        self, sights: Sights, tables: list[tuple[Tensor, ...]] | None = None
+        self, numbers: Tensor, tables: list[tuple[Tensor, ...]] | None = None
     ) -> tuple[Tensor, Tensor]:
         """What follows from sights.
 
         Args:
-            sights: of N heads: which, symbol ids, and codes, int64 [N], [N] and [N, ways].
+            numbers: of N sights, int64 [N], see `canvas.windows.Heads`.
             tables: `message_tables`, where many calls share them.
 
         Returns:
             Logits, [N, sum of C], see `parts`, of which those count that the head says; and halt
             logits, float32 [N], of "what it says is right".
         """
-        z_H = self.think(sights, tables)
+        z_H = self.think(numbers, tables)
         return self.lm_head(z_H), self.halt_head(z_H)[:, 0].float()
 
-    def think(self, sights: Sights, tables: list[tuple[Tensor, ...]] | None = None) -> Tensor:
+    def think(self, numbers: Tensor, tables: list[tuple[Tensor, ...]] | None = None) -> Tensor:
         """The state z_H, [N, D], at the end of all cycles; arguments as for `cells`."""
-        tables = tables or self.message_tables()
-        index, present = self.places(sights)
+        tables, sights = tables or self.message_tables(), self.sights(numbers)
         keys_values = [
-            torch.stack([t[i] for t, i in zip(of, index.unbind(1), strict=True)], 1)
+            torch.stack([t[i] for t, i in zip(of, sights.places.unbind(1), strict=True)], 1)
             for of in tables
         ]
         x = self.embed_tokens.weight * self.scale
         x = x.to(compute_dtype(x))[sights.token]  # [N, D]
         if self.embed_heads is not None:
-            x = x * self.reads_token(sights)
+            x = x * sights.reads_token
             x = x + (self.embed_heads.weight * self.scale).to(x.dtype)[sights.head]
-        return self.settle(x, (keys_values, present))
+        return self.settle(x, (keys_values, sights.present))
 
     def relaxed(self, tokens: Tensor, messages: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
         """What follows from messages that are not decided, to learn what codes should mean.
@@ -285,15 +295,6 @@ class LocalRecursiveModel(IterativeModel):
             vectors.append(torch.cat(of_heads))
         return vectors
 
-    def places(self, sights: Sights) -> tuple[Tensor, Tensor]:
-        """Where codes stand in `message_tables`, int64 [N, ways]; and which are read, bool."""
-        head, _, codes = sights
-        return codes + self._tables[head], codes >= self._least[head]
-
-    def reads_token(self, sights: Sights) -> Tensor:
-        """Which heads read the symbol, bool [N, 1]."""
-        return self._token[sights.head, None]
-
     def _add_codes(self) -> None:
         """What says how sights are numbered, and where codes begin in `message_tables`."""
         heads, ids = self.heads, self.config.vocab_size
@@ -318,10 +319,10 @@ class LocalRecursiveModel(IterativeModel):
 
     def _units_of(self, heads: Heads) -> list[dict[int, int]]:
         """For each head how much counts, of what stands where in what cells see, see `work`."""
-        at = {TOKEN: 0} | {way: 1 + i * len(self.outputs) for i, way in enumerate(heads.ways)}
-        place = {name: i for i, name in enumerate(("", *self.fields))}
+        names = (read_name(way, name) for way in heads.ways for name in ("", *self.fields))
+        at = {name: i for i, name in enumerate((TOKEN, *names))}
         units = [heads.units(head) for head in range(len(heads.heads))]
-        return [{at[way] + place[name]: of[way, name] for way, name in of} for of in units]
+        return [{at[name]: unit for name, unit in of.items()} for of in units]
 
     def numbers(self, level: list[int], seen: Tensor) -> Tensor:
         """The sights of some heads, int64 [heads * N], of what N cells see, as `work` has it."""
@@ -331,20 +332,22 @@ class LocalRecursiveModel(IterativeModel):
     def sights(self, numbers: Tensor) -> Sights:
         """What `numbers` made numbers of."""
         head = torch.bucketize(numbers, self._starts, right=True) - 1
-        rest, codes = numbers - self._starts[head], []
+        rest, found = numbers - self._starts[head], []
         for size in reversed(self._sizes[head].unbind(1)):
-            codes.append(rest % size)
+            found.append(rest % size)
             rest = rest // size
-        return Sights(head, rest, torch.stack(codes[::-1], dim=1))
+        codes = torch.stack(found[::-1], dim=1)
+        places, present = codes + self._tables[head], codes >= self._least[head]
+        return Sights(head, rest, self._token[head, None], places, present)
 
-    def work(self, tokens: Tensor, around: Tensor, known: "Known") -> Decided:
+    def work(self, tokens: Tensor, around: Tensor, known: Callable[[Tensor], Decided]) -> Decided:
         """What N cells decide, head after head.
 
         Args:
             tokens: int64 [N].
             around: of the neighbours, int64 [N, ways, 1 + fields], 1 for there being such a cell,
                 then classes; 0: no such cell.
-            known: answers to sights that have come before; new ones are added.
+            known: answers sights, as `Known` does.
         """
         place = {name: i for i, name in enumerate(self.outputs)}
         own = around.new_zeros(len(tokens), len(place))
@@ -385,7 +388,7 @@ class LocalRecursiveModel(IterativeModel):
         values = self.decide(state).unflatten(1, at.shape[1:]) * at.unsqueeze(-1)
         values[..., 0] = at
         around = torch.stack([_shifted(values, *step) for step in self.steps], dim=3)[at]
-        states = self.work(context.tokens[at], around, Known(self, states=True)).states
+        states = self.work(context.tokens[at], around, Known(self, states=True).answers).states
         assert states is not None
         zero = torch.zeros_like(state, dtype=states.dtype)
         return zero.masked_scatter(at.flatten(1).unsqueeze(-1), states)
@@ -421,15 +424,16 @@ class Known:
     def __init__(self, model: LocalRecursiveModel, states: bool = False) -> None:
         self.model, self.tables, self.states = model, model.message_tables(), states
         self.index: Tensor | None = None  # of each sight's answer in `found`; −1: it is new
-        if model.heads.starts[-1] <= _MOST_KNOWN:
-            with torch.inference_mode(False):  # it may be made there, and used elsewhere
-                self.index = torch.full(model.heads.starts[-1:], -1).to(model._starts)
         self.found: Decided | None = None
 
     def __call__(self, numbers: Tensor) -> Decided:
         """The answers to N sights, see `LocalRecursiveModel.numbers`."""
-        if self.index is None:
+        count = self.model.heads.starts[-1]
+        if count > _MOST_KNOWN:
             return self.answers(numbers)
+        if self.index is None:
+            with torch.inference_mode(False):  # it may be made there, and used elsewhere
+                self.index = torch.full((count,), -1, device=numbers.device)
         new = numbers[self.index[numbers] < 0].unique()
         if len(new):
             found, before = self.answers(new), self.found
@@ -440,7 +444,7 @@ class Known:
 
     def answers(self, numbers: Tensor) -> Decided:
         """The same, all of them worked out."""
-        z_H = self.model.think(self.model.sights(numbers), self.tables)
+        z_H = self.model.think(numbers, self.tables)
         parts = self.model.parts(self.model.lm_head(z_H)).values()
         right = F.logsigmoid(self.model.halt_head(z_H)[..., 0].float())
         classes = torch.stack([logits.argmax(dim=-1) for logits in parts], dim=1)
@@ -492,8 +496,8 @@ def work_in_order(
         model: in evaluation mode.
         tokens: symbol ids, integers [B, H, W]; masked cells are filled in.
         states: whether those of all cells are wanted.
-        windows: the known ones, numbered as `canvas.windows.LocalRule.numbers` has it, int64,
-            sorted; None: all are.
+        windows: the known ones, numbers of `canvas.windows.LocalRule.whole`, int64, sorted; None:
+            all are.
         known: answers to sights that have come before, without states; new ones are added.
     """
     page = model.encode(tokens)

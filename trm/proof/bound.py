@@ -18,8 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from canvas.windows import Sights
-from trm.models.local import LocalRecursiveModel
+from trm.models.local import LocalRecursiveModel, Sights
 
 # The values are rounded as well, in float64: the bounds are on both together.
 UNITS = {"float32": 2.0**-24 + 2.0**-53, "float64": 2.0**-52}
@@ -95,16 +94,19 @@ class RoundingBound:
         return found
 
     @torch.no_grad()
-    def left(self, sights: Sights, labels: Mapping[str, Tensor]) -> Tensor:
+    def left(self, numbers: Tensor, labels: Mapping[str, Tensor]) -> Tensor:
         """Of N sights: the smallest margin of any output, less the most that it can be wrong.
 
         Args:
-            sights: as for `LocalRecursiveModel.cells`.
+            numbers: as for `LocalRecursiveModel.cells`.
             labels: the right classes of each output, int64 [N]; −1 where it is not asked.
         """
-        index, present = self.model.places(sights)
+        sights = self.model.sights(numbers)
         keys_values = [
-            [_stacked([way[layer][part] for way in self.messages], index) for part in (0, 1)]
+            [
+                _stacked([way[layer][part] for way in self.messages], sights.places)
+                for part in (0, 1)
+            ]
             for layer in range(len(self.layers))
         ]
         config = self.model.config
@@ -114,8 +116,8 @@ class RoundingBound:
         z_H, z_L = (Bounded(z.double().expand_as(x.value), exact) for z in starts)
         for _ in range(config.H_cycles):
             for _ in range(config.L_cycles):
-                z_L = self._network(self._sum(self._sum(z_L, z_H), x), keys_values, present)
-            z_H = self._network(self._sum(z_H, z_L), keys_values, present)
+                z_L = self._network(self._sum(self._sum(z_L, z_H), x), keys_values, sights.present)
+            z_H = self._network(self._sum(z_H, z_L), keys_values, sights.present)
         return self._margins(z_H, labels)
 
     def _start(self, sights: Sights) -> Bounded:
@@ -123,7 +125,7 @@ class RoundingBound:
         u, tokens = self.u, self.tokens[sights.token]
         if self.model.embed_heads is None:
             return Bounded(tokens, 2 * u * tokens.norm(dim=-1))
-        tokens = tokens * self.model.reads_token(sights)
+        tokens = tokens * sights.reads_token
         heads = self.model.embed_heads.weight.detach().double() * self.model.scale
         of = heads[sights.head]
         parts = (Bounded(part, 2 * u * part.norm(dim=-1)) for part in (tokens, of))

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from canvas.symbols import CHARACTERS, MASK
-from canvas.windows import SYMBOL, TOKEN, LocalRule, Sights
+from canvas.windows import SYMBOL, TOKEN, LocalRule
 from trm.files import replacing
 
 FORMAT = 1  # of a table's file
@@ -58,32 +58,17 @@ class Table:
             size *= 4
 
 
-def _sizes(parts: list[np.ndarray]) -> list[int]:
-    """One more than the largest value of each input."""
-    return [int(part.max(initial=0)) + 1 for part in parts]
-
-
-def _numbers(parts: list[np.ndarray], sizes: list[int]) -> np.ndarray:
-    """Several inputs, [N] each, as one number, int64 [N], in the order of the inputs."""
-    number = np.zeros(len(parts[0]) if parts else 1, dtype=np.int64)
-    for part, size in zip(parts, sizes, strict=True):
-        number *= size
-        number += part
-    return number
-
-
 def _function(parts: list[np.ndarray], values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """Different keys in order, and their values; None if one key has two values."""
-    sizes = _sizes(parts)
-    both = np.sort(_numbers(parts, sizes) * 256 + values)
-    both = both[np.append(True, both[1:] != both[:-1])]
-    number, value = np.divmod(both, 256)
+    parts = [np.zeros_like(values), *parts]  # as there may be no input
+    sizes = [int(part.max(initial=0)) + 1 for part in parts]
+    both = np.sort(np.ravel_multi_index(parts, sizes) * 256 + values)
+    number, value = np.divmod(both[np.append(True, both[1:] != both[:-1])], 256)
     if (number[1:] == number[:-1]).any():
         return None
-    keys = np.zeros((len(value), len(sizes)), dtype=np.uint8)
-    for i in reversed(range(len(sizes))):
-        number, keys[:, i] = np.divmod(number, sizes[i])
-    return keys, value.astype(np.uint8)
+    _, *keys = np.unravel_index(number, sizes)
+    found = np.array(keys, dtype=np.uint8).reshape(len(keys), len(number))
+    return found.T.copy(), value.astype(np.uint8)
 
 
 @dataclass(frozen=True)
@@ -108,17 +93,15 @@ class Program:
         cls, layout: str, rule: LocalRule, numbers: np.ndarray, outputs: Mapping[str, np.ndarray]
     ) -> Self:
         """What a network does with all windows, as it was run: see `trm.proof.prove.Judged`."""
-        sights, tables = rule.sights(numbers), {}
-        for number, head in enumerate(rule.heads.heads):
-            here = np.flatnonzero(sights.head == number)
-            seen = rule.inputs(number, Sights(*(part[here] for part in sights)))
+        tables = {}
+        for head, here, seen in rule.heads.shown(numbers):
             inputs = {name: part.astype(np.uint8) for name, part in seen.items()}
             for name in head.says:
                 some = np.ones(len(here), dtype=bool)
                 if name == SYMBOL and TOKEN in inputs:
                     some = inputs[TOKEN] == MASK
-                seen = {n: part[some] for n, part in inputs.items()}
-                tables[name] = Table.of(seen, outputs[name][here[some]])
+                needed = {n: part[some] for n, part in inputs.items()}
+                tables[name] = Table.of(needed, outputs[name][here[some]])
         return cls(layout, rule.base, rule.messages, tables, tuple(rule.codes))
 
     def save(self, file: Path) -> None:

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from canvas.render import draw_worked
 from canvas.sampling import sample
 from canvas.task import Task
-from canvas.windows import LocalRule, Sights, page_windows
+from canvas.windows import LocalRule, page_windows
 from trm.models.local import LocalRecursiveModel
 from trm.proof.bound import RoundingBound
 
@@ -125,8 +124,10 @@ def judge(
     parts = []
     for start in range(0, len(numbers), _BATCH):
         some = slice(start, start + _BATCH)
-        answers = None if labels is None else {n: part[some] for n, part in labels.items()}
-        sights, asked = _tensors(rule, numbers[some], answers)
+        sights, answers = torch.from_numpy(numbers[some]), labels or rule.answers(numbers[some])
+        asked = {
+            name: torch.from_numpy(part[some] if labels else part) for name, part in answers.items()
+        }
         outputs, _ = model.cells(sights, tables)
         margin = model.margins(outputs, asked)
         right, chosen = margin > 0, [p.argmax(dim=1) for p in model.parts(outputs).values()]
@@ -137,8 +138,7 @@ def judge(
             rest = right & ~(left > (_NARROW if bound is fine else 0))
             if rest.any():
                 wanted = {name: label[rest] for name, label in asked.items()}
-                seen = Sights(*(part[rest] for part in sights))
-                left[rest] = left[rest].maximum(bound.left(seen, wanted))
+                left[rest] = left[rest].maximum(bound.left(sights[rest], wanted))
         if not bounded:
             float32 = right
         hopeless = hopeless or (bool(right.any()) and not float32.any())
@@ -147,16 +147,6 @@ def judge(
     found = [torch.cat(part).numpy() for part in zip(*parts, strict=True)]
     by_name = {n: c.astype(np.uint8) for n, c in zip(model.outputs, found[4:], strict=True)}
     return Judged(numbers, by_name, found[0], found[1], found[2], found[3], bounded)
-
-
-def _tensors(
-    rule: LocalRule, numbers: np.ndarray, answers: Mapping[str, np.ndarray] | None = None
-) -> tuple[Sights, dict[str, Tensor]]:
-    """Sights and labels; −1 where a head does not say it, and where a symbol is given."""
-    sights = rule.sights(numbers)
-    answers = rule.answers(sights) if answers is None else answers
-    labels = {name: torch.from_numpy(part) for name, part in answers.items()}
-    return Sights(*map(torch.from_numpy, sights)), labels
 
 
 def shown_in_training(rule: LocalRule, task: Task, numbers: np.ndarray) -> tuple[np.ndarray, int]:

@@ -16,7 +16,7 @@ from canvas.problems import Problems
 from canvas.render import WorkedDrawing, draw_worked
 from canvas.sampling import FAMILIES, family_problems
 from canvas.task import Task
-from canvas.windows import SEES, TOKEN, LocalRule, Sights, page_windows
+from canvas.windows import TOKEN, LocalRule, page_windows, read_name
 from trm.models.local import LocalRecursiveModel, work_in_order
 from trm.proof.prove import Judged, Report
 from trm.solving.solver import Solver
@@ -122,16 +122,14 @@ def pages(task: Task, problems: Problems) -> Iterator[tuple[np.ndarray, WorkedDr
 
 def _parts(rule: LocalRule, numbers: np.ndarray) -> np.ndarray:
     """What sights show, int64 [N, inputs]: which head, over and over, then input by input."""
-    sights = rule.sights(numbers)
-    names = dict.fromkeys(
-        (TOKEN, *(f"{SEES[way]}.{n}" for way, of in rule.heads.ways.items() for n in ("", *of)))
-    )
-    found = {name: np.full(len(numbers), -1) for name in names}
-    for head in range(len(rule.heads.heads)):
-        here = np.flatnonzero(sights.head == head)
-        for name, part in rule.inputs(head, Sights(*(of[here] for of in sights))).items():
-            found[name if name == TOKEN or "." in name else f"{name}."][here] = part
-    return np.stack([*[sights.head] * len(found), *found.values()], axis=1)
+    ways = rule.heads.ways.items()
+    names = [TOKEN, *(read_name(way, name) for way, of in ways for name in ("", *of))]
+    found = np.full((len(numbers), 2 * len(names)), -1)
+    for number, (_, here, seen) in enumerate(rule.heads.shown(numbers)):
+        found[here, : len(names)] = number
+        for name, part in seen.items():
+            found[here, len(names) + names.index(name)] = part
+    return found
 
 
 def smallest_wrong(judge: Judge, report: Report) -> tuple[Counterexample | None, int]:

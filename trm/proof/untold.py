@@ -16,7 +16,7 @@ import torch
 
 from canvas import symbols
 from canvas.closure import closed_windows
-from canvas.windows import SYMBOL, LocalRule, Seen, Sights, Windows
+from canvas.windows import SYMBOL, TOKEN, LocalRule, Seen, read_name
 from trm.models.local import LocalRecursiveModel
 from trm.proof.prove import Report
 
@@ -65,7 +65,7 @@ def explore(
     meanings = {
         name: np.unique(np.concatenate(parts), axis=0) for name, parts in together.meanings.items()
     }
-    return Explored(sights[:, 0], labels, meanings, complete)
+    return Explored(sights[:, 0].copy(), labels, meanings, complete)
 
 
 class Together(LocalRule):
@@ -94,16 +94,19 @@ class Together(LocalRule):
         return (self.mine if name != field else self.rule).fields[name]
 
     def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
-        raise NotImplementedError("what follows needs whole windows, see apply")
-
-    def apply(self, windows: Windows) -> dict[str, np.ndarray]:
         """What follows from windows by the true rule, and the codes that the network hands on."""
-        self.looked += len(windows.token)
+        self.looked += len(seen[TOKEN])
         self.report("exploring", self.looked, _MOST)
         if self.looked > _MOST:
             raise OverflowError
-        found = self.rule.apply(self._windows(windows, self.rule))
-        sights = self.mine.seen(self._windows(windows, self.mine), {})[0]
+        found = self.rule.apply(seen)
+        codes = {
+            read_name(way, name): seen[read_name(way, _CODE + name)]
+            for way, names in self.mine.whole.ways.items()
+            for name in names
+            if name in self.mine.codes
+        }
+        sights = self.mine.seen(seen | codes, {})[0]
         different, index = np.unique(sights, return_inverse=True)
         said = self._said(different)
         labels = []
@@ -116,7 +119,7 @@ class Together(LocalRule):
                 self.meanings[name].append(np.unique(meaning, axis=0))
             else:
                 labels.append(found[name])
-        labels[0] = np.where(windows.token == symbols.MASK, labels[0], -1)
+        labels[0] = np.where(seen[TOKEN] == symbols.MASK, labels[0], -1)
         self.asked.append(np.unique(np.stack((sights, *labels), axis=1), axis=0))
         return found | {_CODE + name: said[name][index] for name in self.mine.codes}
 
@@ -125,22 +128,12 @@ class Together(LocalRule):
         names = next(names for names in self.rule.messages.values() if code in names)
         return [name for name in names if name not in self.mine.codes]
 
-    def _windows(self, windows: Windows, rule: LocalRule) -> Windows:
-        """As one of the two sees them: the true rule classes, the network codes in their place."""
-        codes = []
-        for (way, names), code in zip(self.messages.items(), windows[1:], strict=True):
-            fields = self.message(names, code)
-            if rule is self.mine:
-                fields |= {name: fields[_CODE + name] for name in names if _CODE + name in fields}
-            codes.append(np.where(code > 0, rule.code(rule.messages[way], fields), 0))
-        return Windows(windows.token, *codes)
-
     @torch.no_grad()
     def _said(self, sights: np.ndarray) -> dict[str, np.ndarray]:
         """What the network decides, by output."""
         parts = []
         for start in range(0, len(sights), _BATCH):
-            some = Sights(*map(torch.from_numpy, self.mine.sights(sights[start : start + _BATCH])))
+            some = torch.from_numpy(sights[start : start + _BATCH])
             logits = self.model.parts(self.model.cells(some, self._tables)[0])
             parts.append([part.argmax(dim=1).numpy() for part in logits.values()])
         together = map(np.concatenate, zip(*parts, strict=True))

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 
 from augment.views import View, apply_views, undo_views
 from canvas import symbols
@@ -155,14 +154,11 @@ class GPTPredictor(Predictor):
 
     def free_running_views(self, drawing: Drawing, views: Sequence[View]) -> Rollout:
         """See `Predictor`; of views only shifts, as it writes in one direction."""
-        canvases, given = (
-            apply_views(views, torch.from_numpy(part)).numpy()
-            for part in (drawing.canvases, drawing.given)
-        )
+        canvases, given = (apply_views(views, part) for part in (drawing.canvases, drawing.given))
         top = drawing.top + [view.down for view in views]
         left = drawing.left + [view.right for view in views]
         rollout = self._decode(replace(drawing, canvases=canvases, given=given, top=top, left=left))
-        canvases = undo_views(views, torch.from_numpy(rollout.canvases.copy())).numpy()
+        canvases = undo_views(views, rollout.canvases)
         return replace(rollout, canvases=canvases)
 
     def _decode(self, drawing: Drawing) -> Rollout:

@@ -217,21 +217,19 @@ def predict_views(predictor: Predictor, inputs: np.ndarray, views: Sequence[View
     """
     # Views keep the room of a working on its canvas. What a model has written beside it may come
     # in again at the other edge, and goes back on undoing.
-    tokens = torch.from_numpy(inputs)
-    turned = apply_views(views, tokens)
+    viewed = apply_views(views, inputs)
     if predictor.translation_invariant:
-        room = possible_shifts(turned != symbols.BLANK)
+        room = possible_shifts(viewed != symbols.BLANK)
         views = [
             View(view.symmetry, view.down - up, view.right - left)
             for view, up, left in zip(views, room.up.tolist(), room.left.tolist(), strict=True)
         ]
-        turned = apply_views(views, tokens)
-    viewed = turned.numpy()
+        viewed = apply_views(views, inputs)
     seen = viewed.reshape(len(viewed), -1)
     _, first, which = np.unique(seen, axis=0, return_index=True, return_inverse=True)
     parts = np.split(first, range(most := at_once(predictor, *inputs.shape[1:]), len(first), most))
     filled = Prediction.joined([predictor(viewed[i]) for i in parts]).take(which.reshape(-1))
-    canvases = undo_views(views, torch.from_numpy(filled.canvases)).numpy()
+    canvases = undo_views(views, filled.canvases)
     steps = np.zeros_like(filled.steps)
     steps[first] = filled.steps[first]  # what was worked out once has cost once
     return replace(filled, canvases=canvases, steps=steps)

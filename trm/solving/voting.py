@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from augment.views import View, distinct_views
 from canvas.render import Drawing
@@ -106,7 +105,7 @@ def _views_of(
     voting: Voting, size: tuple[int, int], top: int, left: int, rows: int, columns: int
 ) -> list[View]:
     """The views of all problems that take up the same box on their canvases."""
-    content = torch.zeros(size, dtype=torch.bool)
+    content = np.zeros(size, dtype=bool)
     content[top : top + rows, left : left + columns] = True
     return distinct_views(content, voting.symmetries or (), voting.views, voting.seed)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing
-from canvas.windows import SYMBOL, LocalRule, Sights, draw_fields, page_windows
+from canvas.windows import SYMBOL, LocalRule, draw_fields, page_windows
 from trm.models.iterative import Batch
 from trm.models.local import LocalRecursiveModel
 from trm.solving.local_predictor import LocalPredictor, right_cells
@@ -75,9 +75,9 @@ class CellModule(CanvasModule):
         logits = self.model.parts(outputs)
         total = self.indecision(logits)
         shares: dict[str, Tensor] = {}
-        right = torch.ones_like(batch["tokens"], dtype=torch.bool)
+        right = torch.ones_like(batch["labels"][:, 0], dtype=torch.bool)
         for (name, said), label in zip(logits.items(), batch["labels"].unbind(1), strict=True):
-            if name in self.model.config.codes and "codes" not in batch:
+            if name in self.model.config.codes and "numbers" not in batch:
                 continue  # nobody knows what it should be
             total = total + self.cross_entropy(said.float(), label)
             same, counts = said.detach().argmax(dim=-1) == label, label >= 0
@@ -159,7 +159,7 @@ class LocalModule(CellModule):
             )
 
     def work(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        return self.model.cells(Sights(batch["heads"], batch["tokens"], batch["codes"]))
+        return self.model.cells(batch["numbers"])
 
     def batch_of(self, drawing: WorkedDrawing) -> Batch:
         """Every different sight once."""
@@ -178,7 +178,7 @@ class LocalModule(CellModule):
 
     def _with_counterexamples(self, batch: Batch, batch_idx: int) -> Batch:
         """A batch with its share of hard sights."""
-        number = round(self.counterexamples * len(batch["tokens"])) if len(self.hard) else 0
+        number = round(self.counterexamples * len(batch["numbers"])) if len(self.hard) else 0
         if not number:
             return batch
         random = np.random.default_rng(self.batch_seed(batch_idx))
@@ -200,8 +200,7 @@ class LocalModule(CellModule):
         tables, hard = self.model.message_tables(), [self.hard]
         for numbers in np.array_split(self.seen[0], -(-len(self.seen[0]) // _AT_ONCE)):
             batch = self._sights(numbers)
-            sights = Sights(batch["heads"], batch["tokens"], batch["codes"])
-            outputs, _ = self.model.cells(sights, tables)
+            outputs, _ = self.model.cells(batch["numbers"], tables)
             labels = dict(zip(self.model.outputs, batch["labels"].unbind(1), strict=True))
             least = self.model.margins(outputs.float(), labels)
             hard.append(numbers[(least < _NARROW).cpu().numpy()])

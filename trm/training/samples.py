@@ -23,7 +23,7 @@ from canvas.render import WorkedDrawing, draw_worked, row_steps, sequences_of
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
-from canvas.windows import NEIGHBOURS, SYMBOL, LocalRule, page_windows
+from canvas.windows import NEIGHBOURS, SYMBOL, TOKEN, LocalRule, page_windows
 
 TrainingBatch = dict[str, Any]
 
@@ -255,9 +255,9 @@ def page_batch(rule: LocalRule, drawing: WorkedDrawing) -> TrainingBatch:
     cells[at] = np.arange(len(found.page))
     ways = [NEIGHBOURS[way] for way, names in rule.messages.items() if names]
     sources = [cells[at[0], at[1] + down, at[2] + right] for down, right in ways]
-    symbols = np.where(found.windows.token == MASK, found.outputs[SYMBOL], -1)
+    symbols = np.where(found.windows[TOKEN] == MASK, found.outputs[SYMBOL], -1)
     batch = {
-        "tokens": found.windows.token,
+        "tokens": found.windows[TOKEN],
         "labels": np.stack([symbols, *(found.outputs[name] for name in rule.fields)], axis=1),
         "sources": np.stack(sources, axis=1),
         "places": np.stack((found.row - drawing.top[found.page], W - 1 - found.column), axis=1),
@@ -268,17 +268,12 @@ def page_batch(rule: LocalRule, drawing: WorkedDrawing) -> TrainingBatch:
 def sight_batch(rule: LocalRule, numbers: np.ndarray) -> TrainingBatch:
     """N sights as tensors, and what follows from them.
 
-    ``numbers`` themselves; ``heads`` and ``tokens`` int64 [N] and ``codes`` int64 [N, ways], see
-    `canvas.windows.Sights`; ``labels`` int64 [N, 1 + fields], the symbol, then each field; −1 where
+    ``numbers`` themselves; ``labels`` int64 [N, 1 + fields], the symbol, then each field; −1 where
     the head does not say it.
     """
-    sights = rule.sights(numbers)
-    labels = rule.answers(sights)
+    labels = rule.answers(numbers)
     batch = {
         "numbers": numbers,
-        "heads": sights.head,
-        "tokens": sights.token,
-        "codes": sights.codes,
         "labels": np.stack([labels[name] for name in (SYMBOL, *rule.fields)], axis=1),
     }
     return {name: torch.from_numpy(array) for name, array in batch.items()}

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from canvas.render import WorkedDrawing
-from canvas.windows import NEIGHBOURS, SYMBOL, LocalRule, Sights, Windows
+from canvas.windows import SYMBOL, TOKEN, LocalRule, read_name
 from trm.models.iterative import Batch
 from trm.models.local import LocalRecursiveModel
 from trm.training.canvas_module import logs_at
@@ -96,8 +96,8 @@ class UntoldModule(CellModule):
         return epoch > 0 and epoch >= self.merging * self.trainer.max_epochs
 
     def work(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        if "codes" in batch:
-            return self.model.cells(Sights(batch["heads"], batch["tokens"], batch["codes"]))
+        if "numbers" in batch:
+            return self.model.cells(batch["numbers"])
         return work_relaxed(self.model, batch, self.temperature)
 
     def batch_of(self, drawing: WorkedDrawing) -> Batch:
@@ -117,7 +117,7 @@ class UntoldModule(CellModule):
         if self.merges(self.current_epoch):
             pages = self.shown or list(self.batches_of([self.current_epoch - 1]))
             self.sights = self.on_device(merged_sights(self.rule, self.model, pages))
-            self.log("train/sights", float(len(self.sights["tokens"])))
+            self.log("train/sights", float(len(self.sights["numbers"])))
         self.shown = []
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -125,7 +125,7 @@ class UntoldModule(CellModule):
             self.shown.append(batch)
         if self.sights is not None:
             random = np.random.default_rng(self.batch_seed(batch_idx))
-            number = len(self.sights["tokens"])
+            number = len(self.sights["numbers"])
             some = torch.from_numpy(random.integers(0, number, min(number, _SIGHTS)))
             batch = {name: part[some.to(part.device)] for name, part in self.sights.items()}
         if logs_at(self.trainer, self.global_step + 1):
@@ -160,15 +160,16 @@ def merged_sights(rule: LocalRule, model: LocalRecursiveModel, pages: list[Batch
     sources = np.where(sources >= 0, sources + np.repeat(begins, [*map(len, decided)])[:, None], -1)
     mine, symbols = rule.with_codes(model.config.codes), labels[:, 0]
     fields = dict(zip(rule.fields, labels.T[1:], strict=True))
-    ways = {way: handed for way, handed in mine.messages.items() if handed}
+    ways = mine.whole.ways
 
-    def windows(codes: np.ndarray) -> Windows:
+    def windows(codes: np.ndarray) -> dict[str, np.ndarray]:
         """What cells see where these codes are handed on."""
-        seen = dict.fromkeys(NEIGHBOURS, np.zeros_like(tokens))
-        known = fields | dict(zip(names, codes.T, strict=True))
+        known = fields | dict(zip(names, codes.T, strict=True)) | {"": np.ones_like(tokens)}
+        seen = {TOKEN: tokens}
         for (way, handed), source in zip(ways.items(), sources.T, strict=True):
-            seen[way] = np.where(source >= 0, mine.code(handed, known)[source], 0)
-        return Windows(tokens, *seen.values())
+            for name in ("", *handed):
+                seen[read_name(way, name)] = np.where(source >= 0, known[name][source], 0)
+        return seen
 
     # Of a code every cell that is handed it is told these fields, too.
     beside = (
@@ -181,7 +182,7 @@ def merged_sights(rule: LocalRule, model: LocalRecursiveModel, pages: list[Batch
     )
     places = [(w, name) for w, of in enumerate(ways.values()) for name in of if name in names]
     cells = PageCells(
-        window=mine.numbers(windows(np.zeros_like(codes))),
+        window=mine.whole.numbers(0, windows(np.zeros_like(codes))),
         codes=codes,
         told=np.stack([mine.code(told, fields) for told in beside], axis=1),
         sources=sources[:, [way for way, _ in places]],
@@ -202,12 +203,8 @@ def merged_sights(rule: LocalRule, model: LocalRecursiveModel, pages: list[Batch
     # Of what a sight was followed by, what is known, and what came most often.
     order = np.lexsort((-times, found[:, 1], found[:, 0]))
     numbers, which = np.unique(found[order, 0], return_index=True)
-    sights = mine.sights(numbers)
-    said = found[order[which], 2:]
-    return {
-        name: torch.from_numpy(part)
-        for name, part in zip(("heads", "tokens", "codes", "labels"), (*sights, said), strict=True)
-    }
+    labels = found[order[which], 2:]
+    return {"numbers": torch.from_numpy(numbers), "labels": torch.from_numpy(labels)}
 
 
 def work_relaxed(

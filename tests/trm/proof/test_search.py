@@ -9,7 +9,7 @@ import torch
 
 from canvas.addition import Addition
 from canvas.multiplication import Multiplication
-from trm.proof.proof import OPEN, PROVED, REFUTED, prove, refute
+from trm.proof.proof import OPEN, REFUTED, prove, refute
 from trm.proof.prove import judge
 from trm.proof.search import (
     ByWindows,
@@ -105,10 +105,6 @@ def solver(binary):
     return Solver(LocalPredictor(binary.model), binary.task)
 
 
-def test_a_right_model_is_proved(solver):
-    assert prove(solver, silent).verdict == PROVED
-
-
 def test_wrong_windows_are_shown_by_problems(binary, solver):
     """A product is never 1."""
     model = copy.deepcopy(binary.model)
@@ -122,6 +118,8 @@ def test_wrong_windows_are_shown_by_problems(binary, solver):
     assert proof.counterexample.smallest
     assert max(proof.counterexample.operands) < 4
     judged = judge(model, binary.rule, binary.judged.numbers)
+    assert judged.arithmetic is None
+    assert len(judged.wrong) == (judged.margin <= 0).sum() > 0
     windows = ByWindows(model, binary.rule, binary.task, judged)
     assert windows.score(binary.task.problems([(1, 1)])) == 0
     assert refute(spoilt, 100, silent).verdict == REFUTED

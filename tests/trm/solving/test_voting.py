@@ -61,23 +61,21 @@ class Knowing(Predictor):
     def learn(self, solver: Solver, problems: Problems) -> None:
         drawing = solver.draw_worked(problems)
         for canvas, given in zip(drawing.truth, drawing.given, strict=True):
-            content = torch.from_numpy(canvas != BLANK)
-            for view in distinct_views(content, tuple(SYMMETRIES), 10_000, seed=0):
-                cells = torch.from_numpy(np.stack([canvas, given & (canvas != BLANK)], -1)[None])
-                self.known.append((view, *apply_views([view], cells)[0].unbind(-1)))
+            for view in distinct_views(canvas != BLANK, tuple(SYMMETRIES), 10_000, seed=0):
+                cells = np.stack([canvas, given & (canvas != BLANK)])
+                self.known.append((view, *apply_views([view, view], cells)))
 
     def __call__(self, inputs) -> Prediction:
         canvases, confidence, settled = [], [], []
-        for shown in torch.from_numpy(inputs):
+        for shown in inputs:
             view, truth = next(
-                (v, truth) for v, truth, given in self.known if (shown == truth)[given.bool()].all()
+                (v, truth) for v, truth, given in self.known if (shown == truth)[given > 0].all()
             )
-            filled = torch.where(shown == MASK, truth, shown)
+            filled = np.where(shown == MASK, truth, shown)
             if view.symmetry in self.blunders:
-                cells = ((shown == MASK) & (truth != BLANK)).nonzero()
-                first = tuple(cells[0])
+                first = tuple(np.argwhere((shown == MASK) & (truth != BLANK))[0])
                 filled[first] = DIGIT_ZERO + (filled[first] - DIGIT_ZERO + 1) % 10
-            canvases.append(filled.numpy())
+            canvases.append(filled)
             confidence.append(0.6 if view.symmetry in self.blunders else 0.8)
             settled.append(view.symmetry != self.restless)
         found = np.stack(canvases), np.array(confidence, np.float32), np.full(len(inputs), 2)

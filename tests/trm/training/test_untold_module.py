@@ -7,7 +7,7 @@ import torch
 
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
-from canvas.windows import SYMBOL, Sights
+from canvas.windows import SYMBOL
 from trm.training.samples import PageSamples
 from trm.training.untold_module import merged_sights
 
@@ -66,10 +66,9 @@ def test_merged_sights_are_what_pages_show_each_once(inventor):
     samples = PageSamples(task, Canvas(margin=2), "train", 0, 64, 64)
     pages = [samples.__getitems__(list(range(start, start + 32))) for start in (0, 32)]
     sights = merged_sights(rule, model, pages)
-    seen = torch.cat((sights["tokens"][:, None], sights["codes"]), dim=1)
-    assert len(seen.unique(dim=0)) == len(seen)
+    assert len(sights["numbers"].unique()) == len(sights["numbers"])
     said = dict(zip((SYMBOL, *rule.fields), sights["labels"].T, strict=True))
-    parts = model.parts(model.cells(Sights(sights["heads"], sights["tokens"], sights["codes"]))[0])
+    parts = model.parts(model.cells(sights["numbers"])[0])
     for name in (SYMBOL, "multiplier", "multiplicand", "addend"):  # its codes have kept their names
         asked = said[name] >= 0
         assert torch.equal(parts[name].argmax(dim=1)[asked], said[name][asked])
