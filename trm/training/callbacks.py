@@ -193,7 +193,7 @@ class Cost(L.Callback):
 
 
 class Lines(L.Callback):
-    """Says in a line what each validation came to, where no terminal shows a progress bar."""
+    """Says in a line what each validation came to, in place of a progress bar without terminal."""
 
     _SHOWN = (
         "train/loss",
@@ -201,6 +201,10 @@ class Lines(L.Callback):
         "train/row_accuracy",
         *(f"{group}/solved" for group in (*VALIDATED, BEYOND)),
     )
+
+    def setup(self, trainer: L.Trainer, *_: Any, **more: Any) -> None:
+        if trainer.progress_bar_callback and not sys.stdout.isatty():
+            trainer.progress_bar_callback.disable()
 
     def on_validation_end(self, trainer: L.Trainer, *_: Any) -> None:
         if trainer.state.fn != "fit" or trainer.sanity_checking or sys.stdout.isatty():
