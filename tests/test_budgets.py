@@ -1,6 +1,6 @@
 """The house stays small: lines, commands and pages have budgets.
 
-`python tests/test_budgets.py` prints them. A line is a line of a file as the formatter leaves it,
+`python -m tests.test_budgets` prints them. A line is a line of a file as the formatter leaves it,
 docstrings included. Who needs more room takes something out, or says why the budget has to grow;
 who takes something out lowers the budget. The goals are 22,000 lines, 17,000 of tests, 1,800 of
 documentation, and then 18,000 and 14,000.

@@ -1,6 +1,6 @@
 """What a rewrite must not change: what is drawn, bit for bit, and what every saved model answers.
 
-The tables in `tests/reference/unchanged.json` were written once; `python tests/test_unchanged.py`
+The tables in `tests/reference/unchanged.json` were written once; `python -m tests.test_unchanged`
 writes them anew, after a change that is meant.
 """
 
