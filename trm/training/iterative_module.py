@@ -8,13 +8,12 @@ import torch
 from canvas.choices import check_choice
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing, row_steps
-from trm.models.draws import random_bits
 from trm.models.iterative import Batch, IterativeModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.training.canvas_module import CanvasModule, logs_at
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule
-from trm.training.step import LOSSES, Carry, carried_step, fresh_step
+from trm.training.step import LOSSES, Carry, carried_step, fresh_step, random_bits
 
 _CARRY = "carry"  # of a checkpoint: what the next step goes on with, a dict for each device
 

@@ -52,7 +52,7 @@ def test_bfloat16_autocast_keeps_the_states_in_bfloat16_and_trains_all_weights()
         context = model.encode(canvases())
         state = model.iterate(context, model.initial_state(context))
         logits, halt_logits = model.read(state, context)
-    assert (state.z_H.dtype, context.bias.dtype) == (torch.bfloat16, torch.bfloat16)
+    assert (state.z_H.dtype, context.terms.bias.dtype) == (torch.bfloat16, torch.bfloat16)
     assert halt_logits.dtype == torch.float32
     # Weights first cast in the cycles without gradient must be cast anew for the last.
     (logits.float().square().mean() + halt_logits.sum()).backward()
