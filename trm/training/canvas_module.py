@@ -125,9 +125,10 @@ class CanvasModule(L.LightningModule):
         return int(own[0] >> np.uint64(1))
 
     def log_training(self, figures: dict[str, Any]) -> None:
-        """Log a training step's figures."""
-        for name, value in figures.items():
-            self.log(f"train/{name}", value, prog_bar=name == "loss")
+        """Log a training step's figures, where the trainer keeps them."""
+        if logs_at(self.trainer, self.global_step + 1):
+            for name, value in figures.items():
+                self.log(f"train/{name}", value, prog_bar=name == "loss")
 
     def validation_step(
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0

@@ -38,9 +38,8 @@ from trm.training.callbacks import (
 from trm.training.canvas_module import CanvasModule
 from trm.training.data import CanvasDataModule
 from trm.training.optimisers import build_optimizer
-from trm.training.pictures import Pictures
 from trm.training.runs import NEWEST, find_newest, say, settle_folder
-from trm.training.tensorboard import CONFIG_KEY, SavedConfig, flattened, hyperparameters
+from trm.training.tensorboard import CONFIG_KEY, Pictures, SavedConfig, flattened, hyperparameters
 
 # Warnings of Lightning about itself: the user can do nothing about them.
 _NOT_OURS = (

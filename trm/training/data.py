@@ -134,7 +134,8 @@ class CanvasDataModule(L.LightningDataModule):
 
     def val_dataloader(self) -> list[DataLoader]:
         """Of `VALIDATED`; problems of training in a run alone."""
-        found = [self._loader(SolvedProblems, "validation", self.validation_problems)]
+        problems = self._loader(SolvedProblems, "validation", self.validation_problems)
+        found: list[DataLoader] = [problems]
         if self.stage == "fit" and self.training_problems:
             task = self.curriculum.at(0)
             found.append(self._loader(SolvedProblems, "train", self.training_problems, task))

@@ -14,7 +14,7 @@ from canvas.render import draw_worked
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction, TeacherForced, teacher_forced
 from trm.training.canvas_module import Validated
-from trm.training.pictures import Pictures, chosen_rows, title
+from trm.training.tensorboard import Pictures, chosen_rows, title
 
 
 @dataclass
