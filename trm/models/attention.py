@@ -149,11 +149,7 @@ def rotate(x: Tensor, rotation: Rotation) -> Tensor:
 
 
 def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Tensor | None = None,
-    causal: bool = False,
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, causal: bool = False
 ) -> Tensor:
     """Softmax attention, scores scaled by head_dim ** -0.5.
 

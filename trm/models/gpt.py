@@ -20,14 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trm.models.attention import (
-    Attention,
-    Coordinates,
-    KeyValueCache,
-    Linear,
-    Terms,
-    compute_dtype,
-)
+from trm.models.attention import Attention, Coordinates, KeyValueCache, Linear, Terms, compute_dtype
 from trm.models.configs import GPTConfig
 from trm.models.positions import Learned, check_canvas, make_position
 
@@ -119,12 +112,7 @@ class GPT(nn.Module):
 
     @torch.no_grad()
     def generate(
-        self,
-        forced: Tensor,
-        height: int,
-        width: int,
-        end: int,
-        loops: int | None = None,
+        self, forced: Tensor, height: int, width: int, end: int, loops: int | None = None
     ) -> tuple[Tensor, Tensor]:
         """Write the likeliest tokens where none are given; put the model in evaluation mode first.
 

@@ -31,7 +31,6 @@ class Validated(NamedTuple):
 
     problems: Problems
     drawing: WorkedDrawing
-    solved: np.ndarray  # bool [B]: the whole solution is right, each row built on the model's own
     forced: TeacherForced
 
 
@@ -188,7 +187,7 @@ class CanvasModule(L.LightningModule):
                 prog_bar=name == "solved" and group == VALIDATED[0],
                 add_dataloader_idx=False,
             )
-        return Validated(problems, drawing, solved, forced)
+        return Validated(problems, drawing, forced)
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, index: int) -> Any:
         """Training batches go to the device; whole problems stay: solvers send what they need."""

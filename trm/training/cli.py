@@ -243,9 +243,7 @@ _NOISE = re.compile(  # of what jsonargparse says, the lines that help nobody
     r"|Problem with given class_path|Given value|tip:|Subclass types expect|a class path|a dict "
 )
 _UNKNOWN = re.compile(
-    r"unrecognized arguments: --([\w.]+)|Option '([\w.]+)' is not accepted"
-    r"|Group '([\w.]+)' does not accept option '([\w.]+)'"
-    r"|Subcommand '\w+' does not accept option '([\w.]+)'|Key '([\w.]+)' is not expected"
+    r"(?:Group '([\w.]+)' does not accept )?(?:arguments: --|[Oo]ption '|Key ')([\w.]+)"
 )
 _NO_CLASS = re.compile(
     r"module '([\w.]+)' has no attribute '(\w+)'|Expected a dot import path string: (\w+)"

@@ -15,13 +15,7 @@ from canvas.problems import Split
 from canvas.task import Task
 from canvas.tasks import task_data
 from trm.training.configs import check_range
-from trm.training.samples import (
-    Curriculum,
-    RowStepSamples,
-    Samples,
-    SolvedProblems,
-    Stage,
-)
+from trm.training.samples import Curriculum, RowStepSamples, Samples, SolvedProblems, Stage
 
 VALIDATED = ("validation", "training_problems")  # what a validation works out, and logs under
 

@@ -77,11 +77,7 @@ class StepLoss:
 
 
 def step_loss(
-    logits: Tensor,
-    halt_logits: Tensor,
-    labels: Tensor,
-    answer: Tensor,
-    loss: str = "softmax",
+    logits: Tensor, halt_logits: Tensor, labels: Tensor, answer: Tensor, loss: str = "softmax"
 ) -> StepLoss:
     """Loss and metrics of one supervision step of a canvas model.
 

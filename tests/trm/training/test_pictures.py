@@ -78,7 +78,7 @@ def validated(right: list[bool], confidence: list[float], a: int = 10) -> Valida
         return Prediction(said, np.array(confidence, np.float32), np.ones(len(inputs), np.int64))
 
     forced: TeacherForced = teacher_forced(fill, drawing)
-    return Validated(problems, drawing, forced.rows_exact, forced)
+    return Validated(problems, drawing, forced)
 
 
 def test_the_wrong_rows_of_all_batches_are_drawn_the_surest_first():
