@@ -297,19 +297,17 @@ class Coordinates:
 
     @staticmethod
     @lru_cache(maxsize=64)
+    @torch.inference_mode(False)  # what is kept from a validation may be used in training
     def canvas(
         height: int, width: int, prefix_length: int = 0, device: torch.device | str = "cpu"
     ) -> "Coordinates":
         """All cells of a canvas in reading order behind a prefix; the same object every time."""
-        # A cached tensor may first be asked for by a validation loop under inference mode, and
-        # tensors born there can never take part in training.
-        with torch.inference_mode(False):
-            rows = torch.full((prefix_length + height * width,), -1, device=device)
-            columns = rows.clone()
-            index = torch.arange(len(rows), device=device)
-            cell = index[: height * width]
-            rows[prefix_length:] = cell // width
-            columns[prefix_length:] = cell % width
+        rows = torch.full((prefix_length + height * width,), -1, device=device)
+        columns = rows.clone()
+        index = torch.arange(len(rows), device=device)
+        cell = index[: height * width]
+        rows[prefix_length:] = cell // width
+        columns[prefix_length:] = cell % width
         return Coordinates(rows, columns, index, height, width, prefix_length)
 
     def __len__(self) -> int:
@@ -350,11 +348,8 @@ def span(filled: Tensor) -> Tensor:
 
 def cached_where_shared(function: Callable[[Coordinates, int], T]) -> Callable[..., T]:
     """What is worked out for coordinates that a whole batch shares is kept."""
-
-    @lru_cache(maxsize=16)
-    def kept(cells: Coordinates, radius: int) -> T:
-        with torch.inference_mode(False):  # it may be asked for there first, and train later
-            return function(cells, radius)
+    # What is kept from a validation may be used in training.
+    kept = lru_cache(maxsize=16)(torch.inference_mode(False)(function))
 
     @wraps(function)
     def called(cells: Coordinates, radius: int) -> T:
