@@ -23,7 +23,7 @@ from trm.evaluation.statistics import Share
 from trm.files import replacing
 from trm.flops import counted_flops
 from trm.training.canvas_module import FIELD, CanvasModule, logs_at
-from trm.training.data import VALIDATED
+from trm.training.data import BEYOND, VALIDATED
 from trm.training.runs import CHECKPOINTS
 
 
@@ -53,6 +53,15 @@ class BestCheckpoint(ModelCheckpoint):
     A few hundred validation problems are soon all right, and from there on a falling learning rate
     still gains a great deal where validation does not look: on longer numbers.
     """
+
+    def setup(self, trainer: L.Trainer, pl_module: Any, stage: str) -> None:
+        """Refuse a figure of problems beyond training's with a ValueError."""
+        if (self.monitor or "").startswith(f"{BEYOND}/"):
+            raise ValueError(
+                f"checkpoint.monitor: {self.monitor} is of problems longer than those of training, "
+                "by which no checkpoint may be chosen: take validation/solved"
+            )
+        super().setup(trainer, pl_module, stage)
 
     def check_monitor_top_k(self, trainer: L.Trainer, current: Tensor | None = None) -> bool:
         worst = self.best_k_models.get(self.kth_best_model_path)
@@ -187,7 +196,7 @@ class Lines(L.Callback):
         "train/loss",
         "validation/loss",
         "train/row_accuracy",
-        *(f"{group}/solved" for group in VALIDATED),
+        *(f"{group}/solved" for group in (*VALIDATED, BEYOND)),
     )
 
     def on_validation_end(self, trainer: L.Trainer, *_: Any) -> None:

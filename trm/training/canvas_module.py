@@ -18,12 +18,14 @@ from trm.checkpoints.loading import plain
 from trm.solving.rollout import Predictor, TeacherForced, teacher_forced
 from trm.solving.solver import Solver
 from trm.training.configs import OptimizerConfig, ScheduleConfig
-from trm.training.data import VALIDATED, CanvasDataModule
+from trm.training.data import BEYOND, VALIDATED, CanvasDataModule
 from trm.training.optimisers import Schedule, build_optimizer
 from trm.training.samples import RowStepSamples, TrainingSamples
 
 Figures = dict[str, tuple[float, int]]  # shares or means by name, and of how many
 FIELD = "field_"  # begins the name of a figure of what a local model's cells decide
+
+BEYOND_FIGURES = ("solved", "teacher_forced_rows")
 
 
 class Validated(NamedTuple):
@@ -133,7 +135,8 @@ class CanvasModule(L.LightningModule):
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, Validated]:
         """Solve whole problems, free-running and teacher-forced, of one of the data's groups."""
-        return {"validated": self.score(batch, VALIDATED[dataloader_idx])}
+        groups = self.trainer.datamodule.groups if dataloader_idx else VALIDATED  # type: ignore[attr-defined]
+        return {"validated": self.score(batch, groups[dataloader_idx])}
 
     def test_step(
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int
@@ -175,7 +178,10 @@ class CanvasModule(L.LightningModule):
             # 1 as well where no row is right, and all are held wrong: see teacher_forced_rows.
             held_right = forced.filled.confidence > 0.5
             figures["confidence_accuracy"] = ((held_right == forced.rows_exact).mean(), rows)
-        figures["loss"] = self.loss_on(problems, drawing)
+        if group == BEYOND:
+            figures = {name: figures[name] for name in BEYOND_FIGURES}
+        else:
+            figures["loss"] = self.loss_on(problems, drawing)
         if group != VALIDATED[1]:
             figures |= self.more_figures(drawing, forced)
         for name, (value, weight) in figures.items():

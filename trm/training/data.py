@@ -6,6 +6,7 @@ from typing import Any
 
 import lightning as L
 import torch
+from lightning.pytorch.utilities import rank_zero_info
 from torch.utils.data import DataLoader, DistributedSampler
 
 from augment.transforms import BasicTransform, SampleTransform
@@ -17,9 +18,14 @@ from canvas.tasks import task_data
 from trm.training.configs import check_range
 from trm.training.samples import Curriculum, RowStepSamples, Samples, SolvedProblems, Stage
 
-VALIDATED = ("validation", "training_problems")  # what a validation works out, and logs under
+# What a validation works out, and under which names it is logged. Nothing is chosen by problems
+# beyond training's: a checkpoint that is picked for them would no longer say how far training
+# carries by itself.
+VALIDATED = ("validation", "training_problems")
+BEYOND = "beyond"
 
 _WHOLE = 4  # times as many problems are worked out at once as samples trained on: no gradients
+_MOST_CELLS = 1024  # of a canvas of longer problems: larger ones take too long beside training
 
 
 class EpochSampler(DistributedSampler):
@@ -66,6 +72,9 @@ class CanvasDataModule(L.LightningDataModule):
         validation_problems: problems of the validation and test splits, whole solutions each.
         training_problems: problems of training, the first that are drawn, worked out at each
             validation of a run: what is right only there is remembered.
+        beyond_problems: problems of the validation split with twice the digits of the longest in
+            training, worked out at each validation of a run. Nothing is chosen by them. They are
+            left out where training's canvas is fixed, or theirs is too large.
         seed: of everything that is drawn.
         transforms: albumentations transforms for training samples, applied after masking.
         curriculum: stages of training in which problems are drawn from a part of the task.
@@ -81,6 +90,7 @@ class CanvasDataModule(L.LightningDataModule):
         batches_per_epoch: int = 200,
         validation_problems: int = 256,
         training_problems: int = 0,
+        beyond_problems: int = 0,
         seed: int = 0,
         transforms: list[BasicTransform] | None = None,
         curriculum: list[Stage] | None = None,
@@ -91,19 +101,25 @@ class CanvasDataModule(L.LightningDataModule):
         self.task, self.canvas, self.blanks = task, canvas, blanks or Blanks()
         self.batch_size, self.batches_per_epoch = batch_size, batches_per_epoch
         self.validation_problems, self.training_problems = validation_problems, training_problems
+        self.beyond_problems = beyond_problems
         self.seed, self.workers = seed, workers
         self.stage = ""
         canvas.check(task, (self.blanks.rows, self.blanks.columns))
         check_layout(task)
         for name in ("batch_size", "batches_per_epoch", "validation_problems"):
             check_range(f"data.{name}", getattr(self, name), 1)
-        for name in ("training_problems", "workers"):
+        for name in ("training_problems", "beyond_problems", "workers"):
             check_range(f"data.{name}", getattr(self, name), 0)
         self.transform = SampleTransform(transforms) if transforms else None
         self.curriculum = Curriculum(task, curriculum or ())
 
     def setup(self, stage: str) -> None:
         self.stage = stage
+        if stage == "fit" and self.beyond_problems and self.longer() is None:
+            rank_zero_info(
+                "data.beyond_problems: left out, as training's canvas is fixed, or one for twice "
+                "the digits would be too large for the model or take too long."
+            )
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint says about the data: enough to draw and solve problems like these."""
@@ -126,14 +142,33 @@ class CanvasDataModule(L.LightningDataModule):
             blanks=self.blanks,
         )
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """What a validation works out, in this order: all but the first one only in a run."""
+        run, (validation, training) = self.stage == "fit", VALIDATED
+        more = [training] if run and self.training_problems else []
+        more += [BEYOND] if run and self.beyond_problems and self.longer() else []
+        return (validation, *more)
+
+    def longer(self) -> tuple[int, ...] | None:
+        """The digits of operands beyond the task's range, twice the longest; None: left out."""
+        lengths = tuple(2 * n for n in self.task.longest)
+        if not self.canvas.cut:
+            return None
+        height, width = self.canvas.size(*self.task.rules.room(lengths, self.task.base))
+        module = self.trainer.lightning_module if self.trainer else None
+        accepts = getattr(getattr(module, "model", None), "accepts", lambda *size: True)
+        return lengths if height * width <= _MOST_CELLS and accepts(height, width) else None
+
     def val_dataloader(self) -> list[DataLoader]:
-        """Of `VALIDATED`; problems of training in a run alone."""
-        problems = self._loader(SolvedProblems, "validation", self.validation_problems)
-        found: list[DataLoader] = [problems]
-        if self.stage == "fit" and self.training_problems:
-            task = self.curriculum.at(0)
-            found.append(self._loader(SolvedProblems, "train", self.training_problems, task))
-        return found
+        known: dict[str, tuple[Any, ...]] = {
+            VALIDATED[0]: ("validation", self.validation_problems, self.task),
+            VALIDATED[1]: ("train", self.training_problems, self.curriculum.at(0)),
+            BEYOND: ("validation", self.beyond_problems, self.task),
+        }
+        longer: dict[str, dict[str, Any]] = {BEYOND: {"lengths": self.longer()}}
+        groups = self.groups
+        return [self._loader(SolvedProblems, *known[g], **longer.get(g, {})) for g in groups]
 
     def test_dataloader(self) -> DataLoader:
         return self._loader(SolvedProblems, "test", self.validation_problems)

@@ -99,7 +99,7 @@ class GPTModule(CanvasModule):
     def validation_step(
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, Validated]:
-        if dataloader_idx:  # of training: these calibrate nothing
+        if dataloader_idx:  # of training or beyond it: these calibrate nothing
             return super().validation_step(batch, batch_idx, dataloader_idx)
         predictor = GPTPredictor(self.model, calibration=np.asarray)
         validated = self.score(batch, "validation", predictor)

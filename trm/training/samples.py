@@ -280,13 +280,21 @@ def sight_batch(rule: LocalRule, numbers: np.ndarray) -> TrainingBatch:
 
 
 class SolvedProblems(Samples):
-    """Batches of whole problems for validation: the operands and their drawings."""
+    """Batches of whole problems for validation: the operands and their drawings.
+
+    With ``lengths``, problems of so many digits in each operand, instead of those of training.
+    """
+
+    def __init__(self, *args: Any, lengths: tuple[int, ...] | None = None) -> None:
+        super().__init__(*args)
+        self.lengths = lengths
 
     def __getitems__(self, indices: Sequence[int]) -> tuple[Problems, WorkedDrawing]:
         # Lightning counts epochs here, too; the same problems each time make scores comparable,
         # and a canvas that all of them fit on makes them independent of the batch size.
         index = np.asarray(indices) % self.size
-        problems = sample(self.task, self.seed, self.split, 0, index)
+        problems = sample(self.task, self.seed, self.split, 0, index, self.lengths)
         key = keys(self.seed, self.split, 0, index, _PLACE)
-        size = self.canvas.size(*self.task.rules.room(self.task.longest, self.task.base))
+        longest = self.lengths or self.task.longest
+        size = self.canvas.size(*self.task.rules.room(longest, self.task.base))
         return problems, self._draw(problems, size, random_words(key, 2))

@@ -31,7 +31,7 @@ CONFIG_KEY = "trm.config"  # of a checkpoint: the config of its run
 # rightly held right is shown beside how many are right: both are 1 where none is.
 CUSTOM_SCALARS = {
     "How good": {
-        figure: f"(validation|training_problems)/{figure}$"
+        figure: f"(validation|training_problems|beyond)/{figure}$"
         for figure in ("solved", "loss", "free_running_rows", "teacher_forced_rows")
     },
     "How it trains": {

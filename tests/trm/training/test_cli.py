@@ -45,6 +45,7 @@ MISTAKES = [
     ("trainer: {precision: 64}", "trainer.precision 64 is neither bf16-mixed"),
     ("trainer: {accelerator: cpuu}", "Did you mean cpu?"),
     ("checkpoint: {save_topk: 3}", "Did you mean checkpoint.save_top_k?"),
+    ("checkpoint: {monitor: beyond/solved}", "by which no checkpoint may be chosen"),
     ("axes: {}", "is a study, of many runs: trm sweep"),
 ]
 

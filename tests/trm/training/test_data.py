@@ -7,11 +7,14 @@ import torch
 
 from augment.symmetry import SYMMETRIES
 from augment.transforms import CanvasShift
+from canvas.addition import Addition
 from canvas.canvas_size import Blanks
 from canvas.multiplication import Multiplication
 from canvas.problems import split_of
 from canvas.render import row_steps
 from canvas.symbols import BLANK, MASK
+from trm.models.configs import RecursiveConfig
+from trm.models.recursive import TinyRecursiveModel
 from trm.training.data import Canvas, CanvasDataModule, EpochSampler
 from trm.training.samples import (
     Curriculum,
@@ -214,6 +217,50 @@ def test_a_sequence_writes_blank_columns_and_learns_no_blank_row():
         assert (counted == written[:, :, None]).all()
         blank_columns += counted.transpose(0, 2, 1)[inserted.columns < 0].any(axis=1).sum()
     assert blank_columns > 50
+
+
+# Problems beyond training's
+
+
+def beyond(task: object = STANDARD, canvas: Canvas | None = None, position: str = "relative_2d"):
+    made = module(canvas, task, beyond_problems=6, training_problems=4)
+    config = RecursiveConfig(hidden_size=16, position=position, height=4, width=5)
+    network = SimpleNamespace(model=TinyRecursiveModel(config))
+    made.trainer = SimpleNamespace(
+        world_size=1, global_rank=0, max_epochs=1, lightning_module=network
+    )
+    return made
+
+
+def test_longer_problems_have_twice_the_digits_and_are_of_the_validation_split():
+    made = beyond()
+    made.setup("validate")
+    assert made.groups == ("validation",)
+    made.setup("fit")
+    assert made.groups == ("validation", "training_problems", "beyond")
+    (problems, drawing), *others = made.val_dataloader()[2]
+    assert (len(problems), others) == (6, [])
+    assert (problems.lengths == [6, 4]).all()
+    assert (split_of(problems) == 1).all()
+    again = next(iter(made.val_dataloader()[2]))[1]
+    assert (drawing.truth == again.truth).all()
+
+
+@pytest.mark.parametrize(
+    ("task", "canvas", "position", "worked_out"),
+    [
+        (STANDARD, Canvas(12, 12), "relative_2d", False),
+        (STANDARD, Canvas(), "learned", False),  # for a canvas of 4 x 5
+        (Multiplication(digits_a=(1, 20), digits_b=(1, 20)), None, "relative_2d", False),
+        (Multiplication(digits_a=(1, 600), digits_b=(1, 1)), None, "relative_2d", False),
+        (Addition("column", digits=(1, 5), addends=(2, 3)), None, "relative_2d", True),
+    ],
+)
+def test_longer_problems_are_left_out_where_they_cannot_be_worked_out(
+    task, canvas, position, worked_out
+):
+    lengths = tuple(2 * np.array(task.longest)) if worked_out else None
+    assert beyond(task, canvas, position).longer() == lengths
 
 
 # Stages of training
