@@ -84,7 +84,7 @@ def command() -> Command:
             patch.chdir(folder)
             patch.setattr("sys.argv", ["trm", *arguments])
             if not pictures and arguments and arguments[0] in (*cli.TRAINING, "sweep"):
-                hook = "trm.training.pictures.Pictures.on_validation_batch_end"
+                hook = "trm.training.tensorboard.Pictures.on_validation_batch_end"
                 patch.setattr(hook, _draw_nothing)
             try:
                 code = cli.run(arguments)

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from canvas.render import row_steps
 from trm.analysis.probe import INPUT, observe_all
 from trm.evaluation.cell_problems import cell_problems
+from trm.models.attention import PostNormBlock, SwiGLU
 from trm.models.gpt import GPT, Block
-from trm.models.layers import PostNormBlock, SwiGLU
 from trm.solving.solver import Solver
 
 WEIGHTS, STATES = "weights", "states"

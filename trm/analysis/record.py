@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from canvas.render import to_sequences
+from trm.models.attention import Attention
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel, Loop, named, unnamed
-from trm.models.layers import Attention
 from trm.models.local import LocalRecursiveModel
 from trm.models.recursive import Context
 from trm.solving.rollout import Predictor
@@ -312,13 +312,13 @@ def attention_of(model: nn.Module) -> list[Attention]:
 
 def attention_weights(layer: Attention, given: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
     """The attention of a layer's call without a cache, float32 [B, heads, S, S]."""
-    x, rotation, bias = (*given, None, None)[:3]
-    q, k, _ = layer.project(x, rotation)
+    x, terms = given
+    q, k, _ = layer.project(x, terms.rotation)
     scores = (q.float() * q.shape[-1] ** -0.5) @ k.float().mT
-    if bias is not None:
-        scores = scores + bias.float()
-    if named.get("relative") is not None:
-        scores = scores + named["relative"].scores(q).float()
+    if terms.bias is not None:
+        scores = scores + terms.bias.float()
+    if terms.relative is not None:
+        scores = scores + terms.relative.scores(q).float()
     if named.get("causal"):
         scores = scores + torch.full_like(scores[0, 0], -torch.inf).triu(1)
     return scores.softmax(dim=-1)

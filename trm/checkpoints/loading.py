@@ -361,3 +361,11 @@ def _device(name: str) -> torch.device:
             reason = "take auto, cpu, cuda or mps"
         raise ValueError(f"there is no device {name!r} to compute on: {reason}") from None
     return device
+
+
+def drawn_anew(model: Any) -> Any:
+    """A network of the same class and config on the same device, with weights drawn anew."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        fresh = type(model)(model.config)
+    return fresh.to(next(model.parameters()).device).eval()

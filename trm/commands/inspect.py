@@ -280,13 +280,13 @@ def _export(args: argparse.Namespace) -> int:
         refuse(args, "--untrained draws weights of which there are no figures", figures=None)
 
     from trm.checkpoints.loading import (
+        drawn_anew,
         load_checkpoint,
         load_solver,
         network_weights,
         noted_proof,
         pack,
     )
-    from trm.models.draws import drawn_anew
     from trm.page.page import page
     from trm.sharing import to_onnx
 

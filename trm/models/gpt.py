@@ -20,10 +20,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from trm.models.attention import Attention, Coordinates, KeyValueCache, Linear, Terms, compute_dtype
 from trm.models.configs import GPTConfig
-from trm.models.coordinates import Coordinates
-from trm.models.layers import Attention, KeyValueCache, Linear, compute_dtype
-from trm.models.positions import Learned, PositionTerms, check_canvas, make_position
+from trm.models.positions import Learned, check_canvas, make_position
 
 INITIAL_STD = 0.02
 
@@ -41,12 +40,9 @@ class Block(nn.Module):
         self.up = Linear(D, inner, config.bias)
         self.down = Linear(inner, D, config.bias)
 
-    def forward(
-        self, x: Tensor, terms: PositionTerms, cache: KeyValueCache | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, terms: Terms, cache: KeyValueCache | None = None) -> Tensor:
         """[B, T, D] to [B, T, D]; with a cache that holds tokens already, T must be 1."""
-        how = {"causal": True, "cache": cache, "relative": terms.relative}
-        x = x + self.attention(self.attention_norm(x), terms.rotation, terms.bias, **how)
+        x = x + self.attention(self.attention_norm(x), terms, causal=True, cache=cache)
         return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
 
 
@@ -110,18 +106,13 @@ class GPT(nn.Module):
             ValueError: the shape or the canvas size does not suit the model.
         """
         self._check(ids, height, width, most=1 + height * (width + 1))
-        terms = self._terms(height, width, generator).select(0, ids.shape[1])
-        terms = terms.with_tokens(self.position.token_vectors(ids, generator))
+        terms = self._terms(height, width, generator).part(0, ids.shape[1])
+        terms = terms.add(self.position.token_vectors(ids, generator))
         return self.hidden(ids, terms, loops=loops)
 
     @torch.no_grad()
     def generate(
-        self,
-        forced: Tensor,
-        height: int,
-        width: int,
-        end: int,
-        loops: int | None = None,
+        self, forced: Tensor, height: int, width: int, end: int, loops: int | None = None
     ) -> tuple[Tensor, Tensor]:
         """Write the likeliest tokens where none are given; put the model in evaluation mode first.
 
@@ -167,7 +158,7 @@ class GPT(nn.Module):
                     break
                 of_tokens = self.position.token_vectors(ids[:, :t])
                 new = None if of_tokens is None else of_tokens[:, read:]
-                selected = terms.select(read, t).with_tokens(new)
+                selected = terms.part(read, t).add(new)
                 x = self.hidden(ids[:, read:t], selected, caches, loops)
                 logits = self.head(x[:, -1]).float()  # [B, V]
                 chosen = logits.argmax(dim=-1)
@@ -180,24 +171,15 @@ class GPT(nn.Module):
         closed = (ids == end).cumsum(dim=1) > 0
         return ids.masked_fill(closed, end), log_probs
 
-    def _terms(
-        self, height: int, width: int, generator: torch.Generator | None = None
-    ) -> PositionTerms:
-        weight, position = self.embed_tokens.weight, self.position
-        dtype = compute_dtype(weight)
+    def _terms(self, height: int, width: int, generator: torch.Generator | None = None) -> Terms:
+        weight = self.embed_tokens.weight
         cells = Coordinates.canvas(height, width + 1, prefix_length=1, device=weight.device)
-        rotation, bias = position.rotation(cells), position.bias(cells)
-        return PositionTerms(
-            position.vectors(cells, generator),
-            None if rotation is None else (rotation[0].to(dtype), rotation[1].to(dtype)),
-            None if bias is None else bias.to(dtype),
-            position.relative_keys(cells),
-        )
+        return self.position.terms(cells, compute_dtype(weight), generator=generator)
 
     def hidden(
         self,
         ids: Tensor,
-        terms: PositionTerms,
+        terms: Terms,
         caches: list[KeyValueCache] | None = None,
         loops: int | None = None,
     ) -> Tensor:

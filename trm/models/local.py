@@ -26,9 +26,7 @@ from torch import Tensor, nn
 
 from canvas.symbols import BLANK, MASK
 from canvas.windows import NEIGHBOURS, OWN, SYMBOL, TOKEN, Head, Heads, read_name
-from trm.models.configs import LocalConfig
-from trm.models.iterative import IterativeModel, check_tokens, map_state
-from trm.models.layers import (
+from trm.models.attention import (
     Attention,
     Linear,
     PostNormBlock,
@@ -36,6 +34,8 @@ from trm.models.layers import (
     compute_dtype,
     truncated_normal_,
 )
+from trm.models.configs import LocalConfig
+from trm.models.iterative import IterativeModel, check_tokens, map_state
 
 _CERTAIN = 30.0  # logit of a blank cell outside the page
 _MOST_KNOWN = 2**24  # sights that there can be at most for their answers to be remembered

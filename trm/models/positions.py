@@ -1,7 +1,7 @@
 """The ways a transformer can know where its tokens are on a canvas.
 
 A position encoding adds vectors to the embeddings, rotates queries and keys, adds vectors to keys,
-or biases attention scores; any neighbourhood (`trm.models.coordinates`) goes with it. All but those
+or biases attention scores; any neighbourhood (`trm.models.attention`) goes with it. All but those
 that say otherwise serve the bidirectional models (a grid of cells) and a causal sequence
 model (the same cells in reading order, row ends being one more column). Shapes are those of cells
 that a whole batch shares; where each sample has its own, a batch dimension comes first.
@@ -9,7 +9,6 @@ that a whole batch shares; where each sample has its own, a batch dimension come
 
 import inspect
 import math
-from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,9 +17,16 @@ from torch import Tensor, nn
 
 from canvas.choices import load_class
 from canvas.symbols import DIGIT_IDS
+from trm.models.attention import (
+    Coordinates,
+    RelativeKeys,
+    Rotation,
+    Terms,
+    cached_where_shared,
+    offsets,
+    truncated_normal_,
+)
 from trm.models.configs import POSITIONS, RANDOMISED_RANGE
-from trm.models.coordinates import Coordinates, offset_classes, relative_classes
-from trm.models.layers import RelativeKeys, Rotation, truncated_normal_
 
 # Rows down and columns right of the eight directions, clockwise from up.
 _DIRECTIONS_CLOCKWISE = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1))
@@ -63,6 +69,32 @@ class Position(nn.Module):
     def relative_keys(self, cells: Coordinates) -> RelativeKeys | None:
         """What to add to key j when query i looks at it, of [S, S] pairs."""
         return None
+
+    def terms(
+        self,
+        cells: Coordinates,
+        dtype: torch.dtype,
+        allowed: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Terms:
+        """All of that, as attention takes it.
+
+        Args:
+            cells: where the tokens are.
+            dtype: of activations.
+            allowed: which keys a query may see, as `neighbourhood_mask` has it; None: all.
+            generator: see `vectors`.
+        """
+        rotation, bias = self.rotation(cells), self.bias(cells)
+        if rotation is not None:
+            cos, sin = (x.to(dtype) for x in rotation)
+            by_sample = cos.ndim == 3  # then with room for the heads
+            rotation = (cos.unsqueeze(1), sin.unsqueeze(1)) if by_sample else (cos, sin)
+        if allowed is not None:
+            zero = torch.zeros((), device=allowed.device)
+            bias = torch.where(allowed.unsqueeze(-3), zero if bias is None else bias, -math.inf)
+        bias = None if bias is None else bias.to(dtype)
+        return Terms(self.vectors(cells, generator), rotation, bias, self.relative_keys(cells))
 
 
 def make_position(name: str, **settings: Any) -> Position:
@@ -389,35 +421,28 @@ class Relative2D(Position):
         return bias.movedim(-1, -3).contiguous()
 
 
-@dataclass(frozen=True)
-class PositionTerms:
-    """What a position encoding says of a canvas' whole sequence of S tokens, worked out once.
+@cached_where_shared
+def relative_classes(cells: Coordinates, radius: int) -> Tensor:
+    """The class of each pair (query, key) that ``Relative2D`` biases, int32 [S, S] or [B, S, S]."""
+    classes = offset_classes(*offsets(cells), radius)
+    prefix = cells.rows < 0
+    pair = prefix.unsqueeze(-1).long() * 2 + prefix.unsqueeze(-2).long()
+    return torch.where(pair > 0, (2 * radius + 1) ** 2 + 15 + pair, classes).int()
 
-    Attributes:
-        vectors: to be added to embeddings, [S, D] or [B, S, D], or None.
-        rotation, bias, relative: see `Position`.
-    """
 
-    vectors: Tensor | None
-    rotation: Rotation | None
-    bias: Tensor | None
-    relative: RelativeKeys | None
-
-    def select(self, first: int, last: int) -> "PositionTerms":
-        """The same for tokens ``first`` to ``last - 1``, which attend to 0 to ``last - 1``."""
-        new, keys = slice(first, last), self.relative
-        return PositionTerms(
-            None if self.vectors is None else self.vectors[..., new, :],
-            None if self.rotation is None else (self.rotation[0][new], self.rotation[1][new]),
-            None if self.bias is None else self.bias[:, new, :last],
-            None if keys is None else keys._replace(classes=keys.classes[new, :last]),
-        )
-
-    def with_tokens(self, vectors: Tensor | None) -> "PositionTerms":
-        """And what `Position.token_vectors` gives these tokens, [B, S, D], if anything."""
-        if vectors is None:
-            return self
-        return replace(self, vectors=vectors if self.vectors is None else self.vectors + vectors)
+def offset_classes(down: Tensor, right: Tensor, radius: int) -> Tensor:
+    """The class of offsets between two cells, of the shape of ``down`` and ``right``."""
+    side = 2 * radius + 1
+    near = (down.abs() <= radius) & (right.abs() <= radius)
+    exact = (down + radius) * side + right + radius
+    # The 16 directions: 3 x 3 signs name axis or quadrant (0 to 8, without the centre), and
+    # a quadrant off its diagonal splits into the octant along the row and the one across.
+    signs = (down.sign() + 1) * 3 + right.sign() + 1
+    signs = signs - (signs > 4).long()
+    quadrant = (down > 0).long() * 2 + (right > 0).long()
+    octant = 8 + quadrant * 2 + (down.abs() > right.abs()).long()
+    on_line = (down == 0) | (right == 0) | (down.abs() == right.abs())
+    return torch.where(near, exact, side**2 + torch.where(on_line, signs, octant))
 
 
 def _drawn(number: int, size: int, std: float) -> nn.Parameter:

@@ -15,28 +15,28 @@ Transformers for Length Generalization").
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canvas.symbols import BLANK, MASK
-from trm.models.configs import RecursiveConfig
-from trm.models.coordinates import Coordinates, neighbourhood_mask
-from trm.models.iterative import IterativeModel, check_tokens
-from trm.models.layers import (
+from trm.models.attention import (
     Attention,
+    Coordinates,
     Linear,
     PostNormBlock,
-    RelativeKeys,
-    Rotation,
     SwiGLU,
+    Terms,
     compute_dtype,
+    neighbourhood_mask,
     swiglu_size,
     truncated_normal_,
 )
-from trm.models.positions import Position, check_canvas, make_position
+from trm.models.configs import RecursiveConfig
+from trm.models.iterative import IterativeModel, check_tokens, select
+from trm.models.positions import check_canvas, make_position
 
 _CERTAIN = 30.0  # logit of a blank cell that is no token
 
@@ -46,7 +46,7 @@ class Context:
     """What a batch of canvases is to the model, worked out once for all supervision steps.
 
     P prefix tokens stand in front of S cells: all H * W of them, or those that are not blank,
-    padded to the sample that has most. What samples share has no batch dimension.
+    padded to the sample that has most.
     """
 
     inputs: Tensor  # input embeddings, [B, P + S, D]
@@ -54,23 +54,12 @@ class Context:
     height: int
     width: int
     places: Tensor | None  # int64 [B, S], cells of the tokens (H * W: padding); None: all cells
-    rotation: Rotation | None  # of queries and keys
-    bias: Tensor | None  # of attention, see `attention_bias`
-    relative: RelativeKeys | None  # vectors added to keys
+    terms: Terms  # what attention is told of places
 
     def select(self, index: Tensor) -> "Context":
         """The same for some samples, by bool [B] or int64 indices."""
-
-        def some(part: Any, shared: int) -> Any:  # dimensions of what all samples share
-            return part if part is None or part.ndim == shared else part[index]
-
-        parts = {"inputs": 0, "halt_weights": 0, "places": 0, "bias": 3}
-        found = {name: some(getattr(self, name), shared) for name, shared in parts.items()}
-        if self.rotation is not None:
-            found["rotation"] = tuple(some(part, 2) for part in self.rotation)
-        if self.relative is not None:
-            found["relative"] = self.relative._replace(classes=some(self.relative.classes, 2))
-        return replace(self, **found)
+        parts = ("inputs", "halt_weights", "places", "terms")
+        return replace(self, **{name: select(getattr(self, name), index) for name in parts})
 
 
 def on_canvas(tokens: Tensor, context: Context, elsewhere: Tensor | None = None) -> Tensor:
@@ -82,27 +71,6 @@ def on_canvas(tokens: Tensor, context: Context, elsewhere: Tensor | None = None)
             full = full + elsewhere
         tokens = full.scatter(1, context.places.unsqueeze(-1).expand_as(tokens), tokens)[:, :size]
     return tokens.unflatten(1, (context.height, context.width))
-
-
-def attention_bias(
-    position: Position,
-    cells: Coordinates,
-    neighbourhood: str,
-    radius: int,
-    written: Tensor | None = None,
-) -> Tensor | None:
-    """Position bias with minus infinity where `neighbourhood_mask` forbids.
-
-    Returns:
-        The bias, [num_heads or 1, S, S], with a batch dimension in front if it differs between
-        samples; None where nothing is biased.
-    """
-    bias = position.bias(cells)
-    allowed = neighbourhood_mask(cells, neighbourhood, radius, written)
-    if allowed is None:
-        return bias
-    zero = torch.zeros((), device=allowed.device)
-    return torch.where(allowed.unsqueeze(-3), zero if bias is None else bias, -math.inf)
 
 
 class RecursiveState(NamedTuple):
@@ -175,13 +143,6 @@ class TinyRecursiveModel(IterativeModel):
     def accepts(self, height: int, width: int) -> bool:
         return self.position.accepts(Coordinates.canvas(height, width, self.config.prefix_length))
 
-    def lengths(self, context: Context) -> Tensor | None:
-        """How many tokens of each sample are not padding, prefix included, int64 [B]; None: all."""
-        if context.places is None:
-            return None
-        padding = context.places == context.height * context.width
-        return context.inputs.shape[1] - padding.sum(dim=1)
-
     def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> Context:
         """Embed a batch of canvases, and work out what attention sees of them.
 
@@ -216,9 +177,11 @@ class TinyRecursiveModel(IterativeModel):
             prefix = F.embedding(prefix_ids.long(), self.prefix)
             prefix = F.pad(prefix, (0, P * config.hidden_size - prefix.shape[1]))
             inputs = torch.cat((prefix.unflatten(1, (P, -1)), inputs), dim=1)  # [B, P + S, D]
-        vectors = self.position.vectors(cells)
-        if vectors is not None:
-            inputs = (inputs + vectors) * math.sqrt(0.5)  # keeps the variance
+        written = F.pad((flat != BLANK) & (flat != MASK), (P, 0), value=True)
+        allowed = neighbourhood_mask(cells, config.neighbourhood, config.radius, written)
+        terms = self.position.terms(cells, compute_dtype(inputs), allowed)
+        if terms.vectors is not None:
+            inputs = (inputs + terms.vectors) * math.sqrt(0.5)  # keeps the variance
         inputs = (inputs * self.embed_scale).to(compute_dtype(inputs))
         weights = None
         if config.halt_pool == "mask":
@@ -227,23 +190,12 @@ class TinyRecursiveModel(IterativeModel):
             # Of a canvas with nothing left to fill in, all cells count.
             weights = (masked | (there & ~masked.any(dim=1, keepdim=True))).float()
             weights = weights / weights.sum(dim=1, keepdim=True)
-        dtype = inputs.dtype
-        rotation = self.position.rotation(cells)
-        if rotation is not None:
-            cos, sin = (x.to(dtype) for x in rotation)
-            by_sample = cells.present is not None  # then with room for the heads
-            rotation = (cos.unsqueeze(1), sin.unsqueeze(1)) if by_sample else (cos, sin)
-        written = (flat != BLANK) & (flat != MASK)
-        written = F.pad(written, (P, 0), value=True)
-        bias = attention_bias(self.position, cells, config.neighbourhood, config.radius, written)
-        bias = None if bias is None else bias.to(dtype)
-        relative = self.position.relative_keys(cells)
-        return Context(inputs, weights, height, width, places, rotation, bias, relative)
+        return Context(inputs, weights, height, width, places, terms._replace(vectors=None))
 
     def network(self, x: Tensor, context: Context) -> Tensor:
         """All layers, once: [B, P + S, D] to the same."""
         for layer in self.layers:
-            x = layer(x, context.rotation, context.bias, context.relative)
+            x = layer(x, context.terms)
         return x
 
     def heads(self, z: Tensor, context: Context) -> tuple[Tensor, Tensor]:

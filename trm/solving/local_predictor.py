@@ -12,7 +12,7 @@ from canvas.closure import closed_windows
 from canvas.render import Drawing
 from canvas.task import Task
 from canvas.windows import SYMBOL, UNDEFINED, LocalRule
-from trm.models.layers import compute_dtype
+from trm.models.attention import compute_dtype
 from trm.models.local import InOrder, Known, LocalRecursiveModel, work_in_order
 from trm.solving.rollout import (
     OnRow,

@@ -11,10 +11,7 @@ import lightning as L
 import numpy as np
 import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
-from lightning.pytorch.callbacks import (
-    BasePredictionWriter,
-    ModelCheckpoint,
-)
+from lightning.pytorch.callbacks import BasePredictionWriter, ModelCheckpoint
 from lightning.pytorch.utilities import rank_zero_info
 from rich.console import Console
 from torch import Tensor

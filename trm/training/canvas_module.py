@@ -33,7 +33,6 @@ class Validated(NamedTuple):
 
     problems: Problems
     drawing: WorkedDrawing
-    solved: np.ndarray  # bool [B]: the whole solution is right, each row built on the model's own
     forced: TeacherForced
 
 
@@ -127,9 +126,10 @@ class CanvasModule(L.LightningModule):
         return int(own[0] >> np.uint64(1))
 
     def log_training(self, figures: dict[str, Any]) -> None:
-        """Log a training step's figures."""
-        for name, value in figures.items():
-            self.log(f"train/{name}", value, prog_bar=name == "loss")
+        """Log a training step's figures, where the trainer keeps them."""
+        if logs_at(self.trainer, self.global_step + 1):
+            for name, value in figures.items():
+                self.log(f"train/{name}", value, prog_bar=name == "loss")
 
     def validation_step(
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
@@ -193,7 +193,7 @@ class CanvasModule(L.LightningModule):
                 prog_bar=name == "solved" and group == VALIDATED[0],
                 add_dataloader_idx=False,
             )
-        return Validated(problems, drawing, solved, forced)
+        return Validated(problems, drawing, forced)
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, index: int) -> Any:
         """Training batches go to the device; whole problems stay: solvers send what they need."""

@@ -38,9 +38,8 @@ from trm.training.callbacks import (
 from trm.training.canvas_module import CanvasModule
 from trm.training.data import CanvasDataModule
 from trm.training.optimisers import build_optimizer
-from trm.training.pictures import Pictures
 from trm.training.runs import NEWEST, find_newest, say, settle_folder
-from trm.training.tensorboard import CONFIG_KEY, SavedConfig, flattened, hyperparameters
+from trm.training.tensorboard import CONFIG_KEY, Pictures, SavedConfig, flattened, hyperparameters
 
 # Warnings of Lightning about itself: the user can do nothing about them.
 _NOT_OURS = (
@@ -244,9 +243,7 @@ _NOISE = re.compile(  # of what jsonargparse says, the lines that help nobody
     r"|Problem with given class_path|Given value|tip:|Subclass types expect|a class path|a dict "
 )
 _UNKNOWN = re.compile(
-    r"unrecognized arguments: --([\w.]+)|Option '([\w.]+)' is not accepted"
-    r"|Group '([\w.]+)' does not accept option '([\w.]+)'"
-    r"|Subcommand '\w+' does not accept option '([\w.]+)'|Key '([\w.]+)' is not expected"
+    r"(?:Group '([\w.]+)' does not accept )?(?:arguments: --|[Oo]ption '|Key ')([\w.]+)"
 )
 _NO_CLASS = re.compile(
     r"module '([\w.]+)' has no attribute '(\w+)'|Expected a dot import path string: (\w+)"

@@ -16,13 +16,7 @@ from canvas.problems import Split
 from canvas.task import Task
 from canvas.tasks import task_data
 from trm.training.configs import check_range
-from trm.training.samples import (
-    Curriculum,
-    RowStepSamples,
-    Samples,
-    SolvedProblems,
-    Stage,
-)
+from trm.training.samples import Curriculum, RowStepSamples, Samples, SolvedProblems, Stage
 
 # What a validation works out, and under which names it is logged. Nothing is chosen by problems
 # beyond training's: a checkpoint that is picked for them would no longer say how far training

@@ -13,7 +13,7 @@ from canvas.render import IGNORE, WorkedDrawing, sequences
 from trm.checkpoints import CHECKPOINT_KEY
 from trm.models.gpt import GPT
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
-from trm.training.canvas_module import CanvasModule, Validated, logs_at
+from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 from trm.training.samples import SequenceSamples, TrainingBatch
@@ -81,8 +81,7 @@ class GPTModule(CanvasModule):
         generator = torch.Generator().manual_seed(self.batch_seed(batch_idx))
         logits = self.trained()(batch["ids"], batch["height"], batch["width"], generator)
         loss, cells = sequence_loss(logits, batch["labels"])
-        if logs_at(self.trainer, self.global_step + 1):
-            self.log_training({"loss": loss.detach(), "cell_accuracy": cells})
+        self.log_training({"loss": loss.detach(), "cell_accuracy": cells})
         return loss
 
     @torch.no_grad()

@@ -8,13 +8,12 @@ import torch
 from canvas.choices import check_choice
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing, row_steps
-from trm.models.draws import random_bits
 from trm.models.iterative import Batch, IterativeModel
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.training.canvas_module import CanvasModule, logs_at
+from trm.training.canvas_module import CanvasModule
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule
-from trm.training.step import LOSSES, Carry, carried_step, fresh_step
+from trm.training.step import LOSSES, Carry, carried_step, fresh_step, random_bits
 
 _CARRY = "carry"  # of a checkpoint: what the next step goes on with, a dict for each device
 
@@ -75,18 +74,17 @@ class IterativeModule(CanvasModule):
         else:
             last, self.carry = carried_step(model, batch, self.carry, self.depth, self.loss)
             loss = last.total
-        if logs_at(self.trainer, self.global_step + 1):
-            figures: dict[str, Any] = {
-                "loss": loss.detach(),
-                "loss_cells": last.lm.detach(),
-                "loss_halting": last.halt.detach(),
-                "cell_accuracy": last.cell_accuracy,
-                "row_accuracy": last.row_exact.float().mean(),
-                "halting_accuracy": last.halt_accuracy,
-            }
-            if self.carry is not None:  # how many samples need; under `fresh` it is drawn
-                figures["supervision_steps"] = self.carry.steps.float().mean()
-            self.log_training(figures)
+        figures: dict[str, Any] = {
+            "loss": loss.detach(),
+            "loss_cells": last.lm.detach(),
+            "loss_halting": last.halt.detach(),
+            "cell_accuracy": last.cell_accuracy,
+            "row_accuracy": last.row_exact.float().mean(),
+            "halting_accuracy": last.halt_accuracy,
+        }
+        if self.carry is not None:  # how many samples need; under `fresh` it is drawn
+            figures["supervision_steps"] = self.carry.steps.float().mean()
+        self.log_training(figures)
         return loss
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

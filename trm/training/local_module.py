@@ -16,7 +16,7 @@ from trm.models.iterative import Batch
 from trm.models.local import LocalRecursiveModel
 from trm.solving.local_predictor import LocalPredictor, right_cells
 from trm.solving.rollout import TeacherForced
-from trm.training.canvas_module import FIELD, CanvasModule, Figures, logs_at
+from trm.training.canvas_module import FIELD, CanvasModule, Figures
 from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule
 from trm.training.samples import WindowSamples, sight_batch
@@ -89,11 +89,10 @@ class CellModule(CanvasModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         loss, shares = self.loss(batch)
-        if logs_at(self.trainer, self.global_step + 1):
-            figures = {"loss": loss.detach(), "loss_halting": shares["loss_halting"]}
-            figures |= {"cell_accuracy": shares[SYMBOL], "sight_accuracy": shares["cells"]}
-            told = {f"{FIELD}{n}": shares[n] for n in self.model.fields if n in shares}
-            self.log_training(figures | told)
+        figures = {"loss": loss.detach(), "loss_halting": shares["loss_halting"]}
+        figures |= {"cell_accuracy": shares[SYMBOL], "sight_accuracy": shares["cells"]}
+        told = {f"{FIELD}{n}": shares[n] for n in self.model.fields if n in shares}
+        self.log_training(figures | told)
         return loss
 
     @torch.no_grad()

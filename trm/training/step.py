@@ -21,8 +21,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from canvas.problems import mix
 from canvas.symbols import PAD
-from trm.models.draws import normal_pair, uniform
 from trm.models.iterative import (
     Batch,
     IterativeModel,
@@ -34,6 +34,8 @@ from trm.models.iterative import (
     where,
 )
 from trm.training.configs import DepthConfig
+
+_GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # int64 of the same bits
 
 
 def stablemax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:
@@ -75,11 +77,7 @@ class StepLoss:
 
 
 def step_loss(
-    logits: Tensor,
-    halt_logits: Tensor,
-    labels: Tensor,
-    answer: Tensor,
-    loss: str = "softmax",
+    logits: Tensor, halt_logits: Tensor, labels: Tensor, answer: Tensor, loss: str = "softmax"
 ) -> StepLoss:
     """Loss and metrics of one supervision step of a canvas model.
 
@@ -123,6 +121,37 @@ def step_loss(
         halt_accuracy = ((halt_logits > 0) == row_exact).float().mean()
     halt = F.binary_cross_entropy_with_logits(halt_logits.float(), row_exact.float())
     return StepLoss(lm + 0.5 * halt, lm, halt, cell_accuracy, row_exact, halt_accuracy)
+
+
+def random_bits(seeds: Tensor, counter: Tensor | int = 0) -> Tensor:
+    """Random bits of each seed, for a counter from 0 up; int64, broadcast.
+
+    A sample's own: functions of its seed and a counter, the same whichever samples stand beside it,
+    on any number of devices. After SplitMix64 (Steele, Lea, Flood 2014, "Fast splittable
+    pseudorandom number generators"), in tensors, so that no device is waited for.
+    """
+    offset = (counter + 1) * _GOLDEN
+    if isinstance(offset, int):
+        offset = (offset + 2**63) % 2**64 - 2**63  # as the tensors' arithmetic has it
+    return mix(seeds + offset)
+
+
+def uniform(seeds: Tensor, counter: Tensor | int = 0) -> Tensor:
+    """Numbers from 0 up to, and without, 1; float32."""
+    return _shifted(random_bits(seeds, counter), 40).float() * 2.0**-24
+
+
+def normal_pair(seeds: Tensor, counter: Tensor | int = 0) -> tuple[Tensor, Tensor]:
+    """Two independent standard normal numbers (Box and Muller 1958); float32."""
+    bits = random_bits(seeds, counter)
+    radius = (-2 * ((_shifted(bits, 40) + 1).float() * 2.0**-24).log()).sqrt()
+    angle = (_shifted(bits, 16) & 0xFFFFFF).float() * (2 * math.pi * 2.0**-24)
+    return radius * angle.cos(), radius * angle.sin()
+
+
+def _shifted(x: Tensor, by: int) -> Tensor:
+    """To the right, zeros coming in at the left."""
+    return torch.bitwise_right_shift(x, by) & ((1 << (64 - by)) - 1)
 
 
 def random_starts(state: State, share: float, seeds: Tensor) -> State:

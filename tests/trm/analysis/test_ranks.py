@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from trm.analysis.ranks import effective_rank, state_ranks, weight_ranks
-from trm.models.layers import SwiGLU
+from trm.models.attention import SwiGLU
 
 
 def test_the_rank_is_the_exponential_of_the_entropy_of_singular_values():

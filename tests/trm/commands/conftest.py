@@ -9,7 +9,7 @@ import canvas.picture
 import trm.commands.render
 import trm.figures.grids
 import trm.figures.style
-import trm.training.pictures  # once its names are bound, nothing of this stays in it
+import trm.training.tensorboard  # once its names are bound, nothing of this stays in it
 
 
 @pytest.fixture

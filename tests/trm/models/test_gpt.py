@@ -60,7 +60,7 @@ def test_a_single_loop_is_the_plain_gpt_with_the_same_weights():
     ids = sequence()
     assert torch.equal(looped(ids, 4, 5, loops=1), plain(ids, 4, 5))
     assert torch.equal(looped(ids, 4, 5), plain(ids, 4, 5, loops=3))
-    terms = looped._terms(4, 5).select(0, ids.shape[1])
+    terms = looped._terms(4, 5).part(0, ids.shape[1])
     embedded = looped.embed_tokens(ids) + terms.vectors
     x = torch.zeros_like(embedded)
     for _ in range(3):  # every loop starts from the embedded tokens added to what there is

@@ -7,11 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from trm.models.draws import uniform
 from trm.models.iterative import IterativeModel, Loop, map_state, named, select, unnamed, where
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.training.configs import DepthConfig
-from trm.training.step import Carry, carried_step, random_starts
+from trm.training.step import Carry, carried_step, random_starts, uniform
 
 
 class Pair(NamedTuple):

@@ -7,11 +7,9 @@ import pytest
 import torch
 
 from canvas import symbols
+from trm.models.attention import Attention, Coordinates, neighbourhood_mask
 from trm.models.configs import NEIGHBOURHOODS, POSITIONS
-from trm.models.coordinates import Coordinates, neighbourhood_mask, relative_classes
-from trm.models.layers import Attention
-from trm.models.positions import Relative2D, make_position
-from trm.models.recursive import attention_bias
+from trm.models.positions import Relative2D, make_position, relative_classes
 
 
 def make(name, **changes):
@@ -173,9 +171,11 @@ def test_a_position_accepts_the_canvases_that_it_serves(name):
 
 def test_a_bias_first_built_under_inference_mode_still_trains():
     position = Relative2D(2)
+    cells = Coordinates.canvas(3, 11)
     with torch.inference_mode():
-        attention_bias(position, Coordinates.canvas(3, 11), "local_lines", 2)
-    bias = attention_bias(position, Coordinates.canvas(3, 11), "local_lines", 2)
+        position.terms(cells, torch.float32, neighbourhood_mask(cells, "local_lines", 2))
+    allowed = neighbourhood_mask(cells, "local_lines", 2)
+    bias = position.terms(cells, torch.float32, allowed).bias
     bias[bias.isfinite()].sum().backward()
     assert position.weight.grad is not None
 
@@ -208,7 +208,7 @@ def test_shaw_adds_a_vector_for_the_clipped_distance_to_each_key():
             scores = scores.masked_fill(torch.ones(7, 7).triu(1).bool(), -math.inf)
         y = scores.softmax(-1) @ v
         expected = attention.out(y.transpose(1, 2).flatten(2))
-        found = attention(x, causal=causal, relative=position.relative_keys(cells))
+        found = attention(x, position.terms(cells, x.dtype), causal=causal)
         torch.testing.assert_close(found, expected)
 
 

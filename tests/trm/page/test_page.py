@@ -13,8 +13,7 @@ import trm.page
 from canvas.problems import Problems
 from canvas.symbols import BLANK
 from trm.checkpoints import SHIPPED
-from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights
-from trm.models.draws import drawn_anew
+from trm.checkpoints.loading import drawn_anew, load_checkpoint, load_solver, network_weights
 from trm.page.page import page
 from trm.solving.local_predictor import LocalPredictor
 from trm.solving.solver import Solver

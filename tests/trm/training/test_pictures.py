@@ -14,7 +14,7 @@ from canvas.render import draw_worked
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction, TeacherForced, teacher_forced
 from trm.training.canvas_module import Validated
-from trm.training.pictures import Pictures, chosen_rows, title
+from trm.training.tensorboard import Pictures, chosen_rows, title
 
 
 @dataclass
@@ -78,7 +78,7 @@ def validated(right: list[bool], confidence: list[float], a: int = 10) -> Valida
         return Prediction(said, np.array(confidence, np.float32), np.ones(len(inputs), np.int64))
 
     forced: TeacherForced = teacher_forced(fill, drawing)
-    return Validated(problems, drawing, forced.rows_exact, forced)
+    return Validated(problems, drawing, forced)
 
 
 def test_the_wrong_rows_of_all_batches_are_drawn_the_surest_first():

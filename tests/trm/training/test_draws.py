@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from canvas.problems import keys, random_words
-from trm.models.draws import normal_pair, random_bits, uniform
+from trm.training.step import normal_pair, random_bits, uniform
 
 SEEDS = keys(3, "train", 0, np.arange(5))
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from trm.models import layers
-from trm.models.layers import SwiGLU, attend, rms_norm, rotate, swiglu_size
+from trm.models import attention
+from trm.models.attention import Linear, SwiGLU, attend, rms_norm, rotate, swiglu_size
 
 
 def qkv(length=6):
@@ -19,7 +19,7 @@ def qkv(length=6):
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("limit", [0, 256])
 def test_plain_and_fused_attention_agree(monkeypatch, causal, biased, limit):
-    monkeypatch.setattr(layers, "_CPU_EXPLICIT_TOKENS", limit)
+    monkeypatch.setattr(attention, "_CPU_EXPLICIT_TOKENS", limit)
     q, k, v = qkv()
     bias = torch.randn(4, 6, 6).double() if biased else None
     mask = torch.zeros(6, 6).double() if bias is None else bias
@@ -47,5 +47,5 @@ def test_swiglu_is_two_thirds_of_four_times_the_width_up_to_a_multiple_of_256():
 
 
 def test_initial_weights_have_the_lecun_deviation():
-    weight = layers.Linear(400, 300).weight
+    weight = Linear(400, 300).weight
     assert weight.std().item() == pytest.approx(1 / 20, rel=0.02)
