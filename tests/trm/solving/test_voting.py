@@ -1,11 +1,13 @@
 """Votes on hand-made answers, and models that see some views better than others."""
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from oracle import Oracle, Page
 
 from augment.symmetry import SYMMETRIES
 from augment.views import View, apply_views, distinct_views
@@ -20,7 +22,7 @@ from trm.models.recursive import TinyRecursiveModel
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.local_predictor import LocalPredictor
-from trm.solving.rollout import Prediction, Predictor, predict_views
+from trm.solving.rollout import predict_views
 from trm.solving.solver import Solver, solve_watched
 from trm.solving.voting import decide
 from trm.solving.voting_settings import PER, VOTES, Voting
@@ -44,42 +46,18 @@ def test_confidence_breaks_a_tie_of_counts_and_the_first_view_a_tie_of_both():
         assert decide(vote, "1212", np.full(4, 0.5)).behind == [0, 2]
 
 
-class Knowing(Predictor):
-    """Knows how each finished canvas looks in every view, and in which symmetries it errs.
+def blunder(page: Page, shown: np.ndarray, filled: np.ndarray) -> None:
+    """Gets the first digit of a row wrong."""
+    first = tuple(np.argwhere((shown == MASK) & (filled != BLANK))[0])
+    filled[first] = DIGIT_ZERO + (filled[first] - DIGIT_ZERO + 1) % 10
 
-    It recognises a canvas by its givens, and the view by where these lie; in one symmetry no row
-    settles.
-    """
 
-    def __init__(self, blunders: tuple[str, ...], restless: str):
-        self.blunders, self.restless = blunders, restless
-        self.model, self.known = torch.nn.Linear(1, 1), []
-
-    def accepts(self, height: int, width: int) -> bool:
-        return True
-
-    def learn(self, solver: Solver, problems: Problems) -> None:
-        drawing = solver.draw_worked(problems)
-        for canvas, given in zip(drawing.truth, drawing.given, strict=True):
-            for view in distinct_views(canvas != BLANK, tuple(SYMMETRIES), 10_000, seed=0):
-                cells = np.stack([canvas, given & (canvas != BLANK)])
-                self.known.append((view, *apply_views([view, view], cells)))
-
-    def __call__(self, inputs) -> Prediction:
-        canvases, confidence, settled = [], [], []
-        for shown in inputs:
-            view, truth = next(
-                (v, truth) for v, truth, given in self.known if (shown == truth)[given > 0].all()
-            )
-            filled = np.where(shown == MASK, truth, shown)
-            if view.symmetry in self.blunders:
-                first = tuple(np.argwhere((shown == MASK) & (truth != BLANK))[0])
-                filled[first] = DIGIT_ZERO + (filled[first] - DIGIT_ZERO + 1) % 10
-            canvases.append(filled)
-            confidence.append(0.6 if view.symmetry in self.blunders else 0.8)
-            settled.append(view.symmetry != self.restless)
-        found = np.stack(canvases), np.array(confidence, np.float32), np.full(len(inputs), 2)
-        return Prediction(*found, settled=np.array(settled))
+def seen_in_all_views(page: Page, blunders: tuple[str, ...]) -> Iterator[Page]:
+    """How a page looks in every view, in some of which it is got wrong."""
+    for view in distinct_views(page.truth != BLANK, tuple(SYMMETRIES), 10_000, seed=0):
+        truth, given = apply_views([view, view], np.stack([page.truth, page.given]))
+        wrong, name = view.symmetry in blunders, view.symmetry
+        yield Page(truth, given > 0, page.first, 0.6 if wrong else 0.8, faulty=wrong, view=name)
 
 
 @pytest.mark.parametrize("restless", ["r90", "h"])
@@ -87,11 +65,13 @@ class Knowing(Predictor):
 @pytest.mark.parametrize("vote", VOTES)
 def test_views_that_are_right_outvote_views_that_blunder(per, vote, restless):
     """Whether a row has settled is said by the views behind it."""
-    predictor, problems = Knowing(("e", "r90"), restless), Problems.from_ints([(321, 45)])
+    predictor = Oracle(fault=blunder, settles=lambda page, _: page.view != restless)
+    problems = Problems.from_ints([(321, 45)])
     task = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 3))
     solver = Solver(predictor, task, Canvas(7, 7), trained_symmetries=tuple(SYMMETRIES))
     voting = solver.with_voting(Voting(views=24, vote=vote, per=per))
-    predictor.learn(voting, problems)
+    (page,) = Oracle(voting.draw_worked(problems)).pages
+    predictor.pages = [*seen_in_all_views(page, ("e", "r90"))]
     (alone,) = solver.solve(problems)
     (together,) = voting.solve(problems, with_truth=True)
     assert not alone.correct
