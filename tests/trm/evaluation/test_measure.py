@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from oracle import Oracle, Page
+from tiny import tiny_gpt
 
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
@@ -19,8 +20,6 @@ from trm.evaluation import measure as measuring
 from trm.evaluation.cell_problems import cell_problems
 from trm.evaluation.grid import FIRST, KEYS, SECOND, versions
 from trm.evaluation.measure import Settings, measure, measure_cell
-from trm.models.configs import GPTConfig
-from trm.models.gpt import GPT
 from trm.processes import ending_by_signals
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.rollout import Prediction
@@ -143,8 +142,7 @@ def test_seconds_are_those_of_free_running_a_problem_and_steps_the_mean_over_row
 
 
 def test_a_gpt_is_measured_like_a_recursive_model_but_for_its_steps():
-    shape = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "height": 6, "width": 6}
-    gpt = GPTPredictor(GPT(GPTConfig(position="learned_2d", **shape)).eval(), Calibration())
+    gpt = GPTPredictor(tiny_gpt(6, 6), Calibration())
     cell = measure_cell(Solver(gpt, TASK, Canvas(6, 6)), AXES, (3, 2), problems=5)
     assert [total for _, total in counts(cell)] == [5, 5, 15, 15]
     assert [name for name, value in cell.items() if value is None] == ["reason", "steps"]

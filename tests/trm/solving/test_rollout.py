@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 import torch
 from oracle import Oracle, Page
+from tiny import tiny_trm
 
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing, draw_worked, row_steps
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
-from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import PATIENCE, IterativePredictor, StepTrace
 from trm.solving.rollout import free_running, teacher_forced
@@ -29,15 +29,6 @@ def slip(page: Page, shown: np.ndarray, filled: np.ndarray) -> None:
 
 def scribble(page: Page, shown: np.ndarray, filled: np.ndarray) -> None:
     filled[shown != MASK] = DIGIT_ZERO + 9
-
-
-def tiny_model() -> TinyRecursiveModel:
-    torch.manual_seed(3)
-    sizes = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "intermediate_size": 16}
-    config = RecursiveConfig(**sizes, H_cycles=1, L_cycles=1, halt_pool="mask")
-    model = TinyRecursiveModel(config)
-    torch.nn.init.normal_(model.halt_head.weight)
-    return model.eval()
 
 
 def let_rows_settle(model: TinyRecursiveModel) -> None:
@@ -134,7 +125,7 @@ def test_rows_below_right_ones_are_taken_from_what_was_written(fault):
 
 def sometimes_halting() -> tuple[TinyRecursiveModel, np.ndarray]:
     """A model that halts on some rows earlier than on others, and the rows."""
-    inputs, model = row_steps(drawing_of("lattice")).inputs, tiny_model()
+    inputs, model = row_steps(drawing_of("lattice")).inputs, tiny_trm(halt_pool="mask")
     let_rows_settle(model)
     seen = IterativePredictor(model, 6).trace(inputs)
     trust = np.where(calm(inputs, seen.canvases), seen.halt_logits[2:], -np.inf)
