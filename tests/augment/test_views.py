@@ -1,5 +1,6 @@
 import random
 
+import albumentations as A
 import numpy as np
 import pytest
 
@@ -13,6 +14,12 @@ LABELS = np.stack([encode(line) for line in TEXT.split()])[None]
 INPUTS = LABELS.copy()
 INPUTS[:, 3] = MASK
 OBLONG = ["e", "r180", "h", "v"]  # leave an oblong canvas its shape
+
+
+@pytest.mark.parametrize("name", SYMMETRIES)
+def test_names_mean_what_albumentations_means(name):
+    theirs = A.D4(p=1.0).apply(LABELS[0, :3], group_element=name)
+    np.testing.assert_array_equal(symmetry.apply(name, LABELS[0, :3]), theirs)
 
 
 def random_canvases(batch: int, height: int, width: int) -> np.ndarray:

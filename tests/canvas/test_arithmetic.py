@@ -16,10 +16,6 @@ values = st.lists(st.integers(0, 10**60) | st.integers(0, 30), min_size=1, max_s
 checked = settings(max_examples=60, deadline=None, derandomize=True)
 
 
-def in_base(value: int, base: int) -> str:
-    return ("" if value < base else in_base(value // base, base)) + "0123456789ABCDEF"[value % base]
-
-
 def assert_well_formed(numbers: Numbers) -> None:
     """Digits below the base, no leading zero, zeros beyond each length."""
     assert numbers.digits.dtype == np.uint8
@@ -36,7 +32,7 @@ def assert_well_formed(numbers: Numbers) -> None:
 def test_numbers_are_written_as_people_write_them(values, base):
     numbers = Numbers.from_ints(values, base)
     assert_well_formed(numbers)
-    assert numbers.to_text() == [in_base(value, base) for value in values]
+    assert numbers.to_text() == [np.base_repr(value, base) for value in values]
     assert numbers.to_ints() == values
     assert [arithmetic.parse(text, base) for text in numbers.to_text()] == values
     wide = Numbers(numbers.padded(300), numbers.lengths, base)
@@ -69,11 +65,8 @@ def test_sums_and_products_agree_with_python(values, base, shift):
     assert np.array_equal(y.digits, before[1])
 
 
-def test_a_batch_may_be_indexed_and_may_be_empty():
-    numbers = Numbers.from_ints([5, 66, 777])
-    assert numbers[1:].to_ints() == [66, 777]
-    assert numbers[np.array([2, 0])].to_ints() == [777, 5]
-    none = numbers[:0]
+def test_a_batch_may_be_empty():
+    none = Numbers.from_ints([5])[:0]
     assert arithmetic.add_shifted(none, none).to_ints() == []
     assert arithmetic.times_digit(none, np.zeros(0, dtype=np.uint8)).to_ints() == []
 
@@ -102,10 +95,3 @@ def test_random_numbers_are_uniform_over_their_length(smallest):
         expected = 18_000 / (end - start)
         # Of 89 degrees of freedom: mean 89, deviation 13; of 8 or 9: mean 9, deviation 4.2.
         assert ((counts[start:] - expected) ** 2 / expected).sum() < most
-
-
-def test_text_is_parsed_in_its_base():
-    assert arithmetic.parse(" 0042\n") == 42
-    assert arithmetic.parse("1011", base=2) == 11
-    assert arithmetic.parse("9" * 5000) == 10**5000 - 1
-    assert arithmetic.parse(" 000 ", base=2) == 0

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy import base_repr as in_base
 
 from canvas import symbols
 from canvas.addition import Addition
@@ -20,10 +21,6 @@ COLUMN, CARRIES = LAYOUTS["column"], LAYOUTS["column_carries"]
 every_base = pytest.mark.parametrize("base", [2, 3, 10, 16])
 
 Operands = tuple[int, ...]
-
-
-def in_base(value: int, base: int) -> str:
-    return ("" if value < base else in_base(value // base, base)) + "0123456789ABCDEF"[value % base]
 
 
 def cut(rows: list[str]) -> list[str]:

@@ -206,13 +206,3 @@ def test_a_solution_pushed_over_the_edge_is_refused_with_the_size_it_needs():
         drawn("standard", (321, 654), 7, 20, top=2, left=3)
     with pytest.raises(ValueError, match="use offsets from 0"):
         drawn("standard", (321, 654), 20, 20, left=-1)
-
-
-def test_some_problems_of_a_drawing_in_any_order_and_number(drawing):
-    chosen = np.array([2, 0, 2])
-    some = drawing[chosen]
-    assert type(some) is WorkedDrawing
-    assert len(some) == 3
-    for field in fields(drawing):
-        assert np.array_equal(getattr(some, field.name), getattr(drawing, field.name)[chosen])
-    assert np.array_equal(some.steps, drawing.steps[chosen])

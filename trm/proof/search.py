@@ -175,7 +175,7 @@ def hunt(judge: Judge, most: int, report: Report) -> Counterexample | None:
     looked = 0
     structured = _structured(task)
     while looked < most:
-        batch = next(structured, None) if looked < most / 2 else None
+        batch = next(structured, None) if looked < most / 2 or not nearest else None
         if batch is None:
             parents = [one for _, one in nearest]
             batch = [_mutated(task, parents, random) for _ in range(_AT_ONCE)]

@@ -1,6 +1,7 @@
-"""Tiny models that multiply in base 3, with random weights."""
+"""Tiny models that multiply in base 3, with random weights, and trained GPTs that add."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
+from trm.checkpoints.loading import load_solver
 from trm.models.configs import GPTConfig, LocalConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.local import LocalRecursiveModel
@@ -45,3 +47,15 @@ def make_solver() -> Make:
         return Solver(predictor, TASK, canvas or Canvas())
 
     return make
+
+
+@pytest.fixture(scope="session")
+def gpt(repository: Path) -> Solver:
+    return load_solver(repository / "docs/models/addition-gpt-seed0.safetensors", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def gpt_of_blanks(repository: Path) -> Solver:
+    """It has seen blank columns in training."""
+    file = repository / "docs/models/addition-gpt-blanks-seed0.safetensors"
+    return load_solver(file, device="cpu")

@@ -11,7 +11,6 @@ from canvas.render import RowSteps, row_steps, to_sequences
 from canvas.symbols import BLANK
 from trm.analysis.lens import Lens, read_layers, some_steps
 from trm.analysis.record import token_of_cell
-from trm.checkpoints.loading import load_solver
 from trm.models.gpt import GPT
 from trm.models.iterative import Loop
 from trm.solving.solver import Solver
@@ -88,16 +87,14 @@ def test_a_block_of_a_gpt_says_what_a_gpt_that_ends_with_it_would_write(make_sol
     assert_reads(lens, lens.sites[-1], logits[0, writer].view(H, W, -1))
 
 
-def test_the_last_line_is_what_a_gpt_writes_by_itself(repository):
-    file = repository / "docs/models/addition-gpt-seed0.safetensors"
-    solver = load_solver(file, device="cpu")
-    steps = rows_of(solver, solver.task.problems([solver.task.parse("1259+8673")]))
+def test_the_last_line_is_what_a_gpt_writes_by_itself(gpt):
+    steps = rows_of(gpt, Problems.from_ints([(1259, 8673)]))
     canvas, truth = steps.inputs[-1], steps.labels[-1]
-    lens = read_layers(solver.predictor, canvas, some_steps(1))
+    lens = read_layers(gpt.predictor, canvas, some_steps(1))
     cells = (lens.row, lens.columns)
     assert (lens.symbols[-1] == truth[cells]).all()
     assert (lens.symbols[0] != truth[cells]).any()
-    own = np.exp(solver.predictor.trace(canvas[None]).log_probs[0][cells])
+    own = np.exp(gpt.predictor.trace(canvas[None]).log_probs[0][cells])
     np.testing.assert_allclose(np.exp(lens.of(truth)[-1]), own, atol=1e-4)
 
 

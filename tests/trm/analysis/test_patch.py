@@ -1,6 +1,5 @@
 """Pairs of problems that differ in one thing, and what activations of one do to the other."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,6 @@ from canvas.render import row_steps
 from canvas.symbols import MASK
 from trm.analysis.pairs import CARRY, DIGIT, FACTOR, KINDS, TOTAL, Pair, draw_pairs, kinds_of
 from trm.analysis.patch import HeadEffects, head_effects, open_pair, patch, replacement
-from trm.checkpoints.loading import load_solver
 from trm.solving.solver import Solver
 
 FOUR = {"digits_a": 4, "digits_b": 4}
@@ -119,20 +117,8 @@ def test_where_all_digits_meet_at_once_no_carry_is_alone_and_sums_have_no_factor
         draw_pairs(adding, FACTOR, ADDED, 3, seed=0)
 
 
-OF = {"stepwise": ("253x83", "254x83"), "gpt": ("1212+5613", "1212+5643")}
+OF = {"stepping": ("253x83", "254x83"), "gpt": ("1212+5613", "1212+5643")}
 STEPS = (1, 3)
-
-Make = Callable[[str], Solver]
-
-
-@pytest.fixture(scope="session")
-def trained(repository, stepping) -> Make:
-    """A trained model of each family."""
-    models = {
-        "stepwise": stepping,
-        "gpt": load_solver(repository / "docs/models/addition-gpt-seed0.safetensors", device="cpu"),
-    }
-    return models.__getitem__
 
 
 def read(solver: Solver, texts: tuple[str, str], row: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -149,8 +135,8 @@ def read(solver: Solver, texts: tuple[str, str], row: int = 0) -> tuple[np.ndarr
 
 
 @pytest.mark.parametrize("family", OF)
-def test_where_one_symbol_differs_the_answer_depends_on_that_symbol_alone(trained, family):
-    solver = trained(family)
+def test_where_one_symbol_differs_the_answer_depends_on_that_symbol_alone(family, request):
+    solver = request.getfixturevalue(family)
     pair = read(solver, OF[family])
     found = patch(solver.predictor, *pair, STEPS)
     assert found.sites[0] == "input"
@@ -168,13 +154,12 @@ def test_where_one_symbol_differs_the_answer_depends_on_that_symbol_alone(traine
 
 
 @pytest.mark.parametrize("heads", [False, True])
-def test_the_effect_is_the_share_of_the_logit_difference(trained, heads):
+def test_the_effect_is_the_share_of_the_logit_difference(gpt, heads):
     """Computed once more from the logits that a patched run ends with."""
-    solver = trained("gpt")
-    inputs, labels = read(solver, OF["gpt"])
-    found = patch(solver.predictor, inputs, labels, heads=heads)
+    inputs, labels = read(gpt, OF["gpt"])
+    found = patch(gpt.predictor, inputs, labels, heads=heads)
     row, column = np.argwhere(found.scored)[-1].tolist()
-    recorder, _, grid = open_pair(solver.predictor, inputs, labels, STEPS)
+    recorder, _, grid = open_pair(gpt.predictor, inputs, labels, STEPS)
     sites = recorder.heads() if heads else [*recorder.input_sites(), *recorder.blocks]
     site = next(one for one in sites if one.name == found.sites[2])
     base = recorder.run([site])
@@ -196,9 +181,9 @@ def test_the_effect_is_the_share_of_the_logit_difference(trained, heads):
     assert found.effects[2][place] == pytest.approx(expected, abs=1e-3)
 
 
-def test_problems_that_cannot_be_compared_are_refused(trained, make_solver):
-    solver = trained("stepwise")
-    (inputs, labels), (later, _) = (read(solver, OF["stepwise"], row) for row in (0, 1))
+def test_problems_that_cannot_be_compared_are_refused(stepping, make_solver):
+    solver = stepping
+    (inputs, labels), (later, _) = (read(solver, OF["stepping"], row) for row in (0, 1))
     with pytest.raises(ValueError, match="masked in the same cells"):
         patch(solver.predictor, np.stack([inputs[0], later[1]]), labels)
     with pytest.raises(ValueError, match="have the same symbols in this row"):
@@ -216,17 +201,14 @@ SEVEN = {"digits": 7, "addends": 2}
 
 
 @pytest.fixture(scope="module")
-def writer(repository) -> Solver:
-    file = repository / "docs/models/addition-gpt-blanks-seed0.safetensors"
-    return load_solver(file, device="cpu")
+def found(gpt_of_blanks) -> list[HeadEffects]:
+    return head_effects(gpt_of_blanks, SEVEN, (CARRY, DIGIT), pairs=6)
 
 
-@pytest.fixture(scope="module")
-def found(writer) -> list[HeadEffects]:
-    return head_effects(writer, SEVEN, (CARRY, DIGIT), pairs=6)
-
-
-def test_effects_are_the_mean_of_those_of_single_pairs_which_are_drawn_by_the_seed(found, writer):
+def test_effects_are_the_mean_of_those_of_single_pairs_which_are_drawn_by_the_seed(
+    found, gpt_of_blanks
+):
+    writer = gpt_of_blanks
     pairs = draw_pairs(writer, CARRY, SEVEN, 6, seed=0)
     assert found[0].pairs == [(*pair.names, pair.row + 1) for pair in pairs]
     assert [pair.names for pair in draw_pairs(writer, CARRY, SEVEN, 2, seed=0)] == [

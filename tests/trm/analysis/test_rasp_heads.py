@@ -20,10 +20,8 @@ from trm.analysis.rasp_heads import (
     watch,
 )
 from trm.analysis.record import SequenceRecorder
-from trm.checkpoints.loading import load_solver
 from trm.evaluation.statistics import bootstrap
 from trm.solving.gpt_predictor import GPTPredictor
-from trm.solving.solver import Solver
 
 CELLS = np.arange(3)
 LEFT = select(CELLS, CELLS - 1, np.equal)
@@ -128,14 +126,8 @@ def test_heads_of_both_states_look_where_the_program_of_the_lattice_selects(foun
 
 
 @pytest.fixture(scope="module")
-def gpt(repository) -> Solver:
-    file = repository / "docs/models/addition-gpt-blanks-seed0.safetensors"
-    return load_solver(file, device="cpu")
-
-
-@pytest.fixture(scope="module")
-def decoded(gpt) -> Comparison:
-    return compare_heads(gpt, {"digits": 7, "addends": 2}, problems=8)
+def decoded(gpt_of_blanks) -> Comparison:
+    return compare_heads(gpt_of_blanks, {"digits": 7, "addends": 2}, problems=8)
 
 
 def test_a_gpt_that_adds_looks_at_the_digits_that_meet_and_at_those_that_make_the_carry(decoded):
@@ -151,7 +143,8 @@ def test_a_gpt_that_adds_looks_at_the_digits_that_meet_and_at_those_that_make_th
         assert head.of("right").baseline < head.of("same column").baseline < 0.1
 
 
-def test_a_gpt_is_read_at_the_token_that_shows_the_cell_on_the_right(gpt):
+def test_a_gpt_is_read_at_the_token_that_shows_the_cell_on_the_right(gpt_of_blanks):
+    gpt = gpt_of_blanks
     """The attention of one cell, taken from the sequence itself."""
     row = row_steps(gpt.draw_worked(Problems.from_ints([(4812, 7935)])))
     seen = watch(gpt.predictor, gpt.task, row.inputs, row.labels)

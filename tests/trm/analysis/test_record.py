@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tiny import tiny_trm
 from torch import nn
 
 from canvas.symbols import BLANK, MASK
@@ -18,19 +19,16 @@ from trm.analysis.record import (
     attention_of,
     cell_attention,
 )
-from trm.models.configs import GPTConfig, RecursiveConfig
+from trm.models.configs import GPTConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import named
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 
-SHAPE = {"hidden_size": 16, "num_heads": 2, "num_layers": 2, "intermediate_size": 16}
-
 
 def model(**more) -> TinyRecursiveModel:
-    torch.manual_seed(0)
-    settings = {"H_cycles": 2, "L_cycles": 3, "position": "relative_2d", **more}
-    return TinyRecursiveModel(RecursiveConfig(**SHAPE, **settings)).eval()
+    cycles = {"num_layers": 2, "H_cycles": 2, "L_cycles": 3}
+    return tiny_trm(**cycles | {"position": "relative_2d"} | more)
 
 
 def gpt(position: str = "relative_2d", loops: int = 1) -> GPTPredictor:

@@ -118,12 +118,10 @@ def test_a_trained_entry_has_to_fail_with_random_weights(board, answers):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"given": None}, "card.yaml: given: Field required"),
         ({"trained": True, "random_weights": None}, "a trained entry has parameters, trained_on"),
         ({"trained": True, "parameters": 0}, "a trained entry has parameters, trained_on"),
         ({"suites": ["multiply-v2"]}, "Did you mean multiply-v1"),
         ({"parameters": True}, "card.yaml: parameters: Input should be a valid integer"),
-        ({"parameter": 3}, "parameter: there is no such field. Did you mean parameters?"),
         ({"name": "A program!"}, "two headings of the page would be a-program"),
         ({"name": "two\nlines"}, "card.yaml: name: String should match"),
     ],

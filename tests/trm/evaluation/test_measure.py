@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from oracle import Oracle, Page
+from tiny import tiny_gpt
 
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
@@ -18,50 +20,19 @@ from trm.evaluation import measure as measuring
 from trm.evaluation.cell_problems import cell_problems
 from trm.evaluation.grid import FIRST, KEYS, SECOND, versions
 from trm.evaluation.measure import Settings, measure, measure_cell
-from trm.models.configs import GPTConfig
-from trm.models.gpt import GPT
 from trm.processes import ending_by_signals
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
-from trm.solving.rollout import Prediction, Predictor
+from trm.solving.rollout import Prediction
 from trm.solving.solver import Solver
 
 AXES = ("digits_a", "digits_b")
 
 
-class Oracle(Predictor):
-    """Knows a cell's finished workings by their operands, whatever the rows above look like.
-
-    Of the problems in ``slips`` it writes the first row with a 7 at the left end.
-    """
-
-    device = "cpu"
-
-    def __init__(self, slips: int = 0, largest: int = 20) -> None:
-        self.slips, self.largest, self.known = slips, largest, {}
-
-    def learn(self, solver: Solver, lengths: tuple[int, ...], problems: int) -> Solver:
-        asked = cell_problems(solver.task, lengths, problems, seed=0)
-        if len(asked):
-            drawing = solver.draw_worked(asked)
-            self.first = drawing.row_of_step(0)[0]
-            slips = [True] * self.slips + [False] * (len(asked) - self.slips)
-            for canvas, slip in zip(drawing.truth, slips, strict=True):
-                self.known[canvas[: self.first].tobytes()] = canvas, slip
-        return solver
-
-    def accepts(self, height: int, width: int) -> bool:
-        return max(height, width) <= self.largest
-
-    def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
-        canvases = np.empty_like(inputs)
-        for i, shown in enumerate(inputs):
-            canvas, slip = self.known[shown[: self.first].tobytes()]
-            canvases[i] = canvas
-            if slip and (shown[self.first] == MASK).any():
-                assert canvas[self.first, 0] == BLANK
-                canvases[i, self.first, 0] = DIGIT_ZERO + 7
-        confidence = np.full(len(inputs), 0.5, np.float32)
-        return Prediction(canvases, confidence, np.full(len(inputs), 3))
+def slip(page: Page, shown: np.ndarray, filled: np.ndarray) -> None:
+    """A 7 at the left end of the first row."""
+    if (shown[page.first] == MASK).any():
+        assert page.truth[page.first, 0] == BLANK
+        filled[page.first, 0] = DIGIT_ZERO + 7
 
 
 TASK = Multiplication("standard", digits_a=(1, 2), digits_b=(1, 2))
@@ -70,6 +41,7 @@ TASK = Multiplication("standard", digits_a=(1, 2), digits_b=(1, 2))
 def measured(
     oracle: Oracle,
     *size: int,
+    slips: int = 0,
     task: Task = TASK,
     canvas: Canvas | None = None,
     axes: tuple[str, str] = AXES,
@@ -77,7 +49,9 @@ def measured(
 ) -> dict:
     solver = Solver(oracle, task, canvas or Canvas())
     lengths = task.of_size(**dict(zip(axes, size, strict=True)))
-    oracle.learn(solver, lengths, how.get("problems", 128))
+    drawing = solver.draw_worked(cell_problems(task, lengths, how["problems"], seed=0))
+    for i, page in enumerate(oracle.learn(drawing)):
+        page.faulty = i < slips
     return measure_cell(solver, axes, size, **how)
 
 
@@ -89,7 +63,7 @@ def counts(cell: dict) -> list[tuple[int, int]]:
 
 def test_workings_answers_and_rows_are_counted_apart():
     assert counts(measured(Oracle(), 3, 2, problems=20)) == [(20, 20), (20, 20), (60, 60), (60, 60)]
-    cell = measured(Oracle(slips=4), 3, 2, problems=20)
+    cell = measured(Oracle(fault=slip), 3, 2, slips=4, problems=20)
     assert counts(cell) == [(16, 20), (20, 20), (56, 60), (56, 60)]
     assert cell["answers"]["low"] == pytest.approx(0.839, abs=1e-3)
     assert cell["answers"]["high"] == 1
@@ -108,16 +82,18 @@ def test_free_running_rows_build_on_wrong_ones_and_teacher_forced_rows_do_not():
 
         def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
             filled = super().__call__(inputs)
-            filled.canvases[inputs[:, self.first, 0] == DIGIT_ZERO + 7] = BLANK
+            first = self.pages[0].first
+            filled.canvases[inputs[:, first, 0] == DIGIT_ZERO + 7] = BLANK
             return filled
 
-    cell = measured(Copyist(slips=4), 3, 2, problems=20)
+    cell = measured(Copyist(fault=slip), 3, 2, slips=4, problems=20)
     assert counts(cell) == [(16, 20), (16, 20), (48, 60), (56, 60)]
 
 
 def test_batches_change_no_figure():
     one, other = (
-        measured(Oracle(slips=3), 2, 2, problems=11, batch_size=size) for size in (128, 4)
+        measured(Oracle(fault=slip), 2, 2, slips=3, problems=11, batch_size=size)
+        for size in (128, 4)
     )
     for cell in (one, other):
         del cell["seconds_per_problem"]
@@ -142,7 +118,7 @@ FIGURES = KEYS[KEYS.index("height") :]
 def test_sizes_that_cannot_be_asked_have_a_reason_and_no_figures(
     task, canvas, axes, size, applicable, reason
 ):
-    cell = measure_cell(Solver(Oracle(largest=6), task, canvas), axes, size, problems=5)
+    cell = measure_cell(Solver(Oracle(most=6), task, canvas), axes, size, problems=5)
     assert (cell["applicable"], cell["problems"] == 0) == (applicable, applicable)
     assert reason in cell["reason"]
     assert [name for name, value in cell.items() if value is None] == [*FIGURES]
@@ -166,8 +142,7 @@ def test_seconds_are_those_of_free_running_a_problem_and_steps_the_mean_over_row
 
 
 def test_a_gpt_is_measured_like_a_recursive_model_but_for_its_steps():
-    shape = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "height": 6, "width": 6}
-    gpt = GPTPredictor(GPT(GPTConfig(position="learned_2d", **shape)).eval(), Calibration())
+    gpt = GPTPredictor(tiny_gpt(6, 6), Calibration())
     cell = measure_cell(Solver(gpt, TASK, Canvas(6, 6)), AXES, (3, 2), problems=5)
     assert [total for _, total in counts(cell)] == [5, 5, 15, 15]
     assert [name for name, value in cell.items() if value is None] == ["reason", "steps"]

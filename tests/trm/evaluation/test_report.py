@@ -3,18 +3,11 @@ import re
 
 import pytest
 from rich.console import Console
+from shares import right, short_only
 
 from trm.evaluation.grid import BOTH, FIRST, INSIDE, SECOND, SHORTER
 from trm.evaluation.report import markdown, print_summary, shared_problems
 from trm.figures.grids import grid_figure, lengths_figure
-
-
-def right(a: int, b: int) -> float:
-    return 1.0 if a <= 3 and b <= 2 else 0.5 if b <= 2 else 0.25
-
-
-def short_only(a: int, b: int) -> float | None:
-    return right(a, b) if b <= 2 else None
 
 
 def summary(grid: dict, width: int = 200) -> str:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
+from looking import assert_apart, axes_of
 
 from canvas.multiplication import Multiplication
 from trm.analysis.patch import HeadEffects
@@ -16,11 +16,7 @@ from trm.figures import analysis
 SUBTASKS = Multiplication("lattice").local_rule().fields
 
 
-def axes_of(figure: Figure) -> list:
-    return [axes for axes in figure.axes if axes.get_visible()]
-
-
-def test_a_panel_for_each_sub_task_has_a_line_for_each_size(assert_apart):
+def test_a_panel_for_each_sub_task_has_a_line_for_each_size():
     sizes = {"2 x 2 digits": "in range", "4 x 2 digits": "first beyond"}
     readings = [
         Reading(size, name, site, step, Share(90 - 10 * step, 100), Share(5, 10))
@@ -40,7 +36,7 @@ def test_a_panel_for_each_sub_task_has_a_line_for_each_size(assert_apart):
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (2, 4, 8)])
-def test_every_kind_has_its_table_with_intervals(shape, assert_apart):
+def test_every_kind_has_its_table_with_intervals(shape):
     kinds, layers, heads = shape
     mean = np.zeros((layers, heads))
     mean[0, -1], mean[-1, 0] = 0.75, -0.001
@@ -74,7 +70,7 @@ def heads(layers: int = 2, number: int = 8) -> list[Head]:
     ]
 
 
-def test_the_table_marks_the_program_and_leaves_out_what_no_head_attends_to(assert_apart):
+def test_the_table_marks_the_program_and_leaves_out_what_no_head_attends_to():
     figure = analysis.overlap_figure(heads(), "a longer title\non two lines")
     (axes,) = axes_of(figure)
     labels = axes.get_xticklabels()

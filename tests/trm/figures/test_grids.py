@@ -1,24 +1,17 @@
 import numpy as np
 import pytest
+from looking import assert_apart
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from shares import right, short_only
 
 from trm.evaluation.statistics import Share
 from trm.figures.grids import grid_figure, lengths_figure
 
 
-def right(a: int, b: int) -> float:
-    """All right up to 3 x 2 digits, then falling."""
-    return 1.0 if a <= 3 and b <= 2 else 0.8 / (1 + max(0, a - 3) + 2 * max(0, b - 2))
-
-
 def half(a: int, b: int) -> float:
     return right(a, b) / 2
-
-
-def short_only(a: int, b: int) -> float | None:
-    return right(a, b) if b <= 3 else None
 
 
 def panels(figure: Figure) -> list[Axes]:
@@ -55,8 +48,8 @@ def test_a_cell_is_coloured_by_its_share_and_says_it_with_its_interval(make_grid
     figure = grid_figure(make_grid({"small $run_1$": right}, seed=7))
     (axes,) = panels(figure)
     assert image(axes).shape == (5, 4)  # digits of a down, digits of b across
-    assert image(axes)[4, 1] == pytest.approx(100 * round(128 * 0.8 / 3) / 128)
-    assert texts(axes, 1, 4) == ["27", "20–35"]
+    assert image(axes)[4, 1] == 50
+    assert texts(axes, 1, 4) == ["50", "41–59"]
     assert texts(axes, 0, 0) == ["100", "68–100"]  # of eight problems
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("digits of b", "digits of a")
     for said in (
@@ -78,9 +71,9 @@ def test_sizes_trained_on_are_outlined_and_named_by_their_measures(make_grid):
 def test_cells_that_are_not_applicable_are_hatched_and_say_so(make_grid):
     figure = grid_figure(make_grid({"one": short_only, "two": right}))
     first, second = panels(figure)
-    assert boxes(first, hatched=True) == {(2.5, row - 0.5, 1, 1) for row in range(5)}
+    assert boxes(first, hatched=True) == {(x, y - 0.5, 1, 1) for x in (1.5, 2.5) for y in range(5)}
     assert texts(first, 3, 2) == ["n/a"]
-    assert np.isnan(image(first)[:, 3]).all()
+    assert np.isnan(image(first)[:, 2:]).all()
     assert boxes(second, hatched=True) == set()
     assert "n/a: not applicable" in words(figure)
     figure = grid_figure(make_grid({"one": right}, 1, 1, problems=0))
@@ -88,9 +81,7 @@ def test_cells_that_are_not_applicable_are_hatched_and_say_so(make_grid):
 
 
 @pytest.mark.parametrize(("models", "digits_a", "digits_b"), [(1, 1, 1), (1, 12, 12), (5, 10, 3)])
-def test_nothing_is_cut_off_nothing_overlaps_and_numbers_fit(
-    make_grid, assert_apart, models, digits_a, digits_b
-):
+def test_nothing_is_cut_off_nothing_overlaps_and_numbers_fit(make_grid, models, digits_a, digits_b):
     names = [f"a-long-name-of-a-run/version_{i}/checkpoint" for i in range(models)]
     shares = {name: (right, half)[i % 2] for i, name in enumerate(names)}
     figure = grid_figure(make_grid(shares, digits_a, digits_b))

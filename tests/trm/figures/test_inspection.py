@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from looking import assert_apart, axes_of
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
@@ -31,16 +32,12 @@ def steps_of(rules: Layout, a: int, b: int, base: int = 10) -> tuple[RowSteps, P
     return row_steps(draw_worked(worked, *size, 1, 1)), problems
 
 
-def axes_of(figure: Figure) -> list:
-    return [axes for axes in figure.axes if axes.get_visible()]
-
-
 def titles_of(figure: Figure) -> list[str]:
     return [axes.get_title(loc="left") for axes in axes_of(figure)]
 
 
 @pytest.mark.parametrize(("problem", "heads"), [((978, 65), 3), ((12345678, 87654321), 8)])
-def test_every_head_has_a_map(problem, heads, assert_apart):
+def test_every_head_has_a_map(problem, heads):
     canvas = steps_of(LATTICE, *problem)[0].inputs[-1]
     attention = np.zeros((1, heads, canvas.size, canvas.size))
     attention[..., canvas.shape[1] + 3] = 1
@@ -54,9 +51,7 @@ def test_every_head_has_a_map(problem, heads, assert_apart):
 
 
 @pytest.mark.parametrize(("lines", "operands"), [(72, (123, 45)), (6, (10**30, 3))])
-def test_every_line_of_the_lens_has_its_name_and_wrong_symbols_are_framed(
-    lines, operands, assert_apart
-):
+def test_every_line_of_the_lens_has_its_name_and_wrong_symbols_are_framed(lines, operands):
     steps, _ = steps_of(LATTICE, *operands)
     canvas, truth, answer = steps.inputs[0], steps.labels[0], steps.answer[0]
     (row, *_), columns = np.nonzero(answer)
@@ -81,7 +76,7 @@ def test_every_line_of_the_lens_has_its_name_and_wrong_symbols_are_framed(
 
 
 @pytest.mark.parametrize(("a", "b"), [(14, 5), (3**5, 3**4)])
-def test_fields_have_a_line_each_with_what_was_decided_beside_what_is_right(a, b, assert_apart):
+def test_fields_have_a_line_each_with_what_was_decided_beside_what_is_right(a, b):
     task = Multiplication("standard", base=3)
     steps, problems = steps_of(STANDARD, a, b, 3)
     drawing = draw_worked(STANDARD.work(problems), *steps.inputs.shape[1:], 1, 1)
@@ -116,7 +111,7 @@ def patched(sites: int, width: int = 3) -> Figure:
 
 
 @pytest.mark.parametrize(("sites", "width"), [(1, 3), (12, 8), (3, 40)])
-def test_every_site_has_its_map_and_cells_that_differ_are_framed(sites, width, assert_apart):
+def test_every_site_has_its_map_and_cells_that_differ_are_framed(sites, width):
     figure = patched(sites, width)
     assert_apart(figure)
     maps = [axes for axes in axes_of(figure) if axes.get_title(loc="left")]

@@ -21,11 +21,8 @@ from trm.proof import check
 from trm.proof.program import Program
 from trm.proof.search import pages
 
-WHOLE = {
-    "lattice": 3,
-    "column": 3,
-    "column_carries": 3,
-}  # layouts of which all is decided at once, and their bases
+# Layouts of which all is decided at once, and their bases; and those that are worked in steps.
+WHOLE = {"lattice": 3, "column": 3, "column_carries": 3}
 IN_STEPS = {"standard": 3, "accumulate": 2, "interleaved": 2, "running_sum": 2}
 BASES = WHOLE | IN_STEPS
 
@@ -69,6 +66,7 @@ def without(program: Program, output: str, i: int) -> Program:
     return replace(program, tables={**program.tables, output: table})
 
 
+@cache
 def drawn(layout: str) -> list[WorkedDrawing]:
     task = task_of(layout)
     return [drawing for _, drawing in pages(task, sample(task, 0, "train", 0, np.arange(100)))]

@@ -31,22 +31,21 @@ def programs(request):
 
 @pytest.mark.parametrize("name", MODELS)
 @settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_program_and_network_agree_on_pages_of_any_size(name, programs, request, work, data):
     trained = request.getfixturevalue(name)
     task, count = trained.task, trained.task.arity[0]
     number = st.integers(1, task.base**8)
-    operands = data.draw(st.lists(st.tuples(*[number] * count), min_size=1, max_size=3))
-    for one in operands:
-        worked = task.rules.work(task.problems([one]))
-        left = data.draw(st.integers(0, 3))
-        width = left + int(worked.widths[0]) + data.draw(st.integers(0, 3))
-        drawing = draw_worked(worked, int(worked.heights[0]), width, 0, left)
-        np.testing.assert_array_equal(work(programs[name], drawing.masked), drawing.truth)
-        in_order = work_in_order(trained.model, torch.from_numpy(drawing.masked))
-        np.testing.assert_array_equal(in_order.tokens.numpy(), drawing.truth)
+    operands = data.draw(st.tuples(*[number] * count))
+    worked = task.rules.work(task.problems([operands]))
+    left = data.draw(st.integers(0, 3))
+    width = left + int(worked.widths[0]) + data.draw(st.integers(0, 3))
+    drawing = draw_worked(worked, int(worked.heights[0]), width, 0, left)
+    np.testing.assert_array_equal(work(programs[name], drawing.masked), drawing.truth)
+    in_order = work_in_order(trained.model, torch.from_numpy(drawing.masked))
+    np.testing.assert_array_equal(in_order.tokens.numpy(), drawing.truth)
 
 
 def test_outputs_depend_on_few_inputs(programs):

@@ -18,10 +18,6 @@ from trm.training.untold_module import work_relaxed
 CODES = {"carry": 4}
 
 
-def silent(what: str, done: int, total: int) -> None:
-    """A report to nobody."""
-
-
 def permuted(model: LocalRecursiveModel, order: list[int]) -> LocalRecursiveModel:
     """The same model with other names for its codes."""
     found = LocalRecursiveModel(model.config)
@@ -41,7 +37,7 @@ def permuted(model: LocalRecursiveModel, order: list[int]) -> LocalRecursiveMode
 def test_what_a_code_stands_for_is_found_whatever_its_name(inventor) -> None:
     (model, task), order = inventor, [2, 0, 3, 1]
     rule = task.local_rule(untold=True)
-    found = explore(rule, rule.with_codes(CODES), permuted(model, order), silent)
+    found = explore(rule, rule.with_codes(CODES), permuted(model, order), print)
     assert found.complete
     assert len(np.unique(found.numbers)) == len(found.numbers)
     pairs = {(true, code) for _, true, code in found.meanings["carry"].tolist()}
@@ -52,7 +48,7 @@ def test_a_model_with_codes_is_proved_and_a_spoilt_one_is_not(
     inventor, work, tmp_path, capsys
 ) -> None:
     model, task = inventor
-    proof = prove(Solver(LocalPredictor(model), task), silent, bounded=False)
+    proof = prove(Solver(LocalPredictor(model), task), print, bounded=False)
     assert proof.verdict == PROVED
     drawing = draw_worked(task.rules.work(Problems.from_ints([(3, 5)], 2)), 4, 5)
     assert (work(proof.program, drawing.masked) == drawing.truth).all()
@@ -65,7 +61,7 @@ def test_a_model_with_codes_is_proved_and_a_spoilt_one_is_not(
     with torch.no_grad():
         spoilt.lm_head.weight[at + 2] = spoilt.lm_head.weight[at + 1]  # no carry of 1 any more
         spoilt.lm_head.bias[at + 2] = spoilt.lm_head.bias[at + 1] - 1
-    proof = prove(Solver(LocalPredictor(spoilt), task), silent, search=200, bounded=False)
+    proof = prove(Solver(LocalPredictor(spoilt), task), print, search=200, bounded=False)
     assert proof.verdict in (REFUTED, OPEN)
     assert len(proof.judged.wrong)
     assert proof.counterexample is not None

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from tiny import tiny_gpt
 
 from augment.views import View
 from canvas.canvas_size import Canvas
@@ -11,8 +12,6 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import IGNORE, WorkedDrawing, draw_worked, row_steps, sequences, to_sequences
 from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
-from trm.models.configs import GPTConfig
-from trm.models.gpt import GPT
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.solving.rollout import free_running, teacher_forced
 from trm.solving.solver import Solver
@@ -28,17 +27,8 @@ def drawing_of(layout: str, pairs: list[tuple[int, int]] = PAIRS) -> WorkedDrawi
     return draw_worked(worked, HEIGHT, WIDTH, top=np.arange(len(pairs)) % 3, left=1)
 
 
-def tiny_model() -> GPT:
-    torch.manual_seed(1)
-    config = GPTConfig(HEIGHT, WIDTH, hidden_size=16, num_heads=2, num_layers=1)
-    model = GPT(config).eval()
-    with torch.no_grad():
-        model.embed_tokens.weight.mul_(30)  # logits far apart: the order of sums decides nothing
-    return model
-
-
 def tiny_solver() -> Solver:
-    predictor = GPTPredictor(tiny_model(), Calibration())
+    predictor = GPTPredictor(tiny_gpt(HEIGHT, WIDTH), Calibration())
     return Solver(predictor, Multiplication("standard"), Canvas(HEIGHT, WIDTH))
 
 
@@ -129,7 +119,7 @@ def test_rows_are_written_from_the_true_rows_above_and_nothing_below(layout):
 def test_writing_all_at_once_and_row_by_row_are_the_same_as_long_as_rows_end_where_they_should(
     layout,
 ):
-    drawing, model = drawing_of(layout), tiny_model()
+    drawing, model = drawing_of(layout), tiny_gpt(HEIGHT, WIDTH)
     predictor = GPTPredictor(model, Calibration())
     ids, _ = model.generate(torch.from_numpy(with_row_ends(drawing)), HEIGHT, WIDTH, end=END)
     rows = free_running(lambda inputs, *_: predictor(inputs), drawing)
@@ -151,7 +141,7 @@ def with_row_ends(drawing: WorkedDrawing) -> np.ndarray:
 
 
 def test_confidence_in_a_row_is_the_calibrated_probability_of_its_symbols():
-    drawing, model = drawing_of("standard"), tiny_model()
+    drawing, model = drawing_of("standard"), tiny_gpt(HEIGHT, WIDTH)
     steps = row_steps(drawing)
     raw, seen = GPTPredictor(model, np.asarray)(steps.inputs), GPTPredictor(model, np.asarray)
     log_probs = seen.trace(steps.inputs).log_probs
@@ -232,7 +222,7 @@ def test_a_model_is_asked_for_as_many_loops_as_wanted(loops):
 
 def test_a_shifted_view_is_decoded_from_the_shifted_canvas_and_comes_back():
     drawing = drawing_of("standard")
-    predictor = GPTPredictor(tiny_model(), Calibration())
+    predictor = GPTPredictor(tiny_gpt(HEIGHT, WIDTH), Calibration())
     views = [View("e", 1, 0)] * len(drawing)
     rollout = predictor.free_running_views(drawing, views)
     canvases, given = (np.roll(part, 1, axis=1) for part in (drawing.canvases, drawing.given))

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from oracle import Oracle, Page
 
 from canvas.addition import Addition
 from canvas.arithmetic import Numbers
@@ -13,7 +14,6 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.symbols import DIGIT_ZERO, MASK
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.rollout import Prediction, Predictor
 from trm.solving.solver import Moment, Solver, solve_watched
 from trm.solving.voting import posterior
 from trm.solving.voting_settings import Voting
@@ -25,73 +25,31 @@ OUTSIDE = "outside the lengths trained on (2 to 3 x 1 to 3 digits)"
 WATCHED = Problems.from_ints([(2539, 839)])
 
 
-class Clerk(Predictor):
-    """Knows finished workings by what is given; ``fault`` may spoil the rows that it writes."""
-
-    device = "cpu"
-    most_cells = 100
-    unsettled = -1  # the canvas row that does not settle
-
-    def __init__(self, fault=lambda row: None, confidence: float = 0.9) -> None:
-        self.fault, self.confidence, self.known = fault, confidence, []
-
-    def accepts(self, height: int, width: int) -> bool:
-        return height * width <= self.most_cells
-
-    def learn(self, solver: Solver, problems, confidence: float | None = None) -> np.ndarray:
-        """What it will write, which may be spoilt."""
-        drawing, sure = solver.draw_worked(problems), confidence or self.confidence
-        workings = drawing.truth.copy()
-        for working in zip(drawing.canvases, drawing.given, workings, strict=True):
-            self.known.append((*working, sure))
-        return workings
-
-    def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
-        filled, sure, settled = [], [], []
-        for shown in inputs:
-            (working, confidence), *doubt = (
-                (working, confidence)
-                for canvas, given, working, confidence in self.known
-                if canvas.shape == shown.shape and (canvas == shown)[given].all()
-            )
-            assert all((working == other).all() for other, _ in doubt)
-            row = np.flatnonzero((shown == MASK).any(axis=1))[0]
-            filled.append(working.copy())
-            self.fault(filled[-1][row])
-            sure.append(confidence)
-            settled.append(row != self.unsettled)
-        steps = np.full(len(inputs), 2)
-        return Prediction(
-            np.stack(filled), np.array(sure, np.float32), steps, settled=np.array(settled)
-        )
-
-
-def solve(pair: tuple[int, int], layout: str, clerk: Clerk | None = None, **canvas):
-    clerk = clerk or Clerk()
-    solver = Solver(
-        clerk, Multiplication(layout, digits_a=(2, 3), digits_b=(1, 3)), Canvas(**canvas)
-    )
-    problem = Problems.from_ints([pair])
-    clerk.learn(solver, problem)
+def solve(pair: tuple[int, int], layout: str, oracle: Oracle | None = None, sure=0.9, **canvas):
+    oracle, problem = oracle or Oracle(), Problems.from_ints([pair])
+    task = Multiplication(layout, digits_a=(2, 3), digits_b=(1, 3))
+    solver = Solver(oracle, task, Canvas(**canvas))
+    oracle.learn(solver.draw_worked(problem), confidence=sure)
     (solution,) = solver.solve(problem, with_truth=True)
     return solution
 
 
-def put(column: int, symbol: int):
-    def fault(row: np.ndarray) -> None:
-        row[column] = symbol
+def writing(symbol: int) -> Oracle:
+    """One that has a symbol in the last column of every row."""
 
-    return fault
+    def fault(page: Page, shown: np.ndarray, filled: np.ndarray) -> None:
+        filled[(shown == MASK).any(axis=1), -1] = symbol
+
+    return Oracle(fault=fault)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_right_workings_of_a_batch_have_the_right_answers(layout):
     kind, listed, sign = (Addition, SUMS, "+") if layout in Addition.layouts else TIMES
     task = kind(layout, addends=(2, 4)) if kind is Addition else kind(layout)
-    clerk, problems = Clerk(), task.problems(listed)
-    solver = Solver(clerk, task)
-    clerk.learn(solver, problems)
-    solutions = solver.solve_drawing(problems, solver.draw_worked(problems))
+    problems = task.problems(listed)
+    drawing = Solver(Oracle(), task).draw_worked(problems)
+    solutions = Solver(Oracle(drawing), task).solve_drawing(problems, drawing)
     for solution, operands in zip(solutions, listed, strict=True):
         right = sum(operands) if kind is Addition else math.prod(operands)
         assert solution.operands == operands
@@ -105,10 +63,10 @@ def test_right_workings_of_a_batch_have_the_right_answers(layout):
 
 
 def test_confidence_is_the_product_of_the_rows_and_one_that_is_no_number_is_none_at_all():
-    solution = solve((321, 654), "lattice", Clerk(confidence=0.9))
+    solution = solve((321, 654), "lattice", sure=0.9)
     assert solution.row_steps == [2, 2, 2]
     assert solution.confidence == pytest.approx(0.9**3)
-    solution = solve((321, 654), "lattice", Clerk(confidence=float("nan")))
+    solution = solve((321, 654), "lattice", sure=float("nan"))
     assert solution.confidence == 0
     json.dumps(solution.record().data(), allow_nan=False)
 
@@ -116,17 +74,16 @@ def test_confidence_is_the_product_of_the_rows_and_one_that_is_no_number_is_none
 @pytest.mark.parametrize(
     ("pair", "unsettled", "doubt"),
     [
-        ((321, 654), -1, ""),
+        ((321, 654), None, ""),
         ((321, 654), 3, "row 3 did not settle within the supervision steps"),
-        ((4321, 6), -1, OUTSIDE),
-        ((4, 6), -1, OUTSIDE),
+        ((4321, 6), None, OUTSIDE),
+        ((4, 6), None, OUTSIDE),
         ((4321, 6543), 3, f"{OUTSIDE}; row 3 did not settle"),
     ],
 )
 def test_a_confidence_that_is_not_calibrated_says_why(pair, unsettled, doubt):
-    clerk = Clerk()
-    clerk.unsettled = unsettled
-    solution = solve(pair, "lattice", clerk)
+    settles = {"settles": lambda page, shown: not (shown[unsettled] == MASK).any()}
+    solution = solve(pair, "lattice", Oracle(**settles if unsettled else {}))
     assert solution.uncalibrated_reason.startswith(doubt)
     assert bool(solution.uncalibrated_reason) == bool(doubt)
     assert solution.in_range == (OUTSIDE not in doubt)
@@ -137,21 +94,21 @@ def test_a_confidence_that_is_not_calibrated_says_why(pair, unsettled, doubt):
 
 
 def test_a_wrong_digit_makes_a_wrong_product_and_a_canvas_that_cannot_be_read_none():
-    solution = solve((12, 3), "standard", Clerk(put(-1, DIGIT_ZERO + 9)), margin=0)
+    solution = solve((12, 3), "standard", writing(DIGIT_ZERO + 9), margin=0)
     assert solution.answer is not None
     assert not solution.correct
     assert not solution.exact
-    solution = solve((12, 3), "standard", Clerk(put(-1, MASK)))
+    solution = solve((12, 3), "standard", writing(MASK))
     assert solution.answer is None
     assert solution.answer_text is None
     assert not solution.correct
 
 
 def test_a_right_product_below_a_wrong_row_is_correct_and_not_exact():
-    clerk, problem = Clerk(), Problems.from_ints([(12, 34)])
-    solver = Solver(clerk, Multiplication("standard"))
-    first = int(solver.draw_worked(problem).row_of_step(0)[0])
-    clerk.learn(solver, problem)[0, first, -2] = DIGIT_ZERO  # a partial product, not the product
+    oracle, problem = Oracle(), Problems.from_ints([(12, 34)])
+    solver = Solver(oracle, Multiplication("standard"))
+    (page,) = oracle.learn(solver.draw_worked(problem))
+    page.truth[page.first, -2] = DIGIT_ZERO  # a partial product, not the product
     (solution,) = solver.solve(problem, with_truth=True)
     assert solution.correct
     assert not solution.exact
@@ -160,9 +117,9 @@ def test_a_right_product_below_a_wrong_row_is_correct_and_not_exact():
 def test_a_cut_canvas_has_the_middle_of_the_margin_to_spare():
     problem, task = Problems.from_ints([(321, 654)]), Multiplication("lattice")
     for margin, spare in ((0, 0), (1, 1), (2, 1), (5, 3)):
-        drawing = Solver(Clerk(), task, Canvas(margin=margin)).draw(problem)
+        drawing = Solver(Oracle(), task, Canvas(margin=margin)).draw(problem)
         assert drawing.canvases.shape[1:] == (4 + spare, 6 + spare)
-    square = Solver(Clerk(), task, Canvas(margin=0, square=True)).draw(problem)
+    square = Solver(Oracle(), task, Canvas(margin=0, square=True)).draw(problem)
     assert square.canvases.shape[1:] == (6, 6)
 
 
@@ -171,9 +128,8 @@ def test_a_model_that_tells_places_apart_gets_at_least_the_room_of_training():
     short, long = Problems.from_ints([(7, 8)]), Problems.from_ints([(7654321, 12345)])
     sizes = {}
     for translation_invariant in (True, False):
-        clerk = Clerk()
-        clerk.translation_invariant = translation_invariant
-        solver = Solver(clerk, task, Canvas(margin=0))
+        oracle = Oracle(translation_invariant=translation_invariant)
+        solver = Solver(oracle, task, Canvas(margin=0))
         sizes[translation_invariant] = [
             solver.draw(one).canvases.shape[1:] for one in (short, long)
         ]
@@ -186,18 +142,18 @@ def test_the_canvas_that_a_refusal_names_is_large_enough():
     problem = Problems.from_ints([(123456, 789)])
     for layout in Multiplication.layouts:
         with pytest.raises(ValueError, match=r"123456 x 789 needs .*this one has 3 x 3") as error:
-            Solver(Clerk(), Multiplication(layout), Canvas(3, 3)).draw(problem)
+            Solver(Oracle(), Multiplication(layout), Canvas(3, 3)).draw(problem)
         words = str(error.value).partition("Re-run with")[2].replace(",", "").split()
         height, width = (int(words[words.index(f"--{side}") + 1]) for side in ("height", "width"))
-        Solver(Clerk(), Multiplication(layout), Canvas(height, width)).draw(problem)
+        Solver(Oracle(), Multiplication(layout), Canvas(height, width)).draw(problem)
 
 
 def test_numbers_are_written_in_the_models_base_and_those_of_another_are_refused():
     with pytest.raises(ValueError, match="base 10, not 3"):
-        Solver(Clerk(), Multiplication("lattice")).solve(Problems.from_ints([(2, 2)], base=3))
-    clerk, problem = Clerk(), Problems.from_ints([(11, 2)], base=3)
-    solver = Solver(clerk, Multiplication("lattice", base=3))
-    clerk.learn(solver, problem)
+        Solver(Oracle(), Multiplication("lattice")).solve(Problems.from_ints([(2, 2)], base=3))
+    oracle, problem = Oracle(), Problems.from_ints([(11, 2)], base=3)
+    solver = Solver(oracle, Multiplication("lattice", base=3))
+    oracle.learn(solver.draw_worked(problem))
     (solution,) = solver.solve(problem)
     assert solution.write(11) == "102"
     assert solution.problem == "102 x 2"
@@ -205,11 +161,11 @@ def test_numbers_are_written_in_the_models_base_and_those_of_another_are_refused
 
 
 def test_longer_operands_get_a_larger_canvas_where_the_model_can_work_on_one():
-    solver = Solver(Clerk(), Multiplication("standard"), Canvas(6, 8))
+    solver = Solver(Oracle(most=10), Multiplication("standard"), Canvas(6, 8))
     assert solver.for_lengths((3, 3)).canvas == Canvas(6, 8)
     assert solver.for_lengths((5, 5)).canvas == Canvas(8, 10)
     assert solver.for_lengths((6, 6)) is None
-    cut = Solver(Clerk(), Multiplication("standard"), Canvas(margin=0))
+    cut = Solver(Oracle(most=10), Multiplication("standard"), Canvas(margin=0))
     assert cut.for_lengths((5, 5)) is cut
     assert cut.for_lengths((7, 7)) is None
 
@@ -219,17 +175,14 @@ def test_longer_operands_get_a_larger_canvas_where_the_model_can_work_on_one():
 
 def both_orders(first: tuple[float, bool], second: tuple[float, bool], vote: str = "majority"):
     """12 x 345, of which the model is as sure as it is told, and 345 x 12; some spoilt."""
-    clerk = Clerk()
-    solver = Solver(clerk, Multiplication("standard", digits_a=(1, 3), digits_b=(1, 3)))
+    oracle = Oracle()
+    solver = Solver(oracle, Multiplication("standard", digits_a=(1, 3), digits_b=(1, 3)))
     for pair, (confidence, spoilt) in (((12, 345), first), ((345, 12), second)):
-        problem = Problems.from_ints([pair])
-        drawing, (working,) = (
-            solver.draw_worked(problem),
-            clerk.learn(solver, problem, confidence),
-        )
+        drawing = solver.draw_worked(Problems.from_ints([pair]))
+        (page,) = oracle.learn(drawing, confidence=confidence)
         row = drawing.row_of_step(int(drawing.steps[0]) - 1)[0]
-        digits = np.isin(working[row], DIGIT_ZERO + np.arange(10)) & ~drawing.given[0, row]
-        working[row, np.flatnonzero(digits)[-1]] += spoilt  # 0 becomes 1
+        digits = np.isin(page.truth[row], DIGIT_ZERO + np.arange(10)) & ~page.given[row]
+        page.truth[row, np.flatnonzero(digits)[-1]] += spoilt  # 0 becomes 1
     solver = solver.with_voting(Voting(orders=2, vote=vote))
     (solution,) = solver.solve(Problems.from_ints([(12, 345)]), with_truth=True)
     assert (solution.problem, solution.operands) == ("12 x 345", (12, 345))
@@ -286,11 +239,13 @@ def test_of_two_that_differ_none_is_held_more_likely_than_not_and_what_is_certai
 
 
 def test_addends_are_taken_from_the_last_to_the_first():
-    clerk, problems = Clerk(), Problems.from_ints([(1, 22, 3)])
-    solver = Solver(clerk, Addition(digits=(1, 2), addends=(2, 3)))
-    clerk.learn(solver, problems, 0.5)
-    clerk.learn(solver, Problems.from_ints([(3, 22, 1)]), 0.9)
-    (solution,) = solver.with_voting(Voting(orders=2)).solve(problems)
+    oracle, problems = Oracle(), Problems.from_ints([(1, 22, 3), (3, 22, 1)])
+    solver = Solver(oracle, Addition(digits=(1, 2), addends=(2, 3)))
+    for page, confidence in zip(
+        oracle.learn(solver.draw_worked(problems)), (0.5, 0.9), strict=True
+    ):
+        page.confidence = confidence
+    (solution,) = solver.with_voting(Voting(orders=2)).solve(problems[:1])
     assert (solution.problem, solution.answer, solution.exact) == ("1 + 22 + 3", 26, None)
 
 
@@ -342,9 +297,8 @@ def test_each_row_is_shown_masked_and_as_it_is_after_each_of_its_supervision_ste
 
 
 def test_a_model_without_steps_and_views_that_vote_are_shown_row_by_row(stepping):
-    clerk = Clerk()
-    at_once = Solver(clerk, stepping.task)
-    clerk.learn(at_once, WATCHED)
+    at_once = Solver(Oracle(), stepping.task)
+    at_once.predictor.learn(at_once.draw_worked(WATCHED))
     for other in (at_once, stepping.with_voting(Voting(views=2, symmetries=("e",)))):
         shown, seen = moments_of(other)
         assert seen == [(row, 0) for row in (1, 2, 3) for _ in range(2)]

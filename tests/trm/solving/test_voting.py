@@ -1,11 +1,13 @@
 """Votes on hand-made answers, and models that see some views better than others."""
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
+from oracle import Oracle, Page
+from tiny import tiny_gpt, tiny_trm
 
 from augment.symmetry import SYMMETRIES
 from augment.views import View, apply_views, distinct_views
@@ -14,18 +16,22 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
-from trm.models.configs import GPTConfig, RecursiveConfig
-from trm.models.gpt import GPT
-from trm.models.recursive import TinyRecursiveModel
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.local_predictor import LocalPredictor
-from trm.solving.rollout import Prediction, Predictor, predict_views
+from trm.solving.rollout import predict_views
 from trm.solving.solver import Solver, solve_watched
 from trm.solving.voting import decide
 from trm.solving.voting_settings import PER, VOTES, Voting
 
+SEES = {"position": "relative_2d", "skip_blank": True}
 PAIRS = [(12, 34), (7, 5), (987, 65), (43, 210)]
+
+
+def solver_on(*size: int) -> Solver:
+    """Of a tiny model, on canvases of a size; of no size: cut to the problems."""
+    predictor = IterativePredictor(tiny_trm(**SEES), 4)
+    return Solver(predictor, Multiplication(digits_b=(1, 3)), Canvas(*size))
 
 
 def test_each_vote_follows_its_rule_where_they_differ():
@@ -44,42 +50,18 @@ def test_confidence_breaks_a_tie_of_counts_and_the_first_view_a_tie_of_both():
         assert decide(vote, "1212", np.full(4, 0.5)).behind == [0, 2]
 
 
-class Knowing(Predictor):
-    """Knows how each finished canvas looks in every view, and in which symmetries it errs.
+def blunder(page: Page, shown: np.ndarray, filled: np.ndarray) -> None:
+    """Gets the first digit of a row wrong."""
+    first = tuple(np.argwhere((shown == MASK) & (filled != BLANK))[0])
+    filled[first] = DIGIT_ZERO + (filled[first] - DIGIT_ZERO + 1) % 10
 
-    It recognises a canvas by its givens, and the view by where these lie; in one symmetry no row
-    settles.
-    """
 
-    def __init__(self, blunders: tuple[str, ...], restless: str):
-        self.blunders, self.restless = blunders, restless
-        self.model, self.known = torch.nn.Linear(1, 1), []
-
-    def accepts(self, height: int, width: int) -> bool:
-        return True
-
-    def learn(self, solver: Solver, problems: Problems) -> None:
-        drawing = solver.draw_worked(problems)
-        for canvas, given in zip(drawing.truth, drawing.given, strict=True):
-            for view in distinct_views(canvas != BLANK, tuple(SYMMETRIES), 10_000, seed=0):
-                cells = np.stack([canvas, given & (canvas != BLANK)])
-                self.known.append((view, *apply_views([view, view], cells)))
-
-    def __call__(self, inputs) -> Prediction:
-        canvases, confidence, settled = [], [], []
-        for shown in inputs:
-            view, truth = next(
-                (v, truth) for v, truth, given in self.known if (shown == truth)[given > 0].all()
-            )
-            filled = np.where(shown == MASK, truth, shown)
-            if view.symmetry in self.blunders:
-                first = tuple(np.argwhere((shown == MASK) & (truth != BLANK))[0])
-                filled[first] = DIGIT_ZERO + (filled[first] - DIGIT_ZERO + 1) % 10
-            canvases.append(filled)
-            confidence.append(0.6 if view.symmetry in self.blunders else 0.8)
-            settled.append(view.symmetry != self.restless)
-        found = np.stack(canvases), np.array(confidence, np.float32), np.full(len(inputs), 2)
-        return Prediction(*found, settled=np.array(settled))
+def seen_in_all_views(page: Page, blunders: tuple[str, ...]) -> Iterator[Page]:
+    """How a page looks in every view, in some of which it is got wrong."""
+    for view in distinct_views(page.truth != BLANK, tuple(SYMMETRIES), 10_000, seed=0):
+        truth, given = apply_views([view, view], np.stack([page.truth, page.given]))
+        wrong, name = view.symmetry in blunders, view.symmetry
+        yield Page(truth, given > 0, page.first, 0.6 if wrong else 0.8, faulty=wrong, view=name)
 
 
 @pytest.mark.parametrize("restless", ["r90", "h"])
@@ -87,11 +69,13 @@ class Knowing(Predictor):
 @pytest.mark.parametrize("vote", VOTES)
 def test_views_that_are_right_outvote_views_that_blunder(per, vote, restless):
     """Whether a row has settled is said by the views behind it."""
-    predictor, problems = Knowing(("e", "r90"), restless), Problems.from_ints([(321, 45)])
+    predictor = Oracle(fault=blunder, settles=lambda page, _: page.view != restless)
+    problems = Problems.from_ints([(321, 45)])
     task = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 3))
     solver = Solver(predictor, task, Canvas(7, 7), trained_symmetries=tuple(SYMMETRIES))
     voting = solver.with_voting(Voting(views=24, vote=vote, per=per))
-    predictor.learn(voting, problems)
+    (page,) = Oracle(voting.draw_worked(problems)).pages
+    predictor.pages = [*seen_in_all_views(page, ("e", "r90"))]
     (alone,) = solver.solve(problems)
     (together,) = voting.solve(problems, with_truth=True)
     assert not alone.correct
@@ -106,7 +90,7 @@ def test_views_that_are_right_outvote_views_that_blunder(per, vote, restless):
 
 
 def test_what_a_problem_gets_does_not_depend_on_the_problems_beside_it():
-    solver = Solver(IterativePredictor(tiny(), 4), Multiplication(digits_b=(1, 3)), Canvas(7, 7))
+    solver = solver_on(7, 7)
     problems, how = Problems.from_ints(PAIRS), {"symmetries": tuple(SYMMETRIES), "seed": 5}
     voting = (solver.with_voting(Voting(6, per=per, **how)) for per in PER)
     for asked in (solver, *voting):
@@ -117,17 +101,6 @@ def test_what_a_problem_gets_does_not_depend_on_the_problems_beside_it():
             assert [v[0].views for v in alone.votes] == [v[0].views for v in solution.votes]
             assert alone.row_steps == solution.row_steps
             assert alone.row_confidence == pytest.approx(solution.row_confidence, abs=1e-5)
-
-
-def tiny(**more) -> TinyRecursiveModel:
-    torch.manual_seed(3)
-    config = RecursiveConfig(
-        hidden_size=16, num_heads=2, num_layers=1, intermediate_size=16, H_cycles=1, L_cycles=1,
-        position="relative_2d", skip_blank=True, **more,
-    )  # fmt: skip
-    model = TinyRecursiveModel(config).eval()
-    torch.nn.init.normal_(model.lm_head.weight, std=1.0)
-    return model
 
 
 def test_views_that_look_the_same_are_worked_out_once():
@@ -141,17 +114,17 @@ def test_views_that_look_the_same_are_worked_out_once():
     canvas = np.full((1, 3, 3), BLANK, np.uint8)
     canvas[0, 1] = [1, MASK, 1]  # turned by a half and mirrored it stays what it is
     views = [View(name) for name in SYMMETRIES]
-    filled = predict_views(Counting(tiny(), 2), np.repeat(canvas, 8, axis=0), views)
+    filled = predict_views(Counting(tiny_trm(**SEES), 2), np.repeat(canvas, 8, axis=0), views)
     assert Counting.asked == 2
     assert (filled.steps > 0).sum() == 2
     assert len(np.unique(filled.confidence)) <= 2
 
 
 def test_quarter_turns_are_refused_on_a_canvas_that_is_not_square_and_a_cut_one_becomes_square():
-    solver = Solver(IterativePredictor(tiny(), 2), Multiplication(digits_b=(1, 3)), Canvas(6, 8))
+    solver = solver_on(6, 8)
     with pytest.raises(ValueError, match="--symmetries e,r180,v,h"):
         solver.with_voting(Voting(views=4, symmetries=tuple(SYMMETRIES)))
-    cut = Solver(IterativePredictor(tiny(), 2), Multiplication(digits_b=(1, 3)))
+    cut = solver_on()
     (solution,) = cut.with_voting(Voting(views=4, symmetries=("t",))).solve(
         Problems.from_ints([(987, 6)])
     )
@@ -162,13 +135,8 @@ def test_quarter_turns_are_refused_on_a_canvas_that_is_not_square_and_a_cut_one_
 @pytest.mark.parametrize("family", ["gpt", "recursive"])
 def test_a_model_that_solves_sees_nothing_of_the_truth(family, layout):
     """Sums drawn from their prompts alone, and with workings: right ones, and some of noise."""
-    torch.manual_seed(1)
-    gpt = GPT(GPTConfig(8, 7, hidden_size=16, num_heads=2, num_layers=1)).eval()
-    with torch.no_grad():
-        gpt.embed_tokens.weight.mul_(30)  # logits far apart: the order of sums decides nothing
-    predictor = (
-        GPTPredictor(gpt, Calibration()) if family == "gpt" else IterativePredictor(tiny(), 3)
-    )
+    gpt = GPTPredictor(tiny_gpt(8, 7), Calibration())
+    predictor = gpt if family == "gpt" else IterativePredictor(tiny_trm(**SEES), 3)
     solver = Solver(predictor, Addition(layout, addends=(2, 4)), Canvas(8, 7))
     sums = [(87, 604, 9), (0, 0), (999, 1), (5, 0, 12, 700), (7, 8), (0, 999, 0)]
     problems = solver.task.problems(sums)
@@ -193,7 +161,7 @@ def test_a_model_that_solves_sees_nothing_of_the_truth(family, layout):
 
 
 def test_views_that_vote_on_solutions_cannot_be_watched():
-    solver = Solver(IterativePredictor(tiny(), 2), Multiplication(digits_b=(1, 3)), Canvas(7, 7))
+    solver = solver_on(7, 7)
     asked = solver.with_voting(Voting(views=2, per="solution"))
     with pytest.raises(ValueError, match="vote per row"):
         solve_watched(asked, Problems.from_ints(PAIRS[:1]), print)

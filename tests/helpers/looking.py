@@ -1,18 +1,20 @@
-"""What figures are looked at with."""
+"""What tests look at figures with."""
 
-from collections.abc import Callable
 from itertools import combinations
 
-import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 
-def apart(figure: Figure) -> None:
+def axes_of(figure: Figure) -> list[Axes]:
+    return [axes for axes in figure.axes if axes.get_visible()]
+
+
+def assert_apart(figure: Figure) -> None:
     """Axes, with their titles and names, are on the figure, and none overlaps another."""
     figure.canvas.draw()
-    shown = [axes for axes in figure.axes if axes.get_visible()]
     renderer, edge = figure.canvas.get_renderer(), figure.bbox
-    boxes = [box for axes in shown if (box := axes.get_tightbbox(renderer)) is not None]
+    boxes = [box for axes in axes_of(figure) if (box := axes.get_tightbbox(renderer)) is not None]
     boxes += [legend.get_window_extent(renderer) for legend in figure.legends]
     for box in boxes:
         assert edge.x0 - 1 <= box.x0 < box.x1 <= edge.x1 + 1
@@ -21,8 +23,3 @@ def apart(figure: Figure) -> None:
         across = min(one.x1, other.x1) - max(one.x0, other.x0)
         up = min(one.y1, other.y1) - max(one.y0, other.y0)
         assert across <= 1 or up <= 1, (one, other)
-
-
-@pytest.fixture(scope="session")
-def assert_apart() -> Callable[[Figure], None]:
-    return apart
