@@ -11,7 +11,6 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from canvas.problems import Problems
 from trm.checkpoints.loading import load_solver
-from trm.precision import settle
 from trm.solving.rollout import teacher_forced
 from trm.training.cli import train
 from trm.training.samples import SolvedProblems
@@ -121,17 +120,6 @@ def test_a_carry_and_averaged_weights_go_on_as_if_nothing_had_happened(
     mine = solver.predictor.model.state_dict()
     assert all(torch.equal(value, averaged[f"model.{name}"]) for name, value in mine.items())
     assert len(solver.solve(Problems.from_ints([(12, 34)]))[0].rows) == 3
-
-
-def test_tf32_is_for_those_who_do_not_ask_for_float32():
-    try:
-        for accelerator, precision in (("cuda", "32-true"), ("cpu", "bf16-mixed")):
-            settle(precision, accelerator)
-            assert torch.get_float32_matmul_precision() == "highest"
-        settle("bf16-mixed", "cuda")
-        assert torch.get_float32_matmul_precision() == "high"
-    finally:
-        torch.set_float32_matmul_precision("highest")
 
 
 def children() -> set[int]:
