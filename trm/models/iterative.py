@@ -68,13 +68,6 @@ class IterativeModel(nn.Module, ABC):
         """At most how many pairs of cells of such a canvas attend to each other."""
         return (height * width) ** 2
 
-    def lengths(self, context: Any) -> Tensor | None:
-        """How many tokens of each sample are not padding, int64 [B]; None: all of them are.
-
-        Where they are known, all tensors of the state are [B, tokens, ...], padding at the end.
-        """
-        return None
-
     @property
     def num_parameters(self) -> int:
         """How many numbers are learned."""

@@ -175,13 +175,6 @@ class TinyRecursiveModel(IterativeModel):
     def accepts(self, height: int, width: int) -> bool:
         return self.position.accepts(Coordinates.canvas(height, width, self.config.prefix_length))
 
-    def lengths(self, context: Context) -> Tensor | None:
-        """How many tokens of each sample are not padding, prefix included, int64 [B]; None: all."""
-        if context.places is None:
-            return None
-        padding = context.places == context.height * context.width
-        return context.inputs.shape[1] - padding.sum(dim=1)
-
     def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> Context:
         """Embed a batch of canvases, and work out what attention sees of them.
 
