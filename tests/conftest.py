@@ -4,7 +4,6 @@ import contextlib
 import io
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -141,12 +140,6 @@ def trained(command: Command, once: Once) -> Path:
         assert ran.code == 0, ran.err
 
     return once("trained", train)
-
-
-@pytest.fixture
-def trained_copy(trained: Path, tmp_path: Path) -> Path:
-    """The same, for a test that changes it."""
-    return Path(shutil.copytree(trained, tmp_path / "trained"))
 
 
 @pytest.fixture(scope="session")

@@ -15,10 +15,11 @@ from canvas.render import IGNORE
 from trm.sweep.runs import plan
 from trm.sweep.study import Study, read_study
 from trm.training.canvas_module import CanvasModule
-from trm.training.cli import TrainingCLI, train
+from trm.training.cli import train
 from trm.training.iterative_module import IterativeModule
 
-CONFIGS = Path(__file__).parents[1] / "configs"
+ROOT = Path(__file__).parents[1]
+CONFIGS = ROOT / "configs"
 EVERY = sorted(CONFIGS.rglob("*.yaml"))
 FILES = [path for path in EVERY if path.parent.name != "studies"]
 STUDIES = [path for path in EVERY if path.parent.name == "studies"]
@@ -28,35 +29,32 @@ def name(path: Path) -> str:
     return str(path.relative_to(CONFIGS))
 
 
-@pytest.fixture(scope="module")
-def built() -> dict[Path, TrainingCLI]:
-    words = ["--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.logger=false"]
-    with pytest.MonkeyPatch.context() as patch, torch.device("meta"):  # weights of no numbers
-        patch.setattr("sys.argv", ["trm"])
-        return {path: train([f"--config={path}", *words], run=False) for path in FILES}
-
-
 @pytest.mark.parametrize("path", FILES, ids=name)
-def test_a_config_builds_its_model_data_and_trainer(path, built):
-    cli = built[path]
+def test_a_config_builds_what_it_says_and_draws_its_batches(path, monkeypatch):
+    words = ["--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.logger=false"]
+    monkeypatch.setattr("sys.argv", ["trm"])
+    with torch.device("meta"):  # weights of no numbers
+        cli = train([f"--config={path}", *words, "--data.workers=0"], run=False)
     assert isinstance(cli.model, CanvasModule)
-    height, width = cli.datamodule.canvas.height, cli.datamodule.canvas.width
-    network = cli.model.model.config
-    if hasattr(network, "height"):
-        assert (network.height, network.width) == (height or 20, width or 20)
+    data, network = cli.datamodule, cli.model.model
+    if hasattr(network.config, "height"):
+        size = data.canvas.height or 20, data.canvas.width or 20
+        assert (network.config.height, network.config.width) == size
     carried = isinstance(cli.model, IterativeModule) and cli.model.depth.schedule == "carry"
-    assert not (carried and cli.datamodule.canvas.cut)
+    assert not (carried and data.canvas.cut)
     # The run is long enough for its warmup, and is validated at its end.
     epochs = cli.trainer.max_epochs
-    assert cli.model.schedule.warmup_steps < epochs * cli.datamodule.batches_per_epoch
+    assert cli.model.schedule.warmup_steps < epochs * data.batches_per_epoch
     assert epochs % cli.trainer.check_val_every_n_epoch == 0
-
-
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_a_config_draws_a_batch_for_training_and_for_validation(path, built):
-    data = built[path].datamodule
-    data.workers, data.batch_size = 0, 8
-    data.trainer = SimpleNamespace(world_size=1, global_rank=0, lightning_module=built[path].model)
+    tables = ((ROOT / page).read_text() for page in ("docs/results.md", "README.md"))
+    every, some = (
+        re.findall(rf"\((?:\.\./)?configs/{name(path)}\) .*\| ([\d,]+) \|", table)
+        for table in tables
+    )
+    assert every
+    assert {*every, *some} == {f"{network.num_parameters:,}"}
+    data.batch_size = 8
+    data.trainer = SimpleNamespace(world_size=1, global_rank=0, lightning_module=cli.model)
     batch = next(iter(data.train_dataloader()))
     charged = batch["answer"] if "answer" in batch else batch["labels"] != IGNORE
     assert charged.flatten(1).any(dim=1).all()

@@ -88,14 +88,8 @@ def test_a_run_goes_on_as_if_nothing_had_happened(command, tmp_path, name):
 def test_a_compiled_model_learns_what_an_eager_one_does(command, tmp_path):
     for mode in ("true", "false"):
         (tmp_path / mode).mkdir()
-        words = (
-            "fit",
-            *RUNS["carry"],
-            *TRAINER,
-            "--trainer.max_epochs=1",
-            f"--model.compile={mode}",
-        )
-        ran = command(*words, folder=tmp_path / mode)
+        words = (*RUNS["carry"], *TRAINER, "--trainer.max_epochs=1", f"--model.compile={mode}")
+        ran = command("fit", *words, folder=tmp_path / mode)
         assert ran.code == 0, ran.err
     compiled = last(tmp_path / "true")["state_dict"]
     for key, weights in last(tmp_path / "false")["state_dict"].items():
@@ -178,10 +172,7 @@ def problems_of(solver: Solver, count: int) -> Problems:
     return sample(solver.task.evenly(), 0, "test", 0, np.arange(count))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [None, "decimal-seed0", "trm-quick-seed0", "addition-gpt-seed0"],
-)
+@pytest.mark.parametrize("name", [None, "decimal-seed0", "trm-quick-seed0", "addition-gpt-seed0"])
 @pytest.mark.parametrize("voting", [None, Voting(views=4)])
 def test_answers_and_confidence_are_those_of_the_cpu(name, voting):
     path = None if name is None else MODELS / f"{name}.safetensors"

@@ -9,7 +9,7 @@ import pytest
 import trm
 from trm import cli
 
-SUITE = ("--suite", "multiply-v1", "--up-to", "2")
+SUITE = "--suite multiply-v1 --up-to 2"
 
 
 def test_the_package_says_its_version_and_that_it_is_typed(command, repository):
@@ -31,44 +31,34 @@ def test_every_command_explains_itself(command, name):
 def test_a_call_is_read_before_anything_heavy_is_imported(tmp_path):
     """In a process of its own: here, everything has been imported long ago."""
     light = [
-        ["render", "12x34"],
-        ["benchmark", "export", *SUITE, "--output", "suite"],
-        ["benchmark", "score", "answers.jsonl", *SUITE, "--output", "out"],
+        "render 12x34",
+        f"benchmark export {SUITE} --output suite",
+        f"benchmark score answers.jsonl {SUITE} --output out",
     ]
     calls = {
-        "render": ["12x3"],
-        "solve": ["12x3", "--views", "4", "--symmetries", "e,h"],
-        "prove": ["--output", "proof", "--search", "100"],
-        "inspect": ["12x3", "--output", "glass"],
-        "analyse": [
-            "probe",
-            "--checkpoint",
-            "C",
-            "--output",
-            "probed",
-            "--digits-a",
-            "1..3",
-            "--steps",
-            "1..4,8",
-        ],
-        "evaluate": ["--output", "grid", "--digits-a", "1..3"],
-        "benchmark": ["export", "--suite", "multiply-v1", "--output", "suite"],
-        "report": ["grid", "other", "--output", "compared"],
-        "configs": ["quickstart"],
-        "sweep": ["studies/depth", "--output", "small", "--jobs", "2"],
+        "render": "12x3",
+        "solve": "12x3 --views 4 --symmetries e,h",
+        "prove": "--output proof --search 100",
+        "inspect": "12x3 --output glass",
+        "analyse": "probe --checkpoint C --output probed --digits-a 1..3 --steps 1..4,8",
+        "evaluate": "--output grid --digits-a 1..3",
+        "benchmark": "export --suite multiply-v1 --output suite",
+        "report": "grid other --output compared",
+        "configs": "quickstart",
+        "sweep": "studies/depth --output small --jobs 2",
     }
     wrong = [
-        ["solve", "12xy3"],
-        ["solve", "12x3", "--checkpoint", "nowhere.ckpt"],
-        ["solve", "--input", "nowhere.csv", "--output", "answers.csv"],
-        ["prove", "--check", "nowhere"],
-        ["evaluate", "--checkpoint", "nowhere.ckpt", "--output", "grid"],
-        ["benchmark", "score", "nowhere.jsonl", "--suite", "multiply-v1", "--output", "scored"],
-        ["report", "nowhere", "--output", "compared"],
-        ["configs", "nowhere"],
-        ["sweep", "quickstart", "--output", "small"],
-        ["fit"],
-        ["fit", "--config", "nowhere.yaml"],
+        "solve 12xy3",
+        "solve 12x3 --checkpoint nowhere.ckpt",
+        "solve --input nowhere.csv --output answers.csv",
+        "prove --check nowhere",
+        "evaluate --checkpoint nowhere.ckpt --output grid",
+        f"benchmark score nowhere.jsonl {SUITE} --output scored",
+        "report nowhere --output compared",
+        "configs nowhere",
+        "sweep quickstart --output small",
+        "fit",
+        "fit --config nowhere.yaml",
     ]
     assert calls.keys() == cli.COMMANDS.keys()
     lines = f"""
@@ -78,13 +68,13 @@ heavy = lambda: {{"torch", "lightning", "matplotlib"}} & set(sys.modules)
 for name, words in {calls!r}.items():
     parser = cli.Parser()
     cli.add_arguments(cli.COMMANDS[name][0], parser)
-    parser.parse_args(words)
+    parser.parse_args(words.split())
     assert not heavy(), name
 for words in {wrong!r}:
-    assert cli.run(words) == 2, words
+    assert cli.run(words.split()) == 2, words
     assert not heavy(), words
 for words in {light!r}:  # with pictures, and without PyTorch
-    assert cli.run(words) == 0, words
+    assert cli.run(words.split()) == 0, words
     assert "torch" not in sys.modules
 """
     answer = '{"id": "multiply-v1/1x1/000", "prediction": "1"}'

@@ -1,10 +1,14 @@
-import pytest
+import torch
 
-from trm.precision import BFLOAT16, FLOAT32, settle
+from trm.precision import settle
 
 
-@pytest.mark.parametrize("units", [True, False])
-def test_bfloat16_is_settled_on_where_a_cpu_has_units_for_it(monkeypatch, units):
-    monkeypatch.setattr("trm.precision.cpu_multiplies_bfloat16", lambda: units)
-    assert settle(BFLOAT16, "cpu") == (BFLOAT16 if units else FLOAT32)
-    assert settle(FLOAT32, "cpu") == FLOAT32
+def test_tf32_is_for_those_who_do_not_ask_for_float32():
+    try:
+        for accelerator, precision in (("cuda", "32-true"), ("cpu", "bf16-mixed")):
+            settle(precision, accelerator)
+            assert torch.get_float32_matmul_precision() == "highest"
+        settle("bf16-mixed", "cuda")
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision("highest")

@@ -85,15 +85,6 @@ def test_greedy_decoding_takes_the_likeliest_token_and_keeps_those_given(positio
     torch.testing.assert_close(log_probs[:, 1:], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_sample_is_decoded_as_it_would_be_alone():
-    model, forced = make(), with_gaps()
-    ids, log_probs = model.generate(forced, 4, 5, END)
-    for sample in range(4):
-        alone = model.generate(forced[sample : sample + 1], 4, 5, END)
-        assert torch.equal(alone[0][0], ids[sample])
-        torch.testing.assert_close(alone[1][0], log_probs[sample], rtol=1e-4, atol=1e-5)
-
-
 def ending(model, steps):
     """Counts the passes of a model."""
     model.layers[0].register_forward_hook(lambda *_: steps.append(1))

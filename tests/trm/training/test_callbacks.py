@@ -5,8 +5,6 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from trm.checkpoints import COST_KEY
-from trm.evaluation.models import describe
 from trm.training.callbacks import BestCheckpoint, Cost, Gradients
 
 
@@ -83,19 +81,3 @@ def test_of_equally_good_checkpoints_the_latest_is_kept():
             keeper.best_k_models = {str(step): torch.tensor(solved)}
             keeper.kth_best_model_path = str(step)
     assert kept == [0, 1, 3, 5]
-
-
-def test_checkpoints_tell_the_cost_and_a_run_that_goes_on_adds_to_it(command, debug, tmp_path):
-    place = ("--trainer.logger.init_args.save_dir", tmp_path, "--trainer.check_val_every_n_epoch=9")
-    command("fit", *debug, *place)
-    last = tmp_path / "debug/version_0/checkpoints/last.ckpt"
-    before = describe(last, "m")["cost"]
-    assert before["samples"] == 160
-    assert before["flops"] > 1e8
-    assert before["seconds"] > 0
-    command("fit", *debug, *place, "--trainer.max_epochs=3", "--ckpt_path", last)
-    after = describe(last, "m")["cost"]
-    assert after["samples"] == 240
-    assert after["flops"] == pytest.approx(1.5 * before["flops"], rel=0.01)
-    assert after["seconds"] > before["seconds"]
-    assert set(torch.load(last, weights_only=True)[COST_KEY]) == {"flops", "samples", "seconds"}

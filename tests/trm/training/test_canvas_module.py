@@ -103,6 +103,9 @@ def test_a_checkpoint_from_before_a_setting_existed_is_taken_to_be_at_its_defaul
     module().on_load_checkpoint(checkpoint)
     with pytest.raises(ValueError, match=r"another model: skip_blank False \(here True\)"):
         module({"skip_blank": True}).on_load_checkpoint(checkpoint)
+    checkpoint[CHECKPOINT_KEY]["family"] = "gpt"
+    with pytest.raises(ValueError, match=r"another model: family gpt \(here iterative\)"):
+        module().on_load_checkpoint(checkpoint)
 
 
 @pytest.fixture

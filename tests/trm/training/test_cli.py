@@ -63,6 +63,10 @@ def test_a_mistake_in_a_config_is_named(command, debug, tmp_path, yaml, named):
     assert not list(tmp_path.rglob("*.ckpt"))
 
 
+GPT = ("--config", "gpt/small_learned_2d")
+TOLD, UNTOLD = ("--config", "generalise/lattice"), ("--config", "generalise/untold")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -82,6 +86,13 @@ def test_a_mistake_in_a_config_is_named(command, debug, tmp_path, yaml, named):
         ),
         (["--config", "debug.yaml", "--import", "nowhere_at_all"], "there is no module"),
         (["--config", "debug.yaml", "--model.network=trm.models.GPT"], "a subclass of Iterative"),
+        ([*GPT, "--data.transforms=[albumentations.D4]"], "transforms turn and flip row steps"),
+        ([*TOLD, "--data.task.layout=direct"], "the layout direct declares no local rule"),
+        ([*TOLD, "--data.blanks.rows=2"], "leave out data.transforms"),
+        ([*UNTOLD, "--model=trm.training.LocalModule"], "leave out codes, or train the model"),
+        ([*UNTOLD, "--model.network.config.codes={}"], "name the fields that are not told"),
+        ([*UNTOLD, "--model.network.config.codes={sum: 4}"], "codes name sum, and cells hand on"),
+        ([*UNTOLD, "--model.cooling=[0.9,0.5]"], "model.cooling is [begin, end] from 0 to 1"),
     ],
 )
 def test_a_mistake_on_the_command_line_is_named(command, debug, tmp_path, words, told):
@@ -91,8 +102,6 @@ def test_a_mistake_on_the_command_line_is_named(command, debug, tmp_path, words,
     ran = command("fit", *words, folder=tmp_path)
     assert ran.code == 2
     assert told in ran.err
-    ran = command("test", *debug, folder=tmp_path)  # no random weights are scored
-    assert (ran.code, "give --ckpt_path best" in ran.err) == (2, True)
     assert not (tmp_path / "runs").exists()
 
 

@@ -11,7 +11,6 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from canvas.problems import Problems
 from trm.checkpoints.loading import load_solver
-from trm.precision import settle
 from trm.solving.rollout import teacher_forced
 from trm.training.cli import train
 from trm.training.samples import SolvedProblems
@@ -78,17 +77,25 @@ def test_figures_of_training_problems_are_those_of_the_checkpoint(trained):
     assert logged[-1].value == pytest.approx(forced.cells_right.mean(), abs=1e-6)
 
 
-def test_a_checkpoint_is_scored(trained_copy, command, debug):
-    path = trained_copy / "runs/debug/version_0/checkpoints/best.ckpt"
-    ran = command("test", *debug, "--ckpt_path", path, folder=trained_copy)
-    assert ran.code == 0
+def test_a_checkpoint_is_scored_as_its_exported_weights_are(trained, command, debug, tmp_path):
+    run, weights = trained / "runs/debug", tmp_path / "weights.safetensors"
+    assert command("inspect", "--checkpoint", run, "--export", weights).code == 0
+    best = run / "version_0/checkpoints/best.ckpt"
+    ran, exported = (
+        command("test", *debug, "--ckpt_path", path, folder=tmp_path) for path in (best, weights)
+    )
+    assert (ran.code, exported.code, exported.out) == (0, 0, ran.out)
     solved = re.search(r"test/solved +(\S+) % \((\d+) of 16; 95 % interval \S+ to ", ran.out)
     assert solved, ran.out
     assert float(solved[1]) == pytest.approx(100 * int(solved[2]) / 16, abs=0.05)
     rows = re.findall(r"test/(?:free_running|teacher_forced)_rows .* of (\d+); 95 %", ran.out)
     assert len(rows) == 2
     assert int(rows[0]) == int(rows[1]) >= 16
+    # 100 % where all are wrong, and held wrong
+    assert re.search(r"/confidence_accuracy .*; of these rows \d+\.\d % are right", ran.out)
     assert "Test metric" not in ran.out  # Lightning's own table
+    ran = command("fit", *debug, "--ckpt_path", weights, folder=tmp_path)
+    assert (ran.code, "holds weights alone" in ran.err) == (2, True)
 
 
 def test_a_carry_and_averaged_weights_go_on_as_if_nothing_had_happened(
@@ -121,17 +128,6 @@ def test_a_carry_and_averaged_weights_go_on_as_if_nothing_had_happened(
     mine = solver.predictor.model.state_dict()
     assert all(torch.equal(value, averaged[f"model.{name}"]) for name, value in mine.items())
     assert len(solver.solve(Problems.from_ints([(12, 34)]))[0].rows) == 3
-
-
-def test_tf32_is_for_those_who_do_not_ask_for_float32():
-    try:
-        for accelerator, precision in (("cuda", "32-true"), ("cpu", "bf16-mixed")):
-            settle(precision, accelerator)
-            assert torch.get_float32_matmul_precision() == "highest"
-        settle("bf16-mixed", "cuda")
-        assert torch.get_float32_matmul_precision() == "high"
-    finally:
-        torch.set_float32_matmul_precision("highest")
 
 
 def children() -> set[int]:
@@ -192,18 +188,6 @@ def test_two_processes_train_as_one_and_when_one_is_killed_end_and_go_on_with_bo
     for name, weights in whole["state_dict"].items():
         torch.testing.assert_close(resumed["state_dict"][name], weights, rtol=0, atol=0)
         torch.testing.assert_close(alone["state_dict"][name], weights, rtol=1e-3, atol=1e-4)
-
-
-def test_exported_weights_are_scored_and_not_gone_on_from(command, debug, trained_copy):
-    words = ("--checkpoint", "runs/debug", "--export", "weights.safetensors")
-    assert command("inspect", *words, folder=trained_copy).code == 0
-    ran = command("test", *debug, "--ckpt_path", "weights.safetensors", folder=trained_copy)
-    assert ran.code == 0, ran.err
-    # 100 % where all are wrong, and held wrong
-    assert re.search(r"/confidence_accuracy .*; of these rows \d+\.\d % are right", ran.out)
-    ran = command("fit", *debug, "--ckpt_path", "weights.safetensors", folder=trained_copy)
-    assert ran.code == 2
-    assert "holds weights alone" in ran.err
 
 
 def test_without_a_terminal_training_says_where_it_is(command, debug, tmp_path, monkeypatch):

@@ -1,3 +1,5 @@
+"""A GPT as it is trained: here on sums, with their carries as rows of their own."""
+
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -6,8 +8,10 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from canvas.addition import Addition
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
+from canvas.problems import Problems
 from canvas.render import IGNORE
 from trm.checkpoints import CHECKPOINT_KEY
 from trm.checkpoints.loading import load_solver
@@ -25,18 +29,18 @@ TINY = """
     --trainer.log_every_n_steps=1 --trainer.precision=32-true --model.network.config.hidden_size=16
     --model.network.config.num_heads=2 --model.network.config.num_layers=1
     --model.schedule.warmup_steps=1 --model.schedule.decay=constant --data.batch_size=8
-    --data.batches_per_epoch=4 --data.validation_problems=9 --data.canvas.height=6
-    --data.canvas.width=6
+    --data.batches_per_epoch=4 --data.validation_problems=9 --data.task.digits=[1,3]
+    --data.task.layout=column_carries
 """.split()  # noqa: SIM905
 
 
 @pytest.fixture(scope="session")
 def small(repository: Path) -> tuple:
-    return "fit", "--config", repository / "configs/gpt/small_learned_2d.yaml", *TINY
+    return "--config", repository / "configs/addition/gpt.yaml", *TINY
 
 
 def run_of(folder: Path) -> Path:
-    return folder / "runs/gpt-small-learned-2d/version_0"
+    return folder / "runs/addition-gpt/version_0"
 
 
 def load(folder: Path) -> dict:
@@ -46,7 +50,7 @@ def load(folder: Path) -> dict:
 @pytest.fixture(scope="module")
 def trained_gpt(command, small, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("gpt")
-    ran = command(*small, "--panels.num_samples=1", folder=folder, pictures=True)
+    ran = command("fit", *small, "--panels.num_samples=1", folder=folder, pictures=True)
     assert ran.code == 0, ran.err
     return folder
 
@@ -86,19 +90,15 @@ def test_its_calibration_fits_the_validation_rows_and_is_kept(trained_gpt):
     assert mine.calibration == again
 
 
-def test_another_model_is_refused_even_where_its_weights_would_fit(
-    trained_gpt, checkpoint, command, small, debug, tmp_path
-):
-    best = run_of(trained_gpt) / "checkpoints/best.ckpt"
-    turned = ("--model.network.config.position", "rope_2d")
-    for words, path, named in (
-        ((*small[1:], *turned), best, "position learned_2d (here rope_2d)"),
-        (small[1:], checkpoint, "family"),
-        (debug, best, "family"),
-    ):
-        ran = command("test", *words, "--ckpt_path", path, folder=tmp_path)
-        assert ran.code == 2
-        assert f"the checkpoint holds another model: {named}" in ran.err
+def test_a_run_is_scored_and_solved_with(trained_gpt, command, small):
+    ran = command("test", *small, "--ckpt_path", "best", folder=trained_gpt)
+    assert ran.code == 0, ran.err
+    assert " of 9; 95 % interval" in ran.out
+    solver = load_solver(run_of(trained_gpt), device="cpu")
+    assert solver.task == Addition("column_carries", digits=(1, 3), addends=(2, 3), long_bias=1.0)
+    two, three = solver.solve(Problems.from_ints([(87, 604), (9, 0, 999)]))
+    assert len(two.rows) == len(three.rows) == 2  # carries and answer
+    assert three.operands == (9, 0, 999)
 
 
 def module(**model) -> GPTModule:
@@ -135,10 +135,3 @@ def test_random_positions_differ_from_batch_to_batch_and_not_from_run_to_run():
         losses.append(mine.training_step(sequences, index).item())
     assert losses[0] == losses[1]
     assert len(set(losses)) == 3
-
-
-def test_transforms_are_refused_for_sequences(command, small, tmp_path):
-    ran = command(*small, "--data.transforms=[albumentations.D4]", folder=tmp_path)
-    assert ran.code == 2
-    assert "data.transforms turn and flip row steps" in ran.err
-    assert not list(tmp_path.glob("runs/*"))  # nothing has begun

@@ -6,6 +6,9 @@ import torch
 import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from trm.checkpoints import COST_KEY
+from trm.evaluation.models import describe
+
 CONSTANT = ("--model.schedule.decay", "constant")
 LAST = ("--ckpt_path", "last")
 RUN = "runs/debug/version_0"
@@ -64,13 +67,14 @@ def with_a_perfect_best(halves) -> Path:
     return halves
 
 
-def test_an_earlier_run_that_is_not_there_is_missed(command, debug, tmp_path):
-    ran = command("test", *debug, "--ckpt_path", "last", folder=tmp_path)
-    assert (ran.code, "there is no checkpoint runs/debug" in ran.err) == (2, True)
+def test_what_is_not_there_is_not_scored_nor_are_random_weights(command, debug, tmp_path):
+    for words, told in ((), "give --ckpt_path best"), (LAST, "there is no checkpoint runs/debug"):
+        ran = command("test", *debug, *words, folder=tmp_path)
+        assert (ran.code, told in ran.err, list(tmp_path.iterdir())) == (2, True, [])
 
 
 def test_a_resumed_run_goes_on_in_its_folder_as_if_it_had_not_been_interrupted(
-    command, debug, halves, whole
+    command, debug, begun, halves, whole
 ):
     (halves / "runs/debug/version_7").mkdir()  # without a checkpoint, no run
     last = halves / RUN / "checkpoints/last.ckpt"
@@ -84,6 +88,11 @@ def test_a_resumed_run_goes_on_in_its_folder_as_if_it_had_not_been_interrupted(
     assert load(run)["global_step"] == 15
     assert same_weights(run, whole)
     assert same_weights(run, whole, "best")
+    cost, straight = (describe(one / "checkpoints/last.ckpt", "m")["cost"] for one in (run, whole))
+    assert cost["samples"] == straight["samples"] == 240
+    assert cost["flops"] == pytest.approx(straight["flops"], rel=0.01)
+    assert cost["flops"] > 1e8
+    assert cost["seconds"] > load(begun / RUN)[COST_KEY]["seconds"] > 0
     assert yaml.safe_load((run / "config.yaml").read_text())["trainer"]["max_epochs"] == 3
     curves, straight = (EventAccumulator(str(path)).Reload() for path in (run, whole))
     assert curves.Tags()["scalars"] == straight.Tags()["scalars"]

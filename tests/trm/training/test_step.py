@@ -10,7 +10,7 @@ from canvas.multiplication import Multiplication
 from canvas.symbols import PAD
 from trm.models.configs import RecursiveConfig
 from trm.models.iterative import State, map_state
-from trm.models.recursive import RecursiveState, TinyRecursiveModel
+from trm.models.recursive import TinyRecursiveModel
 from trm.training.configs import DepthConfig
 from trm.training.data import Canvas
 from trm.training.samples import RowStepSamples
@@ -72,28 +72,18 @@ def test_gradients_flow_from_the_supervised_steps_alone():
     torch.testing.assert_close(last.total, one.total)
 
 
-@pytest.mark.parametrize("schedule", ["fresh", "carry"])
-def test_what_is_drawn_for_a_sample_does_not_depend_on_the_others(schedule):
+def test_whether_a_sample_explores_does_not_depend_on_the_others():
     model, samples = tiny_model(), batch(size=60)
     torch.nn.init.constant_(model.halt_head.bias, 5.0)  # it would halt at once, if it may
-    depth = DepthConfig(
-        schedule, halt_max_steps=5, exploration=0.7, no_grad_steps=(0, 0), random_start=0.5
-    )
+    depth = DepthConfig("carry", halt_max_steps=5, exploration=0.7)
 
     def outcome(chosen: slice) -> torch.Tensor:
         some = {name: part[chosen] for name, part in samples.items()}
-        if schedule == "carry":
-            carry, halted = None, []
-            for _ in range(4):
-                _, carry = carried_step(model, some, carry, depth)
-                halted.append(carry.halted)
-            return torch.stack(halted, dim=1)
-        started = []
-        with pytest.MonkeyPatch.context() as patch:
-            iterate = model.iterate
-            patch.setattr(model, "iterate", lambda c, s: started.append(s) or iterate(c, s))
-            fresh_step(model, some, depth, 0)
-        return started[0].z_L
+        carry, halted = None, []
+        for _ in range(4):
+            _, carry = carried_step(model, some, carry, depth)
+            halted.append(carry.halted)
+        return torch.stack(halted, dim=1)
 
     whole = outcome(slice(None))
     assert len(whole.unique(dim=0)) > 2
@@ -144,25 +134,8 @@ def halting(halt_bias=-5.0):
 def numbered(seed, size=4):
     generator = torch.Generator().manual_seed(seed)
     inputs = torch.randint(1, 14, (size, 3, 4), generator=generator, dtype=torch.uint8)
-    answer, number = torch.ones_like(inputs, dtype=torch.bool), torch.full((size,), seed)
-    seeds = torch.arange(size)
-    return {"inputs": inputs, "labels": inputs, "answer": answer, "number": number, "seeds": seeds}
-
-
-def test_halted_samples_are_replaced_and_the_others_kept():
-    model, depth = halting(), DepthConfig("carry", halt_max_steps=8, exploration=0)
-    _, carry = carried_step(model, numbered(1), None, depth)
-    assert carry.steps.tolist() == [1] * 4
-    assert not carry.halted.any()
-    carry.halted[1] = True
-    before = RecursiveState(**carry.state)
-    _, after = carried_step(model, numbered(2), carry, depth)
-    assert after.batch["number"].tolist() == [1, 2, 1, 1]
-    assert after.steps.tolist() == [2, 1, 2, 2]
-    for samples, start, kept in ((1, before, [0, 2, 3]), (2, None, [1])):
-        context = model.encode(numbered(samples)["inputs"])
-        state = model.iterate(context, start or model.initial_state(context))
-        torch.testing.assert_close(after.state["z_H"][kept], state.z_H[kept])
+    answer, seeds = torch.ones_like(inputs, dtype=torch.bool), torch.arange(size)
+    return {"inputs": inputs, "labels": inputs, "answer": answer, "seeds": seeds}
 
 
 def steps_until_halt(model, maximum, exploration, size=512):
