@@ -26,11 +26,11 @@ BUDGETS = {  # what: (how much there is, the most that there may be)
         lambda: lines("canvas/**/*.py", "augment/**/*.py", "trm/**/*.py"),
         22_888,
     ),
-    "tests": (lambda: lines("tests/**/*.py"), 14_988),
+    "tests": (lambda: lines("tests/**/*.py"), 14_982),
     "benchmarks": (lambda: lines("benchmarks/**/*.py"), 1_500),
     "documentation without the log": (  # and without the gallery, which nobody writes
         lambda: lines("docs/*.md") - lines("docs/gallery.md"),
-        1_788,
+        1_792,
     ),
     "bytes of README.md": (lambda: len((ROOT / "README.md").read_bytes()), 6_000),
     "commands": (lambda: len(COMMANDS) + len(TRAINING), 14),

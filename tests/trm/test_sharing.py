@@ -83,7 +83,7 @@ def assert_same(found: list[np.ndarray], expected: tuple[torch.Tensor, ...]) -> 
 
 
 def test_a_cell_as_onnx_gives_the_same_logits_for_all_kinds_of_sights(repository):
-    solver = load_solver(repository / "docs/models/written-16-seed0.safetensors", device="cpu")
+    solver = load_solver(repository / "docs/models/lattice-base2-seed0.safetensors", device="cpu")
     model = solver.predictor.model
     sights = torch.randint(model.heads.starts[-1], (500,))
     with torch.no_grad():
