@@ -46,16 +46,20 @@ ENCODINGS: dict[str, tuple[str, str, str, int]] = {
     "alibi": (GPT, "8 digits: ", LOOPED, 5),
     "fire": (GPT, "8 digits: ", LOOPED, 5),
     "shaw": (GPT, "8 digits: ", LOOPED, 5),
-    "relative_2d": (RECURSIVE, "28 digits: ", RECURSIVE_STUDY, 4),
+    "relative_2d": ("a recursive model that adds", "", CONFIGS, 3),
 }
 # Rows that are not called by the encoding.
-ROWS = {"rope_2d": "addition/gpt_blanks", "sinusoidal": "gpt/small_sinusoidal"}
+ROWS = {
+    "relative_2d": "addition/quick",
+    "rope_2d": "addition/gpt_blanks",
+    "sinusoidal": "gpt/small_sinusoidal",
+}
 # Of each family its file, and the config with the best figure.
 FAMILIES = {
     "one cell that works in steps": ("local", "quickstart"),
     "one cell that reads everything at once": ("local", "generalise/lattice"),
     "one cell that invents what it hands on": ("local", "generalise/untold"),
-    "the tiny recursive model, whose cells see states": ("recursive", "generalise/decimal"),
+    "the tiny recursive model, whose cells see states": ("recursive", "addition/quick"),
     "the GPT, which writes the page as a sequence": ("gpt", "addition/gpt_blanks"),
 }
 
@@ -113,9 +117,9 @@ ENCODINGS_HEAD = """\
 
 How a transformer learns where on a page its tokens are: `position` in a
 [config](commands.md#configs). Figures are shares of held-out pages without any wrong cell; of 200,
-seed 0, where nothing else is said. Models that add were trained on up to 7 digits, those that
-multiply on up to 3 x 2; settings and all other figures are behind the links. The cells of a model
-of one cell need no encoding: they know their neighbours by name."""
+seed 0, where nothing else is said. Models that add were trained on up to 7 digits (`relative_2d`:
+5), those that multiply on up to 3 x 2; settings and all other figures are behind the links. The
+cells of a model of one cell need no encoding: they know their neighbours by name."""
 
 FAMILIES_HEAD = """\
 ## Families of models

@@ -25,27 +25,31 @@ from trm.models.local import LocalRecursiveModel
 from trm.models.recursive import RecursiveState, TinyRecursiveModel
 from trm.solving.solver import Solver
 
+_LIBRARY = "library_name: canvas-trm"  # in a model card
+
 
 def save_pretrained(weights: str | Path, folder: str | Path, repo_id: str | None = None) -> None:
     """Put a file of `trm inspect --export` into a folder, beside a model card of that name.
 
-    ValueError: it is no such file, or there are other weights in the folder.
+    ValueError: it is no such file, or there are other weights in the folder, or others' notes.
     """
     file, copy = Path(weights), Path(folder) / f"model{SUFFIX}"
+    notes = copy.with_name("README.md")
     if file.suffix != SUFFIX:
         raise ValueError(f"{file} is no {SUFFIX}: write one with `trm inspect --export`")
     if copy.exists() and copy.read_bytes() != file.read_bytes():
         raise ValueError(f"{copy} is there already, and holds other weights: name another folder")
+    if notes.exists() and _LIBRARY not in notes.read_text(encoding="utf-8"):
+        raise ValueError(f"{notes} is there already, and no model card: name another folder")
     card = model_card(load_solver(file, device="cpu"), unpack(file)["card"], repo_id or str(folder))
     make_folder(Path(folder))
     copy.write_bytes(file.read_bytes())
-    write_text(copy.with_name("README.md"), card)
+    write_text(notes, card)
 
 
 def push_to_hub(weights: str | Path, repo_id: str, **options: Any) -> str:
     """Put such a folder on the hub, like ``me/multiply``, created as by `create_repo`; its URL."""
-    import huggingface_hub as hub
-
+    hub = _hub(f"to push {repo_id}")
     with tempfile.TemporaryDirectory() as folder:
         save_pretrained(weights, folder, repo_id)
         hub.create_repo(repo_id, exist_ok=True, **options)
@@ -55,10 +59,17 @@ def push_to_hub(weights: str | Path, repo_id: str, **options: Any) -> str:
 def from_pretrained(name: str | Path, revision: str | None = None, **options: Any) -> Solver:
     """The model in such a folder, or on the hub; options as of `load_solver`."""
     if not Path(name).exists():
-        from huggingface_hub import snapshot_download
-
-        name = snapshot_download(str(name), revision=revision, allow_patterns=f"*{SUFFIX}")
+        hub = _hub(f"there is no folder {name}, and to look for it on the hub")
+        name = hub.snapshot_download(str(name), revision=revision, allow_patterns=f"*{SUFFIX}")
     return load_solver(name, **options)
+
+
+def _hub(why: str) -> Any:
+    try:
+        import huggingface_hub
+    except ImportError:
+        raise ImportError(f"{why} huggingface_hub is needed: pip install huggingface_hub") from None
+    return huggingface_hub
 
 
 def model_card(solver: Solver, card: dict[str, Any], name: str) -> str:
@@ -66,7 +77,7 @@ def model_card(solver: Solver, card: dict[str, Any], name: str) -> str:
     task, model = solver.task, solver.predictor.model
     size = sum(parameter.numel() for parameter in model.parameters())
     parts = [
-        f"---\nlibrary_name: canvas-trm\n---\n\n# {safe(name)}",
+        f"---\n{_LIBRARY}\n---\n\n# {safe(name)}",
         f"A `{type(model).__name__}` of {size:,} parameters for {task.name} in base {task.base}, "
         f"layout `{task.layout}`, trained on {solver.trained_on}.",
     ]
@@ -110,7 +121,10 @@ def to_onnx(model: nn.Module, height: int, width: int) -> bytes:
         states = model.initial_state(model.encode(tokens))
         example = tokens, torch.ones(2, dtype=torch.bool), *states
     else:
-        raise ValueError("ONNX is for models of one cell, or of which all cells are tokens")
+        raise ValueError(
+            "ONNX is for models of one cell, or of which all cells are tokens: for no GPT, and no "
+            "model with skip_blank or crop"
+        )
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # of what else could be installed
     sizes = ({0: torch.export.Dim("batch")},) * len(example)
     with warnings.catch_warnings(), torch.no_grad():

@@ -61,8 +61,12 @@ def test_what_cannot_be_put_into_a_folder_is_refused(tmp_path, repository, check
     save_pretrained(SHIPPED, tmp_path)
     with pytest.raises(ValueError, match="holds other weights"):
         save_pretrained(repository / "docs/models/column-seed0.safetensors", tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/README.md").write_text("my own notes")
+    with pytest.raises(ValueError, match="no model card: name another folder"):
+        save_pretrained(SHIPPED, tmp_path / "mine")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(ImportError, match="huggingface_hub"):
+    with pytest.raises(ImportError, match=r"no folder me/nothing, .* pip install huggingface_hub"):
         from_pretrained("me/nothing")
 
 

@@ -91,7 +91,9 @@ def _score(args: argparse.Namespace) -> int:
     results().print(f"{name}: {scored.share}{missing}{unread if scored.unread else ''}")
     if steps := sorted(scored.first_wrong.items()):
         where = ", ".join(f"{step} in {number:,}" for step, number in steps)
-        results().print(f"row step with the first wrong symbol, of wrong canvases: {where}")
+        results().print(
+            f"row step with the first wrong symbol, of wrong canvases that could be read: {where}"
+        )
     return 0
 
 
