@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         return check.main(args.check)
     find_checkpoints(args)
 
-    from trm.checkpoints.loading import load_checkpoint, load_solver, noted_proof
+    from trm.checkpoints.loading import load_solver
     from trm.proof.proof import PROVED, prove, refute
     from trm.proof.prove import NotProvableError
 
@@ -87,9 +87,8 @@ def run(args: argparse.Namespace) -> int:
                 raise
             proof = refute(solver, args.search, report)
     show(proof)
-    checkpoint, model = find_checkpoint(args.checkpoint), solver.predictor.model
-    noted = noted_proof(checkpoint, load_checkpoint(checkpoint), model).get("verdict")
-    if proof.judged is not None and noted != proof.verdict:
+    if solver.predictor.proved != (proof.verdict == PROVED):  # by what was noted before
+        checkpoint = find_checkpoint(args.checkpoint)
         try:
             proof.note(checkpoint)
         except OSError as error:  # shared weights, which others may only read
