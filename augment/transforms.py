@@ -109,7 +109,8 @@ class SampleTransform:
         before, after = (np.bincount(x.ravel(), minlength=256) for x in (inputs, moved["image"]))
         if (before != after).any():
             raise ValueError(
-                f"{self._compose} changed the symbols of a canvas; use only transforms that move "
-                "whole cells, such as D4, HorizontalFlip, RandomRotate90 or CanvasShift"
+                f"{', '.join(type(one).__name__ for one in self.transforms)} changed the symbols "
+                "of a canvas; use only transforms that move whole cells, such as D4, "
+                "HorizontalFlip, RandomRotate90 or CanvasShift"
             )
         return moved["image"], moved["labels"], moved["answer"].view(np.bool_)

@@ -9,6 +9,7 @@ import torch
 from lightning.pytorch.utilities import rank_zero_info
 from torch.utils.data import DataLoader, DistributedSampler
 
+from augment.symmetry import lookup
 from augment.transforms import BasicTransform, SampleTransform
 from canvas.canvas_size import Blanks, Canvas
 from canvas.check import check_layout
@@ -111,6 +112,13 @@ class CanvasDataModule(L.LightningDataModule):
         for name in ("training_problems", "beyond_problems", "workers"):
             check_range(f"data.{name}", getattr(self, name), 0)
         self.transform = SampleTransform(transforms) if transforms else None
+        shown = self.transform.symmetries if self.transform else ["e"]
+        oblong = (canvas.cut and not canvas.square) or canvas.height != canvas.width
+        if oblong and any(lookup(name).transpose for name in shown):
+            raise ValueError(
+                "data.transforms exchange rows and columns: give data.canvas an equal height and "
+                "width, or square: true"
+            )
         self.curriculum = Curriculum(task, curriculum or ())
 
     def setup(self, stage: str) -> None:

@@ -188,11 +188,6 @@ class RowStepSamples(TrainingSamples):
                 self.transform(given, label, asked, int(seed))
                 for given, label, asked, seed in zip(*arrays, seeds, strict=True)
             ]
-            if any(one[0].shape != inputs.shape[1:] for one in turned):
-                raise ValueError(
-                    "the transforms exchange rows and columns: give data.canvas an equal height "
-                    "and width, or square: true"
-                )
             arrays = [np.stack(part) for part in zip(*turned, strict=True)]
         batch = dict(zip(("inputs", "labels", "answer"), arrays, strict=False))
         batch["seeds"] = own(_MODEL).view(np.int64)

@@ -104,9 +104,11 @@ def test_transforms_move_inputs_labels_and_answers_together():
 
 
 def test_quarter_turns_need_a_square_canvas():
-    data = module(Canvas(8, 11), transforms=[A.D4(p=1.0)])
-    with pytest.raises(ValueError, match="equal height and width, or square: true"):
-        list(data.train_dataloader())
+    for canvas in (Canvas(8, 11), Canvas()):
+        with pytest.raises(ValueError, match="equal height and width, or square: true"):
+            module(canvas, transforms=[A.D4(p=1.0)])
+    module(Canvas(square=True), transforms=[A.D4(p=1.0)])
+    module(Canvas(8, 11), transforms=[A.HorizontalFlip()])
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 8])
