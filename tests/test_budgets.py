@@ -24,13 +24,13 @@ def lines(*patterns: str) -> int:
 BUDGETS = {  # what: (how much there is, the most that there may be)
     "canvas, augment, trm": (
         lambda: lines("canvas/**/*.py", "augment/**/*.py", "trm/**/*.py"),
-        22_907,
+        22_948,
     ),
-    "tests": (lambda: lines("tests/**/*.py"), 14_988),
+    "tests": (lambda: lines("tests/**/*.py"), 15_036),
     "benchmarks": (lambda: lines("benchmarks/**/*.py"), 1_500),
     "documentation without the log": (  # and without the gallery, which nobody writes
         lambda: lines("docs/*.md") - lines("docs/gallery.md"),
-        1_792,
+        1_793,
     ),
     "bytes of README.md": (lambda: len((ROOT / "README.md").read_bytes()), 6_000),
     "commands": (lambda: len(COMMANDS) + len(TRAINING), 14),

@@ -33,6 +33,7 @@ from trm.files import fingerprint, make_folder, replacing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
+    from torch import Tensor
 
     from trm.analysis.lens import Lens
     from trm.analysis.patch import Patching
@@ -44,7 +45,7 @@ examples:
   trm inspect --checkpoint C 987x65 --row 2 --cell 4,3 --output inspected
   trm inspect --checkpoint C 2539x839 --row 2 --lens --patch 2539x849 --output inspected
   trm inspect --checkpoint runs/quickstart --export quickstart{SUFFIX} --figures grid
-  trm inspect --export multiply.html
+  trm inspect --export multiply.html --beside C docs/models/column-seed0{SUFFIX}
 
 Into the folder go solving.gif and pictures of rows, attention and fields, as far as the model has
 them, and with --lens and --patch of these.
@@ -79,6 +80,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--export", metavar=f"FILE{SUFFIX}", help=what)
     what = "folders of trm evaluate, whose results go into the model card"
     add("--figures", metavar="DIR", nargs="+", help=what)
+    what = "of a page: further models to choose from, and to see beside the first"
+    add("--beside", metavar="PATH", nargs="+", default=[], help=what)
     what = "weights drawn anew, as before training: for what the architecture alone can do"
     add("--untrained", action="store_true", help=what)
 
@@ -270,7 +273,6 @@ def _print_patching(console: Console, found: Patching, names: tuple[str, str], r
 
 def _export(args: argparse.Namespace) -> int:
     """Read, check, write, report."""
-    find_checkpoints(args)
     checkpoint, output = find_checkpoint(args.checkpoint), Path(args.export)
     if output.suffix not in (SUFFIX, _PAGE, _ONNX):
         raise ValueError(f"--export {output} has to end in {SUFFIX}, {_PAGE} or {_ONNX}")
@@ -278,31 +280,28 @@ def _export(args: argparse.Namespace) -> int:
         raise ValueError(f"--export {output}: there is no folder {output.parent}")
     if args.untrained:
         refuse(args, "--untrained draws weights of which there are no figures", figures=None)
+    if output.suffix != _PAGE:
+        refuse(args, f"a page ({_PAGE}) alone has models beside each other", beside=[])
+    checkpoints = [args.checkpoint, *args.beside]
+    find_checkpoints(args, *checkpoints)
 
-    from trm.checkpoints.loading import (
-        drawn_anew,
-        load_checkpoint,
-        load_solver,
-        network_weights,
-        noted_proof,
-        pack,
-    )
-    from trm.page.page import page
+    from trm.checkpoints.loading import drawn_anew, pack
+    from trm.evaluation.models import labels
+    from trm.page.page import Shown, page
     from trm.sharing import to_onnx
 
-    solver = load_solver(checkpoint, device="cpu")  # complains about what does not fit
-    content, model = load_checkpoint(checkpoint), solver.predictor.model
-    weights, card = network_weights(content), dict(content.get("card") or {})
+    (solver, content, weights, card), *others = map(_loaded, checkpoints)
+    model = solver.predictor.model
     if args.untrained:
         model = drawn_anew(model)
         weights, card = model.state_dict(), {}
         content |= {"global_step": 0, "epoch": 0, COST_KEY: None}
-    elif proof := noted_proof(checkpoint, content, model):
-        card["proof"] = {name: proof.get(name) for name in _CARD_PROOF}
     for folder in args.figures or ():
         card |= _card(checkpoint, folder)
     if output.suffix == _PAGE:
-        packed = page(solver, weights, card).encode()
+        of = [(solver, weights, card), *((one, w, said) for one, _, w, said in others)]
+        names = labels(checkpoints)
+        packed = page([Shown(name, *one) for name, one in zip(names, of, strict=True)]).encode()
     elif output.suffix == _ONNX:
         packed = to_onnx(model, *solver.canvas.size(*solver.task.extent()))
     else:
@@ -317,6 +316,18 @@ def _export(args: argparse.Namespace) -> int:
     parameters = sum(p.numel() for p in model.parameters())
     info_console(args).print(f"{output}: {parameters:,} parameters, {len(packed):,} bytes")
     return 0
+
+
+def _loaded(checkpoint: str | Path) -> tuple[Solver, dict[str, Any], dict[str, Tensor], dict]:
+    """A checkpoint's solver, content, weights and card, in which its noted proof stands."""
+    from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights, noted_proof
+
+    solver = load_solver(checkpoint, device="cpu")  # complains about what does not fit
+    content = load_checkpoint(checkpoint)
+    card = dict(content.get("card") or {})
+    if proof := noted_proof(checkpoint, content, solver.predictor.model):
+        card["proof"] = {name: proof.get(name) for name in _CARD_PROOF}
+    return solver, content, network_weights(content), card
 
 
 def _card(checkpoint: Path, evaluation: str | Path) -> dict[str, Any]:

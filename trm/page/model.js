@@ -48,6 +48,7 @@ class LocalModel {
       next += count;
     }
     this.known = new Map(); // what has been decided once
+    this.looks = []; // where each head of the last layer looked last: shares of the neighbours
   }
 
   // All cells of a page in the order of writing: rows downwards, each from the right to the left.
@@ -102,7 +103,8 @@ class LocalModel {
       return { name, value, probability: softmax(logits)[value], margin: logits[value] - next };
     });
     const [halt] = times(this.weights.get("halt_head.weight"), state, 0, 1);
-    return { says, sure: sigmoid(halt + this.weights.get("halt_head.bias")[0]) };
+    const sure = sigmoid(halt + this.weights.get("halt_head.bias")[0]);
+    return { says, sure, looks: this.looks };
   }
 
   // The state z_H of a head at the end of all cycles.
@@ -160,6 +162,7 @@ class LocalModel {
     const direction = this.weights.get("position.direction");
     const mixed = new Float64Array(all);
     const present = [...keysValues.keys()].filter((way) => keysValues[way]);
+    this.looks = [];
     for (let first = 0; present.length && first < all; first += size) {
       const scores = present.map((way) => {
         let score = 0;
@@ -167,7 +170,9 @@ class LocalModel {
         const bias = direction[(first / size) * keysValues.length + way];
         return score / Math.sqrt(size) + bias * Math.sqrt(all);
       });
-      for (const [at, weight] of softmax(scores).entries()) {
+      const shares = softmax(scores);
+      this.looks.push(keysValues.map((_, way) => shares[present.indexOf(way)] ?? 0));
+      for (const [at, weight] of shares.entries()) {
         const values = keysValues[present[at]];
         for (let i = first; i < first + size; i++) mixed[i] += weight * values[all + i];
       }
@@ -176,23 +181,89 @@ class LocalModel {
   }
 }
 
+const LONGEST = 60; // digits of a number
+const MOST = 30; // numbers of a sum
+
+// The numbers of a problem that people type, as BigInts; an Error says what is wrong with it.
+function readProblem({ sign, operands: [fewest, most] }, text) {
+  const adds = sign === "+";
+  const parts = text.replaceAll(/[\s,_']/g, "").split(adds ? "+" : /[x*×]/i);
+  if (!parts.every((part) => /^[0-9]+$/.test(part)) || parts.length < fewest) {
+    throw new Error(`Write it in digits alone, like ${adds ? "87 + 604 + 9" : "2539 x 839"}.`);
+  }
+  if (parts.length > Math.min(most, MOST)) {
+    throw new Error(`${parts.length} numbers are too many here: take up to ${Math.min(most, MOST)}.`);
+  }
+  for (const { length } of parts.map((part) => part.replace(/^0+(?=.)/, ""))) {
+    if (length > LONGEST) {
+      throw new Error(`A number of ${length} digits is too long here: take up to ${LONGEST}.`);
+    }
+  }
+  return parts.map(BigInt);
+}
+
+function rightAnswer({ sign }, numbers) {
+  return numbers.reduce((one, next) => (sign === "+" ? one + next : one * next));
+}
+
 // A problem as canvas/multiplication.py and canvas/addition.py draw it, with a blank column on the
 // left: ids of symbols, and which cells are to be filled in.
-function drawPage({ symbols, layout, sign, heights }, a, b) {
-  const lattice = layout === "lattice";
-  const height = heights[0] + (b.length - 1) * (heights[1] - heights[0]);
-  const longest = sign === "+" ? Math.max(a.length, b.length) + 1 : a.length + b.length;
-  const width = 1 + (lattice ? a.length + 3 : Math.max(longest, b.length + 2));
+function drawPage({ symbols, layout, sign, base, heights, operands: [fewest] }, numbers) {
+  const digits = numbers.map((number) => number.toString(base).toUpperCase());
+  const [lattice, adds, b] = [layout === "lattice", sign === "+", digits.at(-1)];
+  const given = lattice ? 1 : digits.length;
+  const more = adds ? digits.length - fewest : b.length - 1;
+  const height = heights[0] + more * (heights[1] - heights[0]);
+  const longest = adds
+    ? Math.max(...digits.map((each) => each.length)) + (digits.length - 1).toString(base).length
+    : digits[0].length + b.length;
+  const width = 1 + (lattice ? digits[0].length + 3 : Math.max(longest, b.length + 2));
   const page = Array.from({ length: height }, (_, row) =>
-    new Array(width).fill(row < (lattice ? 1 : 2) ? "_" : "."));
+    new Array(width).fill(row < given ? "_" : "."));
   const write = (text, row, last) => page[row].splice(last + 1 - text.length, text.length, ...text);
-  write(a, 0, lattice ? width - 3 : width - 1);
+  for (const [row, number] of digits.slice(0, -1).entries()) {
+    write(number, row, lattice ? width - 3 : width - 1);
+  }
   if (lattice) [sign, ...[...b].reverse()].forEach((digit, row) => write(digit, row, width - 1));
-  else write(`${sign}_${b}`, 1, width - 1);
+  else write(`${sign}_${b}`, given - 1, width - 1);
   return {
     tokens: page.map((row) => row.map((character) => symbols.indexOf(character))),
     asked: page.map((row) => row.map((character) => character === ".")),
   };
+}
+
+// Rows of anything in a view of augment/symmetry.py.
+function turned(rows, [transpose, flipRows, flipColumns]) {
+  const all = transpose
+    ? rows[0].map((_, column) => rows.map((row) => row[column]))
+    : rows.map((row) => [...row]);
+  if (flipColumns) for (const row of all) row.reverse();
+  return flipRows ? all.reverse() : all;
+}
+
+// A problem's page in a view, worked out by a model: its cells, and which of them are the answer.
+function workOut(model, numbers, view) {
+  const { tokens, asked } = drawPage(model.about, numbers);
+  const cells = model.work({ tokens: turned(tokens, view), asked: turned(asked, view) });
+  const upright = tokens.map((row) => [...row]);
+  const where = tokens.map(() => []);
+  const places = turned(tokens.map((row, i) => row.map((_, j) => [i, j])), view);
+  for (const [row, all] of places.entries()) {
+    for (const [column, [i, j]] of all.entries()) {
+      upright[i][j] = cells[row][column].symbol;
+      where[i][j] = [row, column];
+    }
+  }
+  const answer = answerCells(model.about, upright).map(([i, j]) => where[i][j]);
+  const text = answer.map(([row, column]) => model.about.symbols[cells[row][column].symbol]).join("");
+  return { model, cells, answer, value: valueOf(text, model.about.base) };
+}
+
+// The number that digits of a base say; null: they say none.
+function valueOf(text, base) {
+  const digits = [...text].map((digit) => "0123456789ABCDEF".slice(0, base).indexOf(digit));
+  if (!digits.length || digits.includes(-1)) return null;
+  return digits.reduce((value, digit) => value * BigInt(base) + BigInt(digit), 0n);
 }
 
 // The cells of the answer on a page of ids, the highest digit first; without blanks before it.
@@ -205,4 +276,6 @@ function answerCells({ symbols, layout }, page) {
   return first < 0 ? [] : places.slice(first);
 }
 
-if (typeof module !== "undefined") module.exports = { LocalModel, drawPage, answerCells };
+if (typeof module !== "undefined") {
+  module.exports = { LocalModel, readProblem, rightAnswer, workOut };
+}

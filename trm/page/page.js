@@ -1,10 +1,10 @@
-// What people see and do: the numbers, the page that fills up, and all that one cell sees and decides.
+// What people see and do: the numbers, pages that fill up, and all that one cell sees and decides.
 "use strict";
 
-const LONGEST = 60; // digits of a number
 const FRAMES = 25; // a second, while it plays
 const UNSURE = 0.9; // a cell that decides something less probable is marked
 const ARROWS = { right: "→", above: "↑", above_left: "↖", above_right: "↗", own: "•" };
+const BARS = "▁▂▃▄▅▆▇█"; // how much attention
 const ROWS = ["–", "1st number", "2nd number", "product", "sum", "later product", "later sum"];
 const MEANINGS = {
   symbol: "what it writes",
@@ -28,13 +28,20 @@ const MEANINGS = {
   total: "whether this row is the total",
 };
 
+const VIEWS = {
+  e: "upright", r90: "turned left", r180: "upside down", r270: "turned right", h: "mirrored",
+  v: "mirrored, upside down", t: "mirrored, turned left", hvt: "mirrored, turned right",
+};
+
 const byId = (id) => document.getElementById(id);
-const about = JSON.parse(byId("model").textContent);
-const model = new LocalModel(about);
-const adds = about.sign === "+";
-let work = null; // all that cells decide, which of them are the answer, the order of writing
+const { models: abouts, views, symbols } = JSON.parse(byId("models").textContent);
+const models = abouts.map((about) => new LocalModel({ ...about, symbols }));
+let model = models[0]; // the one that is chosen
+let works = []; // its page, worked out, and that of the model beside it
+let order = []; // the cells to be filled in, as they are written
 let at = 0; // how many cells have been worked out
 let chosen = null; // the cell that is looked at, [row, column]; null: the last one worked out
+let differ = null; // where the two models differ first
 let playing = false;
 
 function make(tag, content, kind = "") {
@@ -48,149 +55,193 @@ const spoken = (name) => name.replaceAll("_", " ");
 const percent = (p) => (p > 0.9999 ? "> 99.99 %" : `${(100 * p).toFixed(2)} %`);
 
 function signOf(symbol) {
-  const character = about.symbols[symbol];
+  const character = symbols[symbol];
   return { _: "", ".": "", "*": "×" }[character] ?? character;
 }
 
-function label(name, value) {
+function label({ about, counts }, name, value) {
   if (name === "symbol") return signOf(value) || "blank";
   if (name === "row") return ROWS[value];
   if (about.codes.includes(name)) return String(value);
-  if (!name || model.counts.get(name) === 2) return value ? "yes" : "no";
+  if (!name || counts.get(name) === 2) return value ? "yes" : "no";
   if (value === 0) return "–";
-  return value > 10 ? "✱".repeat(value - 10) : String(value - 1);
+  return value > about.base ? "✱".repeat(value - about.base) : (value - 1).toString(16).toUpperCase();
 }
 
-function message(name, value) {
-  const element = make("span", [`${spoken(name)} `, make("b", label(name, value))], "message");
+function message(of, name, value) {
+  const element = make("span", [`${spoken(name)} `, make("b", label(of, name, value))], "message");
   element.title = MEANINGS[name] ?? "";
   return element;
 }
 
-function read(id) {
-  const digits = byId(id).value.replaceAll(/[\s,_']/g, "").replace(/^0+(?=.)/, "");
-  if (!/^[0-9]+$/.test(digits)) throw new Error("Write each number in digits alone, like 2539.");
-  if (digits.length <= LONGEST) return digits;
-  throw new Error(`A number of ${digits.length} digits is too long here: take up to ${LONGEST}.`);
-}
-
 function begin(finished) {
   byId("wrong").textContent = "";
+  const beside = models[byId("beside").value];
+  const view = views.find(([name]) => name === byId("view").value)[1];
   try {
-    const [a, b] = ["a", "b"].map(read);
-    const cells = model.work(drawPage(about, a, b));
-    const answer = answerCells(about, cells.map((row) => row.map((cell) => cell.symbol)));
-    work = { a, b, cells, answer, order: [] };
-    history.replaceState(null, "", `#${a}${adds ? "+" : "x"}${b}`);
+    const numbers = readProblem(model.about, byId("text").value);
+    works = [model, ...(beside ? [beside] : [])].map((one) => workOut(one, numbers, view));
+    for (const work of works) Object.assign(work, { numbers, right: rightAnswer(model.about, numbers) });
+    history.replaceState(null, "", `#${numbers.join(model.about.sign === "+" ? "+" : "x")}`);
   } catch (error) {
     byId("wrong").textContent = error.message;
     return;
   }
-  drawTable();
-  at = finished ? work.order.length : 0;
+  drawTables();
+  at = finished ? order.length : 0;
   play(!finished);
   show();
 }
 
-function drawTable() {
-  const rows = work.cells.map((cells) => make("tr", cells.map(() => make("td", ""))));
-  work.table = rows.map((row) => [...row.cells]);
-  for (const [row, cells] of work.cells.entries()) {
-    for (const [column, cell] of [...cells.entries()].reverse()) {
-      const shown = work.table[row][column];
-      cell.turn = cell.given ? 0 : work.order.push([row, column]);
-      shown.onmouseenter = () => choose(row, column);
-      shown.onclick = shown.onfocus = () => play(false) || choose(row, column);
+function drawTables() {
+  const { cells } = works[0];
+  order = [];
+  for (const [row, all] of cells.entries()) {
+    for (let column = all.length - 1; column >= 0; column--) {
+      if (!all[column].given) order.push([row, column]);
     }
   }
-  byId("canvas").replaceChildren(...rows);
-  byId("canvas").style.setProperty("--columns", work.cells[0].length);
-  byId("at").max = work.order.length;
+  const turns = new Map(order.map(([row, column], turn) => [`${row},${column}`, turn + 1]));
+  for (const work of works) {
+    const rows = work.cells.map((all) => make("tr", all.map(() => make("td", ""))));
+    work.table = rows.map((row) => [...row.cells]);
+    for (const [row, all] of work.cells.entries()) {
+      for (const [column, cell] of all.entries()) {
+        const shown = work.table[row][column];
+        cell.turn = turns.get(`${row},${column}`) ?? 0;
+        shown.onmouseenter = () => choose(row, column);
+        shown.onclick = shown.onfocus = () => play(false) || choose(row, column);
+      }
+    }
+    const canvas = make("table", rows, "canvas");
+    canvas.setAttribute("role", "grid");
+    canvas.setAttribute("aria-label", "The page; arrow keys move from cell to cell");
+    canvas.style.setProperty("--columns", cells[0].length);
+    canvas.onmouseleave = () => choose();
+    canvas.onkeydown = (event) => step(event, work);
+    work.scroll = make("div", canvas, "scroll");
+    work.said = make("p", "", "said");
+    work.said.setAttribute("aria-live", "polite");
+  }
+  const heading = ({ model: { about } }) => (works.length > 1 ? [make("h2", about.name)] : []);
+  byId("works").replaceChildren(...works.flatMap((work) => [...heading(work), work.scroll, work.said]));
+  byId("at").max = order.length;
+  differ = works.length > 1 ? order.find((place) => !agree(...works, place)) : null;
 }
 
-function choose(row, column) {
-  chosen = [row, column];
+// Whether two models decide the same of a cell, as far as both say it and it has a meaning.
+function agree(one, other, [row, column]) {
+  const [a, b] = [one, other].map(({ cells }) => cells[row][column]);
+  const codes = [...one.model.about.codes, ...other.model.about.codes];
+  const names = Object.keys(a.fields).filter((name) => name in b.fields && !codes.includes(name));
+  return a.symbol === b.symbol && names.every((name) => a.fields[name] === b.fields[name]);
+}
+
+function choose(...place) {
+  chosen = place.length ? place : null;
   show();
 }
 
 function show() {
-  const { cells, order, table, answer } = work;
   const finished = at === order.length;
-  for (const [row, shown] of table.entries()) {
-    for (const [column, cell] of cells[row].entries()) {
-      const text = cell.turn > at ? "" : signOf(cell.symbol);
-      const written = cell.least < UNSURE ? "filled unsure" : "filled";
-      if (shown[column].textContent !== text) shown[column].textContent = text;
-      shown[column].className = cell.given ? text && "given" : cell.turn > at ? "mask" : written;
-      shown[column].tabIndex = -1;
+  const [row, column] = chosen || (finished && works[0].answer[0]) || order[Math.max(at - 1, 0)];
+  for (const { cells, table, answer, scroll } of works) {
+    for (const [i, shown] of table.entries()) {
+      for (const [j, cell] of cells[i].entries()) {
+        const text = cell.turn > at ? "" : signOf(cell.symbol);
+        const written = cell.least < UNSURE ? "filled unsure" : "filled";
+        if (shown[j].textContent !== text) shown[j].textContent = text;
+        shown[j].className = cell.given ? text && "given" : cell.turn > at ? "mask" : written;
+        shown[j].tabIndex = -1;
+      }
     }
-  }
-  if (finished) for (const [row, column] of answer) table[row][column].classList.add("answer");
-  const [row, column] = chosen || (finished && answer[0]) || order[Math.max(at - 1, 0)];
-  const here = table[row][column];
-  here.classList.add("chosen");
-  here.tabIndex = 0;
-  if (playing) byId("scroll").scrollLeft = here.offsetLeft - byId("scroll").clientWidth / 2;
-  for (const { name, step } of about.ways) {
-    if (step) table[row + step[0]]?.[column + step[1]]?.classList.add(name);
+    if (finished) for (const [i, j] of answer) table[i][j].classList.add("answer");
+    if (differ && cells[differ[0]][differ[1]].turn <= at) {
+      table[differ[0]][differ[1]].classList.add("differs");
+    }
+    const here = table[row][column];
+    here.classList.add("chosen");
+    here.tabIndex = 0;
+    if (playing) scroll.scrollLeft = here.offsetLeft - scroll.clientWidth / 2;
+    for (const { name, step } of model.about.ways) {
+      if (step) table[row + step[0]]?.[column + step[1]]?.classList.add(name);
+    }
   }
   byId("at").value = at;
   byId("count").textContent = `${at} of ${order.length} cells`;
-  showCell(row, column);
-  showAnswer(finished);
+  const panels = works.flatMap((work) => aboutCell(work, row, column));
+  byId("cell").replaceChildren(make("h2", placeOf(row, column)), ...panels);
+  for (const work of works) showAnswer(work, finished);
+  showDifference();
 }
 
-function showCell(row, column) {
-  const { cells } = work;
+function placeOf(row, column) {
+  return `Row ${row + 1}, column ${works[0].cells[0].length - column} from the right`;
+}
+
+// What a model's cell sees, where its heads look, and what it decides.
+function aboutCell({ model: of, cells }, row, column) {
   const cell = cells[row][column];
   const done = cell.turn <= at;
-  const place = `Row ${row + 1}, column ${cells[0].length - column} from the right`;
   const given = `given, ${signOf(cell.symbol) || "blank"}`;
   const written = done ? `writes ${signOf(cell.symbol) || "nothing"}` : "is still to be worked out";
-  const own = make("td", cell.given ? given : "to be filled in");
-  const sees = [make("tr", [make("th", "itself"), own])];
-  for (const { name, step, fields } of about.ways.filter((way) => way.step)) {
+  const sees = [make("tr", [make("th", "itself"), make("td", cell.given ? given : "to be filled in")])];
+  for (const { name, step, fields } of of.about.ways.filter((way) => way.step)) {
     const from = cells[row + step[0]]?.[column + step[1]]?.fields;
-    const said = from ? fields.map((field) => message(field, from[field])) : "no cell is there";
+    const said = from ? fields.map((field) => message(of, field, from[field])) : "no cell is there";
     sees.push(make("tr", [make("th", `${ARROWS[name]} ${spoken(name)}`, name), make("td", said)]));
   }
-  const parts = [make("h2", `${place}: ${cell.given ? given : written}`)];
+  const title = works.length > 1 ? [make("h2", of.about.name)] : [];
+  const parts = [...title, make("p", cell.given ? given : written, "state")];
   parts.push(make("h3", "What it sees"), make("table", sees));
-  if (done) {
-    const heading = make("tr", ["it decides", "probability", "margin"].map((one) => make("th", one)));
-    heading.title = "margin: how far a logit is above the next";
-    const decided = cell.heads.map(decisions).reverse().flat();
-    const sure = `How sure it says it is that all of this is right: ${percent(cell.sure)}.`;
-    parts.push(make("h3", "What it makes of that"));
-    parts.push(make("table", [heading, ...decided], "decided"), make("p", sure));
-  }
-  byId("cell").replaceChildren(...parts);
+  if (!done) return parts;
+  const heading = make("tr", ["it decides", "probability", "margin"].map((one) => make("th", one)));
+  heading.title = "margin: how far a logit is above the next";
+  const decided = cell.heads.map((head, number) => decisions(of, head, number)).reverse().flat();
+  const sure = `How sure it says it is that all of this is right: ${percent(cell.sure)}.`;
+  parts.push(make("h3", "What it makes of that"));
+  parts.push(make("table", [heading, ...decided], "decided"), make("p", sure));
+  return parts;
 }
 
-// What one head says, and, where cells work in steps, what it has read.
-function decisions({ says, seen }, number) {
-  const { reads, of } = about.heads[number];
+// What is read at one place, what is decided from it, and where attention looked meanwhile.
+function decisions(of, { says, seen, looks }, number) {
+  const { about } = of;
+  const { reads, of: fields } = about.heads[number];
   const rows = says.map(({ name, value, probability, margin }) => {
     const figures = [percent(probability), margin.toFixed(1)].map((text) => make("td", text));
-    return make("tr", [make("td", message(name, value)), ...figures]);
+    return make("tr", [make("td", message(of, name, value)), ...figures]);
   });
-  if (!reads) return rows;
-  const from = about.ways.flatMap(({ name }, way) => of[way].map((field, i) =>
-    `${ARROWS[name]} ${spoken(field) || "a cell"} ${label(field, seen[way][i])}`));
-  if (reads.includes("token")) from.unshift("its symbol");
-  const all = make("td", `from ${from.join(", ")}`);
+  const from = about.ways.flatMap(({ name }, way) => fields[way].map((field, i) =>
+    `${ARROWS[name]} ${spoken(field) || "a cell"} ${label(of, field, seen[way]?.[i] ?? 0)}`));
+  if (reads?.includes("token")) from.unshift("its symbol");
+  const shares = about.ways.map(({ name }, way) => [name, looks.map((head) => head[way])]);
+  const bars = shares.filter(([, of]) => of.some((share) => share > 0))
+    .map(([name, of]) => `${ARROWS[name]} ${of.map((share) => BARS[Math.round(7 * share)]).join("")}`)
+    .map((text) => make("span", text, "bars"));
+  const lines = reads ? [`from ${from.join(", ")}`] : [];
+  if (bars.length) lines.push([`its ${looks.length} heads look `, ...bars]);
+  const all = make("td", lines.map((line) => make("div", line)));
   all.colSpan = 3;
-  return [...rows, make("tr", all, "from")];
+  return lines.length ? [...rows, make("tr", all, "from")] : rows;
 }
 
-function showAnswer(finished) {
-  const { a, b, answer, cells } = work;
-  const text = answer.map(([row, column]) => signOf(cells[row][column].symbol) || "?").join("");
-  const right = String(adds ? BigInt(a) + BigInt(b) : BigInt(a) * BigInt(b));
-  const verdict = text === right ? "right, as exact arithmetic says" : `wrong: it is ${right}`;
-  const said = finished ? `${text || "no number"} (${verdict})` : "…";
-  byId("answer").textContent = `${a} ${adds ? "+" : "×"} ${b} = ${said}`;
-  byId("answer").className = finished && text !== right ? "bad" : "";
+function showAnswer({ model: { about }, numbers, value, right, said }, finished) {
+  const inBase = (number) => number.toString(about.base).toUpperCase();
+  const written = value !== null && about.base !== 10 ? `, written ${inBase(value)}` : "";
+  const verdict = value === right ? "right, as exact arithmetic says" : `wrong: it is ${right}`;
+  const text = finished ? `${value ?? "no number"}${written} (${verdict})` : "…";
+  said.textContent = `${numbers.join(about.sign === "+" ? " + " : " × ")} = ${text}`;
+  said.classList.toggle("bad", finished && value !== right);
+}
+
+function showDifference() {
+  const told = differ && works[0].cells[differ[0]][differ[1]].turn <= at;
+  const done = works.length > 1 && at === order.length;
+  const link = told && make("button", `first in ${placeOf(...differ).toLowerCase()}`);
+  if (link) link.onclick = () => go(works[0].cells[differ[0]][differ[1]].turn);
+  const both = done ? ["Both decide the same in every cell."] : [];
+  byId("differ").replaceChildren(...(link ? ["The two differ, ", link] : both));
 }
 
 function play(on) {
@@ -201,7 +252,7 @@ function play(on) {
 
 function go(number) {
   play(false);
-  at = Math.min(Math.max(number, 0), work.order.length);
+  at = Math.min(Math.max(number, 0), order.length);
   show();
 }
 
@@ -209,16 +260,51 @@ let due = 0; // cells, and part of one
 function tick() {
   due = playing ? due + 2 ** byId("speed").value / FRAMES : 0;
   if (due < 1) return;
-  at = Math.min(at + Math.floor(due), work.order.length);
+  at = Math.min(at + Math.floor(due), order.length);
   due %= 1;
-  if (at === work.order.length) play(false);
+  if (at === order.length) play(false);
   show();
 }
 
+// The arrow keys move from cell to cell.
+function step(event, { table }) {
+  const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+  const [down, right] = steps[event.key] ?? [0, 0];
+  if (!down && !right) return;
+  event.preventDefault();
+  const { cellIndex, parentElement } = event.target;
+  table[parentElement.rowIndex + down]?.[cellIndex + right]?.focus();
+}
+
 function fromAddress() {
-  const found = /^#([0-9]+)(?:x|\*|\+|×|%C3%97)([0-9]+)$/i.exec(location.hash);
-  if (found) [byId("a").value, byId("b").value] = found.slice(1);
-  begin(Boolean(found));
+  const problem = decodeURIComponent(location.hash.slice(1));
+  if (problem) byId("text").value = problem;
+  begin(Boolean(problem));
+}
+
+function choices(id, options) {
+  byId(id).replaceChildren(...options.map(([value, text]) => new Option(text, value)));
+  byId(id).parentElement.hidden = options.length < 2;
+}
+
+// What is told of the chosen model, and which ones can be put beside it.
+function introduce() {
+  const { about } = model;
+  const inputs = Number(about.proof?.windows).toLocaleString("en");
+  const { layout, base, sign } = about;
+  const alike = [...models.keys()].filter((i) => models[i] !== model
+    && models[i].about.layout === layout && models[i].about.base === base);
+  choices("beside", [["", "no other"], ...alike.map((i) => [i, models[i].about.name])]);
+  byId("text").value = byId("text").value.replaceAll(/\s*[x*×+]\s*/gi, sign === "+" ? " + " : " × ");
+  byId("about").textContent = [
+    `${about.parameters.toLocaleString("en")} parameters, trained on numbers of ${about.trained}.`,
+    "A cell sees its own symbol and what its neighbours have decided, nothing else.",
+    about.proof?.verdict === "proved"
+      ? `It was run on all ${inputs} inputs that it can ever meet, so it is right at every length.`
+      : "Nothing is proved of it: it may be wrong.",
+    base === 10 ? "" : `It calculates in base ${base}; type numbers as usual, in base 10.`,
+    "It computes here, in your browser; look into any cell.",
+  ].join(" ");
 }
 
 byId("problem").onsubmit = (event) => event.preventDefault() || begin(false);
@@ -226,33 +312,20 @@ byId("back").onclick = () => go(at - 1);
 byId("on").onclick = () => go(at + 1);
 byId("at").oninput = (event) => go(Number(event.target.value));
 byId("play").onclick = () => {
-  if (at === work.order.length) at = 0;
+  if (at === order.length) at = 0;
   play(!playing);
   show();
 };
-byId("canvas").onmouseleave = () => {
-  chosen = null;
-  show();
+byId("model").onchange = () => {
+  model = models[byId("model").value];
+  introduce();
+  begin(false);
 };
-byId("canvas").onkeydown = (event) => {
-  const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
-  const step = steps[event.key];
-  if (!step) return;
-  event.preventDefault();
-  const { cellIndex, parentElement } = event.target;
-  work.table[parentElement.rowIndex + step[0]]?.[cellIndex + step[1]]?.focus();
-};
+byId("beside").onchange = byId("view").onchange = () => begin(false);
 
-byId("sign").textContent = adds ? "+" : "×";
-const inputs = Number(about.proof?.windows).toLocaleString("en");
-byId("about").textContent = [
-  `${about.parameters.toLocaleString("en")} parameters, trained on numbers of ${about.trained}.`,
-  "A cell sees its own symbol and what its neighbours have decided, nothing else.",
-  about.proof?.verdict === "proved"
-    ? `It was run on all ${inputs} inputs that it can ever meet, so it is right at every length.`
-    : "Nothing is proved of it: it may be wrong.",
-  "It computes here, in your browser; look into any cell.",
-].join(" ");
+choices("model", abouts.map(({ name }, i) => [i, name]));
+choices("view", views.map(([name]) => [name, VIEWS[name]]));
+introduce();
 onhashchange = fromAddress;
 fromAddress();
 setInterval(tick, 1000 / FRAMES);

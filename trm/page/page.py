@@ -1,50 +1,87 @@
-"""One HTML file with a local model in it, which works problems out in a browser, cell by cell.
+"""One HTML file with local models in it, which work problems out in a browser, cell by cell.
 
 That is `page.html` with its style and scripts put into it, and what `model.js` has to know.
 """
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from augment.symmetry import SYMMETRIES
 from canvas.symbols import CHARACTERS
 from canvas.windows import NEIGHBOURS, SEES
 from trm.models.local import LocalRecursiveModel
 from trm.solving.solver import Solver
 
-_BASE = 10  # of numbers as people type them
+_SCRIPTS = ("model.js", "page.js", "grid.js")
 
 
-def page(solver: Solver, weights: Mapping[str, Tensor], card: Mapping[str, Any]) -> str:
-    """The file's text.
+class Shown(NamedTuple):
+    """A model of a page.
 
-    Args:
+    Attributes:
+        name: by which people choose it.
         solver: of a model whose cells hand on decided messages.
         weights: the network's, by name; kept as float32, for which it is proved.
         card: of an exported file, in which its proof stands if there is one.
-
-    ValueError: it is a model of another kind, base, or layout than those of this package.
     """
-    model, layout = getattr(solver.predictor, "model", None), solver.task.rules
-    own_layout = not type(layout).__module__.startswith("canvas.")
-    if not isinstance(model, LocalRecursiveModel) or own_layout or solver.task.base != _BASE:
-        raise ValueError(
-            "a page shows models whose cells hand on decided messages, in base 10 and a layout of "
-            "this package, as `trm fit --config quickstart` trains them"
-        )
-    heads = zip(model.heads.heads, model.heads.reads, strict=True)
-    tensors = {name: value.float().numpy().astype("<f4") for name, value in weights.items()}
+
+    name: str
+    solver: Solver
+    weights: Mapping[str, Tensor]
+    card: Mapping[str, Any]
+
+
+def page(models: Sequence[Shown]) -> str:
+    """The file's text, in which the first model is the one that is chosen at first.
+
+    ValueError: one is a model of another kind, or of a layout that is not of this package.
+    """
     about = {
+        "symbols": CHARACTERS,
+        "views": [*SYMMETRIES.items()],
+        "models": [_about(model) for model in models],
+    }
+    text = _read("page.html").replace("{}", json.dumps(about).replace("<", "\\u003c"))
+    style = '<link rel="stylesheet" href="page.css">'
+    text = text.replace(style, f"<style>\n{_read('page.css')}</style>")
+    for script in _SCRIPTS:
+        there = f'<script src="{script}"></script>'
+        text = text.replace(there, f"<script>\n{_read(script)}</script>")
+    return text
+
+
+def _about(shown: Shown) -> dict[str, Any]:
+    """All that the scripts know of a model."""
+    solver = shown.solver
+    model, task = getattr(solver.predictor, "model", None), solver.task
+    layout, base = task.rules, task.base
+    if not isinstance(model, LocalRecursiveModel) or not type(layout).__module__.startswith(
+        "canvas."
+    ):
+        raise ValueError(
+            "a page shows models whose cells hand on decided messages, in a layout of this "
+            f"package, as `trm fit --config quickstart` trains them: {shown.name} is none"
+        )
+    fewest, most = task.arity
+    lengths = ((1,) * fewest, (1,) * (fewest - 1) + (2,) if fewest == most else (1,) * (fewest + 1))
+    rule = solver.task.local_rule(untold=bool(model.config.codes))
+    heads = zip(model.heads.heads, model.heads.reads, strict=True)
+    tensors = {name: value.float().numpy().astype("<f4") for name, value in shown.weights.items()}
+    return {
+        "name": shown.name,
         "config": asdict(model.config),
         "layout": layout.name,
+        "base": base,
         "sign": CHARACTERS[layout.sign],
-        "heights": [layout.room((1, digits), _BASE)[0] for digits in (1, 2)],
-        "symbols": CHARACTERS,
+        "operands": [fewest, min(most, rule.most_operands or most)],
+        "heights": [layout.room(each, base)[0] for each in lengths],
+        "ranges": [task.ranges[axis] for axis in task.grids[0]],
         "outputs": [*model.outputs.items()],
         "codes": [*model.config.codes],
         "ways": [
@@ -54,16 +91,9 @@ def page(solver: Solver, weights: Mapping[str, Tensor], card: Mapping[str, Any])
         "heads": [{"says": head.says, "reads": head.reads, "of": of} for head, of in heads],
         "parameters": model.num_parameters,
         "trained": solver.trained_on,
-        "proof": card.get("proof"),
+        "proof": shown.card.get("proof"),
         "weights": [(n, base64.b64encode(part.tobytes()).decode()) for n, part in tensors.items()],
     }
-    text = _read("page.html").replace("{}", json.dumps(about).replace("<", "\\u003c"))
-    style = '<link rel="stylesheet" href="page.css">'
-    text = text.replace(style, f"<style>\n{_read('page.css')}</style>")
-    for script in ("model.js", "page.js"):
-        there = f'<script src="{script}"></script>'
-        text = text.replace(there, f"<script>\n{_read(script)}</script>")
-    return text
 
 
 def _read(name: str) -> str:

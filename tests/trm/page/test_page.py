@@ -10,35 +10,39 @@ import numpy as np
 import pytest
 
 import trm.page
+from augment.symmetry import SYMMETRIES, Symmetry, apply, invert
 from canvas.problems import Problems
-from canvas.symbols import BLANK
+from canvas.symbols import BLANK, MASK
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import drawn_anew, load_checkpoint, load_solver, network_weights
-from trm.page.page import page
+from trm.page.page import Shown, page
 from trm.solving.local_predictor import LocalPredictor
-from trm.solving.solver import Solver
 
-MODELS = ("written-seed1", "running-sum-seed0", "column-seed0")
+MODELS = ("written-seed1", "running-sum-seed0", "column-seed0", "written-hex-seed0")
+MODELS += ("lattice-base2-seed0", "column-carries-seed0", "untold-seed0")
 FILES = [SHIPPED, *(Path(f"docs/models/{name}.safetensors") for name in MODELS)]
-HARD = [(0, 0), (0, 17), (999999, 999999), (int("6047" * 4), 10**11 - 13)]
+HARD = [(0, 0), (0, 17), (999999, 999999), (60476047, 10**6 - 13)]
+UPRIGHT = SYMMETRIES["e"]
 needs_node = pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed")
 
 
-def written(file: Path) -> tuple[Solver, str]:
-    """The model of a file, and its page."""
-    content, solver = load_checkpoint(file), load_solver(file, device="cpu")
-    return solver, page(solver, network_weights(content), content["card"])
+def shown(file: Path) -> Shown:
+    """The model of a file."""
+    content = load_checkpoint(file)
+    solver = load_solver(file, device="cpu")
+    return Shown(file.stem, solver, network_weights(content), content["card"])
 
 
-def worked(text: str, problems: Problems) -> list[dict]:
-    """What the page's model makes of problems."""
-    about = json.loads(re.search(r'id="model">(.*)</script>', text)[1])
+def worked(text: str, problems: Problems, view: Symmetry = UPRIGHT) -> list[dict]:
+    """What the page's first model makes of problems."""
+    data = json.loads(re.search(r'id="models">(.*)</script>', text)[1])
+    about = data["models"][0] | {"symbols": data["symbols"]}
     script = Path(trm.page.__path__[0], "model.js")
     assert script.read_text() in text
-    operands = [[str(number) for number in operands] for operands in problems.to_ints()]
+    typed = [f" {about['sign']} ".join(map(str, operands)) for operands in problems.to_ints()]
     ran = subprocess.run(
         ["node", Path(__file__).with_name("work.js"), script],
-        input=json.dumps({"about": about, "problems": operands}),
+        input=json.dumps({"about": about, "problems": typed, "view": view}),
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
@@ -54,10 +58,12 @@ def below(page: np.ndarray, canvas: np.ndarray) -> np.ndarray:
 @needs_node
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_whole_pages_are_those_of_the_package(repository, file):
-    solver, text = written(repository / file)
+    model = shown(repository / file)
+    solver, text = model.solver, page([model])
     random, lengths = np.random.default_rng(0), ((1, 1), (3, 4), (7, 2), (2, 9), (6, 6))
-    drawn = [tuple(random.integers(10**n) for n in pair) for pair in lengths for _ in range(3)]
-    problems = solver.task.problems([*drawn, *HARD])
+    drawn = [tuple(random.integers(10**n) for n in pair) for pair in lengths]
+    more = [(87, 604, 9), (99,) * 11] if "column-seed" in file.stem else []
+    problems = solver.task.problems([*drawn, *HARD, *more])
     for found, solution in zip(worked(text, problems), solver.solve(problems), strict=True):
         canvas = below(np.array(found["symbols"]), solution.canvas)
         np.testing.assert_array_equal(canvas, solution.canvas)
@@ -70,7 +76,7 @@ def test_a_model_that_knows_nothing_is_wrong_and_unsure_as_in_the_package(reposi
     solver = load_solver(repository / file, device="cpu")
     model = drawn_anew(solver.predictor.model)
     solver.predictor.model.load_state_dict(model.state_dict())
-    text = page(solver, model.state_dict(), {})
+    text = page([Shown("untrained", solver, model.state_dict(), {})])
     predictor = LocalPredictor(solver.predictor.model)
     predictor.model.double()  # as JavaScript computes
     problems = solver.task.problems([(2539, 839)])
@@ -91,7 +97,7 @@ def test_a_model_that_knows_nothing_is_wrong_and_unsure_as_in_the_package(reposi
 
 def test_it_is_one_small_file_that_asks_for_no_other(repository):
     for file in FILES[:2]:
-        _, text = written(repository / file)
+        text = page([shown(repository / file)])
         assert len(text.encode()) < 2**20
         assert re.findall(r"https?:|src=|href=|import\(|url\(|eval\(", text) == []
         assert "default-src 'none'" in text
@@ -99,25 +105,67 @@ def test_it_is_one_small_file_that_asks_for_no_other(repository):
 
 def test_what_a_file_says_is_no_markup(repository):
     solver = load_solver(repository / FILES[0], device="cpu")
-    text = page(solver, {}, {"proof": {"verdict": "</script><script>alert(1)</script>"}})
-    assert text.count("</script>") == 3
+    said = {"proof": {"verdict": "</script><script>alert(1)</script>"}}
+    assert page([Shown("evil", solver, {}, said)]).count("</script>") == 4
 
 
-@pytest.mark.parametrize("name", ["trm-quick-seed0", "lattice-base2-seed0", "decimal-seed0"])
+@pytest.mark.parametrize("name", ["trm-quick-seed0", "decimal-seed0"])
 def test_other_models_are_refused(repository, name):
-    with pytest.raises(ValueError, match="in base 10 and a layout of this package"):
-        written(repository / f"docs/models/{name}.safetensors")
+    other = shown(repository / f"docs/models/{name}.safetensors")
+    with pytest.raises(ValueError, match=f"a layout of this package.*: {name} is none"):
+        page([shown(repository / FILES[0]), other])
 
 
-def test_a_browser_shows_it(repository, tmp_path):
+@needs_node
+@pytest.mark.parametrize("name", ["r90", "hvt", "h"])
+def test_a_turned_page_is_worked_as_the_package_works_it(repository, name):
+    model = shown(repository / FILES[0])
+    problems = model.solver.task.problems([(2539, 839)])
+    (upright,), (found,) = (worked(page([model]), problems, SYMMETRIES[v]) for v in ("e", name))
+    asked = np.array([[False] * 8] + [[True] * 7 + [False]] * 3)
+    tokens = np.where(asked, MASK, np.array(upright["symbols"], dtype=np.uint8))
+    predictor = LocalPredictor(model.solver.predictor.model)
+    said = predictor.trace(apply(name, tokens)[None].copy()).answers[0]
+    here = apply(name, asked)
+    np.testing.assert_array_equal(np.array(found["symbols"])[here], said[here])
+    turned_back = apply(invert(name), np.array(found["symbols"]))
+    np.testing.assert_array_equal(turned_back[~asked], tokens[~asked])
+    assert upright["answer"] == str(2539 * 839) != found["answer"]
+
+
+def in_browser(folder: Path, models: list[Shown], address: str, script: str = "") -> str:
+    """What a browser shows at last, after a script of ours."""
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("no browser is installed")
-    (tmp_path / "multiply.html").write_text(written(SHIPPED)[1])
-    words = ("--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000")
-    address = f"file://{tmp_path}/multiply.html#123x456"
-    run = [browser, *words, f"--user-data-dir={tmp_path}/browser", "--dump-dom", address]
-    shown = subprocess.run(run, capture_output=True, text=True, timeout=120).stdout
-    assert "123 × 456 = 56088 (right, as exact arithmetic says)" in shown
-    assert shown.count("<td") > 30
-    assert "Row 4, column 5 from the right: writes 5" in re.sub("<[^>]+>", "", shown)
+    text = page(models).replace("</body>", f"<script>{script}</script></body>")
+    (folder / "page.html").write_text(text)
+    words = ("--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000")
+    run = [browser, *words, f"--user-data-dir={folder}/browser", "--dump-dom"]
+    run += [f"file://{folder}/page.html#{address}"]
+    return subprocess.run(run, capture_output=True, text=True, timeout=120).stdout
+
+
+def test_a_browser_shows_it(tmp_path):
+    dom = in_browser(tmp_path, [shown(SHIPPED)], "123x456")
+    assert "123 × 456 = 56088 (right, as exact arithmetic says)" in dom
+    assert dom.count("<td") > 30
+    assert "Row 4, column 5 from the rightwrites 5" in re.sub("<[^>]+>", "", dom)
+
+
+def test_a_browser_shows_a_wrong_model_beside_a_proved_one_and_measures_both(repository, tmp_path):
+    right = shown(SHIPPED)
+    weights = drawn_anew(right.solver.predictor.model).state_dict()
+    models = [right, Shown("untrained", right.solver, weights, {}), shown(repository / FILES[3])]
+    choose = 'byId("beside").value = 1; begin(true);'
+    measure = 'byId("longest").value = 4; byId("number").value = 5; measure();'
+    dom = in_browser(tmp_path, models, "123x456", choose + measure)
+    text = re.sub("<[^>]+>", "", dom)
+    assert "The two differ, first in row 2, column 2 from the right" in text
+    assert dom.count('class="filled differs') + dom.count(" differs") >= 2
+    assert len(re.findall("5 of 5 right, 95 % interval 56.6 to 100.0 %", dom)) == 16
+    dom = in_browser(
+        tmp_path, models, "", 'byId("model").value = 2; byId("model").onchange(); go(99)'
+    )
+    assert "2539 + 839 = 3378 (right" in dom
+    assert "Write it in digits alone" in in_browser(tmp_path, models, "12y3")

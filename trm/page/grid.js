@@ -1,0 +1,72 @@
+// How long the numbers may be: a table that fills up while the chosen model solves random problems.
+"use strict";
+
+const Z = 1.96; // of a 95 % interval
+
+let measuring = 0; // which measurement is the last one that was begun
+
+function drawNumber(digits) {
+  const all = Array.from({ length: digits }, (_, i) => Math.floor(Math.random() * (i ? 10 : 9)) + Number(!i));
+  return BigInt(all.join(""));
+}
+
+// Numbers of a problem of row and column of the table: first and second number's digits, or the
+// number of addends and their digits.
+function drawProblem(about, row, column) {
+  if (about.sign !== "+") return [drawNumber(row), drawNumber(column)];
+  return Array.from({ length: column }, () => drawNumber(row));
+}
+
+// Wilson's interval of a share, in per cent.
+function interval(right, n) {
+  const share = right / n;
+  const middle = share + Z * Z / (2 * n);
+  const half = Z * Math.sqrt(share * (1 - share) / n + Z * Z / (4 * n * n));
+  return [middle - half, middle + half].map((one) => (100 * one / (1 + Z * Z / n)).toFixed(1));
+}
+
+function fill(cell, right, n) {
+  cell.textContent = Math.round(100 * right / n);
+  cell.style.setProperty("--share", `${100 * right / n}%`);
+  cell.title = `${right} of ${n} right, 95 % interval ${interval(right, n).join(" to ")} %`;
+}
+
+const rest = () => new Promise((go) => setTimeout(go));
+
+async function measure() {
+  const [of, mine] = [model, ++measuring];
+  const { about } = of;
+  const [longest, n] = ["longest", "number"].map((id) => Number(byId(id).value));
+  const upright = views.find(([name]) => name === "e")[1];
+  const [most, adds] = [about.operands[1], about.sign === "+"];
+  const columns = Array.from({ length: longest }, (_, i) => i + 1)
+    .filter((column) => !adds || (column > 1 && column <= most));
+  const rows = Array.from({ length: longest }, (_, i) => i + 1);
+  const [down, across] = about.ranges;
+  const known = (row, column) => row <= down[1] && column <= across[1] ? "known" : "";
+  const cells = rows.map((row) => columns.map((column) => make("td", "", known(row, column))));
+  const head = make("tr", [make("th", ""), ...columns.map((column) => make("th", column))]);
+  byId("grid").replaceChildren(head, ...rows.map((row, i) => make("tr", [make("th", row), ...cells[i]])));
+  const axes = adds ? "Down: digits of the addends; across: how many"
+    : "Down: digits of the first number; across: of the second";
+  byId("legend").textContent = `${about.name}. ${axes}. Per cent of ${n} random problems solved in every `
+    + "digit; outlined: sizes of training; point at a cell for its interval.";
+  byId("done").max = rows.length * columns.length * n;
+  byId("done").value = 0;
+  byId("start").textContent = "Again";
+  for (const [i, row] of rows.entries()) {
+    for (const [j, column] of columns.entries()) {
+      let right = 0;
+      for (let number = 1; number <= n; number++) {
+        const numbers = drawProblem(about, row, column);
+        right += Number(workOut(of, numbers, upright).value === rightAnswer(about, numbers));
+        fill(cells[i][j], right, number);
+        byId("done").value++;
+        await rest();
+        if (mine !== measuring) return; // another one has begun
+      }
+    }
+  }
+}
+
+byId("start").onclick = measure;
