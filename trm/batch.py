@@ -24,17 +24,17 @@ import torch
 from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_solver
-from trm.devices import make_trainer, run, start_processes
+from trm.devices import make_files, open_devices
 from trm.files import (
     alone,
     fingerprint,
     make_folder,
     reading,
-    write_text,
     writing,
 )
 from trm.precision import FLOAT32
 from trm.problem_files import Entry, carried_name, format_of, read_entries
+from trm.processes import start_processes
 from trm.solving.solution import COLUMNS, Record
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
@@ -96,7 +96,8 @@ class Summary:
     def write(self, sink: IO[str], records: list[dict[str, Any]]) -> None:
         """Count records as they are written, a JSON object a line."""
         for record in records:
-            sink.write(_to_json(record) + "\n")
+            text = json.dumps(record, ensure_ascii=False, allow_nan=False)
+            sink.write(f"{text}\n")
             self.problems += 1
             self.correct += bool(record["correct"])
             self.errors += record["error"] is not None
@@ -185,59 +186,38 @@ def work_through(
 ) -> Summary | None:
     """Work through a file, or go on with it, and write the output once all of it is done.
 
-    On devices as `trm.devices.make_trainer` takes them. Returns what became of the file, None in
+    On devices as `trm.devices.open_devices` takes them. Returns what became of the file, None in
     all processes but the first. ValueError: another process is at work on the same output.
     """
     if job.output.is_dir() or (job.output.exists() and job.output.samefile(job.source)):
         what = "a folder" if job.output.is_dir() else "the input itself"
         raise ValueError(f"--output {job.output} is {what}: choose another")
-    trainer = make_trainer(accelerator, devices, nodes, job.precision, None if quiet else "units")
+    fabric = open_devices(accelerator, devices, nodes, job.precision)
     make_folder(job.output.parent)
-    start_processes(trainer)
-    solver = job.load("cpu")  # says what is wrong with the call before anything is done
-    kind = trainer.strategy.root_device.type
+    start_processes(fabric.strategy)
+    fabric.launch()
+    solver, kind = job.load(str(fabric.device)), fabric.device.type
     size = job.batch_size or _unit_size(job.voting, kind)
     output = job.output.resolve()
     # The other processes wait for the first.
-    with alone(job.output) if trainer.is_global_zero else nullcontext():
-        units = -(-sum(1 for _ in job.entries(solver)) // size)
+    with alone(job.output) if fabric.is_global_zero else nullcontext():
+        numbers = range(-(-sum(1 for _ in job.entries(solver)) // size))
         folder = output.with_name(f".{output.name}.{job.key(kind)}.parts")
-        make_folder(folder)
-        parts = [folder / f"{unit}.json" for unit in range(units)]
-        if todo := [unit for unit, part in enumerate(parts) if not part.is_file()]:
-            run(trainer, todo, _Solving(job, size, parts))
-        if not trainer.is_global_zero:
+        parts = {folder / f"{number}.json": number for number in numbers}
+        units = enumerate(_units(job.entries(solver), size))
+
+        def solved(unit: int) -> list[dict[str, Any]]:
+            return job.lines(solver, next(some for number, some in units if number == unit))
+
+        make_files(fabric, parts, solved, Path.is_file, None if quiet else "units")
+        if not fabric.is_global_zero:
             return None
         summary = Summary()
         with writing(output) as sink:
             for part in parts:
-                if not part.is_file():
-                    raise ValueError(
-                        f"{part} is missing, as all nodes must see its folder: the same command "
-                        "goes on where it was"
-                    )
                 summary.write(sink, json.loads(part.read_text(encoding="utf-8")))
         job.forget()
     return summary
-
-
-class _Solving:
-    """Solves units, in their order, and keeps each as a file."""
-
-    def __init__(self, job: Job, size: int, parts: list[Path]) -> None:
-        self.job, self.size, self.parts = job, size, parts
-        self.solver: Solver | None = None
-
-    def __call__(self, unit: int, device: str) -> None:
-        if self.solver is None:
-            self.solver = self.job.load(device)
-            self.units = enumerate(_units(self.job.entries(self.solver), self.size))
-        entries = next(entries for number, entries in self.units if number == unit)
-        write_text(self.parts[unit], _to_json(self.job.lines(self.solver, entries)))
-
-
-def _to_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def _unit_size(voting: Voting | None, device: str) -> int:

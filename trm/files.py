@@ -151,8 +151,8 @@ def write_text(file: Path, text: str) -> None:
         part.write_text(text, encoding="utf-8")
 
 
-def write_object(file: Path, data: dict[str, Any]) -> None:
-    """A JSON object as a file in a folder that is made if need be."""
+def write_json(file: Path, data: Any) -> None:
+    """JSON as a file in a folder that is made if need be."""
     file.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, json.dumps(data, allow_nan=False) + "\n")
 

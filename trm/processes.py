@@ -53,6 +53,21 @@ def ending_by_signals() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def start_processes(strategy: Any) -> None:
+    """Run this command in a process for each device of Lightning's strategy, if none is there yet.
+
+    Raises:
+        SystemExit: they have ended, see `launch`.
+        ValueError: they are of several nodes.
+    """
+    environment = getattr(strategy, "cluster_environment", None)
+    if environment and not environment.creates_processes_externally:
+        if strategy.num_nodes > 1:
+            raise ValueError("processes on several nodes are started by srun or by torchrun")
+        if strategy.num_processes > 1:
+            launch(["-P", "-m", "trm", *sys.argv[1:]], strategy.num_processes)
+
+
 def end_at_once_by_signals() -> None:
     """Let SIGTERM and SIGINT end this process wherever it is, unless they are ignored."""
     for number in (signal.SIGTERM, signal.SIGINT):

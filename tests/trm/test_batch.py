@@ -1,18 +1,21 @@
 """Files of problems, solved by a checkpoint trained for some steps; stopped, resumed, shared."""
 
-import copy
 import gzip
 import io
 import json
 import os
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from lightning.fabric import Fabric
 
 from canvas.problems import Problems
 from trm import batch
-from trm.batch import solve
+from trm.batch import Job, solve, work_through
 from trm.checkpoints.loading import load_solver
 from trm.files import alone
 from trm.solving.voting import Voting
@@ -118,22 +121,33 @@ def test_finished_units_are_not_solved_again(command, checkpoint, source, tmp_pa
     assert not list(tmp_path.glob(".*"))
 
 
-def test_two_processes_give_the_records_of_one(command, checkpoint, source, tmp_path, monkeypatch):
-    words = ("solve", "--checkpoint", checkpoint, "--input", source, "--batch-size", 8)
-    words += ("--accelerator", "cpu", "--views", 3, "--output")
-    assert command(*words, tmp_path / "one.jsonl").code == 1
+class OneOfTwo(Fabric):
+    """One of two processes, which here are threads."""
 
-    def run(trainer, units, do) -> None:
-        assert units == [*range(9)]
-        for rank in (1, 0):
-            of_rank = copy.copy(do)
-            for unit in units[rank::2]:
-                of_rank(unit, "cpu")
+    world_size = 2
+    meet = threading.Barrier(2)
 
-    monkeypatch.setattr(batch, "run", run)
-    ran = command(*words, tmp_path / "two.jsonl")
-    assert (ran.code, ran.err.count("66 records")) == (1, 1)
+    def __init__(self, rank: int) -> None:
+        super().__init__(accelerator="cpu")
+        self.rank = rank
+
+    global_rank = property(lambda self: self.rank)
+    is_global_zero = property(lambda self: self.rank == 0)
+
+    def barrier(self, name: str | None = None) -> None:
+        self.meet.wait(60)
+
+
+def test_two_processes_give_the_records_of_one(checkpoint, source, tmp_path, monkeypatch):
+    one = Job(checkpoint, source, tmp_path / "one.jsonl", voting=Voting(views=3), batch_size=8)
+    assert str(work_through(one, "cpu", quiet=True)).startswith("66 records")
+    two, fabrics = replace(one, output=tmp_path / "two.jsonl"), [OneOfTwo(0), OneOfTwo(1)]
+    monkeypatch.setattr(batch, "open_devices", lambda *_: fabrics.pop())
+    with ThreadPoolExecutor() as both:
+        done = list(both.map(lambda _: work_through(two, "cpu", quiet=True), range(2)))
+    assert sum(summary is None for summary in done) == 1
     assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes()
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_python_yields_the_same_records_as_they_are_solved(checkpoint):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trm.files import alone, read_json, read_object, replacing, write_object
+from trm.files import alone, read_json, read_object, replacing, write_json
 
 
 def write(file: Path, text: str) -> None:
@@ -14,7 +14,7 @@ def write(file: Path, text: str) -> None:
 
 def test_a_file_is_the_old_one_until_the_new_one_is_whole(tmp_path):
     file = tmp_path / "cell.json"
-    write_object(file, {"right": 1})
+    write_json(file, {"right": 1})
 
     def broken() -> None:
         with replacing(file) as part:

@@ -27,7 +27,7 @@ from trm.commands.arguments import (
     whole,
 )
 from trm.evaluation.grid import AXES, size_name, versions
-from trm.files import make_own_folder, write_object
+from trm.files import make_own_folder, write_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
         raise
     created = datetime.now(UTC).isoformat(timespec="seconds")
     file = output / f"{name}.json"
-    write_object(file, data | {"format": 1, "created": created, "versions": versions()})
+    write_json(file, data | {"format": 1, "created": created, "versions": versions()})
     info_console(args).print(f"figures  {file}")
     for old in output.glob(pictures):
         old.unlink()

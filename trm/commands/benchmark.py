@@ -10,7 +10,7 @@ from trm.benchmark.scoring import grid_of, score, write_read
 from trm.benchmark.suites import SUITES, items
 from trm.commands.arguments import add_verbosity, info_console, results, whole
 from trm.evaluation.grid import FILES, GRID
-from trm.files import make_own_folder, write_object, write_text
+from trm.files import make_own_folder, write_json, write_text
 
 BOARD, PAGE = Path("board"), Path("docs/board.md")  # of this project, from its root
 EXAMPLES = """\
@@ -82,7 +82,7 @@ def _score(args: argparse.Namespace) -> int:
 
     from trm.commands.evaluate import show_grid
 
-    write_object(output / GRID, grid)
+    write_json(output / GRID, grid)
     show_grid(args, grid, output)
     info_console(args).print(f"answers   {write_read(output, suite, scored)}")
     missing = f"; wrong for want of a prediction: {scored.missing:,}" if scored.missing else ""

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ import torch
 from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_solver
-from trm.devices import make_trainer, run, start_processes
+from trm.devices import make_files, open_devices
 from trm.evaluation.cell_problems import SPLIT, fitted
 from trm.evaluation.grid import (
     FILES,
@@ -43,9 +43,10 @@ from trm.evaluation.grid import (
 )
 from trm.evaluation.models import check_models, describe_all
 from trm.evaluation.statistics import Share
-from trm.files import make_own_folder, read_object, write_object
+from trm.files import make_own_folder, read_object, write_json
 from trm.flops import counted_flops
 from trm.precision import FLOAT32
+from trm.processes import start_processes
 from trm.solving.rollout import teacher_forced
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver
@@ -76,20 +77,6 @@ class Settings:
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:12]
 
 
-class Item(NamedTuple):
-    """One cell of one checkpoint, and the file for its figures."""
-
-    checkpoint: Path
-    size: tuple[int, int]
-    file: Path
-
-    def figures(self) -> dict[str, Any] | None:
-        """What was measured; None where it is not yet, or the file is damaged."""
-        cell = read_object(self.file) or {}
-        whole = cell.keys() == {*KEYS}
-        return cell if whole and (cell["row"], cell["column"]) == self.size else None
-
-
 def measure(
     checkpoints: Sequence[str | Path],
     settings: Settings,
@@ -103,68 +90,56 @@ def measure(
     """Measure all cells that are not measured yet, and gather all of them in ``grid.json``.
 
     The folder is the same for all nodes; names are labels of the models, None: those of their runs;
-    devices are as `trm.devices.make_trainer` takes them. Returns what was written, None in all
+    devices are as `trm.devices.open_devices` takes them. Returns what was written, None in all
     processes but the first. FileNotFoundError: there is no such checkpoint. ValueError: the
     checkpoints, names, folder or devices do not suit, or it holds another model's evaluation.
     """
-    output, what = Path(output), None if quiet else "cells"
-    trainer = make_trainer(accelerator, devices, nodes, settings.precision, what)
+    output = Path(output)
+    fabric = open_devices(accelerator, devices, nodes, settings.precision)
     make_own_folder(output, "trm evaluate", FILES, "format", f"cells/{_HASH}-{_HASH}")
     models = describe_all(checkpoints, names, settings.steps)
     check_models(output / GRID, models)
-    start_processes(trainer)
-    key = settings.key(trainer.strategy.root_device.type)
-    items = []
-    for model in models:
-        folder = output / "cells" / f"{model['sha256'][:12]}-{key}"
-        checkpoint = find_checkpoint(model["checkpoint"])
-        sizes = product(settings.rows, settings.columns)
-        files = {size: folder / "{}x{}.json".format(*size) for size in sizes}
-        items.append([Item(checkpoint, size, file) for size, file in files.items()])
-    # The large cells first; two files may hold the same checkpoint.
-    every = {
-        i.file: i
-        for one in items
-        for i in sorted(one, key=lambda item: prod(item.size), reverse=True)
+    start_processes(fabric.strategy)
+    fabric.launch()
+    key = settings.key(fabric.device.type)
+    files = [
+        {
+            size: output / f"cells/{model['sha256'][:12]}-{key}" / "{}x{}.json".format(*size)
+            for size in product(settings.rows, settings.columns)
+        }
+        for model in models
+    ]
+    # The large cells first; two checkpoints may be the same one.
+    items = {
+        file: (find_checkpoint(model["checkpoint"]), size)
+        for model, of_model in zip(models, files, strict=True)
+        for size, file in sorted(of_model.items(), key=lambda item: -prod(item[0]))
     }
-    todo = [item for item in every.values() if item.figures() is None]
-    if todo:
-        if trainer.is_global_zero and len(todo) < len(every) and not quiet:
-            print(f"{len(every) - len(todo)} of {len(every)} cells are done already")
-        run(trainer, todo, _Measuring(settings))  # all have large and small cells
-    if not trainer.is_global_zero:
-        return None
-    for model, of_model in zip(models, items, strict=True):
-        model["cells"] = [item.figures() for item in of_model]
-        if None in model["cells"]:
-            raise ValueError(
-                f"cells are missing in {of_model[0].file.parent}: all nodes must see the same "
-                "--output folder"
-            )
-    asked = {"split": SPLIT, **asdict(settings), "devices": trainer.world_size}
-    asked["device"] = trainer.strategy.root_device.type
-    grid = new_grid(asked, models)
-    write_object(output / GRID, grid)
-    return Grid(json.loads(json.dumps(grid)))  # as a reader of the file gets it
+    held = dict[Path, Solver]()  # by checkpoint the one that is asked, as its items come in a row
 
-
-class _Measuring:
-    """Measures items, and writes their files."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.held: tuple[Path, Solver] | None = None  # the items of a checkpoint come in a row
-
-    def __call__(self, item: Item, device: str) -> None:
-        settings = self.settings
-        if self.held is None or self.held[0] != item.checkpoint:
-            self.held = None  # makes room first
-            solver = load_solver(item.checkpoint, settings.steps, device=device)
-            solver = solver.with_voting(settings.voting) if settings.voting else solver
-            self.held = item.checkpoint, solver
+    def measured(item: tuple[Path, tuple[int, int]]) -> dict[str, Any]:
+        checkpoint, size = item
+        if checkpoint not in held:
+            held.clear()  # makes room first
+            solver = load_solver(checkpoint, settings.steps, device=str(fabric.device))
+            held[checkpoint] = solver.with_voting(settings.voting) if settings.voting else solver
         asked = (settings.problems, settings.seed, settings.batch_size)
-        cell = measure_cell(self.held[1], settings.axes, item.size, *asked)
-        write_object(item.file, cell)
+        return measure_cell(held[checkpoint], settings.axes, size, *asked)
+
+    def is_measured(file: Path) -> bool:
+        cell = read_object(file) or {}
+        return cell.keys() == {*KEYS} and (cell["row"], cell["column"]) == items[file][1]
+
+    make_files(fabric, items, measured, is_measured, None if quiet else "cells")
+    if not fabric.is_global_zero:
+        return None
+    for model, of_model in zip(models, files, strict=True):
+        model["cells"] = [read_object(file) for file in of_model.values()]
+    asked = {"split": SPLIT, **asdict(settings), "devices": fabric.world_size}
+    asked["device"] = fabric.device.type
+    grid = new_grid(asked, models)
+    write_json(output / GRID, grid)
+    return Grid(json.loads(json.dumps(grid)))  # as a reader of the file gets it
 
 
 def measure_cell(

@@ -16,7 +16,7 @@ from canvas.windows import LocalRule
 from trm import __version__
 from trm.checkpoints import PROOF_SUFFIX
 from trm.checkpoints.loading import weights_hash
-from trm.files import make_own_folder, read_object, replacing, write_object
+from trm.files import make_own_folder, read_object, replacing, write_json
 from trm.proof import check
 from trm.proof.program import TABLE, Program
 from trm.proof.prove import (
@@ -115,11 +115,11 @@ class Proof:
                 part.write_text(write_python(self.program), encoding="utf-8")
             if self.explored is None:  # the checker knows what named fields have to be
                 shutil.copyfile(check.__file__, folder / CHECKER)
-        write_object(folder / RECORD, json.loads(json.dumps(self.record())))
+        write_json(folder / RECORD, json.loads(json.dumps(self.record())))
 
     def note(self, checkpoint: Path) -> None:
         """The record beside a checkpoint, where whoever solves with it finds the verdict."""
-        write_object(checkpoint.with_suffix(PROOF_SUFFIX), self.record())
+        write_json(checkpoint.with_suffix(PROOF_SUFFIX), self.record())
 
 
 def _finite(number: float) -> float | None:

@@ -32,7 +32,7 @@ from canvas.task import Task
 from trm.checkpoints import COST_KEY, find_checkpoint
 from trm.configs import config_of_run, find_config
 from trm.evaluation.grid import GRID
-from trm.files import fingerprint, read_object, validated, write_object
+from trm.files import fingerprint, read_object, validated, write_json
 from trm.processes import ENDS_WITH
 from trm.sweep.study import EQUAL_LOSS, LOSS, Run, Setting, Study
 
@@ -321,7 +321,7 @@ class Jobs:
         self._write(run)
 
     def _write(self, run: Run) -> None:
-        write_object(folder_of(self.output, run) / _STATE, asdict(self.states[run]))
+        write_json(folder_of(self.output, run) / _STATE, asdict(self.states[run]))
 
 
 def _losses(content: Mapping[str, Any]) -> dict[str, float]:

@@ -22,9 +22,25 @@ from trm.checkpoints.loading import load_checkpoint
 from trm.evaluation.statistics import Share
 from trm.files import replacing
 from trm.flops import counted_flops
+from trm.processes import end_at_once_by_signals
 from trm.training.canvas_module import FIELD, CanvasModule, logs_at
 from trm.training.data import BEYOND, VALIDATED
 from trm.training.runs import CHECKPOINTS
+
+
+class EndAtOnce(L.Callback):
+    """Has signals end one of several processes at once.
+
+    Lightning would tell the others in a collective call from within the signal's handler, which
+    waits for ever if they are in another call by then.
+    """
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Undo what Lightning has just set up."""
+        if trainer.world_size > 1:
+            end_at_once_by_signals()
+
+    on_validation_start = on_test_start = on_predict_start = on_train_start
 
 
 class CheckpointFiles(TorchCheckpointIO):

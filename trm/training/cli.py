@@ -23,12 +23,13 @@ from canvas.task import Task
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_checkpoint
 from trm.configs import read_config, shipped_configs
-from trm.devices import EndAtOnce, start_processes
 from trm.precision import NO_UNITS, check_precision, settle
+from trm.processes import start_processes
 from trm.training.callbacks import (
     BestCheckpoint,
     CheckpointFiles,
     Cost,
+    EndAtOnce,
     Gradients,
     LastCheckpoint,
     Lines,
@@ -171,7 +172,7 @@ class TrainingCLI(LightningCLI):
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
             trainer.strategy.checkpoint_io = CheckpointFiles()
         if self.subcommand is not None:
-            start_processes(trainer)
+            start_processes(trainer.strategy)
         return trainer
 
     def before_fit(self) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from trm.evaluation.statistics import Share
-from trm.files import write_object
+from trm.files import write_json
 from trm.sweep.report import PAGE, gathered, write_report
 from trm.sweep.runs import State, grid_of
 from trm.sweep.study import Setting, Study
@@ -27,7 +27,7 @@ def states(tmp_path, study, make_grid) -> dict:
         if right is not None:
             found[run] = State(trained=True, cost=COST, evaluated={"near": ["last"]})
             grid = make_grid({"m": lambda a, b, right=right: right}, [4], [2, 4])
-            write_object(grid_of(tmp_path, "near", run), grid)
+            write_json(grid_of(tmp_path, "near", run), grid)
     return found
 
 
@@ -47,7 +47,7 @@ def test_seeds_of_a_setting_stand_together_and_of_many_cells_regions(
     assert seed.cost == COST
     assert seed.flops == 12e6  # of 4 x 2 and 4 x 4 digits, the mean
     for run in states:
-        write_object(grid_of(tmp_path, "near", run), make_grid({"m": lambda a, b: 1.0}, 5, 4))
+        write_json(grid_of(tmp_path, "near", run), make_grid({"m": lambda a, b: 1.0}, 5, 4))
     [first, _] = gathered(tmp_path, study, states, "near")
     regions = ["in range", "first beyond", "second beyond", "both beyond"]
     assert list(first.seeds[0].shares) == regions

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from trm.checkpoints import loading
-from trm.files import write_object
+from trm.files import write_json
 from trm.sweep import runs as module
 from trm.sweep.runs import Jobs, begin, count, done, folder_of, plan, states_of, wanted
 from trm.sweep.study import EQUAL_LOSS, Setting, Study
@@ -167,7 +167,7 @@ def test_a_state_that_is_none_of_ours_is_told_and_a_damaged_one_as_good_as_none(
     study = a_study("a")
     [run] = study.runs()
     file = folder_of(tmp_path, run) / "state.json"
-    write_object(file, {"trained": "perhaps"})
+    write_json(file, {"trained": "perhaps"})
     with pytest.raises(ValueError, match=r"state\.json: trained: "):
         states_of(tmp_path, study)
     file.write_text("{")
