@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from trm.models.attention import Attention, Coordinates, KeyValueCache, Linear, Terms, compute_dtype
 from trm.models.configs import GPTConfig
+from trm.models.iterative import Network
 from trm.models.positions import Learned, check_canvas, make_position
 
 INITIAL_STD = 0.02
@@ -46,7 +47,7 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
 
 
-class GPT(nn.Module):
+class GPT(Network):
     """Reads a canvas' sequence up to some token and says what comes next.
 
     A sequence is a start token, then each row's cells and its row end. Under autocast activations
@@ -70,11 +71,6 @@ class GPT(nn.Module):
         self.layers = nn.ModuleList(Block(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(D, bias=config.bias)
         self._initialise()
-
-    @property
-    def num_parameters(self) -> int:
-        """Learned numbers; the matrix that embedding and head share is counted once."""
-        return sum(parameter.numel() for parameter in self.parameters())
 
     def accepts(self, height: int, width: int) -> bool:
         """Whether the position encoding serves canvases of that size."""

@@ -19,7 +19,20 @@ State = Any  # see above
 Batch = dict[str, Tensor]  # what belongs to samples, [B, ...] each
 
 
-class IterativeModel(nn.Module, ABC):
+class Network(nn.Module):
+    """A model of any family."""
+
+    def accepts(self, height: int, width: int) -> bool:
+        """Whether the model can work on canvases of that size."""
+        return True
+
+    @property
+    def num_parameters(self) -> int:
+        """How many numbers are learned; what parts of a model share is counted once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+
+class IterativeModel(Network, ABC):
     """Reads a canvas, proposes a symbol for every cell, and says whether it trusts them.
 
     Attributes:
@@ -60,18 +73,9 @@ class IterativeModel(nn.Module, ABC):
         The latter are of "the answer is right"; above 0 means halt.
         """
 
-    def accepts(self, height: int, width: int) -> bool:
-        """Whether the model can work on canvases of that size."""
-        return True
-
     def pairs(self, height: int, width: int) -> int:
         """At most how many pairs of cells of such a canvas attend to each other."""
         return (height * width) ** 2
-
-    @property
-    def num_parameters(self) -> int:
-        """How many numbers are learned."""
-        return sum(parameter.numel() for parameter in self.parameters())
 
     def forward(self, tokens: Tensor, *more: Any, steps: int = 1) -> tuple[Tensor, Tensor]:
         """What `read` gives after supervision steps on ``tokens``, which are as for `encode`."""

@@ -8,15 +8,11 @@ L_cycles times from z_L + z_H + input, then z_H once from z_H + z_L; H_cycles ti
 last has a gradient. In every update the cell attends to its neighbours' messages, which stand
 still, so that cycles see no more of the page. At the end z_H is decided and handed on.
 
-A page is worked out in the order of writing, every cell once (`work_in_order`). As an
-`IterativeModel` all cells take a supervision step at once, from the messages of the step before,
-which leads to the same page, and can be looked into.
+A page is worked out in the order of writing, every cell once (`work_in_order`).
 
 From the top: what a cell computes, from embeddings to heads; how what it sees is coded; pages.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -32,12 +28,12 @@ from trm.models.attention import (
     PostNormBlock,
     SwiGLU,
     compute_dtype,
+    span,
     truncated_normal_,
 )
 from trm.models.configs import LocalConfig
-from trm.models.iterative import IterativeModel, check_tokens, map_state
+from trm.models.iterative import Network, check_tokens
 
-_CERTAIN = 30.0  # logit of a blank cell outside the page
 _MOST_KNOWN = 2**24  # sights that there can be at most for their answers to be remembered
 
 
@@ -60,23 +56,10 @@ class Decided(NamedTuple):
 
     classes: Tensor  # int64 [N, outputs], of which those of a head count that it says
     log_right: Tensor  # float32 [N], log of the probability that all of it is right
-    states: Tensor | None  # z_H, [N, D], of cells [N, heads * D]; None: not wanted
+    log_symbol: Tensor  # float32 [N], and that the symbol is, of all symbols
 
 
-@dataclass
-class Page:
-    """A batch of canvases: the box of each from its first row to the last that is filled in."""
-
-    tokens: Tensor  # int64 [B, H, W]
-    inside: Tensor  # bool [B, H, W]
-    asked: Tensor  # bool [B, H, W], cells to fill in
-
-    def select(self, index: Tensor) -> "Page":
-        """The same for some samples, by bool [B] or int64 indices."""
-        return Page(self.tokens[index], self.inside[index], self.asked[index])
-
-
-class LocalRecursiveModel(IterativeModel):
+class LocalRecursiveModel(Network):
     """See this module's docstring.
 
     Attributes:
@@ -86,7 +69,6 @@ class LocalRecursiveModel(IterativeModel):
     """
 
     config: LocalConfig
-    translation_invariant = True
     H_init: Tensor
     L_init: Tensor
     _window: Tensor  # int64 [1 + ways * (1 + fields)], how much each counts in a window's number
@@ -137,9 +119,7 @@ class LocalRecursiveModel(IterativeModel):
             truncated_normal_(self.embed_heads.weight, 1 / self.scale)
         self._add_codes()
 
-    def cells(
-        self, numbers: Tensor, tables: list[tuple[Tensor, ...]] | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def cells(self, numbers: Tensor, tables: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """What follows from sights.
 
         Args:
@@ -153,13 +133,10 @@ class LocalRecursiveModel(IterativeModel):
         z_H = self.think(numbers, tables)
         return self.lm_head(z_H), self.halt_head(z_H)[:, 0].float()
 
-    def think(self, numbers: Tensor, tables: list[tuple[Tensor, ...]] | None = None) -> Tensor:
+    def think(self, numbers: Tensor, tables: list[Tensor] | None = None) -> Tensor:
         """The state z_H, [N, D], at the end of all cycles; arguments as for `cells`."""
         tables, sights = tables or self.message_tables(), self.sights(numbers)
-        keys_values = [
-            torch.stack([t[i] for t, i in zip(of, sights.places.unbind(1), strict=True)], 1)
-            for of in tables
-        ]
+        keys_values = [table[sights.places] for table in tables]
         x = self.embed_tokens.weight * self.scale
         x = x.to(compute_dtype(x))[sights.token]  # [N, D]
         if self.embed_heads is not None:
@@ -226,24 +203,6 @@ class LocalRecursiveModel(IterativeModel):
         sizes = list(self.outputs.values())
         return dict(zip(self.outputs, outputs.split(sizes, dim=-1), strict=True))
 
-    def read_all(self, states: Tensor) -> dict[str, Tensor]:
-        """All that cells say, logits [..., C] each, of all heads' states [..., heads * D]."""
-        found: dict[str, Tensor] = {}
-        heads = self.heads.heads
-        for head, z_H in zip(heads, states.chunk(len(heads), dim=-1), strict=True):
-            parts = self.parts(self.lm_head(z_H))
-            found |= {name: parts[name] for name in head.says}
-        return {name: found[name] for name in self.outputs}
-
-    def decide(self, states: Tensor) -> Tensor:
-        """The likeliest classes, int64 [..., outputs], of all heads' states [..., heads * D]."""
-        return torch.stack([part.argmax(dim=-1) for part in self.read_all(states).values()], dim=-1)
-
-    def log_right(self, states: Tensor) -> Tensor:
-        """Log of the probability that all heads are right, float32 [...]."""
-        logits = self.halt_head(states.unflatten(-1, (len(self.heads.heads), -1)))[..., 0]
-        return F.logsigmoid(logits.float()).sum(dim=-1)
-
     def margins(self, outputs: Tensor, labels: dict[str, Tensor]) -> Tensor:
         """The least by which a right logit of each sight exceeds the others, float [N].
 
@@ -258,14 +217,15 @@ class LocalRecursiveModel(IterativeModel):
             least = torch.minimum(least, margin.masked_fill(labels[name] < 0, torch.inf))
         return least
 
-    def message_tables(self) -> list[tuple[Tensor, ...]]:
-        """Keys and values of all that can be read, for each layer and way [codes, 2 * D].
+    def message_tables(self) -> list[Tensor]:
+        """Keys and values of all that can be read, for each layer [codes, 2 * D].
 
-        A row for every code of each head (`canvas.windows.Heads`), head after head.
+        A row for every code of each head (`canvas.windows.Heads`), way after way, in each head
+        after head.
         """
         dtype = compute_dtype(self.embed_messages.weight)
         vectors = [part.to(dtype) for part in self.message_vectors(self.embed_messages.weight)]
-        return [tuple(mixing.keys_values(v) for v in vectors) for _, mixing in self.blocks]
+        return [torch.cat([mixing.keys_values(v) for v in vectors]) for _, mixing in self.blocks]
 
     @property
     def class_starts(self) -> dict[str, int]:
@@ -301,7 +261,8 @@ class LocalRecursiveModel(IterativeModel):
         whole = Heads(heads.ways, self.fields, [Head(tuple(self.outputs))], ids)
         units, (window,) = self._units_of(heads), self._units_of(whole)
         most, size = max(map(len, units)), 1 + len(whole.ways) * len(self.outputs)
-        tables = [list(accumulate(of, initial=0))[:-1] for of in zip(*heads.sizes, strict=True)]
+        sizes = torch.tensor(heads.sizes).view(len(units), -1)
+        before = sizes.T.flatten().cumsum(0) - sizes.T.flatten()  # codes, way after way
         reads = zip(heads.heads, heads.reads, strict=True)  # who reads all has code 0 for no cell
         least = [[int(not names or head.reads is None) for names in of] for head, of in reads]
         parts = {
@@ -309,8 +270,8 @@ class LocalRecursiveModel(IterativeModel):
             "columns": torch.tensor([[*of, *[0] * (most - len(of))] for of in units]),
             "units": torch.tensor([[*of.values(), *[0] * (most - len(of))] for of in units]),
             "starts": torch.tensor(heads.starts[:-1]),
-            "sizes": torch.tensor(heads.sizes).view(len(units), -1),
-            "tables": torch.tensor(tables).view(-1, len(units)).T,
+            "sizes": sizes,
+            "tables": before.view(-1, len(units)).T,
             "least": torch.tensor(least).view(len(units), -1),
             "token": torch.tensor([0 in of for of in units]),
         }
@@ -340,89 +301,36 @@ class LocalRecursiveModel(IterativeModel):
         places, present = codes + self._tables[head], codes >= self._least[head]
         return Sights(head, rest, self._token[head, None], places, present)
 
-    def work(self, tokens: Tensor, around: Tensor, known: Callable[[Tensor], Decided]) -> Decided:
+    def work(self, tokens: Tensor, around: Tensor, known: "Known") -> Decided:
         """What N cells decide, head after head.
 
         Args:
             tokens: int64 [N].
             around: of the neighbours, int64 [N, ways, 1 + fields], 1 for there being such a cell,
                 then classes; 0: no such cell.
-            known: answers sights, as `Known` does.
+            known: answers sights.
         """
         place = {name: i for i, name in enumerate(self.outputs)}
         own = around.new_zeros(len(tokens), len(place))
         seen = torch.cat((tokens[:, None], around.flatten(1), own), dim=1)
         classes = seen[:, -len(place) :]  # in place, where the next heads read them
-        log_right = torch.zeros_like(tokens, dtype=torch.float32)
-        states: dict[int, Tensor] = {}
+        log_right = log_symbol = torch.zeros_like(tokens, dtype=torch.float32)
         for level in self.heads.levels:
             answers = known(self.numbers(level, seen))
             log_right = log_right + answers.log_right.view(len(level), -1).sum(dim=0)
-            for head, chosen in zip(level, answers.classes.chunk(len(level)), strict=True):
+            each = (answers.classes.chunk(len(level)), answers.log_symbol.chunk(len(level)))
+            for head, chosen, of_symbol in zip(level, *each, strict=True):
                 says = [place[name] for name in self.heads.heads[head].says]
                 classes[:, says] = chosen[:, says]
-            if answers.states is not None:
-                states |= zip(level, answers.states.chunk(len(level)), strict=True)
-        together = torch.cat([states[head] for head in sorted(states)], dim=-1) if states else None
-        return Decided(classes, log_right, together)
-
-    def encode(self, tokens: Tensor) -> Page:
-        """See `IterativeModel`: symbol ids, integers [B, H, W]; ValueError for anything else."""
-        check_tokens(tokens)
-        asked = tokens == MASK
-        filled = tokens != BLANK
-        rows, columns = filled.any(dim=2), filled.any(dim=1)
-        last = torch.where(asked.any(dim=(1, 2))[:, None], asked.any(dim=2), rows)
-        rows = _from_first(rows) & _from_first(last.flip(1)).flip(1)
-        columns = _from_first(columns) & _from_first(columns.flip(1)).flip(1)
-        return Page(tokens.long(), rows.unsqueeze(2) & columns.unsqueeze(1), asked)
-
-    def initial_state(self, context: Page) -> Tensor:
-        """Zero, [B, H * W, D]: what the heads say of that is what cells hand on at first."""
-        batch, cells = context.tokens.flatten(1).shape
-        return self.H_init.new_zeros(batch, cells, len(self.heads.heads) * self.config.hidden_size)
-
-    def iterate(self, context: Page, state: Tensor) -> Tensor:
-        """A supervision step of all cells at once, [B, H * W, heads * D] to the same."""
-        at = context.inside
-        values = self.decide(state).unflatten(1, at.shape[1:]) * at.unsqueeze(-1)
-        values[..., 0] = at
-        around = torch.stack([_shifted(values, *step) for step in self.steps], dim=3)[at]
-        states = self.work(context.tokens[at], around, Known(self, states=True).answers).states
-        assert states is not None
-        zero = torch.zeros_like(state, dtype=states.dtype)
-        return zero.masked_scatter(at.flatten(1).unsqueeze(-1), states)
-
-    @property
-    def steps(self) -> list[tuple[int, int]]:
-        """Rows down and columns right to the neighbours that hand something on."""
-        return [NEIGHBOURS[way] for way in self.heads.ways if way != OWN]
-
-    def read(self, state: Tensor, context: Page) -> tuple[Tensor, Tensor]:
-        """See `IterativeModel`; the halt logit is of all cells to fill in, or of all there are."""
-        logits = self.read_all(state)[SYMBOL].unflatten(1, context.tokens.shape[1:])
-        blank = F.one_hot(torch.tensor(BLANK), self.config.vocab_size) * _CERTAIN
-        logits = torch.where(context.inside.unsqueeze(-1), logits, blank.to(logits))
-        some = context.asked.any(dim=(1, 2))[:, None, None]
-        counted = torch.where(some, context.asked, context.inside)
-        sure = self.log_right(state).view(counted.shape)
-        return logits, all_right((sure * counted).sum(dim=(1, 2)))
-
-    def decided(self, state: Tensor, context: Page) -> dict[str, Tensor]:
-        """What cells decide of every field: its classes [B, H, W], none outside the page."""
-        values = self.decide(state).unflatten(1, context.inside.shape[1:])
-        fields = (values[..., 1:] * context.inside.unsqueeze(-1)).unbind(-1)
-        return dict(zip(self.fields, fields, strict=True))
-
-    def pairs(self, height: int, width: int) -> int:
-        return len(self.heads.heads) * len(self.steps) * height * width
+                log_symbol = of_symbol if place[SYMBOL] in says else log_symbol
+        return Decided(classes, log_right, log_symbol)
 
 
 class Known:
     """What a model as it is now answers to sights, each worked out once where there are few."""
 
-    def __init__(self, model: LocalRecursiveModel, states: bool = False) -> None:
-        self.model, self.tables, self.states = model, model.message_tables(), states
+    def __init__(self, model: LocalRecursiveModel) -> None:
+        self.model, self.tables = model, model.message_tables()
         self.index: Tensor | None = None  # of each sight's answer in `found`; −1: it is new
         self.found: Decided | None = None
 
@@ -430,116 +338,95 @@ class Known:
         """The answers to N sights, see `LocalRecursiveModel.numbers`."""
         count = self.model.heads.starts[-1]
         if count > _MOST_KNOWN:
-            return self.answers(numbers)
+            return self._answers(numbers)
         if self.index is None:
             with torch.inference_mode(False):  # it may be made there, and used elsewhere
                 self.index = torch.full((count,), -1, device=numbers.device)
         new = numbers[self.index[numbers] < 0].unique()
         if len(new):
-            found, before = self.answers(new), self.found
-            self.index[new] = torch.arange(len(new)).to(new) + (len(before[0]) if before else 0)
-            self.found = map_state(lambda *parts: torch.cat(parts), *filter(None, (before, found)))
+            parts = [part for part in (self.found, self._answers(new)) if part]
+            before = len(parts[0].classes) if self.found else 0
+            self.index[new] = torch.arange(len(new)).to(new) + before
+            self.found = Decided(*map(torch.cat, zip(*parts, strict=True)))
         index = self.index[numbers]
-        return map_state(lambda part: part[index], self.found)
+        assert self.found is not None
+        return Decided(*(part[index] for part in self.found))
 
-    def answers(self, numbers: Tensor) -> Decided:
+    def _answers(self, numbers: Tensor) -> Decided:
         """The same, all of them worked out."""
-        z_H = self.model.think(numbers, self.tables)
-        parts = self.model.parts(self.model.lm_head(z_H)).values()
-        right = F.logsigmoid(self.model.halt_head(z_H)[..., 0].float())
-        classes = torch.stack([logits.argmax(dim=-1) for logits in parts], dim=1)
-        return Decided(classes, right, z_H if self.states else None)
+        outputs, halt_logits = self.model.cells(numbers, self.tables)
+        parts = self.model.parts(outputs)
+        classes = torch.stack([logits.argmax(dim=-1) for logits in parts.values()], dim=1)
+        log_symbol = parts[SYMBOL].float().log_softmax(dim=-1).amax(dim=-1)
+        return Decided(classes, F.logsigmoid(halt_logits), log_symbol)
 
 
-def all_right(log_probability: Tensor) -> Tensor:
-    """The halt logit of "all cells are right" from the log of its probability, float32 [...]."""
-    log = log_probability.clamp(max=-1e-7)
-    return log - torch.log(-torch.expm1(log))
-
-
-def _from_first(some: Tensor) -> Tensor:
-    """From the first true one on, bool [B, N] to the same."""
-    return some.byte().cummax(dim=1).values.bool()
-
-
-def _shifted(values: Tensor, down: int, right: int) -> Tensor:
-    """Of each cell what stands at an offset, [B, H, W, C]; 0 beyond the edge."""
-    _, H, W, _ = values.shape
-    around = F.pad(values, (0, 0, 1, 1, 1, 0))
-    return around[:, 1 + down : 1 + down + H, 1 + right : 1 + right + W]
-
-
-@dataclass
-class InOrder:
+class InOrder(NamedTuple):
     """Canvases that were worked out in the order of writing."""
 
-    tokens: Tensor  # int64 [B, H, W], what was asked filled in
+    tokens: Tensor  # as given [B, H, W], what was asked filled in
     halt_logits: Tensor  # float32 [B, H]: the cells of the row that were filled in are right
     known: Tensor  # bool [B], whether no cell saw a window that is not among the known ones
-    state: Tensor | None  # [B, H * W, D], z_H of all cells; None: not wanted
+    log_symbol: Tensor  # float32 [B, H, W], of what was filled in; else 0
+    handed: Tensor  # int16 [B, H, W, 1 + fields]: 1 for a cell of the page, then its classes
 
 
 @torch.no_grad()
 def work_in_order(
     model: LocalRecursiveModel,
     tokens: Tensor,
-    states: bool = False,
     windows: Tensor | None = None,
     known: Known | None = None,
 ) -> InOrder:
     """Work canvases out, every cell once, after all that it depends on.
 
-    All cells of a front are worked out together: of each row one, two columns behind the row above.
-    Of what is handed on only the last four fronts are kept.
+    A page goes from its first row to the last one that is filled in. All cells of a front are
+    worked out together: of each row one, two columns behind the row above.
 
     Args:
         model: in evaluation mode.
         tokens: symbol ids, integers [B, H, W]; masked cells are filled in.
-        states: whether those of all cells are wanted.
         windows: the known ones, numbers of `canvas.windows.LocalRule.whole`, int64, sorted; None:
             all are.
-        known: answers to sights that have come before, without states; new ones are added.
+        known: answers to sights that have come before; new ones are added.
     """
-    page = model.encode(tokens)
-    known = Known(model, states) if known is None or states else known
-    filled = page.tokens.clone()
-    B, H, W = filled.shape
-    sure = torch.zeros(B, H, device=filled.device)
-    known_all = torch.ones(B, dtype=torch.bool, device=filled.device)
-    # By time modulo 4; what row r hands on is at r + 1.
-    handed = filled.new_zeros(4, B, H + 1, 1 + len(model.fields))
-    size = len(model.heads.heads) * model.config.hidden_size
-    state = model.H_init.new_zeros(B, H, W, size) if states else None
-    rows = torch.arange(H, device=filled.device)
-    used = page.inside.any(dim=0)  # [H, W]
-    for time in range(W + 2 * (H - 1)):
-        first, last = max(0, -(-(time - W + 1) // 2)), min(H - 1, time // 2)
-        row = rows[first : last + 1]
-        column = W - 1 - (time - 2 * row)
-        now = handed[time % 4].zero_()
-        row, column = (part[used[row, column]] for part in (row, column))
-        if not len(row):
+    check_tokens(tokens)
+    known = known or Known(model)
+    B, H, W = tokens.shape
+    asked, used = tokens == MASK, tokens != BLANK
+    last = asked.any(dim=2).flip(1).cumsum(dim=1).flip(1) > 0  # [B, H], rows down to the last asked
+    rows = used.any(dim=2) & (last | ~last[:, :1])
+    inside = span(rows).unsqueeze(2) & span(used.any(dim=1)).unsqueeze(1)
+    filled, log_symbol = tokens.clone(), torch.zeros(B, H, W, device=tokens.device)
+    sure, known_all = log_symbol[..., 0].clone(), torch.ones_like(asked[:, 0, 0])
+    # What each cell hands on, first that it is there; those beyond the edges nothing.
+    handed = tokens.new_zeros(B, H + 1, W + 2, 1 + len(model.fields), dtype=torch.int16)
+    steps = [NEIGHBOURS[way] for way in model.heads.ways if way != OWN]
+    cells = inside.nonzero()
+    front = 2 * cells[:, 1] - cells[:, 2] + W
+    cells = cells[front.argsort(stable=True)]
+    for page, row, column in (part.unbind(1) for part in cells.split(front.bincount().tolist())):
+        if not len(page):
             continue
-        here = page.inside[:, row, column]  # [B, A]
-        around = torch.stack(
-            [handed[(time + 2 * down - side) % 4][:, row + 1 + down] for down, side in model.steps],
-            dim=2,
-        )
-        token = page.tokens[:, row, column]
+        around = [handed[page, row + 1 + down, column + 1 + right] for down, right in steps]
+        token, asks = tokens[page, row, column].long(), asked[page, row, column]
+        seen = torch.stack(around, dim=1).long()  # [N, ways, 1 + fields]
         if windows is not None:
-            seen = torch.cat((token.unsqueeze(-1), around.flatten(-2)), dim=-1)
-            number = (seen * model._window).sum(dim=-1)
+            whole = torch.cat((token.unsqueeze(-1), seen.flatten(1)), dim=-1)
+            number = (whole * model._window).sum(dim=-1)
             at = torch.searchsorted(windows, number).clamp(max=len(windows) - 1)
-            known_all &= ((windows[at] == number) | ~here).all(dim=1)
-        cells = model.work(token.flatten(), around.flatten(0, 1), known)
-        asked = page.asked[:, row, column]
-        classes = cells.classes.unflatten(0, here.shape)
-        filled[:, row, column] = torch.where(asked, classes[..., 0], token)
-        classes[..., 0] = 1
-        now[:, row + 1] = classes * here.unsqueeze(-1)
-        sure[:, row] += cells.log_right.view(here.shape) * asked
-        if state is not None and cells.states is not None:
-            found = cells.states.view(*here.shape, -1) * here.unsqueeze(-1)
-            state[:, row, column] = found.to(state.dtype)
-    state = None if state is None else state.flatten(1, 2)
-    return InOrder(filled, all_right(sure), known_all, state)
+            known_all[page[windows[at] != number]] = False
+        found = model.work(token, seen, known)
+        classes = found.classes
+        filled[page, row, column] = torch.where(asks, classes[:, 0], token).to(tokens.dtype)
+        log_symbol[page, row, column] = found.log_symbol * asks
+        sure[page, row] += found.log_right * asks
+        classes[:, 0] = 1
+        handed[page, row + 1, column + 1] = classes.to(handed.dtype)
+    return InOrder(filled, all_right(sure), known_all, log_symbol, handed[:, 1:, 1:-1])
+
+
+def all_right(log_probability: Tensor) -> Tensor:
+    """The halt logit of "all cells are right" from the log of its probability, float32 [...]."""
+    log = log_probability.clamp(max=-1e-7)
+    return log - torch.log(-torch.expm1(log))

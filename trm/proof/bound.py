@@ -82,16 +82,17 @@ class RoundingBound:
         """γ(n), see this module's docstring."""
         return n * self.u / (1 - n * self.u)
 
-    def _messages(self) -> list[list[tuple[Bounded, Bounded]]]:
-        """Keys and values of all that can be read, for each way and layer, [codes, heads, d]."""
-        embed, found = self.model.embed_messages.weight.detach().double(), []
+    def _messages(self) -> list[tuple[Bounded, Bounded]]:
+        """Keys and values of all that can be read, for each layer, [codes, heads, d]."""
+        embed, ways = self.model.embed_messages.weight.detach().double(), self.model.heads.ways
         sums = self.model.message_vectors(embed)
         sizes = self.model.message_vectors(embed.norm(dim=-1, keepdim=True))
-        for names, value, size in zip(self.model.heads.ways.values(), sums, sizes, strict=True):
-            vectors = Bounded(value, self.gamma(len(names) + 3) * size[:, 0])
-            gamma = self.gamma(embed.shape[1])
-            found.append([(k(vectors, gamma), v(vectors, gamma)) for _, k, v, *_ in self.layers])
-        return found
+        errors = [
+            self.gamma(len(names) + 3) * size[:, 0]
+            for names, size in zip(ways.values(), sizes, strict=True)
+        ]
+        vectors, gamma = Bounded(torch.cat(sums), torch.cat(errors)), self.gamma(embed.shape[1])
+        return [(k(vectors, gamma), v(vectors, gamma)) for _, k, v, *_ in self.layers]
 
     @torch.no_grad()
     def left(self, numbers: Tensor, labels: Mapping[str, Tensor]) -> Tensor:
@@ -103,11 +104,8 @@ class RoundingBound:
         """
         sights = self.model.sights(numbers)
         keys_values = [
-            [
-                _stacked([way[layer][part] for way in self.messages], sights.places)
-                for part in (0, 1)
-            ]
-            for layer in range(len(self.layers))
+            [Bounded(*(part[sights.places] for part in parts)) for parts in layer]
+            for layer in self.messages
         ]
         config = self.model.config
         x = self._start(sights)
@@ -235,13 +233,6 @@ class RoundingBound:
 def _whole(x: Bounded) -> Bounded:
     """Vectors of one head, [N, 1, D], as [N, D]."""
     return Bounded(x.value.flatten(1), x.error[:, 0])
-
-
-def _stacked(tables: list[Bounded], index: Tensor) -> Bounded:
-    """What stands in each way's table at its index, [N, ways, heads, d]."""
-    found = [(t.value[i], t.error[i]) for t, i in zip(tables, index.unbind(1), strict=True)]
-    values, errors = zip(*found, strict=True)
-    return Bounded(torch.stack(values, 1), torch.stack(errors, 1))
 
 
 def _norm_of(matrices: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from canvas import symbols
 from canvas.closure import closed_windows
 from canvas.render import Drawing
 from canvas.task import Task
-from canvas.windows import SYMBOL, UNDEFINED, LocalRule
+from canvas.windows import OWN, UNDEFINED, LocalRule
 from trm.models.attention import compute_dtype
 from trm.models.local import InOrder, Known, LocalRecursiveModel, work_in_order
 from trm.solving.rollout import (
@@ -63,7 +63,8 @@ class LocalPredictor(Predictor):
         self._known.clear()
 
     def pairs(self, height: int, width: int) -> int:
-        return self.model.pairs(height, width)
+        ways = sum(way != OWN for way in self.model.heads.ways)
+        return len(self.model.heads.heads) * ways * height * width
 
     def for_any_view(self, task: Task) -> "LocalPredictor":
         if self.model.config.codes:
@@ -73,7 +74,6 @@ class LocalPredictor(Predictor):
             )
         return LocalPredictor(self.model, self.proved, task.local_rule())
 
-    @torch.no_grad()
     def __call__(self, inputs: np.ndarray) -> Prediction:
         masked = inputs == symbols.MASK
         worked = self._work(inputs)
@@ -113,25 +113,20 @@ class LocalPredictor(Predictor):
         rollout.confidence[:] = np.where(np.arange(int(steps.max())) < steps, share, 1)
         return rollout
 
-    @torch.no_grad()
     def trace(self, inputs: np.ndarray, steps: int | None = None) -> SymbolTrace:
-        masked, worked = inputs == symbols.MASK, self._work(inputs, states=True)
-        logits = self.model.read_all(worked.state)[SYMBOL].float()
-        sure = logits.log_softmax(dim=-1).amax(dim=-1).view(masked.shape).cpu().numpy()
-        return SymbolTrace(worked.tokens.byte().cpu().numpy(), sure * masked, masked)
+        masked, worked = inputs == symbols.MASK, self._work(inputs)
+        sure = worked.log_symbol.cpu().numpy()
+        return SymbolTrace(worked.tokens.byte().cpu().numpy(), sure, masked)
 
-    @torch.no_grad()
     def fields(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
         """What cells of ``uint8 [B, H, W]`` decide, by field, see `canvas.windows.draw_fields`.
 
         Of codes, which stand for nothing that has a name, none.
         """
-        worked = self._work(inputs, states=True)
-        page = self.model.encode(self.tokens(inputs))
-        decided = self.model.decided(worked.state, page)
+        there, *found = self._work(inputs).handed.unbind(-1)
         return {
-            name: classes.masked_fill(~page.inside, UNDEFINED).byte().cpu().numpy()
-            for name, classes in decided.items()
+            name: classes.masked_fill(there == 0, UNDEFINED).byte().cpu().numpy()
+            for name, classes in zip(self.model.fields, found, strict=True)
             if name not in self.model.config.codes
         }
 
@@ -140,8 +135,9 @@ class LocalPredictor(Predictor):
         sure = worked.halt_logits.sigmoid().cpu().numpy()
         return (np.ones_like(sure) if self.proved else sure) * worked.known[:, None].cpu().numpy()
 
-    def _work(self, canvases: np.ndarray, states: bool = False) -> InOrder:
-        return work_in_order(self.model, self.tokens(canvases), states, self.windows, self.known)
+    @torch.no_grad()
+    def _work(self, canvases: np.ndarray) -> InOrder:
+        return work_in_order(self.model, self.tokens(canvases), self.windows, self.known)
 
     def _show(self, cells: np.ndarray, masked: np.ndarray, confidence: np.ndarray) -> None:
         """Report the cells of rows as they were worked out, from the right to the left."""

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, MASK, encode
+from canvas.windows import NEIGHBOURS, OWN, SYMBOL, TOKEN, read_name
 from trm.models.configs import LocalConfig
-from trm.models.iterative import Loop
 from trm.models.local import LocalRecursiveModel, all_right, work_in_order
 from trm.training.samples import WindowSamples
 
@@ -33,20 +33,39 @@ SHAPES = ({"H_cycles": 1, "L_cycles": 1}, {"H_cycles": 2, "L_cycles": 3, "num_la
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_steps_lead_to_what_is_worked_out_in_order(shape: dict[str, int], layout: str) -> None:
-    net = model(layout, **shape)
+@torch.no_grad()
+def test_a_page_is_worked_out_cell_by_cell(shape: dict[str, int], layout: str) -> None:
+    """Each cell alone, in the order of writing, and each of its heads."""
+    net, rule = model(layout, **shape), RULES[layout]
     tokens = pages("________", "_12_*___", ".....2__", ".....1__", "________")
-    worked = work_in_order(net, tokens, states=True)
-    loop = Loop(net, tokens)
-    loop.advance(20)
-    logits, halt = loop.read()
-    asked = tokens == MASK
-    assert torch.equal(logits.argmax(-1)[asked], worked.tokens[asked])
-    torch.testing.assert_close(loop.state, worked.state, rtol=0, atol=1e-5)
-    rows = F.logsigmoid(worked.halt_logits[:, 2:4]).sum(1)
-    torch.testing.assert_close(halt, all_right(rows))
-    loop.step()
-    torch.testing.assert_close(loop.state, worked.state, rtol=0, atol=1e-5)
+    worked = work_in_order(net, tokens)
+    says, sure = {}, torch.zeros(5)
+    for row in (1, 2, 3):
+        for column in reversed(range(6)):
+            token = int(tokens[0, row, column])
+            seen = {TOKEN: np.array([token])}
+            for way, (down, right) in NEIGHBOURS.items():
+                there = says.get((row + down, column + right), {})
+                for name in ("", *rule.fields):
+                    value = there.get(name, 0) if name else int(bool(there))
+                    seen[read_name(way, name)] = np.array([value])
+            mine = says[row, column] = {}
+            for number, head in enumerate(net.heads.heads):
+                sight = torch.from_numpy(net.heads.numbers(number, seen))
+                logits, halt = net.cells(sight)
+                for name in head.says:
+                    mine[name] = int(net.parts(logits)[name].argmax())
+                    seen[read_name(OWN, name)] = np.array([mine[name]])
+                sure[row] += F.logsigmoid(halt[0]) * (token == MASK)
+                if SYMBOL in head.says and token == MASK:
+                    found = net.parts(logits)[SYMBOL][0].log_softmax(-1).max()
+                    torch.testing.assert_close(worked.log_symbol[0, row, column], found)
+            expected = mine[SYMBOL] if token == MASK else token
+            assert worked.tokens[0, row, column] == expected
+            fields = [1, *(mine[name] for name in rule.fields)]
+            assert worked.handed[0, row, column].tolist() == fields
+    assert worked.handed[..., 0].sum() == 18
+    torch.testing.assert_close(worked.halt_logits[0], all_right(sure))
 
 
 def test_pages_of_a_batch_do_not_meet() -> None:

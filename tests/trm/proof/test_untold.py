@@ -5,7 +5,7 @@ import torch
 
 from canvas.problems import Problems
 from canvas.render import draw_worked
-from canvas.windows import SYMBOL
+from canvas.windows import SYMBOL, TOKEN, read_name
 from trm.models.local import LocalRecursiveModel, work_in_order
 from trm.proof import check
 from trm.proof.proof import OPEN, PROVED, REFUTED, prove
@@ -78,8 +78,14 @@ def test_shares_of_codes_become_the_codes_that_are_handed_on_as_it_gets_cold(inv
     asked = batch["labels"][:, 0] >= 0
     assert (cold[SYMBOL].argmax(1) == batch["labels"][:, 0])[asked].all()
     assert not (warm[SYMBOL].argmax(1) == batch["labels"][:, 0])[asked].all()
-    state = work_in_order(model, torch.from_numpy(drawing.masked), states=True).state
-    expected = model.read_all(state)["carry"].unflatten(1, drawing.truth.shape[1:])
+    handed = work_in_order(model, torch.from_numpy(drawing.masked)).handed[0].numpy()
     row, right = batch["places"].unbind(1)
-    expected = expected[0, 1 + row, drawing.truth.shape[2] - 1 - right]
+    classes = handed[1 + row, drawing.truth.shape[2] - 1 - right].T
+    mine, seen = task.local_rule(untold=True).with_codes(model.config.codes), {}
+    known = dict(zip(("", *mine.fields), classes, strict=True))
+    for (way, names), of in zip(mine.whole.ways.items(), batch["sources"].T.numpy(), strict=True):
+        parts = {name: np.where(of >= 0, known[name][of], 0) for name in ("", *names)}
+        seen |= {read_name(way, name): part for name, part in parts.items()}
+    numbers, _ = mine.seen(seen | {TOKEN: batch["tokens"].numpy()}, {})
+    expected = model.parts(model.cells(torch.from_numpy(numbers))[0])["carry"]
     torch.testing.assert_close(cold["carry"], expected, atol=1e-4, rtol=1e-4)
