@@ -4,7 +4,6 @@ import contextlib
 import io
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,9 +20,8 @@ REPOSITORY = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command left behind."""
+    """What a command said."""
 
-    code: int
     out: str
     err: str
 
@@ -65,12 +63,12 @@ def _draw_nothing(*_: object, **__: object) -> None:
 
 @pytest.fixture(scope="session")
 def command() -> Command:
-    """Runs `trm` with the given words in a folder, as its console script would.
+    """Runs `trm` with the given words in a folder, as its console script would, to an exit code.
 
     Runs draw no pictures unless that is asked for: most of a short run's time would go into them.
     """
 
-    def run(*words: object, folder: Path = Path(), pictures: bool = False) -> Ran:
+    def run(*words: object, folder: Path = Path(), pictures: bool = False, code: int = 0) -> Ran:
         arguments = [str(word) for word in words]
         if arguments and arguments[0] in cli.TRAINING:
             arguments.append("--quiet")
@@ -86,28 +84,11 @@ def command() -> Command:
                 hook = "trm.training.tensorboard.Pictures.on_validation_batch_end"
                 patch.setattr(hook, _draw_nothing)
             try:
-                code = cli.run(arguments)
+                ended = cli.run(arguments)
             except SystemExit as stop:
-                code = stop.code
-        return Ran(code, out.getvalue(), err.getvalue())
-
-    return run
-
-
-@pytest.fixture(scope="session")
-def process() -> Command:
-    """Runs `trm` as a process of its own, which may start others."""
-
-    def run(*words: object, folder: Path) -> Ran:
-        ran = subprocess.run(
-            [str(Path(sys.executable).with_name("trm")), *map(str, words)],
-            cwd=folder,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            timeout=300,  # several processes, on cores that other tests share
-        )
-        return Ran(ran.returncode, ran.stdout, ran.stderr)
+                ended = stop.code
+        assert ended == code, err.getvalue()
+        return Ran(out.getvalue(), err.getvalue())
 
     return run
 
@@ -136,8 +117,7 @@ def trained(command: Command, once: Once) -> Path:
 
     def train(folder: Path) -> None:
         words = ("fit", "--config", REPOSITORY / "configs/debug.yaml")
-        ran = command(*words, folder=folder, pictures=True)
-        assert ran.code == 0, ran.err
+        command(*words, folder=folder, pictures=True)
 
     return once("trained", train)
 

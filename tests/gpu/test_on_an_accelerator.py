@@ -75,8 +75,7 @@ def test_a_run_goes_on_as_if_nothing_had_happened(command, tmp_path, name):
         for number in epochs:
             more = ("--ckpt_path", "last") if epochs.index(number) else ()
             words = ("fit", *RUNS[name], *TRAINER, "--trainer.max_epochs", number, *more)
-            ran = command(*words, folder=tmp_path / folder)
-            assert ran.code == 0, ran.err
+            command(*words, folder=tmp_path / folder)
     whole, parts = last(tmp_path / "whole"), last(tmp_path / "parts")
     assert parts["global_step"] == whole["global_step"]
     for key, weights in whole["state_dict"].items():
@@ -89,8 +88,7 @@ def test_a_compiled_model_learns_what_an_eager_one_does(command, tmp_path):
     for mode in ("true", "false"):
         (tmp_path / mode).mkdir()
         words = (*RUNS["carry"], *TRAINER, "--trainer.max_epochs=1", f"--model.compile={mode}")
-        ran = command("fit", *words, folder=tmp_path / mode)
-        assert ran.code == 0, ran.err
+        command("fit", *words, folder=tmp_path / mode)
     compiled = last(tmp_path / "true")["state_dict"]
     for key, weights in last(tmp_path / "false")["state_dict"].items():
         torch.testing.assert_close(compiled[key], weights, **SAME)
@@ -100,17 +98,15 @@ def test_a_compiled_model_learns_what_an_eager_one_does(command, tmp_path):
     ACCELERATOR != "cpu" and torch.accelerator.device_count() < 2, reason="needs two of them"
 )
 @pytest.mark.parametrize("name", ["carry", "fresh"])
-def test_two_devices_learn_what_one_does(command, process, tmp_path, name):
+def test_two_devices_learn_what_one_does(command, tmp_path, name):
     words = ("fit", *RUNS[name], "--data.canvas.height=8", "--data.canvas.width=8")
     words += ("--trainer.accelerator", ACCELERATOR, "--trainer.max_epochs=1")
     words += ("--trainer.precision=32-true", "--trainer.enable_progress_bar=false")
     for number in (1, 2):
         (tmp_path / f"{number}").mkdir()
     ran = command(*words, "--trainer.devices=1", folder=tmp_path / "1")
-    assert ran.code == 0, ran.err
     several = ("--trainer.devices=2", "--trainer.strategy=ddp")
-    ran = process(*words, *several, folder=tmp_path / "2")
-    assert ran.code == 0, ran.err
+    ran = command(*words, *several, folder=tmp_path / "2")
     assert "2 processes" in ran.err
     one, two = last(tmp_path / "1"), last(tmp_path / "2")
     assert two["global_step"] == one["global_step"] > 0

@@ -6,22 +6,22 @@ from trm.models.recursive import TinyRecursiveModel
 
 def test_each_answer_is_printed_with_its_confidence_and_whether_it_is_right(command, checkpoint):
     ran = command("solve", "--checkpoint", checkpoint, "12x3", "7*8")
-    assert (ran.code, ran.err) == (0, "")
+    assert ran.err == ""
     for problem in ("12 x 3 = ", "7 x 8 = "):
         assert ran.out.count(problem) == 1
     assert ran.out.count("confidence ") == 2
     assert ran.out.count("supervision steps a row: 2") == 2
     assert ran.out.count("(wrong, it is") + ran.out.count("(right;") == 2
     watched = command("solve", "--checkpoint", checkpoint, "12x3", "7*8", "--watch")
-    assert (watched.code, watched.out) == (0, ran.out)
+    assert watched.out == ran.out
     ran = command("solve", "--checkpoint", checkpoint, "98765x4321")  # longer than in training
-    assert (ran.code, ran.out.count("should be")) == (0, 4)
+    assert ran.out.count("should be") == 4
 
 
 def test_without_a_checkpoint_the_model_that_comes_along_solves(command):
     ran = command("solve", "123x456", "98765x1234")
     told = "The shipped model: lattice, trained on 1 to 4 x 1 to 4 digits.\n"
-    assert (ran.code, ran.err) == (0, "")
+    assert ran.err == ""
     assert ran.out.startswith(told)
     assert "✓ 123 x 456 = 56088 (right" in ran.out
     assert "✓ 98765 x 1234 = 121876010 (right" in ran.out  # longer than in training
@@ -32,7 +32,7 @@ def test_without_a_checkpoint_the_model_that_comes_along_solves(command):
 
 def test_sums_are_typed_with_a_plus_for_a_model_that_adds(command, adder):
     ran = command("solve", "--checkpoint", adder, "12+3", "12 + 3 + 40", "1+2+3+4")
-    assert (ran.code, ran.err) == (0, "")
+    assert ran.err == ""
     for problem in ("12 + 3 = ", "12 + 3 + 40 = ", "1 + 2 + 3 + 4 = "):
         assert ran.out.count(problem) == 1
     doubts = [line for line in ran.out.splitlines() if "outside the lengths trained on" in line]
@@ -62,7 +62,6 @@ def test_problems_are_solved_in_bfloat16_where_there_are_units_for_it(
         (*files, "--output", "o.jsonl"),
     ):
         ran = command(*words, *more, folder=tmp_path)
-        assert ran.code == 0, ran.err
         assert ("no bfloat16 units" in ran.err) is not units
         assert dtypes == {torch.bfloat16 if units else None}
         dtypes.clear()
@@ -70,6 +69,6 @@ def test_problems_are_solved_in_bfloat16_where_there_are_units_for_it(
 
 def test_a_demo_watches_problems_and_ends_with_numbers_of_a_hundred_digits(command, tmp_path):
     ran = command("solve", "--demo", folder=tmp_path)
-    assert (ran.code, list(tmp_path.iterdir())) == (0, []), ran.err
+    assert not list(tmp_path.iterdir())
     assert ran.out.count("confidence ") == 3
     assert "right in every cell" in ran.out

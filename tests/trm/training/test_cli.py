@@ -54,8 +54,7 @@ MISTAKES = [
 def test_a_mistake_in_a_config_is_named(command, debug, tmp_path, yaml, named):
     file = tmp_path / "mistake.yaml"
     file.write_text(yaml)
-    ran = command("fit", *debug, "--config", file, folder=tmp_path)
-    assert ran.code == 2
+    ran = command("fit", *debug, "--config", file, folder=tmp_path, code=2)
     assert named in ran.err
     assert "Traceback" not in ran.err
     assert "Namespace(" not in ran.err
@@ -99,15 +98,13 @@ def test_a_mistake_on_the_command_line_is_named(command, debug, tmp_path, words,
     (tmp_path / "debug.yaml").write_bytes(debug[1].read_bytes())
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\xff")
     (tmp_path / "list.yaml").write_text("[1, 2]")
-    ran = command("fit", *words, folder=tmp_path)
-    assert ran.code == 2
+    ran = command("fit", *words, folder=tmp_path, code=2)
     assert told in ran.err
     assert not (tmp_path / "runs").exists()
 
 
 def test_the_help_lists_this_projects_keys_and_those_of_lightning(command):
     ran = command("fit", "--help")
-    assert ran.code == 0
     for key in ("--data.task", "--data.canvas.margin", "--checkpoint.monitor", "--trainer.devices"):
         assert key in ran.out
     assert "A config is code" in ran.out

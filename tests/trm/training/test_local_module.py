@@ -38,8 +38,7 @@ def test_samples_are_the_windows_of_training_problems_each_once():
 
 
 def test_a_short_run_solves_longer_problems_than_it_saw(command, tmp_path):
-    ran = command("fit", *SMALL, folder=tmp_path)
-    assert ran.code == 0, ran.err
+    command("fit", *SMALL, folder=tmp_path)
     problems = [(2**9 - 1, 2**9 - 2), (0, 7), (500, 2**7)]
     solutions = solve(problems, load_solver(tmp_path / "runs/small"))
     assert [solution.correct for solution in solutions] == [True] * 3
@@ -50,8 +49,7 @@ def test_a_run_that_is_resumed_is_the_uninterrupted_one(command, tmp_path):
     begun, resumed = ("--trainer.max_epochs", 1), ("--ckpt_path", "last")
     for folder, more in (("whole", ()), ("parts", begun), ("parts", resumed)):
         (tmp_path / folder).mkdir(exist_ok=True)
-        ran = command(*words, *more, folder=tmp_path / folder)
-        assert ran.code == 0, ran.err
+        command(*words, *more, folder=tmp_path / folder)
     last = "runs/small/version_0/checkpoints/last.ckpt"
     whole, parts = (
         torch.load(tmp_path / folder / last, weights_only=True) for folder in ("whole", "parts")
