@@ -29,7 +29,7 @@ from canvas.render import draw_worked, row_steps
 from canvas.task import Task
 from canvas.tasks import task_of
 from trm.checkpoints import SHIPPED
-from trm.checkpoints.loading import load_solver as _load_solver
+from trm.checkpoints.loading import load_solver
 from trm.evaluation.grid import Grid
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver
@@ -42,24 +42,6 @@ _SHOWN = 20  # solutions, of more it is said how many there are
 
 Problem = str | tuple[int, ...]  # as it is typed, like "123x456", or its operands
 _Model = Solver | str | Path | None
-
-
-def load_solver(
-    checkpoint: str | Path | None = None,
-    *,
-    steps: int | None = None,
-    height: int | None = None,
-    width: int | None = None,
-    device: str = "auto",
-    voting: Voting | None = None,
-) -> Solver:
-    """A model, ready to solve problems: a file, or the best checkpoint of a run's folder.
-
-    None is the shipped model. See `trm.checkpoints.loading.load_solver` for steps, height, width
-    and device; ``voting`` says how many views of a problem are asked, and how they agree.
-    """
-    solver = _load_solver(checkpoint or SHIPPED, steps, height, width, device)
-    return solver if voting is None else solver.with_voting(voting)
 
 
 class Solutions(list[Solution]):
@@ -235,7 +217,7 @@ def evaluate(
     for axis, values in sizes.items():
         if not isinstance(values, Sequence) or not values or min(values) < 1:
             raise ValueError(f"{axis} is a list of sizes from 1 up, like [1, 2], not {values!r}")
-    task = _load_solver(checkpoints[0], device="cpu").task
+    task = load_solver(checkpoints[0], device="cpu").task
     if not any(set(sizes) == set(axes) for axes in task.grids):
         known = " or ".join(" and ".join(axes) for axes in task.grids)
         raise ValueError(f"sizes of the task {task.name} are {known}")

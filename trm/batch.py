@@ -127,11 +127,6 @@ class Job:
     canvases: bool = False  # whether records hold the worked canvas
     precision: str = FLOAT32  # one of `trm.precision.PRECISIONS`, settled
 
-    def load(self, device: str) -> Solver:
-        """The solver, on a device."""
-        solver = load_solver(self.checkpoint, self.steps, self.height, self.width, device)
-        return solver if self.voting is None else solver.with_voting(self.voting)
-
     def entries(self, solver: Solver, file: BinaryIO | None = None) -> Iterator[Entry]:
         """The problems of the source, or of a pipe in its place."""
         source = str(self.source)
@@ -196,7 +191,8 @@ def work_through(
     make_folder(job.output.parent)
     start_processes(fabric.strategy)
     fabric.launch()
-    solver, kind = job.load(str(fabric.device)), fabric.device.type
+    kind, how = fabric.device.type, (job.steps, job.height, job.width, str(fabric.device))
+    solver = load_solver(job.checkpoint, *how, job.voting)
     size = job.batch_size or _unit_size(job.voting, kind)
     output = job.output.resolve()
     # The other processes wait for the first.

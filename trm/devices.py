@@ -39,8 +39,8 @@ def open_devices(
             num_nodes=nodes,
             precision=precision,  # type: ignore[arg-type]
         )
-    except MisconfigurationException as error:
-        raise ValueError(str(error)) from error  # Lightning's own word for a wrong call
+    except (MisconfigurationException, RuntimeError) as error:
+        raise ValueError(str(error)) from error  # Lightning's own words for a wrong call
 
 
 def make_files(
@@ -59,11 +59,10 @@ def make_files(
     if what and fabric.is_global_zero and len(left) < len(files):
         print(f"{len(files) - len(left)} of {len(files)} {what} are done already")
     fabric.barrier()  # before one of them is made, all processes know which are left
-    console = Console(stderr=True)
-    hidden = what is None or not fabric.is_global_zero or not console.is_terminal
     mine = left[fabric.global_rank :: fabric.world_size]
+    bar: Any = {"console": Console(stderr=True), "disable": not (what and fabric.is_global_zero)}
     with fabric.autocast():
-        for file in track(mine, what or "", console=console, transient=True, disable=hidden):
+        for file in track(mine, what or "", **bar):
             write_json(file, make(files[file]))
     fabric.barrier()
     missing = next((file for file in files if not file.is_file()), None)

@@ -38,6 +38,7 @@ from trm.checkpoints import (
     DATA_KEY,
     FORMAT,
     PROOF_SUFFIX,
+    SHIPPED,
     SUFFIX,
     find_checkpoint,
 )
@@ -51,6 +52,7 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.local_predictor import LocalPredictor
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
+from trm.solving.voting_settings import Voting
 
 HEADER, _DIGEST = "canvas_trm", "sha256"  # the entry of a safetensors header, and one in it
 _HEADER = {"model": CHECKPOINT_KEY, "data": DATA_KEY}  # what stands there, and in a checkpoint
@@ -79,22 +81,27 @@ _log = logging.getLogger(__name__)
 
 
 def load_solver(
-    path: str | Path,
+    path: str | Path | None = None,
     steps: int | None = None,
     height: int | None = None,
     width: int | None = None,
     device: str = "auto",
+    voting: Voting | None = None,
 ) -> Solver:
-    """A solver from a checkpoint file, or the folder of a run.
+    """A model, ready to solve problems.
 
     Args:
+        path: a checkpoint's file, or the folder of a run: its best one; None: the shipped model.
         steps: supervision steps a row gets at most, or loops of a looped GPT; None: as the
             checkpoint says. A GPT that is not looped has no use for it.
         height, width: the canvas; None: as in training, or cut to the problems if training's was.
         device: where to compute, like cpu or cuda:1; `auto` takes an accelerator if there is one.
+        voting: how many views of a problem are asked, and how they agree; None: one view.
 
-    Errors as of `load_checkpoint`; ValueError: no such device, or code that nobody imported.
+    Errors as of `load_checkpoint`; ValueError: no such device, code that nobody imported, or views
+    that the model has no use for.
     """
+    path = SHIPPED if path is None else path
     content = load_checkpoint(path)
     about, data = content[CHECKPOINT_KEY], content[DATA_KEY]
     try:
@@ -123,7 +130,8 @@ def load_solver(
     predictor.model.eval().to(_device(device))
     canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
     _log.debug("%s: %s, %s, on %s", path, about["network"], task, predictor.device)
-    return Solver(predictor, task, canvas, symmetries)
+    solver = Solver(predictor, task, canvas, symmetries)
+    return solver.with_voting(voting) if voting else solver
 
 
 def load_checkpoint(path: str | Path) -> dict[str, Any]:

@@ -11,19 +11,19 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trm.checkpoints import SHIPPED
 from trm.commands.arguments import (
     add_checkpoint,
     add_devices,
     add_import,
     add_verbosity,
-    find_checkpoints,
+    checkpoints_of,
     info_console,
     lengths,
     one_device,
     print_table,
     results,
     sizes_given,
+    solvers_of,
     whole,
 )
 from trm.evaluation.grid import AXES, size_name, versions
@@ -86,16 +86,13 @@ def _names(text: str) -> tuple[str, ...]:
 
 def run(args: argparse.Namespace) -> int:
     """Run one kind of analysis, and write its figures as JSON and as pictures."""
-    given = [args.checkpoint] if isinstance(args.checkpoint, str) else args.checkpoint or [SHIPPED]
-    find_checkpoints(args, *given)
+    steps = args.steps[-1] if getattr(args, "steps", None) else None
+    solvers, given = solvers_of(args, one_device(args), steps), checkpoints_of(args)
 
-    from trm.checkpoints.loading import load_solver
     from trm.evaluation.models import describe, labels
     from trm.figures.style import save
 
     (analyse, key), name, output = KINDS[args.kind], args.kind, Path(args.output)
-    steps = args.steps[-1] if getattr(args, "steps", None) else None
-    solvers = [load_solver(path, steps, device=one_device(args)) for path in given]
     models = list(map(describe, given, labels(given)))
     pictures = "overlap*.png" if name == "rasp" else f"{name}.png"
     fresh = not output.exists()

@@ -145,18 +145,24 @@ def add_checkpoint(
 
 
 def find_checkpoints(args: argparse.Namespace, *paths: str | Path) -> None:
-    """Look for checkpoints, ``--checkpoint`` by default, and say which file a folder leads to.
+    """Look for checkpoints, and say which file a folder leads to.
 
     FileNotFoundError, ValueError: see `trm.checkpoints.find_checkpoint`.
     """
-    for path in paths or (args.checkpoint,):
+    for path in paths:
         file = find_checkpoint(path)
         if Path(path).is_dir() and not args.quiet and os.environ.get("LOCAL_RANK", "0") == "0":
             print(f"checkpoint: {file}", file=sys.stderr)
 
 
+def checkpoints_of(args: argparse.Namespace) -> list[str | Path]:
+    """What `add_checkpoint` names, at least one."""
+    several = isinstance(args.checkpoint, list)
+    return args.checkpoint or [SHIPPED] if several else [args.checkpoint]
+
+
 def add_solver(parser: argparse.ArgumentParser) -> None:
-    """The arguments that `solver_of` takes."""
+    """The arguments of a model that solves problems."""
     from canvas.problems import MOST_CELLS
 
     add_checkpoint(parser)
@@ -169,19 +175,41 @@ def add_solver(parser: argparse.ArgumentParser) -> None:
     add_import(parser)
 
 
-def solver_of(args: argparse.Namespace, device: str) -> Solver:
-    """What `add_solver` names, on a device; see `trm.checkpoints.loading.load_solver`."""
+def solvers_of(args: argparse.Namespace, device: str, steps: int | None = None) -> list[Solver]:
+    """The models that the arguments name, on a device, as they are to solve; with notes.
+
+    In so many supervision steps, on the canvas and in the views that were asked for. Raises what
+    `trm.checkpoints.loading.load_solver` does, and ValueError where no model takes any steps.
+    """
+    voting, checkpoints = voting_of(args), checkpoints_of(args)
+    find_checkpoints(args, *checkpoints)
+
     from trm.checkpoints.loading import load_solver
 
-    solver = load_solver(args.checkpoint, args.steps, args.height, args.width, device)
-    check_steps(args, solver)
-    return solver
-
-
-def check_steps(args: argparse.Namespace, *solvers: Solver) -> None:
-    """Raise a ValueError for ``--steps`` where no model takes any."""
-    if all(solver.predictor.in_order for solver in solvers):
+    size = getattr(args, "height", None), getattr(args, "width", None)
+    solvers = [load_solver(path, steps, *size, device, voting) for path in checkpoints]
+    if all(solver.predictor.in_order for solver in solvers) and steps is not None:
         refuse(args, "this model works out each cell once, in no supervision steps", steps=None)
+    for solver in solvers if voting else ():
+        _note_views(solver)
+    return solvers
+
+
+def _note_views(solver: Solver) -> None:
+    """Say of a solver that asks many views which of them it was not trained on."""
+    voting, in_order = solver.voting, solver.predictor.in_order
+    names = voting.symmetries or () if voting else ()
+    if voting and in_order and {*names} - {"e"} and voting.vote == "majority":
+        note(
+            "views that do not lie upright, where a local model is wrong, outvote the upright one, "
+            "which it recognises: --vote max_confidence takes that"
+        )
+    untrained = [name for name in names if name not in solver.trained_symmetries]
+    if untrained and not in_order:
+        note(
+            f"this model was trained on the symmetries {','.join(solver.trained_symmetries)} "
+            f"alone, not on {','.join(untrained)}; --symmetries trained leaves them out"
+        )
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:
@@ -262,7 +290,7 @@ def sizes_given(
 
 
 def add_voting(parser: argparse.ArgumentParser) -> None:
-    """The arguments that `with_voting` reads."""
+    """The arguments that `voting_of` reads."""
     from augment.symmetry import SYMMETRIES
     from trm.solving.voting_settings import PER, VOTES
 
@@ -286,6 +314,8 @@ def voting_of(args: argparse.Namespace) -> Voting | None:
     """What `add_voting` asks for; None: one view. ValueError: views that cannot be."""
     from trm.solving.voting_settings import Voting
 
+    if not hasattr(args, "views"):
+        return None
     names = ("views", "symmetries", "vote", "orders")
     voting = Voting(per=args.vote_per, **{name: getattr(args, name) for name in names})
     if voting.samples > 1:
@@ -293,30 +323,6 @@ def voting_of(args: argparse.Namespace) -> Voting | None:
     alone = "one view does not vote, so ask for more by --views"
     refuse(args, alone, symmetries=None, vote="majority", vote_per="row")
     return None
-
-
-def with_voting(solver: Solver, args: argparse.Namespace) -> Solver:
-    """A solver that asks as many views as asked for, with a note if it was not trained on them.
-
-    ValueError: views that cannot be, or that the model has no use for.
-    """
-    voting = voting_of(args)
-    if voting is None:
-        return solver
-    solver = solver.with_voting(voting)
-    turned = bool(set(voting.symmetries or ()) - {"e"})
-    if turned and solver.predictor.in_order and voting.vote == "majority":
-        note(
-            "views that do not lie upright, where a local model is wrong, outvote the upright one, "
-            "which it recognises: --vote max_confidence takes that"
-        )
-    untrained = [name for name in voting.symmetries or () if name not in solver.trained_symmetries]
-    if untrained and not solver.predictor.in_order:
-        note(
-            f"this model was trained on the symmetries {','.join(solver.trained_symmetries)} "
-            f"alone, not on {','.join(untrained)}; --symmetries trained leaves them out"
-        )
-    return solver
 
 
 def _symmetries(text: str) -> tuple[str, ...] | None:

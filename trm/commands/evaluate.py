@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from canvas.task import Task
-from trm.checkpoints import SHIPPED
 from trm.commands.arguments import (
     add_checkpoint,
     add_devices,
     add_import,
     add_precision,
     add_voting,
-    check_steps,
-    find_checkpoints,
+    checkpoints_of,
     info_console,
     lengths,
     precision_of,
     sizes_given,
+    solvers_of,
     voting_of,
     whole,
-    with_voting,
 )
 from trm.evaluation.grid import AXES, FILES, Grid
-
-if TYPE_CHECKING:
-    from trm.solving.solver import Solver
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,25 +50,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, or go on measuring; then draw and sum up."""
-    voting = voting_of(args)
-    checkpoints = args.checkpoint or [SHIPPED]
-    find_checkpoints(args, *checkpoints)
+    # Says what is wrong before anything is measured.
+    solvers, checkpoints = solvers_of(args, "cpu", args.steps), checkpoints_of(args)
 
-    from trm.checkpoints.loading import load_solver
     from trm.evaluation.measure import Settings, measure
 
-    solvers: list[Solver] = []
-    for checkpoint in checkpoints:  # says what is wrong before anything is measured
-        solvers.append(load_solver(checkpoint, device="cpu"))
-        with_voting(solvers[-1], args)
-    check_steps(args, *solvers)
     settings = Settings(
         *sizes_of(args, solvers[0].task),
         problems=args.problems,
         seed=args.seed,
         steps=args.steps,
         batch_size=args.batch_size,
-        voting=voting,
+        voting=voting_of(args),
         precision=precision_of(args),
     )
     output, where = Path(args.output), (args.accelerator, args.devices, args.nodes)

@@ -25,7 +25,7 @@ from trm.commands.arguments import (
     read_problems,
     refuse,
     results,
-    solver_of,
+    solvers_of,
     whole,
 )
 from trm.files import fingerprint, make_folder, replacing
@@ -95,7 +95,6 @@ def run(args: argparse.Namespace) -> int:
     if args.problem is None or args.output is None:
         raise ValueError("name a problem, like 123x456, and --output DIR for its pictures")
     check_problems([args.problem, *filter(None, [args.patch])])
-    find_checkpoints(args)
 
     from canvas.picture import save_gif
     from canvas.windows import draw_fields
@@ -109,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     from trm.solving.local_predictor import LocalPredictor
     from trm.solving.solver import solve_watched
 
-    solver = solver_of(args, one_device(args))
+    (solver,) = solvers_of(args, one_device(args), args.steps)
     problems = read_problems([args.problem], solver.task)
     drawing, predictor = solver.draw_worked(problems), solver.predictor
     number = int(drawing.steps[0])

@@ -16,11 +16,11 @@ from trm.checkpoints import SHIPPED, find_checkpoint
 from trm.commands.arguments import (
     add_checkpoint,
     add_import,
-    find_checkpoints,
     info_console,
     print_table,
     refuse,
     results,
+    solvers_of,
     whole,
 )
 
@@ -67,13 +67,11 @@ def run(args: argparse.Namespace) -> int:
         from trm.proof import check
 
         return check.main(args.check)
-    find_checkpoints(args)
 
-    from trm.checkpoints.loading import load_solver
     from trm.proof.proof import PROVED, prove, refute
     from trm.proof.prove import NotProvableError
 
-    solver = load_solver(args.checkpoint, device="cpu")
+    (solver,) = solvers_of(args, "cpu")
     with _bar(args.quiet) as bar:
         task = bar.add_task("")
 

@@ -22,17 +22,14 @@ from trm.commands.arguments import (
     add_solver,
     add_voting,
     check_problems,
-    find_checkpoints,
     info_console,
     one_device,
     precision_of,
     read_problems,
     refuse,
     results,
-    solver_of,
-    voting_of,
+    solvers_of,
     whole,
-    with_voting,
 )
 from trm.precision import computing_in
 from trm.problem_files import format_of
@@ -89,8 +86,6 @@ def run(args: argparse.Namespace) -> int:
             "name problems, like 123x456, or a file of them, --input, or ask for a --demo: one of "
             "the three"
         )
-    find_checkpoints(args)
-    voting_of(args)
     if args.demo:
         refuse(args, "a demo is watched", output=None)
         return _demo(args)
@@ -99,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     if args.input is not None:
         return _work_through(args)
     check_problems(args.problems)
-    solver = _solver(args, one_device(args))
+    (solver,) = solvers_of(args, one_device(args), args.steps)
     problems = read_problems(args.problems, solver.task)
     solver.draw(problems)  # complain about any of them before the first is shown
     if args.checkpoint == SHIPPED:
@@ -111,10 +106,6 @@ def run(args: argparse.Namespace) -> int:
         for i in range(len(problems)):
             solve_and_show(Console(), solver, problems[i : i + 1], watch=args.watch)
     return 0
-
-
-def _solver(args: argparse.Namespace, device: str) -> Solver:
-    return with_voting(solver_of(args, device), args)
 
 
 def _work_through(args: argparse.Namespace) -> int:
@@ -130,7 +121,7 @@ def _work_through(args: argparse.Namespace) -> int:
     device = one_device(args) if any(streams) else "cpu"
     from trm.batch import Job, stream, work_through
 
-    solver = _solver(args, device)
+    (solver,) = solvers_of(args, device, args.steps)
     names = ("steps", "height", "width", "batch_size", "canvases")
     how: dict[str, Any] = {name: getattr(args, name) for name in names}
     how |= {"voting": solver.voting, "precision": precision_of(args)}
@@ -210,7 +201,7 @@ def describe(solution: Solution) -> Group:
 
 def _demo(args: argparse.Namespace) -> int:
     """Watch held-out problems, and see one of a hundred digits solved where that can be."""
-    solver = _solver(args, one_device(args))
+    (solver,) = solvers_of(args, one_device(args), args.steps)
     task, console = solver.task, results()
     console.rule("Problems it has never seen, row by row")
     shown = sample(task, 0, "test", 0, np.arange(SHOWN), task.longest)

@@ -121,8 +121,8 @@ def measure(
         checkpoint, size = item
         if checkpoint not in held:
             held.clear()  # makes room first
-            solver = load_solver(checkpoint, settings.steps, device=str(fabric.device))
-            held[checkpoint] = solver.with_voting(settings.voting) if settings.voting else solver
+            how: Any = {"device": str(fabric.device), "voting": settings.voting}
+            held[checkpoint] = load_solver(checkpoint, settings.steps, **how)
         asked = (settings.problems, settings.seed, settings.batch_size)
         return measure_cell(held[checkpoint], settings.axes, size, *asked)
 
