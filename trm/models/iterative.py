@@ -5,7 +5,7 @@ A model is four functions: what a batch of canvases is to it (`encode`), where i
 them, in training, solving and everywhere else, so that schedules, random starts, the carry and
 halting work on any model and any state.
 
-A state is a tensor [B, ...], or a named tuple, tuple, list or dict of states.
+A state is a tensor [B, ...], or a named tuple of such.
 """
 
 from abc import ABC, abstractmethod
@@ -54,8 +54,8 @@ class IterativeModel(Network, ABC):
     def encode(self, tokens: Tensor) -> Any:
         """The context of symbol ids [B, H, W], integers: what does not change from step to step.
 
-        Tensors [B, ...] as a state has them, None among them allowed; or an object of one's own
-        with a method ``select(index)`` that gives the same for some samples.
+        A tensor [B, ...], or an object of one's own with a method ``select(index)`` that gives the
+        same for some samples.
         """
 
     @abstractmethod
@@ -72,10 +72,6 @@ class IterativeModel(Network, ABC):
 
         The latter are of "the answer is right"; above 0 means halt.
         """
-
-    def pairs(self, height: int, width: int) -> int:
-        """At most how many pairs of cells of such a canvas attend to each other."""
-        return (height * width) ** 2
 
     def forward(self, tokens: Tensor, *more: Any, steps: int = 1) -> tuple[Tensor, Tensor]:
         """What `read` gives after supervision steps on ``tokens``, which are as for `encode`."""
@@ -115,7 +111,8 @@ class Loop:
 
     def keep(self, index: Tensor) -> None:
         """Go on with some samples, by bool [B] or int64 indices."""
-        self.state, self.context = select(self.state, index), select(self.context, index)
+        self.state, context = map_state(lambda part: part[index], self.state), self.context
+        self.context = context[index] if isinstance(context, Tensor) else context.select(index)
 
 
 def check_tokens(tokens: Tensor) -> None:
@@ -127,42 +124,26 @@ def check_tokens(tokens: Tensor) -> None:
         )
 
 
+def named(state: State) -> dict[str, Tensor]:
+    """The tensors of a state by their names, in order: a lone tensor is ``state``."""
+    return {"state": state} if isinstance(state, Tensor) else state._asdict()
+
+
+def unnamed(like: State, parts: Mapping[str, Tensor]) -> State:
+    """A state of the same kind as another from what `named` gave."""
+    return parts["state"] if isinstance(like, Tensor) else type(like)(**parts)
+
+
 def map_state(function: Callable[..., Tensor], state: State, *others: State) -> State:
-    """A function of each tensor of a state, and of those at its place in others; None stays."""
-    if state is None or isinstance(state, Tensor):
-        return None if state is None else function(state, *others)
-    if isinstance(state, Mapping):
-        return {k: map_state(function, part, *(o[k] for o in others)) for k, part in state.items()}
-    parts = [map_state(function, *some) for some in zip(state, *others, strict=True)]
-    return type(state)(*parts) if hasattr(state, "_fields") else type(state)(parts)
-
-
-def select(held: Any, index: Tensor) -> Any:
-    """Some samples of a state or a context, by bool [B] or int64 indices."""
-    if hasattr(held, "select") and not isinstance(held, Tensor):
-        return held.select(index)
-    return map_state(lambda part: part[index], held)
+    """A function of each tensor of a state, and of those of the same name in others."""
+    every = [named(one) for one in (state, *others)]
+    return unnamed(state, {name: function(*(one[name] for one in every)) for name in every[0]})
 
 
 def where(chosen: Tensor, one: State, other: State) -> State:
     """One state in the chosen samples, bool [B], the other elsewhere; dtypes are those of one."""
-    return map_state(
-        lambda a, b: torch.where(chosen.view(-1, *[1] * (a.ndim - 1)), a, b.to(a.dtype)), one, other
-    )
 
+    def mixed(a: Tensor, b: Tensor) -> Tensor:
+        return torch.where(chosen.view(-1, *[1] * (a.ndim - 1)), a, b.to(a.dtype))
 
-def named(state: State, name: str = "") -> dict[str, Tensor]:
-    """The tensors of a state by their names, in order: a lone tensor is ``state``."""
-    if isinstance(state, Tensor):
-        return {name or "state": state}
-    if hasattr(state, "_fields"):
-        state = state._asdict()
-    items = state.items() if isinstance(state, Mapping) else enumerate(state)
-    outer = f"{name}." if name else ""
-    return {k: v for key, part in items for k, v in named(part, f"{outer}{key}").items()}
-
-
-def unnamed(like: State, parts: Mapping[str, Tensor]) -> State:
-    """A state of the same structure as another from what `named` gave."""
-    rest = iter(parts[name] for name in named(like))
-    return map_state(lambda _: next(rest), like)
+    return map_state(mixed, one, other)

@@ -14,7 +14,7 @@ Transformers for Length Generalization").
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -35,7 +35,7 @@ from trm.models.attention import (
     truncated_normal_,
 )
 from trm.models.configs import RecursiveConfig
-from trm.models.iterative import IterativeModel, check_tokens, select
+from trm.models.iterative import IterativeModel, check_tokens
 from trm.models.positions import check_canvas, make_position
 
 _CERTAIN = 30.0  # logit of a blank cell that is no token
@@ -58,8 +58,10 @@ class Context:
 
     def select(self, index: Tensor) -> "Context":
         """The same for some samples, by bool [B] or int64 indices."""
-        parts = ("inputs", "halt_weights", "places", "terms")
-        return replace(self, **{name: select(getattr(self, name), index) for name in parts})
+        inputs, terms = self.inputs[index], self.terms.select(index)
+        weights = None if self.halt_weights is None else self.halt_weights[index]
+        places = None if self.places is None else self.places[index]
+        return Context(inputs, weights, self.height, self.width, places, terms)
 
 
 def on_canvas(tokens: Tensor, context: Context, elsewhere: Tensor | None = None) -> Tensor:

@@ -125,9 +125,6 @@ class IterativePredictor(Predictor):
         self.model, self.max_steps, self.halt = model, max_steps, halt
         self.translation_invariant = model.translation_invariant
 
-    def pairs(self, height: int, width: int) -> int:
-        return self.model.pairs(height, width)
-
     @torch.no_grad()
     def trace(self, inputs: np.ndarray, steps: int | None = None) -> StepTrace:
         """See `Predictor`: its confidence after each of ``steps`` or else ``max_steps`` steps."""

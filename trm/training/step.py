@@ -19,6 +19,7 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
+from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
 from canvas.problems import mix
@@ -28,7 +29,6 @@ from trm.models.iterative import (
     IterativeModel,
     Loop,
     State,
-    map_state,
     named,
     unnamed,
     where,
@@ -211,8 +211,7 @@ class Carry:
         """The carry on a device; itself if it is there."""
         if self.steps.device == device:
             return self
-        parts = (self.state, self.steps, self.halted, self.batch)
-        return Carry(*map_state(lambda part: part.to(device), parts))
+        return Carry(**move_data_to_device(vars(self), device))
 
 
 def carried_step(
@@ -240,7 +239,8 @@ def carried_step(
         halted = torch.ones(len(inputs), dtype=torch.bool, device=inputs.device)
         carry = Carry({}, torch.zeros_like(halted, dtype=torch.long), halted, batch)
     carry = carry.to(inputs.device)  # one from a checkpoint comes before the model is there
-    halted, batch = carry.halted, where(carry.halted, batch, carry.batch)
+    halted = carry.halted
+    batch = {name: where(halted, part, carry.batch[name]) for name, part in batch.items()}
     loop = Loop(model, batch["inputs"])
     if carry.state:
         loop.state = where(halted, loop.state, unnamed(loop.state, carry.state))
