@@ -15,6 +15,7 @@ from trm.commands.arguments import (
     add_checkpoint,
     add_devices,
     add_import,
+    add_sizes,
     add_verbosity,
     checkpoints_of,
     info_console,
@@ -22,11 +23,11 @@ from trm.commands.arguments import (
     one_device,
     print_table,
     results,
-    sizes_given,
+    sizes_of,
     solvers_of,
     whole,
 )
-from trm.evaluation.grid import AXES, size_name, versions
+from trm.evaluation.grid import size_name, versions
 from trm.files import make_own_folder, write_json
 
 if TYPE_CHECKING:
@@ -60,9 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add = kind.add_argument
         add_checkpoint(kind, several=name == "ranks", required=name != "ranks")
         add("--output", required=True, metavar="DIR", help="folder for the results")
-        for axis, meaning in AXES.items() if name != "ranks" else ():
-            what = f"{meaning}, like 4 or 1..4,8: all combinations (default: training's longest)"
-            add(f"--{axis.replace('_', '-')}", type=lengths, metavar="N", help=what)
+        if name != "ranks":
+            add_sizes(kind, ", like 4 or 1..4,8: all combinations (default: training's longest)")
         what, most = ("pairs", 50) if name == "heads" else ("problems", 16 * (1 + (name != "rasp")))
         least = 2 if name in ("heads", "rasp") else 1  # of which there are intervals
         add(f"--{what}", type=whole(least), default=most, help=f"held out (default: {most})")
@@ -271,6 +271,5 @@ KINDS: dict[str, tuple[Callable[[argparse.Namespace, list[Solver], list[Model]],
 
 def _sizes(args: argparse.Namespace, task: Task) -> list[dict[str, int]]:
     """All combinations of what is named; a measure that is not named is training's longest."""
-    given, axes = sizes_given(args, task)
-    named = [given.get(axis) or [task.ranges.get(axis, (1, 3))[1]] for axis in axes]
-    return [dict(zip(axes, size, strict=True)) for size in product(*named)]
+    named = sizes_of(args, task, lambda _, high: [high])
+    return [dict(zip(named, size, strict=True)) for size in product(*named.values())]

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from canvas.choices import check_choice, shortened
+from canvas.choices import shortened
 from trm.checkpoints import SHIPPED, find_checkpoint
 from trm.precision import FLOAT32, NO_UNITS, PRECISIONS, settle
 
@@ -269,12 +269,22 @@ def one_device(args: argparse.Namespace) -> str:
     return f"{args.accelerator}:{indices[0]}" if indices else args.accelerator
 
 
-def sizes_given(
-    args: argparse.Namespace, task: Task
-) -> tuple[dict[str, list[int]], tuple[str, str]]:
-    """Which sizes of problems a command line gives, by their measure, and the two measures.
+def add_sizes(parser: Any, about: str) -> None:
+    """An option for each measure of problems' sizes, which `sizes_of` reads."""
+    from trm.evaluation.grid import AXES
 
-    ValueError: not two measures that belong together, or none of the task's.
+    for axis, meaning in AXES.items():
+        option = f"--{axis.replace('_', '-')}"
+        parser.add_argument(option, type=lengths, metavar="N", help=f"{meaning}{about}")
+
+
+def sizes_of(
+    args: argparse.Namespace, task: Task, usual: Callable[[int, int], Iterable[int]]
+) -> dict[str, list[int]]:
+    """Which sizes of problems are meant, by two measures of the task.
+
+    Of a measure that a command line does not give, the usual ones, which follow from the smallest
+    and the largest of training. ValueError: it gives others than two that belong together.
     """
     from trm.evaluation.grid import AXES
 
@@ -286,7 +296,7 @@ def sizes_given(
     if axes is None:
         known = "; ".join(map(options, task.grids))
         raise ValueError(f"{task.name.capitalize()} uses {known}, not {options(given)}")
-    return given, axes
+    return {axis: given.get(axis) or [*usual(*task.ranges.get(axis, (1, 3)))] for axis in axes}
 
 
 def add_voting(parser: argparse.ArgumentParser) -> None:
@@ -331,10 +341,4 @@ def _symmetries(text: str) -> tuple[str, ...] | None:
 
     if text == "trained":
         return None
-    names = tuple(SYMMETRIES) if text == "all" else tuple(dict.fromkeys(text.split(",")))
-    try:
-        for name in names:
-            check_choice("a symmetry", name, SYMMETRIES)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return names
+    return tuple(SYMMETRIES) if text == "all" else tuple(dict.fromkeys(text.split(",")))

@@ -11,17 +11,17 @@ from trm.commands.arguments import (
     add_devices,
     add_import,
     add_precision,
+    add_sizes,
     add_voting,
     checkpoints_of,
     info_console,
-    lengths,
     precision_of,
-    sizes_given,
+    sizes_of,
     solvers_of,
     voting_of,
     whole,
 )
-from trm.evaluation.grid import AXES, FILES, Grid
+from trm.evaluation.grid import FILES, Grid
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sizes = parser.add_argument_group(
         "sizes", "two of these, the rows and the columns of the grid; like 1..10 or 1..4,8"
     )
-    for axis, meaning in AXES.items():
-        sizes.add_argument(f"--{axis.replace('_', '-')}", type=lengths, metavar="N", help=meaning)
+    add_sizes(sizes, "")
     add("--problems", type=whole(1), default=128, help="of each cell, held out (default: 128)")
     add("--seed", type=whole(0), default=0, help="which problems (default: 0)")
     what = "supervision steps a row gets at most, for recursive models (default: as each "
@@ -55,8 +54,11 @@ def run(args: argparse.Namespace) -> int:
 
     from trm.evaluation.measure import Settings, measure
 
+    (first, rows), (second, columns) = grid_sizes(args, solvers[0].task).items()
     settings = Settings(
-        *sizes_of(args, solvers[0].task),
+        (first, second),
+        tuple(rows),
+        tuple(columns),
         problems=args.problems,
         seed=args.seed,
         steps=args.steps,
@@ -84,17 +86,6 @@ def show_grid(args: argparse.Namespace, grid: Grid, output: Path) -> None:
         info_console(args).print(str(file))
 
 
-def sizes_of(
-    args: argparse.Namespace, task: Task
-) -> tuple[tuple[str, str], tuple[int, ...], tuple[int, ...]]:
-    """Axes, rows and columns of the grid; where none are given training's, and as many again.
-
-    ValueError: not two measures that belong together, or not of the task.
-    """
-    given, axes = sizes_given(args, task)
-    ranges = [task.ranges.get(axis, (1, 3)) for axis in axes]
-    rows, columns = (
-        tuple(given.get(axis) or range(low, 2 * high + 1))
-        for axis, (low, high) in zip(axes, ranges, strict=True)
-    )
-    return axes, rows, columns
+def grid_sizes(args: argparse.Namespace, task: Task) -> dict[str, list[int]]:
+    """Rows and columns of the grid by measure; not given: training's sizes, and as many again."""
+    return sizes_of(args, task, lambda low, high: range(low, 2 * high + 1))

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     def check(task: "Task") -> None:
         for name, asked in evaluations.items():
             try:
-                evaluate.sizes_of(asked, task)
+                evaluate.grid_sizes(asked, task)
             except ValueError as error:
                 raise ValueError(f"evaluate: {name}: {error}") from None
 
