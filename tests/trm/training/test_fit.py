@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from runs import TINY_TRM, assert_same, last_of, whole_and_resumed
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from canvas.problems import Problems
@@ -18,21 +19,6 @@ from trm.training.samples import SolvedProblems
 LAST = ("--ckpt_path", "last")
 CONSTANT = ("--model.schedule.decay", "constant")
 CSV = "--trainer.logger=lightning.pytorch.loggers.CSVLogger"  # for which nothing is drawn
-NOTE = """
-    --trainer.accelerator=cpu --trainer.max_epochs=1 --trainer.check_val_every_n_epoch=1
-    --trainer.log_every_n_steps=1 --model.network.config.hidden_size=16
-    --model.network.config.num_heads=2 --model.network.config.intermediate_size=32
-    --model.network.config.H_cycles=2 --model.network.config.L_cycles=1
-    --model.network.config.prefix_size=16 --model.solve_steps=2 --data.batch_size=4
-    --data.batches_per_epoch=4 --data.workers=0 --data.validation_problems=4
-    --data.training_problems=4 --data.task.digits_a=[1,2] --data.task.digits_b=[1,2]
-    --data.canvas.height=8 --data.canvas.width=8
-""".split()  # noqa: SIM905
-
-
-def load(folder: Path, name: str = "last", version: int = 0, run: str = "debug") -> dict:
-    path = folder / f"runs/{run}/version_{version}/checkpoints/{name}.ckpt"
-    return torch.load(path, weights_only=True)
 
 
 def test_a_run_leaves_its_config_checkpoints_and_figures(trained):
@@ -56,7 +42,7 @@ def test_a_run_leaves_its_config_checkpoints_and_figures(trained):
         events.Tags()["images"]
     )
     assert [event.step for event in events.Scalars("train/loss")] == list(range(10))
-    assert load(trained)["global_step"] == 10
+    assert last_of(trained)["global_step"] == 10
 
 
 def test_one_seed_stands_for_all(debug, monkeypatch):
@@ -98,27 +84,14 @@ def test_a_checkpoint_is_scored_as_its_exported_weights_are(trained, command, de
     assert "holds weights alone" in ran.err
 
 
-def test_a_carry_and_averaged_weights_go_on_as_if_nothing_had_happened(
-    command, repository, tmp_path
-):
-    config = ("fit", "--config", repository / "configs/trm/reference.yaml", *NOTE, *CONSTANT)
-    config += ("--model.depth.halt_max_steps", 3)  # some samples are replaced in each epoch
-    for folder, epochs, more in (("whole", 2, ()), ("parts", 1, ()), ("parts", 2, LAST)):
-        (tmp_path / folder).mkdir(exist_ok=True)
-        words = (*config, "--trainer.max_epochs", epochs, *more)
-        command(*words, folder=tmp_path / folder)
-    whole = load(tmp_path / "whole", run="trm-reference")
-    parts = load(tmp_path / "parts", run="trm-reference")
+def test_a_carry_and_averaged_weights_go_on_as_if_nothing_had_happened(command, tmp_path):
+    words = (*TINY_TRM, "--trainer.accelerator", "cpu")
+    words += ("--model.depth.halt_max_steps", 3)  # some samples are replaced in each epoch
+    whole, resumed = whole_and_resumed(command, tmp_path, *words)
+    assert_same(whole, resumed, "carry", "current_model_state")
     carry = whole["carry"][0]
     assert (carry["steps"] > 1).any()  # there was something to take over
     assert carry["state"]["z_H"].shape[1] == 16 + 8 * 8  # the prefix and every cell
-    for one, other in (
-        *((carry[name], parts["carry"][0][name]) for name in ("state", "batch")),
-        ({name: carry[name] for name in ("steps", "halted")}, parts["carry"][0]),
-        *((whole[key], parts[key]) for key in ("state_dict", "current_model_state")),
-    ):
-        for name, value in one.items():
-            torch.testing.assert_close(other[name], value, rtol=0, atol=0)
     averaged, raw = whole["state_dict"], whole["current_model_state"]
     raw = {name.removeprefix("module."): value for name, value in raw.items()}
     assert set(raw) == set(averaged)
@@ -171,7 +144,7 @@ def test_two_processes_train_as_one_and_when_one_is_killed_end_and_go_on_with_bo
     assert "process 2 of 2 was ended by signal 9, and so all of them end; with --ckpt" in ran.err
     assert len(found) == 2
     assert not any(Path(f"/proc/{pid}").exists() for pid in found)
-    whole = load(two)
+    whole = last_of(two)
     first, second = whole["carry"]
     assert not torch.equal(first["batch"]["inputs"], second["batch"]["inputs"])
     steps = whole["global_step"]
@@ -181,11 +154,10 @@ def test_two_processes_train_as_one_and_when_one_is_killed_end_and_go_on_with_bo
     command(*several, *epochs, *LAST, folder=two)
     assert [path.name for path in (two / "runs/debug").iterdir()] == ["version_0"]
     command(*words, *epochs, folder=one)
-    resumed, alone = load(two), load(one)
+    resumed, alone = last_of(two), last_of(one)
     assert resumed["global_step"] == alone["global_step"] == steps
-    for name, weights in whole["state_dict"].items():
-        torch.testing.assert_close(resumed["state_dict"][name], weights, rtol=0, atol=0)
-        torch.testing.assert_close(alone["state_dict"][name], weights, rtol=1e-3, atol=1e-4)
+    assert_same(whole, resumed)
+    assert_same(whole, alone, near=1e-4)
 
 
 def test_without_a_terminal_training_says_where_it_is(command, debug, tmp_path, monkeypatch):
@@ -210,6 +182,7 @@ def test_a_full_disk_leaves_the_checkpoints_before(command, debug, tmp_path, mon
     ran = command("fit", *debug, folder=tmp_path, code=2)
     assert len(saved) == 3
     assert "No space left on device" in ran.err
-    assert load(tmp_path)["global_step"] == load(tmp_path, "best")["global_step"] == 5
-    directory = tmp_path / "runs/debug/version_0/checkpoints"
-    assert {path.name for path in directory.iterdir()} == {"best.ckpt", "last.ckpt"}
+    checkpoints = {file.name: file for file in tmp_path.rglob("*.ckpt")}
+    assert checkpoints.keys() == {"best.ckpt", "last.ckpt"}
+    for file in checkpoints.values():
+        assert torch.load(file, weights_only=True)["global_step"] == 5

@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from runs import assert_same, whole_and_resumed
 
 from canvas.canvas_size import Canvas
 from canvas.closure import closure
@@ -45,16 +46,7 @@ def test_a_short_run_solves_longer_problems_than_it_saw(command, tmp_path):
 
 
 def test_a_run_that_is_resumed_is_the_uninterrupted_one(command, tmp_path):
-    words = ("fit", *SMALL, "--data.batches_per_epoch", 5, "--trainer.log_every_n_steps", 5)
-    begun, resumed = ("--trainer.max_epochs", 1), ("--ckpt_path", "last")
-    for folder, more in (("whole", ()), ("parts", begun), ("parts", resumed)):
-        (tmp_path / folder).mkdir(exist_ok=True)
-        command(*words, *more, folder=tmp_path / folder)
-    last = "runs/small/version_0/checkpoints/last.ckpt"
-    whole, parts = (
-        torch.load(tmp_path / folder / last, weights_only=True) for folder in ("whole", "parts")
-    )
+    words = (*SMALL, "--data.batches_per_epoch", 5, "--trainer.log_every_n_steps", 5)
+    whole, resumed = whole_and_resumed(command, tmp_path, *words)
     assert len(whole["counterexamples"][0]) > 0
-    assert torch.equal(whole["counterexamples"][0], parts["counterexamples"][0])
-    for name, weights in whole["state_dict"].items():
-        assert torch.equal(parts["state_dict"][name], weights)
+    assert_same(whole, resumed, "counterexamples")

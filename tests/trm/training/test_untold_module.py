@@ -4,6 +4,7 @@ import csv
 
 import pytest
 import torch
+from runs import assert_same, whole_and_resumed
 
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
@@ -83,17 +84,8 @@ def test_a_run_that_merges_codes_trains_on_sights_and_is_resumed_exactly(command
     settings = (*SMALL, "--model.cooling", "[0,0.001]", "--model.merging", 0.6)
     settings += ("--data.batches_per_epoch", 4)
     settings += ("--trainer.logger", "CSVLogger")
-    longer = ("--trainer.max_epochs", 3)  # the third merges
-    runs = (("whole", longer), ("parts", ()), ("parts", ("--ckpt_path", "last", *longer)))
-    for folder, more in runs:
-        (tmp_path / folder).mkdir(exist_ok=True)
-        command("fit", *settings, *more, folder=tmp_path / folder)
+    whole, resumed = whole_and_resumed(command, tmp_path, *settings, epochs=(2, 3))
+    assert_same(whole, resumed)
     file = next(tmp_path.glob("whole/**/metrics.csv"))
     rows = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
-    assert sum(bool(row["train/sights"]) for row in rows) == 1
-    whole, resumed = (
-        torch.load(file, weights_only=True)["state_dict"]
-        for folder in ("whole", "parts")
-        for file in (tmp_path / folder).glob("**/last.ckpt")
-    )
-    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    assert sum(bool(row["train/sights"]) for row in rows) == 1  # the third epoch merges

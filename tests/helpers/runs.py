@@ -1,0 +1,43 @@
+"""Short runs, whole and resumed."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+# The published TRM's training, with a network that learns nothing in seconds.
+TINY_TRM = """
+    --config trm/reference --trainer.check_val_every_n_epoch 1 --trainer.log_every_n_steps 1
+    --model.network.config.hidden_size 16 --model.network.config.num_heads 2
+    --model.network.config.intermediate_size 32 --model.network.config.H_cycles 2
+    --model.network.config.L_cycles 1 --model.network.config.prefix_size 16
+    --model.solve_steps 2 --model.schedule.decay constant --data.batch_size 4
+    --data.batches_per_epoch 4 --data.workers 0 --data.validation_problems 4
+    --data.training_problems 4 --data.task.digits_a [1,2] --data.task.digits_b [1,2]
+    --data.canvas.height 8 --data.canvas.width 8
+""".split()  # noqa: SIM905
+
+
+def last_of(folder: Path) -> dict[str, Any]:
+    """The last checkpoint of the one run in a folder."""
+    (path,) = folder.rglob("last.ckpt")
+    return torch.load(path, weights_only=True, map_location="cpu")
+
+
+def whole_and_resumed(
+    command: Callable, folder: Path, *words: object, epochs: tuple[int, int] = (1, 2)
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The last checkpoints of a run, and of one that was ended early and has gone on."""
+    for name, ends in (("whole", epochs[1:]), ("resumed", epochs)):
+        (folder / name).mkdir()
+        for end in ends:
+            more = ("--ckpt_path", "last") if end > ends[0] else ()
+            command("fit", *words, "--trainer.max_epochs", end, *more, folder=folder / name)
+    return last_of(folder / "whole"), last_of(folder / "resumed")
+
+
+def assert_same(one: dict[str, Any], other: dict[str, Any], *parts: str, near: float = 0) -> None:
+    """Checkpoints have the same weights, and parts of other names."""
+    for part in ("state_dict", *parts):
+        torch.testing.assert_close(other[part], one[part], rtol=near, atol=near)
