@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from lightning.fabric import Fabric
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from rich.console import Console
 from rich.progress import track
 
 from trm.files import write_json
@@ -60,9 +59,9 @@ def make_files(
         print(f"{len(files) - len(left)} of {len(files)} {what} are done already")
     fabric.barrier()  # before one of them is made, all processes know which are left
     mine = left[fabric.global_rank :: fabric.world_size]
-    bar: Any = {"console": Console(stderr=True), "disable": not (what and fabric.is_global_zero)}
+    hidden = what is None or not fabric.is_global_zero
     with fabric.autocast():
-        for file in track(mine, what or "", **bar):
+        for file in track(mine, what or "", disable=hidden):
             write_json(file, make(files[file]))
     fabric.barrier()
     missing = next((file for file in files if not file.is_file()), None)

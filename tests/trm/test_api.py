@@ -96,7 +96,7 @@ def test_a_model_is_measured_on_a_grid(tmp_path, capsys, monkeypatch):
     grid = evaluate(
         digits_a=range(1, 3), digits_b=[2], problems=4, output=tmp_path / "kept", accelerator="cpu"
     )
-    assert "cells" in capsys.readouterr().err  # of the progress bar
+    assert "cells" in capsys.readouterr().out  # of the progress bar
     assert grid["settings"]["axes"] == ["digits_a", "digits_b"]
     assert (grid["settings"]["rows"], grid["settings"]["columns"]) == ([1, 2], [2])
     assert grid["settings"]["problems"] == 4
