@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from trm.evaluation.statistics import Share
+from trm.figures.studies import by_name, columns_of, costs_of, shares_of
 from trm.files import write_json
 from trm.sweep.report import PAGE, gathered, write_report
 from trm.sweep.runs import State, grid_of
@@ -39,23 +40,22 @@ def page(output: Path, study, states, stages=None) -> str:
 def test_seeds_of_a_setting_stand_together_and_of_many_cells_regions(
     tmp_path, study, states, make_grid
 ):
-    first, second = gathered(tmp_path, study, states, "near")
-    assert (first.name, first.parameters) == ("a_b", 10)
-    for column in ("4 x 2 digits", "4 x 4 digits"):
-        assert first.shares(column) == [Share(128, 128), Share(64, 128)]
-    [seed] = second.seeds
-    assert seed.cost == COST
-    assert seed.flops == 12e6  # of 4 x 2 and 4 x 4 digits, the mean
+    grid = gathered(tmp_path, study, states)["near"]
+    first, second = by_name(grid).values()
+    assert columns_of(grid) == ["4 x 2 digits", "4 x 4 digits"]
+    for column in columns_of(grid):
+        assert shares_of(grid, first, column) == [Share(128, 128), Share(64, 128)]
+    assert [seed["cost"] for seed in second] == [COST]
+    assert [*costs_of(second).values()] == [2, 2, 12]  # of 4 x 2 and 4 x 4 digits, the mean
     for run in states:
         write_json(grid_of(tmp_path, "near", run), make_grid({"m": lambda a, b: 1.0}, 5, 4))
-    [first, _] = gathered(tmp_path, study, states, "near")
     regions = ["in range", "first beyond", "second beyond", "both beyond"]
-    assert list(first.seeds[0].shares) == regions
+    assert columns_of(gathered(tmp_path, study, states)["near"]) == regions
 
 
 def test_figures_of_other_options_are_not_shown_beside_these(tmp_path, study, states):
     wider = replace(study, evaluations={"near": ["--problems", "500"]})
-    assert gathered(tmp_path, wider, states, "near") == []
+    assert gathered(tmp_path, wider, states) == {}
     text = page(tmp_path, wider, states)
     assert "0 of 4 runs are done" in text
     assert "study.png" not in text
@@ -67,6 +67,6 @@ def test_the_page_tells_what_is_done_what_came_out_and_what_failed(tmp_path, stu
     assert "3 of 4 runs are done" in text
     assert "- c, seed 1: out of \\*memory\\*" in text
     assert "- c, seed 1: training" in text
-    assert "| a\\_b | 10 | 2 | 2 min | 12 | 2 | 75.0 [50.0–100.0]" in text
+    assert "| a\\_b | 188,322 | 2 | 2 | 12 | 2 | 75.0 [50.0–100.0]" in text
     assert "| c | 10 | 60 |" in text
     assert "![Whole solutions right](study.png)" in text
