@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 # The published TRM's training, with a network that learns nothing in seconds.
 TINY_TRM = """
@@ -23,6 +24,12 @@ def last_of(folder: Path) -> dict[str, Any]:
     """The last checkpoint of the one run in a folder."""
     (path,) = folder.rglob("last.ckpt")
     return torch.load(path, weights_only=True, map_location="cpu")
+
+
+def events_of(folder: Path) -> EventAccumulator:
+    """What the one run in a folder has told TensorBoard."""
+    files = next(folder.rglob("events*")).parent
+    return EventAccumulator(str(files), size_guidance={"images": 0, "tensors": 0}).Reload()
 
 
 def whole_and_resumed(

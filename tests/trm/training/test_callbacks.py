@@ -3,15 +3,14 @@ from types import SimpleNamespace
 import lightning as L
 import pytest
 import torch
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from runs import events_of
 
 from trm.training.callbacks import BestCheckpoint, Cost, Gradients
 
 
 def test_the_gradients_norm_is_logged_as_it_is_before_clipping(fit, tmp_path):
     fit(tmp_path, Gradients(), gradient_clip_val=1e-9, precision="32-true")
-    [path] = tmp_path.rglob("events*")
-    norms = EventAccumulator(str(path)).Reload().Scalars("train/gradient_norm")
+    norms = events_of(tmp_path).Scalars("train/gradient_norm")
     assert [norm.step for norm in norms] == [1, 3, 5]
     assert all(norm.value > 1e-3 for norm in norms)
 
@@ -66,9 +65,7 @@ def test_neither_validation_nor_the_first_batch_slow_training_down(fit, tmp_path
     fit(tmp_path, Clock(monkeypatch), cost, accumulate_grad_batches=2, max_steps=3)
     assert cost.seconds == 15
     assert cost.samples == 6 * 8
-    [path] = tmp_path.rglob("events*")
-    events = EventAccumulator(str(path)).Reload()
-    logged = events.Scalars("speed/samples_per_second")
+    logged = events_of(tmp_path).Scalars("speed/samples_per_second")
     assert [(event.step, event.value) for event in logged] == [(1, 8)]
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs import TINY_TRM, assert_same, last_of, whole_and_resumed
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from runs import TINY_TRM, assert_same, events_of, last_of, whole_and_resumed
 
 from canvas.problems import Problems
 from trm.checkpoints.loading import load_solver
@@ -25,7 +24,7 @@ def test_a_run_leaves_its_config_checkpoints_and_figures(trained):
     run = trained / "runs/debug/version_0"
     names = {path.name for path in run.rglob("*") if path.is_file()}
     assert {"config.yaml", "best.ckpt", "last.ckpt"} <= names
-    events = EventAccumulator(str(run)).Reload()
+    events = events_of(run)
     scalars = set(events.Tags()["scalars"])
     assert {
         *(f"train/{name}" for name in ("loss", "loss_cells", "loss_halting", "row_accuracy")),
@@ -59,7 +58,7 @@ def test_figures_of_training_problems_are_those_of_the_checkpoint(trained):
     solver = load_solver(run / "checkpoints/last.ckpt", device="cpu")
     data = SolvedProblems(solver.task, solver.canvas, "train", 0, 8, 8)
     forced = teacher_forced(solver.predictor, data.__getitems__(range(8))[1])
-    logged = EventAccumulator(str(run)).Reload().Scalars("training_problems/teacher_forced_cells")
+    logged = events_of(run).Scalars("training_problems/teacher_forced_cells")
     assert logged[-1].value == pytest.approx(forced.cells_right.mean(), abs=1e-6)
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from runs import events_of
 
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
@@ -55,7 +55,7 @@ def trained_gpt(command, small, tmp_path_factory) -> Path:
 
 
 def test_a_run_has_the_pages_of_a_recursive_one(trained_gpt):
-    events = EventAccumulator(str(run_of(trained_gpt))).Reload()
+    events = events_of(trained_gpt)
     scalars = set(events.Tags()["scalars"])
     assert {
         *(f"train/{name}" for name in ("loss", "cell_accuracy")),

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from runs import events_of
 
 from trm.checkpoints import COST_KEY
 from trm.evaluation.models import describe
@@ -94,7 +94,7 @@ def test_a_resumed_run_goes_on_in_its_folder_as_if_it_had_not_been_interrupted(
     assert cost["flops"] > 1e8
     assert cost["seconds"] > load(begun / RUN)[COST_KEY]["seconds"] > 0
     assert yaml.safe_load((run / "config.yaml").read_text())["trainer"]["max_epochs"] == 3
-    curves, straight = (EventAccumulator(str(path)).Reload() for path in (run, whole))
+    curves, straight = map(events_of, (run, whole))
     assert curves.Tags()["scalars"] == straight.Tags()["scalars"]
     for tag in ("train/loss", "validation/solved"):  # one curve
         points = [(event.step, event.value) for event in curves.Scalars(tag)]
@@ -113,7 +113,7 @@ def test_a_run_that_goes_on_uses_the_settings_of_its_call_and_says_what_differs(
         (1e-4, 0.3),
         (1e-4, 0.0),
     ]
-    rates = EventAccumulator(str(halves / RUN)).Reload().Scalars("learning_rate/decayed")
+    rates = events_of(halves / RUN).Scalars("learning_rate/decayed")
     assert [event.value for event in rates][5:] == pytest.approx([1e-4] * 10)
 
 

@@ -1,41 +1,50 @@
-"""What TensorBoard shows of a short run."""
+"""What TensorBoard shows of a run: its config, curves and pictures of a validation's rows."""
 
 import re
-from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import torch
 import yaml
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from lightning.pytorch.callbacks import EMAWeightAveraging
+from lightning.pytorch.loggers import CSVLogger
+from runs import events_of
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-from trm.training.tensorboard import CUSTOM_SCALARS, hyperparameters
-
-
-def events_of(folder: Path) -> EventAccumulator:
-    [path] = folder.rglob("events*")
-    return EventAccumulator(str(path), size_guidance={"images": 0, "tensors": 0}).Reload()
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems
+from canvas.render import draw_worked
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.rollout import Prediction, TeacherForced, teacher_forced
+from trm.training.canvas_module import Validated
+from trm.training.tensorboard import (
+    CUSTOM_SCALARS,
+    Pictures,
+    chosen_rows,
+    hyperparameters,
+    title,
+)
 
 
 @pytest.fixture(scope="module")
-def run(trained) -> tuple[Path, EventAccumulator]:
-    folder = trained / "runs/debug/version_0"
-    return folder, events_of(folder)
+def events(trained):
+    return events_of(trained)
 
 
-def test_the_whole_config_is_a_page(run):
-    folder, events = run
+def test_the_whole_config_is_a_page(trained, events):
     [page] = events.Tensors("config/text_summary")
     text = page.tensor_proto.string_val[0].decode()
     assert text.startswith("```yaml\n")
     shown = yaml.safe_load(text.removeprefix("```yaml\n").removesuffix("```"))
-    assert shown == yaml.safe_load((folder / "config.yaml").read_text())
+    assert shown == yaml.safe_load(next(trained.rglob("config.yaml")).read_text())
 
 
-def test_the_settings_of_runs_are_there_to_be_compared(run):
+def test_the_settings_of_runs_are_there_to_be_compared(events):
     [content] = [
         data.plugin_data.content
-        for tag, data in run[1].summary_metadata.items()
+        for tag, data in events.summary_metadata.items()
         if tag == "_hparams_/session_start_info"
     ]
     settings = HParamsPluginData.FromString(content).session_start_info.hparams
@@ -44,13 +53,12 @@ def test_the_settings_of_runs_are_there_to_be_compared(run):
     assert not [name for name in settings if "callbacks" in name]
 
 
-def test_every_chart_of_the_page_shows_curves_of_a_run(run):
-    _, events = run
+def test_every_chart_of_the_page_shows_curves_of_a_run(events):
     [config] = events.Tensors("custom_scalars__config__")
     layout = Layout.FromString(config.tensor_proto.string_val[0])
     charts = {chart.title: chart for page in layout.category for chart in page.chart}
-    for title, of in ((t, of) for page in CUSTOM_SCALARS.values() for t, of in page.items()):
-        assert list(charts[title].multiline.tag) == [of]
+    for name, of in ((n, of) for page in CUSTOM_SCALARS.values() for n, of in page.items()):
+        assert list(charts[name].multiline.tag) == [of]
         assert any(re.match(of, known) for known in events.Tags()["scalars"]), of
 
 
@@ -67,3 +75,74 @@ def test_settings_are_named_as_on_the_command_line_but_for_init_args():
         "data.canvas.square": "True",
         "trainer.max_epochs": 3,
     }
+
+
+# Pictures
+
+
+@pytest.fixture(scope="module")
+def drawn(fit, tmp_path_factory):
+    """A short run with averaged weights: its looks, module and TensorBoard events."""
+    looks, trace = [], IterativePredictor.trace
+
+    def watched(self, inputs, steps=None):
+        look = SimpleNamespace(inputs=inputs, steps=steps or self.max_steps)
+        look.training, look.autocast = self.model.training, torch.is_autocast_enabled("cpu")
+        look.weights = self.model.lm_head.weight.detach().clone()
+        looks.append(look)
+        return trace(self, inputs, steps)
+
+    folder = tmp_path_factory.mktemp("run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(IterativePredictor, "trace", watched)
+        averaging = EMAWeightAveraging(decay=0.5)
+        module = fit(folder, averaging, Pictures(num_samples=2), val_check_interval=3)
+    return SimpleNamespace(looks=looks, module=module, events=events_of(folder))
+
+
+def test_the_same_rows_are_drawn_at_each_validation_as_it_sees_them(drawn):
+    assert len(drawn.looks) == 4  # at each validation one, and one at all rows step by step
+    for tag in ("row_1", "row_2", "wrong_1", "wrong_2"):
+        assert [image.step for image in drawn.events.Images(f"panels/{tag}")] == [2, 5]
+    for look in drawn.looks[::2]:
+        np.testing.assert_array_equal(look.inputs[:2], drawn.looks[0].inputs[:2])
+        assert look.steps == drawn.module.solve_steps
+    assert not any(look.training for look in drawn.looks)
+    assert all(look.autocast for look in drawn.looks)
+    assert drawn.module.training
+    final = drawn.module.model.lm_head.weight  # the average, once training has ended
+    torch.testing.assert_close(drawn.looks[-1].weights, final.detach())
+
+
+def test_without_tensorboard_nothing_is_drawn(fit, tmp_path, monkeypatch):
+    monkeypatch.setattr(IterativePredictor, "trace", None)  # would fail if called
+    fit(tmp_path, Pictures(), logger=CSVLogger(tmp_path))
+
+
+def validated(right: list[bool], confidence: list[float], a: int = 10) -> Validated:
+    """Problems of one row each, right or wrong, with the given confidence."""
+    problems = Problems.from_ints([(a + i, 7) for i in range(len(right))])
+    drawing = draw_worked(Multiplication("lattice").rules.work(problems), 3, 50)
+
+    def fill(inputs: np.ndarray) -> Prediction:
+        said = np.where(np.array(right)[:, None, None], drawing.truth, 0)
+        return Prediction(said, np.array(confidence, np.float32), np.ones(len(inputs), np.int64))
+
+    forced: TeacherForced = teacher_forced(fill, drawing)
+    return Validated(problems, drawing, forced)
+
+
+def test_the_wrong_rows_of_all_batches_are_drawn_the_surest_first():
+    batches = [
+        validated([True, False, True], [0.9, 0.2, 0.3]),
+        validated([False, True], [0.8, 1.0]),
+    ]
+    chosen = chosen_rows(batches, 4)
+    titles = {tag: title(Multiplication("lattice"), *row) for tag, row in chosen.items()}
+    assert {tag: name for tag, name in titles.items() if not tag.startswith("row_")} == {
+        "wrong_1": "10 × 7   row 1 of 1: answer",
+        "wrong_2": "11 × 7   row 1 of 1: answer",
+    }
+    assert chosen["wrong_1"] == (batches[1], 0)
+    assert [chosen[f"row_{i + 1}"][1] for i in range(4)] == [0, 1, 2, 1]
+    assert title(Multiplication(), validated([True], [1.0], a=10**40), 0).startswith("1000000000")
