@@ -58,7 +58,7 @@ def read_layers(predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]) 
         raise ValueError("a lens reads the row that is filled in: the canvas has no masked row")
     check_cells(predictor.model)
     if isinstance(model := predictor.model, GPT):
-        decoder = SequenceRecorder(predictor, predictor.trace(canvas[None]).answers)
+        decoder = SequenceRecorder(predictor, predictor(canvas[None]).canvases)
         held = decoder.run(decoder.blocks).values.items()
         found = [(s.name, model.head(model.norm(decoder.on_canvas(x)))) for s, (x,) in held]
     else:

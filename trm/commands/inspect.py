@@ -137,7 +137,8 @@ def run(args: argparse.Namespace) -> int:
     most = int(used.max()) + _SPARE if stepwise else None
     name = solver.task.names(problems)[0].replace("x", "×")
     titles = [f"{name}   row {k + 1} of {number}" for k in range(number)]
-    given, traced = np.repeat(drawing.given, number, axis=0), predictor.trace(steps.inputs, most)
+    given = np.repeat(drawing.given, number, axis=0)
+    traced = predictor.trace(steps.inputs, steps.labels, most)
     figures: dict[str, Figure] = {"rows": sample_panels(steps, given, traced, titles)}
     attention: dict[str, Any] = {}
     if stepwise:

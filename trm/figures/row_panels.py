@@ -42,7 +42,7 @@ def sample_panels(steps: RowSteps, given: np.ndarray, seen: Trace, titles: Seque
     height = sum(parts)
     figure = blank_figure(round(100 * width), round(100 * height) * len(titles))
     blocks: Any = figure.subfigures(len(titles), 1, squeeze=False)
-    curves = zip(blocks[:, 0], titles, seen.curves(steps.labels), strict=True)
+    curves = zip(blocks[:, 0], titles, seen.curves, strict=True)
     for i, (block, title, curve) in enumerate(curves):
         for line, text in enumerate((title, curve.outcome)):
             style: dict[str, Any] = {"weight": "bold" if line == 0 else None, "va": "center"}

@@ -10,7 +10,7 @@ from canvas import symbols
 from canvas.render import Drawing, from_sequences, to_sequences, tokens_to_write
 from canvas.task import Task
 from trm.models.gpt import GPT
-from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, SymbolTrace
+from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, Trace, symbol_trace
 
 FREE = -1  # a token that the model is to write
 # Log-probabilities that are distinguished: beyond lies the rounding of float32.
@@ -118,15 +118,17 @@ class GPTPredictor(Predictor):
 
     def __call__(self, inputs: np.ndarray) -> Prediction:
         """See `Predictor`; of what is below the masked row the model sees nothing."""
-        written = self.trace(inputs)
+        answers, log_probs = self._write(inputs)
         steps = np.zeros(len(inputs), dtype=np.int64)
-        confidence = self.calibration(written.log_probs.sum(axis=(1, 2)))
-        return Prediction(written.answers, confidence, steps)
+        return Prediction(answers, self.calibration(log_probs.sum(axis=(1, 2))), steps)
 
-    def trace(self, inputs: np.ndarray, steps: int | None = None) -> SymbolTrace:
-        masked = inputs == symbols.MASK
+    def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
+        return symbol_trace(inputs, *self._write(inputs), labels)
+
+    def _write(self, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Canvases with their masked rows filled in, and the log-probabilities of that."""
         answers, log_probs = inputs.copy(), np.zeros(inputs.shape, dtype=np.float32)
-        rows = masked.any(axis=2).argmax(axis=1)
+        rows = (inputs == symbols.MASK).any(axis=2).argmax(axis=1)
         _, height, width = inputs.shape
         for row in np.unique(rows):  # one length of prompt at a time
             chosen = rows == row
@@ -135,7 +137,7 @@ class GPTPredictor(Predictor):
             ids, written = self._generate(forced, height, width)
             answers[chosen, row] = from_sequences(ids, row + 1, width)[:, row]
             log_probs[chosen, row] = written[:, : -width - 1 : -1]
-        return SymbolTrace(answers, log_probs, masked)
+        return answers, log_probs
 
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
         """See `Predictor`. The whole sequence is decoded, and then shown row by row."""

@@ -1,7 +1,6 @@
 """An iterative model as it solves: supervision steps until a row has settled."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from canvas import symbols
 from trm.models.iterative import IterativeModel, Loop
-from trm.solving.rollout import ConfidenceCurve, Prediction, Predictor
+from trm.solving.rollout import ConfidenceCurve, Prediction, Predictor, Trace
 
 PATIENCE = 2  # steps in succession that must leave a row as it is before it counts as settled
 
@@ -60,51 +59,6 @@ class Step(NamedTuple):
     last: Tensor  # bool [N], whose last step this is
 
 
-@dataclass(frozen=True)
-class StepTrace:
-    """Every one of T supervision steps of a batch of rows, as if no row had settled."""
-
-    heading = "confidence over supervision steps"
-
-    canvases: np.ndarray  # uint8 [T, B, H, W], the likeliest symbols; only masked cells count
-    halt_logits: np.ndarray  # float32 [T, B], of "the row is right"
-    masked: np.ndarray  # bool [B, H, W], the cells to fill in
-
-    @property
-    def confidence(self) -> np.ndarray:
-        """The probability, to the model, that the row is right: ``float32 [T, B]``."""
-        return (1 / (1 + np.exp(-np.clip(self.halt_logits, -80, 80)))).astype(np.float32)
-
-    @property
-    def halts_at(self) -> np.ndarray:
-        """The step, from 1, after which each sample would stop: ``int64 [B]``, 0 if none."""
-        settling = Settling(torch.from_numpy(self.masked))
-        steps = zip(self.canvases, self.halt_logits, strict=True)
-        stops = np.stack([settling.seen(*map(torch.from_numpy, step)).numpy() for step in steps])
-        return np.where(stops.any(axis=0), stops.argmax(axis=0) + 1, 0)
-
-    @property
-    def answers(self) -> np.ndarray:
-        """``uint8 [B, H, W]`` at the step of halting, or after the last step without one."""
-        last = np.where(self.halts_at > 0, self.halts_at, len(self.canvases)) - 1
-        return self.canvases[last, np.arange(self.canvases.shape[1])]
-
-    def rows_exact(self, labels: np.ndarray) -> np.ndarray:
-        """Whether all masked cells are as in ``uint8 [B, H, W]``, step by step: ``bool [T, B]``."""
-        return ((self.canvases == labels) | ~self.masked).all(axis=(2, 3))
-
-    def curves(self, labels: np.ndarray) -> list[ConfidenceCurve]:
-        """A point after each step."""
-        exact, steps = self.rows_exact(labels), len(self.canvases)
-        curves = []
-        for i, halt in enumerate(self.halts_at.tolist()):
-            end = f"halts at step {halt}" if halt else f"does not halt in {steps} steps"
-            verdict = "right" if exact[(halt or steps) - 1, i] else "wrong"
-            outcome = f"{end}, row {verdict}"
-            curves.append(ConfidenceCurve(self.confidence[:, i], exact[:, i], halt, outcome))
-        return curves
-
-
 class IterativePredictor(Predictor):
     """Fills rows with an iterative model, in as many supervision steps as each sample needs.
 
@@ -126,14 +80,24 @@ class IterativePredictor(Predictor):
         self.translation_invariant = model.translation_invariant
 
     @torch.no_grad()
-    def trace(self, inputs: np.ndarray, steps: int | None = None) -> StepTrace:
-        """See `Predictor`: its confidence after each of ``steps`` or else ``max_steps`` steps."""
+    def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
+        """See `Predictor`: a point after each of so many steps, as if no row had settled."""
         seen = [
-            (step.cells, step.halt_logits.float())
+            (step.cells, step.halt_logits.float().sigmoid(), step.settled)
             for step in self._steps(inputs, steps or self.max_steps, halt=False)
         ]
-        cells, halting = (torch.stack(parts).cpu().numpy() for parts in zip(*seen, strict=True))
-        return StepTrace(cells, halting, inputs == symbols.MASK)
+        cells, confidence, stops = (
+            torch.stack(parts).cpu().numpy() for parts in zip(*seen, strict=True)
+        )
+        exact = ((cells == labels) | (inputs != symbols.MASK)).all(axis=(2, 3))  # [T, B]
+        halts = np.where(stops.any(axis=0), stops.argmax(axis=0) + 1, 0)
+        curves = []
+        for i, halt in enumerate(halts.tolist()):
+            end = f"halts at step {halt}" if halt else f"does not halt in {len(cells)} steps"
+            outcome = f"{end}, row {'right' if exact[halt - 1, i] else 'wrong'}"
+            curves.append(ConfidenceCurve(confidence[:, i], exact[:, i], halt, outcome))
+        answers = cells[halts - 1, np.arange(len(inputs))]  # without a halt the last
+        return Trace("confidence over supervision steps", answers, curves)
 
     @torch.no_grad()
     def __call__(self, inputs: np.ndarray) -> Prediction:

@@ -19,8 +19,9 @@ from trm.solving.rollout import (
     Prediction,
     Predictor,
     Rollout,
-    SymbolTrace,
+    Trace,
     predict_views,
+    symbol_trace,
 )
 
 
@@ -113,10 +114,10 @@ class LocalPredictor(Predictor):
         rollout.confidence[:] = np.where(np.arange(int(steps.max())) < steps, share, 1)
         return rollout
 
-    def trace(self, inputs: np.ndarray, steps: int | None = None) -> SymbolTrace:
-        masked, worked = inputs == symbols.MASK, self._work(inputs)
-        sure = worked.log_symbol.cpu().numpy()
-        return SymbolTrace(worked.tokens.byte().cpu().numpy(), sure, masked)
+    def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
+        worked = self._work(inputs)
+        written = worked.tokens.byte().cpu().numpy(), worked.log_symbol.cpu().numpy()
+        return symbol_trace(inputs, *written, labels)
 
     def fields(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
         """What cells of ``uint8 [B, H, W]`` decide, by field, see `canvas.windows.draw_fields`.

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -79,38 +79,28 @@ class ConfidenceCurve(NamedTuple):
     outcome: str  # how it ended, in words
 
 
-class Trace(Protocol):
+class Trace(NamedTuple):
     """How a model filled in a batch of rows."""
 
     heading: str  # of the curves
-
-    @property
-    def answers(self) -> np.ndarray:
-        """What it wrote, ``uint8 [B, H, W]``; only masked cells count."""
-
-    def curves(self, labels: np.ndarray) -> list[ConfidenceCurve]:
-        """How sure it was on the way to each row, judged by labels ``uint8 [B, H, W]``."""
+    answers: np.ndarray  # uint8 [B, H, W], what it wrote; only masked cells count
+    curves: list[ConfidenceCurve]  # on the way to each row
 
 
-@dataclass(frozen=True)
-class SymbolTrace:
-    """Rows that were written symbol by symbol, each once."""
+def symbol_trace(
+    inputs: np.ndarray, answers: np.ndarray, log_probs: np.ndarray, labels: np.ndarray
+) -> Trace:
+    """Of rows that were written symbol by symbol, each once: a point for each, lowest digit first.
 
-    heading = "confidence symbol by symbol, as it writes"
-
-    answers: np.ndarray  # uint8 [B, H, W]; only masked cells count
-    log_probs: np.ndarray  # float32 [B, H, W], of what was written, given what was before; else 0
-    masked: np.ndarray  # bool [B, H, W], the cells to fill in
-
-    def curves(self, labels: np.ndarray) -> list[ConfidenceCurve]:
-        """A point for each symbol, from the lowest digit up."""
-        curves = []
-        for i, masked in enumerate(self.masked):
-            right = (self.answers[i] == labels[i])[masked][::-1]
-            outcome = f"row {'right' if right.all() else 'wrong'}"
-            confidence = np.exp(self.log_probs[i][masked][::-1])
-            curves.append(ConfidenceCurve(confidence, right, 0, outcome))
-        return curves
+    Canvases are ``uint8 [B, H, W]``; log-probabilities, ``float32 [B, H, W]``, are those of what
+    was written, given what was before.
+    """
+    curves = []
+    for i, masked in enumerate(inputs == symbols.MASK):
+        right = (answers[i] == labels[i])[masked][::-1]
+        outcome = f"row {'right' if right.all() else 'wrong'}"
+        curves.append(ConfidenceCurve(np.exp(log_probs[i][masked][::-1]), right, 0, outcome))
+    return Trace("confidence symbol by symbol, as it writes", answers, curves)
 
 
 class Predictor(ABC):
@@ -160,8 +150,8 @@ class Predictor(ABC):
         """At most how many pairs of cells of such a canvas attend to each other."""
         return (height * width) ** 2
 
-    def trace(self, inputs: np.ndarray, steps: int | None = None) -> Trace:
-        """Fill in the masked rows of ``uint8 [B, H, W]`` and say how.
+    def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
+        """Fill in the masked rows of ``uint8 [B, H, W]``, and say how, judged by labels as large.
 
         ``steps`` supervision steps are shown of a model that has them; None: as it solves with.
         """

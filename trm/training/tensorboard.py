@@ -161,7 +161,7 @@ class Pictures(L.Callback):
             steps.append([getattr(part.forced.steps, f.name)[i : i + 1] for f in fields(RowSteps)])
             given.append(part.drawing.given[part.forced.steps.problem[i]])
         shown = RowSteps(*map(np.concatenate, zip(*steps, strict=True)))
-        seen = module.predictor().trace(shown.inputs)
+        seen = module.predictor().trace(shown.inputs, shown.labels)
         image = pixels(sample_panels(shown, np.stack(given), seen, names))
         for tag, panel in zip(chosen, np.split(image, len(chosen)), strict=True):
             _add(trainer, f"panels/{tag}", panel)
@@ -170,8 +170,8 @@ class Pictures(L.Callback):
         """Which of some rows are right after each supervision step, if the model takes any."""
         predictor, steps = module.predictor(), self._parts[0].forced.steps
         if isinstance(predictor, IterativePredictor):
-            seen = predictor.trace(steps.inputs[:_TRACED])
-            figure = steps_figure(seen.rows_exact(steps.labels[:_TRACED]))
+            seen = predictor.trace(steps.inputs[:_TRACED], steps.labels[:_TRACED])
+            figure = steps_figure(np.stack([curve.right for curve in seen.curves], axis=1))
             _add(trainer, "figures/supervision_steps", pixels(figure))
 
 

@@ -76,7 +76,7 @@ def test_a_block_of_a_gpt_says_what_a_gpt_that_ends_with_it_would_write(make_sol
     canvas = rows_of(solver).inputs[-1]
     lens = read_layers(solver.predictor, canvas, (1,))
     H, W = canvas.shape
-    ids = torch.from_numpy(to_sequences(solver.predictor.trace(canvas[None]).answers))
+    ids = torch.from_numpy(to_sequences(solver.predictor(canvas[None]).canvases))
     writer = token_of_cell(H, W)
     names = ["block {}"] if loops == 1 else ["loop 1, block {}", "loop 2, block {}"]
     assert lens.sites == [name.format(block) for name in names for block in (1, 2, 3)]
@@ -94,7 +94,7 @@ def test_the_last_line_is_what_a_gpt_writes_by_itself(gpt):
     cells = (lens.row, lens.columns)
     assert (lens.symbols[-1] == truth[cells]).all()
     assert (lens.symbols[0] != truth[cells]).any()
-    own = np.exp(gpt.predictor.trace(canvas[None]).log_probs[0][cells])
+    own = gpt.predictor.trace(canvas[None], truth[None]).curves[0].confidence[::-1]
     np.testing.assert_allclose(np.exp(lens.of(truth)[-1]), own, atol=1e-4)
 
 

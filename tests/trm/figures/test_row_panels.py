@@ -7,7 +7,7 @@ from canvas.problems import Problems
 from canvas.render import RowSteps, WorkedDrawing, draw_worked, row_steps
 from canvas.symbols import DIGIT_ZERO
 from trm.figures.row_panels import sample_panels, steps_figure
-from trm.solving.iterative_predictor import StepTrace
+from trm.solving.rollout import ConfidenceCurve, Trace
 
 RULES = Multiplication(layout="standard").rules
 
@@ -18,12 +18,15 @@ def first_rows() -> tuple[WorkedDrawing, RowSteps]:
     return drawing, row_steps(drawing, np.array([0, 1]))
 
 
-def made_up(steps: RowSteps, halt_logits: list[list[float]], right: list[list[bool]]) -> StepTrace:
+def made_up(steps: RowSteps, right: list[list[bool]], *outcomes: str) -> Trace:
     """A trace whose rows are right, or wrong in every cell, as told for each [step][sample]."""
     wrong = np.full_like(steps.labels, DIGIT_ZERO)
-    ways = np.stack([wrong, steps.labels])
-    canvases = np.stack([ways[np.array(row, dtype=int), np.arange(len(row))] for row in right])
-    return StepTrace(canvases, np.array(halt_logits, dtype=np.float32), steps.answer)
+    answers = np.where(np.array(right[-1])[:, None, None], steps.labels, wrong)
+    curves = [
+        ConfidenceCurve(np.full(len(right), 0.5), np.array(of), 0, outcome)
+        for of, outcome in zip(zip(*right, strict=True), outcomes, strict=True)
+    ]
+    return Trace("confidence", answers, curves)
 
 
 def markers(figure: Figure, sample: int, fill: str) -> list[float]:
@@ -41,7 +44,7 @@ def words(figure: Figure) -> list[str]:
     return [*texts, *(axes.get_title() for axes in figure.axes)]
 
 
-def orange_pixels(steps: RowSteps, given: np.ndarray, seen: StepTrace) -> int:
+def orange_pixels(steps: RowSteps, given: np.ndarray, seen: Trace) -> int:
     """How much is drawn as wrong."""
     orange = np.array([int(WRONG_INK[i : i + 2], 16) for i in (1, 3, 5)])
     image = pixels(sample_panels(steps, given, seen, ["a sample"] * len(given)))
@@ -51,14 +54,13 @@ def orange_pixels(steps: RowSteps, given: np.ndarray, seen: StepTrace) -> int:
 def test_each_step_says_whether_the_row_was_right_and_where_it_halts():
     drawing, steps = first_rows()
     right = [[True, True], [False, True], [False, True], [False, True]]
-    seen = made_up(steps, [[-2, -2], [3, -2], [3, -2], [3, -2]], right)
+    seen = made_up(steps, right, "halts at step 4", "does not halt")
     figure = sample_panels(steps, drawing.given, seen, ["one", "two"])
     assert (markers(figure, 0, HIGHLIGHT), markers(figure, 0, PAPER)) == ([1], [2, 3, 4])
     assert (markers(figure, 1, HIGHLIGHT), markers(figure, 1, PAPER)) == ([1, 2, 3, 4], [])
     said = words(figure)
-    assert "halts at step 4, row wrong" in said
-    assert "does not halt in 4 steps, row right" in said
-    for word in ("one", "two", "input", "label", "prediction"):
+    outcomes = ("halts at step 4", "does not halt")
+    for word in ("one", "two", "input", "label", "prediction", *outcomes):
         assert word in said
 
 
@@ -66,10 +68,9 @@ def test_what_a_model_writes_beside_a_working_is_shown_as_wrong():
     problems = Problems.from_ints([(12, 3)])
     drawing = draw_worked(RULES.work(problems), 6, 20, left=15)
     steps = row_steps(drawing, np.array([0]))
-    seen = made_up(steps, [[-1]], [[True]])
-    canvases = seen.canvases.copy()
-    canvases[steps.answer[None] & (np.arange(20) == 2)] = DIGIT_ZERO + 7
-    beside = StepTrace(canvases, seen.halt_logits, seen.masked)
+    seen = made_up(steps, [[True]], "right")
+    canvases = np.where(steps.answer & (np.arange(20) == 2), DIGIT_ZERO + 7, seen.answers)
+    beside = seen._replace(answers=canvases)
     assert orange_pixels(steps, drawing.given, seen) == 0
     assert orange_pixels(steps, drawing.given, beside) > 50
 

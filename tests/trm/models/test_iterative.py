@@ -143,6 +143,7 @@ def test_a_model_of_any_state_solves_and_is_traced(kind):
     predictor = IterativePredictor(model, max_steps=5)
     assert predictor.accepts(9, 9)
     assert not predictor.translation_invariant
-    filled, seen = predictor(inputs.numpy()), IterativePredictor(model, 5).trace(inputs.numpy())
+    filled, shown = predictor(inputs.numpy()), inputs.numpy()
+    seen = IterativePredictor(model, 5).trace(shown, shown)
     assert (seen.answers == filled.canvases).all()
-    assert (filled.steps == [h or 5 for h in seen.halts_at]).all()
+    assert (filled.steps == [curve.halt or 5 for curve in seen.curves]).all()

@@ -85,11 +85,11 @@ def test_a_model_that_knows_nothing_is_wrong_and_unsure_as_in_the_package(reposi
     asked = (drawing.canvases == BLANK) & ~drawing.given
     asked[:, : drawing.first_step[0]] = asked[:, len(found["symbols"]) :] = False
     pages = np.where(asked, np.uint8(13), drawing.canvases)
-    said = predictor.trace(pages)
+    said = predictor.trace(pages, pages)
     canvas = below(np.array(found["symbols"]), said.answers[0])
     np.testing.assert_array_equal(canvas, said.answers[0])
     here = asked[0, : len(found["symbols"])]
-    probability = np.exp(said.log_probs)[asked]
+    probability = said.curves[0].confidence[::-1]
     np.testing.assert_allclose(np.array(found["probability"])[here], probability, atol=1e-5)
     sure = np.array(found["sure"])[here].prod()
     np.testing.assert_allclose(sure, predictor(pages).confidence[0], atol=1e-5)
@@ -125,7 +125,7 @@ def test_a_turned_page_is_worked_as_the_package_works_it(repository, name):
     asked = np.array([[False] * 8] + [[True] * 7 + [False]] * 3)
     tokens = np.where(asked, MASK, np.array(upright["symbols"], dtype=np.uint8))
     predictor = LocalPredictor(model.solver.predictor.model)
-    said = predictor.trace(apply(name, tokens)[None].copy()).answers[0]
+    said = predictor(apply(name, tokens)[None].copy()).canvases[0]
     here = apply(name, asked)
     np.testing.assert_array_equal(np.array(found["symbols"])[here], said[here])
     turned_back = apply(invert(name), np.array(found["symbols"]))

@@ -144,10 +144,10 @@ def test_confidence_in_a_row_is_the_calibrated_probability_of_its_symbols():
     drawing, model = drawing_of("standard"), tiny_gpt(HEIGHT, WIDTH)
     steps = row_steps(drawing)
     raw, seen = GPTPredictor(model, np.asarray)(steps.inputs), GPTPredictor(model, np.asarray)
-    log_probs = seen.trace(steps.inputs).log_probs
-    assert (log_probs[~steps.answer] == 0).all()
-    for i in range(len(steps.inputs)):
-        assert raw.confidence[i] == pytest.approx(log_probs[i][steps.answer[i]].sum(), rel=1e-5)
+    for sure, curve in zip(
+        raw.confidence, seen.trace(steps.inputs, steps.labels).curves, strict=True
+    ):
+        assert sure == pytest.approx(np.log(curve.confidence).sum(), rel=1e-5)
     calibrated = GPTPredictor(model, Calibration(0.5, 1.0))(steps.inputs)
     np.testing.assert_allclose(calibrated.confidence, Calibration(0.5, 1.0)(raw.confidence))
 
@@ -155,16 +155,14 @@ def test_confidence_in_a_row_is_the_calibrated_probability_of_its_symbols():
 def test_a_look_goes_from_the_lowest_digit_up():
     drawing = drawing_of("standard", [(321, 654)])
     steps = row_steps(drawing)
-    seen = GPTPredictor(Knowing(drawing), Calibration()).trace(steps.inputs)
     labels = steps.labels.copy()
     row = int(drawing.row_of_step(0)[0])
     labels[0, row, -1] = BLANK + 1  # the rightmost cell of the first row, not as labelled
-    curves = seen.curves(labels)
+    curves = GPTPredictor(Knowing(drawing), Calibration()).trace(steps.inputs, labels).curves
     assert curves[0].right.tolist() == [False] + [True] * (WIDTH - 1)
     first = 1 + row * (WIDTH + 1)
     expected = np.exp(log_prob(np.arange(first, first + WIDTH)))
     assert curves[0].confidence == pytest.approx(expected)
-    assert seen.log_probs[0, row, ::-1] == pytest.approx(np.log(expected))
     assert (curves[0].outcome, curves[1].outcome) == ("row wrong", "row right")
 
 

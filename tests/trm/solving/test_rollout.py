@@ -8,8 +8,9 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing, draw_worked, row_steps
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
+from trm.models.iterative import Loop
 from trm.models.recursive import TinyRecursiveModel
-from trm.solving.iterative_predictor import PATIENCE, IterativePredictor, StepTrace
+from trm.solving.iterative_predictor import PATIENCE, IterativePredictor, Settling, Step
 from trm.solving.rollout import free_running, teacher_forced
 
 PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
@@ -127,8 +128,13 @@ def sometimes_halting() -> tuple[TinyRecursiveModel, np.ndarray]:
     """A model that halts on some rows earlier than on others, and the rows."""
     inputs, model = row_steps(drawing_of("lattice")).inputs, tiny_trm(halt_pool="mask")
     let_rows_settle(model)
-    seen = IterativePredictor(model, 6).trace(inputs)
-    trust = np.where(calm(inputs, seen.canvases), seen.halt_logits[2:], -np.inf)
+    loop, canvases, halt_logits = Loop(model, torch.from_numpy(inputs)), [], []
+    for _ in range(6):
+        loop.step()
+        logits, halt = loop.read()
+        canvases.append(logits.argmax(dim=-1).byte().numpy())
+        halt_logits.append(halt.detach().numpy())
+    trust = np.where(calm(inputs, np.stack(canvases)), np.stack(halt_logits)[2:], -np.inf)
     with torch.no_grad():
         model.halt_head.bias -= float(np.median(trust.max(axis=0))) + 1e-3
     return model, inputs
@@ -138,15 +144,14 @@ def test_a_row_is_what_the_model_says_at_the_step_where_it_halts():
     model, inputs = sometimes_halting()
     filled = IterativePredictor(model, max_steps=6)(inputs)
     assert len(set(filled.steps.tolist())) > 1
-    seen = IterativePredictor(model, 6).trace(inputs)  # which goes on beyond
-    assert seen.canvases.shape == (6, *inputs.shape)
-    assert 0 < (seen.halts_at > 0).sum() < len(inputs)
-    assert (seen.answers == filled.canvases).all()
     late = IterativePredictor(model, max_steps=6, halt=False)(inputs)
-    assert (late.canvases == seen.canvases[-1])[seen.masked].all()
     assert (late.steps == 6).all()
-    assert (np.where(seen.halts_at, seen.halts_at, 6) == filled.steps).all()
-    stopped = seen.confidence[filled.steps - 1, np.arange(len(inputs))]
+    seen = IterativePredictor(model, 6).trace(inputs, late.canvases)  # which goes on beyond
+    assert all(len(curve.confidence) == 6 and curve.right[-1] for curve in seen.curves)
+    assert 0 < sum(curve.halt > 0 for curve in seen.curves) < len(inputs)
+    assert (seen.answers == filled.canvases).all()
+    assert [curve.halt or 6 for curve in seen.curves] == filled.steps.tolist()
+    stopped = [c.confidence[n - 1] for c, n in zip(seen.curves, filled.steps, strict=True)]
     np.testing.assert_allclose(stopped, filled.confidence, rtol=1e-4)
     for canvas, cells, confidence, steps in zip(
         inputs, filled.canvases, filled.confidence, filled.steps, strict=True
@@ -157,35 +162,46 @@ def test_a_row_is_what_the_model_says_at_the_step_where_it_halts():
         np.testing.assert_allclose(confidence, halt.sigmoid().numpy()[0], atol=1e-5)
 
 
+def halts(canvases: np.ndarray, trust: list, masked: list) -> list[int]:
+    """The step, from 1, at which each sample stops; 0: at none."""
+    settling = Settling(torch.tensor(masked))
+    steps = zip(torch.from_numpy(canvases), torch.tensor(trust).float(), strict=True)
+    stops = torch.stack([settling.seen(*step) for step in steps]).int()
+    return torch.where(stops.any(dim=0), stops.argmax(dim=0) + 1, 0).tolist()
+
+
 def test_sample_halts_at_the_first_step_that_trusts_its_row_after_two_that_left_it_as_it_was():
     rows = [[7, 7, 7, 7, 7], [4, 5, 5, 5, 5], [4, 5, 5, 6, 6], [3, 3, 3, 3, 3], [1, 1, 2, 2, 2]]
     trust = [[-1, -1, -1, 2, 2], [1] * 5, [3] * 5, [-1, -1, -1, -1, 0], [1, 1, 1, 1, -1]]
     canvases = np.array(rows, dtype=np.uint8).T.reshape(5, 5, 1, 1)  # 5 steps of 5 samples
-    halt_logits = np.array(trust, dtype=np.float32).T
-    seen = StepTrace(canvases, halt_logits, np.ones((5, 1, 1), dtype=bool))
-    np.testing.assert_array_equal(seen.halts_at, [4, 4, 0, 0, 0])
-    assert seen.answers.ravel().tolist() == [7, 5, 6, 3, 2]
+    trust = [*zip(*trust, strict=True)]
+    assert halts(canvases, trust, [[[True]]] * 5) == [4, 4, 0, 0, 0]
 
 
 def test_sample_settles_whatever_is_said_outside_its_masked_cells():
     canvases = np.array([[[[1, 5]]], [[[2, 5]]], [[[3, 5]]]], dtype=np.uint8)
-    trust = np.full((3, 1), 1e6, dtype=np.float32)
-    masked = np.array([[[False, True]]])
-    seen = StepTrace(canvases, trust, masked)
-    assert seen.halts_at.tolist() == [3]
-    assert (seen.confidence == 1).all()  # without overflow
-    assert StepTrace(canvases, trust, ~masked).halts_at.tolist() == [0]
+    assert halts(canvases, [[1e6]] * 3, [[[False, True]]]) == [3]
+    assert halts(canvases, [[1e6]] * 3, [[[True, False]]]) == [0]
 
 
-def test_row_is_right_from_the_step_at_which_all_its_masked_cells_are():
+def test_row_is_right_from_the_step_at_which_all_its_masked_cells_are(monkeypatch):
     steps = row_steps(drawing_of("standard"))
     almost = steps.labels.copy()
     for canvas, answer in zip(almost, steps.answer, strict=True):
         row, column = np.argwhere(answer)[0]
         canvas[row, column] = MASK
     outside_wrong = np.where(steps.answer, steps.labels, np.uint8(MASK))
-    canvases = np.stack([steps.inputs, almost, outside_wrong, steps.labels])
-    seen = StepTrace(canvases, np.zeros(canvases.shape[:2], dtype=np.float32), steps.answer)
-    right = seen.rows_exact(steps.labels)
-    assert not right[:2].any()
-    assert right[2:].all()
+    canvases, still = (steps.inputs, almost, outside_wrong, steps.labels), len(steps.inputs)
+    made = [
+        Step(n, torch.arange(still), torch.zeros(still), torch.from_numpy(cells), settled, settled)
+        for n, cells in enumerate(canvases, start=1)
+        for settled in [torch.arange(still) + n == 3]  # the first at the third, the second before
+    ]
+    predictor = IterativePredictor(tiny_trm(), 4)
+    monkeypatch.setattr(predictor, "_steps", lambda *_, **__: iter(made))
+    seen = predictor.trace(steps.inputs, steps.labels)
+    assert all(curve.right.tolist() == [False, False, True, True] for curve in seen.curves)
+    first, *_, last = [curve.outcome for curve in seen.curves]
+    assert (first, last) == ("halts at step 3, row right", "does not halt in 4 steps, row right")
+    assert seen.curves[1].outcome == "halts at step 2, row wrong"
+    assert (seen.answers[1] == almost[1]).all()

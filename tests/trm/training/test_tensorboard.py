@@ -85,12 +85,12 @@ def drawn(fit, tmp_path_factory):
     """A short run with averaged weights: its looks, module and TensorBoard events."""
     looks, trace = [], IterativePredictor.trace
 
-    def watched(self, inputs, steps=None):
+    def watched(self, inputs, labels, steps=None):
         look = SimpleNamespace(inputs=inputs, steps=steps or self.max_steps)
         look.training, look.autocast = self.model.training, torch.is_autocast_enabled("cpu")
         look.weights = self.model.lm_head.weight.detach().clone()
         looks.append(look)
-        return trace(self, inputs, steps)
+        return trace(self, inputs, labels, steps)
 
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
