@@ -1,3 +1,5 @@
+"""Views of canvases against albumentations, undone, and drawn as transforms of training samples."""
+
 import random
 
 import albumentations as A
@@ -6,20 +8,26 @@ import pytest
 
 from augment import symmetry, views
 from augment.symmetry import SYMMETRIES
+from augment.transforms import CanvasShift, SampleTransform
 from augment.views import View
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK, encode
 
 TEXT = "______ _321__ _6_*__ _837__ ______ ______"  # 123 x 6, digits reversed
-LABELS = np.stack([encode(line) for line in TEXT.split()])[None]
-INPUTS = LABELS.copy()
-INPUTS[:, 3] = MASK
+LABELS = np.stack([encode(line) for line in TEXT.split()])
+ANSWER = np.arange(6)[:, None].repeat(6, axis=1) == 3
+INPUTS = np.where(ANSWER, np.uint8(MASK), LABELS)
+SAMPLE = INPUTS, LABELS, ANSWER
 OBLONG = ["e", "r180", "h", "v"]  # leave an oblong canvas its shape
 
 
 @pytest.mark.parametrize("name", SYMMETRIES)
 def test_names_mean_what_albumentations_means(name):
-    theirs = A.D4(p=1.0).apply(LABELS[0, :3], group_element=name)
-    np.testing.assert_array_equal(symmetry.apply(name, LABELS[0, :3]), theirs)
+    theirs = A.D4(p=1.0).apply(LABELS[:3], group_element=name)
+    np.testing.assert_array_equal(symmetry.apply(name, LABELS[:3]), theirs)
+
+
+def as_seen(view: View, array: np.ndarray) -> np.ndarray:
+    return views.apply_views([view], array[None])[0]
 
 
 def random_canvases(batch: int, height: int, width: int) -> np.ndarray:
@@ -47,7 +55,7 @@ def every_accepted_view(canvas: np.ndarray) -> list[View]:
 def test_every_accepted_view_keeps_its_content():
     for canvas in random_canvases(4, 5, 5):
         for view in every_accepted_view(canvas):
-            (viewed,) = views.apply_views([view], canvas[None])
+            viewed = as_seen(view, canvas)
             assert viewed.dtype == np.uint8
             turned = symmetry.apply(view.symmetry, canvas)
             rows, columns = (turned != BLANK).nonzero()
@@ -58,15 +66,14 @@ def test_every_accepted_view_keeps_its_content():
 
 @pytest.mark.parametrize("view", [View("e", 1, -1), View("r90", -1, 1), View("hvt", 0, -1)])
 def test_row_masked_before_the_view_is_masked_after_undoing_it(view):
-    viewed = views.apply_views([view], INPUTS)
-    masked = viewed == MASK
-    lines = masked.all(axis=2) | masked.all(axis=1)
+    inputs, labels, answer = (as_seen(view, part) for part in SAMPLE)
+    masked = inputs == MASK
+    lines = np.concatenate([masked.all(axis=0), masked.all(axis=1)])
     assert lines.sum() == 1, "the mask is still one full line"
     assert masked.sum() == 6
-    labels, answer = (views.apply_views([view], x) for x in (LABELS, INPUTS == MASK))
     assert (masked == answer).all()
-    assert (viewed[~answer] == labels[~answer]).all()
-    assert (views.undo_views([view], viewed) == INPUTS).all()
+    assert (inputs[~answer] == labels[~answer]).all()
+    assert (views.undo_views([view], inputs[None]) == INPUTS).all()
 
 
 @pytest.mark.parametrize(("size", "names"), [((5, 5), list(SYMMETRIES)), ((4, 6), OBLONG)])
@@ -78,23 +85,99 @@ def test_a_view_for_each_sample_is_that_view_applied_alone_and_undone(size, name
     ]
     viewed = views.apply_views(drawn, canvases)
     for view, canvas, result in zip(drawn, canvases, viewed, strict=True):
-        np.testing.assert_array_equal(views.apply_views([view], canvas[None])[0], result)
+        np.testing.assert_array_equal(as_seen(view, canvas), result)
     np.testing.assert_array_equal(views.undo_views(drawn, viewed), canvases)
 
 
 @pytest.mark.parametrize("allowed", [["e"], ["r90", "t"], list(SYMMETRIES)])
 def test_distinct_views_are_all_there_are_each_once_and_the_identity_first(allowed):
-    drawn = views.distinct_views(LABELS[0] != BLANK, allowed, 10_000, seed=0)
+    drawn = views.distinct_views(LABELS != BLANK, allowed, 10_000, seed=0)
     assert drawn[0] == View()
     assert len(set(drawn)) == len(drawn)
     names = {"e", *allowed}
-    assert set(drawn) == {view for view in every_accepted_view(LABELS[0]) if view.symmetry in names}
+    assert set(drawn) == {view for view in every_accepted_view(LABELS) if view.symmetry in names}
 
 
 def test_fewer_distinct_views_are_the_first_of_more_and_follow_the_seed():
-    many = views.distinct_views(LABELS[0] != BLANK, list(SYMMETRIES), 40, seed=3)
-    assert views.distinct_views(LABELS[0] != BLANK, list(SYMMETRIES), 7, seed=3) == many[:7]
-    assert views.distinct_views(LABELS[0] != BLANK, list(SYMMETRIES), 40, seed=4) != many
+    many = views.distinct_views(LABELS != BLANK, list(SYMMETRIES), 40, seed=3)
+    assert views.distinct_views(LABELS != BLANK, list(SYMMETRIES), 7, seed=3) == many[:7]
+    assert views.distinct_views(LABELS != BLANK, list(SYMMETRIES), 40, seed=4) != many
     for seed in range(5):  # every symmetry comes once before any comes again
-        order = views.distinct_views(LABELS[0] != BLANK, list(SYMMETRIES), 16, seed)
+        order = views.distinct_views(LABELS != BLANK, list(SYMMETRIES), 16, seed)
         assert all({one.symmetry for one in order[k : k + 8]} == set(SYMMETRIES) for k in (0, 8))
+
+
+# Views as transforms of training samples
+
+
+@pytest.fixture(scope="module")
+def every_view() -> dict[bytes, View]:
+    """Every accepted view of the labels, by the bytes of the labels that it gives."""
+    found = views.distinct_views(LABELS != BLANK, list(SYMMETRIES), 10_000, seed=0)
+    return {as_seen(view, LABELS).tobytes(): view for view in found}
+
+
+@pytest.fixture(scope="module")
+def drawn() -> list[tuple[np.ndarray, ...]]:
+    transform = SampleTransform([A.D4(p=1.0), CanvasShift()])
+    return [transform(*SAMPLE, seed) for seed in range(900)]
+
+
+def test_transforms_and_views_give_the_same_canvases(drawn, every_view):
+    assert {labels.tobytes() for _, labels, _ in drawn} == set(every_view)
+    for inputs, labels, answer in drawn[:300]:
+        view = every_view[labels.tobytes()]
+        np.testing.assert_array_equal(inputs, as_seen(view, INPUTS))
+        np.testing.assert_array_equal(answer, as_seen(view, ANSWER))
+        assert (inputs.dtype, labels.dtype, answer.dtype) == (np.uint8, np.uint8, bool)
+        assert all(part.flags.c_contiguous for part in (inputs, labels, answer))
+
+
+def test_transforms_draw_independently_of_each_other():
+    flips = SampleTransform([A.HorizontalFlip(p=0.5), A.VerticalFlip(p=0.5)])
+    outcomes = {flips(*SAMPLE, seed)[1].tobytes() for seed in range(50)}
+    assert outcomes == {as_seen(View(name), LABELS).tobytes() for name in ("e", "h", "v", "r180")}
+
+
+def test_shifts_are_uniform():
+    transform = SampleTransform([CanvasShift()])
+    found = np.stack([transform(*SAMPLE, seed)[1].ravel() for seed in range(800)])
+    counts = np.unique(found, axis=0, return_counts=True)[1]
+    assert len(counts) == 4 * 4  # 3 x 3 content on a 6 x 6 canvas
+    assert 22 < counts.min() <= counts.max() < 80  # 50 expected, standard deviation 7
+
+
+def test_the_same_seed_gives_the_same_sample_and_others_differ(drawn):
+    transform = SampleTransform([A.D4(p=1.0), CanvasShift()])
+    for seed in (7, 3, 7):
+        for again, before in zip(transform(*SAMPLE, seed), drawn[seed], strict=True):
+            np.testing.assert_array_equal(again, before)
+    assert len({labels.tobytes() for _, labels, _ in drawn[:20]}) > 10
+
+
+def test_a_quarter_turn_exchanges_height_and_width_and_no_transforms_change_nothing():
+    transform = SampleTransform([A.D4(p=1.0)])
+    tall = [part[:, :4] for part in SAMPLE]
+    assert {transform(*tall, seed=seed)[0].shape for seed in range(20)} == {(6, 4), (4, 6)}
+    assert SampleTransform()(*SAMPLE, seed=0)[1] is LABELS
+
+
+def test_a_transform_that_redraws_symbols_is_refused():
+    transform = SampleTransform([A.Rotate(limit=(30, 40), p=1.0)])
+    with pytest.raises(ValueError, match="changed the symbols of a canvas"):
+        transform(*SAMPLE, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("transforms", "names"),
+    [
+        ([A.D4(p=1.0), CanvasShift()], set(SYMMETRIES)),
+        ([A.HorizontalFlip(p=0.5)], {"e", "h"}),
+        ([A.HorizontalFlip(p=0.1), A.VerticalFlip(p=0.5)], {"e", "h", "v", "r180"}),
+        ([A.RandomRotate90(p=1.0)], {"e", "r90", "r180", "r270"}),
+        ([CanvasShift()], {"e"}),
+        ([], {"e"}),
+    ],
+)
+def test_transforms_tell_in_which_symmetries_samples_come_out(transforms, names):
+    assert set(SampleTransform(transforms).symmetries) == names
