@@ -4,12 +4,10 @@ import random
 from collections.abc import Callable
 
 import pytest
+from drawings import LAYOUTS
 
-from canvas.addition import Addition
 from canvas.layouts import Layout
 from canvas.multiplication import Multiplication
-
-LAYOUTS = Multiplication.layouts | Addition.layouts
 
 Operands = tuple[int, ...]
 

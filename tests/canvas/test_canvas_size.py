@@ -1,21 +1,17 @@
 """How large canvases are; blank rows and columns take nothing out of worked solutions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from drawings import drawn
 
 from canvas import symbols
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas, Insertion
 from canvas.multiplication import Multiplication
-from canvas.problems import Problems, random_words
-from canvas.render import WorkedDrawing, draw_worked
-
-TASK = Multiplication("standard", digits_a=(1, 4), digits_b=(1, 3))
-
-
-def drawn(pairs: list[tuple[int, int]], size: tuple[int, int] = (9, 11)) -> WorkedDrawing:
-    worked = TASK.rules.work(Problems.from_ints(pairs))
-    return draw_worked(worked, *size, top=1, left=2)
+from canvas.problems import random_words
+from canvas.render import WorkedDrawing
 
 
 def inserted(drawing: WorkedDrawing, rows: int, columns: int, seed: int = 0) -> Insertion:
@@ -24,7 +20,7 @@ def inserted(drawing: WorkedDrawing, rows: int, columns: int, seed: int = 0) -> 
 
 
 def test_without_its_blank_lines_nothing_has_changed():
-    drawing = drawn([(1234, 567), (98, 76), (5, 5)])
+    drawing = drawn("standard", [(1234, 567), (98, 76), (5, 5)], 9, 11, top=1, left=2)
     found = inserted(drawing, 2, 3)
     moved = found(drawing.truth, symbols.BLANK)
     assert moved.shape == (3, 11, 14)
@@ -38,7 +34,7 @@ def test_without_its_blank_lines_nothing_has_changed():
 
 
 def test_new_lines_are_anywhere_between_the_operands_digits_and_the_rows():
-    drawing = drawn([(1234, 567)] * 500)
+    drawing = drawn("standard", [(1234, 567)] * 500, 9, 11, top=1, left=2)
     found = inserted(drawing, 1, 1)
     given = np.flatnonzero(drawing.given[0].any(axis=0))
     assert set((found.columns < 0).argmax(axis=1)) == set(range(given[0] + 1, given[-1] + 1))
@@ -47,21 +43,15 @@ def test_new_lines_are_anywhere_between_the_operands_digits_and_the_rows():
 
 
 def test_where_nothing_is_in_between_blanks_join_the_edge():
-    worked = Multiplication("lattice").rules.work(Problems.from_ints([(5, 5)]))
-    drawing = draw_worked(worked, 4, 6)
-    alone = drawing.given.copy()
-    alone[:] = False
+    drawing = drawn("lattice", [(5, 5)], 4, 6)
+    alone = np.zeros_like(drawing.given)
     alone[0, 0, 3] = True  # one given cell
-    found = Insertion.draw(
-        WorkedDrawing(**(vars(drawing) | {"given": alone})),
-        (0, 2),
-        random_words(np.zeros(1, np.uint64), 2),
-    )
+    found = inserted(replace(drawing, given=alone), 0, 2)
     assert found.columns.tolist() == [[-1, -1, 0, 1, 2, 3, 4, 5]]
 
 
 def test_a_row_is_found_where_it_has_come_to():
-    drawing = drawn([(1234, 567)] * 20)
+    drawing = drawn("standard", [(1234, 567)] * 20, 9, 11, top=1, left=2)
     found = inserted(drawing, 3, 0)
     row = drawing.row_of_step(1)
     moved = found(drawing.truth, symbols.BLANK)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from drawings import LAYOUTS
 from numpy import base_repr as in_base
 
 from canvas import symbols
@@ -15,7 +16,6 @@ from canvas.multiplication import Multiplication, Standard
 from canvas.problems import Problems
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "canvases.json").read_text())
-LAYOUTS = {**Multiplication.layouts, **Addition.layouts}
 COLUMN, CARRIES = LAYOUTS["column"], LAYOUTS["column_carries"]
 
 every_base = pytest.mark.parametrize("base", [2, 3, 10, 16])

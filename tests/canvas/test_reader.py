@@ -1,21 +1,12 @@
 import numpy as np
 import pytest
+from drawings import LAYOUTS, drawn
 
 from canvas import symbols
 from canvas.addition import Addition
-from canvas.layouts import Layout
 from canvas.multiplication import Multiplication
-from canvas.problems import Problems
 from canvas.reader import read
-from canvas.render import WorkedDrawing, draw_worked, row_steps
-
-LAYOUTS = Multiplication.layouts | Addition.layouts
-
-
-def drawn(layout: Layout, problems: list[tuple[int, ...]], base: int = 10) -> WorkedDrawing:
-    """Problems in the middle of a canvas with a blank cell all around."""
-    worked = layout.work(Problems.from_ints(problems, base))
-    return draw_worked(worked, worked.heights.max() + 2, worked.widths.max() + 2, top=1, left=1)
+from canvas.render import WorkedDrawing, row_steps
 
 
 def last_row(drawing: WorkedDrawing) -> tuple[int, np.ndarray]:
@@ -34,7 +25,8 @@ def canvas_of(text: str) -> np.ndarray:
 def test_a_drawn_problem_is_read_back(layout, base, problems_of):
     problems = problems_of(layout, base)
     kind = Addition if layout.name in Addition.layouts else Multiplication
-    for canvas, operands in zip(drawn(layout, problems, base).truth, problems, strict=True):
+    drawing = drawn(layout, problems, top=1, left=1, base=base)
+    for canvas, operands in zip(drawing.truth, problems, strict=True):
         found = read(canvas, layout, base)
         assert found.operands == operands
         assert found.answer == kind(layout.name).answer(operands)
@@ -43,7 +35,7 @@ def test_a_drawn_problem_is_read_back(layout, base, problems_of):
 
 
 def test_a_wrong_answer_is_read_as_it_stands(layout):
-    drawing = drawn(layout, [(321, 654)])
+    drawing = drawn(layout, [(321, 654)], top=1, left=1)
     canvas = drawing.truth[0]
     row, columns = last_row(drawing)
     canvas[row, columns[-1]] = symbols.DIGIT_ZERO  # where 209934 ends; in the lattice, its 2099
@@ -56,18 +48,19 @@ def test_a_wrong_answer_is_read_as_it_stands(layout):
 def test_a_canvas_that_is_blank_masked_or_left_off_half_way_is_refused(layout):
     with pytest.raises(ValueError, match="the canvas is blank"):
         read(np.full((4, 5), symbols.BLANK), layout)
-    drawing = drawn(layout, [(321, 654)])
+    drawing = drawn(layout, [(321, 654)], top=1, left=1)
     steps = row_steps(drawing)
     for canvas in steps.inputs:
         with pytest.raises(ValueError, match="a row is still masked"):
             read(canvas, layout)
-    for canvas in (*steps.labels[:-1], *drawing.canvases, *drawn(layout, [(7, 8)]).canvases):
+    short = drawn(layout, [(7, 8)], top=1, left=1)
+    for canvas in (*steps.labels[:-1], *drawing.canvases, *short.canvases):
         with pytest.raises(ValueError, match=r"not worked out|answer .* is not a number"):
             read(canvas, layout)
 
 
 def test_a_sign_that_is_missing_doubled_or_elsewhere_is_refused(layout):
-    canvas = drawn(layout, [(321, 654)]).truth[0]
+    canvas = drawn(layout, [(321, 654)], top=1, left=1).truth[0]
     without = np.where(canvas == layout.sign, symbols.BLANK, canvas)
     twice, moved = canvas.copy(), without.copy()
     twice[-2, 1] = layout.sign
@@ -101,7 +94,7 @@ def test_canvases_that_are_flawed_or_of_another_layout_are_refused(text, name, m
 
 @pytest.mark.parametrize("flaw", ["_", "#", "~"])
 def test_an_answer_with_a_gap_or_a_symbol_that_is_no_digit_is_refused(layout, flaw):
-    drawing = drawn(layout, [(321, 654)])
+    drawing = drawn(layout, [(321, 654)], top=1, left=1)
     row, columns = last_row(drawing)
     drawing.truth[0, row, columns[1]] = symbols.encode(flaw)[0]
     with pytest.raises(ValueError, match=r"the answer '.*' is not a number in base 10"):
@@ -109,7 +102,7 @@ def test_an_answer_with_a_gap_or_a_symbol_that_is_no_digit_is_refused(layout, fl
 
 
 def test_digits_that_the_base_does_not_have_are_refused():
-    canvas = drawn(LAYOUTS["standard"], [(19, 2)]).truth[0]
+    canvas = drawn("standard", [(19, 2)], top=1, left=1).truth[0]
     with pytest.raises(ValueError, match="the multiplicand '19' is not a number in base 8"):
         read(canvas, LAYOUTS["standard"], base=8)
     with pytest.raises(ValueError, match="at most 2 addends in base 2, not 3"):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from drawings import LAYOUTS, drawn
 
 from canvas import symbols
 from canvas.addition import Addition
@@ -27,15 +28,6 @@ from canvas.sampling import sample
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "canvases.json").read_text())
 GPT = REFERENCE["gpt_ids"]
-
-LAYOUTS = Multiplication.layouts | Addition.layouts
-
-
-def drawn(
-    name: str, operands: tuple[int, ...], height: int, width: int, top: int = 0, left: int = 0
-) -> WorkedDrawing:
-    worked = LAYOUTS[name].work(Problems.from_ints([operands]))
-    return draw_worked(worked, height, width, top, left)
 
 
 @cache
@@ -102,7 +94,7 @@ def test_row_steps_are_the_reference_ones():
         worked = LAYOUTS["standard"].work(Problems.from_ints([pair]))
         spare = int(worked.widths[0] - worked.trimmed().widths[0])
         wide = case["height"], case["width"] + spare
-        steps = row_steps(drawn("standard", pair, *wide, case["top"], case["left"]))
+        steps = row_steps(drawn("standard", [pair], *wide, top=case["top"], left=case["left"]))
         for name in ("inputs", "labels"):
             expected = np.reshape(case[name], (-1, *size))
             assert np.array_equal(getattr(steps, name)[:, :, spare:], expected)
@@ -152,8 +144,8 @@ def test_sequences_are_the_reference_ones(case):
     layout = "running_sum" if case["with_add"] else "standard"
     size, pair = (case["height"], case["width"]), (case["a"], case["b"])
     # The reference counts columns on the reversed canvas, where the lowest digit is at the left.
-    left = case["width"] - case["left"] - drawn(layout, pair, *size).widths[0]
-    ids, labels = sequences(drawn(layout, pair, *size, case["top"], left))
+    left = case["width"] - case["left"] - drawn(layout, [pair], *size).widths[0]
+    ids, labels = sequences(drawn(layout, [pair], *size, top=case["top"], left=left))
     assert our_text(ids[0]) == reference_text(case["train_inputs"])
     assert our_text(labels[0]) == reference_text(case["train_labels"])
 
@@ -203,6 +195,6 @@ def test_a_canvas_of_the_solution_s_size_is_enough_and_one_cell_less_is_not(layo
 
 def test_a_solution_pushed_over_the_edge_is_refused_with_the_size_it_needs():
     with pytest.raises(ValueError, match="at row 2, column 3 needs a canvas of at least 8 x 9"):
-        drawn("standard", (321, 654), 7, 20, top=2, left=3)
+        drawn("standard", [(321, 654)], 7, 20, top=2, left=3)
     with pytest.raises(ValueError, match="use offsets from 0"):
-        drawn("standard", (321, 654), 20, 20, left=-1)
+        drawn("standard", [(321, 654)], 20, 20, left=-1)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from drawings import LAYOUTS
 
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
@@ -34,7 +35,6 @@ from trm.analysis.record import StepRecorder, token_of_cell
 from trm.evaluation.statistics import Share
 from trm.models.iterative import Loop, named
 
-LAYOUTS = Multiplication.layouts | Addition.layouts
 QUICK = Settings(steps=(1, 2), problems=4, train_problems=6)
 SIZES = [{"digits_a": 2, "digits_b": 2}, {"digits_a": 3, "digits_b": 2}]
 PROBLEMS = Problems.from_ints([(5, 7), (8, 3), (2, 4)], base=3)

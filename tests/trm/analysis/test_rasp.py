@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from drawings import LAYOUTS
 
 from canvas.addition import Addition
 from canvas.multiplication import Multiplication
@@ -59,7 +60,6 @@ def test_categories_that_differ_and_nothing_selected_are_refused():
         aggregate(nothing, np.array([5, 6]))
 
 
-LAYOUTS = {**Multiplication.layouts, **Addition.layouts}
 KNOWN = [layout for layout in PROGRAMS if layout in LAYOUTS]
 HARD = [(1, 1), (100, 1000), (1010, 100), (999, 999), (9, 9000), (1, 9999), (9999, 1), (5, 20)]
 SUMS = [(0, 0), (999, 1), (0, 10), (99, 99, 99, 99)]

@@ -4,32 +4,22 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from drawings import drawn
 from looking import assert_apart, axes_of
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from canvas.layouts import Layout
 from canvas.multiplication import Multiplication
 from canvas.picture import WRONG_INK
-from canvas.problems import Problems
-from canvas.render import RowSteps, draw_worked, row_steps
+from canvas.render import row_steps
 from canvas.symbols import encode
 from canvas.windows import UNDEFINED, draw_fields
 from trm.analysis.lens import Lens
 from trm.analysis.patch import Patching
 from trm.figures import inspection
 
-LATTICE = Multiplication("lattice").rules
-STANDARD = Multiplication("standard", base=3).rules
 A = np.stack([encode(line) for line in ("_12", "*_3", "_36")])
 B = np.stack([encode(line) for line in ("_13", "*_3", "_39")])
-
-
-def steps_of(rules: Layout, a: int, b: int, base: int = 10) -> tuple[RowSteps, Problems]:
-    problems = Problems.from_ints([(a, b)], base)
-    worked = rules.work(problems)
-    size = int(worked.heights[0]) + 2, int(worked.widths[0]) + 2
-    return row_steps(draw_worked(worked, *size, 1, 1)), problems
 
 
 def titles_of(figure: Figure) -> list[str]:
@@ -38,7 +28,7 @@ def titles_of(figure: Figure) -> list[str]:
 
 @pytest.mark.parametrize(("problem", "heads"), [((978, 65), 3), ((12345678, 87654321), 8)])
 def test_every_head_has_a_map(problem, heads):
-    canvas = steps_of(LATTICE, *problem)[0].inputs[-1]
+    canvas = row_steps(drawn("lattice", [problem], top=1, left=1)).inputs[-1]
     attention = np.zeros((1, heads, canvas.size, canvas.size))
     attention[..., canvas.shape[1] + 3] = 1
     figure = inspection.attention_figure(canvas, (2, 3), {"z_H": attention}, "why")
@@ -52,7 +42,7 @@ def test_every_head_has_a_map(problem, heads):
 
 @pytest.mark.parametrize(("lines", "operands"), [(72, (123, 45)), (6, (10**30, 3))])
 def test_every_line_of_the_lens_has_its_name_and_wrong_symbols_are_framed(lines, operands):
-    steps, _ = steps_of(LATTICE, *operands)
+    steps = row_steps(drawn("lattice", [operands], top=1, left=1))
     canvas, truth, answer = steps.inputs[0], steps.labels[0], steps.answer[0]
     (row, *_), columns = np.nonzero(answer)
     symbols = truth[row, columns].astype(int)
@@ -78,8 +68,8 @@ def test_every_line_of_the_lens_has_its_name_and_wrong_symbols_are_framed(lines,
 @pytest.mark.parametrize(("a", "b"), [(14, 5), (3**5, 3**4)])
 def test_fields_have_a_line_each_with_what_was_decided_beside_what_is_right(a, b):
     task = Multiplication("standard", base=3)
-    steps, problems = steps_of(STANDARD, a, b, 3)
-    drawing = draw_worked(STANDARD.work(problems), *steps.inputs.shape[1:], 1, 1)
+    drawing = drawn("standard", [(a, b)], top=1, left=1, base=3)
+    steps = row_steps(drawing)
     row = int(drawing.row_of_step(drawing.steps - 1)[0])
     maps = draw_fields(task.local_rule(), drawing, drawing.steps - 1)
     fields = {name: (held[0].copy(), held[0]) for name, held in maps.items()}

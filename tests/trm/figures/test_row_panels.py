@@ -1,20 +1,16 @@
 import numpy as np
+from drawings import drawn
 from matplotlib.figure import Figure
 
-from canvas.multiplication import Multiplication
 from canvas.picture import HIGHLIGHT, PAPER, WRONG_INK, pixels
-from canvas.problems import Problems
-from canvas.render import RowSteps, WorkedDrawing, draw_worked, row_steps
+from canvas.render import RowSteps, WorkedDrawing, row_steps
 from canvas.symbols import DIGIT_ZERO
 from trm.figures.row_panels import sample_panels, steps_figure
 from trm.solving.rollout import ConfidenceCurve, Trace
 
-RULES = Multiplication(layout="standard").rules
-
 
 def first_rows() -> tuple[WorkedDrawing, RowSteps]:
-    problems = Problems.from_ints([(123, 45), (67, 8)])
-    drawing = draw_worked(RULES.work(problems), 6, 7)
+    drawing = drawn("standard", [(123, 45), (67, 8)], 6, 7)
     return drawing, row_steps(drawing, np.array([0, 1]))
 
 
@@ -65,8 +61,7 @@ def test_each_step_says_whether_the_row_was_right_and_where_it_halts():
 
 
 def test_what_a_model_writes_beside_a_working_is_shown_as_wrong():
-    problems = Problems.from_ints([(12, 3)])
-    drawing = draw_worked(RULES.work(problems), 6, 20, left=15)
+    drawing = drawn("standard", [(12, 3)], 6, 20, left=15)
     steps = row_steps(drawing, np.array([0]))
     seen = made_up(steps, [[True]], "right")
     canvases = np.where(steps.answer & (np.arange(20) == 2), DIGIT_ZERO + 7, seen.answers)

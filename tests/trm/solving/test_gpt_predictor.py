@@ -4,13 +4,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from drawings import drawn
 from tiny import tiny_gpt
 
 from augment.views import View
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
-from canvas.problems import Problems
-from canvas.render import IGNORE, WorkedDrawing, draw_worked, row_steps, sequences, to_sequences
+from canvas.render import IGNORE, WorkedDrawing, row_steps, sequences, to_sequences
 from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.solving.rollout import free_running, teacher_forced
@@ -22,9 +22,7 @@ HEIGHT, WIDTH = 10, 9
 
 
 def drawing_of(layout: str, pairs: list[tuple[int, int]] = PAIRS) -> WorkedDrawing:
-    problems = Problems.from_ints(pairs)
-    worked = Multiplication(layout).rules.work(problems)
-    return draw_worked(worked, HEIGHT, WIDTH, top=np.arange(len(pairs)) % 3, left=1)
+    return drawn(layout, pairs, HEIGHT, WIDTH, top=np.arange(len(pairs)) % 3, left=1)
 
 
 def tiny_solver() -> Solver:

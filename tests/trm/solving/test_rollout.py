@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 import torch
+from drawings import drawn
 from oracle import Oracle, Page
 from tiny import tiny_trm
 
 from canvas.multiplication import Multiplication
-from canvas.problems import Problems
-from canvas.render import WorkedDrawing, draw_worked, row_steps
+from canvas.render import WorkedDrawing, row_steps
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from trm.models.iterative import Loop
 from trm.models.recursive import TinyRecursiveModel
@@ -17,9 +17,7 @@ PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
 
 
 def drawing_of(layout: str, pairs: list[tuple[int, int]] = PAIRS) -> WorkedDrawing:
-    problems = Problems.from_ints(pairs)
-    worked = Multiplication(layout).rules.work(problems)
-    return draw_worked(worked, 10, 9, top=1, left=1)
+    return drawn(layout, pairs, 10, 9, top=1, left=1)
 
 
 def slip(page: Page, shown: np.ndarray, filled: np.ndarray) -> None:

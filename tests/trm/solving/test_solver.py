@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from drawings import LAYOUTS
 from oracle import Oracle, Page
 
 from canvas.addition import Addition
@@ -18,7 +19,6 @@ from trm.solving.solver import Moment, Solver, solve_watched
 from trm.solving.voting import posterior
 from trm.solving.voting_settings import Voting
 
-LAYOUTS = Multiplication.layouts | Addition.layouts
 TIMES = Multiplication, [(321, 654), (7, 8), (12, 30), (99, 9), (10, 10)], "x"
 SUMS = [(87, 604, 9), (0, 0), (999, 1), (5, 0, 12, 700), (7, 8), (0, 999, 0)]
 OUTSIDE = "outside the lengths trained on (2 to 3 x 1 to 3 digits)"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from drawings import drawn
 from lightning.pytorch.callbacks import EMAWeightAveraging
 from lightning.pytorch.loggers import CSVLogger
 from runs import events_of
@@ -15,7 +16,6 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
-from canvas.render import draw_worked
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction, TeacherForced, teacher_forced
 from trm.training.canvas_module import Validated
@@ -81,7 +81,7 @@ def test_settings_are_named_as_on_the_command_line_but_for_init_args():
 
 
 @pytest.fixture(scope="module")
-def drawn(fit, tmp_path_factory):
+def pictures(fit, tmp_path_factory):
     """A short run with averaged weights: its looks, module and TensorBoard events."""
     looks, trace = [], IterativePredictor.trace
 
@@ -100,18 +100,18 @@ def drawn(fit, tmp_path_factory):
     return SimpleNamespace(looks=looks, module=module, events=events_of(folder))
 
 
-def test_the_same_rows_are_drawn_at_each_validation_as_it_sees_them(drawn):
-    assert len(drawn.looks) == 4  # at each validation one, and one at all rows step by step
+def test_the_same_rows_are_drawn_at_each_validation_as_it_sees_them(pictures):
+    assert len(pictures.looks) == 4  # at each validation one, and one at all rows step by step
     for tag in ("row_1", "row_2", "wrong_1", "wrong_2"):
-        assert [image.step for image in drawn.events.Images(f"panels/{tag}")] == [2, 5]
-    for look in drawn.looks[::2]:
-        np.testing.assert_array_equal(look.inputs[:2], drawn.looks[0].inputs[:2])
-        assert look.steps == drawn.module.solve_steps
-    assert not any(look.training for look in drawn.looks)
-    assert all(look.autocast for look in drawn.looks)
-    assert drawn.module.training
-    final = drawn.module.model.lm_head.weight  # the average, once training has ended
-    torch.testing.assert_close(drawn.looks[-1].weights, final.detach())
+        assert [image.step for image in pictures.events.Images(f"panels/{tag}")] == [2, 5]
+    for look in pictures.looks[::2]:
+        np.testing.assert_array_equal(look.inputs[:2], pictures.looks[0].inputs[:2])
+        assert look.steps == pictures.module.solve_steps
+    assert not any(look.training for look in pictures.looks)
+    assert all(look.autocast for look in pictures.looks)
+    assert pictures.module.training
+    final = pictures.module.model.lm_head.weight  # the average, once training has ended
+    torch.testing.assert_close(pictures.looks[-1].weights, final.detach())
 
 
 def test_without_tensorboard_nothing_is_drawn(fit, tmp_path, monkeypatch):
@@ -121,15 +121,15 @@ def test_without_tensorboard_nothing_is_drawn(fit, tmp_path, monkeypatch):
 
 def validated(right: list[bool], confidence: list[float], a: int = 10) -> Validated:
     """Problems of one row each, right or wrong, with the given confidence."""
-    problems = Problems.from_ints([(a + i, 7) for i in range(len(right))])
-    drawing = draw_worked(Multiplication("lattice").rules.work(problems), 3, 50)
+    pairs = [(a + i, 7) for i in range(len(right))]
+    drawing = drawn("lattice", pairs, 3, 50)
 
     def fill(inputs: np.ndarray) -> Prediction:
         said = np.where(np.array(right)[:, None, None], drawing.truth, 0)
         return Prediction(said, np.array(confidence, np.float32), np.ones(len(inputs), np.int64))
 
     forced: TeacherForced = teacher_forced(fill, drawing)
-    return Validated(problems, drawing, forced)
+    return Validated(Problems.from_ints(pairs), drawing, forced)
 
 
 def test_the_wrong_rows_of_all_batches_are_drawn_the_surest_first():

@@ -1,0 +1,26 @@
+"""All layouts, and problems drawn in them."""
+
+import numpy as np
+
+from canvas.addition import Addition
+from canvas.layouts import Layout
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems
+from canvas.render import WorkedDrawing, draw_worked
+
+LAYOUTS = Multiplication.layouts | Addition.layouts
+
+
+def drawn(
+    layout: str | Layout,
+    operands: list[tuple[int, ...]],
+    *size: int,
+    top: int | np.ndarray = 0,
+    left: int | np.ndarray = 0,
+    base: int = 10,
+) -> WorkedDrawing:
+    """Solutions on a canvas of a size, or as large as they, with as much around as top and left."""
+    rules = LAYOUTS[layout] if isinstance(layout, str) else layout
+    worked = rules.work(Problems.from_ints(operands, base))
+    size = size or (worked.heights.max() + 2 * top, worked.widths.max() + 2 * left)
+    return draw_worked(worked, *size, top, left)
