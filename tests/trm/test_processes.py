@@ -90,9 +90,16 @@ def test_all_end_with_the_code_of_one_that_fails(tmp_path):
 
 
 def test_a_sigterm_to_a_single_process_is_an_exception_and_handlers_are_restored():
+    def failed(*_) -> None:
+        raise RuntimeError("DataLoader worker is killed by signal: Terminated.")
+
     def stopped() -> None:
         with ending_by_signals():
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.signal(signal.SIGCHLD, failed)
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+            finally:
+                os.kill(os.getpid(), signal.SIGCHLD)  # of a worker that was in the same group
             time.sleep(1)
 
     with pytest.raises(Terminated) as stop:
