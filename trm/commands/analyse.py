@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
@@ -125,7 +125,7 @@ def probe(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) 
     One for each sub-task (what the layout's local rule decides), each state and each supervision
     step, or each block of a GPT; fitted to problems of the training split, read on held-out ones.
     """
-    from trm.analysis.probe_study import Settings, run_probes
+    from trm.analysis.probe import Settings, run_probes
     from trm.figures.analysis import probing_figure
 
     (solver,), (model,) = solvers, models
@@ -133,7 +133,6 @@ def probe(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) 
     settings = Settings(args.seed, tuple(args.steps or usual), args.problems, args.train_problems)
     sizes, by_step, at_last = _sizes(args, solver.task), [], []
     study = run_probes(solver, sizes, settings, info_console(args).print)
-    study = replace(study, model=model)
     for subtask in study.subtasks:
         for number, size in enumerate(study.sizes):
             *_, last = found = study.of(subtask, size)
@@ -150,7 +149,7 @@ def probe(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) 
         "held-out ones, with 95 % intervals by problems. Majority: the class most frequent in "
         "training."
     )
-    return study.to_json(), {"probe": probing_figure(study)}
+    return {"model": model} | study.to_json(), {"probe": probing_figure(study, model["name"])}
 
 
 def heads(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) -> Found:

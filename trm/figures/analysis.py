@@ -11,8 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from canvas.picture import GREY
 from canvas.windows import TOKEN, LocalRule
 from trm.analysis.patch import HeadEffects
-from trm.analysis.probe import INPUT
-from trm.analysis.probe_study import ProbeStudy
+from trm.analysis.probe import INPUT, ProbeStudy
 from trm.analysis.ranks import STATES, Rank
 from trm.analysis.rasp import NAMES
 from trm.analysis.rasp_heads import Head
@@ -27,14 +26,14 @@ _MARGINS = 3  # panels of margins
 _SEEN = 0.1  # an overlap that makes a selector worth a column
 
 
-def probing_figure(study: ProbeStudy) -> Figure:
+def probing_figure(study: ProbeStudy, name: str) -> Figure:
     """What probes read, step by step: a panel for each sub-task, in it a line for each size.
 
     Of a study with figures of at least one size. Dotted: the class most frequent in training.
     """
     across = min(_ACROSS, len(study.subtasks))
     down = -(-len(study.subtasks) // across)
-    title = f"{study.model.get('name', '')}: cells right in rows filled in, %, by {study.unit}"
+    title = f"{name}: cells right in rows filled in, %, by {study.unit}"
     figure = new_figure(3.1 * across + 0.4, 2.4 * down + 1.2, title)
     panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
     for unused in panels.flat[len(study.subtasks) :]:

@@ -49,7 +49,7 @@ def wide(picture) -> int:
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_study_of_probes_leaves_figures_and_a_picture(command, school, tmp_path, monkeypatch):
-    monkeypatch.setattr("trm.analysis.probe_study.fit", partial(fit, iterations=3))  # of 60
+    monkeypatch.setattr("trm.analysis.probe.fit", partial(fit, iterations=3))  # of 60
     output = tmp_path / "a new" / "folder"
     words = ("--checkpoint", school, "--digits-a", "2,3", "--digits-b", 2, *QUICK)
     ran = command("analyse", "probe", *words, "--steps", 1, "--output", output)

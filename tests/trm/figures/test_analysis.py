@@ -6,7 +6,7 @@ from looking import assert_apart, axes_of
 
 from canvas.multiplication import Multiplication
 from trm.analysis.patch import HeadEffects
-from trm.analysis.probe_study import ProbeStudy, Reading, Settings
+from trm.analysis.probe import ProbeStudy, Reading, Settings
 from trm.analysis.ranks import Rank
 from trm.analysis.rasp import NAMES
 from trm.analysis.rasp_heads import Head, Overlap
@@ -24,8 +24,8 @@ def test_a_panel_for_each_sub_task_has_a_line_for_each_size():
         for name in SUBTASKS
         for site, step in (("input", 0), ("z_H", 1), ("z_L", 1), ("z_H", 4))
     ]
-    study = ProbeStudy(Settings(), "z_H", {"cells": 1}, sizes, readings, {"name": "decimal"})
-    figure = analysis.probing_figure(study)
+    study = ProbeStudy(Settings(), "z_H", {"cells": 1}, sizes, readings)
+    figure = analysis.probing_figure(study, "decimal")
     axes = [one for one in axes_of(figure) if one.axison]
     assert [one.get_title(loc="left") for one in axes] == list(SUBTASKS)
     assert [list(line.get_ydata()) for line in axes[0].lines] == [
