@@ -128,19 +128,11 @@ def alone(file: Path) -> Iterator[None]:
         ) from None
 
 
-def read_json(file: Path) -> Any:
-    """What a file holds; ValueError: no JSON, or data nested too deeply."""
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-
-
 def read_object(file: Path) -> dict[str, Any] | None:
     """A JSON object; None where there is none, or a damaged one."""
     try:
-        data = read_json(file)
-    except (FileNotFoundError, IsADirectoryError, ValueError):
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, IsADirectoryError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None
 

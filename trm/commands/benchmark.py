@@ -5,9 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trm.benchmark.export import export
 from trm.benchmark.scoring import grid_of, score, write_read
-from trm.benchmark.suites import SUITES, items
+from trm.benchmark.suites import SUITES, export, items
 from trm.commands.arguments import add_verbosity, info_console, results, whole
 from trm.evaluation.grid import FILES, GRID
 from trm.files import make_own_folder, write_json, write_text

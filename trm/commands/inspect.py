@@ -22,6 +22,7 @@ from trm.commands.arguments import (
     find_checkpoints,
     info_console,
     one_device,
+    print_table,
     read_problems,
     refuse,
     results,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from torch import Tensor
 
-    from trm.analysis.lens import Lens
     from trm.analysis.patch import Patching
     from trm.solving.solver import Moment, Solver
 
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     from trm.figures.row_panels import sample_panels
     from trm.figures.style import save
     from trm.solving.iterative_predictor import IterativePredictor
-    from trm.solving.local_predictor import LocalPredictor
+    from trm.solving.local_predictor import LocalPredictor, right_cells
     from trm.solving.solver import solve_watched
 
     (solver,) = solvers_of(args, one_device(args), args.steps)
@@ -186,9 +186,17 @@ def run(args: argparse.Namespace) -> int:
     for file_name in (_FILM, *(f"{title}.png" for title in figures)):
         info.print(f"{output / file_name}")
     if fields:
-        _print_fields(console, fields, row + 1)
+        counts = [(name, *right_cells(*both)) for name, both in fields.items()]
+        rows = [(name, f"{good.sum()} of {counted.sum()}") for name, good, counted in counts]
+        print_table(("", "right"), rows, f"what cells decide while row {row + 1} is filled in")
     if args.lens:
-        _print_lens(console, lens, truth, row + 1)
+        right = lens.symbols == truth[lens.row, lens.columns]
+        lines = [
+            (site, f"{good.sum()} of {len(good)}", f"{mean:.3f}")
+            for site, good, mean in zip(lens.sites, right, lens.of(truth).mean(axis=1), strict=True)
+        ]
+        columns = ("", "right", "mean log-probability of the true symbols")
+        print_table(columns, lines, f"row {row + 1} if the head read every layer")
     if patching is not None:
         _print_patching(console, patching, both, row + 1)
     return 0
@@ -231,31 +239,6 @@ def _patched(args: argparse.Namespace, solver: Solver, row: int) -> Patching:
     steps = row_steps(pair, np.full(2, row))
     used = max(1, int(solver.predictor(steps.inputs).steps.max()))
     return patch(solver.predictor, steps.inputs, steps.labels, some_steps(used))
-
-
-def _print_fields(
-    console: Console, fields: dict[str, tuple[np.ndarray, np.ndarray]], row: int
-) -> None:
-    """Say of each field how many cells decide it rightly."""
-    from trm.solving.local_predictor import right_cells
-
-    console.print(f"what cells decide while row {row} is filled in, and how many rightly:")
-    for name, both in fields.items():
-        good, counted = right_cells(*both)
-        console.print(f"  {name:<{max(map(len, fields))}}  {good.sum()} of {counted.sum()}")
-
-
-def _print_lens(console: Console, lens: Lens, truth: np.ndarray, row: int) -> None:
-    """Say how much of a row is right after each layer."""
-    console.print(
-        f"row {row} if the head read every layer: cells that are right, mean log-probability of "
-        "the true symbols"
-    )
-    right = lens.symbols == truth[lens.row, lens.columns]
-    for site, good, log_probs in zip(lens.sites, right, lens.of(truth), strict=True):
-        share = f"{good.sum()} of {len(good)}"
-        name = f"{site:<{max(map(len, lens.sites))}}"
-        console.print(f"  {name}  {share:>10}  {log_probs.mean() - 0.0:8.3f}")
 
 
 def _print_patching(console: Console, found: Patching, names: tuple[str, str], row: int) -> None:

@@ -12,12 +12,12 @@ from augment.symmetry import apply, invert
 from canvas.problems import SPLITS, Problems, split_of
 from canvas.reader import read
 from canvas.symbols import BLANK, encode
-from trm.benchmark.export import export
 from trm.benchmark.suites import (
     SUITES,
     VIEWS,
     Item,
     checksum,
+    export,
     items,
     json_line,
     label_of,
