@@ -18,7 +18,7 @@ from augment.transforms import CanvasShift, SampleTransform
 from canvas import symbols
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
-from canvas.render import draw_worked, row_steps
+from canvas.render import row_steps
 from canvas.sampling import sample
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -26,8 +26,7 @@ Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def ours(problems: Problems, height: int, width: int) -> Arrays:
     """Inputs, labels and answer masks of all row steps of a batch, ``[N, H, W]`` each."""
-    worked = Multiplication.layouts["standard"].work(problems)
-    steps = row_steps(draw_worked(worked, height, width))
+    steps = row_steps(Multiplication.layouts["standard"].draw_worked(problems, height, width))
     return steps.inputs, steps.labels, steps.answer
 
 

@@ -53,7 +53,7 @@ def _wrong_rows(task: Task, problems: Problems) -> Iterator[str]:
             f"row {place} of {names[i]} has a digit that base {base} does not have"
             for i, place in _places(found, (found.numbers.digits >= base).any(axis=1))
         )
-    worked = layout.work(problems)
+    worked = layout.draw_worked(problems)
     for i, operands in enumerate(problems.to_ints()):
         canvas = worked.truth[i, : worked.heights[i], : worked.widths[i]]
         try:

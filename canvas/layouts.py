@@ -1,14 +1,12 @@
 """Layouts: how a worked problem is written down, row by row.
 
-A layout draws the operands as a `Prompt`, which is all that a model gets to see, and works a
-problem out as a `Worked` batch for training and evaluation. The layouts are beside their tasks.
+A layout draws the operands as a `Drawing`, which is all that a model gets to see, and works
+problems out as a `WorkedDrawing` for training and evaluation. The layouts are beside their tasks.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -17,6 +15,7 @@ from canvas import symbols
 from canvas.arithmetic import Numbers
 from canvas.choices import OwnCodeError
 from canvas.problems import Problems
+from canvas.render import Drawing, WorkedDrawing
 
 if TYPE_CHECKING:
     from canvas.windows import LocalRule
@@ -27,47 +26,6 @@ ROW_KINDS = ("given", "partial product", "running sum", "answer", "carries")
 ABSENT = -1
 
 CellIndex = tuple[int, int]  # row and column of a cell
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """How large the worked solutions of a batch of problems are."""
-
-    heights: np.ndarray  # int64 [B], as the widths: the space that each solution needs at most
-    widths: np.ndarray
-    first_step: np.ndarray  # int64 [B], the first row that has to be worked out, as all below
-
-    def __len__(self) -> int:
-        return len(self.heights)
-
-    @property
-    def steps(self) -> np.ndarray:
-        """Rows to work out, ``int64 [B]``."""
-        return self.heights - self.first_step
-
-
-@dataclass(frozen=True)
-class Prompt(Sizes):
-    """A batch of problems to be worked out, each in the top left corner: nothing of the answer."""
-
-    symbols: np.ndarray  # uint8 [B, R, C] ids, blank but for what is given
-    given: np.ndarray  # bool [B, R, C], cells that are shown from the start
-
-
-@dataclass(frozen=True)
-class Worked(Prompt):
-    """The same with worked solutions."""
-
-    truth: np.ndarray  # uint8 [B, R, C] ids, blank outside a worked solution
-    kinds: np.ndarray  # int8 [B, R], each row's index in `ROW_KINDS`, `ABSENT` below the last row
-
-    def trimmed(self) -> "Worked":
-        """A single one without the columns at its left end that its answer leaves blank."""
-        assert len(self) == 1
-        used = (self.truth[0] != symbols.BLANK).any(axis=0)
-        first = int(np.argmax(used))
-        parts = {name: getattr(self, name)[:, :, first:] for name in ("symbols", "given", "truth")}
-        return replace(self, widths=self.widths - first, **parts)
 
 
 class Row(NamedTuple):
@@ -142,16 +100,42 @@ class Layout(ABC):
         """The first row that has to be worked out, ``int64 [B]``: the one below the operands."""
         return problems.counts
 
-    def prompt(self, problems: Problems) -> Prompt:
-        """What is shown of problems that are to be worked out."""
-        return self._begin(problems)[1]
+    def draw(
+        self,
+        problems: Problems,
+        height: int | None = None,
+        width: int | None = None,
+        top: np.ndarray | int = 0,
+        left: np.ndarray | int = 0,
+    ) -> Drawing:
+        """What is shown of problems that are to be worked out; arguments as for `draw_worked`."""
+        return Drawing(**_placed(self._begin(problems), height, width, top, left))
 
-    def work(self, problems: Problems) -> Worked:
-        """Problems with their worked solutions; ValueError if `rows` and `room` do not agree."""
-        content, prompt = self._begin(problems)
-        sizes = prompt.heights, prompt.widths
+    def draw_worked(
+        self,
+        problems: Problems,
+        height: int | None = None,
+        width: int | None = None,
+        top: np.ndarray | int = 0,
+        left: np.ndarray | int = 0,
+        trim: bool = False,
+    ) -> WorkedDrawing:
+        """Problems with their worked solutions, each at its own offset on a canvas.
+
+        Args:
+            problems: B of them.
+            height, width: of the canvases; None: as the largest solution needs.
+            top, left: where each begins, ``int64 [B]`` or the same for all.
+            trim: without the columns at the left ends that answers leave blank.
+
+        Raises:
+            ValueError: a solution does not fit, or `rows` and `room` do not agree.
+        """
+        drawn = self._begin(problems)
+        sizes = drawn["heights"], drawn["widths"]
+        content = drawn["truth"] = drawn["canvases"].copy()
         kinds = np.full(content.shape[:2], ABSENT, dtype=np.int8)
-        kinds[np.arange(content.shape[1]) < prompt.first_step[:, None]] = GIVEN
+        kinds[np.arange(content.shape[1]) < drawn["first_step"][:, None]] = GIVEN
         for kind, numbers, shift, row, present in self.rows(problems.operands):
             too_wide = shift + self.margin + numbers.lengths > sizes[1]
             outside = present & (too_wide | (row >= sizes[0]))
@@ -167,30 +151,30 @@ class Layout(ABC):
             what = f"draws {heights[i]} rows where its room() says {sizes[0][i]}"
             raise OwnCodeError(f"the layout {self.name} {what}: make the two agree")
         kinds[np.arange(len(kinds)), heights - 1] = ANSWER
-        truth = _left_to_right(content, sizes[1], symbols.BLANK)
-        return Worked(**vars(prompt), truth=truth, kinds=kinds)
+        if trim:
+            used = (content != symbols.BLANK).any(axis=1)
+            drawn["widths"] = used.shape[1] - used[:, ::-1].argmax(axis=1)
+        return WorkedDrawing(**_placed(drawn, height, width, top, left), kinds=kinds)
 
-    def sizes(self, problems: Problems) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and columns ``int64 [B]`` that each worked solution needs at most."""
-        room = cache(lambda *lengths: self.room([n for n in lengths if n], problems.base))
-        found = [room(*lengths) for lengths in problems.lengths.tolist()]
-        heights, widths = np.array(found, dtype=np.int64).reshape(-1, 2).T
-        return heights, widths
+    def sizes(self, problems: Problems) -> np.ndarray:
+        """Rows and columns that each worked solution needs at most, ``int64 [2, B]``."""
+        different, which = np.unique(problems.lengths, axis=0, return_inverse=True)
+        rooms = [self.room([n for n in one if n], problems.base) for one in different.tolist()]
+        return np.array(rooms, dtype=np.int64).reshape(-1, 2)[which.reshape(-1)].T
 
-    def _begin(self, problems: Problems) -> tuple[np.ndarray, Prompt]:
-        """Right-to-left content with the operands on it, and what is shown of the problems."""
+    def _begin(self, problems: Problems) -> dict[str, np.ndarray]:
+        """Parts of a `Drawing` of problems by their names, whose columns run from the right."""
         heights, widths = self.sizes(problems)
         shape = len(problems), int(heights.max(initial=1)), int(widths.max(initial=1))
-        content = np.full(shape, symbols.BLANK, dtype=np.uint8)
-        self.write_operands(content, problems)
+        canvases = np.full(shape, symbols.BLANK, dtype=np.uint8)
+        self.write_operands(canvases, problems)
         first, row = self.first_step(problems), np.arange(shape[1])
         given = np.zeros(shape, dtype=bool)
         given[row < first[:, None]] = True
         given[:, :, : self.given_columns] = True
         given &= (row < heights[:, None])[:, :, None]
-        cells = _left_to_right(content, widths, symbols.BLANK)
-        shown = _left_to_right(given, widths, False)
-        return content, Prompt(heights, widths, first, cells, shown)
+        sizes = {"heights": heights, "widths": widths, "first_step": first}
+        return {**sizes, "canvases": canvases, "given": given}
 
     def _check_sign(self, sign: CellIndex, expected: CellIndex) -> None:
         if sign != expected:
@@ -222,9 +206,39 @@ def table(layouts: Sequence[Layout]) -> Mapping[str, Layout]:
     return {layout.name: layout for layout in layouts}
 
 
-def _left_to_right(cells: np.ndarray, widths: np.ndarray, empty: int) -> np.ndarray:
-    """Right-to-left cells ``[B, R, C]`` the other way round, each one's first column at 0."""
-    B, R, C = cells.shape
-    room = np.full((B, R, 2 * C), empty, dtype=cells.dtype)
-    room[:, :, :C] = cells[:, :, ::-1]
-    return sliding_window_view(room, C, axis=2)[np.arange(B), :, C - widths]
+def _placed(
+    drawn: dict[str, np.ndarray],
+    height: int | None,
+    width: int | None,
+    top: np.ndarray | int,
+    left: np.ndarray | int,
+) -> dict[str, Any]:
+    """What `Layout._begin` gives on canvases, and where on them; see `Layout.draw_worked`."""
+    heights, widths = drawn["heights"], drawn["widths"]
+    height = int(heights.max(initial=1)) if height is None else height
+    width = int(widths.max(initial=1)) if width is None else width
+    top, left = (np.broadcast_to(np.asarray(n, dtype=np.int64), heights.shape) for n in (top, left))
+    if (top < 0).any() or (left < 0).any():
+        raise ValueError("nothing can be drawn above or left of a canvas: use offsets from 0")
+    too_large = (top + heights > height) | (left + widths > width)
+    if too_large.any():
+        i = int(np.argmax(too_large))
+        rows, columns = int(heights[i]), int(widths[i])
+        offset = f" at row {top[i]}, column {left[i]}" if top[i] or left[i] else ""
+        needed = f"{top[i] + rows} x {left[i] + columns} (height x width), not {height} x {width}"
+        what = f"a worked solution of {rows} x {columns} cells{offset}"
+        raise ValueError(f"{what} needs a canvas of at least {needed}")
+    B, R, C = drawn["given"].shape
+    drawn["given"] &= np.arange(C) < widths[:, None, None]
+    # Blank cells of a part may lie beyond the canvas, below and on its left.
+    below, beside = (top + R).max(initial=0), (C - left - widths).max(initial=0)
+    at = np.arange(B), top, left + widths + beside - C
+    found = {**drawn, "top": top, "left": left}
+    for name in ("canvases", "given", "truth"):
+        if (part := drawn.get(name)) is not None:
+            blank = False if name == "given" else symbols.BLANK
+            room = np.full((B, max(height, below), beside + width), blank, dtype=part.dtype)
+            windows = sliding_window_view(room, (R, C), axis=(1, 2), writeable=True)
+            windows[at] = part[:, :, ::-1]
+            found[name] = np.ascontiguousarray(room[:, :height, beside:])
+    return found

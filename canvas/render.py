@@ -1,25 +1,34 @@
-"""Worked solutions onto canvases at an offset, the row steps of a problem, reversed sequences."""
+"""Problems on canvases, their row steps, and reversed sequences; `canvas.layouts` draws them."""
 
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from canvas import symbols
-from canvas.layouts import Prompt, Sizes, Worked
 
 IGNORE = -100  # a label that no loss counts
 
 
 @dataclass(frozen=True)
-class Drawing(Sizes):
-    """A batch of problems on canvases of one size, to be worked out."""
+class Drawing:
+    """A batch of problems on canvases of one size, to be worked out: nothing of the answer."""
 
+    heights: np.ndarray  # int64 [B], as the widths: the space that each solution needs at most
+    widths: np.ndarray
+    first_step: np.ndarray  # int64 [B], the first of its rows that has to be worked out
     canvases: np.ndarray  # uint8 [B, H, W] ids, blank but for what is given
     given: np.ndarray  # bool [B, H, W], cells that are shown from the start
     top: np.ndarray  # int64 [B], as left: where each worked solution's space begins
     left: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.heights)
+
+    @property
+    def steps(self) -> np.ndarray:
+        """Rows to work out, ``int64 [B]``."""
+        return self.heights - self.first_step
 
     def row_of_step(self, step: np.ndarray | int) -> np.ndarray:
         """The canvas row ``int64 [B]`` that a step (from 0) fills in."""
@@ -51,8 +60,8 @@ class Drawing(Sizes):
 class WorkedDrawing(Drawing):
     """The same with the worked solutions, for training and evaluation."""
 
-    truth: np.ndarray  # uint8 [B, H, W] ids
-    kinds: np.ndarray  # int8 [B, R], as in `Worked`
+    truth: np.ndarray  # uint8 [B, H, W] ids, blank outside a worked solution
+    kinds: np.ndarray  # int8 [B, R], which of `canvas.layouts.ROW_KINDS`; `ABSENT` below the last
 
     def rows_right(self, canvases: np.ndarray) -> np.ndarray:
         """Which steps' rows are right in every cell: ``bool [B, S]``, False beyond the last."""
@@ -72,50 +81,6 @@ class RowSteps:
     answer: np.ndarray  # bool [B, H, W], the masked cells
     problem: np.ndarray  # int64 [B], which problem of the drawing each step belongs to
     step: np.ndarray  # int64 [B], which of its steps, from 0
-
-
-def draw(
-    prompt: Prompt, height: int, width: int, top: np.ndarray | int = 0, left: np.ndarray | int = 0
-) -> Drawing:
-    """Problems on ``height × width`` canvases, each at its own offset; or a ValueError."""
-    B = len(prompt)
-    top = np.broadcast_to(np.asarray(top, dtype=np.int64), (B,))
-    left = np.broadcast_to(np.asarray(left, dtype=np.int64), (B,))
-    if (top < 0).any() or (left < 0).any():
-        raise ValueError("nothing can be drawn above or left of a canvas: use offsets from 0")
-    too_large = (top + prompt.heights > height) | (left + prompt.widths > width)
-    if too_large.any():
-        i = int(np.argmax(too_large))
-        rows, columns = int(prompt.heights[i]), int(prompt.widths[i])
-        offset = f" at row {top[i]}, column {left[i]}" if top[i] or left[i] else ""
-        needed = f"{top[i] + rows} x {left[i] + columns} (height x width), not {height} x {width}"
-        what = f"a worked solution of {rows} x {columns} cells{offset}"
-        raise ValueError(f"{what} needs a canvas of at least {needed}")
-    canvases = _placed(prompt.symbols, symbols.BLANK, (height, width), top, left)
-    given = _placed(prompt.given, False, (height, width), top, left)
-    sizes = prompt.heights, prompt.widths, prompt.first_step
-    return Drawing(*sizes, canvases, given, top, left)
-
-
-def draw_worked(
-    worked: Worked, height: int, width: int, top: np.ndarray | int = 0, left: np.ndarray | int = 0
-) -> WorkedDrawing:
-    """As `draw`, with the worked solutions."""
-    drawing = draw(worked, height, width, top, left)
-    truth = _placed(worked.truth, symbols.BLANK, (height, width), drawing.top, drawing.left)
-    return WorkedDrawing(**vars(drawing), truth=truth, kinds=worked.kinds)
-
-
-def _placed(
-    parts: np.ndarray, empty: int, size: tuple[int, int], top: np.ndarray, left: np.ndarray
-) -> np.ndarray:
-    """Parts ``[B, R, C]`` at their offsets on canvases ``[B, *size]`` that are empty otherwise."""
-    B, *part = parts.shape
-    # What is empty in a part may lie beyond the canvas, hence the room below and to the right.
-    room = np.full((B, size[0] + part[0], size[1] + part[1]), empty, dtype=parts.dtype)
-    windows = sliding_window_view(room, part, axis=(1, 2), writeable=True)
-    windows[np.arange(B), top, left] = parts
-    return np.ascontiguousarray(room[:, : size[0], : size[1]])
 
 
 def row_steps(drawing: WorkedDrawing, step: np.ndarray | None = None) -> RowSteps:

@@ -14,7 +14,6 @@ import numpy as np
 
 from canvas.choices import load_class
 from canvas.picture import to_text
-from canvas.render import draw_worked
 from canvas.task import Task
 from canvas.tasks import TASKS
 from canvas.windows import SEES, LocalRule, draw_fields
@@ -133,8 +132,8 @@ could be told enough by its neighbours."""
 
 def draw(task: Task, problem: str) -> Iterator[str]:
     """What a layout is, a worked page of it, and what its cells hand on."""
-    worked = task.rules.work(task.problems([task.parse(problem)])).trimmed()
-    drawing = draw_worked(worked, *worked.truth.shape[1:])
+    problems = task.problems([task.parse(problem)])
+    drawing = task.rules.draw_worked(problems, trim=True)
     rule = task.local_rule() if task.rules.local_rule else None
     columns = {problem: to_text(drawing.truth[0])}
     if rule:

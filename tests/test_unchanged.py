@@ -13,7 +13,7 @@ import pytest
 
 from canvas.addition import Addition
 from canvas.multiplication import Multiplication
-from canvas.render import draw_worked, row_steps, sequences
+from canvas.render import row_steps, sequences
 from canvas.sampling import sample
 from canvas.windows import draw_fields
 from trm import load_solver, solve
@@ -48,7 +48,7 @@ def drawn(name: str) -> str:
     parts: list[np.ndarray] = []
     for split in ("train", "validation", "test"):
         problems = sample(task, 3, split, 1, np.arange(40))
-        drawing = draw_worked(task.rules.work(problems), 14, 14)
+        drawing = task.rules.draw_worked(problems, 14, 14)
         steps = row_steps(drawing)
         parts += [drawing.truth, drawing.given, steps.inputs, steps.labels, *sequences(drawing)]
         if task.rules.local_rule is not None and layout != "column_carries":  # of two addends

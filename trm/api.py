@@ -25,7 +25,7 @@ from augment import symmetry
 from canvas.check import check_layout
 from canvas.picture import to_figure, to_svg, to_text
 from canvas.problems import Problems
-from canvas.render import draw_worked, row_steps
+from canvas.render import row_steps
 from canvas.task import Task
 from canvas.tasks import task_of
 from trm.checkpoints import SHIPPED
@@ -141,8 +141,7 @@ def render(
     asked = task_of(problem if isinstance(problem, str) else "", task, layout, base)
     problems = asked.problems([_operands(problem, asked)])
     check_layout(asked)
-    worked = asked.rules.work(problems).trimmed()
-    drawing = draw_worked(worked, *worked.truth.shape[1:])
+    drawing = asked.rules.draw_worked(problems, trim=True)
     canvases = drawing.truth
     if step is not None:
         canvases = row_steps(drawing).inputs

@@ -20,7 +20,6 @@ from canvas.choices import (
 )
 from canvas.layouts import Layout
 from canvas.reader import read
-from canvas.render import draw_worked
 
 LAYOUT = """
     from canvas.addition import Column
@@ -90,7 +89,7 @@ def test_an_own_layout_is_found_in_the_working_folder(name):
     assert task.rules.name == "upper"
     assert task.extent() == (4, 6)
     problems = task.problems([(87, 604, 9), (1, 2)])
-    drawing = draw_worked(task.rules.work(problems), 4, 5)
+    drawing = task.rules.draw_worked(problems, 4, 5)
     assert symbols.decode(drawing.truth[0, -1]) == "__700"
     assert [read(canvas, task.rules).operands for canvas in drawing.truth] == problems.to_ints()
 

@@ -11,9 +11,10 @@ from numpy import base_repr as in_base
 
 from canvas import symbols
 from canvas.addition import Addition
-from canvas.layouts import ABSENT, ANSWER, ROW_KINDS, Layout, Prompt, Worked
+from canvas.layouts import ABSENT, ANSWER, ROW_KINDS, Layout
 from canvas.multiplication import Multiplication, Standard
 from canvas.problems import Problems
+from canvas.render import Drawing, WorkedDrawing
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "canvases.json").read_text())
 COLUMN, CARRIES = LAYOUTS["column"], LAYOUTS["column_carries"]
@@ -64,13 +65,13 @@ def written_out(layout: Layout, operands: Operands, base: int) -> list[str]:
     return [row.rjust(max(map(len, rows)), "_") for row in rows]
 
 
-def lines(worked: Worked, i: int) -> list[str]:
+def lines(worked: WorkedDrawing, i: int) -> list[str]:
     cells = worked.truth[i, : worked.heights[i], : worked.widths[i]]
     return [symbols.decode(row) for row in cells]
 
 
-def work(layout: Layout, problems: list[Operands], base: int = 10) -> Worked:
-    return layout.work(Problems.from_ints(problems, base))
+def work(layout: Layout, problems: list[Operands], base: int = 10) -> WorkedDrawing:
+    return layout.draw_worked(Problems.from_ints(problems, base))
 
 
 @every_base
@@ -92,7 +93,7 @@ def test_the_notes_layouts_are_as_its_author_drew_them(name):
 @every_base
 def test_of_more_addends_than_the_base_has_digits_carries_are_not_one_digit(base):
     problems = Problems.from_ints([(1, 1), (1,) * (base + 1)], base)
-    for draw in (CARRIES.work, CARRIES.prompt):
+    for draw in (CARRIES.draw_worked, CARRIES.draw):
         with pytest.raises(ValueError, match=f"at most {base} addends in base {base}, not"):
             draw(problems)
 
@@ -137,11 +138,11 @@ def test_the_room_depends_on_lengths_alone_and_the_largest_operands_need_it_all(
 @every_base
 def test_a_prompt_is_what_a_worked_solution_shows_from_the_start(layout, base, problems_of):
     problems = Problems.from_ints(problems_of(layout, base), base)
-    prompt, worked = layout.prompt(problems), layout.work(problems)
-    for field in fields(Prompt):
+    prompt, worked = layout.draw(problems), layout.draw_worked(problems)
+    for field in fields(Drawing):
         assert np.array_equal(getattr(prompt, field.name), getattr(worked, field.name))
     shown = np.where(worked.given, worked.truth, symbols.BLANK)
-    assert np.array_equal(shown, worked.symbols)
+    assert np.array_equal(shown, worked.canvases)
     for i, names in enumerate(zip(*(one.to_text() for one in problems.operands), strict=True)):
         sign = symbols.CHARACTERS[layout.sign]  # only the operands and one sign are given
         assert sorted(symbols.decode(shown[i][shown[i] != symbols.BLANK])) == sorted(
@@ -151,12 +152,12 @@ def test_a_prompt_is_what_a_worked_solution_shows_from_the_start(layout, base, p
 
 @pytest.mark.parametrize(("short", "long"), [((100, 10), (999, 99)), ((1, 1), (9, 9))])
 def test_a_prompt_does_not_tell_how_long_the_answer_is(layout, short, long, monkeypatch):
-    one, other = (layout.prompt(Problems.from_ints([pair])) for pair in (short, long))
+    one, other = (layout.draw(Problems.from_ints([pair])) for pair in (short, long))
     for name in ("given", "heights", "widths", "first_step", "steps"):
         assert np.array_equal(getattr(one, name), getattr(other, name))
-    assert np.array_equal(one.symbols == symbols.BLANK, other.symbols == symbols.BLANK)
+    assert np.array_equal(one.canvases == symbols.BLANK, other.canvases == symbols.BLANK)
     monkeypatch.setattr(type(layout), "rows", None)  # and none of them is worked out
-    layout.prompt(Problems.from_ints([short]))
+    layout.draw(Problems.from_ints([short]))
 
 
 class Misjudged(Standard):

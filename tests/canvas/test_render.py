@@ -9,15 +9,13 @@ from drawings import LAYOUTS, drawn
 
 from canvas import symbols
 from canvas.addition import Addition
-from canvas.layouts import Layout, Worked
+from canvas.layouts import Layout
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems, keys, random_below, random_words
 from canvas.render import (
     IGNORE,
     Drawing,
     WorkedDrawing,
-    draw,
-    draw_worked,
     from_sequences,
     row_steps,
     sequences,
@@ -31,7 +29,7 @@ GPT = REFERENCE["gpt_ids"]
 
 
 @cache
-def scattered(layout: Layout) -> tuple[Problems, Worked, WorkedDrawing]:
+def scattered(layout: Layout) -> tuple[Problems, WorkedDrawing]:
     """Random problems of mixed lengths, each anywhere on a canvas with room to spare."""
     if layout.name in Addition.layouts:
         task = Addition(layout.name, digits=(1, 7), addends=(2, 6))
@@ -39,18 +37,17 @@ def scattered(layout: Layout) -> tuple[Problems, Worked, WorkedDrawing]:
         task = Multiplication(layout.name, digits_a=(1, 7), digits_b=(1, 5))
     index = np.arange(60)
     problems = sample(task, 3, "train", 0, index)
-    worked = layout.work(problems)
+    heights, widths = layout.sizes(problems)
     height, width = (cells + 4 for cells in task.extent())
-    room = np.stack([height - worked.heights, width - worked.widths], axis=1) + 1
-    offset = random_below(random_words(keys(3, "train", 1, index), 2), room)
-    drawing = draw_worked(worked, height, width, top=offset[:, 0], left=offset[:, 1])
-    return problems, worked, drawing
+    room = np.stack([height - heights, width - widths], axis=1) + 1
+    top, left = random_below(random_words(keys(3, "train", 1, index), 2), room).T
+    return problems, layout.draw_worked(problems, height, width, top, left)
 
 
 @pytest.fixture
 def drawing(layout: Layout) -> WorkedDrawing:
     """Those, in every layout; not to be changed."""
-    return scattered(layout)[2]
+    return scattered(layout)[1]
 
 
 def reference_text(ids: list[int]) -> str:
@@ -65,12 +62,13 @@ def our_text(ids: np.ndarray) -> str:
 
 
 def test_a_solution_lies_at_its_offset_and_the_rest_is_blank(layout):
-    problems, worked, drawing = scattered(layout)
+    problems, drawing = scattered(layout)
+    worked = layout.draw_worked(problems)
     for i in range(len(drawing)):
         height, width = drawing.heights[i], drawing.widths[i]
         top, left = drawing.top[i], drawing.left[i]
         for there, part, empty in (
-            (drawing.canvases, worked.symbols, symbols.BLANK),
+            (drawing.canvases, worked.canvases, symbols.BLANK),
             (drawing.truth, worked.truth, symbols.BLANK),
             (drawing.given, worked.given, False),
         ):
@@ -79,7 +77,7 @@ def test_a_solution_lies_at_its_offset_and_the_rest_is_blank(layout):
             assert np.array_equal(there[i], expected)
     assert len(set(zip(drawing.top.tolist(), drawing.left.tolist(), strict=True))) > 5
     size = drawing.canvases.shape[1:]
-    prompt = draw(layout.prompt(problems), *size, top=drawing.top, left=drawing.left)
+    prompt = layout.draw(problems, *size, top=drawing.top, left=drawing.left)
     assert type(prompt) is Drawing
     for field in fields(Drawing):
         assert np.array_equal(getattr(prompt, field.name), getattr(drawing, field.name))
@@ -91,8 +89,9 @@ def test_row_steps_are_the_reference_ones():
         size = case["height"], case["width"]
         pair = case["a"], case["b"]
         # The reference counts from the first symbol; we from the space that any answer may need.
-        worked = LAYOUTS["standard"].work(Problems.from_ints([pair]))
-        spare = int(worked.widths[0] - worked.trimmed().widths[0])
+        alone = LAYOUTS["standard"], Problems.from_ints([pair])
+        whole, cut = (alone[0].draw_worked(alone[1], trim=trim) for trim in (False, True))
+        spare = int(whole.widths[0] - cut.widths[0])
         wide = case["height"], case["width"] + spare
         steps = row_steps(drawn("standard", [pair], *wide, top=case["top"], left=case["left"]))
         for name in ("inputs", "labels"):
@@ -185,12 +184,12 @@ def test_sequences_lead_back_to_their_canvases(drawing):
 def test_a_canvas_of_the_solution_s_size_is_enough_and_one_cell_less_is_not(layout):
     height, width = layout.room((3, 2), 10)
     problem = Problems.from_ints([(999, 99)])
-    for drawer, part in ((draw, layout.prompt), (draw_worked, layout.work)):
-        assert drawer(part(problem), height, width).canvases.shape == (1, height, width)
+    for draw in (layout.draw, layout.draw_worked):
+        assert draw(problem, height, width).canvases.shape == (1, height, width)
         for size in ((height - 1, width), (height, width - 1)):
             needed = f"at least {height} x {width} .height x width., not {size[0]} x {size[1]}"
             with pytest.raises(ValueError, match=needed):
-                drawer(part(problem), *size)
+                draw(problem, *size)
 
 
 def test_a_solution_pushed_over_the_edge_is_refused_with_the_size_it_needs():

@@ -13,7 +13,6 @@ from canvas.addition import Addition
 from canvas.closure import closed_windows, closure
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
-from canvas.render import draw_worked
 from canvas.symbols import BLANK, MASK, TIMES
 from canvas.task import Task
 from canvas.windows import (
@@ -69,11 +68,10 @@ def all_windows(name: str) -> np.ndarray:
 def drawn(task: Task, operands: list[tuple[int, ...]], around: tuple[int, int, int]):
     """Pages with blank columns on both sides and blank rows above, and their windows."""
     problems = Problems.from_ints(operands, task.base)
-    worked = task.rules.work(problems)
     left, right, top = around
-    width = left + int(worked.widths.max()) + right
-    height = top + int(worked.heights.max())
-    return draw_worked(worked, height, width, top=top, left=left)
+    height, width = task.rules.draw(problems).canvases.shape[1:]
+    size = top + height, left + width + right
+    return task.rules.draw_worked(problems, *size, top=top, left=left)
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -6,7 +6,7 @@ from canvas.addition import Addition
 from canvas.layouts import Layout
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
-from canvas.render import WorkedDrawing, draw_worked
+from canvas.render import WorkedDrawing
 
 LAYOUTS = Multiplication.layouts | Addition.layouts
 
@@ -21,6 +21,7 @@ def drawn(
 ) -> WorkedDrawing:
     """Solutions on a canvas of a size, or as large as they, with as much around as top and left."""
     rules = LAYOUTS[layout] if isinstance(layout, str) else layout
-    worked = rules.work(Problems.from_ints(operands, base))
-    size = size or (worked.heights.max() + 2 * top, worked.widths.max() + 2 * left)
-    return draw_worked(worked, *size, top, left)
+    problems = Problems.from_ints(operands, base)
+    heights, widths = rules.sizes(problems)
+    size = size or (int(heights.max()) + 2 * top, int(widths.max()) + 2 * left)
+    return rules.draw_worked(problems, *size, top, left)

@@ -25,7 +25,6 @@ from canvas.addition import Addition
 from canvas.multiplication import Multiplication
 from canvas.picture import to_text
 from canvas.problems import MOST_DRAWN, MOST_OPERANDS, Problems
-from canvas.render import draw_worked
 from canvas.sampling import FAMILIES, family_problems
 from canvas.task import Task
 from trm.evaluation.cell_problems import cell_problems
@@ -189,10 +188,9 @@ def _plain(task: Task, problems: Problems) -> Iterator[tuple[str, str]]:
 
 def _canvases(task: Task, view: str, problems: Problems) -> Iterator[tuple[str, str, str, str]]:
     """Canvases with what is given, and finished; their layout and view."""
-    worked = task.rules.work(problems)
-    drawing = draw_worked(worked, int(worked.heights.max()), int(worked.widths.max()))
+    drawing = task.rules.draw_worked(problems)
     for i in range(len(problems)):
-        cut = np.s_[i, : worked.heights[i], : worked.widths[i]]
+        cut = np.s_[i, : drawing.heights[i], : drawing.widths[i]]
         given, truth = (to_text(apply(view, c[cut])) for c in (drawing.canvases, drawing.truth))
         yield given, truth, task.layout, view
 

@@ -14,7 +14,7 @@ from canvas.choices import resolve
 from canvas.layouts import Layout
 from canvas.picture import save_gif, to_figure, to_terminal
 from canvas.problems import MOST_CELLS, Problems
-from canvas.render import WorkedDrawing, draw_worked, row_steps
+from canvas.render import WorkedDrawing, row_steps
 from canvas.symbols import CHARACTERS
 from canvas.task import Task
 from canvas.tasks import TASKS, task_of
@@ -121,9 +121,8 @@ def _draw(args: argparse.Namespace, task: Task) -> WorkedDrawing:
     if cells > _MOST_DRAWN:
         what = f"a canvas of {cells:,} cells is too large to look at"
         raise ValueError(f"{what}; at most {_MOST_DRAWN:,} are drawn")
-    worked = task.rules.work(problems).trimmed()
-    size = int(worked.heights[0]), int(worked.widths[0])
-    sides = [side or n + 2 for side, n in zip(asked, size, strict=True)]
-    # draw_worked says what would fit where this does not.
-    corner = [max(0, side - n) // 2 for side, n in zip(sides, size, strict=True)]
-    return draw_worked(worked, *sides, *corner)
+    size = task.rules.draw_worked(problems, trim=True).truth.shape[1:]
+    height, width = (side or n + 2 for side, n in zip(asked, size, strict=True))
+    # What does not fit is said by the layout, with the size that it needs.
+    top, left = (max(0, side - n) // 2 for side, n in zip((height, width), size, strict=True))
+    return task.rules.draw_worked(problems, height, width, top, left, trim=True)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from canvas.render import draw_worked
 from canvas.sampling import sample
 from canvas.task import Task
 from canvas.windows import LocalRule, page_windows
@@ -155,11 +154,11 @@ def shown_in_training(rule: LocalRule, task: Task, numbers: np.ndarray) -> tuple
     random = np.random.default_rng(0)
     for start in range(0, _DRAWN, _AT_ONCE):
         problems = sample(task, 0, "train", 0, np.arange(start, start + _AT_ONCE))
-        worked = task.rules.work(problems)
+        heights, widths = task.rules.sizes(problems)
         left, beside = random.integers(0, 3, size=2)
-        width = int(worked.widths.max() + left + beside)
-        place = random.integers(0, width - worked.widths + 1)
-        drawing = draw_worked(worked, int(worked.heights.max()), width, 0, place)
+        width = int(widths.max() + left + beside)
+        place = random.integers(0, width - widths + 1)
+        drawing = task.rules.draw_worked(problems, int(heights.max()), width, 0, place)
         found = page_windows(rule, drawing)
         shown, _ = rule.seen(found.windows, found.outputs)
         seen[np.searchsorted(numbers, np.unique(shown))] = True

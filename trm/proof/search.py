@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from canvas.problems import Problems
-from canvas.render import WorkedDrawing, draw_worked
+from canvas.render import WorkedDrawing
 from canvas.sampling import FAMILIES, family_problems
 from canvas.task import Task
 from canvas.windows import TOKEN, LocalRule, page_windows, read_name
@@ -111,13 +111,15 @@ Judge = BySolving | ByWindows
 
 def pages(task: Task, problems: Problems) -> Iterator[tuple[np.ndarray, WorkedDrawing]]:
     """Problems of one size after the other, int64 indices, on canvases with and without margins."""
-    sizes = np.stack(task.rules.sizes(problems), axis=1)
+    sizes = task.rules.sizes(problems).T
     different, which = np.unique(sizes, axis=0, return_inverse=True)
     for number, (height, width) in enumerate(different.tolist()):
         index = np.flatnonzero(which.reshape(-1) == number)
-        worked = task.rules.work(problems[index])
         for margin in _MARGINS:
-            yield index, draw_worked(worked, height, width + 2 * margin, 0, margin)
+            yield (
+                index,
+                task.rules.draw_worked(problems[index], height, width + 2 * margin, 0, margin),
+            )
 
 
 def _parts(rule: LocalRule, numbers: np.ndarray) -> np.ndarray:

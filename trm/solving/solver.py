@@ -10,7 +10,7 @@ from canvas import symbols
 from canvas.canvas_size import Canvas
 from canvas.problems import MOST_CELLS, Problems
 from canvas.reader import Reading, read
-from canvas.render import Drawing, WorkedDrawing, draw, draw_worked
+from canvas.render import Drawing, WorkedDrawing
 from canvas.task import Task, describe_ranges
 from trm.solving.rollout import OnRow, Predictor, Rollout, at_once
 from trm.solving.solution import Solution, Vote
@@ -195,7 +195,7 @@ class Solver:
         As many as there is memory for; on a canvas that is cut, those of equal sizes: what a
         problem gets there does not depend on how long the others are.
         """
-        sizes = np.stack(self.task.rules.sizes(problems), axis=1)
+        sizes = self.task.rules.sizes(problems).T
         if not self.canvas.cut:
             sizes = np.zeros_like(sizes)
         different, which = np.unique(sizes, axis=0, return_inverse=True)
@@ -210,12 +210,12 @@ class Solver:
         Raises:
             ValueError: one does not fit, or they are written in another base than the model's.
         """
-        return draw(self.task.rules.prompt(problems), *self._placed(problems))
+        return self.task.rules.draw(problems, *self._placed(problems))
 
     def draw_worked(self, problems: Problems) -> WorkedDrawing:
         """The same with the finished solutions, to compare a model's with."""
         placed = self._placed(problems)  # complains at once of what is too large to work out
-        return draw_worked(self.task.rules.work(problems), *placed)
+        return self.task.rules.draw_worked(problems, *placed)
 
     def _placed(self, problems: Problems) -> tuple[int, int, np.ndarray, np.ndarray]:
         """The canvas's height and width, and where each problem begins on it."""
@@ -243,7 +243,7 @@ class Solver:
 
         Of ``size``, height and width; None: of that on which each is solved by itself.
         """
-        sizes = np.stack(self.task.rules.sizes(problems), axis=1).tolist()
+        sizes = self.task.rules.sizes(problems).T.tolist()
         return [
             self._misfit(problems, i, rows, columns, *(size or self._size(rows, columns)))
             for i, (rows, columns) in enumerate(sizes)

@@ -19,7 +19,7 @@ from augment.transforms import SampleTransform
 from canvas.canvas_size import Blanks, Canvas, Insertion
 from canvas.choices import check_choice
 from canvas.problems import Problems, Split, keys, random_below, random_words
-from canvas.render import WorkedDrawing, draw_worked, row_steps, sequences_of
+from canvas.render import WorkedDrawing, row_steps, sequences_of
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
@@ -104,18 +104,18 @@ class Samples(Dataset):
     def __getitem__(self, index: int) -> Any:
         return self.__getitems__([index])  # type: ignore[attr-defined]
 
-    def _draw(self, problems: Problems, size: tuple[int, int], words: np.ndarray) -> WorkedDrawing:
-        """Problems on canvases of that size, at places drawn from random words ``[B, 2]``.
+    def _draw(
+        self, problems: Problems, sizes: np.ndarray, canvas: tuple[int, int], words: np.ndarray
+    ) -> WorkedDrawing:
+        """Problems of these sizes ``[2, B]`` on a canvas, at places drawn from words ``[B, 2]``.
 
         What is placed is as large as the operands' lengths alone call for: the position of the
         operands must not tell how long their product is.
         """
-        worked = self.task.rules.work(problems)
-        rows, columns = worked.heights, worked.widths
-        free = np.stack([size[0] - rows, size[1] - columns], axis=1)
+        free = np.array(canvas) - sizes.T
         assert (free >= 0).all(), "the canvas was checked against the task, or cut to fit"
         top, left = random_below(words, free + 1).T
-        return draw_worked(worked, *size, top=top, left=left)
+        return self.task.rules.draw_worked(problems, *canvas, top=top, left=left)
 
 
 class TrainingSamples(Samples):
@@ -143,14 +143,16 @@ class TrainingSamples(Samples):
         """Problems drawn without the blank lines that are then to be inserted."""
         epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
         problems = sample(self.curriculum.at(epoch), self.seed, self.split, epoch, index)
-        rows, columns = (int(room.max()) for room in self.task.rules.sizes(problems))
+        sizes = self.task.rules.sizes(problems)
+        rows, columns = sizes.max(axis=1).tolist()
         # The margin and the number of blank lines belong to the batch, wherever it is drawn.
         spare = self._of_batch(epoch, index, _MARGIN, (self.canvas.margin,) * 2)
         more = self._of_batch(epoch, index, _BLANKS, (self.blanks.rows, self.blanks.columns))
         height, width = self.canvas.size(rows + more[0], columns + more[1], spare)
         more = min(more[0], height - rows), min(more[1], width - columns)
         where = random_words(keys(self.seed, self.split, epoch, index, _PLACE), 2 + sum(more))
-        drawing = self._draw(problems, (height - more[0], width - more[1]), where[:, :2])
+        canvas = height - more[0], width - more[1]
+        drawing = self._draw(problems, sizes, canvas, where[:, :2])
         return problems, drawing, Insertion.draw(drawing, more, where[:, 2:]), epoch, index
 
     def _of_batch(
@@ -292,4 +294,5 @@ class SolvedProblems(Samples):
         key = keys(self.seed, self.split, 0, index, _PLACE)
         longest = self.lengths or self.task.longest
         size = self.canvas.size(*self.task.rules.room(longest, self.task.base))
-        return problems, self._draw(problems, size, random_words(key, 2))
+        sizes = self.task.rules.sizes(problems)
+        return problems, self._draw(problems, sizes, size, random_words(key, 2))

@@ -15,7 +15,7 @@ from canvas.canvas_size import Canvas
 from canvas.layouts import GIVEN
 from canvas.multiplication import Lattice, Multiplication
 from canvas.problems import SPLITS, Problems, split_of
-from canvas.render import draw_worked, to_sequences
+from canvas.render import to_sequences
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.windows import UNDEFINED, draw_fields
@@ -61,7 +61,7 @@ def test_what_a_row_writes_is_no_sub_task_there_and_every_other_field_is(name):
     """Of what is defined nothing is what rows of a kind show, digit by digit."""
     task = (Addition if name in Addition.layouts else Multiplication)(name, base=3)
     problems = sample(task, 0, "train", 0, np.arange(60))
-    drawing = draw_worked(task.rules.work(problems), 9, 12)
+    drawing = task.rules.draw_worked(problems, 9, 12)
     fields, subtasks = (
         draw_fields(task.local_rule(), drawing),
         draw_subtasks(task.local_rule(), drawing),
@@ -80,7 +80,7 @@ def test_what_a_row_writes_is_no_sub_task_there_and_every_other_field_is(name):
 def test_sub_tasks_of_addition_are_what_integers_say(base):
     task = Addition("column", base=base, digits=(1, 4), addends=(2, 4))
     problems = sample(task, 0, "train", 0, np.arange(60))
-    drawing = draw_worked(task.rules.work(problems), 7, 9, top=1, left=1)
+    drawing = task.rules.draw_worked(problems, 7, 9, top=1, left=1)
     found = draw_subtasks(task.local_rule(), drawing)
     assert list(found) == [*task.local_rule().fields, *task.local_rule().besides]
     for i, numbers in enumerate(problems.to_ints()):

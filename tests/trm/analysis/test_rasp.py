@@ -7,7 +7,7 @@ from drawings import LAYOUTS
 from canvas.addition import Addition
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
-from canvas.render import WorkedDrawing, draw_worked, row_steps
+from canvas.render import WorkedDrawing, row_steps
 from canvas.sampling import sample
 from canvas.task import Task
 from trm.analysis.rasp import (
@@ -75,12 +75,12 @@ def task_of(layout: str, base: int = 10, longest: int = 4) -> Task:
 
 def drawn(task: Task, problems: Problems) -> WorkedDrawing:
     """Problems anywhere on canvases with a spare row and two spare columns."""
-    worked = task.rules.work(problems)
-    height, width = int(worked.heights.max()) + 1, int(worked.widths.max()) + 2
+    heights, widths = task.rules.sizes(problems)
+    height, width = int(heights.max()) + 1, int(widths.max()) + 2
     draw = np.random.default_rng(0)
-    top = draw.integers(0, height - worked.heights + 1)
-    left = draw.integers(0, width - worked.widths + 1)
-    return draw_worked(worked, height, width, top, left)
+    top = draw.integers(0, height - heights + 1)
+    left = draw.integers(0, width - widths + 1)
+    return task.rules.draw_worked(problems, height, width, top, left)
 
 
 def test_every_layout_has_a_program():

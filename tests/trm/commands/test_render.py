@@ -7,7 +7,7 @@ from PIL import Image
 from canvas.multiplication import Multiplication
 from canvas.picture import to_terminal
 from canvas.problems import Problems
-from canvas.render import draw_worked, row_steps
+from canvas.render import row_steps
 
 LATTICE = """\
 ·  ·  ·  ·  ·  ·  ·  ·
@@ -31,8 +31,8 @@ def test_the_working_of_a_problem_is_drawn_with_a_cell_around_it(command, writte
 
 def test_a_step_shows_the_rows_so_far_and_the_next_one_masked(command):
     problems = Problems.from_ints([(321, 654)])
-    worked = Multiplication("standard").rules.work(problems)
-    steps = row_steps(draw_worked(worked, 8, 8, top=1, left=1))
+    rules = Multiplication("standard").rules
+    steps = row_steps(rules.draw_worked(problems, 8, 8, top=1, left=1))
     for step in (1, 4):
         ran = command("render", "321x654", "--step", step)
         assert lines(ran.out) == lines(to_terminal(steps.inputs[step - 1]).plain)

@@ -9,7 +9,6 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from canvas.render import draw_worked
 from trm.models.local import work_in_order
 from trm.proof.program import Program
 from trm.proof.written import write_python
@@ -39,10 +38,11 @@ def test_program_and_network_agree_on_pages_of_any_size(name, programs, request,
     task, count = trained.task, trained.task.arity[0]
     number = st.integers(1, task.base**8)
     operands = data.draw(st.tuples(*[number] * count))
-    worked = task.rules.work(task.problems([operands]))
+    problems = task.problems([operands])
+    height, wide = task.rules.draw(problems).canvases.shape[1:]
     left = data.draw(st.integers(0, 3))
-    width = left + int(worked.widths[0]) + data.draw(st.integers(0, 3))
-    drawing = draw_worked(worked, int(worked.heights[0]), width, 0, left)
+    width = left + wide + data.draw(st.integers(0, 3))
+    drawing = task.rules.draw_worked(problems, height, width, 0, left)
     np.testing.assert_array_equal(work(programs[name], drawing.masked), drawing.truth)
     in_order = work_in_order(trained.model, torch.from_numpy(drawing.masked))
     np.testing.assert_array_equal(in_order.tokens.numpy(), drawing.truth)

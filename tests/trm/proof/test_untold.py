@@ -4,7 +4,6 @@ import numpy as np
 import torch
 
 from canvas.problems import Problems
-from canvas.render import draw_worked
 from canvas.windows import SYMBOL, TOKEN, read_name
 from trm.models.local import LocalRecursiveModel, work_in_order
 from trm.proof import check
@@ -50,7 +49,7 @@ def test_a_model_with_codes_is_proved_and_a_spoilt_one_is_not(
     model, task = inventor
     proof = prove(Solver(LocalPredictor(model), task), print, bounded=False)
     assert proof.verdict == PROVED
-    drawing = draw_worked(task.rules.work(Problems.from_ints([(3, 5)], 2)), 4, 5)
+    drawing = task.rules.draw_worked(Problems.from_ints([(3, 5)], 2), 4, 5)
     assert (work(proof.program, drawing.masked) == drawing.truth).all()
     proof.program.save(tmp_path / "table.npz")
     assert check.main(tmp_path) == 2
@@ -69,10 +68,9 @@ def test_a_model_with_codes_is_proved_and_a_spoilt_one_is_not(
 
 def test_shares_of_codes_become_the_codes_that_are_handed_on_as_it_gets_cold(inventor) -> None:
     model, task = inventor
-    worked = task.rules.work(Problems.from_ints([(13, 11)], 2))
-    drawing = draw_worked(
-        worked, int(worked.heights.max()) + 1, int(worked.widths.max()) + 1, top=1
-    )
+    problems = Problems.from_ints([(13, 11)], 2)
+    height, width = task.rules.draw(problems).canvases.shape[1:]
+    drawing = task.rules.draw_worked(problems, height + 1, width + 1, top=1)
     batch = page_batch(task.local_rule(untold=True), drawing)
     cold, warm = (model.parts(work_relaxed(model, batch, t)[0]) for t in (1e-3, 1e3))
     asked = batch["labels"][:, 0] >= 0

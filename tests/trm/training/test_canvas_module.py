@@ -6,7 +6,7 @@ import torch
 
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
-from canvas.render import draw_worked, row_steps
+from canvas.render import row_steps
 from trm.checkpoints import CHECKPOINT_KEY
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
@@ -30,7 +30,7 @@ def module(network: dict | None = None, **more) -> IterativeModule:
 
 def some_problems():
     problems = Problems.from_ints([(12, 34), (5, 6), (7, 80)])
-    return problems, draw_worked(Multiplication("lattice").rules.work(problems), 4, 7)
+    return problems, Multiplication("lattice").rules.draw_worked(problems, 4, 7)
 
 
 def evaluated(mine: IterativeModule, split: str) -> dict[str, float]:
