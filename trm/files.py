@@ -38,21 +38,17 @@ def make_folder(output: Path) -> None:
         ) from None
 
 
-def make_own_folder(
-    output: Path, command: str, names: Sequence[str], key: str, sign: str = ""
-) -> None:
+def make_own_folder(output: Path, command: str, names: Sequence[str], key: str) -> None:
     """Make the folder that ``--output`` names; ValueError: it holds files that others wrote.
 
     Args:
         output, command: the folder, and what writes into it.
         names: of its files, or patterns; the first is a JSON object.
         key: that this object has if the command wrote it.
-        sign: a pattern of files that it leaves before there is such an object; empty: none.
     """
     make_folder(output)
     there = [file for name in names for file in sorted(output.glob(name))]
-    ours = key in (read_object(output / names[0]) or {}) or (sign and any(output.glob(sign)))
-    if there and not ours:
+    if there and key not in (read_object(output / names[0]) or {}):
         raise ValueError(
             f"{there[0]} is in the way, and {command} did not write it: choose another --output"
         )

@@ -52,8 +52,6 @@ from trm.solving.solution import Solution
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
-_HASH = "[0-9a-f]" * 12  # as a pattern
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -96,7 +94,7 @@ def measure(
     """
     output = Path(output)
     fabric = open_devices(accelerator, devices, nodes, settings.precision)
-    make_own_folder(output, "trm evaluate", FILES, "format", f"cells/{_HASH}-{_HASH}")
+    make_own_folder(output, "trm evaluate", FILES, "format")
     models = describe_all(checkpoints, names, settings.steps)
     check_models(output / GRID, models)
     start_processes(fabric.strategy)

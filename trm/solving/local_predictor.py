@@ -20,6 +20,7 @@ from trm.solving.rollout import (
     Predictor,
     Rollout,
     Trace,
+    free_running,
     predict_views,
     symbol_trace,
 )
@@ -87,22 +88,19 @@ class LocalPredictor(Predictor):
 
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
         """See `Predictor`: all rows at once; who watches is shown them one after the other."""
-        rollout, worked = Rollout.begun(drawing), self._work(drawing.masked)
-        filled = worked.tokens.byte().cpu().numpy()
-        confidence = self._confidence(worked)
-        canvases = rollout.canvases
-        for step in range(int(drawing.steps.max())):
-            here = np.flatnonzero(drawing.steps > step)
-            row = drawing.answer_cells(step) & (drawing.steps > step)[:, None, None]
-            sure = confidence[here, drawing.row_of_step(step)[here]]
-            rollout.confidence[here, step] = sure
-            if on_row:
-                on_row(step, np.where(row, np.uint8(symbols.MASK), canvases))
-            self._show(np.where(row, filled, canvases)[here], row[here], sure)
-            canvases[row] = filled[row]
-            if on_row:
-                on_row(step, canvases)
-        return rollout
+        worked = self._work(drawing.masked)
+        filled, confidence = worked.tokens.byte().cpu().numpy(), self._confidence(worked)
+
+        def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
+            masked, sure = (
+                inputs == symbols.MASK,
+                confidence[active, drawing.row_of_step(step)[active]],
+            )
+            cells = np.where(masked, filled[active], inputs)
+            self._show(cells, masked, sure)
+            return Prediction(cells, sure, np.zeros(len(active), dtype=np.int64))
+
+        return free_running(fill, drawing, on_row)
 
     def free_running_views(self, drawing: Drawing, views: Sequence[View]) -> Rollout:
         """See `Predictor`: all rows at once, which share the confidence in the page evenly."""
