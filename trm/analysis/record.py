@@ -7,8 +7,8 @@ Values are taken by PyTorch hooks, so that a model computes what it always does,
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any
@@ -37,8 +37,8 @@ class Site:
     # The part's `OUTPUT`; its first `INPUT`; or, of `Attention`, its weights, float32
     # [B, heads, S, S], which cannot be replaced.
     kind: str = OUTPUT
-    step: int | None = None  # the supervision step, from 1; None: every one. A GPT has none
-    calls: frozenset[int] | None = None  # of the part in a step, from 0; None: all
+    # The part's calls in a run, from 0; of the state the supervision steps, from 1. None: all.
+    calls: frozenset[int] | None = None
 
 
 # From a site, how often it has come by before in this run, and its value to what takes its place:
@@ -62,16 +62,8 @@ class Record:
         self.values[site].append(value)
         return value
 
-    @contextmanager
-    def hooked(self, step: int) -> Iterator[None]:
-        """Hooks on all sites, while a supervision step is taken; then there are none again."""
-        with ExitStack() as hooks:
-            for site in self.values:
-                if site.part is not None and site.step in (None, step):
-                    hooks.callback(self._hook(site, site.part).remove)
-            yield
-
-    def _hook(self, site: Site, part: nn.Module) -> Any:
+    def hook(self, site: Site, part: nn.Module) -> Any:
+        """Note what a part holds whenever it is called."""
         calls = count()
 
         def taken(value: Callable[[], Tensor], otherwise: Tensor | None = None) -> Tensor | None:
@@ -97,27 +89,26 @@ class Recorder(ABC):
     Of the tokens that have one, ``cells`` int64 [B, S] is the cell (H * W: padding); ``length`` is
     that of a sequence of tokens, a prefix left out. ``updates`` are the tensors of the state that a
     supervision step replaces, and which of the step's passes through the layers do so (from 0);
-    those of a GPT are its loops, of a single pass each.
+    those of a GPT are its loops, of a single pass each. ``last`` steps are taken, of a GPT one.
     """
 
     model: Any
     cells: Tensor
     length: int
     updates: dict[str, list[int]]
+    last = 1
 
     def layers(self, step: int | None = None) -> dict[str, list[Site]]:
-        """The output of each layer in the last pass for each update, in a supervision step."""
-        last = {name: passes[-1:] for name, passes in self.updates.items()}
-        return self._sites(self.model.layers if last else [], OUTPUT, last, step)
+        """The output of each layer in the last pass for each update, in one step or in all."""
+        return self._sites(self.model.layers if self.updates else [], OUTPUT, step, slice(-1, None))
 
     def attention(self, step: int | None = None) -> dict[str, Tensor]:
         """The attention of all layers in these passes, by update; none between no cells.
 
         On the CPU, float32 [layers, B, heads, S, S] with a prefix.
         """
-        last = {name: passes[-1:] for name, passes in self.updates.items()}
         parts = attention_of(self.model)
-        by_update = self._sites(parts, ATTENTION, last, step) if parts else {}
+        by_update = self._sites(parts, ATTENTION, step, slice(-1, None)) if parts else {}
         values = self.run([*chain(*by_update.values())]).values
         return {
             name: torch.stack([values[site][0] for site in sites]).cpu()
@@ -136,8 +127,7 @@ class Recorder(ABC):
                 f"the heads of {type(self.model).__name__} cannot be patched: it has no attention "
                 "between cells, or does not tell its updates. Patch cells"
             )
-        by_update = self._sites([layer.out for layer in found], INPUT, self.updates)
-        return [*chain(*by_update.values())]
+        return [*chain(*self._sites([layer.out for layer in found], INPUT).values())]
 
     def input_sites(self) -> list[Site]:
         """The embedded symbols, if the model has them."""
@@ -148,16 +138,19 @@ class Recorder(ABC):
         self,
         parts: Sequence[nn.Module],
         kind: str,
-        passes: dict[str, list[int]],
         step: int | None = None,
+        which: slice = slice(None),
     ) -> dict[str, list[Site]]:
-        """One of each layer's parts, in some passes for each update."""
+        """One of each layer's parts, in which of the passes for each update."""
         each = "block" if isinstance(self.model, GPT) else "layer"
+        passes = sum(map(len, self.updates.values()))  # in a step
+        steps = range(self.last) if step is None else [step - 1]
         found = {}
-        for update, calls in passes.items():
-            start = f"{update}, {each}" if len(passes) > 1 else each
+        for update, calls in self.updates.items():
+            start = f"{update}, {each}" if len(self.updates) > 1 else each
+            meant = frozenset(of * passes + call for of in steps for call in calls[which])
             found[update] = [
-                Site(f"{start} {number}", part, kind, step, frozenset(calls))
+                Site(f"{start} {number}", part, kind, meant)
                 for number, part in enumerate(parts, start=1)
             ]
         return found
@@ -176,12 +169,16 @@ class Recorder(ABC):
         """Run the model on N of the canvases, or all, and note the values at sites, changed."""
         record = Record({site: [] for site in sites}, change)
         index = torch.arange(len(self.cells)) if samples is None else torch.tensor(samples)
-        self._take(index.to(self.cells.device), record)
+        with ExitStack() as hooks:
+            for site in sites:
+                if site.part is not None:
+                    hooks.callback(record.hook(site, site.part).remove)
+            record.logits = self._run(index.to(self.cells.device), record)
         return record
 
     @abstractmethod
-    def _take(self, index: Tensor, record: Record) -> None:
-        """Fill a record."""
+    def _run(self, index: Tensor, record: Record) -> Tensor:
+        """Run the model, and note its states; returns its logits."""
 
 
 class StepRecorder(Recorder):
@@ -205,7 +202,7 @@ class StepRecorder(Recorder):
 
     def states(self, steps: Sequence[int]) -> list[Site]:
         """The state after supervision steps."""
-        return [Site(f"step {step}", step=step) for step in steps]
+        return [Site(f"step {step}", calls=frozenset({step})) for step in steps]
 
     def by_token(self, name: str, value: Tensor) -> Tensor:
         """As [B, S, D]; ValueError: it is not made of tokens of cells."""
@@ -222,17 +219,15 @@ class StepRecorder(Recorder):
         state = unnamed(self.initial, dict(zip(named(self.initial), tensors, strict=True)))
         return self.model.read(state, self.context)[0]
 
-    def _take(self, index: Tensor, record: Record) -> None:
-        with record.hooked(0):  # the embedding is read before any step
-            loop = Loop(self.model, self.tokens[index])
+    def _run(self, index: Tensor, record: Record) -> Tensor:
+        loop = Loop(self.model, self.tokens[index])
         for step in range(1, self.last + 1):
-            with record.hooked(step):
-                loop.step()
+            loop.step()
             for site in record.values:
-                if site.part is None and site.step in (None, step):
+                if site.part is None and (site.calls is None or step in site.calls):
                     state = {name: record.note(site, x) for name, x in named(loop.state).items()}
                     loop.state = unnamed(loop.state, state)
-        record.logits = loop.read()[0]
+        return loop.read()[0]
 
 
 class SequenceRecorder(Recorder):
@@ -267,12 +262,9 @@ class SequenceRecorder(Recorder):
         """Of tokens [N, T, D], those that write the cells: [N, h, W, D]."""
         return value[:, self.writers].unflatten(1, self.shape)
 
-    def _take(self, index: Tensor, record: Record) -> None:
-        with record.hooked(0):
-            x = self.model.activations(
-                self.ids[index], self.height, self.shape[1], loops=self.loops
-            )
-        record.logits = self.model.head(self.on_canvas(x))
+    def _run(self, index: Tensor, record: Record) -> Tensor:
+        x = self.model.activations(self.ids[index], self.height, self.shape[1], loops=self.loops)
+        return self.model.head(self.on_canvas(x))
 
 
 def cell_attention(model: IterativeModel, canvases: np.ndarray, steps: int) -> dict[str, Tensor]:

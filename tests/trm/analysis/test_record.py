@@ -120,11 +120,12 @@ def test_the_attention_is_the_one_that_made_the_answer(family, how):
     recorder: Recorder = (
         SequenceRecorder(gpt(**how), shown) if is_gpt else StepRecorder(model(**how), shown, 2)
     )
-    attention, step = recorder.attention(None if is_gpt else 2), None if is_gpt else 2
+    attention = recorder.attention(None if is_gpt else 2)
+    before = 0 if is_gpt else sum(map(len, recorder.updates.values()))  # in the first step
     for update, passes in recorder.updates.items():
-        last = frozenset(passes[-1:])
+        last = frozenset([before + passes[-1]])
         for layer, weights in zip(attention_of(recorder.model), attention[update], strict=True):
-            given, made = (Site(kind, layer, kind, step, last) for kind in (INPUT, OUTPUT))
+            given, made = (Site(kind, layer, kind, last) for kind in (INPUT, OUTPUT))
             values = recorder.run([given, made]).values
             _, _, v = layer.project(values[given][0])
             averaged = layer.out((weights @ v).transpose(1, 2).flatten(2))
