@@ -244,8 +244,8 @@ class Ours:
 
     def loss(self, batch: dict[str, Tensor]) -> Tensor:
         """That of a training step: one supervision step."""
-        loss, self.carry = carried_step(self.model, batch, self.carry, self.depth, "stablemax")
-        return loss.total
+        step, self.carry = carried_step(self.model, batch, self.carry, self.depth, "stablemax")
+        return step["loss"]
 
     def infer(self, batch: dict[str, Tensor]) -> None:
         """A supervision step of inference, and what it says."""
@@ -329,7 +329,7 @@ def our_racer(dtype: str) -> tuple[Solver, Any, Callable[[Any, int], None], int]
 
     def step(batch: Any, number: int) -> None:
         with torch.autocast("cpu", getattr(torch, dtype), enabled=dtype != "float32"):
-            loss, _ = fresh_step(model.train(), batch, depth, number, settings["loss"])
+            loss = fresh_step(model.train(), batch, depth, number, settings["loss"])["loss"]
         loss.backward()
         optimizer.step()
         schedule.step()

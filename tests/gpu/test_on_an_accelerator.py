@@ -99,13 +99,13 @@ Learner = tuple[torch.nn.Module, Callable[[Batch], torch.Tensor]]  # a model, an
 def carrying() -> Learner:
     config = RecursiveConfig(**SHAPE, H_cycles=2, L_cycles=2, position="rope_1d")
     model, depth = TinyRecursiveModel(config).to(KIND), DepthConfig("carry", halt_max_steps=4)
-    return model, lambda batch: carried_step(model, batch, None, depth, "stablemax")[0].total
+    return model, lambda batch: carried_step(model, batch, None, depth, "stablemax")[0]["loss"]
 
 
 def starting_fresh() -> Learner:
     config = RecursiveConfig(**SHAPE, H_cycles=1, L_cycles=1, position="relative_2d")
     model, depth = TinyRecursiveModel(config).to(KIND), DepthConfig(no_grad_steps=(2, 2))
-    return model, lambda batch: fresh_step(model, batch, depth, seed=0)[0]
+    return model, lambda batch: fresh_step(model, batch, depth, seed=0)["loss"]
 
 
 def reading_sequences() -> Learner:

@@ -70,22 +70,12 @@ class IterativeModule(CanvasModule):
         model, batch = self.trained(), {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
         if self.depth.schedule == "fresh":
             seed = self.batch_seed(batch_idx)
-            loss, last = fresh_step(model, batch, self.depth, seed, self.loss)
+            figures = fresh_step(model, batch, self.depth, seed, self.loss)
         else:
-            last, self.carry = carried_step(model, batch, self.carry, self.depth, self.loss)
-            loss = last.total
-        figures: dict[str, Any] = {
-            "loss": loss.detach(),
-            "loss_cells": last.lm.detach(),
-            "loss_halting": last.halt.detach(),
-            "cell_accuracy": last.cell_accuracy,
-            "row_accuracy": last.row_exact.float().mean(),
-            "halting_accuracy": last.halt_accuracy,
-        }
-        if self.carry is not None:  # how many samples need; under `fresh` it is drawn
-            figures["supervision_steps"] = self.carry.steps.float().mean()
-        self.log_training(figures)
-        return loss
+            figures, self.carry = carried_step(model, batch, self.carry, self.depth, self.loss)
+            figures["supervision_steps"] = self.carry.steps  # under `fresh` they are drawn
+        self.log_training({n: part.detach().float().mean() for n, part in figures.items()})
+        return figures["loss"]
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
@@ -114,8 +104,8 @@ class IterativeModule(CanvasModule):
         if self.depth.schedule == "carry":
             free, supervised = 0, self.depth.halt_max_steps
         settled = DepthConfig("fresh", no_grad_steps=(free, free), supervised_steps=supervised)
-        loss, _ = fresh_step(self.model, batch, settled, seed=0, loss=self.loss)
-        return float(loss), len(drawing)
+        figures = fresh_step(self.model, batch, settled, seed=0, loss=self.loss)
+        return float(figures["loss"]), len(drawing)
 
     def predictor(self) -> IterativePredictor:
         return IterativePredictor(self.model, self.solve_steps)

@@ -35,6 +35,8 @@ from trm.models.iterative import (
 )
 from trm.training.configs import DepthConfig
 
+Figures = dict[str, Tensor]
+
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # int64 of the same bits
 
 
@@ -61,25 +63,10 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
 }
 
 
-@dataclass(frozen=True)
-class StepLoss:
-    """The loss of one supervision step, with what is worth logging about it.
-
-    ``total``, ``lm`` and ``halt`` are scalars with gradient; everything else is detached.
-    """
-
-    total: Tensor  # float32 []: lm + halt / 2
-    lm: Tensor  # float32 []: weighted mean cross entropy of a sample's cells, mean over the batch
-    halt: Tensor  # float32 []: cross entropy of the halting head, mean over the batch
-    cell_accuracy: Tensor  # float32 []: share of the batch's answer cells that are right
-    row_exact: Tensor  # bool [B]: every answer cell of the sample is right
-    halt_accuracy: Tensor  # float32 []: share of samples where (halt logit > 0) equals row_exact
-
-
 def step_loss(
     logits: Tensor, halt_logits: Tensor, labels: Tensor, answer: Tensor, loss: str = "softmax"
-) -> StepLoss:
-    """Loss and metrics of one supervision step of a canvas model.
+) -> Figures:
+    """Loss and metrics of one supervision step of a canvas model, by the names of their curves.
 
     A sample's answer cells are averaged, then samples (the reference TRM sums): a wide canvas
     counts no more than a narrow one. Cells labelled ``PAD`` lie outside their sample's canvas, and
@@ -92,6 +79,12 @@ def step_loss(
         labels: ``[B, H, W]`` symbol ids, ``uint8`` or ``int64``.
         answer: ``bool [B, H, W]``, the cells the model was asked to fill in.
         loss: a name in `LOSSES`.
+
+    Returns:
+        ``loss``, which is ``loss_cells + loss_halting / 2``, float32 [] each, with gradient; of the
+        answer cells, the batch over, the ``cell_accuracy``, float32 []; and bool [B]
+        ``row_accuracy``, whether all of a sample are right, and ``halting_accuracy``, whether that
+        is what the halting head says.
     """
     B, H, W, V = logits.shape
     labels, answer = labels.reshape(B, H * W), answer.reshape(B, H * W)
@@ -118,9 +111,15 @@ def step_loss(
         wrong = wrong.view(B, H * W) & counted
         row_exact = ~wrong.any(1)
         cell_accuracy = 1 - wrong.sum() / counted.sum().clamp(min=1)
-        halt_accuracy = ((halt_logits > 0) == row_exact).float().mean()
     halt = F.binary_cross_entropy_with_logits(halt_logits.float(), row_exact.float())
-    return StepLoss(lm + 0.5 * halt, lm, halt, cell_accuracy, row_exact, halt_accuracy)
+    return {
+        "loss": lm + 0.5 * halt,
+        "loss_cells": lm,
+        "loss_halting": halt,
+        "cell_accuracy": cell_accuracy,
+        "row_accuracy": row_exact,
+        "halting_accuracy": (halt_logits > 0) == row_exact,
+    }
 
 
 def random_bits(seeds: Tensor, counter: Tensor | int = 0) -> Tensor:
@@ -175,7 +174,7 @@ def random_starts(state: State, share: float, seeds: Tensor) -> State:
 
 def fresh_step(
     model: IterativeModel, batch: Batch, depth: DepthConfig, seed: int, loss: str = "softmax"
-) -> tuple[Tensor, StepLoss]:
+) -> Figures:
     """Start anew, take some steps without gradient and then the supervised ones.
 
     Args:
@@ -185,7 +184,7 @@ def fresh_step(
         loss: a name in `LOSSES`.
 
     Returns:
-        What to minimise, and the loss of the last step.
+        Those of the last step, see `step_loss`, with the mean of all losses.
     """
     loop = Loop(model, batch["inputs"])
     if depth.random_start:
@@ -195,7 +194,7 @@ def fresh_step(
     for _ in range(depth.supervised_steps):
         loop.step()
         steps.append(step_loss(*loop.read(), batch["labels"], batch["answer"], loss))
-    return torch.stack([step.total for step in steps]).mean(), steps[-1]
+    return steps[-1] | {"loss": torch.stack([step["loss"] for step in steps]).mean()}
 
 
 @dataclass
@@ -220,7 +219,7 @@ def carried_step(
     carry: Carry | None,
     depth: DepthConfig,
     loss: str = "softmax",
-) -> tuple[StepLoss, Carry]:
+) -> tuple[Figures, Carry]:
     """One supervision step on the samples in the carry, halted ones replaced from the batch.
 
     A sample halts when its halt logit is above 0 or after ``halt_max_steps``; with probability
@@ -232,7 +231,7 @@ def carried_step(
         loss: a name in `LOSSES`.
 
     Returns:
-        What to minimise, and the new carry, in whose batch are the samples that were worked on.
+        See `step_loss`, and the new carry, in whose batch are the samples that were worked on.
     """
     inputs = batch["inputs"]
     if carry is None:
@@ -255,5 +254,5 @@ def carried_step(
         sure = halt_logits.detach() > 0
         halts |= sure & ((steps >= least.floor()) | (draw >= depth.exploration))
     state = {name: part.detach() for name, part in named(loop.state).items()}
-    step = step_loss(logits, halt_logits, batch["labels"], batch["answer"], loss)
-    return step, Carry(state, steps, halts, batch)
+    figures = step_loss(logits, halt_logits, batch["labels"], batch["answer"], loss)
+    return figures, Carry(state, steps, halts, batch)

@@ -62,8 +62,8 @@ def gradients(model: torch.nn.Module) -> list[torch.Tensor]:
 def test_gradients_flow_from_the_supervised_steps_alone():
     model, depth = tiny_model(), DepthConfig(no_grad_steps=(1, 4), supervised_steps=2)
     seed = 11
-    loss, last = fresh_step(model, batch(), depth, seed)
-    loss.backward()
+    last = fresh_step(model, batch(), depth, seed)
+    last["loss"].backward()
     through = gradients(model)
 
     model.zero_grad()
@@ -76,11 +76,11 @@ def test_gradients_flow_from_the_supervised_steps_alone():
         state = model.iterate(context, state)
         logits, halt_logits = model.read(state, context)
         one = step_loss(logits, halt_logits, samples["labels"], samples["answer"])
-        (one.total / 2).backward(retain_graph=True)
+        (one["loss"] / 2).backward(retain_graph=True)
         state = detached(state)
     for mine, by_hand in zip(through, gradients(model), strict=True):
         torch.testing.assert_close(mine, by_hand)
-    torch.testing.assert_close(last.total, one.total)
+    torch.testing.assert_close(last["loss_cells"], one["loss_cells"])
 
 
 def test_whether_a_sample_explores_does_not_depend_on_the_others():
@@ -193,9 +193,11 @@ def test_step_loss_times_the_batch_is_the_loss_of_the_reference_trm(path):
         halt_logits = torch.tensor(reference[f"step{k}/q_halt_logits"])
         step = step_loss(logits, halt_logits, labels, answer, loss="stablemax")
         B = len(labels)
-        assert B * step.lm.item() == pytest.approx(reference[f"step{k}/lm_loss"].item(), rel=1e-5)
+        assert B * step["loss_cells"].item() == pytest.approx(
+            reference[f"step{k}/lm_loss"].item(), rel=1e-5
+        )
         halt = reference[f"step{k}/q_halt_loss"].item()
-        assert B * step.halt.item() == pytest.approx(halt, rel=1e-5)
+        assert B * step["loss_halting"].item() == pytest.approx(halt, rel=1e-5)
 
 
 @pytest.mark.parametrize("values", [[0.0, 0.0, 0.0], [1.0, 1.0, -1e6], [1e6, -1.0, 1.0]])
@@ -213,8 +215,8 @@ def test_step_loss_and_its_gradient_follow_the_definition(loss):
     labels[2, 3:] = PAD
     step = step_loss(logits, halt_logits, labels, answer, loss=loss)
     expected = loss_by_definition(logits, labels, answer, loss)
-    torch.testing.assert_close(step.lm, expected.float())
-    (gradient,) = torch.autograd.grad(step.lm, logits)
+    torch.testing.assert_close(step["loss_cells"], expected.float())
+    (gradient,) = torch.autograd.grad(step["loss_cells"], logits)
     (expected_gradient,) = torch.autograd.grad(expected, logits)
     torch.testing.assert_close(gradient, expected_gradient)
 
@@ -226,19 +228,19 @@ def test_metrics_look_at_answer_cells_only():
         halt_logits.copy_(torch.tensor([1.0, 1.0, -1.0, -1.0, 2.0, -2.0]))
     step = step_loss(logits, halt_logits, labels, answer)
     right = (logits.argmax(-1) == labels)[answer]
-    assert step.row_exact.tolist() == [True, False, True, False, True, False]
-    assert step.cell_accuracy.item() == pytest.approx(right.float().mean().item())
-    assert step.halt_accuracy.item() == pytest.approx(4 / 6)
-    assert not step.cell_accuracy.requires_grad
+    assert step["row_accuracy"].tolist() == [True, False, True, False, True, False]
+    assert step["cell_accuracy"].item() == pytest.approx(right.float().mean().item())
+    assert step["halting_accuracy"].float().mean().item() == pytest.approx(4 / 6)
+    assert not step["cell_accuracy"].requires_grad
 
 
 def test_halting_head_learns_whether_the_whole_row_is_right():
     logits, halt_logits, labels, answer = canvas_batch()
     step = step_loss(logits, halt_logits, labels, answer)
-    (gradient,) = torch.autograd.grad(step.halt, halt_logits, retain_graph=True)
-    assert torch.equal(gradient < 0, step.row_exact)
-    torch.testing.assert_close(step.total, step.lm + 0.5 * step.halt)
-    assert torch.autograd.grad(step.halt, logits, allow_unused=True) == (None,)
+    (gradient,) = torch.autograd.grad(step["loss_halting"], halt_logits, retain_graph=True)
+    assert torch.equal(gradient < 0, step["row_accuracy"])
+    torch.testing.assert_close(step["loss"], step["loss_cells"] + 0.5 * step["loss_halting"])
+    assert torch.autograd.grad(step["loss_halting"], logits, allow_unused=True) == (None,)
 
 
 # Draws that belong to a sample
@@ -298,11 +300,12 @@ CASES = [
 def test_fresh_steps_from_random_starts_and_solving(skip_blank, neighbourhood, expected):
     mine = tiny_model(**DEEP | {"skip_blank": skip_blank, "neighbourhood": neighbourhood})
     depth = DepthConfig("fresh", no_grad_steps=(1, 3), supervised_steps=2, random_start=0.5)
-    loss, last = fresh_step(mine, batch(), depth, 7)
-    loss.backward()
+    last = fresh_step(mine, batch(), depth, 7)
+    last["loss"].backward()
     with torch.no_grad():
         said = mine.eval()(batch()["inputs"], steps=4)[0].log_softmax(dim=-1).abs().sum().item()
-    found = (loss.item(), last.total.item(), gradient(mine), said)
+    total = last["loss_cells"] + last["loss_halting"] / 2
+    found = (last["loss"].item(), total.item(), gradient(mine), said)
     assert found == pytest.approx(expected, rel=1e-4)
 
 
@@ -313,9 +316,9 @@ def test_carried_steps_with_halting_and_exploration():
     carry, losses, steps = None, [], []
     for number in range(4):
         last, carry = carried_step(mine, batch(6 * number), carry, depth)
-        losses.append(last.total.item())
+        losses.append(last["loss"].item())
         steps.append(float(carry.steps.float().mean()))
-    last.total.backward()
+    last["loss"].backward()
     assert losses == pytest.approx([4.975973, 5.879571, 5.933238, 5.788891], rel=1e-4)
     assert steps == pytest.approx([1, 10 / 6, 2, 7 / 6])
     assert gradient(mine) == pytest.approx(2655.497928, rel=1e-3)
