@@ -64,17 +64,6 @@ class Context:
         return Context(inputs, weights, self.height, self.width, places, terms)
 
 
-def on_canvas(tokens: Tensor, context: Context, elsewhere: Tensor | None = None) -> Tensor:
-    """What belongs to cells [B, S, N] where these are, [B, H, W, N]; ``elsewhere`` [N], or 0."""
-    if context.places is not None:
-        size, batch = context.height * context.width, len(tokens)
-        full = tokens.new_zeros(batch, size + 1, tokens.shape[-1])
-        if elsewhere is not None:
-            full = full + elsewhere
-        tokens = full.scatter(1, context.places.unsqueeze(-1).expand_as(tokens), tokens)[:, :size]
-    return tokens.unflatten(1, (context.height, context.width))
-
-
 class RecursiveState(NamedTuple):
     """The two states, [B, P + S, D] each: z_H the answer so far, z_L the reasoning."""
 
@@ -207,9 +196,13 @@ class TinyRecursiveModel(IterativeModel):
         above 0 means halt.
         """
         logits = self.lm_head(z[:, self.config.prefix_length :])
-        blank = logits.new_zeros(logits.shape[-1])
-        blank[BLANK] = _CERTAIN
-        logits = on_canvas(logits, context, blank)
+        if context.places is not None:
+            size = len(logits), context.height * context.width + 1, logits.shape[-1]
+            blank = logits.new_zeros(size)
+            blank[..., BLANK] = _CERTAIN
+            places = context.places.unsqueeze(-1).expand_as(logits)
+            logits = blank.scatter(1, places, logits)[:, :-1]  # [B, H * W, V]
+        logits = logits.unflatten(1, (context.height, context.width))
         if context.halt_weights is None:
             judged = z[:, 0]
         else:
