@@ -2,11 +2,14 @@
 
 import math
 
+import albumentations as A
 import numpy as np
 import pytest
 import torch
+from drawings import drawn
 
 from augment import symmetry, views
+from augment.transforms import SampleTransform
 from augment.views import View
 from canvas import arithmetic, picture, symbols
 from canvas.addition import Addition
@@ -18,26 +21,42 @@ from trm import evaluate, render, solve
 from trm.analysis.probe import fit
 from trm.analysis.rasp import Cells
 from trm.analysis.rasp_programs import write_row
+from trm.devices import open_devices
 from trm.evaluation.statistics import Share, paired, risk_coverage
 from trm.models.configs import GPTConfig, LocalConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.recursive import TinyRecursiveModel
-from trm.solving.gpt_predictor import GPTPredictor, fit_calibration
+from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.solver import Solver, solve_watched
 from trm.solving.voting_settings import Voting
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
+from trm.training.iterative_module import IterativeModule
 from trm.training.samples import Curriculum, Stage
 
 OBLONG = np.full((1, 6, 4), symbols.BLANK, dtype=np.uint8)
+SLANTED = SampleTransform([A.Rotate(limit=(30, 40), p=1.0)])
 UP_TO = {"hidden_size": 16, "num_heads": 2}
 PLACED = {"num_prefixes": 1, "prefix_length": 1, "prefix_size": 17}
 TASK = Multiplication("lattice", digits_a=(1, 4), digits_b=(1, 3))
+CARRIED = Addition("column_carries", digits=(1, 3), addends=(2, 4))
 MANY = "+".join(["5"] * 101)
 PAGE = symbols.encode("1.")[None, None]
+ONE = Problems.from_ints([(1, 1)])
 START = torch.full((1, 1), symbols.START)
 READER = GPT(GPTConfig(4, 5, **UP_TO, num_layers=1))
 RECURSIVE = TinyRecursiveModel(RecursiveConfig(4, 5, **UP_TO, position="learned"))
+WALK = IterativePredictor(RECURSIVE, 1)
+
+
+def voting(predictor, **how: object) -> Solver:
+    return Solver(predictor, TASK, Canvas(4, 5)).with_voting(Voting(2, **how))
+
+
+def carrying(**tokens: bool) -> IterativeModule:
+    network = TinyRecursiveModel(RecursiveConfig(**UP_TO, **tokens))
+    return IterativeModule(network, OptimizerConfig(), ScheduleConfig(), DepthConfig("carry"))
 
 
 def staged(*stages: tuple[int, dict], task: Multiplication = TASK) -> Curriculum:
@@ -49,6 +68,7 @@ CASES = {
         (lambda: symmetry.apply("r45", np.zeros((2, 2))), r"must be .*r270.*'r45'"),
         (lambda: View("mirror"), "a symmetry of the square must be"),
         (lambda: views.apply_views([View("t")], OBLONG), "use square canvases"),
+        (lambda: SLANTED(*OBLONG, *OBLONG, *OBLONG > 0, seed=0), "changed the symbols of a canv"),
         (lambda: views.distinct_views(OBLONG[0] > 0, ["t"], 2, 0), "the view t makes"),
     ],
     "symbols and numbers": [
@@ -75,6 +95,10 @@ CASES = {
         (lambda: Blanks(-1, 2), "rows and columns are 0 or more, not -1 and 2"),
         (lambda: Canvas(height=4), "both a height and a width, or neither"),
         (lambda: Canvas(margin=-1), "a margin is 0 cells or more, not -1"),
+        (lambda: Canvas(5, 5).check(CARRIED), r"a canvas of at least 6 x 5 \(height x width\)"),
+        (lambda: Canvas(6, 4).check(CARRIED), r"a canvas of at least 6 x 5 \(height x width\)"),
+        (lambda: drawn("standard", [(321, 654)], 7, 20, top=2, left=3), "row 2, column 3 .* 8 x 9"),
+        (lambda: drawn("standard", [(321, 654)], 20, 20, left=-1), "use offsets from 0"),
         (lambda: Canvas().check(Addition(digits=(1, 1000), addends=(2, 20))), "12,000 cells"),
         (
             lambda: Canvas().check(Addition("column_carries", base=2, addends=(2, 3))),
@@ -94,6 +118,7 @@ CASES = {
         (lambda: Multiplication(repeats=2), "repeats is a share from 0 to 1, not 2"),
         (lambda: Multiplication("latice"), r"layout must be .*Did you mean lattice\?"),
         (lambda: Addition("lattice"), "one of column, column_carries, got 'lattice'"),
+        (lambda: CARRIED.local_rule(), r"set data.task.addends to \[2, 2\]"),
         (lambda: TASK.parse(""), "'' is no multiplication; write it like 123x456"),
         (lambda: TASK.parse("12+34"), r"'12\+34' is no multiplication"),
         (lambda: TASK.parse("1x2x3"), "multiplication takes 2 operands, not 3"),
@@ -134,6 +159,10 @@ CASES = {
     "solving": [
         (lambda: IterativePredictor(torch.nn.Linear(1, 1), 0), "at least one supervision step"),
         (lambda: GPTPredictor(torch.nn.Linear(1, 1), None, loops=0), "at least one loop, not 0"),
+        (lambda: open_devices("cuda:1", 1, 1), "cuda:1"),
+        (lambda: open_devices("cpu", [1], 1), "processes on a CPU have no indices: give --devices"),
+        (lambda: voting(GPTPredictor(READER, Calibration()), symmetries=("h",)), "shifts alone"),
+        (lambda: solve_watched(voting(WALK, per="solution"), ONE, print), "vote per row"),
         (lambda: Voting(vote="plurality"), "vote must be one of"),
         (lambda: Voting(per="digit"), "vote-per must be one of"),
         (lambda: Voting(symmetries=("r45",)), "symmetry must be one of"),
@@ -151,6 +180,8 @@ CASES = {
         (lambda: DepthConfig("cary"), "Did you mean carry"),
         (lambda: DepthConfig(no_grad_steps=(3, 1)), r"from 0 up, not \[3, 1\]"),
         (lambda: DepthConfig(exploration=1.5), "exploration is from 0 to 1, not 1.5"),
+        (lambda: carrying(skip_blank=True), r"to be tokens: set depth\.schedule: fresh"),
+        (lambda: carrying(crop=True), r"to be tokens: set depth\.schedule: fresh"),
         (lambda: OptimizerConfig(matrix_lr=math.nan), "matrix_lr is 0 or more, not nan"),
         (lambda: OptimizerConfig(betas=(0.9, 1.0)), "optimizer.betas are from 0 to below 1"),
         (lambda: ScheduleConfig(min_ratio=2.0), "schedule.min_ratio is from 0 to 1, not 2.0"),

@@ -162,12 +162,6 @@ def test_a_quarter_turn_exchanges_height_and_width_and_no_transforms_change_noth
     assert SampleTransform()(*SAMPLE, seed=0)[1] is LABELS
 
 
-def test_a_transform_that_redraws_symbols_is_refused():
-    transform = SampleTransform([A.Rotate(limit=(30, 40), p=1.0)])
-    with pytest.raises(ValueError, match="changed the symbols of a canvas"):
-        transform(*SAMPLE, seed=0)
-
-
 @pytest.mark.parametrize(
     ("transforms", "names"),
     [

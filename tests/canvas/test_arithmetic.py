@@ -12,7 +12,7 @@ from canvas.arithmetic import BASES, Numbers
 
 every_base = pytest.mark.parametrize("base", [2, 3, 10, 16])
 bases = st.sampled_from(BASES)
-values = st.lists(st.integers(0, 10**60) | st.integers(0, 30), min_size=1, max_size=12)
+values = st.lists(st.integers(0, 10**60) | st.integers(0, 30), max_size=12)
 checked = settings(max_examples=60, deadline=None, derandomize=True)
 
 
@@ -63,12 +63,6 @@ def test_sums_and_products_agree_with_python(values, base, shift):
     assert dropped.to_ints() == [value // base for value in values]
     assert np.array_equal(x.digits, before[0])
     assert np.array_equal(y.digits, before[1])
-
-
-def test_a_batch_may_be_empty():
-    none = Numbers.from_ints([5])[:0]
-    assert arithmetic.add_shifted(none, none).to_ints() == []
-    assert arithmetic.times_digit(none, np.zeros(0, dtype=np.uint8)).to_ints() == []
 
 
 @every_base

@@ -237,11 +237,6 @@ def test_a_layout_with_rows_of_its_own_inherits_no_rule() -> None:
     assert Mine.local_rule is Mine.untold_rule is None
 
 
-def test_carries_in_a_row_of_their_own_are_of_two_addends() -> None:
-    with pytest.raises(ValueError, match=r"set data.task.addends to \[2, 2\]"):
-        Addition(layout="column_carries", addends=(2, 3)).local_rule()
-
-
 def test_codes_stand_in_place_of_fields_by_name() -> None:
     rule = rule_of("untold lattice").with_codes({"carry": 32})
     assert rule.network["messages"]["left"] == {"multiplier": 11, "carry": 32}

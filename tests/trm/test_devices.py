@@ -3,7 +3,6 @@ import argparse
 import pytest
 
 from trm.commands.arguments import add_devices, one_device
-from trm.devices import open_devices
 
 
 def parsed(*words: str) -> argparse.Namespace:
@@ -24,13 +23,6 @@ def test_what_is_no_number_of_devices_is_refused(text, capsys):
         parsed(f"--devices={text}")
     assert stop.value.code == 2
     assert "is no number of devices, nor a list" in capsys.readouterr().err
-
-
-def test_an_accelerator_has_no_index_and_processes_on_a_cpu_have_none():
-    with pytest.raises(ValueError, match="cuda:1"):
-        open_devices("cuda:1", 1, 1)
-    with pytest.raises(ValueError, match="processes on a CPU have no indices: give --devices"):
-        open_devices("cpu", [1], 1)
 
 
 def test_one_device_is_named_by_its_accelerator_and_index():

@@ -1,7 +1,5 @@
 """The checker, which knows nothing of the rest: right tables pass, wrong entries are seen."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -150,13 +148,8 @@ def test_what_is_no_table_of_a_known_layout_proves_nothing(tmp_path, capsys):
         assert f"is no table that can be checked: {why}" in said.err
 
 
-def test_it_needs_numpy_alone_and_few_lines(tmp_path):
-    source = Path(check.__file__)
-    assert len(source.read_text().splitlines()) <= 340
-    known("lattice").save(tmp_path / "table.npz")
-    alone = tmp_path / "check.py"
-    alone.write_text(source.read_text())
-    words = [sys.executable, "-I", alone, tmp_path]
-    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert "trm" not in source.read_text().replace("`trm", "")
+def test_it_is_short_and_needs_nothing_of_this_package():
+    """It is run alone in tests/trm/commands/test_prove.py."""
+    source = Path(check.__file__).read_text()
+    assert len(source.splitlines()) <= 340
+    assert "trm" not in source.replace("`trm", "")

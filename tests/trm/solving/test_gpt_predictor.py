@@ -8,14 +8,11 @@ from drawings import drawn
 from tiny import tiny_gpt
 
 from augment.views import View
-from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.render import IGNORE, WorkedDrawing, row_steps, sequences, to_sequences
 from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.solving.rollout import free_running, teacher_forced
-from trm.solving.solver import Solver
-from trm.solving.voting_settings import Voting
 
 PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
 HEIGHT, WIDTH = 10, 9
@@ -23,11 +20,6 @@ HEIGHT, WIDTH = 10, 9
 
 def drawing_of(layout: str, pairs: list[tuple[int, int]] = PAIRS) -> WorkedDrawing:
     return drawn(layout, pairs, HEIGHT, WIDTH, top=np.arange(len(pairs)) % 3, left=1)
-
-
-def tiny_solver() -> Solver:
-    predictor = GPTPredictor(tiny_gpt(HEIGHT, WIDTH), Calibration())
-    return Solver(predictor, Multiplication("standard"), Canvas(HEIGHT, WIDTH))
 
 
 class Knowing(torch.nn.Module):
@@ -226,12 +218,6 @@ def test_a_shifted_view_is_decoded_from_the_shifted_canvas_and_comes_back():
     shifted = predictor.free_running(below)
     np.testing.assert_array_equal(rollout.canvases, np.roll(shifted.canvases, -1, axis=1))
     np.testing.assert_allclose(rollout.confidence, shifted.confidence, rtol=1e-4)
-
-
-def test_a_gpt_knows_no_turned_canvases():
-    solver = tiny_solver()
-    with pytest.raises(ValueError, match="shifts alone"):
-        solver.with_voting(Voting(views=4, symmetries=("e", "h")))
 
 
 def judged(scale: float, offset: float, n: int = 20_000) -> tuple[np.ndarray, np.ndarray]:

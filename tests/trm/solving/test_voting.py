@@ -20,7 +20,7 @@ from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.local_predictor import LocalPredictor
 from trm.solving.rollout import predict_views
-from trm.solving.solver import Solver, solve_watched
+from trm.solving.solver import Solver
 from trm.solving.voting import decide
 from trm.solving.voting_settings import PER, VOTES, Voting
 
@@ -158,13 +158,6 @@ def test_a_model_that_solves_sees_nothing_of_the_truth(family, layout):
         for one, other in zip(arrays, others, strict=True):
             np.testing.assert_array_equal(one, other)
         assert records == other_records
-
-
-def test_views_that_vote_on_solutions_cannot_be_watched():
-    solver = solver_on(7, 7)
-    asked = solver.with_voting(Voting(views=2, per="solution"))
-    with pytest.raises(ValueError, match="vote per row"):
-        solve_watched(asked, Problems.from_ints(PAIRS[:1]), print)
 
 
 @pytest.mark.parametrize("model", ["binary", "written"])

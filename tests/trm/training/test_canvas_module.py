@@ -88,14 +88,6 @@ def test_the_loss_on_problems_leaves_nothing_to_chance(depth, steps, losses, mon
     assert loss == pytest.approx(np.mean(parts), rel=1e-5)
 
 
-def test_a_carry_needs_states_of_one_size():
-    parts = OptimizerConfig(), ScheduleConfig(), DepthConfig("carry")
-    for tokens in ("skip_blank", "crop"):
-        network = TinyRecursiveModel(RecursiveConfig(**NETWORK | {tokens: True}))
-        with pytest.raises(ValueError, match=r"to be tokens: set depth\.schedule: fresh"):
-            IterativeModule(network, *parts)
-
-
 def test_a_checkpoint_from_before_a_setting_existed_is_taken_to_be_at_its_default():
     checkpoint: dict = {}
     module().on_save_checkpoint(checkpoint)

@@ -209,10 +209,3 @@ def test_decay_runs_from_one_to_min_ratio_at_the_end(decay, expected):
     config = ScheduleConfig(warmup_steps=10, decay=decay, min_ratio=0.1)
     factors = [learning_rate_factor(step, config, 30) for step in (10, 15, 20, 30, 1000)]
     assert factors == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("endless", [-1, math.inf])
-def test_decay_without_an_end_is_refused_before_the_first_step(endless):
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])
-    with pytest.raises(ValueError, match=r"schedule.decay cosine .* this run has no end"):
-        Schedule(optimizer, ScheduleConfig(warmup_steps=5, decay="cosine"), endless)
