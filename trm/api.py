@@ -225,9 +225,7 @@ def evaluate(
         (first, second), tuple(rows), tuple(columns), problems, seed, steps, voting=voting
     )
     with tempfile.TemporaryDirectory() as folder:
-        grid = measure(
-            checkpoints, settings, output or folder, None, accelerator, quiet=not progress
-        )
+        grid = measure(checkpoints, settings, output or folder, accelerator, quiet=not progress)
     assert grid is not None, "a single process is the first"
     if output:
         from trm.figures.grids import write_files

@@ -75,7 +75,7 @@ def _hub(why: str) -> Any:
 def model_card(solver: Solver, card: dict[str, Any], name: str) -> str:
     """What exported weights are, as Markdown; of the card in their header."""
     task, model = solver.task, solver.predictor.model
-    size = sum(parameter.numel() for parameter in model.parameters())
+    size = model.num_parameters
     parts = [
         f"---\n{_LIBRARY}\n---\n\n# {safe(name)}",
         f"A `{type(model).__name__}` of {size:,} parameters for {task.name} in base {task.base}, "

@@ -38,8 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = "supervision steps a row gets at most, for recursive models (default: as each "
     add("--steps", type=whole(1), help=f"{what}checkpoint says)")
     add("--batch-size", type=whole(1), default=128, help="problems at once (default: 128)")
-    what = "what to call the models, one name a checkpoint (default: their runs' names)"
-    add("--name", nargs="+", action="extend", help=what)
     add_devices(parser)
     add_precision(parser)
     add_import(parser)
@@ -67,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         precision=precision_of(args),
     )
     output, where = Path(args.output), (args.accelerator, args.devices, args.nodes)
-    grid = measure(checkpoints, settings, output, args.name, *where, args.quiet)
+    grid = measure(checkpoints, settings, output, *where, args.quiet)
     if grid is not None:  # in the first of several processes
         show_grid(args, grid, output)
     return 0

@@ -296,8 +296,8 @@ def _export(args: argparse.Namespace) -> int:
         )
     with replacing(output) as part:
         part.write_bytes(packed)
-    parameters = sum(p.numel() for p in model.parameters())
-    info_console(args).print(f"{output}: {parameters:,} parameters, {len(packed):,} bytes")
+    size = f"{model.num_parameters:,} parameters, {len(packed):,} bytes"
+    info_console(args).print(f"{output}: {size}")
     return 0
 
 

@@ -79,7 +79,6 @@ def measure(
     checkpoints: Sequence[str | Path],
     settings: Settings,
     output: str | Path,
-    names: Sequence[str] | None = None,
     accelerator: str = "auto",
     devices: int | list[int] = 1,
     nodes: int = 1,
@@ -87,15 +86,15 @@ def measure(
 ) -> Grid | None:
     """Measure all cells that are not measured yet, and gather all of them in ``grid.json``.
 
-    The folder is the same for all nodes; names are labels of the models, None: those of their runs;
-    devices are as `trm.devices.open_devices` takes them. Returns what was written, None in all
-    processes but the first. FileNotFoundError: there is no such checkpoint. ValueError: the
-    checkpoints, names, folder or devices do not suit, or it holds another model's evaluation.
+    The folder is the same for all nodes; devices are as `trm.devices.open_devices` takes them.
+    Returns what was written, None in all processes but the first. FileNotFoundError: there is no
+    such checkpoint. ValueError: the checkpoints, folder or devices do not suit, or it holds another
+    model's evaluation.
     """
     output = Path(output)
     fabric = open_devices(accelerator, devices, nodes, settings.precision)
     make_own_folder(output, "trm evaluate", FILES, "format")
-    models = describe_all(checkpoints, names, settings.steps)
+    models = describe_all(checkpoints, settings.steps)
     check_models(output / GRID, models)
     start_processes(fabric.strategy)
     fabric.launch()

@@ -26,7 +26,7 @@ def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dic
         "checkpoint": str(checkpoint),
         "sha256": fingerprint(file),
         "family": content[CHECKPOINT_KEY]["family"],
-        "parameters": sum(p.numel() for p in predictor.model.parameters()),
+        "parameters": predictor.model.num_parameters,
         "model": content[CHECKPOINT_KEY]["model"],
         "solve_steps": getattr(predictor, "max_steps", None),
         "seed": content[DATA_KEY].get("seed"),
@@ -48,23 +48,18 @@ def labels(checkpoints: Sequence[str | Path], seeds: Sequence[Any] | None = None
 
 
 def describe_all(
-    checkpoints: Sequence[str | Path], names: Sequence[str] | None = None, steps: int | None = None
+    checkpoints: Sequence[str | Path], steps: int | None = None
 ) -> list[dict[str, Any]]:
-    """The entries of models that are asked the same problems, named by `labels` if not otherwise.
+    """The entries of models that are asked the same problems, named by `labels`.
 
-    Raises what `describe` does, and ValueError if a checkpoint is given twice, tasks or bases
-    differ, or names do not.
+    Raises what `describe` does, and ValueError if a checkpoint is given twice, or tasks or bases
+    differ.
     """
     files = [find_checkpoint(checkpoint).resolve() for checkpoint in checkpoints]
     if twice := [str(p) for p, f in zip(checkpoints, files, strict=True) if files.count(f) > 1]:
         raise ValueError(f"{' and '.join(twice)}: one checkpoint, given more than once")
-    if names is not None and not len(set(names)) == len(names) == len(checkpoints):
-        raise ValueError(
-            f"every checkpoint has a name of its own: {len(checkpoints)} different names are "
-            f"wanted, not {', '.join(names)}"
-        )
     models = [describe(path, "", steps) for path in checkpoints]
-    names = names or labels(checkpoints, [model["seed"] for model in models])
+    names = labels(checkpoints, [model["seed"] for model in models])
     models = [model | {"name": name} for model, name in zip(models, names, strict=True)]
     kinds = {m["name"]: f"{m['task']['task']} in base {m['task']['base']}" for m in models}
     if len(set(kinds.values())) > 1:

@@ -275,8 +275,8 @@ class Jobs:
                 output = grid_of(self.output, name, run).parent
                 (output / GRID).unlink(missing_ok=True)  # of another checkpoint
                 words = [f"--checkpoint={self._checkpoint(run, checkpoint)}"]
-                words += [f"--output={output}", f"--name={run.name}"]
-                return f"evaluating {name}", ["evaluate", *options, *words, "--quiet"]
+                words += [f"--output={output}", "--quiet"]
+                return f"evaluating {name}", ["evaluate", *options, *words]
         return None
 
     def _checkpoint(self, run: Run, name: str) -> Path:

@@ -31,7 +31,7 @@ _OURS = re.compile(  # keys that are none of a setting's
     r"seed|seed_everything|(data|model)\.seed|ckpt_path|checkpoint\.dirpath"
     r"|trainer\.(devices|num_nodes|logger.*)"
 )
-_EVALUATION_OURS = ("checkpoint", "output", "name")
+_EVALUATION_OURS = ("checkpoint", "output")
 _KEYS = "config, axes and evaluate"
 
 

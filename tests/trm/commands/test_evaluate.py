@@ -42,11 +42,11 @@ def test_lengths_are_numbers_and_ranges():
 
 def test_an_evaluation_leaves_figures_a_picture_and_a_report(command, checkpoint, twin, tmp_path):
     output = tmp_path / "a new" / "grid"
-    words = ("--checkpoint", checkpoint, "--checkpoint", twin, "--name", "one", "--name", "two")
+    words = ("--checkpoint", checkpoint, "--checkpoint", twin)
     ran = command("evaluate", *words, *CELLS, "--output", output)
     assert ran.err == ""
     grid = json.loads((output / "grid.json").read_text())
-    assert [model["name"] for model in grid["models"]] == ["one", "two"]
+    assert [model["name"] for model in grid["models"]] == ["debug", "twin"]
     assert [model["checkpoint"] for model in grid["models"]] == [str(checkpoint), str(twin)]
     assert settings(output)["axes"] == ["digits_a", "digits_b"]
     assert [cell["row"] for cell in cells(output)] == settings(output)["rows"] * 2 == [1, 2, 3] * 2

@@ -206,7 +206,7 @@ def test_a_grid_holds_every_cell_of_every_model_and_how_it_was_measured(
     checkpoint, twin, tmp_path, sizes
 ):
     (tmp_path / "notes.txt").write_text("mine")
-    grid = measure([checkpoint, twin], SETTINGS, tmp_path, ["one", "two"], "cpu")
+    grid = measure([checkpoint, twin], SETTINGS, tmp_path, "cpu")
     assert json.loads((tmp_path / "grid.json").read_text()) == grid
     assert (tmp_path / "notes.txt").read_text() == "mine"
     assert (grid["format"], grid["versions"]) == (2, versions())
@@ -216,7 +216,7 @@ def test_a_grid_holds_every_cell_of_every_model_and_how_it_was_measured(
         **{"voting": None, "precision": "32-true", "device": "cpu"},
     }
     one, two = grid["models"]
-    assert (one["name"], two["name"]) == ("one", "two")
+    assert (one["name"], two["name"]) == ("debug", "twin")
     assert one["cells"] == two["cells"]
     assert sizes == [(3, 2), (3, 1), (1, 2), (1, 1)]  # once, large cells first
     assert [(c["row"], c["column"]) for c in one["cells"]] == [(1, 1), (1, 2), (3, 1), (3, 2)]

@@ -59,18 +59,13 @@ def test_a_model_is_described_from_its_checkpoint(checkpoint, twin):
     assert (about["seed"], about["solve_steps"]) == (7, 5)
 
 
-def test_models_that_cannot_be_asked_the_same_are_refused_and_names_that_do_not_differ(
-    checkpoint, trained, twin, tmp_path
-):
+def test_models_that_cannot_be_asked_the_same_are_refused(checkpoint, trained, tmp_path):
     content = torch.load(checkpoint, weights_only=True)
     content[DATA_KEY]["task"]["base"] = 8
     torch.save(content, octal := tmp_path / "octal.ckpt")
     told = r"debug: multiplication in base 10, octal: multiplication in base 8\. Evaluate them one"
     with pytest.raises(ValueError, match=told):
         describe_all([checkpoint, octal])
-    for names in (["one"], ["one", "one"], ["one", "two", "three"]):
-        with pytest.raises(ValueError, match="2 different names are wanted"):
-            describe_all([checkpoint, twin], names)
     with pytest.raises(ValueError, match=r"trained.* and .*best\.ckpt: one checkpoint, given more"):
         describe_all([trained, checkpoint])
 
