@@ -4,6 +4,7 @@ import lightning as L
 import pytest
 import torch
 from runs import events_of
+from tiny import tiny_module
 
 from trm.training.callbacks import BestCheckpoint, Cost, Gradients
 
@@ -26,9 +27,7 @@ class Poison(L.Callback):
             pl_module.model.lm_head.weight.grad[0, 0] = float("inf")
 
 
-def test_a_gradient_that_is_not_finite_stops_training_before_it_reaches_the_weights(
-    fit, tiny_module, tmp_path
-):
+def test_a_gradient_that_is_not_finite_stops_training_before_a_weight_is_lost(fit, tmp_path):
     module = tiny_module()
     told = r"optimiser step 4 is not finite \(epoch 1\).*learning rates"
     with pytest.raises(FloatingPointError, match=told):
@@ -36,7 +35,7 @@ def test_a_gradient_that_is_not_finite_stops_training_before_it_reaches_the_weig
     assert all(parameter.isfinite().all() for parameter in module.parameters())
 
 
-def test_no_checkpoint_is_written_of_lost_weights(tiny_module):
+def test_no_checkpoint_is_written_of_lost_weights():
     watch, module = Gradients(), tiny_module()
     trainer = SimpleNamespace(current_epoch=2)
     watch.on_save_checkpoint(trainer, module, {})

@@ -3,29 +3,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from oracle import Oracle
+from tiny import tiny_module
 
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import row_steps
 from trm.checkpoints import CHECKPOINT_KEY
-from trm.models.configs import RecursiveConfig
-from trm.models.recursive import TinyRecursiveModel
-from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.rollout import Prediction
-from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
+from trm.training.configs import DepthConfig
 from trm.training.data import Canvas, CanvasDataModule
 from trm.training.iterative_module import IterativeModule
 
 ANY = Problems.from_ints([(1, 1)])  # what an iterative model's loss does not ask for
-NETWORK = {"hidden_size": 16, "num_heads": 2, "num_layers": 1, "intermediate_size": 16}
-
-
-def module(network: dict | None = None, **more) -> IterativeModule:
-    torch.manual_seed(0)
-    config = RecursiveConfig(**NETWORK, H_cycles=1, L_cycles=1, **(network or {}))
-    parts = {"optimizer": OptimizerConfig(), "schedule": ScheduleConfig()}
-    parts |= {"depth": DepthConfig(no_grad_steps=(0, 0)), "solve_steps": 2}
-    return IterativeModule(TinyRecursiveModel(config), **(parts | more))
 
 
 def some_problems():
@@ -42,24 +31,11 @@ def evaluated(mine: IterativeModule, split: str) -> dict[str, float]:
 
 @pytest.mark.parametrize("split", ["validation", "test"])
 def test_a_predictor_that_is_always_right_and_knows_it_scores_one(split, monkeypatch):
-    _, drawing = some_problems()
-
-    class Oracle(IterativePredictor):
-        def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
-            of = [
-                next(
-                    truth
-                    for truth, given in zip(drawing.truth, drawing.given, strict=True)
-                    if (canvas == truth)[given].all()
-                )
-                for canvas in inputs
-            ]
-            return Prediction(np.stack(of), np.full(len(of), 0.9, np.float32), np.full(len(of), 3))
-
-    mine = module()
-    monkeypatch.setattr(mine, "predictor", lambda: Oracle(mine.model, max_steps=3))
+    mine, oracle = tiny_module(), Oracle()
+    oracle.learn(some_problems()[1], confidence=0.9)
+    monkeypatch.setattr(mine, "predictor", lambda: oracle)
     figures = evaluated(mine, split)
-    assert figures.pop(f"{split}/supervision_steps") == 3
+    assert figures.pop(f"{split}/supervision_steps") == 2
     assert figures.pop(f"{split}/loss") > 0  # of the model itself
     assert len(figures) == 5
     assert set(figures.values()) == {1.0}
@@ -73,7 +49,7 @@ def test_a_predictor_that_is_always_right_and_knows_it_scores_one(split, monkeyp
     ],
 )
 def test_the_loss_on_problems_leaves_nothing_to_chance(depth, steps, losses, monkeypatch):
-    mine = module(depth=depth).eval()
+    mine = tiny_module(depth=depth).eval()
     _, drawing = some_problems()
     calls = []
     for name in ("iterate", "read"):
@@ -90,14 +66,14 @@ def test_the_loss_on_problems_leaves_nothing_to_chance(depth, steps, losses, mon
 
 def test_a_checkpoint_from_before_a_setting_existed_is_taken_to_be_at_its_default():
     checkpoint: dict = {}
-    module().on_save_checkpoint(checkpoint)
+    tiny_module().on_save_checkpoint(checkpoint)
     del checkpoint[CHECKPOINT_KEY]["model"]["skip_blank"]
-    module().on_load_checkpoint(checkpoint)
+    tiny_module().on_load_checkpoint(checkpoint)
     with pytest.raises(ValueError, match=r"another model: skip_blank False \(here True\)"):
-        module({"skip_blank": True}).on_load_checkpoint(checkpoint)
+        tiny_module({"skip_blank": True}).on_load_checkpoint(checkpoint)
     checkpoint[CHECKPOINT_KEY]["family"] = "gpt"
     with pytest.raises(ValueError, match=r"another model: family gpt \(here iterative\)"):
-        module().on_load_checkpoint(checkpoint)
+        tiny_module().on_load_checkpoint(checkpoint)
 
 
 @pytest.fixture
@@ -138,7 +114,7 @@ def test_a_compiled_module_learns_what_a_plain_one_does(compilations):
     batch, depth = row_step_batch(), DepthConfig("carry")
     losses, weights = [], []
     for compile in (False, True):
-        mine = set_up(module(depth=depth, compile=compile), "fit")
+        mine = set_up(tiny_module(depth=depth, compile=compile), "fit")
         optimizer = torch.optim.SGD(mine.parameters(), lr=0.1)
         for _ in range(3):
             loss = mine.training_step(batch, 0)
@@ -155,7 +131,7 @@ def test_a_compiled_module_learns_what_a_plain_one_does(compilations):
 
 
 def test_solving_with_its_shrinking_batches_is_not_compiled(compilations, monkeypatch):
-    mine = set_up(module(compile=True), "fit")
+    mine = set_up(tiny_module(compile=True), "fit")
     monkeypatch.setattr(mine, "_compiled", None)  # would fail if called
     assert mine.predictor().model is mine.model
     assert "iterate" not in vars(mine.model)

@@ -43,6 +43,9 @@ def test_samples_are_the_same_in_any_order_and_one_by_one():
     for name, value in batch.items():
         assert torch.equal(backwards[name].flip(0), value)
         assert torch.equal(torch.cat([data[i][name] for i in range(8)]), value)
+    solved = SolvedProblems(TASK, Canvas(margin=2), "validation", 7, 12, 4)
+    _, together = solved.__getitems__(range(12))
+    assert (together.truth == np.concatenate([solved[i][1].truth for i in range(12)])).all()
 
 
 STANDARD = Multiplication("standard", digits_a=(1, 3), digits_b=(1, 2))
@@ -138,13 +141,6 @@ def test_the_place_of_the_operands_does_not_tell_how_long_the_product_is(layout)
         right = drawing.left + drawing.widths
         long = [(products[right == end] >= 10**4).mean() for end in np.unique(right)]
         assert max(long) - min(long) < 0.1  # 0.9 where the place tells
-
-
-def test_validation_problems_are_drawn_alike_in_batches_of_any_size():
-    data = SolvedProblems(TASK, Canvas(margin=2), "validation", 7, 12, 4)
-    _, together = data.__getitems__(range(12))
-    alone = np.concatenate([data[i][1].truth for i in range(12)])
-    assert (together.truth == alone).all()
 
 
 def test_devices_share_a_batch_and_say_so_where_they_cannot():
