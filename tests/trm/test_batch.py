@@ -36,9 +36,7 @@ def records_of(file: Path) -> list[dict]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def test_each_line_gets_its_record_in_order_as_python_and_the_solution_say(
-    command, checkpoint, source, tmp_path
-):
+def test_each_line_gets_the_record_of_its_solution(command, checkpoint, source, tmp_path):
     """Records of `trm predict` have `exact` as well, which takes the finished working."""
     output = tmp_path / "answers.jsonl"
     words = ("--input", source, "--output", output, "--canvases")
@@ -183,9 +181,7 @@ def test_views_that_were_not_trained_on_get_a_note_and_quarter_turns_a_square(co
         assert "agreement" in ran.out
 
 
-def test_one_call_at_a_time_works_towards_an_output_and_sweeps_what_killed_ones_left(
-    command, checkpoint, source, tmp_path
-):
+def test_one_call_at_a_time_writes_a_file(command, checkpoint, source, tmp_path):
     words = ("solve", "--checkpoint", checkpoint, "--output", tmp_path / "x.jsonl", "--input")
     with alone(tmp_path / "x.jsonl"):
         ran = command(*words, source, code=2)

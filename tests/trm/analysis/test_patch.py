@@ -205,9 +205,7 @@ def found(gpt_of_blanks) -> list[HeadEffects]:
     return head_effects(gpt_of_blanks, SEVEN, (CARRY, DIGIT), pairs=6)
 
 
-def test_effects_are_the_mean_of_those_of_single_pairs_which_are_drawn_by_the_seed(
-    found, gpt_of_blanks
-):
+def test_effects_are_means_over_pairs_that_a_seed_draws(found, gpt_of_blanks):
     writer = gpt_of_blanks
     pairs = draw_pairs(writer, CARRY, SEVEN, 6, seed=0)
     assert found[0].pairs == [(*pair.names, pair.row + 1) for pair in pairs]

@@ -142,9 +142,7 @@ def test_a_gpt_is_read_after_each_block(make_solver, loops):
     torch.testing.assert_close(read, x[:, token_of_cell(H, W)])
 
 
-def test_states_that_are_no_tokens_are_refused_and_updates_need_not_be_told(
-    make_solver, monkeypatch
-):
+def test_states_are_of_tokens_and_updates_need_not_be_told(make_solver, monkeypatch):
     solver = make_solver()
     inputs = examples(solver, PROBLEMS)[0]
     recorder = StepRecorder(solver.predictor.model, inputs, 1)

@@ -265,9 +265,7 @@ TASK = (DATA_KEY, "task", "task")
         (TASK, "canvas.layouts.Layout", "is not a Task"),
     ],
 )
-def test_code_that_is_no_task_or_that_nobody_imported_is_named_and_not_run(
-    changed, tmp_path, monkeypatch, place, name, told
-):
+def test_code_is_named_and_not_run(changed, tmp_path, monkeypatch, place, name, told):
     (tmp_path / "own_code.py").write_text("raise AssertionError('imported')")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=rf"changed\.ckpt.*{told}"):

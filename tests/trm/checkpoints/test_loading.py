@@ -32,9 +32,7 @@ def test_a_solver_has_the_weights_the_task_and_the_steps_of_its_checkpoint(check
     assert (solver.predictor.max_steps, solver.canvas.height, solver.canvas.width) == (5, 9, 11)
 
 
-def test_a_file_the_folder_of_its_run_and_exported_weights_solve_alike(
-    checkpoint, trained, exported
-):
+def test_file_folder_and_exported_weights_solve_alike(checkpoint, trained, exported):
     problems = Problems.from_ints([(12, 3), (4, 5)])
     expected, *others = (
         [s.record() for s in load_solver(path, device="cpu").solve(problems)]

@@ -41,9 +41,7 @@ def test_sums_are_typed_with_a_plus_for_a_model_that_adds(command, adder):
 
 
 @pytest.mark.parametrize("units", [True, False])
-def test_problems_are_solved_in_bfloat16_where_there_are_units_for_it(
-    command, checkpoint, tmp_path, monkeypatch, units
-):
+def test_bfloat16_needs_units(command, checkpoint, tmp_path, monkeypatch, units):
     monkeypatch.setattr("trm.precision.cpu_multiplies_bfloat16", lambda: units)
     dtypes = set()
     step = TinyRecursiveModel.iterate

@@ -59,9 +59,7 @@ def test_a_dry_run_tells_what_would_run_and_starts_nothing(command, study, tmp_p
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_runs_are_trained_evaluated_at_equal_losses_and_told_and_done_ones_stay(
-    command, study, tmp_path, in_process
-):
+def test_a_study_is_run_and_told_and_stays(command, study, tmp_path, in_process):
     command("sweep", study, "--output", "out", folder=tmp_path, code=1)
     text = (tmp_path / "out/study.md").read_text()
     assert "2 of 3 runs are done" in text

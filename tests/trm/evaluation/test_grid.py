@@ -36,9 +36,7 @@ SUMS = {"digits": (1, 3), "addends": (3, 4)}
         (PAIRS, ("family", "digits"), ("nines", 3), BOTH),
     ],
 )
-def test_cells_are_told_apart_by_which_operand_is_longer_than_in_training(
-    ranges, axes, size, where
-):
+def test_cells_are_told_apart_by_which_operand_is_longer(ranges, axes, size, where):
     assert region(ranges, axes, size) == where
 
 
@@ -47,9 +45,7 @@ def test_pooled_share_adds_up_problems_not_percentages(make_grid):
     assert pooled(model["cells"]) == Share(128, 136)  # of eight problems none, of 128 all
 
 
-def test_a_cell_that_is_not_applicable_has_no_share_and_one_without_problems_an_empty_one(
-    make_grid,
-):
+def test_a_cell_that_is_not_applicable_has_no_share(make_grid):
     (model,) = make_grid({"one": short_only}, 1, 3, problems=0)["models"]
     assert [share(cell) for cell in model["cells"]] == [Share(0, 0), Share(0, 0), None]
 

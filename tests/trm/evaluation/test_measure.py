@@ -115,9 +115,7 @@ FIGURES = KEYS[KEYS.index("height") :]
          "at most 3 addends in base 3, not 4"),
     ],
 )  # fmt: skip
-def test_sizes_that_cannot_be_asked_have_a_reason_and_no_figures(
-    task, canvas, axes, size, applicable, reason
-):
+def test_what_cannot_be_asked_has_a_reason(task, canvas, axes, size, applicable, reason):
     cell = measure_cell(Solver(Oracle(most=6), task, canvas), axes, size, problems=5)
     assert (cell["applicable"], cell["problems"] == 0) == (applicable, applicable)
     assert reason in cell["reason"]
@@ -202,9 +200,7 @@ def without_the_clock(cell: dict) -> dict:
     return {name: value for name, value in cell.items() if name != "seconds_per_problem"}
 
 
-def test_a_grid_holds_every_cell_of_every_model_and_how_it_was_measured(
-    checkpoint, twin, tmp_path, sizes
-):
+def test_a_grid_holds_every_cell_and_how_it_was_measured(checkpoint, twin, tmp_path, sizes):
     (tmp_path / "notes.txt").write_text("mine")
     grid = measure([checkpoint, twin], SETTINGS, tmp_path, "cpu")
     assert json.loads((tmp_path / "grid.json").read_text()) == grid
@@ -236,9 +232,7 @@ def test_finished_cells_are_not_measured_again(checkpoint, tmp_path, sizes):
     assert sizes == [(2, 2), (2, 1)]
 
 
-def test_other_settings_and_checkpoints_take_no_cell_of_earlier_ones(
-    twin, tmp_path, sizes, monkeypatch
-):
+def test_other_settings_take_no_cell_of_earlier_ones(twin, tmp_path, sizes, monkeypatch):
     first = evaluate(twin, tmp_path, ONE)
     for change in ({"seed": 1}, {"problems": 3}, {"steps": 1}, {"batch_size": 2}):
         grid = evaluate(twin, tmp_path, replace(ONE, **change))
@@ -264,9 +258,7 @@ def test_other_settings_and_checkpoints_take_no_cell_of_earlier_ones(
     assert SETTINGS.key("cpu") != before
 
 
-def test_a_run_that_is_told_to_stop_goes_on_where_it_ended(
-    checkpoint, tmp_path, sizes, monkeypatch, capsys
-):
+def test_what_is_stopped_goes_on(checkpoint, tmp_path, sizes, monkeypatch, capsys):
     whole = evaluate(checkpoint, tmp_path / "whole")
     sizes.clear()
     watched = measuring.measure_cell

@@ -131,9 +131,7 @@ def test_a_line_for_each_setting_in_a_band_over_its_seeds_or_of_its_interval(mak
         ([2, 4], [2, 3], ("digits", "addends"), {2: (0.5 + 1 / 3) / 2, 4: 0.25}, 3),
     ],
 )
-def test_other_sizes_are_pooled_by_the_longest_operand(
-    make_grid, rows, columns, axes, right, trained
-):
+def test_sizes_are_pooled_by_the_longest(make_grid, rows, columns, axes, right, trained):
     figure = lengths_figure(make_grid({"b": falling}, rows, columns, problems=900, axes=axes))
     lengths, shares = line(figure, "b")
     assert dict(zip(lengths, shares, strict=True)) == pytest.approx(

@@ -43,9 +43,7 @@ def test_what_a_code_stands_for_is_found_whatever_its_name(inventor) -> None:
     assert pairs == {(true, order.index(true)) for true in range(rule.fields["carry"])}
 
 
-def test_a_model_with_codes_is_proved_and_a_spoilt_one_is_not(
-    inventor, work, tmp_path, capsys
-) -> None:
+def test_codes_are_proved_and_spoilt_ones_are_not(inventor, work, tmp_path, capsys) -> None:
     model, task = inventor
     proof = prove(Solver(LocalPredictor(model), task), print, bounded=False)
     assert proof.verdict == PROVED

@@ -106,9 +106,7 @@ def test_rows_are_written_from_the_true_rows_above_and_nothing_below(layout):
 
 
 @pytest.mark.parametrize("layout", ["standard", "lattice"])
-def test_writing_all_at_once_and_row_by_row_are_the_same_as_long_as_rows_end_where_they_should(
-    layout,
-):
+def test_all_at_once_and_row_by_row_are_the_same_where_rows_end_rightly(layout):
     drawing, model = drawing_of(layout), tiny_gpt(HEIGHT, WIDTH)
     predictor = GPTPredictor(model, Calibration())
     ids, _ = model.generate(torch.from_numpy(with_row_ends(drawing)), HEIGHT, WIDTH, end=END)

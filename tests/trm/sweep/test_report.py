@@ -37,9 +37,7 @@ def page(output: Path, study, states, stages=None) -> str:
     return (output / PAGE).read_text()
 
 
-def test_seeds_of_a_setting_stand_together_and_of_many_cells_regions(
-    tmp_path, study, states, make_grid
-):
+def test_seeds_and_regions_stand_together(tmp_path, study, states, make_grid):
     grid = gathered(tmp_path, study, states)["near"]
     first, second = by_name(grid).values()
     assert columns_of(grid) == ["4 x 2 digits", "4 x 4 digits"]

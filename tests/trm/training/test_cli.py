@@ -4,34 +4,18 @@ import pytest
 
 # What stands in a config, and what the sentence says.
 MISTAKES = [
-    (
-        "model: {init_args: {optimiser: {name: adamw}}}",
-        "there is no setting model.optimiser.name. Did you mean model.optimizer.name?",
-    ),
+    ("model: {init_args: {optimiser: {name: adamw}}}", "Did you mean model.optimizer.name?"),
     ("model: {init_args: {hidden_size: 3}}", "Did you mean model.network.config.hidden_size?"),
-    (
-        "model: {class_path: trm.training.gpt_module.GPTModul}",
-        "Did you mean trm.training.gpt_module.GPTModule?",
-    ),
+    ("model: {class_path: trm.training.gpt_module.GPTModul}", "gpt_module.GPTModule?"),
     ("model: {init_args: {optimizer: {lr: abc}}}", "lr: expected float. Got value: abc"),
-    (
-        "model: {init_args: {network: {init_args: {config: {hidden_size: 15}}}}}",
-        "hidden_size must be a multiple of num_heads, got 15 and 2",
-    ),
+    ("model: {init_args: {network: {init_args: {config: {hidden_size: 15}}}}}", "got 15 and 2"),
     ("model: {init_args: {solve_steps: 0}}", "model.solve_steps is 1 or more, not 0"),
     ("model: {init_args: {depth: {schedule: carry}}}", "data.canvas.height"),
     ("data: {task: {digit_a: [1, 2]}}", "Did you mean data.task.digits_a?"),
     ("data: {task: {digits_a: three}}", "data.task.digits_a: expected two values, as [1, 3]. Got"),
     ("data: {task: {digits: [1, 3]}}", "Did you mean data.task.digits_"),  # of Addition alone
-    (
-        "data: {task: {class_path: Addition, init_args: {layout: column, digit: [1, 3]}}}",
-        "there is no setting data.task.digit. Did you mean data.task.digits?",
-    ),
-    (
-        "data: {task: canvas.addition.Additon}",
-        "data.task: there is no class canvas.addition.Additon. "
-        "Did you mean canvas.addition.Addition?",
-    ),
+    ("data: {task: {class_path: Addition, init_args: {digit: [1, 3]}}}", "data.task.digits?"),
+    ("data: {task: canvas.addition.Additon}", "Did you mean canvas.addition.Addition?"),
     ("data: {blanks: {rows: 1000000}}", "fewer blank rows and columns"),
     ("data: {blanks: 3}", "data.blanks: expected the settings of Blanks, see --data.blanks.help"),
     ("data: {curriculum: [{until: x, task: {}}]}", "until: expected int. Got value: x"),
@@ -79,10 +63,7 @@ TOLD, UNTOLD = ("--config", "generalise/lattice"), ("--config", "generalise/unto
         (["--config", "debug.yaml", "--trainer.accelerator=mps"], "MPSAccelerator"),
         (["--config", "debug.yaml", "--seed=-1"], "seed is a whole number from 0"),
         (["--config", "debug.yaml", "--import"], "argument --import: expected one argument"),
-        (
-            ["--config", "debug.yaml", "--data.batchsize=3"],
-            "there is no setting data.batchsize. Did you mean data.batch_size?",
-        ),
+        (["--config", "debug.yaml", "--data.batchsize=3"], "Did you mean data.batch_size?"),
         (["--config", "debug.yaml", "--import", "nowhere_at_all"], "there is no module"),
         (["--config", "debug.yaml", "--model.network=trm.models.GPT"], "a subclass of Iterative"),
         ([*GPT, "--data.transforms=[albumentations.D4]"], "transforms turn and flip row steps"),

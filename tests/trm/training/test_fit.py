@@ -115,9 +115,7 @@ def wait_for(file: Path, steps: int = 0) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are found in /proc")
-def test_two_processes_train_as_one_and_when_one_is_killed_end_and_go_on_with_both_carries(
-    command, debug, tmp_path
-):
+def test_two_processes_train_as_one_and_end_and_resume_together(command, debug, tmp_path):
     words = ("fit", *debug, *CONSTANT, "--model.depth.schedule", "carry")
     words += ("--model.depth.halt_max_steps", 3)  # some samples are replaced in each epoch
     words += ("--data.canvas.height", 4, "--data.canvas.width", 6)  # as many masked cells each

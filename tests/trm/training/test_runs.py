@@ -73,9 +73,7 @@ def test_what_is_not_there_is_not_scored_nor_are_random_weights(command, debug, 
         assert not list(tmp_path.iterdir())
 
 
-def test_a_resumed_run_goes_on_in_its_folder_as_if_it_had_not_been_interrupted(
-    command, debug, begun, halves, whole
-):
+def test_a_resumed_run_is_the_whole_one(command, debug, begun, halves, whole):
     (halves / "runs/debug/version_7").mkdir()  # without a checkpoint, no run
     last = halves / RUN / "checkpoints/last.ckpt"
     saved = last.read_bytes()
@@ -102,9 +100,7 @@ def test_a_resumed_run_goes_on_in_its_folder_as_if_it_had_not_been_interrupted(
     assert [event.step for event in curves.Scalars("validation/solved")] == [4, 9, 14]
 
 
-def test_a_run_that_goes_on_uses_the_settings_of_its_call_and_says_what_differs(
-    command, debug, halves
-):
+def test_a_resumed_run_uses_its_calls_settings_and_tells_them(command, debug, halves):
     words = ("--model.optimizer.lr", 1e-4, "--model.optimizer.weight_decay", 0.3, *LAST)
     ran = command("fit", *debug, *LONGER, *words, folder=halves)
     assert "model.optimizer.lr 0.0001 (was 0.003), model.optimizer.weight_decay 0.3 (was" in ran.err
