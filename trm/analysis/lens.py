@@ -57,12 +57,28 @@ def read_layers(predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]) 
     if not masked.any():
         raise ValueError("a lens reads the row that is filled in: the canvas has no masked row")
     check_cells(predictor.model)
-    if isinstance(model := predictor.model, GPT):
+    model, found = predictor.model, list[tuple[str, Tensor]]()  # names of sites, and logits
+    if isinstance(model, GPT):
         decoder = SequenceRecorder(predictor, predictor(canvas[None]).canvases)
         held = decoder.run(decoder.blocks).values.items()
         found = [(s.name, model.head(model.norm(decoder.on_canvas(x)))) for s, (x,) in held]
     else:
-        found = _of_steps(predictor, canvas, steps)
+        recorder, sites = StepRecorder(model, canvas[None], max(steps)), dict[str, Site]()
+        for step, state in zip(sorted(steps), recorder.states(sorted(steps)), strict=True):
+            for update, of_update in recorder.layers(step).items():
+                if update == model.updates[-1]:
+                    sites |= {f"step {step}, {site.name}": site for site in of_update}
+                else:
+                    sites[f"step {step}, {update}"] = of_update[-1]
+            if not recorder.updates:
+                sites[state.name] = state
+        values = recorder.run([*sites.values()]).values
+        for name, site in sites.items():
+            tensors = values[site]
+            if recorder.updates:  # in place of the one that the head reads
+                whole = named(recorder.initial) | {model.updates[-1]: tensors[0]}
+                tensors = list(whole.values())
+            found.append((name, recorder.read(tensors)))
     cells = torch.from_numpy(masked)
     read = [logits[0].float().log_softmax(dim=-1).cpu()[cells] for _, logits in found]
     row, columns = np.nonzero(masked)
@@ -72,27 +88,3 @@ def read_layers(predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]) 
 def some_steps(last: int) -> list[int]:
     """A few supervision steps from 1 to the last one, closer together at the start."""
     return sorted(set(np.geomspace(1, last, SHOWN).round().astype(int).tolist()))
-
-
-def _of_steps(
-    predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]
-) -> list[tuple[str, Tensor]]:
-    """Names of sites, and logits [1, H, W, V]."""
-    recorder = StepRecorder(predictor.model, canvas[None], max(steps))
-    whole = named(recorder.initial)
-    if not recorder.updates:
-        sites = recorder.states(sorted(steps))
-        values = recorder.run(sites).values
-        return [(site.name, recorder.read(values[site])) for site in sites]
-    main, read = predictor.model.updates[-1], dict[str, Site]()
-    for step in sorted(steps):
-        for update, sites in recorder.layers(step).items():
-            if update == main:
-                read |= {f"step {step}, {site.name}": site for site in sites}
-            else:
-                read[f"step {step}, {update}"] = sites[-1]
-    values = recorder.run([*read.values()]).values
-    return [
-        (name, recorder.read([*(whole | {main: values[site][0]}).values()]))
-        for name, site in read.items()
-    ]

@@ -222,8 +222,7 @@ def head_effects(
     are no pairs, the model is right in none of them, or its heads cannot be patched.
     """
     meanings, found, predictor = kinds_of(solver.task), list[HeadEffects](), solver.predictor
-    first, second = size.values()
-    name = size_name(tuple(size), (first, second))
+    name = size_name(size, size.values())
     for kind in kinds or meanings:
         drawn = draw_pairs(solver, kind, size, pairs, seed)
         note(f"{kind}: {len(drawn)} pairs of {name}")

@@ -188,8 +188,7 @@ def compare_heads(
     task, predictor = solver.task, solver.predictor
     check_program(task.layout)
     check_cells(predictor.model)
-    low, high = size.values()
-    name = size_name(tuple(size), (low, high))
+    name = size_name(size, size.values())
     asked = cell_problems(task, task.of_size(**size), problems, seed)
     if len(asked) < 2:
         raise ValueError(f"fewer than two problems of {name} are held out: name another size")

@@ -164,9 +164,8 @@ def heads(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) 
     if more:
         raise ValueError("heads are patched in problems of one size: name one of each length")
     found = head_effects(solver, size, args.kinds, args.pairs, args.seed, info_console(args).print)
-    low, high = size.values()
-    title = f"{model['name']}: what heads bring to the answer, "
-    title += size_name(tuple(size), (low, high))
+    problems = size_name(size, size.values())
+    title = f"{model['name']}: what heads bring to the answer, {problems}"
     settings = {"pairs": args.pairs, "seed": args.seed, "size": size}
     effects = [asdict(one) for one in found]
     data = {"model": model, "settings": settings, "head_effects": effects}

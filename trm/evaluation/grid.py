@@ -325,11 +325,12 @@ def in_order(labels: Iterable[Any]) -> list[Any]:
     return found if isinstance(next(iter(found), 0), str) else sorted(found)
 
 
-def size_name(axes: Sequence[str], size: Sequence[int | str]) -> str:
+def size_name(axes: Iterable[str], size: Iterable[int | str]) -> str:
     """The size of a cell's problems in words, like ``4 x 3 digits``."""
-    if tuple(axes) == ("digits_a", "digits_b"):
-        return f"{size[0]} x {size[1]} digits"
-    return ", ".join(f"{n} {axis.replace('_', ' ')}" for axis, n in zip(axes, size, strict=True))
+    measures = dict(zip(axes, size, strict=True))
+    if [*measures] == ["digits_a", "digits_b"]:
+        return "{digits_a} x {digits_b} digits".format(**measures)
+    return ", ".join(f"{n} {axis.replace('_', ' ')}" for axis, n in measures.items())
 
 
 def share(cell: Cell, figure_of: str = "solutions") -> Share | None:

@@ -10,7 +10,8 @@ from typing import Any
 from trm.evaluation.grid import Grid
 from trm.evaluation.statistics import SEEDS_MEANING, of_seeds
 from trm.figures.studies import by_name, columns_of, costs_of, shares_of, study_figure
-from trm.files import read_object, replacing
+from trm.figures.style import save
+from trm.files import read_object, write_text
 from trm.markdown import safe, table
 from trm.sweep.runs import States, done, grid_of, wanted
 from trm.sweep.study import EQUAL_LOSS, Run, Study
@@ -52,19 +53,7 @@ def write_report(output: Path, study: Study, states: States, stages: Mapping[Run
     """Write the page, with the stages under way, and its picture."""
     evaluations = gathered(output, study, states)
     if figure := study_figure(evaluations):
-        with replacing(output / PICTURE) as part:
-            figure.savefig(part, format="png")
-    with replacing(output / PAGE) as part:
-        part.write_text(_page(output, study, states, stages, evaluations), encoding="utf-8")
-
-
-def _page(
-    output: Path,
-    study: Study,
-    states: States,
-    stages: Mapping[Run, str],
-    evaluations: Mapping[str, Grid],
-) -> str:
+        save(figure, output / PICTURE)
     over = len(done(study, states))
     parts = [f"# {output.resolve().name}: {over} of {len(states)} runs are done"]
     failed = [f"- {safe(run.name)}: {safe(s.error)}" for run, s in states.items() if s.error]
@@ -78,7 +67,7 @@ def _page(
         parts += [f"## {safe(name)}", _MEANING, *equal, _results(grid)]
     rows = [[safe(one.name), f"{one.parameters:,}", f"{one.steps:,}"] for one in study.settings]
     parts += ["## Settings", table(["setting", "parameters", "steps"], rows)]
-    return "\n\n".join(parts) + "\n"
+    write_text(output / PAGE, "\n\n".join(parts) + "\n")
 
 
 def _results(grid: Grid) -> str:
