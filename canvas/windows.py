@@ -328,6 +328,22 @@ class LocalRule(ABC):
         ((_, _, seen),) = self.whole.shown(numbers)
         return seen
 
+    def around(
+        self, handed: np.ndarray, page: np.ndarray, row: np.ndarray, column: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """What N cells see of their neighbours, int64 [N] by the names by which heads read.
+
+        ``handed [B, H + 1, W + 2, 1 + fields]`` is what all cells hand on, first 1 for there being
+        such a cell; around the cells is a margin of 0, above and on both sides.
+        """
+        place = {name: i for i, name in enumerate(("", *self.fields))}
+        found: dict[str, np.ndarray] = {}
+        for way, names in self.whole.ways.items():
+            down, right = NEIGHBOURS[way]
+            there = handed[page, row + 1 + down, column + 1 + right].astype(np.int64, copy=False)
+            found |= {read_name(way, name): there[:, place[name]] for name in ("", *names)}
+        return found
+
     def apply(self, windows: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """All that follows from windows, head after head: int64 [N] by output.
 
@@ -400,8 +416,7 @@ def page_windows(
     given = drawing.given | (row < shown[:, None])[..., None]
     tokens = np.where(given, drawing.truth, np.uint8(symbols.MASK)).astype(np.int64)
     # What each cell hands on, first that it is there; those beyond the edges nothing.
-    place = {name: i for i, name in enumerate(("", *rule.fields))}
-    handed = np.zeros((B, H + 1, W + 2, len(place)), dtype=np.int64)
+    handed = np.zeros((B, H + 1, W + 2, 1 + len(rule.fields)), dtype=np.int64)
     found: list[tuple[dict[str, np.ndarray], ...]] = []
     for time in range(W + 2 * (H - 1)):  # of each row one cell, two columns behind the row above
         rows = np.arange(max(0, -(-(time - W + 1) // 2)), min(H - 1, time // 2) + 1)
@@ -410,11 +425,7 @@ def page_windows(
         c = W - 1 - (time - 2 * r)
         if not len(r):
             continue
-        windows = {TOKEN: tokens[page, r, c]}
-        for way, names in rule.whole.ways.items():
-            down, right = NEIGHBOURS[way]
-            there = handed[page, r + 1 + down, c + 1 + right]
-            windows |= {read_name(way, name): there[:, place[name]] for name in ("", *names)}
+        windows = {TOKEN: tokens[page, r, c]} | rule.around(handed, page, r, c)
         outputs = rule.apply(windows)
         says = [np.ones_like(r), *(outputs[name] for name in rule.fields)]
         handed[page, r + 1, c + 1] = np.stack(says, axis=1)

@@ -71,7 +71,6 @@ class LocalRecursiveModel(Network):
     config: LocalConfig
     H_init: Tensor
     L_init: Tensor
-    _window: Tensor  # int64 [1 + ways * (1 + fields)], how much each counts in a window's number
     _columns: Tensor  # int64 [heads, most that one reads], where that stands in what cells see
     _units: Tensor  # int64 [heads, most that one reads], how much it counts in a sight's number
     _starts: Tensor  # int64 [heads], the number of a head's first sight
@@ -130,11 +129,6 @@ class LocalRecursiveModel(Network):
             Logits, [N, sum of C], see `parts`, of which those count that the head says; and halt
             logits, float32 [N], of "what it says is right".
         """
-        z_H = self.think(numbers, tables)
-        return self.lm_head(z_H), self.halt_head(z_H)[:, 0].float()
-
-    def think(self, numbers: Tensor, tables: list[Tensor] | None = None) -> Tensor:
-        """The state z_H, [N, D], at the end of all cycles; arguments as for `cells`."""
         tables, sights = tables or self.message_tables(), self.sights(numbers)
         keys_values = [table[sights.places] for table in tables]
         x = self.embed_tokens.weight * self.scale
@@ -142,7 +136,7 @@ class LocalRecursiveModel(Network):
         if self.embed_heads is not None:
             x = x * sights.reads_token
             x = x + (self.embed_heads.weight * self.scale).to(x.dtype)[sights.head]
-        return self.settle(x, (keys_values, sights.present))
+        return self._heads_of(self.settle(x, (keys_values, sights.present)))
 
     def relaxed(self, tokens: Tensor, messages: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
         """What follows from messages that are not decided, to learn what codes should mean.
@@ -159,7 +153,9 @@ class LocalRecursiveModel(Network):
         vectors = messages @ (self.embed_messages.weight * self.message_scale)
         x = (self.embed_tokens.weight * self.scale)[tokens]
         keys_values = [mixing.keys_values(vectors) for _, mixing in self.blocks]
-        z_H = self.settle(x, (keys_values, present))
+        return self._heads_of(self.settle(x, (keys_values, present)))
+
+    def _heads_of(self, z_H: Tensor) -> tuple[Tensor, Tensor]:
         return self.lm_head(z_H), self.halt_head(z_H)[:, 0].float()
 
     def settle(self, x: Tensor, around: Around) -> Tensor:
@@ -257,16 +253,16 @@ class LocalRecursiveModel(Network):
 
     def _add_codes(self) -> None:
         """What says how sights are numbered, and where codes begin in `message_tables`."""
-        heads, ids = self.heads, self.config.vocab_size
-        whole = Heads(heads.ways, self.fields, [Head(tuple(self.outputs))], ids)
-        units, (window,) = self._units_of(heads), self._units_of(whole)
-        most, size = max(map(len, units)), 1 + len(whole.ways) * len(self.outputs)
+        heads, count = self.heads, len(self.heads.heads)
+        names = (read_name(way, name) for way in heads.ways for name in ("", *self.fields))
+        at = {name: i for i, name in enumerate((TOKEN, *names))}
+        units = [{at[n]: unit for n, unit in heads.units(head).items()} for head in range(count)]
+        most = max(map(len, units))
         sizes = torch.tensor(heads.sizes).view(len(units), -1)
         before = sizes.T.flatten().cumsum(0) - sizes.T.flatten()  # codes, way after way
         reads = zip(heads.heads, heads.reads, strict=True)  # who reads all has code 0 for no cell
         least = [[int(not names or head.reads is None) for names in of] for head, of in reads]
         parts = {
-            "window": torch.tensor([window.get(i, 0) for i in range(size)]),
             "columns": torch.tensor([[*of, *[0] * (most - len(of))] for of in units]),
             "units": torch.tensor([[*of.values(), *[0] * (most - len(of))] for of in units]),
             "starts": torch.tensor(heads.starts[:-1]),
@@ -277,13 +273,6 @@ class LocalRecursiveModel(Network):
         }
         for name, part in parts.items():
             self.register_buffer(f"_{name}", part, persistent=False)
-
-    def _units_of(self, heads: Heads) -> list[dict[int, int]]:
-        """For each head how much counts, of what stands where in what cells see, see `work`."""
-        names = (read_name(way, name) for way in heads.ways for name in ("", *self.fields))
-        at = {name: i for i, name in enumerate((TOKEN, *names))}
-        units = [heads.units(head) for head in range(len(heads.heads))]
-        return [{at[name]: unit for name, unit in of.items()} for of in units]
 
     def numbers(self, level: list[int], seen: Tensor) -> Tensor:
         """The sights of some heads, int64 [heads * N], of what N cells see, as `work` has it."""
@@ -366,17 +355,15 @@ class InOrder(NamedTuple):
 
     tokens: Tensor  # as given [B, H, W], what was asked filled in
     halt_logits: Tensor  # float32 [B, H]: the cells of the row that were filled in are right
-    known: Tensor  # bool [B], whether no cell saw a window that is not among the known ones
     log_symbol: Tensor  # float32 [B, H, W], of what was filled in; else 0
-    handed: Tensor  # int16 [B, H, W, 1 + fields]: 1 for a cell of the page, then its classes
+    # int16 [B, H + 1, W + 2, 1 + fields], as `LocalRule.around` has it: 1 for a cell of the page,
+    # then its classes.
+    handed: Tensor
 
 
 @torch.no_grad()
 def work_in_order(
-    model: LocalRecursiveModel,
-    tokens: Tensor,
-    windows: Tensor | None = None,
-    known: Known | None = None,
+    model: LocalRecursiveModel, tokens: Tensor, known: Known | None = None
 ) -> InOrder:
     """Work canvases out, every cell once, after all that it depends on.
 
@@ -386,8 +373,6 @@ def work_in_order(
     Args:
         model: in evaluation mode.
         tokens: symbol ids, integers [B, H, W]; masked cells are filled in.
-        windows: the known ones, numbers of `canvas.windows.LocalRule.whole`, int64, sorted; None:
-            all are.
         known: answers to sights that have come before; new ones are added.
     """
     check_tokens(tokens)
@@ -398,8 +383,7 @@ def work_in_order(
     rows = used.any(dim=2) & (last | ~last[:, :1])
     inside = span(rows).unsqueeze(2) & span(used.any(dim=1)).unsqueeze(1)
     filled, log_symbol = tokens.clone(), torch.zeros(B, H, W, device=tokens.device)
-    sure, known_all = log_symbol[..., 0].clone(), torch.ones_like(asked[:, 0, 0])
-    # What each cell hands on, first that it is there; those beyond the edges nothing.
+    sure = log_symbol[..., 0].clone()
     handed = tokens.new_zeros(B, H + 1, W + 2, 1 + len(model.fields), dtype=torch.int16)
     steps = [NEIGHBOURS[way] for way in model.heads.ways if way != OWN]
     cells = inside.nonzero()
@@ -411,11 +395,6 @@ def work_in_order(
         around = [handed[page, row + 1 + down, column + 1 + right] for down, right in steps]
         token, asks = tokens[page, row, column].long(), asked[page, row, column]
         seen = torch.stack(around, dim=1).long()  # [N, ways, 1 + fields]
-        if windows is not None:
-            whole = torch.cat((token.unsqueeze(-1), seen.flatten(1)), dim=-1)
-            number = (whole * model._window).sum(dim=-1)
-            at = torch.searchsorted(windows, number).clamp(max=len(windows) - 1)
-            known_all[page[windows[at] != number]] = False
         found = model.work(token, seen, known)
         classes = found.classes
         filled[page, row, column] = torch.where(asks, classes[:, 0], token).to(tokens.dtype)
@@ -423,7 +402,7 @@ def work_in_order(
         sure[page, row] += found.log_right * asks
         classes[:, 0] = 1
         handed[page, row + 1, column + 1] = classes.to(handed.dtype)
-    return InOrder(filled, all_right(sure), known_all, log_symbol, handed[:, 1:, 1:-1])
+    return InOrder(filled, all_right(sure), log_symbol, handed)
 
 
 def all_right(log_probability: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from canvas import symbols
 from canvas.closure import closed_windows
 from canvas.render import Drawing
 from canvas.task import Task
-from canvas.windows import OWN, UNDEFINED, LocalRule
+from canvas.windows import OWN, TOKEN, UNDEFINED, LocalRule
 from trm.models.attention import compute_dtype
 from trm.models.local import InOrder, Known, LocalRecursiveModel, work_in_order
 from trm.solving.rollout import (
@@ -47,11 +47,10 @@ class LocalPredictor(Predictor):
         self._known: dict[torch.dtype, Known] = {}
 
     @cached_property
-    def windows(self) -> torch.Tensor | None:
+    def windows(self) -> np.ndarray:
         """All that upright pages have, see `canvas.closure.closed_windows`; it takes seconds."""
-        if self.rule is None:
-            return None
-        return torch.from_numpy(closed_windows(self.rule)).to(next(self.model.parameters()).device)
+        assert self.rule is not None
+        return closed_windows(self.rule)
 
     @property
     def known(self) -> Known:
@@ -78,18 +77,15 @@ class LocalPredictor(Predictor):
 
     def __call__(self, inputs: np.ndarray) -> Prediction:
         masked = inputs == symbols.MASK
-        worked = self._work(inputs)
-        cells = worked.tokens.byte().cpu().numpy()
+        cells, confidence = self._solved(inputs)
         # Of the rows that were asked for; where there is none, of nothing.
-        confidence = self._confidence(worked)
         confidence = np.where(masked.any(axis=2), confidence, 1).prod(axis=1)
         self._show(cells, masked, confidence)
         return Prediction(cells, confidence, np.zeros(len(cells), dtype=np.int64))
 
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
         """See `Predictor`: all rows at once; who watches is shown them one after the other."""
-        worked = self._work(drawing.masked)
-        filled, confidence = worked.tokens.byte().cpu().numpy(), self._confidence(worked)
+        filled, confidence = self._solved(drawing.masked)
 
         def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
             masked, sure = (
@@ -122,21 +118,31 @@ class LocalPredictor(Predictor):
 
         Of codes, which stand for nothing that has a name, none.
         """
-        there, *found = self._work(inputs).handed.unbind(-1)
+        there, *found = self._work(inputs).handed[:, 1:, 1:-1].unbind(-1)
         return {
             name: classes.masked_fill(there == 0, UNDEFINED).byte().cpu().numpy()
             for name, classes in zip(self.model.fields, found, strict=True)
             if name not in self.model.config.codes
         }
 
-    def _confidence(self, worked: InOrder) -> np.ndarray:
-        """Of each row of canvases, float32 [B, H]."""
+    def _solved(self, canvases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Canvases ``uint8 [B, H, W]`` filled in; how sure each row is, ``float32 [B, H]``."""
+        worked = self._work(canvases)
         sure = worked.halt_logits.sigmoid().cpu().numpy()
-        return (np.ones_like(sure) if self.proved else sure) * worked.known[:, None].cpu().numpy()
+        sure = np.ones_like(sure) if self.proved else sure
+        if self.rule is not None:
+            handed = worked.handed.cpu().numpy()
+            page, row, column = handed[:, 1:, 1:-1, 0].nonzero()
+            seen = self.rule.around(handed, page, row, column)
+            seen[TOKEN] = canvases[page, row, column].astype(np.int64)
+            number = self.rule.whole.numbers(0, seen)
+            at = np.searchsorted(self.windows, number).clip(max=len(self.windows) - 1)
+            sure[page[self.windows[at] != number]] = 0
+        return worked.tokens.byte().cpu().numpy(), sure
 
     @torch.no_grad()
     def _work(self, canvases: np.ndarray) -> InOrder:
-        return work_in_order(self.model, self.tokens(canvases), self.windows, self.known)
+        return work_in_order(self.model, self.tokens(canvases), self.known)
 
     def _show(self, cells: np.ndarray, masked: np.ndarray, confidence: np.ndarray) -> None:
         """Report the cells of rows as they were worked out, from the right to the left."""

@@ -63,7 +63,7 @@ def test_a_page_is_worked_out_cell_by_cell(shape: dict[str, int], layout: str) -
             expected = mine[SYMBOL] if token == MASK else token
             assert worked.tokens[0, row, column] == expected
             fields = [1, *(mine[name] for name in rule.fields)]
-            assert worked.handed[0, row, column].tolist() == fields
+            assert worked.handed[0, row + 1, column + 1].tolist() == fields
     assert worked.handed[..., 0].sum() == 18
     torch.testing.assert_close(worked.halt_logits[0], all_right(sure))
 
