@@ -96,7 +96,9 @@ def patch(
         size = layer.out.in_features // layer.num_heads
         groups = torch.eye(layer.num_heads, dtype=torch.bool).repeat_interleave(size, dim=1)
     else:
-        sites = _cell_sites(recorder, steps)
+        sites = [*recorder.input_sites(), *recorder.states(sorted(steps))]
+        shown = np.linspace(0, len(sites) - 1, min(len(sites), _SITES))  # with the first and last
+        sites = [sites[i] for i in shown.round().astype(int)]
         groups = torch.eye(recorder.length, dtype=torch.bool)
     base, (rows, columns) = recorder.run(sites), np.nonzero(scored)
     a, b = torch.from_numpy(labels[:, rows, columns].astype(np.int64)).to(base.logits.device)
@@ -131,16 +133,6 @@ def patch(
     scored = np.pad(scored[: len(grid)], ((0, 0), (canvases.shape[2] - labels.shape[2], 0)))
     names = [site.name for site in sites]
     return Patching(names, effects, canvases, scored, (of_a, of_b), (right_a, right_b))
-
-
-def _cell_sites(recorder: StepRecorder | SequenceRecorder, steps: Sequence[int]) -> list[Site]:
-    """Where cells are patched: at most twelve places, evenly, the first and the last among them."""
-    if isinstance(recorder, SequenceRecorder):
-        sites = [*recorder.input_sites(), *recorder.blocks]
-    else:
-        sites = [*recorder.input_sites(), *recorder.states(sorted(steps))]
-    shown = np.linspace(0, len(sites) - 1, min(len(sites), _SITES))
-    return [sites[i] for i in shown.round().astype(int)]
 
 
 def open_pair(

@@ -113,7 +113,7 @@ def observe(
     if isinstance(model, GPT):
         decoder = SequenceRecorder(predictor, inputs)
         sites = {Point(INPUT, 0): Site(INPUT, model.layers[0], "input", calls=frozenset({0}))}
-        sites |= {Point(BLOCKS, n): site for n, site in enumerate(decoder.blocks, start=1)}
+        sites |= {Point(BLOCKS, n): site for n, site in enumerate(decoder.states(), start=1)}
         values = decoder.run([*sites.values()]).values
         read = {point: values[site][0][:, decoder.writers] for point, site in sites.items()}
         return Observed(read, BLOCKS, decoder.cells)

@@ -161,14 +161,13 @@ def heads_of(
             share, least, most = (float(of[layer, head]) for of in (mean, low, high))
             overlap = Overlap(name, share, least, most, float(mean[layer, -1]), name in used)
             found[update, layer + 1, head + 1].append(overlap)
-    return tuple(Head(*place, _ranked(overlaps)) for place, overlaps in found.items())
-
-
-def _ranked(overlaps: list[Overlap]) -> tuple[Overlap, ...]:
-    ranked = sorted(overlaps, key=lambda one: (not one.baseline, -one.gain))
-    close = [one for one in overlaps if one.baseline and one.gain > ranked[0].gain - _CLOSE]
-    best = min(close, key=lambda one: not one.in_program, default=ranked[0])
-    return best, *(one for one in ranked if one is not best)
+    heads = []
+    for place, overlaps in found.items():
+        ranked = sorted(overlaps, key=lambda one: (not one.baseline, -one.gain))
+        close = [one for one in overlaps if one.baseline and one.gain > ranked[0].gain - _CLOSE]
+        best = min(close, key=lambda one: not one.in_program, default=ranked[0])
+        heads.append(Head(*place, (best, *(one for one in ranked if one is not best))))
+    return tuple(heads)
 
 
 def compare_heads(

@@ -253,9 +253,8 @@ class SequenceRecorder(Recorder):
         names = [f"loop {loop + 1}" for loop in range(self.loops)] if self.loops > 1 else ["tokens"]
         self.updates = {name: [loop] for loop, name in enumerate(names)}
 
-    @property
-    def blocks(self) -> list[Site]:
-        """What each block of each loop passes on."""
+    def states(self, steps: Sequence[int] = ()) -> list[Site]:
+        """What each block of each loop passes on, whatever the steps."""
         return [*chain(*self.layers().values())]
 
     def on_canvas(self, value: Tensor) -> Tensor:

@@ -120,13 +120,6 @@ def difference(one: Share, other: Share, correlation: float = 0.0) -> tuple[floa
     return p - q - reach(p - low, most - q), p - q + reach(high - p, q - least)
 
 
-def mcnemar(one: int, other: int) -> float:
-    """The two-sided p of McNemar's exact test, of the problems that each alone has solved."""
-    from scipy.stats import binomtest
-
-    return float(binomtest(one, one + other).pvalue) if one + other else 1.0
-
-
 def bootstrap(values: np.ndarray, of: np.ndarray | None = None, seed: int = 0) -> tuple[Any, Any]:
     """Ends of the 95 % percentile bootstrap interval of a mean over the first axis.
 
@@ -182,7 +175,12 @@ def paired(mine: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Pa
     else:
         interval = _over_seeds(first, second, np.cumsum(counts.pop())[:-1])
     points = float(first.mean() - second.mean())
-    return Paired(n, points, interval, *((alone, mcnemar(*alone)) if single else (None, None)))
+    if not single:
+        return Paired(n, points, interval, None, None)
+    from scipy.stats import binomtest
+
+    p = float(binomtest(alone[0], sum(alone)).pvalue) if sum(alone) else 1.0
+    return Paired(n, points, interval, alone, p)
 
 
 def _over_seeds(first: np.ndarray, second: np.ndarray, ends: np.ndarray) -> tuple[float, float]:

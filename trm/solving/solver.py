@@ -1,6 +1,6 @@
 """From operands to answers: the one door through which every command and script solves."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -75,10 +75,18 @@ class Solver:
         for misfit in filter(None, self.misfits(problems)):
             raise ValueError(misfit)  # before any of the others is worked out
         solutions: dict[int, Solution] = {}
-        for index in self._batches(problems):
-            batch = problems[index]
-            drawing = self.draw_worked(batch) if with_truth else self.draw(batch)
-            solutions.update(zip(index.tolist(), self.solve_drawing(batch, drawing), strict=True))
+        # On a canvas that is cut, those of equal sizes together, so that what a problem gets does
+        # not depend on how long the others are.
+        sizes = self.task.rules.sizes(problems).T * self.canvas.cut
+        different, which = np.unique(sizes, axis=0, return_inverse=True)
+        for number, (rows, columns) in enumerate(different.tolist()):
+            alike = np.flatnonzero(which == number)
+            most = at_once(self.predictor, *self.canvas.size(rows, columns))
+            for index in np.split(alike, range(most, len(alike), most)):
+                batch = problems[index]
+                drawing = self.draw_worked(batch) if with_truth else self.draw(batch)
+                found = self.solve_drawing(batch, drawing)
+                solutions.update(zip(index.tolist(), found, strict=True))
         return [solutions[i] for i in range(len(problems))]
 
     def solve_drawing(
@@ -188,21 +196,6 @@ class Solver:
         if self.canvas.cut:
             return self
         return replace(self, canvas=replace(self.canvas, height=height, width=width))
-
-    def _batches(self, problems: Problems) -> Iterator[np.ndarray]:
-        """Which problems to solve together, ``int64`` indices.
-
-        As many as there is memory for; on a canvas that is cut, those of equal sizes: what a
-        problem gets there does not depend on how long the others are.
-        """
-        sizes = self.task.rules.sizes(problems).T
-        if not self.canvas.cut:
-            sizes = np.zeros_like(sizes)
-        different, which = np.unique(sizes, axis=0, return_inverse=True)
-        for number, (rows, columns) in enumerate(different.tolist()):
-            alike = np.flatnonzero(which == number)
-            most = at_once(self.predictor, *self.canvas.size(rows, columns))
-            yield from np.split(alike, range(most, len(alike), most))
 
     def draw(self, problems: Problems) -> Drawing:
         """Problems on a canvas to solve them on: centred, right ends below each other.
