@@ -49,9 +49,8 @@ def written_out(layout: Layout, operands: Operands, base: int) -> list[str]:
         width = len(in_base(a, base)) + 1
         rows = [in_base(a, base).rjust(width, "_") + "_*"]
         for i, (total, digit) in enumerate(zip(totals, digits, strict=True)):
-            rows.append(
-                in_base(total // base**i, base).rjust(width, "_") + "_" + in_base(digit, base)
-            )
+            total = in_base(total // base**i, base)
+            rows.append(total.rjust(width, "_") + "_" + in_base(digit, base))
         return rows
     sums = [in_base(total, base) for total in totals]
     below = {
@@ -144,10 +143,8 @@ def test_a_prompt_is_what_a_worked_solution_shows_from_the_start(layout, base, p
     shown = np.where(worked.given, worked.truth, symbols.BLANK)
     assert np.array_equal(shown, worked.canvases)
     for i, names in enumerate(zip(*(one.to_text() for one in problems.operands), strict=True)):
-        sign = symbols.CHARACTERS[layout.sign]  # only the operands and one sign are given
-        assert sorted(symbols.decode(shown[i][shown[i] != symbols.BLANK])) == sorted(
-            "".join(names) + sign
-        )
+        held = symbols.decode(shown[i][shown[i] != symbols.BLANK])
+        assert sorted(held) == sorted("".join(names) + symbols.CHARACTERS[layout.sign])
 
 
 @pytest.mark.parametrize(("short", "long"), [((100, 10), (999, 99)), ((1, 1), (9, 9))])

@@ -135,9 +135,8 @@ def test_problems_of_a_family_are_different_held_out_and_of_the_digits_asked(fam
         assert (split_of(problems) == SPLITS.index("test")).all()
     else:
         assert not task.in_range(problems).any()
-    assert (
-        family_problems(replace(task, layout="standard"), family, digits, 12, 0).to_ints() == found
-    )
+    other = replace(task, layout="standard")
+    assert family_problems(other, family, digits, 12, 0).to_ints() == found
 
 
 def test_families_are_what_they_are_called():

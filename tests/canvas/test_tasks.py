@@ -127,9 +127,8 @@ def test_only_problems_that_the_task_allows_are_drawn(split):
     task = Subtraction(digits_a=(1, 3), digits_b=(1, 3))
     problems = sample(task, 0, split, 0, np.arange(400)).to_ints()
     assert all(a >= b for a, b in problems)
-    assert {(len(str(a)), len(str(b))) for a, b in problems} == {
-        (n, m) for n in (1, 2, 3) for m in range(1, n + 1)
-    }
+    lengths = {(len(str(a)), len(str(b))) for a, b in problems}
+    assert lengths == {(n, m) for n in (1, 2, 3) for m in range(1, n + 1)}
     alone = [sample(task, 0, split, 0, np.array([i])).to_ints()[0] for i in range(12)]
     assert alone == problems[:12]
     refused = "12 - 13 is no problem of the task subtraction"

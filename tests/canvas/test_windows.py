@@ -150,12 +150,11 @@ def fields_by_integers(task: Task, operands: tuple[int, ...]) -> Cells:
 @pytest.mark.parametrize("name", [n for n in TASKS if n.split(",")[0] in ("lattice", "column")])
 def test_fields_are_what_integers_say_down_to_a_step(name: str) -> None:
     task, draw = TASKS[name], random.Random(name)
-    many = (2, 2) if isinstance(task, Multiplication) else (2, 4)
+    most = 2 if isinstance(task, Multiplication) else 4
+    counts = [draw.randint(2, most) for _ in range(40)]
     operands = [
-        tuple(
-            draw.randrange(1, task.base ** draw.randint(1, 4)) for _ in range(draw.randint(*many))
-        )
-        for _ in range(40)
+        tuple(draw.randrange(1, task.base ** draw.randint(1, 4)) for _ in range(count))
+        for count in counts
     ]
     drawing = drawn(task, operands, (2, 1, 1))
     step = np.array([draw.randrange(n) for n in drawing.steps])

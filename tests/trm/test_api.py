@@ -48,9 +48,7 @@ def test_one_problem_has_one_solution(shipped, problem):
     assert 0.5 < solution.confidence <= 1
     assert "<svg" in solution._repr_html_()
     assert repr(solution).startswith("Solution(123 x 45 = 5535 (right; confidence ")
-    assert repr(shipped).startswith(
-        "Solver(LocalRecursiveModel, lattice in base 10, trained on 1 to 4 x 1"
-    )
+    assert repr(shipped).startswith("Solver(LocalRecursiveModel, lattice in base 10, trained on 1")
 
 
 def test_several_problems_have_solutions_in_their_order(shipped):
@@ -93,9 +91,8 @@ def test_a_picture_is_shown_and_saved(tmp_path):
 
 
 def test_a_model_is_measured_on_a_grid(tmp_path, capsys, monkeypatch):
-    grid = evaluate(
-        digits_a=range(1, 3), digits_b=[2], problems=4, output=tmp_path / "kept", accelerator="cpu"
-    )
+    how = {"problems": 4, "output": tmp_path / "kept", "accelerator": "cpu"}
+    grid = evaluate(digits_a=range(1, 3), digits_b=[2], **how)
     assert "cells" in capsys.readouterr().out  # of the progress bar
     assert grid["settings"]["axes"] == ["digits_a", "digits_b"]
     assert (grid["settings"]["rows"], grid["settings"]["columns"]) == ([1, 2], [2])

@@ -25,12 +25,10 @@ def test_they_are_the_projects_own_by_name_and_say_what_they_are(repository):
     assert all(10 < len(about(file)) < 150 for file in found.values())
 
 
-@pytest.mark.parametrize(
-    "name", ["gpt/small_learned", "gpt/small_learned.yaml", "configs/gpt/small_learned.yaml"]
-)
-def test_a_name_can_be_written_in_several_ways(monkeypatch, tmp_path, repository, name):
+def test_a_name_can_be_written_in_several_ways(monkeypatch, tmp_path, repository):
     monkeypatch.chdir(tmp_path)
-    assert find_config(name) == repository / "configs/gpt/small_learned.yaml"
+    for name in ("gpt/small_learned", "gpt/small_learned.yaml", "configs/gpt/small_learned.yaml"):
+        assert find_config(name) == repository / "configs/gpt/small_learned.yaml"
 
 
 def test_a_file_in_the_working_folder_wins_and_a_folder_does_not(monkeypatch, tmp_path, repository):

@@ -33,9 +33,8 @@ def make_solver() -> Make:
         torch.manual_seed(0)
         predictor: Predictor
         if family == "gpt":
-            gpt = GPT(
-                GPTConfig(**{"position": "rope_2d", "hidden_size": 16, "num_heads": 2} | more)
-            )
+            shape = {"position": "rope_2d", "hidden_size": 16, "num_heads": 2}
+            gpt = GPT(GPTConfig(**shape | more))
             predictor = GPTPredictor(gpt.eval(), Calibration())
         elif family == "local":
             shape = {"hidden_size": 16, "num_heads": 2, "intermediate_size": 16}

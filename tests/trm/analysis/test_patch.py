@@ -128,10 +128,8 @@ def read(solver: Solver, texts: tuple[str, str], row: int = 0) -> tuple[np.ndarr
         row_steps(solver.draw_worked(task.problems([task.parse(text)])), np.array([row]))
         for text in texts
     ]
-    inputs, labels = (
-        np.concatenate([getattr(step, name) for step in steps]) for name in ("inputs", "labels")
-    )
-    return inputs, labels
+    parts = zip(*((step.inputs, step.labels) for step in steps), strict=True)
+    return tuple(map(np.concatenate, parts))
 
 
 @pytest.mark.parametrize("family", OF)
@@ -209,9 +207,8 @@ def test_effects_are_means_over_pairs_that_a_seed_draws(found, gpt_of_blanks):
     writer = gpt_of_blanks
     pairs = draw_pairs(writer, CARRY, SEVEN, 6, seed=0)
     assert found[0].pairs == [(*pair.names, pair.row + 1) for pair in pairs]
-    assert [pair.names for pair in draw_pairs(writer, CARRY, SEVEN, 2, seed=0)] == [
-        pair.names for pair in pairs[:2]
-    ]
+    fewer = draw_pairs(writer, CARRY, SEVEN, 2, seed=0)
+    assert [pair.names for pair in fewer] == [pair.names for pair in pairs[:2]]
     assert draw_pairs(writer, CARRY, SEVEN, 1, seed=1)[0].names != pairs[0].names
     effects = [patch(writer.predictor, p.inputs, p.labels, heads=True).effects for p in pairs]
     np.testing.assert_allclose(found[0].mean, np.mean(effects, axis=0), atol=1e-5)

@@ -198,9 +198,8 @@ def test_every_family_with_states_can_be_probed_on_test_problems(make_solver, fa
         assert 0 <= low <= reading.probe.value <= high <= 1
     steps = [one.step for one in found.of("carry", "2 x 2 digits")]
     assert steps == [0, 1, 2]
-    assert [set(split) for split in seen[:3]] == [
-        {SPLITS.index(s)} for s in ("train", "test", "test")
-    ]
+    train, test = ({SPLITS.index(split)} for split in ("train", "test"))
+    assert [set(split) for split in seen[:3]] == [train, test, test]
     assert run_probes(solver, SIZES, QUICK).readings == found.readings
     data = json.loads(json.dumps(found.to_json()))
     assert data["readings"][0]["probe"] == found.readings[0].probe.data()
@@ -219,9 +218,8 @@ def test_what_features_hold_plainly_is_read_and_what_is_not_defined_does_not_cou
 
 
 def test_what_cannot_be_probed_is_said(make_solver, monkeypatch):
-    solver = make_solver(
-        "recursive", Canvas(7, 8), position="learned", height=7, width=8, neighbourhood="all"
-    )
+    learned = {"position": "learned", "height": 7, "width": 8, "neighbourhood": "all"}
+    solver = make_solver("recursive", Canvas(7, 8), **learned)
     sizes = [{"digits_a": 2, "digits_b": 2}, {"digits_a": 9, "digits_b": 9}]
     with pytest.raises(ValueError, match="to probe: the model cannot work on a canvas of 12 x 18"):
         run_probes(solver, sizes, QUICK)

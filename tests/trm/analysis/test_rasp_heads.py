@@ -36,9 +36,7 @@ ALL = np.ones((1, 3), dtype=bool)
 LAST = np.array([[False, False, True]])
 
 
-def tally(
-    selectors: dict[str, Selector], used=(), attention=ATTENTION, cells: np.ndarray = ALL
-) -> list[Head]:
+def tally(selectors: dict[str, Selector], used=(), attention=ATTENTION, cells=ALL) -> list[Head]:
     """The heads of a model watched on one row."""
     seen = Watched({"state": attention}, selectors, set(used), ALL)
     return [*heads_of([overlaps(seen, cells)], used)]
@@ -59,9 +57,8 @@ def test_the_best_selector_is_that_with_the_most_above_its_baseline():
     assert first.of("so far").overlap == pytest.approx(1)  # and so is its baseline
     assert first.of("so far").gain == pytest.approx(0)
     assert second.best.selector == "itself"
-    assert [one.gain for one in first.overlaps] == sorted(
-        (one.gain for one in first.overlaps), reverse=True
-    )
+    gains = [one.gain for one in first.overlaps]
+    assert gains == sorted(gains, reverse=True)
 
 
 def test_of_selectors_as_good_as_each_other_the_programs_is_named_and_none_that_is_not_seen():

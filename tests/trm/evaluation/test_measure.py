@@ -243,9 +243,8 @@ def test_other_settings_take_no_cell_of_earlier_ones(twin, tmp_path, sizes, monk
     for name, weight in content["state_dict"].items():
         content["state_dict"][name] = weight + 1
     torch.save(content, twin)
-    with pytest.raises(
-        ValueError, match=r"another checkpoint, twin .*twin\.ckpt, SHA-256 .*--output"
-    ):
+    told = r"another checkpoint, twin .*twin\.ckpt, SHA-256 .*--output"
+    with pytest.raises(ValueError, match=told):
         evaluate(twin, tmp_path, ONE)
     (tmp_path / "grid.json").unlink()
     retrained = evaluate(twin, tmp_path, ONE)

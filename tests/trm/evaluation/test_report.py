@@ -139,10 +139,9 @@ def test_models_that_were_not_asked_alike_say_so_wherever_their_figures_stand(ma
 
 
 def test_seeds_of_a_setting_are_told_together(make_grid):
-    shares = {f"a [wide] lattice_1-seed{seed}": (1.0, 0.5)[seed] for seed in (0, 1)}
-    grid = make_grid(
-        {name: lambda a, b, s=s: s for name, s in ({"b-seed0": 0.25} | shares).items()}, [2], [1]
-    )
+    names = ("b-seed0", *(f"a [wide] lattice_1-seed{seed}" for seed in (0, 1)))
+    shares = zip(names, (0.25, 1.0, 0.5), strict=True)
+    grid = make_grid({name: lambda a, b, share=share: share for name, share in shares}, [2], [1])
     text = markdown(grid)
     told = "75.0 [50.0–100.0] (66.8–81.7)"
     named = r"a \[wide\] lattice\_1, 2 seeds"

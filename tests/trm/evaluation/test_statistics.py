@@ -93,9 +93,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_says():
     random, held = np.random.default_rng(0), 0
     for _ in range(400):
         kind = random.choice(4, size=60, p=(0.7, 0.2, 0.02, 0.08))
-        mine, theirs = (
-            "".join("01"[int(k in solved)] for k in kind) for solved in ((0, 1), (0, 2))
-        )
+        mine, theirs = ("".join("01"[k in of] for k in kind) for of in ((0, 1), (0, 2)))
         low, high = paired([[mine]], [[theirs]]).interval
         held += low <= 0.18 <= high
     assert 0.93 * 400 <= held <= 0.99 * 400

@@ -91,8 +91,7 @@ def test_ranks_have_a_panel_for_each_kind_of_weights_and_states_and_a_line_for_e
     figure = analysis.ranks_figure({"gpt": gpt, "trm": trm})
     axes = {one.get_title(): one for one in axes_of(figure)}
     panels = ["feed-forward up", "states: block", "feed-forward gate"]
-    assert {title: len(one.lines) for title, one in axes.items()} == dict(
-        zip(panels, (2, 1, 1), strict=True)
-    )
+    assert list(axes) == panels
+    assert [len(one.lines) for one in axes.values()] == [2, 1, 1]
     assert axes["states: block"].lines[0].get_xydata().tolist() == [[0, 0.25], [1, 0.25]]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["gpt", "trm"]

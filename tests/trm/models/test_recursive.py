@@ -1,7 +1,5 @@
 """Recursive models: canvases in, logits and a halt logit out, whatever the encoding."""
 
-import itertools
-
 import pytest
 import torch
 
@@ -30,9 +28,8 @@ def canvases(batch=3, height=4, width=5, seed=0):
 
 
 @pytest.mark.parametrize("skip_blank", [False, True])
-@pytest.mark.parametrize(
-    ("position", "neighbourhood"), list(itertools.product(FIXED, NEIGHBOURHOODS))
-)
+@pytest.mark.parametrize("position", FIXED)
+@pytest.mark.parametrize("neighbourhood", NEIGHBOURHOODS)
 def test_every_position_goes_with_every_neighbourhood(position, neighbourhood, skip_blank):
     model = make(position=position, neighbourhood=neighbourhood, radius=1, skip_blank=skip_blank)
     for size in filter(lambda size: model.accepts(*size), [(4, 5), (3, 4), (6, 7)]):

@@ -20,11 +20,9 @@ MODELS = ("ternary", "sums", "written")
 def programs(request):
     found = {}
     for name in MODELS:
-        trained = request.getfixturevalue(name)
-        judged = trained.judged
-        found[name] = Program.extract(
-            trained.task.layout, trained.rule, judged.numbers, judged.outputs
-        )
+        of = request.getfixturevalue(name)
+        seen = of.judged.numbers, of.judged.outputs
+        found[name] = Program.extract(of.task.layout, of.rule, *seen)
     return found
 
 

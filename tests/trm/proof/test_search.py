@@ -25,25 +25,21 @@ from trm.solving.solver import Solver
 class Fails:
     """A model that fails where a condition on the operands holds."""
 
-    def __init__(self, task, wrong, near=None):
+    def __init__(self, task, wrong, near=lambda *_: 0.5):
         self.task, self.wrong, self.near = task, wrong, near
         self.solved = 0
 
     def score(self, problems):
         found = problems.to_ints()
-        near = [0.5 if self.near is None else self.near(*one) for one in found]
-        return np.array(
-            [0.0 if self.wrong(*one) else n for one, n in zip(found, near, strict=True)]
-        )
+        return np.array([0.0 if self.wrong(*one) else self.near(*one) for one in found])
 
     def solve(self, problem):
         self.solved += 1
         (operands,) = problem.to_ints()
         blank = np.zeros((1, 1), dtype=np.uint8)
         name = self.task.names(problem)[0]
-        return (
-            Counterexample(name, operands, blank, blank, blank) if self.wrong(*operands) else None
-        )
+        found = Counterexample(name, operands, blank, blank, blank)
+        return found if self.wrong(*operands) else None
 
 
 def test_small_problems_come_in_the_order_of_their_digits():

@@ -86,10 +86,8 @@ def test_confidence_in_a_row_covers_its_symbols_and_in_the_last_row_all_that_is_
         said = [log_prob_of_row(row) for row in rows]
         assert rollout.confidence[i, : steps - 1] == pytest.approx(np.exp(said[:-1]), rel=1e-4)
         free = np.arange(1 + rows[0] * (WIDTH + 1), HEIGHT * (WIDTH + 1) + 2)
-        whole = log_prob(free).sum()
-        assert rollout.confidence[i, steps - 1] == pytest.approx(
-            np.exp(whole - sum(said[:-1])), rel=1e-4
-        )
+        rest = np.exp(log_prob(free).sum() - sum(said[:-1]))
+        assert rollout.confidence[i, steps - 1] == pytest.approx(rest, rel=1e-4)
 
 
 @pytest.mark.parametrize("layout", Multiplication.layouts)
@@ -114,9 +112,8 @@ def test_all_at_once_and_row_by_row_are_the_same_where_rows_end_rightly(layout):
     cells = ids[:, 1:-1].numpy().reshape(-1, HEIGHT, WIDTH + 1)[:, :, WIDTH - 1 :: -1]
     for i, steps in enumerate(drawing.steps):
         first = int(drawing.row_of_step(0)[i])
-        np.testing.assert_array_equal(
-            rows.canvases[i, first : first + steps], cells[i, first : first + steps]
-        )
+        written = slice(first, first + steps)
+        np.testing.assert_array_equal(rows.canvases[i, written], cells[i, written])
 
 
 def with_row_ends(drawing: WorkedDrawing) -> np.ndarray:
@@ -132,9 +129,8 @@ def test_confidence_in_a_row_is_the_calibrated_probability_of_its_symbols():
     drawing, model = drawing_of("standard"), tiny_gpt(HEIGHT, WIDTH)
     steps = row_steps(drawing)
     raw, seen = GPTPredictor(model, np.asarray)(steps.inputs), GPTPredictor(model, np.asarray)
-    for sure, curve in zip(
-        raw.confidence, seen.trace(steps.inputs, steps.labels).curves, strict=True
-    ):
+    curves = seen.trace(steps.inputs, steps.labels).curves
+    for sure, curve in zip(raw.confidence, curves, strict=True):
         assert sure == pytest.approx(np.log(curve.confidence).sum(), rel=1e-5)
     calibrated = GPTPredictor(model, Calibration(0.5, 1.0))(steps.inputs)
     np.testing.assert_allclose(calibrated.confidence, Calibration(0.5, 1.0)(raw.confidence))

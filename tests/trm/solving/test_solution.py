@@ -41,10 +41,8 @@ WRONG = {"answer": 37, "canvas": canvas_of([*ROWS[:3], "_37"])}
 
 def test_a_solution_is_printed_as_its_canvas_and_a_verdict():
     assert str(solution()) == "\n".join([*ROWS, "12 x 3 = 36 (right; confidence 78.9%)"])
-    wrong = solution(**WRONG, uncalibrated_reason="row 2 did not settle")
-    verdict = (
-        "12 x 3 = 37 (wrong, it is 36; confidence 78.9%, not calibrated: row 2 did not settle)"
-    )
+    wrong = solution(**WRONG, uncalibrated_reason="row 2 is open")
+    verdict = "12 x 3 = 37 (wrong, it is 36; confidence 78.9%, not calibrated: row 2 is open)"
     assert str(wrong) == "\n".join([*ROWS[:3], "_37", verdict])
     assert wrong.verdict == verdict
 

@@ -127,12 +127,9 @@ def test_a_model_that_tells_places_apart_gets_at_least_the_room_of_training():
     task = Multiplication("lattice", digits_a=(1, 5), digits_b=(1, 4))
     short, long = Problems.from_ints([(7, 8)]), Problems.from_ints([(7654321, 12345)])
     sizes = {}
-    for translation_invariant in (True, False):
-        oracle = Oracle(translation_invariant=translation_invariant)
-        solver = Solver(oracle, task, Canvas(margin=0))
-        sizes[translation_invariant] = [
-            solver.draw(one).canvases.shape[1:] for one in (short, long)
-        ]
+    for anywhere in (True, False):
+        solver = Solver(Oracle(translation_invariant=anywhere), task, Canvas(margin=0))
+        sizes[anywhere] = [solver.draw(one).canvases.shape[1:] for one in (short, long)]
     cut, longest, longer = sizes[True][0], task.extent(), sizes[True][1]
     assert cut < longest < longer
     assert sizes[False] == [longest, longer]
@@ -241,10 +238,8 @@ def test_of_two_that_differ_none_is_held_more_likely_than_not_and_what_is_certai
 def test_addends_are_taken_from_the_last_to_the_first():
     oracle, problems = Oracle(), Problems.from_ints([(1, 22, 3), (3, 22, 1)])
     solver = Solver(oracle, Addition(digits=(1, 2), addends=(2, 3)))
-    for page, confidence in zip(
-        oracle.learn(solver.draw_worked(problems)), (0.5, 0.9), strict=True
-    ):
-        page.confidence = confidence
+    pages = oracle.learn(solver.draw_worked(problems))
+    pages[1].confidence = 0.9
     (solution,) = solver.with_voting(Voting(orders=2)).solve(problems[:1])
     assert (solution.problem, solution.answer, solution.exact) == ("1 + 22 + 3", 26, None)
 
@@ -294,9 +289,8 @@ def test_each_row_is_shown_masked_and_as_it_is_after_each_of_its_supervision_ste
             held = np.where(rows[row] == MASK, held.canvases[row], rows[row])
             np.testing.assert_array_equal(moment.canvas, held)
             assert not moment.masked
-            assert moment.confidence == pytest.approx(
-                after[moment.step - 1].confidence[row], abs=0.02
-            )
+            confidence = after[moment.step - 1].confidence[row]
+            assert moment.confidence == pytest.approx(confidence, abs=0.02)
 
 
 def test_a_model_without_steps_and_views_that_vote_are_shown_row_by_row(stepping):

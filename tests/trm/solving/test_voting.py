@@ -124,10 +124,8 @@ def test_quarter_turns_are_refused_on_a_canvas_that_is_not_square_and_a_cut_one_
     solver = solver_on(6, 8)
     with pytest.raises(ValueError, match="--symmetries e,r180,v,h"):
         solver.with_voting(Voting(views=4, symmetries=tuple(SYMMETRIES)))
-    cut = solver_on()
-    (solution,) = cut.with_voting(Voting(views=4, symmetries=("t",))).solve(
-        Problems.from_ints([(987, 6)])
-    )
+    cut = solver_on().with_voting(Voting(views=4, symmetries=("t",)))
+    (solution,) = cut.solve(Problems.from_ints([(987, 6)]))
     assert solution.canvas.shape[0] == solution.canvas.shape[1]
 
 

@@ -20,9 +20,7 @@ def debug(repository: Path) -> tuple:
     return "--config", repository / "configs/debug.yaml"
 
 
-def _fit(
-    tmp_path, *added: L.Callback, module: IterativeModule | None = None, **settings
-) -> IterativeModule:
+def _fit(tmp_path, *added: L.Callback, module=None, **settings) -> IterativeModule:
     sizes = {"batch_size": 8, "batches_per_epoch": 6, "validation_problems": 16}
     data = CanvasDataModule(Multiplication(), Canvas(), **sizes)
     module = module or tiny_module()

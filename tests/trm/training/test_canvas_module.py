@@ -92,9 +92,8 @@ def compilations(monkeypatch) -> list[dict]:
 
 def set_up(mine: IterativeModule, *stages: str) -> IterativeModule:
     data = CanvasDataModule(Multiplication(), Canvas(4, 7))
-    mine._trainer = SimpleNamespace(
-        datamodule=data, current_epoch=0, global_step=0, log_every_n_steps=0
-    )
+    counted = {"current_epoch": 0, "global_step": 0, "log_every_n_steps": 0}
+    mine._trainer = SimpleNamespace(datamodule=data, **counted)
     for stage in stages:
         mine.setup(stage)
     return mine

@@ -119,14 +119,12 @@ def test_devices_share_an_epoch_without_an_index_twice(ranks):
     data = SolvedProblems(TASK, Canvas(), "validation", 0, 10, 10)
     samplers = [EpochSampler(data, ranks, rank) for rank in range(ranks)]
     for epoch in (0, 2):
-        shares = []
+        drawn: list[int] = []
         for sampler in samplers:
             sampler.set_epoch(epoch)
-            shares.append(list(sampler))
-            assert len(sampler) == len(shares[-1])
-        assert sorted(index for share in shares for index in share) == list(
-            range(10 * epoch, 10 * epoch + 10)
-        )
+            drawn += (share := list(sampler))
+            assert len(sampler) == len(share)
+        assert sorted(drawn) == [*range(10 * epoch, 10 * epoch + 10)]
 
 
 @pytest.mark.parametrize("layout", ["standard", "accumulate", "lattice"])
@@ -214,9 +212,8 @@ def beyond(task: object = STANDARD, canvas: Canvas | None = None, position: str 
     made = module(canvas, task, beyond_problems=6, training_problems=4)
     config = RecursiveConfig(hidden_size=16, position=position, height=4, width=5)
     network = SimpleNamespace(model=TinyRecursiveModel(config))
-    made.trainer = SimpleNamespace(
-        world_size=1, global_rank=0, max_epochs=1, lightning_module=network
-    )
+    alone = {"world_size": 1, "global_rank": 0, "max_epochs": 1}
+    made.trainer = SimpleNamespace(**alone, lightning_module=network)
     return made
 
 
@@ -272,12 +269,9 @@ def test_samples_are_as_long_as_their_stage_allows(kind):
 
 
 def test_the_problems_worked_out_of_training_are_those_first_drawn():
-    data = CanvasDataModule(
-        STAGED, Canvas(), batch_size=8, training_problems=16, seed=3, curriculum=STAGES
-    )
+    data = module(task=STAGED, training_problems=16, curriculum=STAGES)
     data.stage = "fit"
     drawn = [pair for problems, _ in data.val_dataloader()[1] for pair in problems.to_ints()]
-    samples = RowStepSamples(
-        STAGED, Canvas(), "train", 3, 16, 8, curriculum=Curriculum(STAGED, STAGES)
-    )
+    stages = Curriculum(STAGED, STAGES)
+    samples = RowStepSamples(STAGED, Canvas(), "train", 7, 16, 8, curriculum=stages)
     assert drawn == samples._drawing(range(16))[0].to_ints()

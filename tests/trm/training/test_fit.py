@@ -37,9 +37,8 @@ def test_a_run_leaves_its_config_checkpoints_and_figures(trained):
         logged = {name.split("/")[1] for name in scalars if name.startswith(f"{group}/")}
         assert logged == figures
     assert any(name.startswith("learning_rate/") for name in scalars)
-    assert {"panels/row_1", "panels/wrong_1", "figures/supervision_steps"} <= set(
-        events.Tags()["images"]
-    )
+    pictures = {"panels/row_1", "panels/wrong_1", "figures/supervision_steps"}
+    assert pictures <= set(events.Tags()["images"])
     assert [event.step for event in events.Scalars("train/loss")] == list(range(10))
     assert last_of(trained)["global_step"] == 10
 
@@ -66,10 +65,9 @@ def test_a_checkpoint_is_scored_as_its_exported_weights_are(trained, command, de
     run, weights = trained / "runs/debug", tmp_path / "weights.safetensors"
     command("inspect", "--checkpoint", run, "--export", weights)
     best = run / "version_0/checkpoints/best.ckpt"
-    ran, exported = (
-        command("test", *debug, "--ckpt_path", path, folder=tmp_path) for path in (best, weights)
-    )
-    assert exported == ran
+    words = ("test", *debug, "--ckpt_path")
+    ran = command(*words, best, folder=tmp_path)
+    assert command(*words, weights, folder=tmp_path) == ran
     solved = re.search(r"test/solved +(\S+) % \((\d+) of 16; 95 % interval \S+ to ", ran.out)
     assert solved, ran.out
     assert float(solved[1]) == pytest.approx(100 * int(solved[2]) / 16, abs=0.05)

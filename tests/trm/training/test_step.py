@@ -175,9 +175,7 @@ def loss_by_definition(logits, labels, answer, loss):
     per_sample = []
     for sample, label, asked in zip(logits, labels, answer, strict=True):
         counted = ((label != PAD) & asked).nonzero().tolist()
-        cells = [
-            LOSSES[loss](sample[row, column], label[row, column].long()) for row, column in counted
-        ]
+        cells = [LOSSES[loss](sample[i, j], label[i, j].long()) for i, j in counted]
         per_sample.append(torch.stack(cells).mean())
     return torch.stack(per_sample).mean()
 
@@ -193,11 +191,9 @@ def test_step_loss_times_the_batch_is_the_loss_of_the_reference_trm(path):
         halt_logits = torch.tensor(reference[f"step{k}/q_halt_logits"])
         step = step_loss(logits, halt_logits, labels, answer, loss="stablemax")
         B = len(labels)
-        assert B * step["loss_cells"].item() == pytest.approx(
-            reference[f"step{k}/lm_loss"].item(), rel=1e-5
-        )
-        halt = reference[f"step{k}/q_halt_loss"].item()
-        assert B * step["loss_halting"].item() == pytest.approx(halt, rel=1e-5)
+        for ours, theirs in (("loss_cells", "lm_loss"), ("loss_halting", "q_halt_loss")):
+            expected = reference[f"step{k}/{theirs}"].item()
+            assert B * step[ours].item() == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("values", [[0.0, 0.0, 0.0], [1.0, 1.0, -1e6], [1e6, -1.0, 1.0]])
