@@ -20,8 +20,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trm.models.attention import Attention, Coordinates, KeyValueCache, Linear, Terms, compute_dtype
+from trm.models.attention import Attention, KeyValueCache, Linear, Terms, compute_dtype
 from trm.models.configs import GPTConfig
+from trm.models.coordinates import Coordinates
 from trm.models.iterative import Network
 from trm.models.positions import Learned, check_canvas, make_position
 

@@ -28,10 +28,10 @@ from trm.models.attention import (
     PostNormBlock,
     SwiGLU,
     compute_dtype,
-    span,
     truncated_normal_,
 )
 from trm.models.configs import LocalConfig
+from trm.models.coordinates import span
 from trm.models.iterative import Network, check_tokens
 
 _MOST_KNOWN = 2**24  # sights that there can be at most for their answers to be remembered

@@ -1,7 +1,7 @@
 """The ways a transformer can know where its tokens are on a canvas.
 
 A position encoding adds vectors to the embeddings, rotates queries and keys, adds vectors to keys,
-or biases attention scores; any neighbourhood (`trm.models.attention`) goes with it. All but those
+or biases attention scores; any neighbourhood (`trm.models.coordinates`) goes with it. All but those
 that say otherwise serve the bidirectional models (a grid of cells) and a causal sequence
 model (the same cells in reading order, row ends being one more column). Shapes are those of cells
 that a whole batch shares; where each sample has its own, a batch dimension comes first.
@@ -17,19 +17,9 @@ from torch import Tensor, nn
 
 from canvas.choices import load_class
 from canvas.symbols import DIGIT_IDS
-from trm.models.attention import (
-    Coordinates,
-    RelativeKeys,
-    Rotation,
-    Terms,
-    cached_where_shared,
-    offsets,
-    truncated_normal_,
-)
+from trm.models.attention import RelativeKeys, Rotation, Terms, truncated_normal_
 from trm.models.configs import POSITIONS, RANDOMISED_RANGE
-
-# Rows down and columns right of the eight directions, clockwise from up.
-_DIRECTIONS_CLOCKWISE = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1))
+from trm.models.coordinates import DIRECTIONS, Coordinates, offset_classes, relative_classes
 
 
 class Position(nn.Module):
@@ -405,44 +395,16 @@ class Relative2D(Position):
         start = torch.zeros(num_heads, (2 * radius + 1) ** 2 + 16 + 3, device="cpu")
         distance = torch.arange(1, radius + 2, device="cpu")
         for head in range(num_heads):
-            down, right = _DIRECTIONS_CLOCKWISE[head % len(_DIRECTIONS_CLOCKWISE)]
+            down, right = DIRECTIONS[head % len(DIRECTIONS)]
             ray = offset_classes(distance * down, distance * right, radius)
             start[head, ray] = direction_bias / bias_scale
         self.weight = nn.Parameter(torch.empty(start.shape).copy_(start))
 
     def bias(self, cells: Coordinates) -> Tensor:
-        return self.of(relative_classes(cells, self.radius))
-
-    def of(self, classes: Tensor) -> Tensor:
-        """The biases of classes [.., Q, K]: [.., num_heads, Q, K]."""
-        table = (self.weight * self.scale).t()
+        classes, table = relative_classes(cells, self.radius), (self.weight * self.scale).t()
         # The cache is kept small; the gradient with int32 indices takes three times as long.
         bias = table.index_select(0, classes.flatten().long()).view(*classes.shape, -1)
         return bias.movedim(-1, -3).contiguous()
-
-
-@cached_where_shared
-def relative_classes(cells: Coordinates, radius: int) -> Tensor:
-    """The class of each pair (query, key) that ``Relative2D`` biases, int32 [S, S] or [B, S, S]."""
-    classes = offset_classes(*offsets(cells), radius)
-    prefix = cells.rows < 0
-    pair = prefix.unsqueeze(-1).long() * 2 + prefix.unsqueeze(-2).long()
-    return torch.where(pair > 0, (2 * radius + 1) ** 2 + 15 + pair, classes).int()
-
-
-def offset_classes(down: Tensor, right: Tensor, radius: int) -> Tensor:
-    """The class of offsets between two cells, of the shape of ``down`` and ``right``."""
-    side = 2 * radius + 1
-    near = (down.abs() <= radius) & (right.abs() <= radius)
-    exact = (down + radius) * side + right + radius
-    # The 16 directions: 3 x 3 signs name axis or quadrant (0 to 8, without the centre), and
-    # a quadrant off its diagonal splits into the octant along the row and the one across.
-    signs = (down.sign() + 1) * 3 + right.sign() + 1
-    signs = signs - (signs > 4).long()
-    quadrant = (down > 0).long() * 2 + (right > 0).long()
-    octant = 8 + quadrant * 2 + (down.abs() > right.abs()).long()
-    on_line = (down == 0) | (right == 0) | (down.abs() == right.abs())
-    return torch.where(near, exact, side**2 + torch.where(on_line, signs, octant))
 
 
 def _drawn(number: int, size: int, std: float) -> nn.Parameter:

@@ -24,17 +24,16 @@ from torch import Tensor, nn
 from canvas.symbols import BLANK, MASK
 from trm.models.attention import (
     Attention,
-    Coordinates,
     Linear,
     PostNormBlock,
     SwiGLU,
     Terms,
     compute_dtype,
-    neighbourhood_mask,
     swiglu_size,
     truncated_normal_,
 )
 from trm.models.configs import RecursiveConfig
+from trm.models.coordinates import Coordinates, neighbourhood_mask
 from trm.models.iterative import IterativeModel, check_tokens
 from trm.models.positions import check_canvas, make_position
 

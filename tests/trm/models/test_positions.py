@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from canvas import symbols
-from trm.models.attention import Attention, Coordinates, neighbourhood_mask
+from trm.models.attention import Attention
 from trm.models.configs import NEIGHBOURHOODS, POSITIONS
-from trm.models.positions import Relative2D, make_position, relative_classes
+from trm.models.coordinates import Coordinates, neighbourhood_mask, relative_classes
+from trm.models.positions import Relative2D, make_position
 
 
 def make(name, **changes):

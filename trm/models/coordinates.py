@@ -1,0 +1,198 @@
+"""Where tokens are on a canvas, how two of them lie to each other, and which may see which."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache, wraps
+from typing import TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+T = TypeVar("T")
+# Rows down and columns right of the eight directions, clockwise from up.
+DIRECTIONS = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1))
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Where each token of a sequence sits: ``S`` tokens, of which the first may be a prefix.
+
+    All samples of a batch share one [S], or each has its own [B, S]. Compared by identity, so that
+    what is derived from shared cells can be cached.
+    """
+
+    rows: Tensor  # int64 [S] or [B, S], 0 is the top row; -1 for prefix tokens
+    columns: Tensor  # the same
+    index: Tensor  # the same, flat position among prefix and cells in reading order
+    height: int  # of the canvas
+    width: int
+    prefix_length: int = 0  # tokens in front of the cells
+    present: Tensor | None = None  # bool [B, S], which are tokens and not padding; None: all are
+
+    @staticmethod
+    @lru_cache(maxsize=64)
+    @torch.inference_mode(False)  # what is kept from a validation may be used in training
+    def canvas(
+        height: int, width: int, prefix_length: int = 0, device: torch.device | str = "cpu"
+    ) -> "Coordinates":
+        """All cells of a canvas in reading order behind a prefix; the same object every time."""
+        rows = torch.full((prefix_length + height * width,), -1, device=device)
+        columns = rows.clone()
+        index = torch.arange(len(rows), device=device)
+        cell = index[: height * width]
+        rows[prefix_length:] = cell // width
+        columns[prefix_length:] = cell % width
+        return Coordinates(rows, columns, index, height, width, prefix_length)
+
+    def __len__(self) -> int:
+        return self.rows.shape[-1]
+
+    @property
+    def places(self) -> int:
+        """How many values ``index`` can take: prefix tokens and cells of the canvas."""
+        return self.prefix_length + self.height * self.width
+
+    def only(self, kept: Tensor) -> "Coordinates":
+        """For each sample the kept ones, bool [B, S], of these shared cells, padded at the end."""
+        most = int(kept.sum(dim=1).max())
+        order = kept.byte().argsort(dim=1, descending=True, stable=True)[:, :most]
+        return replace(
+            self,
+            rows=self.rows[order],
+            columns=self.columns[order],
+            index=self.index[order],
+            present=kept.gather(1, order),
+        )
+
+    def boxes(self, filled: Tensor) -> "Coordinates":
+        """Of the cells of a canvas, for each sample those in the smallest box of the filled ones.
+
+        ``filled`` is bool [B, H, W].
+        """
+        rows, columns = (span(filled.any(dim=dim)) for dim in (2, 1))
+        inside = (rows.unsqueeze(2) & columns.unsqueeze(1)).flatten(1)
+        return self.only(F.pad(inside, (self.prefix_length, 0), value=True))
+
+
+def span(filled: Tensor) -> Tensor:
+    """All from the first filled one to the last, bool [B, N] to the same."""
+    line = filled.byte()
+    return (line.cummax(dim=1).values & line.flip(1).cummax(dim=1).values.flip(1)).bool()
+
+
+def cached_where_shared(function: Callable[[Coordinates, int], T]) -> Callable[..., T]:
+    """What is worked out for coordinates that a whole batch shares is kept."""
+    # What is kept from a validation may be used in training.
+    kept = lru_cache(maxsize=16)(torch.inference_mode(False)(function))
+
+    @wraps(function)
+    def called(cells: Coordinates, radius: int) -> T:
+        return (kept if cells.rows.ndim == 1 else function)(cells, radius)
+
+    return called
+
+
+def offsets(cells: Coordinates) -> tuple[Tensor, Tensor]:
+    """Rows down and columns right from query i to key j, int64 [S, S] or [B, S, S] each."""
+    down, right = (x.unsqueeze(-2) - x.unsqueeze(-1) for x in (cells.rows, cells.columns))
+    return down, right
+
+
+@cached_where_shared
+def relative_classes(cells: Coordinates, radius: int) -> Tensor:
+    """The class of each pair (query, key) that ``Relative2D`` biases, int32 [S, S] or [B, S, S]."""
+    classes = offset_classes(*offsets(cells), radius)
+    prefix = cells.rows < 0
+    pair = prefix.unsqueeze(-1).long() * 2 + prefix.unsqueeze(-2).long()
+    return torch.where(pair > 0, (2 * radius + 1) ** 2 + 15 + pair, classes).int()
+
+
+def offset_classes(down: Tensor, right: Tensor, radius: int) -> Tensor:
+    """The class of offsets between two cells, of the shape of ``down`` and ``right``."""
+    side = 2 * radius + 1
+    near = (down.abs() <= radius) & (right.abs() <= radius)
+    exact = (down + radius) * side + right + radius
+    # The 16 directions: 3 x 3 signs name axis or quadrant (0 to 8, without the centre), and
+    # a quadrant off its diagonal splits into the octant along the row and the one across.
+    signs = (down.sign() + 1) * 3 + right.sign() + 1
+    signs = signs - (signs > 4).long()
+    quadrant = (down > 0).long() * 2 + (right > 0).long()
+    octant = 8 + quadrant * 2 + (down.abs() > right.abs()).long()
+    on_line = (down == 0) | (right == 0) | (down.abs() == right.abs())
+    return torch.where(near, exact, side**2 + torch.where(on_line, signs, octant))
+
+
+def neighbourhood_mask(
+    cells: Coordinates, neighbourhood: str, radius: int, written: Tensor | None = None
+) -> Tensor | None:
+    """Which keys j each query i may see, bool [S, S] or [B, S, S]; None where all may.
+
+    ``local_lines``: the square of cells at most ``radius`` rows and columns away, and the eight
+    lines through the cell. ``local_nearest``: that square, and in each of the eight directions the
+    nearest written cell beyond it. A prefix sees all and is seen by all.
+
+    Args:
+        cells: where the tokens sit.
+        neighbourhood: one of ``NEIGHBOURHOODS``.
+        radius: of the square, where there is one.
+        written: bool [B, S], for ``local_nearest``: tokens that can be seen from afar.
+    """
+    allowed = None
+    if neighbourhood != "all":
+        near, beyond = _lines(cells, radius)
+        if neighbourhood == "local_nearest":
+            assert written is not None, "what is nearest depends on what is written"
+            beyond = _seen_from_afar(cells, written)
+        allowed = near | beyond
+    if cells.present is None:
+        return allowed
+    # Padding sees itself, as a softmax over nothing is not a number.
+    itself = torch.eye(len(cells), dtype=torch.bool, device=cells.rows.device)
+    present = cells.present.unsqueeze(-2)
+    return itself | (present if allowed is None else allowed & present)
+
+
+@cached_where_shared
+def _lines(cells: Coordinates, radius: int) -> tuple[Tensor, Tensor]:
+    """Keys in the local square (or with a prefix token in the pair), and on the eight lines."""
+    down, right = offsets(cells)
+    prefix = cells.rows < 0
+    near = (down.abs() <= radius) & (right.abs() <= radius)
+    near |= prefix.unsqueeze(-1) | prefix.unsqueeze(-2)
+    return near, (down == 0) | (right == 0) | (down.abs() == right.abs())
+
+
+def _seen_from_afar(cells: Coordinates, written: Tensor) -> Tensor:
+    """The nearest written key in each of the eight directions, bool [B, S, S]; of a prefix none."""
+    P, (batch, size) = cells.prefix_length, written.shape
+    token, rows, columns = (
+        x.expand(batch, size)[:, P:]
+        for x in (torch.arange(size, device=written.device), cells.rows, cells.columns)
+    )
+    sample = torch.arange(batch, device=written.device)[:, None]
+    kept = (written if cells.present is None else written & cells.present)[:, P:]
+    at = token.new_full((batch, cells.height, cells.width), -1)
+    at[sample.expand_as(token)[kept], rows[kept], columns[kept]] = token[kept]
+    keys = torch.stack([_scan(at, way)[sample, rows, columns] for way in DIRECTIONS], dim=-1)
+    seen = torch.zeros(batch, size, size + 1, dtype=torch.bool, device=written.device)
+    seen[:, P:].scatter_(2, torch.where(keys < 0, size, keys), True)
+    return seen[..., :size]
+
+
+def _scan(far: Tensor, direction: tuple[int, int]) -> Tensor:
+    """For each cell the last one in a direction that is not -1, int64 [B, H, W] to the same.
+
+    Line by line from the edge inwards: what the next cell sees last, or else that cell itself.
+    """
+    down, right = direction
+    if down == 0:  # columns are the lines
+        return _scan(far.mT, (right, 0)).mT
+    last = torch.full_like(far, -1)
+    height = far.shape[1]
+    for row in range(height - 2, -1, -1) if down > 0 else range(1, height):
+        beyond = torch.where(last[:, row + down] >= 0, last[:, row + down], far[:, row + down])
+        last[:, row] = beyond.roll(-right, dims=1)
+        if right:
+            last[:, row, -1 if right > 0 else 0] = -1  # what came round
+    return last
