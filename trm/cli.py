@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from platform import python_version
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from canvas.choices import did_you_mean, import_code
 from trm import __version__
@@ -83,24 +83,6 @@ class Parser(argparse.ArgumentParser):
         elif wrong := re.search(r"unrecognized arguments: (-\d\S*)", message):
             message = f"{wrong[1]} begins with a minus sign; numbers have none"
         self.exit(2, f"{self.prog}: {message}\n`{self.prog} --help` tells more\n")
-
-
-def command_parser() -> Parser:
-    """What the command line looks like; each command has its own arguments."""
-    more: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter}
-    more |= {"usage": "trm COMMAND ...", "description": DESCRIPTION, "epilog": EPILOG}
-    parser = Parser(prog="trm", **more)
-    parser.add_argument("--version", action="version", version=_versions())
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, line in (TRAINING | {name: line for name, (_, line) in COMMANDS.items()}).items():
-        commands.add_parser(name, help=line, add_help=False)
-    return parser
-
-
-def _versions() -> str:
-    """What whoever reports a fault is asked for."""
-    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "lightning", "numpy"))
-    return f"trm {__version__} (python {python_version()}, {packages})"
 
 
 def add_arguments(module: str, parser: argparse.ArgumentParser) -> None:
@@ -175,7 +157,15 @@ def _run(name: str, arguments: list[str]) -> int:
             import_code(word)
         code: int = command.run(args)
         return code
-    command_parser().parse_args(arguments)  # prints what is asked for, or what is wrong
+    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "lightning", "numpy"))
+    versions = f"trm {__version__} (python {python_version()}, {packages})"
+    parser = Parser("trm", "trm COMMAND ...", description=DESCRIPTION, epilog=EPILOG)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--version", action="version", version=versions)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, line in (TRAINING | {name: line for name, (_, line) in COMMANDS.items()}).items():
+        commands.add_parser(name, help=line, add_help=False)
+    parser.parse_args(arguments)  # prints what is asked for, or what is wrong
     return 2
 
 

@@ -72,7 +72,10 @@ def run(args: argparse.Namespace) -> int:
     from trm.proof.prove import NotProvableError
 
     (solver,) = solvers_of(args, "cpu")
-    with _bar(args.quiet) as bar:
+    console = Console(stderr=True)
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+    hidden = args.quiet or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task("")
 
         def report(what: str, done: int, total: int) -> None:
@@ -99,14 +102,6 @@ def run(args: argparse.Namespace) -> int:
         _draw(proof, folder / FIGURE)
         info_console(args).print(f"proof  {folder}")
     return 0 if proof.verdict == PROVED else 1
-
-
-def _bar(quiet: bool) -> Progress:
-    """A bar on standard error for what goes on."""
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    hidden = quiet or not console.is_terminal
-    return Progress(*columns, console=console, transient=True, disable=hidden)
 
 
 def show(proof: Proof) -> None:

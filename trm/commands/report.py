@@ -59,7 +59,7 @@ def _calibration(args: argparse.Namespace, files: list[Path], output: Path) -> i
     import numpy as np
 
     from trm.evaluation.statistics import COVERAGES, Share, reliability, risk_coverage
-    from trm.figures.calibration import trust_figure
+    from trm.figures.grids import trust_figure
     from trm.figures.style import save
 
     curves, bins = {}, {}

@@ -2,12 +2,13 @@ import numpy as np
 import pytest
 from looking import assert_apart
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from shares import right, short_only
 
-from trm.evaluation.statistics import Share
-from trm.figures.grids import grid_figure, lengths_figure
+from trm.evaluation.statistics import Share, reliability, risk_coverage
+from trm.figures.grids import grid_figure, lengths_figure, trust_figure
 
 
 def half(a: int, b: int) -> float:
@@ -138,3 +139,25 @@ def test_sizes_are_pooled_by_the_longest(make_grid, rows, columns, axes, right, 
         {n: 100 * share for n, share in right.items()}, abs=0.1
     )
     assert [one.get_xdata()[0] for one in figure.axes[0].lines if one.get_linestyle() == ":"] == [3]
+
+
+def test_curves_are_told_apart_without_colour():
+    curve = risk_coverage(np.array([0.2, 0.9]), np.array([False, True]))
+    bins = reliability(np.array([0.2, 0.9]), np.array([False, True]))
+    left, right, _ = trust_figure({"a": curve, "b": curve}, {"a": bins}, 2).axes
+    assert len({line.get_linestyle() for line in left.lines}) == 2
+    assert len({to_hex(line.get_color()) for line in left.lines}) == 2
+    assert "mean risk 25.00 %" in left.get_legend().get_texts()[0].get_text()
+    assert "calibration error 15.0 %" in right.get_legend().get_texts()[0].get_text()
+
+
+def test_every_bin_has_its_share_interval_and_number():
+    score = np.repeat([0.95, 0.85, 0.15], [100, 100, 3])
+    right = np.arange(203) < 200
+    curves, bins = {"rows": risk_coverage(score, right)}, {"rows": reliability(score, right)}
+    _, axes, counts = trust_figure(curves, bins, 203).axes
+    _, line = axes.lines
+    np.testing.assert_allclose(line.get_xydata(), [[15, 0], [85, 100], [95, 100]])
+    low, high = axes.collections[0].get_segments()[0][:, 1]
+    assert high - low > 40
+    assert [bar.get_height() for bar in counts.patches] == [3, 100, 100]
