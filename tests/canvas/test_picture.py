@@ -29,10 +29,7 @@ def background(pixels: np.ndarray) -> str:
 
 def test_terminal_brackets_wrong_cells_and_says_what_they_should_be():
     lines = picture.to_terminal(WRONG, truth=RIGHT, given=GIVEN).plain.splitlines()
-    assert lines[2:] == [
-        "   ·  8 [9] 7  ·  · ",
-        "   ·  8  3  7  ·  ·   ↑ should be",
-    ]
+    assert lines[2:] == ["   ·  8 [9] 7  ·  · ", "   ·  8  3  7  ·  ·   ↑ should be"]
     assert not any("[" in line or "should" in line for line in lines[:2])
     given = GIVEN.copy()
     given[2, 1] = True  # a lattice's margin digit, say

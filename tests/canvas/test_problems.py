@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from canvas.arithmetic import BASES, Numbers
-from canvas.problems import (
-    Problems,
-    keys,
-    random_below,
-    random_words,
-    split_of,
-)
+from canvas.problems import Problems, keys, random_below, random_words, split_of
 
 
 def all_pairs(digits_a: int, digits_b: int) -> Problems:

@@ -15,15 +15,7 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.symbols import BLANK, MASK, TIMES
 from canvas.task import Task
-from canvas.windows import (
-    SYMBOL,
-    TOKEN,
-    UNDEFINED,
-    LocalRule,
-    Seen,
-    draw_fields,
-    page_windows,
-)
+from canvas.windows import SYMBOL, TOKEN, UNDEFINED, LocalRule, Seen, draw_fields, page_windows
 
 TASKS: dict[str, Task] = {
     "lattice": Multiplication(layout="lattice"),

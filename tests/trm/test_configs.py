@@ -60,10 +60,7 @@ def test_what_a_config_is_stands_in_its_first_sentence(tmp_path):
     file = tmp_path / "own.yaml"
     for comment, told in (
         ("# Some seconds: trm fit --config configs/debug.yaml", "Some seconds"),
-        (
-            "# Learns in 0.5\n# hours.\n#   trm fit -c a.yaml\n\n# Other.",
-            "Learns in 0.5 hours",
-        ),
+        ("# Learns in 0.5\n# hours.\n#   trm fit -c a.yaml\n\n# Other.", "Learns in 0.5 hours"),
         ("model: {}", ""),
     ):
         file.write_text(comment)

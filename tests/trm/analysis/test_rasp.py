@@ -10,13 +10,7 @@ from canvas.problems import Problems
 from canvas.render import WorkedDrawing, row_steps
 from canvas.sampling import sample
 from canvas.task import Task
-from trm.analysis.rasp import (
-    NEIGHBOURS,
-    Selector,
-    aggregate,
-    select,
-    true_of,
-)
+from trm.analysis.rasp import NEIGHBOURS, Selector, aggregate, select, true_of
 from trm.analysis.rasp_programs import LOOK_UP, PROGRAMS, run_program, write_row
 
 

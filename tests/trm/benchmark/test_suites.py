@@ -12,16 +12,7 @@ from augment.symmetry import apply, invert
 from canvas.problems import SPLITS, Problems, split_of
 from canvas.reader import read
 from canvas.symbols import BLANK, encode
-from trm.benchmark.suites import (
-    SUITES,
-    VIEWS,
-    Item,
-    checksum,
-    export,
-    items,
-    json_line,
-    label_of,
-)
+from trm.benchmark.suites import SUITES, VIEWS, Item, checksum, export, items, json_line, label_of
 from trm.evaluation.cell_problems import cell_problems
 
 # A suite never changes: what should change gets the next version's name.

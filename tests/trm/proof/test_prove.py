@@ -9,11 +9,7 @@ import torch
 from canvas.multiplication import Multiplication
 from trm.models.local import LocalRecursiveModel
 from trm.proof.bound import RoundingBound
-from trm.proof.prove import (
-    NotProvableError,
-    provable,
-    shown_in_training,
-)
+from trm.proof.prove import NotProvableError, provable, shown_in_training
 
 MODELS = ("binary", "ternary", "sums", "written")
 

@@ -10,14 +10,7 @@ import torch
 from canvas.addition import Addition
 from canvas.multiplication import Multiplication
 from trm.proof.proof import OPEN, REFUTED, prove, refute
-from trm.proof.search import (
-    ByWindows,
-    Counterexample,
-    hunt,
-    shrunk,
-    small_problems,
-    smallest_wrong,
-)
+from trm.proof.search import ByWindows, Counterexample, hunt, shrunk, small_problems, smallest_wrong
 from trm.solving.local_predictor import LocalPredictor
 from trm.solving.solver import Solver
 

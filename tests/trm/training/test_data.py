@@ -16,13 +16,7 @@ from canvas.symbols import BLANK, MASK
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
 from trm.training.data import Canvas, CanvasDataModule, EpochSampler
-from trm.training.samples import (
-    Curriculum,
-    RowStepSamples,
-    SequenceSamples,
-    SolvedProblems,
-    Stage,
-)
+from trm.training.samples import Curriculum, RowStepSamples, SequenceSamples, SolvedProblems, Stage
 
 TASK = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 2))
 

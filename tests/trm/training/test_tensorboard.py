@@ -19,13 +19,7 @@ from canvas.problems import Problems
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction, TeacherForced, teacher_forced
 from trm.training.canvas_module import Validated
-from trm.training.tensorboard import (
-    CUSTOM_SCALARS,
-    Pictures,
-    chosen_rows,
-    hyperparameters,
-    title,
-)
+from trm.training.tensorboard import CUSTOM_SCALARS, Pictures, chosen_rows, hyperparameters, title
 
 
 @pytest.fixture(scope="module")
