@@ -150,7 +150,6 @@ CASES = {
     ],
     "solving": [
         (lambda: IterativePredictor(torch.nn.Linear(1, 1), 0), "at least one supervision step"),
-        (lambda: GPTPredictor(torch.nn.Linear(1, 1), None, loops=0), "at least one loop, not 0"),
         (lambda: open_devices("cuda:1", 1, 1), "cuda:1"),
         (lambda: open_devices("cpu", [1], 1), "processes on a CPU have no indices: give --devices"),
         (lambda: voting(GPTPredictor(READER, Calibration()), symmetries=("h",)), "shifts alone"),

@@ -59,7 +59,7 @@ def read_layers(predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]) 
     check_cells(predictor.model)
     model, found = predictor.model, list[tuple[str, Tensor]]()  # names of sites, and logits
     if isinstance(model, GPT):
-        decoder = SequenceRecorder(predictor, predictor(canvas[None]).canvases)
+        decoder = SequenceRecorder(model, predictor(canvas[None]).canvases)
         held = decoder.run(decoder.states()).values.items()
         found = [(s.name, model.head(model.norm(decoder.on_canvas(x)))) for s, (x,) in held]
     else:

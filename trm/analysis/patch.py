@@ -151,7 +151,7 @@ def open_pair(
         grid[-1, 0] = -1
         ends = np.full((2, last, 1), ROW_END, dtype=np.uint8)
         canvases = np.concatenate((ends, labels[:, :last]), axis=2)
-        return SequenceRecorder(predictor, labels[:, :last], height), canvases, grid
+        return SequenceRecorder(predictor.model, labels[:, :last], height), canvases, grid
     recorder = StepRecorder(predictor.model, inputs, max(steps))
     of_a, of_b = recorder.cells.cpu().numpy()
     if (of_a != of_b).any():

@@ -111,7 +111,7 @@ def observe(
     """
     model = predictor.model
     if isinstance(model, GPT):
-        decoder = SequenceRecorder(predictor, inputs)
+        decoder = SequenceRecorder(model, inputs)
         sites = {Point(INPUT, 0): Site(INPUT, model.layers[0], "input", calls=frozenset({0}))}
         sites |= {Point(BLOCKS, n): site for n, site in enumerate(decoder.states(), start=1)}
         values = decoder.run([*sites.values()]).values

@@ -98,7 +98,7 @@ def watch(predictor: Predictor, task: Task, inputs: np.ndarray, labels: np.ndarr
     written, cells = write_row(task.layout, inputs, task.base)
     used = set(cells.selectors)
     if isinstance(predictor.model, GPT):
-        recorder = SequenceRecorder(predictor, labels)
+        recorder = SequenceRecorder(predictor.model, labels)
         writers = recorder.writers.cpu().numpy()
         others = np.setdiff1d(np.arange(recorder.length), writers + 1)
         keys = np.concatenate((writers + 1, others))

@@ -23,7 +23,6 @@ from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel, Loop, named, unnamed
 from trm.models.local import LocalRecursiveModel
 from trm.models.recursive import Context
-from trm.solving.rollout import Predictor
 
 OUTPUT, INPUT, ATTENTION = "output", "input", "attention"  # what a site of a module holds
 
@@ -233,24 +232,20 @@ class StepRecorder(Recorder):
 class SequenceRecorder(Recorder):
     """A GPT that reads canvases ``uint8 [B, h, W]`` as they stand, from their first row on.
 
-    The predictor says how often its blocks are applied; the height is that of the whole canvas.
+    The height is that of the whole canvas.
     """
 
     model: GPT
 
-    def __init__(
-        self, predictor: Predictor, canvases: np.ndarray, height: int | None = None
-    ) -> None:
-        self.model = predictor.model
-        device = next(self.model.parameters()).device
+    def __init__(self, model: GPT, canvases: np.ndarray, height: int | None = None) -> None:
+        self.model, device = model, next(model.parameters()).device
         B, h, W = canvases.shape
         self.shape, self.height = (h, W), height or h
         self.ids = torch.from_numpy(to_sequences(canvases)).to(device)
         self.writers = torch.from_numpy(token_of_cell(h, W)).to(device)
         self.cells = torch.arange(h * W, device=device).expand(B, -1)
-        self.length, self.loops = self.ids.shape[1], self.model.config.loops
-        self.loops = getattr(predictor, "loops", None) or self.loops
-        names = [f"loop {loop + 1}" for loop in range(self.loops)] if self.loops > 1 else ["tokens"]
+        self.length, loops = self.ids.shape[1], self.model.config.loops
+        names = [f"loop {loop + 1}" for loop in range(loops)] if loops > 1 else ["tokens"]
         self.updates = {name: [loop] for loop, name in enumerate(names)}
 
     def states(self, steps: Sequence[int] = ()) -> list[Site]:
@@ -262,7 +257,7 @@ class SequenceRecorder(Recorder):
         return value[:, self.writers].unflatten(1, self.shape)
 
     def _run(self, index: Tensor, record: Record) -> Tensor:
-        x = self.model.activations(self.ids[index], self.height, self.shape[1], loops=self.loops)
+        x = self.model.activations(self.ids[index], self.height, self.shape[1])
         return self.model.head(self.on_canvas(x))
 
 

@@ -304,9 +304,10 @@ def _predictor(about: dict[str, Any], weights: dict[str, Tensor], steps: int | N
     if about["family"] not in ("iterative", "local", "gpt") or about["format"] != FORMAT:
         raise ValueError(f"it holds a {about['family']} model in format {about['format']}")
     if about["family"] == "gpt":
-        gpt = _network(about, GPT, weights)
-        loops = steps if gpt.config.loops > 1 else None
-        return GPTPredictor(gpt, restored(Calibration, about["calibration"]), loops=loops)
+        if steps and about["model"].get("loops", 1) > 1:
+            about = about | {"model": about["model"] | {"loops": steps}}
+        calibration = restored(Calibration, about["calibration"])
+        return GPTPredictor(_network(about, GPT, weights), calibration)
     if about["family"] == "local":
         return LocalPredictor(_network(about, LocalRecursiveModel, weights))
     if type(about["solve_steps"]) is not int or about["solve_steps"] > 10**7:

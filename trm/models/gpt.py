@@ -87,7 +87,6 @@ class GPT(Network):
         height: int,
         width: int,
         generator: torch.Generator | None = None,
-        loops: int | None = None,
     ) -> Tensor:
         """What the heads read of each token, [B, T, D].
 
@@ -97,7 +96,6 @@ class GPT(Network):
             height, width: of the canvas.
             generator: in training, what ``randomised`` and ``abacus`` positions are drawn from,
                 the same for the whole batch; None: always the same positions.
-            loops: times that the stack is applied; None: as the config says.
 
         Raises:
             ValueError: the shape or the canvas size does not suit the model.
@@ -105,12 +103,10 @@ class GPT(Network):
         self._check(ids, height, width, most=1 + height * (width + 1))
         terms = self._terms(height, width, generator).part(0, ids.shape[1])
         terms = terms.add(self.position.token_vectors(ids, generator))
-        return self.hidden(ids, terms, loops=loops)
+        return self.hidden(ids, terms)
 
     @torch.no_grad()
-    def generate(
-        self, forced: Tensor, height: int, width: int, end: int, loops: int | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def generate(self, forced: Tensor, height: int, width: int, end: int) -> tuple[Tensor, Tensor]:
         """Write the likeliest tokens where none are given; put the model in evaluation mode first.
 
         All samples move in lock-step, a given token taking the place of the model's, until every
@@ -122,7 +118,6 @@ class GPT(Network):
                 row ends, end.
             height, width: of the canvas.
             end: the end token; all that follows it is ``end``, whatever was given.
-            loops: times that the stack is applied; None: as the config says.
 
         Returns:
             Tokens, int64 [B, T], and float32 [B, T] the model's log-probabilities of those it
@@ -145,7 +140,7 @@ class GPT(Network):
             terms = self._terms(height, width)
             config, dtype = self.config, compute_dtype(self.embed_tokens.weight)
             size = (batch, config.num_heads, length - 1, config.hidden_size // config.num_heads)
-            number = (loops or config.loops) * config.num_layers  # for every loop of every block
+            number = config.loops * config.num_layers  # for every loop of every block
             caches = [KeyValueCache(size, dtype, ids.device) for _ in range(number)]
             # What is given in all samples from the start on is read in one pass.
             first = int(given.all(dim=0).long().cumprod(dim=0).sum())
@@ -156,7 +151,7 @@ class GPT(Network):
                 of_tokens = self.position.token_vectors(ids[:, :t])
                 new = None if of_tokens is None else of_tokens[:, read:]
                 selected = terms.part(read, t).add(new)
-                x = self.hidden(ids[:, read:t], selected, caches, loops)
+                x = self.hidden(ids[:, read:t], selected, caches)
                 logits = self.head(x[:, -1]).float()  # [B, V]
                 chosen = logits.argmax(dim=-1)
                 known = logits.log_softmax(dim=-1).gather(1, chosen[:, None]).squeeze(1)
@@ -178,14 +173,13 @@ class GPT(Network):
         ids: Tensor,
         terms: Terms,
         caches: list[KeyValueCache] | None = None,
-        loops: int | None = None,
     ) -> Tensor:
         """Activations after the last norm, [B, T, D]: the part that is worth compiling."""
         embedded = self.embed_tokens(ids)
         if terms.vectors is not None:
             embedded = embedded + terms.vectors
         x = embedded = embedded.to(compute_dtype(self.embed_tokens.weight))
-        for loop in range(loops or self.config.loops):
+        for loop in range(self.config.loops):
             if loop:
                 x = x + embedded
             for index, layer in enumerate(self.layers, start=loop * len(self.layers)):

@@ -92,23 +92,12 @@ class GPTPredictor(Predictor):
     Args:
         model: on the device where it is to run.
         calibration: from log-probabilities of rows to the probability that they are right.
-        loops: times that the stack of blocks is applied; None: as the model's config says.
-
-    Raises:
-        ValueError: no loop.
     """
 
     row_by_row = False  # what it writes between rows is part of a solution
 
-    def __init__(
-        self,
-        model: GPT,
-        calibration: Callable[[np.ndarray], np.ndarray],
-        loops: int | None = None,
-    ) -> None:
-        if loops is not None and loops < 1:
-            raise ValueError(f"a token takes at least one loop, not {loops}")
-        self.model, self.calibration, self.loops = model, calibration, loops
+    def __init__(self, model: GPT, calibration: Callable[[np.ndarray], np.ndarray]) -> None:
+        self.model, self.calibration = model, calibration
 
     def for_any_view(self, task: Task) -> Predictor:
         raise ValueError(
@@ -190,9 +179,7 @@ class GPTPredictor(Predictor):
         Those of what was written, ``float32 [B, T]``; minus infinity where a token is missing, as
         the sequence has ended early.
         """
-        written, of_written = self.model.generate(
-            self.tokens(forced), height, width, symbols.END, self.loops
-        )
+        written, of_written = self.model.generate(self.tokens(forced), height, width, symbols.END)
         ids, log_probs = written.cpu().numpy(), of_written.float().cpu().numpy()
         cells = slice(0, 1 + height * (width + 1))  # where no end belongs
         missing = (ids == symbols.END) & (forced == FREE)

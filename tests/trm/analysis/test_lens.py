@@ -22,9 +22,9 @@ def rows_of(solver: Solver, problem: Problems = PROBLEM) -> RowSteps:
     return row_steps(solver.draw_worked(problem))
 
 
-def shorter(model, layers: int):
-    """The same model without its later layers."""
-    other = type(model)(replace(model.config, num_layers=layers)).eval()
+def shorter(model, **config: int):
+    """The same model without its later layers, or loops."""
+    other = type(model)(replace(model.config, **config)).eval()
     missing, _ = other.load_state_dict(model.state_dict(), strict=False)
     assert not missing
     return other
@@ -81,7 +81,7 @@ def test_a_block_of_a_gpt_says_what_a_gpt_that_ends_with_it_would_write(make_sol
     names = ["block {}"] if loops == 1 else ["loop 1, block {}", "loop 2, block {}"]
     assert lens.sites == [name.format(block) for name in names for block in (1, 2, 3)]
     for block in (1, 2, 3):  # of the first loop
-        logits = shorter(gpt, block)(ids, H, W, loops=1)
+        logits = shorter(gpt, num_layers=block, loops=1)(ids, H, W)
         assert_reads(lens, names[0].format(block), logits[0, writer].view(H, W, -1))
     logits = gpt(ids, H, W)
     assert_reads(lens, lens.sites[-1], logits[0, writer].view(H, W, -1))

@@ -1,5 +1,6 @@
 """Overlaps of heads with selectors: by hand, and of trained models beside their programs."""
 
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -146,7 +147,7 @@ def test_a_gpt_is_read_at_the_token_that_shows_the_cell_on_the_right(gpt_of_blan
     row = row_steps(gpt.draw_worked(Problems.from_ints([(4812, 7935)])))
     seen = watch(gpt.predictor, gpt.task, row.inputs, row.labels)
     height, width = row.inputs.shape[1:]
-    ids, recorder = to_sequences(row.labels), SequenceRecorder(gpt.predictor, row.labels)
+    ids, recorder = to_sequences(row.labels), SequenceRecorder(gpt.predictor.model, row.labels)
     weights = recorder.attention()["tokens"].numpy()
     i, j = np.argwhere(row.labels[0] == symbols.encode("7"))[-1]  # of 12747
     token = 1 + i * (width + 1) + width - 1 - j
@@ -159,7 +160,9 @@ def test_a_gpt_is_read_at_the_token_that_shows_the_cell_on_the_right(gpt_of_blan
     np.testing.assert_array_equal(here[..., above], weights[:, 0, :, token - 1, above_token])
     np.testing.assert_allclose(here.sum(axis=-1), 1, rtol=1e-5)  # nothing is left out
     assert here.shape[-1] == N + height + 1  # the row ends, and the start
-    twice = GPTPredictor(gpt.predictor.model, gpt.predictor.calibration, loops=2)
+    looped = copy(gpt.predictor.model)
+    looped.config = replace(looped.config, loops=2)
+    twice = GPTPredictor(looped, gpt.predictor.calibration)
     loops = watch(twice, gpt.task, row.inputs, row.labels)
     assert list(loops.attention) == ["loop 1", "loop 2"]
     np.testing.assert_array_equal(loops.attention["loop 1"], seen.attention["tokens"])

@@ -23,7 +23,6 @@ from trm.models.configs import GPTConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import named
 from trm.models.recursive import TinyRecursiveModel
-from trm.solving.gpt_predictor import Calibration, GPTPredictor
 
 
 def model(**more) -> TinyRecursiveModel:
@@ -31,13 +30,13 @@ def model(**more) -> TinyRecursiveModel:
     return tiny_trm(**cycles | {"position": "relative_2d"} | more)
 
 
-def gpt(position: str = "relative_2d", loops: int = 1) -> GPTPredictor:
+def gpt(position: str = "relative_2d", loops: int = 1) -> GPT:
     torch.manual_seed(0)
     config = GPTConfig(4, 5, hidden_size=16, num_heads=2, num_layers=2, loops=loops)
     made = GPT(replace(config, position=position)).eval()
     for parameter in made.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
-    return GPTPredictor(made, Calibration())
+    return made
 
 
 def canvases() -> np.ndarray:

@@ -32,6 +32,15 @@ def test_a_solver_has_the_weights_the_task_and_the_steps_of_its_checkpoint(check
     assert (solver.predictor.max_steps, solver.canvas.height, solver.canvas.width) == (5, 9, 11)
 
 
+def test_a_looped_gpt_takes_as_many_loops_as_are_asked_for(repository, tmp_path):
+    plain = repository / "docs/models/addition-gpt-seed0.safetensors"
+    content, looped = unpack(plain), tmp_path / "looped.safetensors"
+    content[CHECKPOINT_KEY]["model"]["loops"] = 2
+    looped.write_bytes(pack(content, {}))
+    for file, steps, loops in ((plain, 3, 1), (looped, None, 2), (looped, 3, 3)):
+        assert load_solver(file, steps, device="cpu").predictor.model.config.loops == loops
+
+
 def test_file_folder_and_exported_weights_solve_alike(checkpoint, trained, exported):
     problems = Problems.from_ints([(12, 3), (4, 5)])
     expected, *others = (

@@ -39,8 +39,8 @@ class Knowing(torch.nn.Module):
     def accepts(self, height: int, width: int) -> bool:
         return True
 
-    def generate(self, forced, height, width, end, loops=None):
-        forced, self.loops = forced.numpy(), loops
+    def generate(self, forced, height, width, end):
+        forced = forced.numpy()
         self.asked.append(forced.copy())
         truth = self.truth[:, : forced.shape[1]]
         ids = forced.copy()
@@ -186,20 +186,6 @@ def test_a_watcher_sees_rows_masked_and_then_written():
         assert (masked == there).all()
         assert (after[1][there] == drawing.truth[there]).all()
     assert (frames[-1][1] == drawing.truth).all()
-
-
-@pytest.mark.parametrize("loops", [None, 3])
-def test_a_model_is_asked_for_as_many_loops_as_wanted(loops):
-    drawing = drawing_of("standard")
-    model = Knowing(drawing)
-    predictor = GPTPredictor(model, Calibration(), loops=loops)
-    for ask in (
-        lambda: predictor.free_running(drawing),
-        lambda: predictor(row_steps(drawing).inputs),
-    ):
-        model.loops = -1
-        ask()
-        assert model.loops == loops
 
 
 def test_a_shifted_view_is_decoded_from_the_shifted_canvas_and_comes_back():
