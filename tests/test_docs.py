@@ -73,21 +73,18 @@ def test_links_lead_somewhere(page):
     assert broken == []
 
 
-def test_the_readme_links_to_all_pages():
+def test_pages_link_and_list_all_that_there_is():
     text = (ROOT / "README.md").read_text()
     assert [name(page) for page in PAGES[1:] if f"({name(page)})" not in text] == []
-
-
-def test_the_log_has_titles_of_one_line_and_lists_all_entries():
     titles = [page.read_text().partition("\n")[0] for page in LOG.glob("2*.md")]
     assert [title for title in titles if len(title) > 102] == []
     written = runpy.run_path(str(LOG / "index.py"))["index"]()
     assert (LOG / "README.md").read_text() == written
-
-
-def test_the_gallery_is_what_layouts_and_weights_make_it():
     made = runpy.run_path(str(ROOT / "docs/gallery.py"))["gallery"]()
     assert (ROOT / "docs/gallery.md").read_text() == made
+    for page in (ROOT / "docs/architecture.md", ROOT / "docs/commands.md"):
+        files = re.findall(r"\b((?:canvas|augment|trm|configs)/[\w/]+\.\w+)", page.read_text())
+        assert [file for file in files if not (ROOT / file).exists()] == []
 
 
 # Architecture
@@ -133,12 +130,6 @@ def test_nobody_imports_from_a_floor_above_its_own():
             if floors[other] >= floors[package]:
                 upwards.append(f"{module.relative_to(ROOT)} imports {other}")
     assert upwards == []
-
-
-def test_files_named_in_the_text_are_there():
-    for page in (ROOT / "docs/architecture.md", ROOT / "docs/commands.md"):
-        files = re.findall(r"\b((?:canvas|augment|trm|configs)/[\w/]+\.\w+)", page.read_text())
-        assert [file for file in files if not (ROOT / file).exists()] == []
 
 
 # Commands

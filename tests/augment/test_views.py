@@ -133,13 +133,10 @@ def test_transforms_and_views_give_the_same_canvases(drawn, every_view):
         assert all(part.flags.c_contiguous for part in (inputs, labels, answer))
 
 
-def test_transforms_draw_independently_of_each_other():
+def test_shifts_are_uniform_and_transforms_draw_independently():
     flips = SampleTransform([A.HorizontalFlip(p=0.5), A.VerticalFlip(p=0.5)])
     outcomes = {flips(*SAMPLE, seed)[1].tobytes() for seed in range(50)}
     assert outcomes == {as_seen(View(name), LABELS).tobytes() for name in ("e", "h", "v", "r180")}
-
-
-def test_shifts_are_uniform():
     transform = SampleTransform([CanvasShift()])
     found = np.stack([transform(*SAMPLE, seed)[1].ravel() for seed in range(800)])
     counts = np.unique(found, axis=0, return_counts=True)[1]

@@ -32,16 +32,13 @@ def test_without_its_blank_lines_nothing_has_changed():
         assert (found.columns[i] < 0).sum() == 3
 
 
-def test_new_lines_are_anywhere_between_the_operands_digits_and_the_rows():
+def test_new_lines_are_between_the_operands_digits_and_the_rows_or_join_the_edge():
     drawing = drawn("standard", [(1234, 567)] * 500, 9, 11, top=1, left=2)
     found = inserted(drawing, 1, 1)
     given = np.flatnonzero(drawing.given[0].any(axis=0))
     assert set((found.columns < 0).argmax(axis=1)) == set(range(given[0] + 1, given[-1] + 1))
     rows = range(drawing.top[0] + 1, drawing.top[0] + drawing.heights[0])
     assert set((found.rows < 0).argmax(axis=1)) == set(rows)
-
-
-def test_where_nothing_is_in_between_blanks_join_the_edge():
     drawing = drawn("lattice", [(5, 5)], 4, 6)
     alone = np.zeros_like(drawing.given)
     alone[0, 0, 3] = True  # one given cell

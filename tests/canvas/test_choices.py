@@ -152,14 +152,12 @@ def test_files_that_cannot_be_imported_are_refused():
     assert sys.modules["my_file"] is module
 
 
-def test_the_nearest_name_is_suggested():
+def test_the_nearest_name_is_suggested_and_fields_are_checked_by_theirs():
     check_choice("colour", "red", ["red", "green"])
     with pytest.raises(ValueError, match=r"colour must be .* red, green, got 'gren'. Did you mean"):
         check_choice("colour", "gren", ["red", "green"])
     assert did_you_mean("xyz", ["red", "green"]) == did_you_mean("red", ["red"]) == ""
 
-
-def test_fields_of_a_dataclass_are_checked_by_their_names():
     @dataclass
     class Settings:
         closed: str = one_of("a", ["a", "b"])

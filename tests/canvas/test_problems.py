@@ -71,15 +71,12 @@ def test_the_splits_hold_eighty_ten_and_ten_per_cent(operands, digits):
     assert shares == pytest.approx([0.8, 0.1, 0.1], abs=0.008)  # four standard deviations or more
 
 
-def test_purposes_have_their_own_random_words():
+def test_random_words_are_of_a_purpose_and_below_a_bound_uniform():
     index = np.arange(50)
     words = [random_words(keys(0, "train", 0, index, purpose), 4) for purpose in range(5)]
     assert len(np.unique(np.stack(words))) == 5 * 50 * 4
     key = keys(0, "train", 0, index)
     assert np.array_equal(random_words(key, 10)[:, 4:7], random_words(key, 3, start=4))
-
-
-def test_random_numbers_lie_below_their_bounds_and_are_uniform():
     words = random_words(keys(0, "train", 0, np.arange(6000)), 1)[:, 0]
     counts = np.bincount(random_below(words, 6), minlength=6)
     assert ((counts - 1000) ** 2 / 1000).sum() < 25

@@ -33,7 +33,7 @@ class Subtraction(TwoOperands):
         return np.array([a >= b for a, b in problems.to_ints()])
 
 
-def test_a_task_knows_the_canvas_its_longest_problems_need():
+def test_a_task_knows_its_ranges_and_the_canvas_that_its_longest_problems_need():
     task = Multiplication("running_sum", digits_a=[1, 7], digits_b=[2, 4])
     assert task.digits_a == (1, 7), "a list, as configuration files have it, will do"
     assert task.longest == (7, 4)
@@ -41,6 +41,11 @@ def test_a_task_knows_the_canvas_its_longest_problems_need():
     task = Addition("column_carries", digits=[2, 7], addends=[2, 5])
     assert task.longest == (7,) * 5
     assert task.extent() == (7, 9)
+    assert set(Addition(addends=(3, 4)).ranges) == {"digits", "addends"}
+    assert Addition(addends=(2, 3)).ranges["digits_a"] == (1, 3)
+    two = Addition().measures(Addition().problems([(1, 22), (333, 4)]))
+    assert two["digits_a"].tolist() == [1, 3]
+    assert two["digits_b"].tolist() == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -104,14 +109,6 @@ def test_a_problem_is_in_range_when_it_could_have_been_drawn(task, problems, siz
     found = task.problems(list(problems))
     assert task.in_range(found).tolist() == list(problems.values())
     assert {name: size.tolist() for name, size in task.measures(found).items()} == sizes
-
-
-def test_two_addends_alone_have_a_range_and_a_size_each():
-    assert set(Addition(addends=(3, 4)).ranges) == {"digits", "addends"}
-    assert Addition(addends=(2, 3)).ranges["digits_a"] == (1, 3)
-    two = Addition().measures(Addition().problems([(1, 22), (333, 4)]))
-    assert two["digits_a"].tolist() == [1, 3]
-    assert two["digits_b"].tolist() == [2, 1]
 
 
 @pytest.mark.parametrize("size", [{"digits": 3, "addends": 4}, {"digits_a": 2, "digits_b": 5}])

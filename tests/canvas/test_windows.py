@@ -217,7 +217,7 @@ def test_a_head_sees_nothing_that_it_does_not_read() -> None:
         page_windows(rule, drawing)
 
 
-def test_a_layout_with_rows_of_its_own_inherits_no_rule() -> None:
+def test_rules_are_of_their_rows_and_codes_stand_for_fields():
     lattice = type(TASKS["lattice"].rules)
 
     class Mine(lattice):  # type: ignore[valid-type,misc]
@@ -226,9 +226,6 @@ def test_a_layout_with_rows_of_its_own_inherits_no_rule() -> None:
 
     assert lattice.local_rule is not None
     assert Mine.local_rule is Mine.untold_rule is None
-
-
-def test_codes_stand_in_place_of_fields_by_name() -> None:
     rule = rule_of("untold lattice").with_codes({"carry": 32})
     assert rule.network["messages"]["left"] == {"multiplier": 11, "carry": 32}
     with pytest.raises(ValueError, match="codes name sum, and cells hand on multiplier, carry"):

@@ -71,15 +71,12 @@ def test_no_problems_have_no_solutions_and_a_checkpoint_can_be_named(shipped, ch
     assert solution.truth is not None
 
 
-def test_a_finished_working_is_drawn():
+def test_a_finished_working_is_drawn_shown_and_saved(tmp_path):
     picture = render("321x654")
     assert str(picture).splitlines() == ["___321", "_*_654", "__1284", "_1605_", "1926__", "209934"]
     assert str(render((321, 654))) == repr(render((321, 654))) == str(picture)
     assert picture.given[:2].all()
     assert not picture.given[2:].any()
-
-
-def test_a_picture_is_shown_and_saved(tmp_path):
     picture = render("12x3")
     shown = ET.fromstring(picture._repr_html_())
     assert shown.tag == "{http://www.w3.org/2000/svg}svg"

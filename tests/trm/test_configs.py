@@ -18,20 +18,23 @@ def test_a_key_that_stands_twice_is_named_with_its_line(tmp_path):
         read_config(tmp_path / "deep.yaml")
 
 
-def test_they_are_the_projects_own_by_name_and_say_what_they_are(repository):
+def test_configs_are_listed_with_what_they_are_and_printed(repository, command):
     found = configs.shipped_configs()
     assert {"debug", "quickstart", "generalise/decimal", "gpt/small_learned"} <= found.keys()
     assert set(found.values()) == set((repository / "configs").rglob("*.yaml"))
     assert all(10 < len(about(file)) < 150 for file in found.values())
+    told = dict(line.split(maxsplit=1) for line in command("configs").out.splitlines())
+    assert told.keys() == configs.shipped_configs().keys()
+    assert told["debug"] == "Some seconds, to see that everything runs"
+    ran = command("configs", "gpt/small_learned")
+    written = (repository / "configs/gpt/small_learned.yaml").read_text()
+    assert ran.out == written
 
 
-def test_a_name_can_be_written_in_several_ways(monkeypatch, tmp_path, repository):
+def test_a_name_is_written_in_several_ways_and_own_files_win(monkeypatch, tmp_path, repository):
     monkeypatch.chdir(tmp_path)
     for name in ("gpt/small_learned", "gpt/small_learned.yaml", "configs/gpt/small_learned.yaml"):
         assert find_config(name) == repository / "configs/gpt/small_learned.yaml"
-
-
-def test_a_file_in_the_working_folder_wins_and_a_folder_does_not(monkeypatch, tmp_path, repository):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "quickstart").mkdir()
     assert find_config("quickstart") == repository / "configs/quickstart.yaml"
@@ -65,12 +68,3 @@ def test_what_a_config_is_stands_in_its_first_sentence(tmp_path):
     ):
         file.write_text(comment)
         assert about(file) == told
-
-
-def test_the_command_lists_them_and_prints_one_as_it_is(command, repository):
-    about = dict(line.split(maxsplit=1) for line in command("configs").out.splitlines())
-    assert about.keys() == configs.shipped_configs().keys()
-    assert about["debug"] == "Some seconds, to see that everything runs"
-    ran = command("configs", "gpt/small_learned")
-    written = (repository / "configs/gpt/small_learned.yaml").read_text()
-    assert ran.out == written

@@ -11,10 +11,17 @@ def parsed(*words: str) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def test_devices_are_a_number_or_a_list_of_indices():
+def test_devices_are_a_number_or_indices_and_one_has_a_name():
     assert parsed().devices == 1
     for text, devices in (("2", 2), ("1,", [1]), ("3,1,2", [3, 1, 2])):
         assert parsed("--devices", text).devices == devices
+    for words, device in (
+        ((), "auto"),
+        (("--accelerator", "cuda"), "cuda"),
+        (("--accelerator", "cuda", "--devices", "1,"), "cuda:1"),
+        (("--devices", "1,"), "auto:1"),
+    ):
+        assert one_device(parsed(*words)) == device
 
 
 @pytest.mark.parametrize("text", ["0", "", "1,,2", "cuda:1", "1.5", "9" * 99])
@@ -23,13 +30,3 @@ def test_what_is_no_number_of_devices_is_refused(text, capsys):
         parsed(f"--devices={text}")
     assert stop.value.code == 2
     assert "is no number of devices, nor a list" in capsys.readouterr().err
-
-
-def test_one_device_is_named_by_its_accelerator_and_index():
-    for words, device in (
-        ((), "auto"),
-        (("--accelerator", "cuda"), "cuda"),
-        (("--accelerator", "cuda", "--devices", "1,"), "cuda:1"),
-        (("--devices", "1,"), "auto:1"),
-    ):
-        assert one_device(parsed(*words)) == device

@@ -24,13 +24,19 @@ def told(data: bytes | str, **how) -> list[tuple]:
     return [(e.line, e.operands, e.error) for e in read(data, **how)]
 
 
-def test_columns_may_come_in_any_order_and_others_are_carried_through():
+def test_columns_come_in_any_order_keep_their_names_and_others_are_carried_through():
     (entry,) = read("name, b ,a\nfirst,34,12\n")
     assert (entry.line, entry.operands, entry.problem) == (2, (12, 34), None)
     assert list(entry.other.items()) == [("name", "first"), ("b", "34"), ("a", "12")]
     other = {"id": 10**30, "tags": ["x", {"y": [1, 2.5, None, True]}], "text": "é\n"}
     (entry,) = read(json.dumps({"a": 1, "b": 2, **other}), "jsonl")
     assert entry.other == {"a": 1, "b": 2} | other
+    ours = ("line", "a", "b", "error")
+    given = ("line", "input_line", "input_input_line", "input_name", "name", "error")
+    assert [carried_name(name, ours) for name in given] == [
+        *("input_line", "input_input_line", "input_input_input_line"),
+        *("input_name", "name", "input_error"),
+    ]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -140,28 +146,16 @@ def test_whatever_lines_hold_each_is_in_one_entry(lines, format):
     assert all(json.loads(json.dumps(entry.other)) == entry.other for entry in entries)
 
 
-def test_numbers_are_read_in_the_models_base_and_zero_is_one():
+def test_numbers_are_of_the_models_base_and_formats_of_the_name_or_first_line():
     entries = told("a,b\n12,21\n13,1\n0,00\n", task=Multiplication(base=3))
     assert [entries[0][1], entries[2][1]] == [(5, 7), (0, 0)]
     assert "a: '13' is not a whole number from 0 up in base 3" in entries[1][2]
     assert told("a,b\n0,7\n")[0][1] == told('{"problem": "0x7"}', format="jsonl")[0][1] == (0, 7)
-
-
-def test_the_format_follows_from_the_name_or_the_first_line():
     csv, jsonl = ("x.csv", "x.csv.gz"), ("x.JSONL", "x.ndjson", "x.jsonl.GZ")
     for names, expected in ((csv, "csv"), (jsonl, "jsonl"), (("x.txt", "x.gz"), None)):
         assert {format_of(name) for name in names} == {expected}
     assert read('{"a": 1, "b": 2}', format=None)[0].operands == (1, 2)
     assert read("a,b\n1,2", format=None)[0].operands == (1, 2)
-
-
-def test_no_two_columns_come_to_share_a_name():
-    ours = ("line", "a", "b", "error")
-    given = ("line", "input_line", "input_input_line", "input_name", "name", "error")
-    assert [carried_name(name, ours) for name in given] == [
-        *("input_line", "input_input_line", "input_input_input_line"),
-        *("input_name", "name", "input_error"),
-    ]
 
 
 def test_sums_take_a_column_for_each_addend_as_many_as_a_line_fills():

@@ -53,11 +53,17 @@ def drawn(stepping, adding) -> dict[tuple[str, str], list[Pair]]:
     }
 
 
-def test_both_problems_of_every_pair_are_held_out_and_there_are_as_many_as_asked(drawn):
+def test_pairs_are_held_out_and_another_carry_leaves_the_digit_below(drawn):
     for pairs in drawn.values():
         numbers = [tuple(map(int, one)) for pair in pairs for one in operands(pair)]
         assert (split_of(Problems.from_ints(numbers)) == SPLITS.index("test")).all()
         assert len({pair.names for pair in pairs}) == len(pairs) == 20
+    for pair in drawn["multiplication", CARRY]:
+        (a, b), (other, _) = operands(pair)
+        ((place,), none), row = differing(pair), pair.row
+        # The same digits meet there and farther left.
+        products = (int(number) * int(b[-1]) for number in (a, other))
+        assert (none, row, places(*products)[0]) == ([], 0, place + 1)
 
 
 def test_a_digit_of_the_multiplicand_or_a_multiplier_digit_differs_and_the_rows_that_follow(drawn):
@@ -73,15 +79,6 @@ def test_a_digit_of_the_multiplicand_or_a_multiplier_digit_differs_and_the_rows_
             else:  # the row above: its total, and the digit in the margin
                 assert (a, b, set(differ)) == ([], [pair.row - 1], {row - 1})
                 assert len(differ) > 1
-
-
-def test_another_carry_alone_leaves_the_digit_below_the_other_one_as_it_is(drawn):
-    for pair in drawn["multiplication", CARRY]:
-        (a, b), (other, _) = operands(pair)
-        ((place,), none), row = differing(pair), pair.row
-        # The same digits meet there and farther left.
-        products = (int(number) * int(b[-1]) for number in (a, other))
-        assert (none, row, places(*products)[0]) == ([], 0, place + 1)
 
 
 def test_another_digit_of_a_sum_is_of_one_addend_and_another_carry_of_two(drawn):

@@ -31,7 +31,7 @@ def test_the_examples_of_the_paper():
     assert ranked.tolist() == [[1, 1, 2, 3], [6, 7, 8, 9]]  # sorted, equal values among them
 
 
-def test_selectors_are_combined_and_serve_a_batch():
+def test_selectors_are_combined_and_what_has_no_mean_is_refused():
     position = np.arange(3)
     before, after = (select(position, position, rule) for rule in (np.less, np.greater))
     assert after.width.tolist() == [2, 1, 0]
@@ -40,9 +40,6 @@ def test_selectors_are_combined_and_serve_a_batch():
     assert aggregate(last, tokens("abc"), "-").tolist() == ["-", "a", "b"]
     found = aggregate(last, np.array([[4, 5, 6], [7, 8, 9]]), -1)
     assert found.tolist() == [[-1, 4, 5], [-1, 7, 8]]
-
-
-def test_categories_that_differ_and_nothing_selected_are_refused():
     letters = tokens("abb")
     last_two = Selector(np.array([[False, True, True]] * 3))
     assert "".join(aggregate(last_two, letters)) == "bbb"

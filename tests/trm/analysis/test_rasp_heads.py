@@ -74,15 +74,12 @@ def test_of_selectors_as_good_as_each_other_the_programs_is_named_and_none_that_
     assert (first.of("right").overlap, first.of("right").baseline) == (0, 0)
 
 
-def test_cells_that_are_not_asked_for_or_no_tokens_do_not_count():
+def test_cells_that_are_not_asked_for_do_not_count_and_what_is_no_cell_is_seen():
     assert tally({"left": LEFT}, cells=LAST)[0].best.overlap == pytest.approx(0.7)
     attention = ATTENTION.copy()
     attention[..., 0, :] = attention[..., 0] = 0  # cell 0 is no token
     best = tally({"left": LEFT}, attention=attention)[0].best
     assert best.overlap == pytest.approx(0.7)  # cell 2, beside a token
-
-
-def test_what_is_no_cell_is_seen_too():
     attention = np.pad(ATTENTION * 0.5, ((0, 0),) * 4 + ((0, 1),), constant_values=0.5)
     first = tally({"left": LEFT}, attention=attention)[0].best
     assert first.overlap == pytest.approx((0.9 + 0.7) / 4)

@@ -43,12 +43,15 @@ def test_cells_carry_what_is_right_of_them_with_wilsons_interval(tmp_path):
     assert grid["settings"]["suite"]["name"] == "multiply-v1"
 
 
-def test_what_is_missing_or_says_nothing_is_wrong(tmp_path):
+def test_what_is_missing_or_says_nothing_is_wrong_and_long_numbers_are_read(tmp_path):
     lines = perfect()[:-7]
     lines[0]["prediction"], lines[1]["prediction"] = None, "I do not know"
     found = scored(tmp_path, lines)
     assert (found.missing, found.unread) == (7, 2)
     assert found.share == Share(len(ASKED) - 9, len(ASKED))
+    text = f'{{"id": "{ID}", "prediction": {"7" * 6000}}}\n'
+    (tmp_path / "p.jsonl").write_text(text)
+    assert score(tmp_path / "p.jsonl", SUITE, ASKED, "x").read[ID].text == "7" * 6000
 
 
 def test_a_prediction_is_a_text_a_number_or_the_lines_of_a_canvas(tmp_path):
@@ -99,12 +102,6 @@ def test_wrong_canvases_are_counted_by_the_row_that_goes_wrong_first(tmp_path):
     lines[1]["prediction"] = asked[1].question.rstrip("\n")  # nothing is filled in
     lines[2]["prediction"] = None
     assert scored(tmp_path, lines, suite, asked).first_wrong == {0: 1, 1: 1}
-
-
-def test_a_number_longer_than_python_reads_is_read(tmp_path):
-    text = f'{{"id": "{ID}", "prediction": {"7" * 6000}}}\n'
-    (tmp_path / "p.jsonl").write_text(text)
-    assert score(tmp_path / "p.jsonl", SUITE, ASKED, "x").read[ID].text == "7" * 6000
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_canvases_say_their_problem_in_the_view_that_they_name_and_show_the_oper
     assert all(views == set(VIEWS) for views in rows.values())
 
 
-def test_a_seed_draws_other_problems_under_ids_that_do_not_tell_it():
+def test_a_seed_draws_other_problems_and_a_part_has_the_same():
     public, other = some("multiply-v1", 3), some("multiply-v1", 3, SEED)
     label = label_of(SUITES["multiply-v1"], SEED)
     assert label.startswith("multiply-v1-seed-")
@@ -111,16 +111,13 @@ def test_a_seed_draws_other_problems_under_ids_that_do_not_tell_it():
     big = [{i.operands for i in part if (i.row, i.column) == (3, 3)} for part in (public, other)]
     assert len(big[0] & big[1]) < 0.2 * len(big[0])
     assert list(items(SUITES["multiply-v1"].within(3), SEED)) == other
-
-
-def test_a_part_of_a_suite_has_the_same_problems():
     part, more = ({json_line(i) for i in some("addition-v1", n)} for n in (2, 3))
     assert part < more
     with pytest.raises(ValueError, match="no problem of at most 10 digits"):
         SUITES["multiply-long-v1"].within(10)
 
 
-def test_json_lines_are_the_canonical_file_and_their_sum_is_on_the_card(tmp_path):
+def test_json_lines_are_the_canonical_file_and_their_card_says_what_to_mind(tmp_path):
     suite, folder = SUITES["multiply-v1"].within(3), tmp_path / "new" / "folder"
     for _ in range(2):  # the same again
         assert export(suite, folder) == [folder / "multiply-v1.jsonl", folder / "CARD.md"]
@@ -130,11 +127,8 @@ def test_json_lines_are_the_canonical_file_and_their_sum_is_on_the_card(tmp_path
     with pytest.raises(ValueError, match="holds something else already"):
         export(suite.within(2), folder)
     assert (folder / "multiply-v1.jsonl").read_bytes() == written
-
-
-def test_a_card_bears_no_date_and_no_seed_and_says_what_to_mind(tmp_path):
-    export(SUITES["canvas-v1"].within(2), tmp_path, seed=SEED)
-    text = (tmp_path / "CARD.md").read_text()
+    export(SUITES["canvas-v1"].within(2), tmp_path / "seeded", seed=SEED)
+    text = (tmp_path / "seeded/CARD.md").read_text()
     assert not re.search(r"\b20\d\d\b", text)
     for word in ("MIT", "SHA-256", "Contamination", "test split", "--seed"):
         assert word in text

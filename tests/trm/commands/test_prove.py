@@ -115,7 +115,7 @@ def test_a_proved_model_is_sure_of_no_page_that_its_rule_is_not_of():
     assert (three.correct, three.confidence) == (False, 0)
 
 
-def test_a_model_that_is_wrong_is_refuted_by_the_smallest_problem(spoilt, command, tmp_path):
+def test_a_wrong_model_is_refuted_by_the_smallest_problem(spoilt, command, tmp_path, checkpoint):
     words = ("prove", "--checkpoint", spoilt, "--output", "refuted")
     ran = command(*words, folder=tmp_path, code=1)
     assert "refuted: 1 x 2 goes wrong, and no smaller problem does" in ran.out
@@ -125,8 +125,5 @@ def test_a_model_that_is_wrong_is_refuted_by_the_smallest_problem(spoilt, comman
     assert record["counterexample"]["right"] == ["_1_*", "_2_2"]
     assert record["counterexample"]["worked"] != record["counterexample"]["right"]
     assert {file.name for file in (tmp_path / "refuted").iterdir()} == {"proof.json", "margins.png"}
-
-
-def test_any_model_can_be_searched_for_what_it_gets_wrong(checkpoint, command):
     ran = command("prove", "--checkpoint", checkpoint, "--search", 50, code=1)
     assert "refuted: " in ran.out

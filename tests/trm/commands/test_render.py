@@ -29,16 +29,13 @@ def test_the_working_of_a_problem_is_drawn_with_a_cell_around_it(command, writte
     assert lines(ran.out) == lines(LATTICE)
 
 
-def test_a_step_shows_the_rows_so_far_and_the_next_one_masked(command):
+def test_steps_and_views_of_a_canvas_are_drawn(command):
     problems = Problems.from_ints([(321, 654)])
     rules = Multiplication("standard").rules
     steps = row_steps(rules.draw_worked(problems, 8, 8, top=1, left=1))
     for step in (1, 4):
         ran = command("render", "321x654", "--step", step)
         assert lines(ran.out) == lines(to_terminal(steps.inputs[step - 1]).plain)
-
-
-def test_a_view_turns_the_canvas(command):
     plain = command("render", "321x654", "--height", 9, "--width", 9)
     turned = command("render", "321x654", "--height", 9, "--width", 9, "--view", "r180")
     rows = [line.split() for line in lines(plain.out)]

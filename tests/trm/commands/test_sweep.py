@@ -50,12 +50,15 @@ def in_process(monkeypatch):
     monkeypatch.setattr(runs, "_INTERVAL", 0)
 
 
-def test_a_dry_run_tells_what_would_run_and_starts_nothing(command, study, tmp_path):
+def test_a_dry_run_starts_nothing_and_a_folder_is_one_sweeps_at_a_time(command, study, tmp_path):
     words = ("--output", "out", "--dry-run", "--jobs", 1)
     ran = command("sweep", study, *words, folder=tmp_path)
     assert "3 settings x 1 seeds: 3 runs, 1 at once" in ran.out
     assert "5,818" in ran.out
     assert not (tmp_path / "out").exists()
+    with alone(tmp_path / "out"):
+        ran = command("sweep", study, "--output", "out", folder=tmp_path, code=2)
+    assert "another process is at work on out" in ran.err
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -101,12 +104,6 @@ def test_what_is_wrong_is_told_before_anything_is_written(command, study, tmp_pa
     ran = command("sweep", study, "--output", "out", folder=tmp_path, code=2)
     assert told in ran.err
     assert not (tmp_path / "out").exists()
-
-
-def test_a_folder_is_one_sweeps_at_a_time(command, study, tmp_path):
-    with alone(tmp_path / "out"):
-        ran = command("sweep", study, "--output", "out", folder=tmp_path, code=2)
-    assert "another process is at work on out" in ran.err
 
 
 def test_runs_end_with_the_command_whatever_ends_it(tmp_path, monkeypatch):

@@ -40,12 +40,9 @@ def test_cells_are_told_apart_by_which_operand_is_longer(ranges, axes, size, whe
     assert region(ranges, axes, size) == where
 
 
-def test_pooled_share_adds_up_problems_not_percentages(make_grid):
+def test_shares_are_pooled_by_problems_and_those_of_no_cell_are_none(make_grid):
     (model,) = make_grid({"one": lambda a, b: 0.0 if b == 1 else 1.0}, 1, 2)["models"]
     assert pooled(model["cells"]) == Share(128, 136)  # of eight problems none, of 128 all
-
-
-def test_a_cell_that_is_not_applicable_has_no_share(make_grid):
     (model,) = make_grid({"one": short_only}, 1, 3, problems=0)["models"]
     assert [share(cell) for cell in model["cells"]] == [Share(0, 0), Share(0, 0), None]
 

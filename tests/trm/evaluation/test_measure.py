@@ -90,7 +90,7 @@ def test_free_running_rows_build_on_wrong_ones_and_teacher_forced_rows_do_not():
     assert counts(cell) == [(16, 20), (16, 20), (48, 60), (56, 60)]
 
 
-def test_batches_change_no_figure():
+def test_batches_change_no_figure_and_too_large_ones_are_named(monkeypatch):
     one, other = (
         measured(Oracle(fault=slip), 2, 2, slips=3, problems=11, batch_size=size)
         for size in (128, 4)
@@ -98,6 +98,13 @@ def test_batches_change_no_figure():
     for cell in (one, other):
         del cell["seconds_per_problem"]
     assert one == other
+
+    def out_of_memory(*_) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(Oracle, "__call__", out_of_memory)
+    with pytest.raises(ValueError, match=r"memory for 9 problems at once\. Take a smaller --batch"):
+        measured(Oracle(), 3, 2, problems=9)
 
 
 TERNARY = Addition("column_carries", base=3, digits=(1, 2), addends=(2, 3))
@@ -144,15 +151,6 @@ def test_a_gpt_is_measured_like_a_recursive_model_but_for_its_steps():
     cell = measure_cell(Solver(gpt, TASK, Canvas(6, 6)), AXES, (3, 2), problems=5)
     assert [total for _, total in counts(cell)] == [5, 5, 15, 15]
     assert [name for name, value in cell.items() if value is None] == ["reason", "steps"]
-
-
-def test_a_batch_that_is_too_large_for_the_device_is_named(monkeypatch):
-    def out_of_memory(*_) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr(Oracle, "__call__", out_of_memory)
-    with pytest.raises(ValueError, match=r"memory for 9 problems at once\. Take a smaller --batch"):
-        measured(Oracle(), 3, 2, problems=9)
 
 
 ADDITION = Addition("column_carries", digits=(1, 2), addends=(2, 3))

@@ -29,11 +29,15 @@ def test_a_model_is_called_like_its_run(tmp_path):
     assert labels([tmp_path / "runs/gpt-learned"]) == ["gpt-learned"]
 
 
-def test_runs_of_one_name_are_told_apart(tmp_path):
+def test_what_bears_one_name_is_told_apart(tmp_path):
     run = "a/quickstart/version_{}/checkpoints/best.ckpt"
     files = checkpoints(tmp_path, [run.format(0), run.format(1), "b/other.ckpt"])
     assert labels(files, [0, 1, 0]) == ["quickstart, seed 0", "quickstart, seed 1", "other"]
     assert labels(files) == [str(files[0]), str(files[1]), "other"]
+    ways = ["q", "q", "q", "r"], ["q1", "q2", "q2", "r1"], ["1/q", "2/q", "3/q", "4/r"]
+    assert told_apart(*ways) == ["q1", "2/q", "3/q", "r"]
+    full = ["r: q", "s: q", "t: r: q"]
+    assert told_apart(["q", "q", "r: q"], full) == full
 
 
 def test_a_model_is_described_from_its_checkpoint(checkpoint, twin):
@@ -97,13 +101,6 @@ def test_models_of_one_seed_or_made_otherwise_are_settings_of_their_own():
     assert list(by_setting(deeper)) == ["a, seed 0", "a, seed 1"]
     alone = by_setting(models("a", "a, seed 0", "a, seed 1"))
     assert sorted(len(some) for some in alone.values()) == [1, 2]
-
-
-def test_what_bears_one_name_is_told_apart_in_the_first_way_that_does():
-    ways = ["q", "q", "q", "r"], ["q1", "q2", "q2", "r1"], ["1/q", "2/q", "3/q", "4/r"]
-    assert told_apart(*ways) == ["q1", "2/q", "3/q", "r"]
-    full = ["r: q", "s: q", "t: r: q"]
-    assert told_apart(["q", "q", "r: q"], full) == full
 
 
 def test_names_that_several_evaluations_share_are_told_apart_by_their_folders(make_grid):

@@ -67,10 +67,17 @@ def test_regions_without_an_applicable_cell_say_so_and_why(make_grid):
         assert "pooled figures cover different cells" in text
 
 
-def test_lengths_shorter_than_in_training_get_a_column_of_their_own(make_grid):
+def test_every_cell_has_its_interval_and_shorter_lengths_a_column(make_grid):
     said = said_of(make_grid({"one": right}, 3, 2, ((2, 3), (1, 2))), "one")
     assert said[""] == [INSIDE, FIRST, SECOND, BOTH, SHORTER]
     assert said["problems"] == ["512", "–", "–", "–", "136"]
+    head, *rows = table(markdown(make_grid({"one": short_only})), "### one")
+    assert head[1:] == ["1", "2", "3", "4"]
+    assert rows[0] == ["1", "**100 (68–100)**", "**100 (97–100)**", "n/a", "n/a"]
+    assert rows[4] == ["5", "50 (41–59)", "50 (41–59)", "n/a", "n/a"]
+    text = markdown(make_grid({"a|b*c_d`e": right}))
+    assert table(text, "## Models")[1][0] == r"a\|b\*c\_d\`e"
+    assert "one [red]" in summary(make_grid({"one [red]": right}))
 
 
 def test_report_lists_what_identifies_each_checkpoint(make_grid):
@@ -84,19 +91,6 @@ def test_report_lists_what_identifies_each_checkpoint(make_grid):
     assert row == [*who, *cost, f"`{digest}`", "in one view"]
     for word in ("(grid.png)", "test split, seed 5", "torch 2.13.0"):
         assert word in text
-
-
-def test_every_cell_is_in_the_report_with_its_interval(make_grid):
-    head, *rows = table(markdown(make_grid({"one": short_only})), "### one")
-    assert head[1:] == ["1", "2", "3", "4"]
-    assert rows[0] == ["1", "**100 (68–100)**", "**100 (97–100)**", "n/a", "n/a"]
-    assert rows[4] == ["5", "50 (41–59)", "50 (41–59)", "n/a", "n/a"]
-
-
-def test_names_cannot_break_a_table(make_grid):
-    text = markdown(make_grid({"a|b*c_d`e": right}))
-    assert table(text, "## Models")[1][0] == r"a\|b\*c\_d\`e"
-    assert "one [red]" in summary(make_grid({"one [red]": right}))
 
 
 def test_differing_problems_are_said_plainly(make_grid):
@@ -158,7 +152,7 @@ def test_seeds_of_a_setting_are_told_together(make_grid):
     assert "the mean, the lowest and the highest in brackets" in words
 
 
-def test_single_models_are_compared_problem_by_problem(make_grid):
+def test_models_are_compared_problem_by_problem_where_these_are_the_same(make_grid):
     grid = make_grid({"one": lambda a, b: 0.5, "other": lambda a, b: 0.75}, [2], [1])
     text = markdown(grid)
     assert "Seeds together" not in text
@@ -166,9 +160,6 @@ def test_single_models_are_compared_problem_by_problem(make_grid):
     assert rows[1][4:6] == ["32", "0"]
     assert float(rows[1][6]) == pytest.approx(2 / 2**32, rel=0.1)
     assert rows[-1][1] == "all"
-
-
-def test_problems_that_differ_are_not_paired(make_grid):
     grid, other = (make_grid({str(seed): lambda a, b: 0.5}, [2], [1], seed=seed) for seed in (0, 1))
     grid["models"][0]["settings"] = grid["settings"]
     grid["models"].append(other["models"][0] | {"settings": other["settings"]})

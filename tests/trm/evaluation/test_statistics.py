@@ -99,16 +99,13 @@ def test_the_interval_holds_the_truth_as_often_as_it_says():
     assert 0.93 * 400 <= held <= 0.99 * 400
 
 
-def test_models_that_differ_on_no_problem_and_seeds_that_agree_leave_some_width():
+def test_seeds_that_agree_leave_some_width_and_those_that_disagree_more():
     found = paired([["1011", "01"]], [["1011", "01"]])
     assert found.interval[0] < 0 < found.interval[1]
     assert (found.p, found.problems) == (1.0, 6)
     low, high = paired([["1" * 16]] * 2, [["1" * 16]]).interval
     assert (low, high) == paired([["1" * 16]], [["1" * 16]]).interval
     assert low < -0.1 < 0.1 < high
-
-
-def test_seeds_that_disagree_widen_the_interval():
     low, high = draws(1, 0.5), draws(2, 0.95)
     one = paired([[high]], [[low]])
     several = paired([[high], [low]], [[low], [low]])
@@ -118,15 +115,12 @@ def test_seeds_that_disagree_widen_the_interval():
     assert several.interval[0] <= 0  # both of its seeds may have been the worse one
 
 
-def test_the_curve_of_a_score_by_hand():
+def test_the_curve_of_a_score_by_hand_equal_ones_together():
     curve = risk_coverage(np.array([0.2, 0.9, 0.5, 0.7]), np.array([False, True, True, False]))
     np.testing.assert_allclose(curve.coverage, [0.25, 0.5, 0.75, 1])
     np.testing.assert_allclose(curve.risk, [0, 1 / 2, 1 / 3, 2 / 4])
     assert curve.area == pytest.approx((0 + 1 / 2 + 1 / 3 + 1 / 2) / 4)
     assert [curve.at(c) for c in (0.25, 0.3, 1.0)] == [0, 1 / 2, 1 / 2]
-
-
-def test_equal_scores_are_answered_together_in_whatever_order_they_come():
     score, right = np.array([1.0, 0.5, 0.5, 0.5]), np.array([True, True, False, False])
     for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 1, 3]):
         curve = risk_coverage(score[order], right[order])
@@ -134,15 +128,12 @@ def test_equal_scores_are_answered_together_in_whatever_order_they_come():
         np.testing.assert_allclose(curve.risk, [0, 0.5])
 
 
-def test_calibration_by_hand():
+def test_calibration_by_hand_has_the_intervals_of_its_problems():
     bins = reliability(np.array([0.95, 0.85, 1.0, 0.25]), np.array([True, False, True, True]))
     np.testing.assert_allclose(bins.confidence, [0.25, 0.85, 0.975])
     np.testing.assert_allclose(bins.right, [1, 0, 1])
     assert bins.problems.tolist() == [1, 1, 2]
     assert bins.error == pytest.approx((0.75 + 0.85 + 2 * 0.025) / 4)
-
-
-def test_shares_have_the_intervals_of_their_problems():
     score = np.array([0.95] * 30 + [0.15] * 2)
     right = np.array([True] * 27 + [False] * 3 + [True] * 2)
     bins, curve = reliability(score, right), risk_coverage(score, right)

@@ -60,7 +60,7 @@ def test_each_step_says_whether_the_row_was_right_and_where_it_halts():
         assert word in said
 
 
-def test_what_a_model_writes_beside_a_working_is_shown_as_wrong():
+def test_rows_are_followed_and_what_is_written_beside_them_is_wrong():
     drawing = drawn("standard", [(12, 3)], 6, 20, left=15)
     steps = row_steps(drawing, np.array([0]))
     seen = made_up(steps, [[True]], "right")
@@ -68,9 +68,6 @@ def test_what_a_model_writes_beside_a_working_is_shown_as_wrong():
     beside = seen._replace(answers=canvases)
     assert orange_pixels(steps, drawing.given, seen) == 0
     assert orange_pixels(steps, drawing.given, beside) > 50
-
-
-def test_rows_are_followed_from_step_to_step():
     right = np.array([[False, False], [True, False], [True, True], [True, False]])
     [axes] = steps_figure(right).axes
     [curve] = axes.lines

@@ -21,7 +21,7 @@ def studied(make_grid):
     return made
 
 
-def test_the_picture_has_a_mark_for_every_seed(studied):
+def test_the_picture_has_a_mark_for_every_seed_and_does_without_costs(studied):
     figure = study_figure({"near": studied(a=[1, 0.5], c=[0.25])})
     by_setting, training, minutes, solving = figure.axes
     assert [text.get_text() for text in by_setting.get_yticklabels()] == ["a", "c"]
@@ -29,8 +29,5 @@ def test_the_picture_has_a_mark_for_every_seed(studied):
     assert sorted(x for line in marks for x in line.get_xdata()) == [0.25, 0.5, 1]
     for axes, cost in ((training, 2.0), (minutes, 2.0), (solving, 12.0)):
         assert all(x == pytest.approx(cost) for line in axes.lines for x in line.get_xdata())
-
-
-def test_the_picture_does_without_costs_and_without_anything(studied):
     assert not study_figure({"near": studied(cost=None, a=[0.05])}).axes[1].axison
     assert study_figure({}) is None

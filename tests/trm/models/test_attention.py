@@ -29,23 +29,14 @@ def test_plain_and_fused_attention_agree(monkeypatch, causal, biased, limit):
     torch.testing.assert_close(attend(q, k, v, bias, causal), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_rms_norm_has_unit_mean_square_and_keeps_bfloat16():
+def test_norm_rotation_feed_forward_and_first_weights():
     x = 7 * torch.randn(3, 64)
     assert rms_norm(x).square().mean(-1).sub(1).abs().max() < 1e-4
     assert rms_norm(x.bfloat16()).dtype == torch.bfloat16
-
-
-def test_rotation_turns_channel_pairs_half_a_head_apart():
     quarter = (torch.tensor([[0.0, 1.0]]), torch.tensor([[1.0, 0.0]]))  # 90 and 0 degrees
     turned = rotate(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), quarter)
     assert turned.tolist() == [[-3.0, 2.0, 1.0, 4.0]]
-
-
-def test_swiglu_is_two_thirds_of_four_times_the_width_up_to_a_multiple_of_256():
     assert [swiglu_size(width) for width in (32, 96, 97, 512)] == [256, 256, 512, 1536]
     assert SwiGLU(12, 256)(torch.zeros(2, 12)).shape == (2, 12)
-
-
-def test_initial_weights_have_the_lecun_deviation():
     weight = Linear(400, 300).weight
     assert weight.std().item() == pytest.approx(1 / 20, rel=0.02)

@@ -95,15 +95,12 @@ def test_a_model_that_knows_nothing_is_wrong_and_unsure_as_in_the_package(reposi
     np.testing.assert_allclose(sure, predictor(pages).confidence[0], atol=1e-5)
 
 
-def test_it_is_one_small_file_that_asks_for_no_other(repository):
+def test_it_is_one_small_file_and_what_a_model_says_is_no_markup(repository):
     for file in FILES[:2]:
         text = page([shown(repository / file)])
         assert len(text.encode()) < 2**20
         assert re.findall(r"https?:|src=|href=|import\(|url\(|eval\(", text) == []
         assert "default-src 'none'" in text
-
-
-def test_what_a_file_says_is_no_markup(repository):
     solver = load_solver(repository / FILES[0], device="cpu")
     said = {"proof": {"verdict": "</script><script>alert(1)</script>"}}
     assert page([Shown("evil", solver, {}, said)]).count("</script>") == 4

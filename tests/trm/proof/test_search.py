@@ -52,16 +52,13 @@ def test_the_smallest_is_found_and_is_said_to_be_the_smallest():
     assert looked > 81
 
 
-def test_structured_problems_are_hunted_and_made_smaller():
+def test_structured_problems_are_hunted_and_mutations_climb():
     """Long runs of nines: no small problem has one."""
     judge = Fails(Multiplication(), lambda a, b: "99999" in str(a) and b > 1)
     found = hunt(judge, 5000, print)
     assert found is not None
     assert found.operands == (99999, 2)
-
-
-def test_mutations_climb_to_what_goes_wrong():
-    """The model is the less sure, the more sevens a has."""
+    # The model is the less sure, the more sevens a has.
     judge = Fails(
         Multiplication(),
         lambda a, b: str(a).count("7") >= 6,
@@ -72,13 +69,10 @@ def test_mutations_climb_to_what_goes_wrong():
     assert found.operands == (777777, 1)
 
 
-def test_nothing_is_found_where_nothing_is_wrong():
+def test_nothing_is_found_where_nothing_is_wrong_and_the_smallest_stays():
     judge = Fails(Multiplication(), lambda a, b: False)
     assert hunt(judge, 1000, print) is None
     assert judge.solved == 0
-
-
-def test_a_problem_that_cannot_be_made_smaller_stays():
     judge = Fails(Multiplication(), lambda a, b: a == 101 and b == 11)
     found = Counterexample("101 x 11", (101, 11), *[np.zeros((1, 1), np.uint8)] * 3)
     assert shrunk(judge, found) is found

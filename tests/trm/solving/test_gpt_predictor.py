@@ -223,16 +223,13 @@ def test_a_model_that_made_few_mistakes_is_still_doubted_where_it_doubts_itself(
         assert confidence[0] > 0.99 > 0.9 > confidence[1] > 0.2 > confidence[2]
 
 
-def test_neither_a_model_that_is_always_wrong_nor_a_score_that_misleads_is_believed():
+def test_a_calibration_doubts_what_was_wrong_or_never_written():
     sure = np.log(np.linspace(0.3, 0.9, 300))
     assert (fit_calibration(sure, np.full(300, False))(sure) < 0.1).all()
     log_probs = np.linspace(-1, -0.01, 2000)
     found = fit_calibration(log_probs, log_probs < -0.5)
     assert found.scale == 0
     assert np.ptp(found(log_probs)) == 0
-
-
-def test_what_was_never_written_is_not_right():
     assert Calibration(2.0, 50.0)(np.array([-np.inf])) == 0
     known = fit_calibration(*judged(0.5, 0.0, 100))
     log_probs, right = judged(0.5, 0.0, 100)

@@ -168,15 +168,12 @@ def halts(canvases: np.ndarray, trust: list, masked: list) -> list[int]:
     return torch.where(stops.any(dim=0), stops.argmax(dim=0) + 1, 0).tolist()
 
 
-def test_sample_halts_at_the_first_step_that_trusts_its_row_after_two_that_left_it_as_it_was():
+def test_a_sample_halts_when_trusted_after_two_steps_that_left_its_masked_cells():
     rows = [[7, 7, 7, 7, 7], [4, 5, 5, 5, 5], [4, 5, 5, 6, 6], [3, 3, 3, 3, 3], [1, 1, 2, 2, 2]]
     trust = [[-1, -1, -1, 2, 2], [1] * 5, [3] * 5, [-1, -1, -1, -1, 0], [1, 1, 1, 1, -1]]
     canvases = np.array(rows, dtype=np.uint8).T.reshape(5, 5, 1, 1)  # 5 steps of 5 samples
     trust = [*zip(*trust, strict=True)]
     assert halts(canvases, trust, [[[True]]] * 5) == [4, 4, 0, 0, 0]
-
-
-def test_sample_settles_whatever_is_said_outside_its_masked_cells():
     canvases = np.array([[[[1, 5]]], [[[2, 5]]], [[[3, 5]]]], dtype=np.uint8)
     assert halts(canvases, [[1e6]] * 3, [[[False, True]]]) == [3]
     assert halts(canvases, [[1e6]] * 3, [[[True, False]]]) == [0]

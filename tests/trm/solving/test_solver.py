@@ -93,7 +93,7 @@ def test_a_confidence_that_is_not_calibrated_says_why(pair, unsettled, doubt):
     assert record.in_range == solution.in_range
 
 
-def test_a_wrong_digit_makes_a_wrong_product_and_a_canvas_that_cannot_be_read_none():
+def test_wrong_digits_and_wrong_rows_are_told_apart():
     solution = solve((12, 3), "standard", writing(DIGIT_ZERO + 9), margin=0)
     assert solution.answer is not None
     assert not solution.correct
@@ -102,9 +102,6 @@ def test_a_wrong_digit_makes_a_wrong_product_and_a_canvas_that_cannot_be_read_no
     assert solution.answer is None
     assert solution.answer_text is None
     assert not solution.correct
-
-
-def test_a_right_product_below_a_wrong_row_is_correct_and_not_exact():
     oracle, problem = Oracle(), Problems.from_ints([(12, 34)])
     solver = Solver(oracle, Multiplication("standard"))
     (page,) = oracle.learn(solver.draw_worked(problem))
@@ -114,16 +111,13 @@ def test_a_right_product_below_a_wrong_row_is_correct_and_not_exact():
     assert not solution.exact
 
 
-def test_a_cut_canvas_has_the_middle_of_the_margin_to_spare():
+def test_a_canvas_has_the_middle_of_its_margin_or_what_training_had():
     problem, task = Problems.from_ints([(321, 654)]), Multiplication("lattice")
     for margin, spare in ((0, 0), (1, 1), (2, 1), (5, 3)):
         drawing = Solver(Oracle(), task, Canvas(margin=margin)).draw(problem)
         assert drawing.canvases.shape[1:] == (4 + spare, 6 + spare)
     square = Solver(Oracle(), task, Canvas(margin=0, square=True)).draw(problem)
     assert square.canvases.shape[1:] == (6, 6)
-
-
-def test_a_model_that_tells_places_apart_gets_at_least_the_room_of_training():
     task = Multiplication("lattice", digits_a=(1, 5), digits_b=(1, 4))
     short, long = Problems.from_ints([(7, 8)]), Problems.from_ints([(7654321, 12345)])
     sizes = {}

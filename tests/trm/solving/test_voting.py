@@ -34,7 +34,7 @@ def solver_on(*size: int) -> Solver:
     return Solver(predictor, Multiplication(digits_b=(1, 3)), Canvas(*size))
 
 
-def test_each_vote_follows_its_rule_where_they_differ():
+def test_each_vote_follows_its_rule_and_ties_are_broken():
     confidence = np.array([0.2, 0.2, 0.2, 0.9])
     said = {vote: decide(vote, ["11", "11", "11", "33"], confidence) for vote in VOTES}
     assert said["majority"].behind == [0, 1, 2]
@@ -42,9 +42,6 @@ def test_each_vote_follows_its_rule_where_they_differ():
     shares = {vote: (d.confidence, d.agreement) for vote, d in said.items()}
     assert shares["majority"] == pytest.approx((0.2, 0.75))
     assert shares["max_confidence"] == pytest.approx((0.9, 0.25))
-
-
-def test_confidence_breaks_a_tie_of_counts_and_the_first_view_a_tie_of_both():
     assert decide("majority", "1212", np.array([0.5, 0.6, 0.5, 0.6])).behind == [1, 3]
     for vote in VOTES:
         assert decide(vote, "1212", np.full(4, 0.5)).behind == [0, 2]

@@ -78,7 +78,7 @@ def test_a_run_is_trained_and_evaluated_once(tmp_path, monkeypatch, repository):
     assert held["trained"] is True
 
 
-def test_other_evaluations_seeds_and_checkpoints_can_be_added(tmp_path, monkeypatch):
+def test_runs_can_be_added_and_have_a_device_each(tmp_path, monkeypatch):
     trm = Trm(monkeypatch)
     do(tmp_path, a_study("a", near=["--digits-a", "1"]))
     wider = a_study("a", seeds=(0, 1), near=["--digits-a", "1"], far=["--digits-a", "9"])
@@ -86,6 +86,7 @@ def test_other_evaluations_seeds_and_checkpoints_can_be_added(tmp_path, monkeypa
     assert trm.commands == ["fit", "evaluate", "evaluate", "fit", "evaluate", "evaluate"]
     do(tmp_path, replace(wider, checkpoint="best"))
     assert trm.commands[6:] == ["evaluate"] * 4
+    assert Jobs(tmp_path, a_study("a"), {}, 3, devices=["2", "5"])._free == ["2", "5", "2"]
 
 
 @pytest.mark.parametrize("failing", ["fit", "evaluate", "b"])
@@ -103,10 +104,6 @@ def test_a_run_that_fails_says_why_stops_no_other_and_goes_on_there(tmp_path, mo
     assert stages(do(tmp_path, study)) == ["done"] * 3
     again = ["evaluate"] if failing == "evaluate" else ["fit", "evaluate"]
     assert sorted(trm.commands) == sorted(again * (1 if failing == "b" else 3))
-
-
-def test_runs_at_once_have_a_device_each_of_those_that_may_be_used(tmp_path):
-    assert Jobs(tmp_path, a_study("a"), {}, 3, devices=["2", "5"])._free == ["2", "5", "2"]
 
 
 def with_losses(monkeypatch, **losses: list[float]) -> None:

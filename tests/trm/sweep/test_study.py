@@ -53,7 +53,7 @@ def test_runs_are_compared_within_each_seed_and_value_of_an_axis(study):
     assert len(groups) == 4
 
 
-def test_options_are_those_of_trm_fit_with_values_of_any_kind(study):
+def test_values_and_options_of_evaluations_become_words(study):
     settings = {"data.blanks": {"rows": 1}, "data.task.digits_a": [1, 3], "data.transforms": None}
     [setting] = study(axes={}, set=settings).settings
     assert setting.name == "debug"
@@ -62,9 +62,6 @@ def test_options_are_those_of_trm_fit_with_values_of_any_kind(study):
         "--data.task.digits_a=[1, 3]",
         "--data.transforms=null",
     )
-
-
-def test_options_of_an_evaluation_become_words(study):
     options = {"digits-a": "1..4", "digits_b": "2,4", "layers": True}
     words = ["--digits-a", "1..4", "--digits-b", "2,4", "--layers"]
     found = study(evaluate={"longer ones": options}, checkpoint="equal_loss")

@@ -59,12 +59,19 @@ def test_training_validation_and_test_hold_pairs_of_their_own():
             assert len(drawing) == len(problems)
 
 
-def test_epochs_differ_in_their_samples():
+def test_epochs_differ_and_devices_share_a_batch():
     loader = module().train_dataloader()
     first = next(iter(loader))
     assert same(first, next(iter(loader)))
     loader.sampler.set_epoch(1)
     assert not same(first, next(iter(loader)))
+    data = module()
+    data.trainer = SimpleNamespace(world_size=3, global_rank=0, lightning_module=None)
+    with pytest.raises(ValueError, match=r"3 devices share data\.batch_size 8"):
+        data.train_dataloader()
+    data.trainer = SimpleNamespace(world_size=2, global_rank=1, lightning_module=None)
+    batches = list(data.train_dataloader())
+    assert [len(batch["inputs"]) for batch in batches] == [4, 4, 4, 4]
 
 
 def test_a_cut_canvas_is_at_most_the_margin_larger_than_the_longest_problem():
@@ -133,16 +140,6 @@ def test_the_place_of_the_operands_does_not_tell_how_long_the_product_is(layout)
         right = drawing.left + drawing.widths
         long = [(products[right == end] >= 10**4).mean() for end in np.unique(right)]
         assert max(long) - min(long) < 0.1  # 0.9 where the place tells
-
-
-def test_devices_share_a_batch_and_say_so_where_they_cannot():
-    data = module()
-    data.trainer = SimpleNamespace(world_size=3, global_rank=0, lightning_module=None)
-    with pytest.raises(ValueError, match=r"3 devices share data\.batch_size 8"):
-        data.train_dataloader()
-    data.trainer = SimpleNamespace(world_size=2, global_rank=1, lightning_module=None)
-    batches = list(data.train_dataloader())
-    assert [len(batch["inputs"]) for batch in batches] == [4, 4, 4, 4]
 
 
 # Blank rows and columns

@@ -144,12 +144,9 @@ def steps_until_halt(halt_bias, maximum, exploration, size=512):
     return taken
 
 
-def test_a_doubtful_sample_takes_all_steps_and_a_sure_one_a_single_step():
+def test_samples_halt_when_sure_unless_they_explore():
     assert set(steps_until_halt(-5.0, 4, 0.0).tolist()) == {4}
     assert set(steps_until_halt(5.0, 4, 0.0).tolist()) == {1}
-
-
-def test_exploration_makes_a_share_of_sure_samples_go_on():
     assert set(steps_until_halt(5.0, 4, 1.0).tolist()) == {2, 3, 4}
     share = (steps_until_halt(5.0, 4, 0.25) > 1).float().mean()
     assert 0.15 < share < 0.35

@@ -27,15 +27,12 @@ def events(trained):
     return events_of(trained)
 
 
-def test_the_whole_config_is_a_page(trained, events):
+def test_a_run_has_its_whole_config_settings_and_charts(trained, events):
     [page] = events.Tensors("config/text_summary")
     text = page.tensor_proto.string_val[0].decode()
     assert text.startswith("```yaml\n")
     shown = yaml.safe_load(text.removeprefix("```yaml\n").removesuffix("```"))
     assert shown == yaml.safe_load(next(trained.rglob("config.yaml")).read_text())
-
-
-def test_the_settings_of_runs_are_there_to_be_compared(events):
     [content] = [
         data.plugin_data.content
         for tag, data in events.summary_metadata.items()
@@ -45,9 +42,6 @@ def test_the_settings_of_runs_are_there_to_be_compared(events):
     assert settings["data.task.layout"].string_value == "lattice"
     assert settings["model.network.config.hidden_size"].number_value == 16
     assert not [name for name in settings if "callbacks" in name]
-
-
-def test_every_chart_of_the_page_shows_curves_of_a_run(events):
     [config] = events.Tensors("custom_scalars__config__")
     layout = Layout.FromString(config.tensor_proto.string_val[0])
     charts = {chart.title: chart for page in layout.category for chart in page.chart}
