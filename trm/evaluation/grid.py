@@ -188,14 +188,19 @@ class Grid(dict[str, Any]):
                 rows.append(row | {key: cell[key] for key in MEANS})
         return rows
 
-    def settings_of(self, model: Model) -> dict[str, Any]:
+    def asked(self, model: Model) -> dict[str, Any]:
         """With which settings a model was asked: its own in a comparison, else the grid's."""
         settings: dict[str, Any] = model.get("settings") or self["settings"]
         return settings
 
+    def all_of(self, setting: str) -> list[str]:
+        """All values of a setting, of evaluation or of the task, over the models, in order."""
+        found = (str((self.asked(m) | m["task"])[setting]) for m in self.models)
+        return list(dict.fromkeys(found))
+
     def how_asked(self, model: Model) -> str:
         """How a model was asked, in a line; empty: with the checkpoint's steps, in one view."""
-        settings = self.settings_of(model)
+        settings = self.asked(model)
         voting, parts = settings.get("voting") or {}, []
         if steps := settings.get("steps"):
             parts.append(f"at most {steps} supervision steps a row")
@@ -210,44 +215,31 @@ class Grid(dict[str, Any]):
         return ", ".join(parts)
 
     @property
-    def asked_unlike(self) -> dict[str, str]:
-        """How each model was asked, by name; empty if all were asked alike."""
-        ways = {model["name"]: self.how_asked(model) or "in one view" for model in self.models}
-        return ways if len(set(ways.values())) > 1 else {}
-
-    @property
     def problems_asked(self) -> str:
         """Which problems were asked, in a line: number, split, seed."""
-        asked = self._problem_settings()
-        number, split, seed = (" or ".join(asked[key]) for key in ("problems", "split", "seed"))
+        number, split, seed = (" or ".join(self.all_of(k)) for k in ("problems", "split", "seed"))
         counts = [c["problems"] for m in self.models for c in m["cells"] if c["applicable"]]
         fewest = min(counts, default=0)
-        few = counts and fewest < min(map(int, asked["problems"]))
+        few = counts and fewest < min(map(int, self.all_of("problems")))
         fewer = f" (as few as {fewest} where lengths have no more)" if few else ""
         return f"{number} problems a cell{fewer}, {split} split, seed {seed}"
 
     @property
     def differing_problems(self) -> str:
         """In what the models' problems differ, like ``seed 0 or 1``; empty if they are the same."""
-        asked = self._problem_settings().items()
-        return "; ".join(f"{key} {' or '.join(values)}" for key, values in asked if len(values) > 1)
+        found = {key: self.all_of(key) for key in ("seed", "split", "problems", "base")}
+        return "; ".join(f"{key} {' or '.join(v)}" for key, v in found.items() if len(v) > 1)
 
     @property
     def caveats(self) -> list[str]:
         """What is to be minded where models are compared, in sentences."""
-        differing, unlike = self.differing_problems, self.asked_unlike
+        differing = self.differing_problems
         said = [f"NOT THE SAME PROBLEMS: {differing}."] if differing else []
-        ways = "; ".join(f"{name}: {how}" for name, how in unlike.items())
-        return [*said, f"NOT ASKED ALIKE: {ways}."] if unlike else said
-
-    def _problem_settings(self) -> dict[str, dict[str, None]]:
-        """All values of the settings that problems follow from, over the models, in order."""
-        asked: dict[str, dict[str, None]] = {}
-        for model in self.models:
-            settings = self.settings_of(model) | {"base": model["task"]["base"]}
-            for key in ("seed", "split", "problems", "base"):
-                asked.setdefault(key, {})[str(settings[key])] = None
-        return asked
+        ways = {model["name"]: self.how_asked(model) or "in one view" for model in self.models}
+        if len(set(ways.values())) > 1:
+            listed = "; ".join(f"{name}: {how}" for name, how in ways.items())
+            said.append(f"NOT ASKED ALIKE: {listed}.")
+        return said
 
 
 def read_grid(path: str | Path) -> Grid:

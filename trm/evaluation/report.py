@@ -195,8 +195,9 @@ def _notes(grid: Grid) -> list[str]:
         "and answers are free-running."
     ]
     notes += grid.caveats
-    if not grid.asked_unlike and (how := grid.how_asked(grid.models[0])):
-        notes.append(f"How every model was asked: {how}.")
+    ways = {grid.how_asked(model) for model in grid.models}
+    if len(ways) == 1 and ways != {""}:
+        notes.append(f"How every model was asked: {ways.pop()}.")
     if not grid.differing_problems and len(grid.models) > 1:
         notes.append("All models were asked the same problems.")
     applicable = set()
