@@ -156,7 +156,7 @@ def heads(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) 
     """What each head brings to the answer, by activation patching over many pairs of problems."""
     from trm.analysis.patch import head_effects
     from trm.analysis.record import check_cells
-    from trm.figures.analysis import heads_figure
+    from trm.figures.analysis import heads_figure, signed
 
     (solver,), (model,) = solvers, models
     check_cells(solver.predictor.model)
@@ -173,7 +173,7 @@ def heads(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) 
     for layer, site in enumerate(found[0].sites):
         for head in range(len(found[0].mean[layer])):
             ends = [[of[layer][head] for of in (one.mean, one.low, one.high)] for one in found]
-            shown = ["{} ({}–{})".format(*map(_signed, of_kind)) for of_kind in ends]
+            shown = ["{} ({}–{})".format(*map(signed, of_kind)) for of_kind in ends]
             rows.append(("" if head else site, str(head + 1), *shown))
     print_table(("layer", "head", *(one.kind for one in found)), rows)
     for one in found:
@@ -185,11 +185,6 @@ def heads(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) 
         "as in its own run. With the 95 % bootstrap interval over pairs."
     )
     return data, {"heads": heads_figure(found, title)}
-
-
-def _signed(value: float) -> str:
-    """Like −0.12; no minus before a zero."""
-    return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
 
 
 def ranks(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) -> Found:

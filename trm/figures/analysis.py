@@ -67,10 +67,7 @@ def heads_figure(found: Sequence[HeadEffects], title: str) -> Figure:
     all_axes, scale = figure.subplots(len(found), 1, squeeze=False)[:, 0], effect_colours()
     for axes, one in zip(all_axes, found, strict=True):
         mean, low, high = (np.array(part) for part in (one.mean, one.low, one.high))
-        texts, *ends = (
-            np.char.replace(np.char.mod("%.2f", part), "-0.00", "0.00")
-            for part in (mean, low, high)
-        )
+        texts, *ends = (np.vectorize(signed)(part) for part in (mean, low, high))
         names = [f"head {head + 1}" for head in range(heads)]
         small = np.vectorize("{} to {}".format)(*ends)
         draw_table(axes, mean, texts, one.sites, names, scale, small=small)
@@ -79,6 +76,11 @@ def heads_figure(found: Sequence[HeadEffects], title: str) -> Figure:
     bar: Any = {"extend": "both", "ticks": [-1, 0, 1], "aspect": 15, "pad": 0.01}
     figure.colorbar(scale, ax=all_axes, shrink=min(1, 2 / size[1]), **bar)
     return figure
+
+
+def signed(value: float) -> str:
+    """Like −0.12; no minus before a zero."""
+    return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
 
 
 def overlap_figure(heads: Sequence[Head], title: str) -> Figure:
