@@ -6,22 +6,20 @@ After Weiss, Goldberg and Yahav 2021, "Thinking like transformers". A program is
 - `select`: a selector, which says of each query position what key positions it attends to: the
   attention pattern of a head;
 - `aggregate`: at each query the value of the keys that are selected: what a head fetches;
-- `Selector.width`: how many keys each query selects;
+- the sum of a selector over its keys: how many each query selects, its width;
 - anything elementwise: numpy's operators on s-ops of one shape, as a feed-forward layer does.
 
 Positions are those of a sequence, or the cells of a canvas (`Cells`), whose rows and columns are
 s-ops, too. The example of the paper that counts how often each letter occurs::
 
     letters = np.array(list("hello"))
-    select(letters, letters, np.equal).width  # 1, 1, 2, 2, 1
+    select(letters, letters, np.equal).sum(axis=-1)  # 1, 1, 2, 2, 1
 
 A head of a canvas model can learn each of the selectors that `Cells` has by name: the neighbours of
 a cell; the row, the one above, the column, and that on its right, from which a carry comes.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,6 +28,7 @@ from canvas import symbols
 from canvas.choices import check_choice
 
 SOp = np.ndarray  # [..., N], of any dtype
+Selector = np.ndarray  # bool [..., Q, K], which keys each query selects; combined with ``&``
 Predicate = Callable[[Any, Any], np.ndarray]  # of keys [..., 1, K] and queries [..., Q, 1]
 
 NONE = -1  # a digit where there is none
@@ -55,21 +54,6 @@ LINES = {
 NAMES = NEIGHBOURS | LINES
 
 
-@dataclass(frozen=True, eq=False)
-class Selector:
-    """Which keys each query selects, bool [..., Q, K]; combined with ``&``."""
-
-    chosen: np.ndarray
-
-    def __and__(self, other: "Selector") -> "Selector":
-        return Selector(self.chosen & other.chosen)
-
-    @cached_property
-    def width(self) -> SOp:
-        """How many keys each query selects, ``int64 [..., Q]``."""
-        return self.chosen.sum(axis=-1)
-
-
 def select(keys: SOp, queries: SOp, predicate: Predicate) -> Selector:
     """The selector [..., Q, K] of all pairs of s-ops [..., K] and [..., Q] that meet a predicate.
 
@@ -77,7 +61,7 @@ def select(keys: SOp, queries: SOp, predicate: Predicate) -> Selector:
     """
     keys, queries = keys[..., None, :], queries[..., :, None]
     shape = np.broadcast_shapes(keys.shape, queries.shape)
-    return Selector(np.broadcast_to(predicate(keys, queries).astype(bool), shape))
+    return np.broadcast_to(predicate(keys, queries).astype(bool), shape)
 
 
 def true_of(condition: SOp) -> Selector:
@@ -95,19 +79,19 @@ def aggregate(selector: Selector, values: SOp, default: Any = None) -> SOp:
     Raises:
         ValueError: a query selects nothing, and there is no default; or values that differ.
     """
-    there = selector.width > 0
+    there = selector.any(axis=-1)
     if default is None and not there.all():
         query = int(np.argwhere(~there)[0][-1])
         raise ValueError(
             f"position {query} selects nothing, and there is no default to take instead"
         )
-    batch = np.broadcast_shapes(selector.chosen.shape[:-2], values.shape[:-1])
-    first = selector.chosen.argmax(axis=-1)
+    batch = np.broadcast_shapes(selector.shape[:-2], values.shape[:-1])
+    first = selector.argmax(axis=-1)
     spread = np.broadcast_to(values, (*batch, values.shape[-1]))
     first = np.broadcast_to(first, (*batch, first.shape[-1]))
     found = np.take_along_axis(spread, first, axis=-1)
-    differ = selector.chosen & (spread[..., None, :] != found[..., :, None])
-    if (selector.width > 1).any() and differ.any():
+    differ = selector & (spread[..., None, :] != found[..., :, None])
+    if differ.any():
         *one, query, key = np.argwhere(differ)[0].tolist()
         raise ValueError(
             f"position {query} selects {found[(*one, query)]} and {spread[(*one, key)]}, and there "
@@ -154,7 +138,7 @@ class Cells:
 
     def in_row(self, condition: SOp) -> SOp:
         """Whether a condition is true of any cell in the row, ``bool [B, N]`` both."""
-        return (self.selector("same row") & true_of(condition)).width > 0
+        return (self.selector("same row") & true_of(condition)).any(axis=-1)
 
     def settle(self, rule: Callable[[SOp], SOp], start: int | bool = NONE) -> SOp:
         """What a rule leads to that is applied to all cells ``[B, N]`` until nothing changes.

@@ -134,7 +134,7 @@ def overlaps(seen: Watched, cells: np.ndarray) -> dict[tuple[str, str], np.ndarr
         uniform = visible / visible.sum(axis=-1, keepdims=True)
         weights = np.concatenate([weights, uniform], axis=1)[..., :positions]
         for name, selector in seen.selectors.items():
-            everyone = np.broadcast_to(selector.chosen, (batch, positions, positions))
+            everyone = np.broadcast_to(selector, (batch, positions, positions))
             chosen = everyone[sample, query] & tokens[sample]  # [M, N]
             if (counted := chosen.any(axis=1)).any():
                 on_them = (weights * chosen).sum(axis=-1)[..., counted]

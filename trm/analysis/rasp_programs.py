@@ -118,7 +118,7 @@ def standard(page: Page) -> SOp:
 def running_sum(page: Page) -> SOp:
     """A partial product where the row has a digit of b; below, one of these and the sum above."""
     a, b, partial = page.shifting()
-    digits_of_b = true_of(page.sign_row & (page.digit != NONE)).width
+    digits_of_b = true_of(page.sign_row & (page.digit != NONE)).sum(axis=-1)
     page.selectors[LOOK_UP] = page.selector("same column") & select(
         page.rows, page.rows - digits_of_b, np.equal
     )

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from functools import reduce
+from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from canvas.arithmetic import Numbers
 from canvas.problems import SPLITS, Problems, Split, keys, random_words, split_of
 from canvas.sampling import sample
 from canvas.task import Task
@@ -63,17 +63,7 @@ def cell_problems(task: Task, lengths: Sequence[int], problems: int, seed: int) 
     stream = reduce(lambda stream, n: stream << 32 | n, lengths)  # no two cells share digits
     if prod(end - start for start, end in ranges) <= max(_FEW, _SPARE * problems):
         # All problems of such lengths, in an order that the seed decides.
-        values = np.meshgrid(*(np.arange(*ends) for ends in ranges), indexing="ij")
-        everything = Problems(
-            tuple(
-                Numbers(
-                    (part.reshape(-1, 1) // base ** np.arange(n) % base).astype(np.uint8),
-                    np.full(part.size, n),
-                    base,
-                )
-                for part, n in zip(values, lengths, strict=True)
-            )
-        )
+        everything = Problems.from_ints([*product(*(range(*ends) for ends in ranges))], base)
         asked = (split_of(everything) == SPLITS.index(SPLIT)) & task.allows(everything)
         index = np.flatnonzero(asked)
         order = random_words(keys(seed, SPLIT, stream, index), 1)[:, 0]

@@ -191,7 +191,8 @@ class Solver:
         height, width = max(height, rows), max(width, columns)
         if self.voting and self.voting.transposes:
             height = width = max(height, width)
-        if self._too_large(height, width) or not self.predictor.accepts(height, width):
+        too_large = self.predictor.pairs(height, width) > MOST_CELLS**2
+        if too_large or not self.predictor.accepts(height, width):
             return None
         if self.canvas.cut:
             return self
@@ -245,7 +246,8 @@ class Solver:
     def _misfit(
         self, problems: Problems, i: int, rows: int, columns: int, height: int, width: int
     ) -> str | None:
-        if self._too_large(height, width):
+        # All cells may attend to one another; where they see few others it may be larger.
+        if self.predictor.pairs(height, width) > MOST_CELLS**2:
             return f"its canvas of {height} x {width} cells is more than {MOST_CELLS:,} cells"
         fits = rows <= height and columns <= width
         if fits and self.predictor.accepts(height, width):
@@ -261,13 +263,6 @@ class Solver:
             f"{name} needs a canvas of at least {rows} x {columns} (height x width), and this one "
             f"has {height} x {width}. {grow} on a larger canvas."
         )
-
-    def _too_large(self, height: int, width: int) -> bool:
-        """Whether a canvas is refused: all its cells may attend to one another.
-
-        Of a model whose cells see few others, as those that work in order, it may be larger.
-        """
-        return self.predictor.pairs(height, width) > MOST_CELLS**2
 
 
 def _finite(confidence: float) -> float:

@@ -10,7 +10,7 @@ from canvas.problems import Problems
 from canvas.render import WorkedDrawing, row_steps
 from canvas.sampling import sample
 from canvas.task import Task
-from trm.analysis.rasp import NEIGHBOURS, Selector, aggregate, select, true_of
+from trm.analysis.rasp import NEIGHBOURS, aggregate, select, true_of
 from trm.analysis.rasp_programs import LOOK_UP, PROGRAMS, run_program, write_row
 
 
@@ -20,32 +20,32 @@ def tokens(text: str) -> np.ndarray:
 
 def test_the_examples_of_the_paper():
     letters, position = tokens("hello"), np.arange(5)
-    length = true_of(letters == letters).width
+    length = true_of(letters == letters).sum(axis=-1)
     flip = select(position, length - position - 1, np.equal)
     assert "".join(aggregate(flip, letters)) == "olleh"
-    assert select(letters, letters, np.equal).width.tolist() == [1, 1, 2, 2, 1]  # histogram
+    assert select(letters, letters, np.equal).sum(axis=-1).tolist() == [1, 1, 2, 2, 1]  # histogram
     values, position = np.array([[3, 1, 2, 1], [9, 8, 7, 6]]), np.arange(4)
     smaller = select(values, values, np.less)
     tied = select(values, values, np.equal) & select(position, position, np.less)
-    ranked = aggregate(select(smaller.width + tied.width, position, np.equal), values)
+    ranked = aggregate(select((smaller | tied).sum(axis=-1), position, np.equal), values)
     assert ranked.tolist() == [[1, 1, 2, 3], [6, 7, 8, 9]]  # sorted, equal values among them
 
 
 def test_selectors_are_combined_and_what_has_no_mean_is_refused():
     position = np.arange(3)
     before, after = (select(position, position, rule) for rule in (np.less, np.greater))
-    assert after.width.tolist() == [2, 1, 0]
-    assert not (after & before).chosen.any()
+    assert after.sum(axis=-1).tolist() == [2, 1, 0]
+    assert not (after & before).any()
     last = select(position, position - 1, np.equal)
     assert aggregate(last, tokens("abc"), "-").tolist() == ["-", "a", "b"]
     found = aggregate(last, np.array([[4, 5, 6], [7, 8, 9]]), -1)
     assert found.tolist() == [[-1, 4, 5], [-1, 7, 8]]
     letters = tokens("abb")
-    last_two = Selector(np.array([[False, True, True]] * 3))
+    last_two = np.array([[False, True, True]] * 3)
     assert "".join(aggregate(last_two, letters)) == "bbb"
     with pytest.raises(ValueError, match="position 0 selects a and b, and there is no mean of"):
         aggregate(true_of(letters == letters), letters)
-    nothing = Selector(np.zeros((2, 2), dtype=bool))
+    nothing = np.zeros((2, 2), dtype=bool)
     assert aggregate(nothing, np.array([5, 6]), -1).tolist() == [-1, -1]
     with pytest.raises(ValueError, match="position 0 selects nothing"):
         aggregate(nothing, np.array([5, 6]))
