@@ -27,7 +27,7 @@ def background(pixels: np.ndarray) -> str:
     return "#" + bytes(colours[counts.argmax()]).hex().upper()
 
 
-def test_terminal_brackets_wrong_cells_and_says_what_they_should_be():
+def test_the_terminal_brackets_what_is_wrong_and_shows_the_row_at_work():
     lines = picture.to_terminal(WRONG, truth=RIGHT, given=GIVEN).plain.splitlines()
     assert lines[2:] == ["   ·  8 [9] 7  ·  · ", "   ·  8  3  7  ·  ·   ↑ should be"]
     assert not any("[" in line or "should" in line for line in lines[:2])
@@ -37,9 +37,6 @@ def test_terminal_brackets_wrong_cells_and_says_what_they_should_be():
     assert corrected == "   ·     3  7  ·  ·   ↑ should be"
     for canvas, shown in ((MASKED, None), (WRONG, np.ones_like(GIVEN))):  # which are not judged
         assert "[" not in picture.to_terminal(canvas, truth=RIGHT, given=shown).plain
-
-
-def test_terminal_shows_signs_masks_the_row_at_work_and_its_confidence():
     assert picture.to_text(RIGHT) == "_321__\n_6_*__\n_837__"
     text = picture.to_terminal(MASKED, highlight_row=2, confidence=[np.nan, np.nan, 0.875])
     lines = text.plain.splitlines()

@@ -86,12 +86,15 @@ def assert_same(found: list[np.ndarray], expected: tuple[torch.Tensor, ...]) -> 
         np.testing.assert_allclose(one / scale, other / scale, rtol=0, atol=1e-5)
 
 
-def test_a_cell_as_onnx_gives_the_same_logits_for_all_kinds_of_sights(repository):
+def test_a_cell_as_onnx_gives_the_same_logits_and_blank_cells_are_refused(repository):
     solver = load_solver(repository / "docs/models/lattice-base2-seed0.safetensors", device="cpu")
     model = solver.predictor.model
     sights = torch.randint(model.heads.starts[-1], (500,))
     with torch.no_grad():
         assert_same(run_onnx(solver, sights), model.cells(sights))
+    solver = load_solver(repository / "docs/models/decimal-seed0.safetensors", device="cpu")
+    with pytest.raises(ValueError, match="of which all cells are tokens"):
+        to_onnx(solver.predictor.model, 6, 6)
 
 
 def test_a_supervision_step_as_onnx_begins_and_goes_on_as_the_model_does(checkpoint):
@@ -112,12 +115,6 @@ def test_a_supervision_step_as_onnx_begins_and_goes_on_as_the_model_does(checkpo
         )
         found = run_onnx(solver, tokens, begins, *(part.detach() for part in state))
         assert_same(found, (*model.read(mixed, context), *mixed))
-
-
-def test_a_model_whose_blank_cells_are_no_tokens_is_refused_as_onnx(repository):
-    solver = load_solver(repository / "docs/models/decimal-seed0.safetensors", device="cpu")
-    with pytest.raises(ValueError, match="of which all cells are tokens"):
-        to_onnx(solver.predictor.model, 6, 6)
 
 
 def test_a_missing_extra_is_told_in_a_sentence(command, tmp_path, monkeypatch):

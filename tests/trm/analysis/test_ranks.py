@@ -19,7 +19,7 @@ def test_the_rank_is_the_exponential_of_the_entropy_of_singular_values():
     assert effective_rank(matrix) == pytest.approx(math.exp(entropy), rel=1e-5)
 
 
-def test_a_narrow_feed_forward_has_no_more_rank_than_its_width(make_solver):
+def test_ranks_of_weights_and_states_are_of_each_layer(make_solver):
     model = make_solver(intermediate_size=4).predictor.model
     ranks = weight_ranks(model)
     assert [(one.layer, one.name) for one in ranks] == [
@@ -29,9 +29,6 @@ def test_a_narrow_feed_forward_has_no_more_rank_than_its_width(make_solver):
     mlp = model.layers[0].mlp
     assert isinstance(mlp, SwiGLU)
     assert ranks[1].rank == pytest.approx(effective_rank(mlp.gate_up.weight[4:].detach()))
-
-
-def test_states_are_read_after_each_layer_in_the_step_that_is_asked_for(make_solver):
     solver = make_solver()
     ranks = state_ranks(solver, problems=5, step=2)
     assert [(one.layer, one.name) for one in ranks] == [

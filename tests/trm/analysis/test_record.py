@@ -56,7 +56,7 @@ def hooks_of(model: nn.Module) -> list:
     ]
 
 
-def test_a_record_changes_nothing_and_leaves_nothing_behind():
+def test_a_record_changes_nothing_and_has_a_site_for_each_call():
     mine, tokens = model(), torch.from_numpy(canvases())
     before = mine(tokens, steps=2)
     recorder = StepRecorder(mine, canvases(), 2)
@@ -66,10 +66,7 @@ def test_a_record_changes_nothing_and_leaves_nothing_behind():
     assert [len(record.values[site]) for site in sites] == [2] * len(sites)
     assert torch.equal(mine(tokens, steps=2)[0], before[0])
     assert hooks_of(mine) == []
-
-
-def test_each_call_in_a_step_has_its_own_site():
-    """The last layer's output in the last update of a step is the state after it."""
+    # The last layer's output in the last update of a step is the state after it.
     recorder = StepRecorder(model(), canvases(), 3)
     before, last = recorder.layers(2)["z_H"]
     state = recorder.states([2])[0]

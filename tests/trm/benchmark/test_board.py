@@ -68,12 +68,21 @@ def rows_of(text: str, suite: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
 
 
-def test_the_figures_are_counted_from_the_predictions(board):
+def test_figures_are_counted_and_entries_ranked_by_them(board, answers):
     (row,) = rows_of(page(board), LONG.name)
     assert row[2] == "99.33 % (96.32 to 99.89) (149 of 150)"
     assert row[3] == "tested"  # the last problem has no answer
     assert row[4] == "100 x 100"  # of 200 x 200, 49 of 50 are right
     assert row[5:] == ["0", "by hand", "–"]
+    program = {"trained": False, "parameters": 0}
+    add(board, "all", program | {"name": "All right", "parameters": 7}, answers)
+    add(board, "as-good", program | {"name": "As good, smaller"}, answers)
+    ranks = [(row[0], row[1]) for row in rows_of(page(board), LONG.name)]
+    assert ranks == [
+        ("1", "[As good, smaller](#as-good-smaller)"),
+        ("1", "[All right](#all-right)"),
+        ("3", "[A program](#a-program)"),
+    ]
 
 
 def test_an_entry_is_proved_or_refuted_by_its_shortest_wrong_answer(board, answers):
@@ -88,18 +97,6 @@ def test_an_entry_is_proved_or_refuted_by_its_shortest_wrong_answer(board, answe
     shutil.rmtree(board / "ours")
     row = rows_of(page(board), LONG.name)[1]
     assert row[3] == f"refuted: {safe(next(items(LONG)).question.removesuffix(' ='))}"
-
-
-def test_entries_are_ranked_by_right_answers_and_equal_ones_share_a_rank(board, answers):
-    program = {"trained": False, "parameters": 0}
-    add(board, "all", program | {"name": "All right", "parameters": 7}, answers)
-    add(board, "as-good", program | {"name": "As good, smaller"}, answers)
-    ranks = [(row[0], row[1]) for row in rows_of(page(board), LONG.name)]
-    assert ranks == [
-        ("1", "[As good, smaller](#as-good-smaller)"),
-        ("1", "[All right](#all-right)"),
-        ("3", "[A program](#a-program)"),
-    ]
 
 
 def test_a_trained_entry_has_to_fail_with_random_weights(board, answers):

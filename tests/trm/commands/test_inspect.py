@@ -65,8 +65,8 @@ def export(command, checkpoint, file, *more, code=0):
     return command("inspect", "--checkpoint", checkpoint, "--export", file, *more, code=code)
 
 
-def test_a_run_is_exported_and_solves_as_it_did(command, checkpoint, tmp_path):
-    file = tmp_path / "model.safetensors"
+def test_a_run_is_exported_and_untrained_weights_have_its_shapes(command, checkpoint, tmp_path):
+    file, untrained = (tmp_path / f"{name}.safetensors" for name in ("model", "untrained"))
     ran = export(command, checkpoint, file)
     assert ran.err == ""
     assert f"{file}: 5,818 parameters" in ran.out
@@ -77,6 +77,12 @@ def test_a_run_is_exported_and_solves_as_it_did(command, checkpoint, tmp_path):
     ran = export(command, checkpoint, file, "--untrained", code=2)
     assert f"{file} is there already, and holds something else" in " ".join(ran.err.split())
     assert file.read_bytes() == written
+    for _ in range(2):  # which are the same, or they would not be replaced
+        export(command, checkpoint, untrained, "--untrained")
+    learned, drawn = (unpack(file)["state_dict"] for file in (file, untrained))
+    assert {k: v.shape for k, v in learned.items()} == {k: v.shape for k, v in drawn.items()}
+    assert any(not torch.equal(learned[k], drawn[k]) for k in learned)
+    assert unpack(untrained)["global_step"] == 0
 
 
 def test_a_page_says_whether_its_weights_are_proved(command, tmp_path):
@@ -108,17 +114,6 @@ def test_a_card_repeats_the_figures_of_its_own_checkpoint_alone(command, checkpo
     ran = export(command, file, other, "--figures", grid, code=2)
     assert "has no figures of" in " ".join(ran.err.split())
     assert not other.exists()
-
-
-def test_untrained_weights_have_the_same_shapes(command, checkpoint, tmp_path):
-    trained, untrained = (tmp_path / f"{name}.safetensors" for name in "ab")
-    export(command, checkpoint, trained)
-    for _ in range(2):  # which are the same, or they would not be replaced
-        export(command, checkpoint, untrained, "--untrained")
-    learned, drawn = (unpack(file)["state_dict"] for file in (trained, untrained))
-    assert {k: v.shape for k, v in learned.items()} == {k: v.shape for k, v in drawn.items()}
-    assert any(not torch.equal(learned[k], drawn[k]) for k in learned)
-    assert unpack(untrained)["global_step"] == 0
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -59,12 +59,19 @@ def test_the_terminal_shows_the_same_summary_whole_in_eighty_columns(make_grid):
     assert not any("…" in line for line in lines)
 
 
-def test_regions_without_an_applicable_cell_say_so_and_why(make_grid):
+def test_what_is_not_the_same_is_said_plainly(make_grid):
     grid = make_grid({"one": short_only, "two": right})
     assert said_of(grid, "one")["solutions"][2:] == ["n/a", "n/a"]
     for text in (markdown(grid), " ".join(summary(grid).split())):
         assert "one: 10 of 20 cells are not applicable and left out; the first: a canvas" in text
         assert "pooled figures cover different cells" in text
+    grid = make_grid({"one": right, "two": right})
+    assert "All models were asked the same problems." in markdown(grid)
+    settings = grid["settings"] | {"seed": 3, "problems": 64}
+    grid["models"][1] |= {"settings": settings}
+    for text in (markdown(grid), summary(grid)):
+        assert "NOT THE SAME PROBLEMS: seed 0 or 3; problems 128 or 64." in text
+        assert "128 or 64 problems a cell" in text
 
 
 def test_every_cell_has_its_interval_and_shorter_lengths_a_column(make_grid):
@@ -91,16 +98,6 @@ def test_report_lists_what_identifies_each_checkpoint(make_grid):
     assert row == [*who, *cost, f"`{digest}`", "in one view"]
     for word in ("(grid.png)", "test split, seed 5", "torch 2.13.0"):
         assert word in text
-
-
-def test_differing_problems_are_said_plainly(make_grid):
-    grid = make_grid({"one": right, "two": right})
-    assert "All models were asked the same problems." in markdown(grid)
-    settings = grid["settings"] | {"seed": 3, "problems": 64}
-    grid["models"][1] |= {"settings": settings}
-    for text in (markdown(grid), summary(grid)):
-        assert "NOT THE SAME PROBLEMS: seed 0 or 3; problems 128 or 64." in text
-        assert "128 or 64 problems a cell" in text
 
 
 SHORT = {"steps": 3, "precision": "bf16-mixed"}

@@ -44,7 +44,7 @@ def cells(frame: Figure, colour: str) -> int:
     return int((collections[0].get_facecolors() == to_rgba(colour)).all(axis=1).sum())
 
 
-def test_an_animation_ends_with_the_answer_read_off_digit_by_digit_and_checked(stepping):
+def test_every_step_is_a_frame_and_at_last_the_answer_is_read_off(stepping):
     solution, moments = work(stepping)
     film = frames(solution, moments)
     assert len(film) == len(moments) + 5
@@ -54,9 +54,6 @@ def test_an_animation_ends_with_the_answer_read_off_digit_by_digit_and_checked(s
         assert cells(frame, READ) == n
     verdict = f"✓ right, checked by exact arithmetic; confidence {100 * solution.confidence:.1f} %"
     assert {"978 × 65 = ", verdict} <= set(texts(film[-1]))
-
-
-def test_every_supervision_step_is_a_frame_with_the_confidence(stepping):
     solution, moments = work(stepping)
     film = frames(solution, moments)
     assert cells(film[1], WRONG) == 0  # rows that are yet to come are not judged

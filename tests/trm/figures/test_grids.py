@@ -45,7 +45,7 @@ def words(figure: Figure) -> str:
     return " ".join(" ".join(said + [t.get_text() for t in figure.legends[0].get_texts()]).split())
 
 
-def test_a_cell_is_coloured_by_its_share_and_says_it_with_its_interval(make_grid):
+def test_a_cell_is_coloured_by_its_share_and_sizes_trained_on_are_outlined(make_grid):
     figure = grid_figure(make_grid({"small $run_1$": right}, seed=7))
     (axes,) = panels(figure)
     assert image(axes).shape == (5, 4)  # digits of a down, digits of b across
@@ -60,9 +60,6 @@ def test_a_cell_is_coloured_by_its_share_and_says_it_with_its_interval(make_grid
         "Wilson, 95",
     ):
         assert said in words(figure)
-
-
-def test_sizes_trained_on_are_outlined_and_named_by_their_measures(make_grid):
     axes = ("digits", "addends")
     (panel,) = panels(grid_figure(make_grid({"one": right}, 5, 4, ((2, 3), (1, 2)), axes=axes)))
     assert boxes(panel, hatched=False) == {(-0.5, 0.5, 2, 2)}

@@ -202,7 +202,7 @@ def test_shaw_adds_a_vector_for_the_clipped_distance_to_each_key():
         torch.testing.assert_close(found, expected)
 
 
-def test_abacus_counts_the_digits_of_each_number_from_its_first():
+def test_abacus_counts_digits_from_their_first_and_moves_all_by_an_offset():
     position = make("abacus", max_digits=9)
     ids = torch.from_numpy(symbols.encode("^123__4*98#7#^").astype("int64"))[None]
     places = [0, 1, 2, 3, 0, 0, 1, 0, 1, 2, 0, 1, 0, 0]
@@ -211,9 +211,6 @@ def test_abacus_counts_the_digits_of_each_number_from_its_first():
         assert torch.equal(vector, position.weight[place - 1] if place else torch.zeros(16))
     # What a token is given depends on none after it.
     assert torch.equal(position.token_vectors(ids[:, :7])[0], vectors[:7])
-
-
-def test_abacus_moves_all_numbers_of_a_batch_by_one_offset_that_leaves_room():
     position, digits = make("abacus", max_digits=5), symbols.encode("123_4").astype("int64")
     ids = torch.from_numpy(digits)[None].repeat(2, 1)
     generator, drawn = torch.Generator().manual_seed(0), set()

@@ -115,14 +115,11 @@ def working(height: int, width: int, top: int, left: int) -> torch.Tensor:
     return canvas
 
 
-def test_a_cropped_canvas_has_the_tokens_of_the_box_of_what_is_not_blank():
+def test_a_cropped_canvas_is_its_box_and_is_answered_alike_wherever_it_lies():
     model = make(crop=True, **OFFSETS)
     context = model.encode(working(7, 9, 2, 3))
     cells = [row * 9 + column for row in (2, 3, 4) for column in (3, 4, 5, 6)]
     assert context.places.tolist() == [cells]
-
-
-def test_a_cropped_canvas_is_answered_alike_wherever_the_working_lies():
     model = make(crop=True, **OFFSETS)
     answers = []
     for size, top, left in [((3, 4), 0, 0), ((7, 9), 2, 3), ((12, 5), 8, 1)]:

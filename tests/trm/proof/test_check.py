@@ -104,18 +104,14 @@ def test_wrong_entries_of_each_output_are_noticed(layout, checked, work):
 
 
 @pytest.mark.parametrize("layout", BASES)
-def test_every_entry_is_needed(layout, checked):
+def test_every_entry_is_needed_and_other_pages_are_noticed(layout, checked):
     right, random = known(layout), np.random.default_rng(0)
     for output in random.permutation([*right.tables])[:5].tolist():
         for i in (0, random.integers(len(right.tables[output].values))):
             code, said = checked(without(right, output, i))
             assert code == 1
             assert f"there is an entry of {output}" in said
-
-
-@pytest.mark.parametrize("layout", BASES)
-def test_pages_of_another_layout_or_base_are_noticed(layout, checked):
-    """A table is right for the pages of its own layout alone."""
+    # A table is right for the pages of its own layout alone.
     right = known(layout)
     others = {*WHOLE} if layout in WHOLE else {"standard", "accumulate", "interleaved"}
     for other in others - {layout}:

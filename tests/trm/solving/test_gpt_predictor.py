@@ -150,7 +150,7 @@ def test_a_look_goes_from_the_lowest_digit_up():
     assert (curves[0].outcome, curves[1].outcome) == ("row wrong", "row right")
 
 
-def test_what_comes_after_the_end_is_blank_and_wrong_and_not_trusted():
+def test_what_comes_after_the_end_is_wrong_unless_it_is_blank():
     drawing = drawing_of("standard", [(321, 654)])
     model = Knowing(drawing)
     row = int(drawing.row_of_step(1)[0])
@@ -162,9 +162,6 @@ def test_what_comes_after_the_end_is_blank_and_wrong_and_not_trusted():
     assert rollout.confidence[0, 0] > 0.9
     assert (rollout.confidence[0, 1:] == 0).all()
     assert predictor(row_steps(drawing).inputs[1:2]).confidence == 0
-
-
-def test_blank_rows_that_an_early_end_leaves_out_do_no_harm():
     drawing = drawing_of("standard", [(321, 654)])
     model = Knowing(drawing)
     last = int(drawing.row_of_step(3)[0])

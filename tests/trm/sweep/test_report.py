@@ -51,15 +51,12 @@ def test_seeds_and_regions_stand_together(tmp_path, study, states, make_grid):
     assert columns_of(gathered(tmp_path, study, states)["near"]) == regions
 
 
-def test_figures_of_other_options_are_not_shown_beside_these(tmp_path, study, states):
+def test_the_page_tells_what_is_done_by_these_options_and_what_failed(tmp_path, study, states):
     wider = replace(study, evaluations={"near": ["--problems", "500"]})
     assert gathered(tmp_path, wider, states) == {}
     text = page(tmp_path, wider, states)
     assert "0 of 4 runs are done" in text
     assert "study.png" not in text
-
-
-def test_the_page_tells_what_is_done_what_came_out_and_what_failed(tmp_path, study, states):
     run = list(states)[-1]
     text = page(tmp_path, study, states, {run: "training"})
     assert "3 of 4 runs are done" in text

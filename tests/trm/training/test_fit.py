@@ -41,6 +41,12 @@ def test_a_run_leaves_its_config_checkpoints_and_figures(trained):
     assert pictures <= set(events.Tags()["images"])
     assert [event.step for event in events.Scalars("train/loss")] == list(range(10))
     assert last_of(trained)["global_step"] == 10
+    run = trained / "runs/debug/version_0"
+    solver = load_solver(run / "checkpoints/last.ckpt", device="cpu")
+    data = SolvedProblems(solver.task, solver.canvas, "train", 0, 8, 8)
+    forced = teacher_forced(solver.predictor, data.__getitems__(range(8))[1])
+    logged = events_of(run).Scalars("training_problems/teacher_forced_cells")
+    assert logged[-1].value == pytest.approx(forced.cells_right.mean(), abs=1e-6)
 
 
 def test_one_seed_stands_for_all(debug, monkeypatch):
@@ -50,15 +56,6 @@ def test_one_seed_stands_for_all(debug, monkeypatch):
     for key in ("seed_everything", "data.seed", "model.init_args.seed"):
         assert config[key] == 3
     assert config["seed"] is None  # so that another of these can be changed
-
-
-def test_figures_of_training_problems_are_those_of_the_checkpoint(trained):
-    run = trained / "runs/debug/version_0"
-    solver = load_solver(run / "checkpoints/last.ckpt", device="cpu")
-    data = SolvedProblems(solver.task, solver.canvas, "train", 0, 8, 8)
-    forced = teacher_forced(solver.predictor, data.__getitems__(range(8))[1])
-    logged = events_of(run).Scalars("training_problems/teacher_forced_cells")
-    assert logged[-1].value == pytest.approx(forced.cells_right.mean(), abs=1e-6)
 
 
 def test_a_checkpoint_is_scored_as_its_exported_weights_are(trained, command, debug, tmp_path):

@@ -54,7 +54,7 @@ def trained_gpt(command, small, tmp_path_factory) -> Path:
     return folder
 
 
-def test_a_run_has_the_pages_of_a_recursive_one(trained_gpt):
+def test_a_run_has_the_pages_of_a_recursive_one_and_is_scored(trained_gpt, command, small):
     events = events_of(trained_gpt)
     scalars = set(events.Tags()["scalars"])
     assert {
@@ -64,6 +64,13 @@ def test_a_run_has_the_pages_of_a_recursive_one(trained_gpt):
         "speed/samples_per_second",
     } <= scalars
     assert set(events.Tags()["images"]) == {"panels/row_1", "panels/wrong_1"}
+    ran = command("test", *small, "--ckpt_path", "best", folder=trained_gpt)
+    assert " of 9; 95 % interval" in ran.out
+    solver = load_solver(run_of(trained_gpt), device="cpu")
+    assert solver.task == Addition("column_carries", digits=(1, 3), addends=(2, 3), long_bias=1.0)
+    two, three = solver.solve(Problems.from_ints([(87, 604), (9, 0, 999)]))
+    assert len(two.rows) == len(three.rows) == 2  # carries and answer
+    assert three.operands == (9, 0, 999)
 
 
 def test_its_calibration_fits_the_validation_rows_and_is_kept(trained_gpt):
@@ -87,16 +94,6 @@ def test_its_calibration_fits_the_validation_rows_and_is_kept(trained_gpt):
     mine.gathered, mine.log = lambda judged: [judged, other], lambda *_, **__: None
     mine.on_validation_epoch_end()
     assert mine.calibration == again
-
-
-def test_a_run_is_scored_and_solved_with(trained_gpt, command, small):
-    ran = command("test", *small, "--ckpt_path", "best", folder=trained_gpt)
-    assert " of 9; 95 % interval" in ran.out
-    solver = load_solver(run_of(trained_gpt), device="cpu")
-    assert solver.task == Addition("column_carries", digits=(1, 3), addends=(2, 3), long_bias=1.0)
-    two, three = solver.solve(Problems.from_ints([(87, 604), (9, 0, 999)]))
-    assert len(two.rows) == len(three.rows) == 2  # carries and answer
-    assert three.operands == (9, 0, 999)
 
 
 def module(**model) -> GPTModule:

@@ -161,7 +161,7 @@ def test_the_rest_moves_exactly_as_under_torch_adamw():
 # Which parameter goes where
 
 
-def test_linear_weights_are_matrices_or_heads_and_decay():
+def test_weights_decay_by_what_they_are_and_frozen_ones_are_left_out():
     model = tiny_model()
     parts = {kind: names_of(model, params) for kind, params in split_parameters(model).items()}
     weights = {f"blocks.{i}.{part}.weight" for i in range(2) for part in ("up", "down")}
@@ -174,9 +174,6 @@ def test_linear_weights_are_matrices_or_heads_and_decay():
         assert names_of(model, decaying) == parts["matrices"] | parts["heads"]
     model.lm_head.weight = model.embed_tokens.weight  # tied, it is treated as an embedding
     assert "embed_tokens.weight" in names_of(model, split_parameters(model)["rest"])
-
-
-def test_frozen_parameters_are_left_out_and_a_frozen_model_is_refused():
     model = tiny_model()
     model.embed_tokens.requires_grad_(False)
     groups = build_optimizer(model, OptimizerConfig()).param_groups

@@ -214,7 +214,7 @@ def test_step_loss_and_its_gradient_follow_the_definition(loss):
     torch.testing.assert_close(gradient, expected_gradient)
 
 
-def test_metrics_look_at_answer_cells_only():
+def test_metrics_and_the_halting_head_look_at_the_whole_row_alone():
     logits, halt_logits, labels, answer = canvas_batch()
     with torch.no_grad():
         logits[~answer] = 0  # every given wrong
@@ -225,9 +225,6 @@ def test_metrics_look_at_answer_cells_only():
     assert step["cell_accuracy"].item() == pytest.approx(right.float().mean().item())
     assert step["halting_accuracy"].float().mean().item() == pytest.approx(4 / 6)
     assert not step["cell_accuracy"].requires_grad
-
-
-def test_halting_head_learns_whether_the_whole_row_is_right():
     logits, halt_logits, labels, answer = canvas_batch()
     step = step_loss(logits, halt_logits, labels, answer)
     (gradient,) = torch.autograd.grad(step["loss_halting"], halt_logits, retain_graph=True)
