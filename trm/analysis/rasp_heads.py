@@ -8,7 +8,6 @@ import numpy as np
 
 from canvas import symbols
 from canvas.render import row_steps
-from canvas.task import Task
 from trm.analysis.rasp import NAMES, Selector
 from trm.analysis.rasp_programs import check_program, write_row
 from trm.analysis.record import SequenceRecorder, cell_attention, check_cells
@@ -75,48 +74,35 @@ class Comparison:
     heads: tuple[Head, ...]  # update by update, layer by layer
 
 
-@dataclass(frozen=True)
-class Watched:
-    """A batch of rows, what a model's heads attend to, and what selectors select."""
-
-    # By the name of the tensor that is updated, float32 [layers, B, heads, N, N], see
-    # `trm.analysis.record.cell_attention`. Of a GPT loop by loop [blocks, B, heads, N, K]: from the
-    # token that writes each cell to those that show the cells, then the start and the row ends.
-    attention: dict[str, np.ndarray]
-    selectors: dict[str, Selector]  # those of `trm.analysis.rasp.NAMES` and of the program
-    used: set[str]  # names of the program's
-    written: np.ndarray  # uint8 [B, H, W], the canvases as the program fills them in
-
-
-def watch(predictor: Predictor, task: Task, inputs: np.ndarray, labels: np.ndarray) -> Watched:
+def watch(predictor: Predictor, inputs: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
     """The attention of heads when the masked rows ``uint8 [B, H, W]``, upright, are filled in.
 
-    Of a GPT that is at the token that writes each cell of the row, with the true symbols before it
-    (teacher-forced). That token shows the cell on the right. Else it is in the supervision step in
-    which the slowest row ends. ValueError: the model has no attention between cells.
+    By the name of the tensor that is updated, float32 [layers, B, heads, N, N], see
+    `trm.analysis.record.cell_attention`, in the supervision step in which the slowest row ends. Of
+    a GPT loop by loop [blocks, B, heads, N, K]: from the token that writes each cell, with the true
+    symbols before it (teacher-forced), to those that show the cells, then the start and the row
+    ends; the token that writes a cell shows the cell on the right. ValueError: the model has no
+    attention between cells.
     """
-    written, cells = write_row(task.layout, inputs, task.base)
-    used = set(cells.selectors)
     if isinstance(predictor.model, GPT):
         recorder = SequenceRecorder(predictor.model, labels)
         writers = recorder.writers.cpu().numpy()
         others = np.setdiff1d(np.arange(recorder.length), writers + 1)
         keys = np.concatenate((writers + 1, others))
         seen = recorder.attention()
-        attention = {name: of.numpy()[..., writers[:, None], keys] for name, of in seen.items()}
-    else:
-        seen = cell_attention(predictor.model, inputs, int(predictor(inputs).steps.max()))
-        attention = {name: of.numpy() for name, of in seen.items()}
-        if not attention:
-            raise ValueError(
-                "this model has no attention that can be read off between cells: there are no "
-                "heads to compare"
-            )
-    named = {name: cells.selector(name) for name in NAMES}
-    return Watched(attention, named | cells.selectors, used, written)
+        return {name: of.numpy()[..., writers[:, None], keys] for name, of in seen.items()}
+    seen = cell_attention(predictor.model, inputs, int(predictor(inputs).steps.max()))
+    if not seen:
+        raise ValueError(
+            "this model has no attention that can be read off between cells: there are no heads to "
+            "compare"
+        )
+    return {name: of.numpy() for name, of in seen.items()}
 
 
-def overlaps(seen: Watched, cells: np.ndarray) -> dict[tuple[str, str], np.ndarray]:
+def overlaps(
+    by_update: dict[str, np.ndarray], selectors: dict[str, Selector], cells: np.ndarray
+) -> dict[tuple[str, str], np.ndarray]:
     """By update and selector, the attention of each head on what is selected, a mean over cells.
 
     Float [layers, heads + 1], the last of which is what uniform attention over all that a head can
@@ -125,7 +111,7 @@ def overlaps(seen: Watched, cells: np.ndarray) -> dict[tuple[str, str], np.ndarr
     a cell there that the model has a token for.
     """
     found = {}
-    for update, attention in seen.attention.items():
+    for update, attention in by_update.items():
         batch, positions = attention.shape[1], attention.shape[-2]
         tokens = np.asarray(attention.any(axis=(0, 2, 4)))  # [B, N]
         sample, query = np.nonzero(cells & tokens)
@@ -133,7 +119,7 @@ def overlaps(seen: Watched, cells: np.ndarray) -> dict[tuple[str, str], np.ndarr
         visible = weights.any(axis=1, keepdims=True)
         uniform = visible / visible.sum(axis=-1, keepdims=True)
         weights = np.concatenate([weights, uniform], axis=1)[..., :positions]
-        for name, selector in seen.selectors.items():
+        for name, selector in selectors.items():
             everyone = np.broadcast_to(selector, (batch, positions, positions))
             chosen = everyone[sample, query] & tokens[sample]  # [M, N]
             if (counted := chosen.any(axis=1)).any():
@@ -197,10 +183,11 @@ def compare_heads(
     for number in range(len(asked)):
         rows = steps.problem == number
         inputs, labels, answer = steps.inputs[rows], steps.labels[rows], steps.answer[rows]
-        seen = watch(predictor, task, inputs, labels)
+        written, page = write_row(task.layout, inputs, task.base)
+        used |= {*page.selectors}  # those of the program alone, so far
+        selectors = {name: page.selector(name) for name in NAMES} | page.selectors
         cells = (answer & (labels != symbols.BLANK)).reshape(len(inputs), -1)
-        found.append(overlaps(seen, cells))
-        right += int((seen.written == labels).all(axis=(1, 2)).sum())
-        used |= seen.used
+        found.append(overlaps(watch(predictor, inputs, labels), selectors, cells))
+        right += int((written == labels).all(axis=(1, 2)).sum())
     heads = heads_of(found, used)
     return Comparison(size, name, len(asked), len(steps.inputs), right, sorted(used), heads)

@@ -11,7 +11,6 @@ s-ops over B canvases of N cells, ``int64`` or ``bool [B, N]``.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -206,13 +205,6 @@ _ALL = (standard, running_sum, interleaved, accumulate, lattice, direct, column,
 PROGRAMS: dict[str, Program] = {program.__name__: program for program in _ALL}
 
 
-class Ran(NamedTuple):
-    """Problems worked out by a program."""
-
-    canvases: np.ndarray  # uint8 [B, H, W], with all rows
-    selectors: tuple[str, ...]  # names of those that it used
-
-
 def check_program(layout: str) -> None:
     """ValueError where there is no program of a layout."""
     if layout not in PROGRAMS:
@@ -233,12 +225,11 @@ def write_row(layout: str, canvases: np.ndarray, base: int) -> tuple[np.ndarray,
     return np.where(canvases == symbols.MASK, ids, canvases), cells
 
 
-def run_program(layout: str, drawing: Drawing, base: int) -> Ran:
-    """Work problems out row by row, each row built on the program's own; see `write_row`."""
-    canvases, selectors = drawing.canvases.copy(), dict[str, None]()
+def run_program(layout: str, drawing: Drawing, base: int) -> np.ndarray:
+    """Canvases ``uint8 [B, H, W]`` with all rows, each built on the program's own."""
+    canvases = drawing.canvases.copy()
     for step in range(int(drawing.steps.max(initial=0))):
         asked = drawing.answer_cells(step) & (step < drawing.steps)[:, None, None]
         shown = np.where(asked, np.uint8(symbols.MASK), canvases)
-        canvases, cells = write_row(layout, shown, base)
-        selectors |= dict.fromkeys(cells.selectors)
-    return Ran(canvases, tuple(selectors))
+        canvases, _ = write_row(layout, shown, base)
+    return canvases

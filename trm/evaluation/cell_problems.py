@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import reduce
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,18 +21,14 @@ _FEW = 20_000  # problems that are looked through one by one
 _SPARE = 40  # above so many problems a wanted one, the split holds several times what is wanted
 
 
-class Asked(NamedTuple):
-    """What is asked of a model in a cell of the grid."""
-
-    solver: "Solver | None"  # on a canvas that is large enough; None: it cannot work on one
-    problems: Problems
-    reason: str | None  # why there is nothing to measure
-
-
 def fitted(
     solver: "Solver", axes: Sequence[str], size: Sequence[int], problems: int, seed: int
-) -> Asked:
-    """The solver on a canvas for the problems of a cell, whose size is in two of its measures."""
+) -> tuple["Solver | None", Problems, str | None]:
+    """What is asked of a model in a cell, whose size is in two measures of the task.
+
+    The solver on a canvas that is large enough, None where it cannot work on one; the problems; and
+    why there is nothing to measure, or None.
+    """
     task = solver.task
     lengths = task.of_size(**dict(zip(axes, size, strict=True)))
     asked = cell_problems(task, lengths, problems, seed)
@@ -48,7 +44,7 @@ def fitted(
             reason = f"no problem of {name} in base {task.base} belongs to the {SPLIT} split"
     except ValueError as error:  # the layout has no room for as many operands
         reason = str(error)
-    return Asked(on_canvas, asked, reason)
+    return on_canvas, asked, reason
 
 
 def cell_problems(task: Task, lengths: Sequence[int], problems: int, seed: int) -> Problems:

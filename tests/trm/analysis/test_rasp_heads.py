@@ -14,7 +14,6 @@ from trm.analysis.rasp import Selector, select
 from trm.analysis.rasp_heads import (
     Comparison,
     Head,
-    Watched,
     compare_heads,
     heads_of,
     overlaps,
@@ -39,8 +38,7 @@ LAST = np.array([[False, False, True]])
 
 def tally(selectors: dict[str, Selector], used=(), attention=ATTENTION, cells=ALL) -> list[Head]:
     """The heads of a model watched on one row."""
-    seen = Watched({"state": attention}, selectors, set(used), ALL)
-    return [*heads_of([overlaps(seen, cells)], used)]
+    return [*heads_of([overlaps({"state": attention}, selectors, cells)], used)]
 
 
 def test_overlap_is_the_mean_attention_on_the_selected_and_the_baseline_what_uniform_would_put():
@@ -89,7 +87,7 @@ def test_cells_that_are_not_asked_for_do_not_count_and_what_is_no_cell_is_seen()
 def test_problems_count_alike_whatever_their_number_of_cells_and_give_the_interval():
     found = []
     for cells in (ALL, LAST, ~ALL):  # the last problem has no such cell
-        found.append(overlaps(Watched({"state": ATTENTION}, {"left": LEFT}, set(), ALL), cells))
+        found.append(overlaps({"state": ATTENTION}, {"left": LEFT}, cells))
     one = heads_of(found, ())[0].best
     assert one.overlap == pytest.approx((0.8 + 0.7) / 2)
     assert (one.low, one.high) == pytest.approx(bootstrap(np.array([0.8, 0.7])))
@@ -142,7 +140,7 @@ def test_a_gpt_is_read_at_the_token_that_shows_the_cell_on_the_right(gpt_of_blan
     gpt = gpt_of_blanks
     """The attention of one cell, taken from the sequence itself."""
     row = row_steps(gpt.draw_worked(Problems.from_ints([(4812, 7935)])))
-    seen = watch(gpt.predictor, gpt.task, row.inputs, row.labels)
+    seen = watch(gpt.predictor, row.inputs, row.labels)
     height, width = row.inputs.shape[1:]
     ids, recorder = to_sequences(row.labels), SequenceRecorder(gpt.predictor.model, row.labels)
     weights = recorder.attention()["tokens"].numpy()
@@ -151,7 +149,7 @@ def test_a_gpt_is_read_at_the_token_that_shows_the_cell_on_the_right(gpt_of_blan
     cell, N = i * width + j, height * width
     assert ids[0, token] == row.labels[0, i, j]
     above, right = ((i - 1) * width + j, i * width + j + 1)
-    here = seen.attention["tokens"][:, 0, :, cell]
+    here = seen["tokens"][:, 0, :, cell]
     np.testing.assert_array_equal(here[..., right], weights[:, 0, :, token - 1, token - 1])
     above_token = token - (width + 1)
     np.testing.assert_array_equal(here[..., above], weights[:, 0, :, token - 1, above_token])
@@ -160,10 +158,10 @@ def test_a_gpt_is_read_at_the_token_that_shows_the_cell_on_the_right(gpt_of_blan
     looped = copy(gpt.predictor.model)
     looped.config = replace(looped.config, loops=2)
     twice = GPTPredictor(looped, gpt.predictor.calibration)
-    loops = watch(twice, gpt.task, row.inputs, row.labels)
-    assert list(loops.attention) == ["loop 1", "loop 2"]
-    np.testing.assert_array_equal(loops.attention["loop 1"], seen.attention["tokens"])
-    assert not np.allclose(loops.attention["loop 2"], seen.attention["tokens"])
+    loops = watch(twice, row.inputs, row.labels)
+    assert list(loops) == ["loop 1", "loop 2"]
+    np.testing.assert_array_equal(loops["loop 1"], seen["tokens"])
+    assert not np.allclose(loops["loop 2"], seen["tokens"])
 
 
 def test_a_size_without_two_problems_held_out_is_refused(stepping):
