@@ -61,13 +61,13 @@ def test_given_filled_wrong_masked_and_read_cells_differ():
 
 @pytest.mark.parametrize("written", [WRONG[2, 2], BLANK])
 def test_wrong_cells_stand_out_without_colour(written):
+    def dark(canvas: np.ndarray) -> int:
+        figure = picture.to_figure(canvas, truth=RIGHT, given=GIVEN)
+        return (inside(figure, 2, 2).mean(axis=2) < 128).sum()
+
     canvas = RIGHT.copy()
     canvas[2, 2] = written
-    dark = [
-        (inside(picture.to_figure(x, truth=RIGHT, given=GIVEN), 2, 2).mean(axis=2) < 128).sum()
-        for x in (canvas, RIGHT)
-    ]
-    assert dark[0] > 1.5 * dark[1]
+    assert dark(canvas) > 1.5 * dark(RIGHT)
 
 
 def test_the_row_at_work_is_framed_from_edge_to_edge_and_pointed_at():

@@ -103,10 +103,8 @@ def test_a_model_is_measured_on_a_grid(tmp_path, capsys, monkeypatch):
     assert {path.name for path in (tmp_path / "kept").iterdir()} == files
     with (tmp_path / "kept/grid.csv").open(newline="") as lines:
         held = list(csv.DictReader(lines))
-    assert held == [
-        {key: "" if value is None else str(value) for key, value in row.items()}
-        for row in grid.rows
-    ]
+    texts = [{k: "" if v is None else str(v) for k, v in row.items()} for row in grid.rows]
+    assert held == texts
     first = {"model": "lattice", "digits_a": 1, "digits_b": 2, "region": "in range", "answers": 1.0}
     assert first.items() <= grid.rows[0].items()
     assert (grid.rows[0]["answers_right"], grid.rows[0]["answers_total"]) == (4, 4)

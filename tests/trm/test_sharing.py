@@ -11,6 +11,7 @@ import torch
 from trm import solve
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
+from trm.models.iterative import where
 from trm.sharing import from_pretrained, push_to_hub, save_pretrained, to_onnx
 from trm.solving.solver import Solver
 
@@ -107,12 +108,7 @@ def test_a_supervision_step_as_onnx_begins_and_goes_on_as_the_model_does(checkpo
     begins = torch.tensor([False, True, False])
     with torch.no_grad():
         again = model.iterate(context, state)
-        mixed = type(state)(
-            *(
-                torch.where(begins[:, None, None], one, other)
-                for one, other in zip(state, again, strict=True)
-            )
-        )
+        mixed = where(begins, state, again)
         found = run_onnx(solver, tokens, begins, *(part.detach() for part in state))
         assert_same(found, (*model.read(mixed, context), *mixed))
 

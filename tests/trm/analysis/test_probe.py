@@ -62,10 +62,8 @@ def test_what_a_row_writes_is_no_sub_task_there_and_every_other_field_is(name):
     task = (Addition if name in Addition.layouts else Multiplication)(name, base=3)
     problems = sample(task, 0, "train", 0, np.arange(60))
     drawing = task.rules.draw_worked(problems, 9, 12)
-    fields, subtasks = (
-        draw_fields(task.local_rule(), drawing),
-        draw_subtasks(task.local_rule(), drawing),
-    )
+    rule = task.local_rule()
+    fields, subtasks = draw_fields(rule, drawing), draw_subtasks(rule, drawing)
     kinds = np.pad(drawing.kinds, ((0, 0), (0, 9 - drawing.kinds.shape[1])), constant_values=-1)
     for kind in np.unique(kinds[kinds > GIVEN]):
         cells = (kinds == kind)[:, :, None] & (drawing.truth != BLANK) & ~drawing.given

@@ -2,6 +2,7 @@
 
 from copy import copy
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -103,12 +104,7 @@ def found(stepping) -> Comparison:
 
 def test_heads_of_both_states_look_where_the_program_of_the_lattice_selects(found):
     places = [(head.update, head.layer, head.head) for head in found.heads]
-    assert places == [
-        (update, layer, head)
-        for update in ("z_L", "z_H")
-        for layer in (1, 2)
-        for head in range(1, 9)
-    ]
+    assert places == [*product(("z_L", "z_H"), (1, 2), range(1, 9))]
     best = {place: head.best for place, head in zip(places, found.heads, strict=True)}
     for place, selector in ((("z_L", 1, 3), "right"), (("z_L", 1, 8), "above left")):
         assert best[place].selector == selector
@@ -126,7 +122,7 @@ def decoded(gpt_of_blanks) -> Comparison:
 def test_a_gpt_that_adds_looks_at_the_digits_that_meet_and_at_those_that_make_the_carry(decoded):
     assert (decoded.problems, decoded.rows, decoded.program_right) == (8, 8, 8)
     places = [(head.layer, head.head) for head in decoded.heads]
-    assert places == [(layer, head) for layer in (1, 2, 3, 4) for head in (1, 2, 3, 4)]
+    assert places == [*product((1, 2, 3, 4), repeat=2)]
     meet, carry = (decoded.heads[places.index(place)] for place in ((3, 4), (3, 2)))
     assert meet.best.selector == "same column"
     assert meet.best.overlap > 0.95

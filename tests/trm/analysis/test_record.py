@@ -49,11 +49,8 @@ def canvases() -> np.ndarray:
 
 
 def hooks_of(model: nn.Module) -> list:
-    return [
-        hook
-        for part in model.modules()
-        for hook in (*part._forward_hooks.values(), *part._forward_pre_hooks.values())
-    ]
+    parts = model.modules()
+    return [hook for part in parts for hook in (*part._forward_hooks, *part._forward_pre_hooks)]
 
 
 def test_a_record_changes_nothing_and_has_a_site_for_each_call():

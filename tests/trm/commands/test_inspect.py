@@ -89,10 +89,8 @@ def test_a_page_says_whether_its_weights_are_proved(command, tmp_path):
     page, untrained = tmp_path / "multiply.html", tmp_path / "untrained.html"
     export(command, SHIPPED, page)
     export(command, SHIPPED, untrained, "--untrained")
-    assert ['"verdict": "proved"' in file.read_text() for file in (page, untrained)] == [
-        True,
-        False,
-    ]
+    proved = ['"verdict": "proved"' in file.read_text() for file in (page, untrained)]
+    assert proved == [True, False]
 
 
 @pytest.mark.usefixtures("undrawn")

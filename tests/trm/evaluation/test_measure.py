@@ -91,10 +91,8 @@ def test_free_running_rows_build_on_wrong_ones_and_teacher_forced_rows_do_not():
 
 
 def test_batches_change_no_figure_and_too_large_ones_are_named(monkeypatch):
-    one, other = (
-        measured(Oracle(fault=slip), 2, 2, slips=3, problems=11, batch_size=size)
-        for size in (128, 4)
-    )
+    how = {"slips": 3, "problems": 11}
+    one, other = (measured(Oracle(fault=slip), 2, 2, **how, batch_size=n) for n in (128, 4))
     for cell in (one, other):
         del cell["seconds_per_problem"]
     assert one == other

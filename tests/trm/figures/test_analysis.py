@@ -1,5 +1,7 @@
 """Figures of probes, heads, selectors and ranks."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from looking import assert_apart, axes_of
@@ -63,11 +65,8 @@ def heads(layers: int = 2, number: int = 8) -> list[Head]:
     shares = [("right", 0.9, True), ("above", 0.1, True), ("itself", 0.05, False)]
     shares += [(name, 0.2, False) for name in NAMES if name.endswith(("left", "column"))]
     overlaps = tuple(Overlap(name, x, x, x, 0.25, used) for name, x, used in shares)
-    return [
-        Head("state", layer, head, overlaps)
-        for layer in range(1, layers + 1)
-        for head in range(1, number + 1)
-    ]
+    places = product(range(1, layers + 1), range(1, number + 1))
+    return [Head("state", layer, head, overlaps) for layer, head in places]
 
 
 def test_the_table_marks_the_program_and_leaves_out_what_no_head_attends_to():

@@ -48,11 +48,8 @@ def test_program_and_network_agree_on_pages_of_any_size(name, programs, request,
 
 def test_outputs_depend_on_few_inputs(programs):
     tables = programs["ternary"].tables
-    assert set(tables["carry"].inputs) == {
-        "right.carry",
-        "right.multiplier",
-        "above_left.multiplicand",
-    }
+    read = {"right.carry", "right.multiplier", "above_left.multiplicand"}
+    assert set(tables["carry"].inputs) == read
     for table in tables.values():
         assert 0 < len(table.values) < 300
         assert len(np.unique(table.keys, axis=0)) == len(table.keys)

@@ -90,11 +90,9 @@ def test_a_cut_canvas_is_at_most_the_margin_larger_than_the_longest_problem():
 def test_transforms_move_inputs_labels_and_answers_together():
     data = module(Canvas(12, 12), STANDARD, transforms=[A.D4(p=1.0), CanvasShift()])
     assert data.state_dict()["symmetries"] == list(SYMMETRIES)
-    plain, turned = (
-        RowStepSamples(STANDARD, Canvas(12, 12), "train", 7, 32, 32, transform=transform)
-        for transform in (None, data.transform)
-    )
-    plain, turned = (samples.__getitems__(range(8)) for samples in (plain, turned))
+    of = (STANDARD, Canvas(12, 12), "train", 7, 32, 32)
+    plain = RowStepSamples(*of).__getitems__(range(8))
+    turned = RowStepSamples(*of, transform=data.transform).__getitems__(range(8))
     assert not torch.equal(turned["labels"], plain["labels"])
     types = [turned[name].dtype for name in ("inputs", "labels", "answer")]
     assert types == [torch.uint8, torch.uint8, torch.bool]

@@ -79,14 +79,10 @@ def test_its_calibration_fits_the_validation_rows_and_is_kept(trained_gpt):
     solver = load_solver(run_of(trained_gpt) / "checkpoints/last.ckpt", device="cpu")
     assert solver.predictor.calibration == kept
     data = CanvasDataModule(solver.task, solver.canvas, validation_problems=9)
-    judged = [
-        teacher_forced(GPTPredictor(solver.predictor.model, np.asarray), drawing)
-        for _, drawing in data.val_dataloader()[0]
-    ]
-    scores, right = (
-        np.concatenate(parts)
-        for parts in zip(*((j.filled.confidence, j.rows_exact) for j in judged), strict=True)
-    )
+    raw = GPTPredictor(solver.predictor.model, np.asarray)
+    judged = [teacher_forced(raw, drawing) for _, drawing in data.val_dataloader()[0]]
+    scores = np.concatenate([one.filled.confidence for one in judged])
+    right = np.concatenate([one.rows_exact for one in judged])
     again = fit_calibration(scores, right)
     assert (again.scale, again.offset) == pytest.approx((kept.scale, kept.offset), rel=1e-3)
     mine = module()  # of two devices, which gather what they have judged

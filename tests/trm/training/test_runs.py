@@ -105,10 +105,8 @@ def test_a_resumed_run_uses_its_calls_settings_and_tells_them(command, debug, ha
     ran = command("fit", *debug, *LONGER, *words, folder=halves)
     assert "model.optimizer.lr 0.0001 (was 0.003), model.optimizer.weight_decay 0.3 (was" in ran.err
     (state,) = load(halves / RUN)["optimizer_states"]
-    assert [(one["lr"], one["weight_decay"]) for one in state["param_groups"]] == [
-        (1e-4, 0.3),
-        (1e-4, 0.0),
-    ]
+    groups = [(one["lr"], one["weight_decay"]) for one in state["param_groups"]]
+    assert groups == [(1e-4, 0.3), (1e-4, 0.0)]
     rates = events_of(halves / RUN).Scalars("learning_rate/decayed")
     assert [event.value for event in rates][5:] == pytest.approx([1e-4] * 10)
 

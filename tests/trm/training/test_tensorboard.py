@@ -107,13 +107,13 @@ def test_without_tensorboard_nothing_is_drawn(fit, tmp_path, monkeypatch):
     fit(tmp_path, Pictures(), logger=CSVLogger(tmp_path))
 
 
-def validated(right: list[bool], confidence: list[float], a: int = 10) -> Validated:
+def validated(right: list[int], confidence: list[float], a: int = 10) -> Validated:
     """Problems of one row each, right or wrong, with the given confidence."""
     pairs = [(a + i, 7) for i in range(len(right))]
     drawing = drawn("lattice", pairs, 3, 50)
 
     def fill(inputs: np.ndarray) -> Prediction:
-        said = np.where(np.array(right)[:, None, None], drawing.truth, 0)
+        said = np.where(np.array(right, bool)[:, None, None], drawing.truth, 0)
         return Prediction(said, np.array(confidence, np.float32), np.ones(len(inputs), np.int64))
 
     forced: TeacherForced = teacher_forced(fill, drawing)
@@ -121,16 +121,11 @@ def validated(right: list[bool], confidence: list[float], a: int = 10) -> Valida
 
 
 def test_the_wrong_rows_of_all_batches_are_drawn_the_surest_first():
-    batches = [
-        validated([True, False, True], [0.9, 0.2, 0.3]),
-        validated([False, True], [0.8, 1.0]),
-    ]
-    chosen = chosen_rows(batches, 4)
+    first, second = validated([1, 0, 1], [0.9, 0.2, 0.3]), validated([0, 1], [0.8, 1.0])
+    chosen = chosen_rows([first, second], 4)
     titles = {tag: title(Multiplication("lattice"), *row) for tag, row in chosen.items()}
-    assert {tag: name for tag, name in titles.items() if not tag.startswith("row_")} == {
-        "wrong_1": "10 × 7   row 1 of 1: answer",
-        "wrong_2": "11 × 7   row 1 of 1: answer",
-    }
-    assert chosen["wrong_1"] == (batches[1], 0)
+    wrong = {f"wrong_{i + 1}": f"{10 + i} × 7   row 1 of 1: answer" for i in (0, 1)}
+    assert {tag: name for tag, name in titles.items() if not tag.startswith("row_")} == wrong
+    assert chosen["wrong_1"] == (second, 0)
     assert [chosen[f"row_{i + 1}"][1] for i in range(4)] == [0, 1, 2, 1]
     assert title(Multiplication(), validated([True], [1.0], a=10**40), 0).startswith("1000000000")
