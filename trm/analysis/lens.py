@@ -51,11 +51,9 @@ def read_layers(predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]) 
     - A GPT: after each block of each loop, through the last norm. A cell is read at the token that
       writes it; the cells before hold what the model wrote there itself.
 
-    ValueError: no row is masked, the model is a local one, or it refuses the canvas.
+    ValueError: the model is a local one, or it refuses the canvas.
     """
     masked = canvas == MASK
-    if not masked.any():
-        raise ValueError("a lens reads the row that is filled in: the canvas has no masked row")
     check_cells(predictor.model)
     model, found = predictor.model, list[tuple[str, Tensor]]()  # names of sites, and logits
     if isinstance(model, GPT):

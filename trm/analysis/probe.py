@@ -195,12 +195,10 @@ def fit(
     This is convex, and the start is zero, so the same data give the same probe. Features, floating
     [N, D], are standardised channel by channel; labels are integer [N], below the number of
     classes, or `UNDEFINED` and left out; weights decay, biases are free. It stops before so many
-    iterations where nothing improves. ValueError: no label is defined, or a feature is not finite.
+    iterations where nothing improves. ValueError: a feature is not finite.
     """
     defined = labels != UNDEFINED
     x, y = features[defined].float(), labels[defined].long()
-    if not len(x):
-        raise ValueError("a probe needs at least one labelled cell to be fitted to")
     if not torch.isfinite(x).all():
         raise ValueError(
             "the model's states hold numbers that are not finite, to which no probe can be fitted"
