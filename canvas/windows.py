@@ -78,8 +78,8 @@ class Heads:
         heads: Sequence[Head],
         ids: int,
     ) -> None:
-        self.heads, self.classes = list(heads), dict(classes)
-        own = tuple(dict.fromkeys(n[4:] for h in heads for n in h.reads or () if n[:4] == "own."))
+        self.heads, self.classes, self.ids = list(heads), dict(classes), ids
+        own = tuple(dict.fromkeys(name for head in heads for name in _own(head)))
         self.ways = {way: tuple(messages[way]) for way in NEIGHBOURS if messages.get(way)}
         if own:
             self.ways[OWN] = own
@@ -90,18 +90,13 @@ class Heads:
         ]
         self.starts = [0, *accumulate(ids * prod(sizes) for sizes in self.sizes)]
         self.levels: list[list[int]] = []
-        known: set[str] = set()
-        while len(known) < sum(len(head.says) for head in heads):
-            ready = [
-                number
-                for number, head in enumerate(heads)
-                if known.issuperset(n[4:] for n in head.reads or () if n[:4] == "own.")
-                and not known.issuperset(head.says)
-            ]
-            if not ready:
+        known, left = set[str](), dict(enumerate(heads))
+        while left:
+            level = [i for i, head in left.items() if known.issuperset(_own(head))]
+            if not level:
                 raise ValueError("heads read what none before them decides")
-            self.levels.append(ready)
-            known.update(name for number in ready for name in heads[number].says)
+            self.levels.append(level)
+            known.update(name for i in level for name in left.pop(i).says)
 
     def _fields(self, head: Head, way: str) -> tuple[str, ...]:
         if head.reads is None:
@@ -129,16 +124,14 @@ class Heads:
             found[TOKEN] = unit
         return found
 
-    def fields(self, number: int, way: int, code: Any) -> dict[str, Any]:
-        """The fields of a head's codes, arrays of any library; "" for whether there is a cell."""
+    def fields(self, number: int, way: int, code: np.ndarray) -> dict[str, np.ndarray]:
+        """The fields of a head's codes, the last one first; "" for whether there is a cell."""
         names, found = self.reads[number][way], {}
         if self.heads[number].reads is None and names:
             found[""] = (code > 0) * 1
             code = code - found[""]
-        for name in reversed(names):
-            found[name] = code % self._size(name)
-            code = code // self._size(name)
-        return found
+        parts = np.unravel_index(code, [self._size(name) for name in names]) if names else ()
+        return found | dict(zip(names[::-1], parts[::-1], strict=True))
 
     def numbers(self, head: int, seen: Mapping[str, np.ndarray]) -> np.ndarray:
         """The sights of a head, int64 [N], of what N cells see, see `LocalRule.apply`."""
@@ -152,15 +145,18 @@ class Heads:
         of = np.searchsorted(self.starts, numbers, side="right") - 1
         for number, head in enumerate(self.heads):
             here = np.flatnonzero(of == number)
-            rest, codes = numbers[here] - self.starts[number], []
-            for size in reversed(self.sizes[number]):
-                rest, code = np.divmod(rest, size)
-                codes.append(code)
-            seen = Seen({TOKEN: rest} if TOKEN in self.units(number) else {})
-            for i, (way, code) in enumerate(zip(self.ways, reversed(codes), strict=True)):
-                fields = self.fields(number, i, code)
+            code = numbers[here] - self.starts[number]
+            token, *codes = np.unravel_index(code, (self.ids, *self.sizes[number]))
+            seen = Seen({TOKEN: token} if TOKEN in self.units(number) else {})
+            for i, way in enumerate(self.ways):
+                fields = self.fields(number, i, codes[i])
                 seen |= {read_name(way, name): part for name, part in fields.items()}
             yield head, here, seen
+
+
+def _own(head: Head) -> list[str]:
+    """The fields that a head reads of those that the cell itself has decided."""
+    return [name[4:] for name in head.reads or () if name.startswith("own.")]
 
 
 def read_name(way: str, field: str) -> str:
@@ -310,18 +306,15 @@ class LocalRule(ABC):
         """Messages of these fields as numbers from 1 up, int64 as the classes; of no field 0."""
         if not names:
             return np.zeros(np.shape(next(iter(values.values()))), dtype=np.int64)
-        number: np.ndarray = np.zeros((), dtype=np.int64)
-        for name in names:
-            number = number * self.fields[name] + np.asarray(values[name], dtype=np.int64)
-        return np.asarray(1 + number)
+        sizes = [self.fields[name] for name in names]
+        return 1 + np.ravel_multi_index([values[name] for name in names], sizes)
 
     def message(self, names: Sequence[str], code: np.ndarray) -> dict[str, np.ndarray]:
         """What `code` made numbers of, "" for whether there is such a cell."""
-        found = {"": (np.asarray(code) > 0).astype(np.int64)}
-        rest = np.asarray(code) - found[""]
-        for name in reversed(names):
-            rest, found[name] = np.divmod(rest, self.fields[name])
-        return found
+        there = (code > 0).astype(np.int64)
+        sizes = [self.fields[name] for name in names]
+        parts = np.unravel_index(code - there, sizes) if names else ()
+        return {"": there, **dict(zip(names, parts, strict=True))}
 
     def windows(self, numbers: np.ndarray) -> Seen:
         """What windows show, of their numbers as sights of `whole`."""

@@ -16,6 +16,7 @@ From the top: what a cell computes, from embeddings to heads; how what it sees i
 from itertools import accumulate
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -242,11 +243,13 @@ class LocalRecursiveModel(Network):
         for way in range(len(heads.ways)):
             of_heads = []
             for head in range(len(heads.heads)):
-                codes = torch.arange(heads.sizes[head][way], device=embed.device)
-                total = embed.new_zeros(len(codes), embed.shape[1])
-                for name, value in heads.fields(head, way, codes).items():
+                size = heads.sizes[head][way]
+                total = embed.new_zeros(size, embed.shape[1])
+                for name, value in heads.fields(head, way, np.arange(size)).items():
                     if name or heads.heads[head].reads is not None:
-                        total = total + embed[start[name] + value]
+                        total = (
+                            total + embed[start[name] + torch.from_numpy(value).to(embed.device)]
+                        )
                 of_heads.append(total)
             vectors.append(torch.cat(of_heads))
         return vectors
