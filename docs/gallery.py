@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from canvas.choices import load_class
+from canvas.pages import draw_fields
 from canvas.picture import to_text
 from canvas.task import Task
 from canvas.tasks import TASKS
-from canvas.windows import SEES, LocalRule, draw_fields
+from canvas.windows import SEES, LocalRule
 from trm.checkpoints import DATA_KEY, SHIPPED
 from trm.checkpoints.loading import unpack
 from trm.models.configs import POSITIONS

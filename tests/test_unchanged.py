@@ -13,9 +13,9 @@ import pytest
 
 from canvas.addition import Addition
 from canvas.multiplication import Multiplication
+from canvas.pages import draw_fields
 from canvas.render import row_steps, sequences
 from canvas.sampling import sample
-from canvas.windows import draw_fields
 from trm import load_solver, solve
 
 ROOT = Path(__file__).parents[1]

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from canvas.addition import Addition
 from canvas.closure import closed_windows, closure
 from canvas.multiplication import Multiplication
+from canvas.pages import UNDEFINED, draw_fields, page_windows
 from canvas.problems import Problems
 from canvas.symbols import BLANK, MASK, TIMES
 from canvas.task import Task
-from canvas.windows import SYMBOL, TOKEN, UNDEFINED, LocalRule, Seen, draw_fields, page_windows
+from canvas.windows import SYMBOL, TOKEN, LocalRule, Seen
 
 TASKS: dict[str, Task] = {
     "lattice": Multiplication(layout="lattice"),

@@ -25,10 +25,11 @@ from pydantic import PlainSerializer, TypeAdapter
 from torch import Tensor
 
 from canvas.layouts import ANSWER, PARTIAL, SUM
+from canvas.pages import UNDEFINED, draw_fields
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing, row_steps
 from canvas.sampling import sample
-from canvas.windows import UNDEFINED, LocalRule, draw_fields
+from canvas.windows import LocalRule
 from trm.analysis.record import SequenceRecorder, Site, StepRecorder, check_cells
 from trm.evaluation.cell_problems import fitted
 from trm.evaluation.grid import region, size_name

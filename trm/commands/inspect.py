@@ -96,8 +96,8 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("name a problem, like 123x456, and --output DIR for its pictures")
     check_problems([args.problem, *filter(None, [args.patch])])
 
+    from canvas.pages import draw_fields
     from canvas.picture import save_gif
-    from canvas.windows import draw_fields
     from trm.analysis.lens import read_layers, some_steps
     from trm.analysis.record import cell_attention, check_cells
     from trm.figures import inspection as pictures

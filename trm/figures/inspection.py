@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from canvas import picture
+from canvas.pages import UNDEFINED
 from canvas.picture import draw_canvas, draw_cells, for_people
 from canvas.symbols import BLANK, CHARACTERS
-from canvas.windows import UNDEFINED
 from trm.analysis.lens import Lens
 from trm.analysis.patch import Patching
 from trm.figures.style import WRONG, colours, ink, new_figure
@@ -156,7 +156,7 @@ def fields_figure(
     """Maps over the canvas of what cells decide, a line for each field: what is right beside it.
 
     Of a canvas ``uint8 [H, W]``, as the model saw it, the row that it fills in is framed. By field
-    what was decided and what is right, ``uint8 [H, W]``, see `canvas.windows.draw_fields`.
+    what was decided and what is right, ``uint8 [H, W]``, see `canvas.pages.draw_fields`.
     """
     used = canvas != BLANK
     used[row] |= not used.any()

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from canvas.pages import page_windows
 from canvas.sampling import sample
 from canvas.task import Task
-from canvas.windows import LocalRule, page_windows
+from canvas.windows import LocalRule
 from trm.models.local import LocalRecursiveModel
 from trm.proof.bound import RoundingBound
 

@@ -12,11 +12,12 @@ from itertools import product
 import numpy as np
 import torch
 
+from canvas.pages import page_windows
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing
 from canvas.sampling import FAMILIES, family_problems
 from canvas.task import Task
-from canvas.windows import TOKEN, LocalRule, page_windows, read_name
+from canvas.windows import TOKEN, LocalRule, read_name
 from trm.models.local import LocalRecursiveModel, work_in_order
 from trm.proof.prove import Judged, Report
 from trm.solving.solver import Solver

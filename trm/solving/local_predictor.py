@@ -9,9 +9,10 @@ import torch
 from augment.views import View
 from canvas import symbols
 from canvas.closure import closed_windows
+from canvas.pages import UNDEFINED
 from canvas.render import Drawing
 from canvas.task import Task
-from canvas.windows import OWN, TOKEN, UNDEFINED, LocalRule
+from canvas.windows import OWN, TOKEN, LocalRule
 from trm.models.attention import compute_dtype
 from trm.models.local import InOrder, Known, LocalRecursiveModel, work_in_order
 from trm.solving.rollout import (
@@ -114,7 +115,7 @@ class LocalPredictor(Predictor):
         return symbol_trace(inputs, *written, labels)
 
     def fields(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
-        """What cells of ``uint8 [B, H, W]`` decide, by field, see `canvas.windows.draw_fields`.
+        """What cells of ``uint8 [B, H, W]`` decide, by field, see `canvas.pages.draw_fields`.
 
         Of codes, which stand for nothing that has a name, none.
         """
@@ -159,7 +160,7 @@ class LocalPredictor(Predictor):
 def right_cells(believed: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where a field is right, and where there is something to be right about, ``bool [...]`` both.
 
-    Of ``uint8 [...]`` classes, and the truth, see `canvas.windows.draw_fields`.
+    Of ``uint8 [...]`` classes, and the truth, see `canvas.pages.draw_fields`.
     """
     counted = (truth != UNDEFINED) & (believed != UNDEFINED)
     return (believed == truth) & counted, counted

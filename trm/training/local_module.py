@@ -9,9 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from canvas.pages import draw_fields, page_windows
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing
-from canvas.windows import SYMBOL, LocalRule, draw_fields, page_windows
+from canvas.windows import SYMBOL, LocalRule
 from trm.models.iterative import Batch
 from trm.models.local import LocalRecursiveModel
 from trm.solving.local_predictor import LocalPredictor, right_cells

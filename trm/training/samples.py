@@ -18,12 +18,13 @@ from torch.utils.data import Dataset
 from augment.transforms import SampleTransform
 from canvas.canvas_size import Blanks, Canvas, Insertion
 from canvas.choices import check_choice
+from canvas.pages import page_windows
 from canvas.problems import Problems, Split, keys, random_below, random_words
 from canvas.render import WorkedDrawing, row_steps, sequences_of
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
-from canvas.windows import NEIGHBOURS, SYMBOL, TOKEN, LocalRule, page_windows
+from canvas.windows import NEIGHBOURS, SYMBOL, TOKEN, LocalRule
 
 TrainingBatch = dict[str, Any]
 

@@ -14,11 +14,11 @@ from canvas.addition import Addition
 from canvas.canvas_size import Canvas
 from canvas.layouts import GIVEN
 from canvas.multiplication import Lattice, Multiplication
+from canvas.pages import UNDEFINED, draw_fields
 from canvas.problems import SPLITS, Problems, split_of
 from canvas.render import to_sequences
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
-from canvas.windows import UNDEFINED, draw_fields
 from trm.analysis import probe
 from trm.analysis.probe import (
     BLOCKS,

@@ -10,10 +10,10 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from canvas.multiplication import Multiplication
+from canvas.pages import UNDEFINED, draw_fields
 from canvas.picture import WRONG_INK
 from canvas.render import row_steps
 from canvas.symbols import encode
-from canvas.windows import UNDEFINED, draw_fields
 from trm.analysis.lens import Lens
 from trm.analysis.patch import Patching
 from trm.figures import inspection
