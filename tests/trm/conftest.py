@@ -1,9 +1,9 @@
 """Made-up grids of `trm evaluate`, a checkpoint of one's own, tiny models that are proved."""
 
-import hashlib
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -59,49 +59,6 @@ def made_up_cell(a: int, b: int, where: str, right: float | None, problems: int)
     }
 
 
-def made_up_model(
-    name: str,
-    right: Right,
-    digits_a: Sequence[int],
-    digits_b: Sequence[int],
-    trained: tuple[tuple[int, int], tuple[int, int]],
-    problems: int,
-    axes: tuple[str, str],
-    **other: Any,
-) -> dict[str, Any]:
-    ranges = {axis: list(ends) for axis, ends in zip(axes, trained, strict=True)}
-    kind = ("multiplication", "lattice") if axes == AXES else ("addition", "column")
-    task: dict[str, Any] = {"task": kind[0], "layout": kind[1], "base": 10, "long_bias": 0.0}
-    task |= ranges
-    return {
-        "name": name,
-        "checkpoint": f"runs/{name}/version_0/checkpoints/best.ckpt",
-        "sha256": hashlib.sha256(name.encode()).hexdigest(),
-        "family": "recursive",
-        "parameters": 188_322,
-        "model": {"hidden_size": 64},
-        "solve_steps": 16,
-        "seed": 0,
-        "task": task | other.pop("task", {}),
-        "ranges": ranges,
-        "canvas": {"height": None, "width": None, "margin": 2, "square": False},
-        "step": 3500,
-        "cost": None,
-        "cells": [
-            made_up_cell(
-                a,
-                b,
-                region(ranges, axes, (a, b)),
-                right(a, b),
-                # There are 81 pairs of one-digit numbers, a tenth of them held out.
-                min(problems, 8) if a == b == 1 else problems,
-            )
-            for a in digits_a
-            for b in digits_b
-        ],
-    } | other
-
-
 def made_up_grid(
     models: dict[str, Right],
     digits_a: int | Sequence[int] = 5,
@@ -123,29 +80,44 @@ def made_up_grid(
         axes: what sizes are measured in, where it is not the lengths of two operands.
         other: what else is to stand in every model's entry.
     """
-    long, short = (
-        list(range(1, n + 1)) if isinstance(n, int) else list(n) for n in (digits_a, digits_b)
+    rows, columns = (
+        [*range(1, n + 1)] if isinstance(n, int) else [*n] for n in (digits_a, digits_b)
     )
+    ranges = {axis: list(ends) for axis, ends in zip(axes, trained, strict=True)}
+    kind = ("multiplication", "lattice") if axes == AXES else ("addition", "column")
+    task = {"task": kind[0], "layout": kind[1], "base": 10, "long_bias": 0.0} | ranges
+    about = {
+        "family": "recursive",
+        "parameters": 188_322,
+        "model": {"hidden_size": 64},
+        "solve_steps": 16,
+        "seed": 0,
+        "task": task | other.pop("task", {}),
+        "ranges": ranges,
+        "canvas": {"height": None, "width": None, "margin": 2, "square": False},
+        "step": 3500,
+        "cost": None,
+    } | other
+
+    def cell(right: Right, a: int, b: int) -> dict[str, Any]:
+        # There are 81 pairs of one-digit numbers, a tenth of them held out.
+        number = min(problems, 8) if a == b == 1 else problems
+        return made_up_cell(a, b, region(ranges, axes, (a, b)), right(a, b), number)
+
+    def model(name: str, right: Right) -> dict[str, Any]:
+        file = f"runs/{name}/version_0/checkpoints/best.ckpt"
+        found = {"name": name, "checkpoint": file, "sha256": sha256(name.encode()).hexdigest()}
+        return found | about | {"cells": [cell(right, a, b) for a in rows for b in columns]}
+
     packages = {"canvas-trm": "0.1.0", "python": "3.11.9", "torch": "2.13.0"}
+    settings = {"split": "test", "axes": list(axes), "rows": rows, "columns": columns}
+    settings |= {"problems": problems, "seed": seed, "steps": None, "batch_size": 128, "devices": 1}
     return Grid(
         format=FORMAT,
         created="2025-11-20T12:00:00+00:00",
         versions=packages | {"lightning": "2.6.6", "numpy": "2.3.0"},
-        settings={
-            "split": "test",
-            "axes": list(axes),
-            "rows": long,
-            "columns": short,
-            "problems": problems,
-            "seed": seed,
-            "steps": None,
-            "batch_size": 128,
-            "devices": 1,
-        },
-        models=[
-            made_up_model(name, right, long, short, trained, problems, axes, **other)
-            for name, right in models.items()
-        ],
+        settings=settings,
+        models=[model(*one) for one in models.items()],
     )
 
 
