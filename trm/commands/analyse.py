@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from trm.commands.arguments import (
     add_checkpoint,
     add_devices,
-    add_import,
     add_sizes,
     add_verbosity,
     checkpoints_of,
@@ -76,7 +75,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             what = "what differs in a pair, like digit,carry, of digit, factor, carry and total"
             add("--kinds", type=_names, default=(), metavar="KIND", help=f"{what} (default: all)")
         add_devices(kind)
-        add_import(kind)
         add_verbosity(kind, argparse.SUPPRESS)
 
 

@@ -135,13 +135,17 @@ def print_table(
 def add_checkpoint(
     parser: argparse.ArgumentParser, several: bool = False, required: bool = False
 ) -> None:
-    """``--checkpoint``, by default the shipped model; of ``several`` a list, by default empty."""
+    """``--checkpoint``, by default the shipped model, and the user's own code that one names.
+
+    Of ``several`` it is a list, by default empty.
+    """
     what = "a checkpoint, or a run's folder: its best one"
     more: dict[str, Any] = {"required": True} if required else {"default": SHIPPED}
     if several:
         more = {"nargs": "+", "action": "extend", "default": []}
     what += "" if required else " (default: the shipped model)"
     parser.add_argument("--checkpoint", metavar="PATH", help=what, **more)
+    add_import(parser)
 
 
 def find_checkpoints(args: argparse.Namespace, *paths: str | Path) -> None:
@@ -161,18 +165,17 @@ def checkpoints_of(args: argparse.Namespace) -> list[str | Path]:
     return args.checkpoint or [SHIPPED] if several else [args.checkpoint]
 
 
-def add_solver(parser: argparse.ArgumentParser) -> None:
-    """The arguments of a model that solves problems."""
+def add_solver(parser: argparse.ArgumentParser, several: bool = False) -> None:
+    """The arguments of a model that solves problems, or of several."""
     from canvas.problems import MOST_CELLS
 
-    add_checkpoint(parser)
+    add_checkpoint(parser, several)
     what = "supervision steps a row gets at most, or loops of a GPT (default: the checkpoint's)"
     parser.add_argument("--steps", type=whole(1), help=what)
-    for side in ("--height", "--width"):
+    for side in () if several else ("--height", "--width"):
         what = "cells of the canvas (default: as in training, or the problem's where that was cut)"
         parser.add_argument(side, type=whole(1, MOST_CELLS), help=what)
     add_devices(parser)
-    add_import(parser)
 
 
 def solvers_of(args: argparse.Namespace, device: str, steps: int | None = None) -> list[Solver]:
@@ -227,14 +230,8 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--devices", type=_devices, default=1, metavar="N", help=what)
 
 
-def add_precision(parser: argparse.ArgumentParser) -> None:
-    """``--precision``, as Lightning's trainer takes it."""
-    what = "bf16-mixed is quicker where there are bfloat16 units (default: 32-true, float32)"
-    parser.add_argument("--precision", choices=PRECISIONS, default=FLOAT32, help=what)
-
-
 def precision_of(args: argparse.Namespace) -> str:
-    """What `add_precision` asked for, or float32 where bfloat16 would be emulated: with a note."""
+    """What `add_solving` asked for, or float32 where bfloat16 would be emulated: with a note."""
     precision: str = settle(args.precision, args.accelerator)
     if precision != args.precision:
         note(NO_UNITS)
@@ -299,11 +296,14 @@ def sizes_of(
     return {axis: given.get(axis) or [*usual(*task.ranges.get(axis, (1, 3)))] for axis in axes}
 
 
-def add_voting(parser: argparse.ArgumentParser) -> None:
-    """The arguments that `voting_of` reads."""
+def add_solving(parser: argparse.ArgumentParser) -> None:
+    """How problems are solved: the arguments that `precision_of` and `voting_of` read."""
     from augment.symmetry import SYMMETRIES
     from trm.solving.voting_settings import PER, VOTES
 
+    what = "bf16-mixed is quicker where there are bfloat16 units (default: 32-true, float32)"
+    parser.add_argument("--precision", choices=PRECISIONS, default=FLOAT32, help=what)
+    parser.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
     add = parser.add_argument_group(
         "many views", "look at each problem in several views, and let the answers vote"
     ).add_argument
@@ -321,7 +321,7 @@ def add_voting(parser: argparse.ArgumentParser) -> None:
 
 
 def voting_of(args: argparse.Namespace) -> Voting | None:
-    """What `add_voting` asks for; None: one view. ValueError: views that cannot be."""
+    """What `add_solving` asks for; None: one view. ValueError: views that cannot be."""
     from trm.solving.voting_settings import Voting
 
     if not hasattr(args, "views"):

@@ -7,12 +7,9 @@ from pathlib import Path
 
 from canvas.task import Task
 from trm.commands.arguments import (
-    add_checkpoint,
-    add_devices,
-    add_import,
-    add_precision,
     add_sizes,
-    add_voting,
+    add_solver,
+    add_solving,
     checkpoints_of,
     info_console,
     precision_of,
@@ -26,7 +23,8 @@ from trm.evaluation.grid import FILES, Grid
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    add_checkpoint(parser, several=True)
+    add_solver(parser, several=True)
+    add_solving(parser)
     add = parser.add_argument
     add("--output", required=True, metavar="DIR", help="folder for the results")
     sizes = parser.add_argument_group(
@@ -35,14 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_sizes(sizes, "")
     add("--problems", type=whole(1), default=128, help="of each cell, held out (default: 128)")
     add("--seed", type=whole(0), default=0, help="which problems (default: 0)")
-    what = "supervision steps a row gets at most, for recursive models (default: as each "
-    add("--steps", type=whole(1), help=f"{what}checkpoint says)")
     add("--batch-size", type=whole(1), default=128, help="problems at once (default: 128)")
-    add_devices(parser)
-    add_precision(parser)
-    add_import(parser)
-    add("--nodes", type=whole(1), default=1, help="machines (default: 1)")
-    add_voting(parser)
 
 
 def run(args: argparse.Namespace) -> int:

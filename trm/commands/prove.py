@@ -15,7 +15,6 @@ from canvas.picture import to_terminal
 from trm.checkpoints import SHIPPED, find_checkpoint
 from trm.commands.arguments import (
     add_checkpoint,
-    add_import,
     info_console,
     print_table,
     refuse,
@@ -48,7 +47,6 @@ Exit codes: 0 proved, 1 refuted or open, 2 the call was wrong or nothing can be 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_checkpoint(parser)
-    add_import(parser)
     add = parser.add_argument
     add("--output", metavar="DIR", help="a folder for the proof, or what is known instead")
     what = "of a proof, or a table: check it again, without the model"

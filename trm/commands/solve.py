@@ -18,9 +18,8 @@ from canvas.problems import Problems
 from canvas.sampling import sample
 from trm.checkpoints import SHIPPED
 from trm.commands.arguments import (
-    add_precision,
     add_solver,
-    add_voting,
+    add_solving,
     check_problems,
     info_console,
     one_device,
@@ -61,12 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("problems", nargs="*", help="like 123x456, or 12+34+5 for a model that adds")
     add_solver(parser)
-    add_precision(parser)
     what = "show the canvas as it fills, after every supervision step of a recursive model"
     add("--watch", action="store_true", help=what)
     what = "watch some problems, and one of a hundred digits where that can be"
     add("--demo", action="store_true", help=what)
-    add_voting(parser)
+    add_solving(parser)
     what = "work through many problems, on many devices; gzip is read, and written to names in .gz"
     add = parser.add_argument_group("files", what).add_argument
     add("--input", metavar="FILE", help="of problems; - reads standard input")
@@ -76,7 +74,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--canvases", action="store_true", help=what)
     what = "problems taken on together (default: by the kind of device and the views)"
     add("--batch-size", type=whole(1), metavar="N", help=what)
-    add("--nodes", type=whole(1), default=1, help="machines (default: 1)")
 
 
 def run(args: argparse.Namespace) -> int:
