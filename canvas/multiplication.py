@@ -26,14 +26,8 @@ from canvas.layouts import (
     table,
     write,
 )
-from canvas.local_rules import (
-    AccumulateRule,
-    InterleavedRule,
-    LatticeRule,
-    RunningSumRule,
-    StandardRule,
-    UntoldLatticeRule,
-)
+from canvas.local_rules import LatticeRule, UntoldLatticeRule
+from canvas.long_rules import AccumulateRule, InterleavedRule, RunningSumRule, StandardRule
 from canvas.problems import Problems
 from canvas.task import TwoOperands
 

@@ -26,7 +26,6 @@ from trm.models.positions import Position
 DOCS = Path(__file__).parent
 PAGE = DOCS / "gallery.md"
 PROBLEMS = {"multiplication": "321x654", "addition": "604+87"}
-RULES = "../canvas/local_rules.py"
 CARRIES = ("carry", "sum_carry")  # fields that are drawn beside a page
 
 GPT, RECURSIVE = "a GPT that adds", "a recursive model that sees all, and adds"
@@ -168,7 +167,9 @@ def beside(columns: dict[str, str]) -> str:
 
 def handed_on(rule: LocalRule) -> Iterator[str]:
     """The messages of a rule, and the steps in which a cell works."""
-    yield f"| neighbour | what it hands on, by the [`{type(rule).__name__}`]({RULES}) |\n|---|---|"
+    kind = type(rule)
+    file = f"../{kind.__module__.replace('.', '/')}.py"
+    yield f"| neighbour | what it hands on, by the [`{kind.__name__}`]({file}) |\n|---|---|"
     for way, names in rule.messages.items():
         if names:
             yield f"| {SEES[way].replace('_', ' ')} | {listed(names)} |"
