@@ -87,7 +87,7 @@ def test_it_holds_every_module_the_configs_and_the_model(repository, wheel):
     assert {f"{package}/py.typed" for package in PACKAGES} <= held
 
 
-def test_what_runs_is_what_was_installed(repository, installed, working_folder):
+def test_what_runs_was_installed_and_has_its_configs(repository, installed, working_folder, trm):
     lines = "import sys, json, trm, canvas.render, augment; found = map(sys.modules.get, sys.argv)"
     lines += "; print(json.dumps([sys.path, [each.__path__[0] for each in found if each]]))"
     told = done(installed / "python", "-c", lines, *PACKAGES, folder=working_folder)
@@ -95,9 +95,6 @@ def test_what_runs_is_what_was_installed(repository, installed, working_folder):
     assert str(repository) not in path
     assert [Path(folder).name for folder in folders] == list(PACKAGES)
     assert all(Path(folder).is_relative_to(installed.parent) for folder in folders)
-
-
-def test_it_has_its_version_and_its_configs(repository, trm):
     assert trm("--version").startswith("trm ")
     names = [line.split()[0] for line in trm("configs").splitlines()]
     assert len(names) == len(list((repository / "configs").rglob("*.yaml")))

@@ -18,7 +18,7 @@ def inserted(drawing: WorkedDrawing, rows: int, columns: int, seed: int = 0) -> 
     return Insertion.draw(drawing, (rows, columns), random_words(key, rows + columns))
 
 
-def test_without_its_blank_lines_nothing_has_changed():
+def test_without_its_blank_lines_nothing_has_changed_and_rows_are_found():
     drawing = drawn("standard", [(1234, 567), (98, 76), (5, 5)], 9, 11, top=1, left=2)
     found = inserted(drawing, 2, 3)
     moved = found(drawing.truth, symbols.BLANK)
@@ -30,6 +30,13 @@ def test_without_its_blank_lines_nothing_has_changed():
         assert (moved[i][:, found.columns[i] < 0] == symbols.BLANK).all()
         assert (found.rows[i] < 0).sum() == 2
         assert (found.columns[i] < 0).sum() == 3
+    drawing = drawn("standard", [(1234, 567)] * 20, 9, 11, top=1, left=2)
+    found = inserted(drawing, 3, 0)
+    row = drawing.row_of_step(1)
+    moved = found(drawing.truth, symbols.BLANK)
+    index = np.arange(20)
+    assert (moved[index, found.row(row)] == drawing.truth[index, row]).all()
+    assert len(set(found.row(row))) > 1
 
 
 def test_new_lines_are_between_the_operands_digits_and_the_rows_or_join_the_edge():
@@ -44,16 +51,6 @@ def test_new_lines_are_between_the_operands_digits_and_the_rows_or_join_the_edge
     alone[0, 0, 3] = True  # one given cell
     found = inserted(replace(drawing, given=alone), 0, 2)
     assert found.columns.tolist() == [[-1, -1, 0, 1, 2, 3, 4, 5]]
-
-
-def test_a_row_is_found_where_it_has_come_to():
-    drawing = drawn("standard", [(1234, 567)] * 20, 9, 11, top=1, left=2)
-    found = inserted(drawing, 3, 0)
-    row = drawing.row_of_step(1)
-    moved = found(drawing.truth, symbols.BLANK)
-    index = np.arange(20)
-    assert (moved[index, found.row(row)] == drawing.truth[index, row]).all()
-    assert len(set(found.row(row))) > 1
 
 
 def test_a_cut_canvas_has_room_for_its_longest_problem_and_a_margin():

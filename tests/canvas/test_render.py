@@ -113,7 +113,7 @@ def test_row_steps_are_the_reference_ones():
             assert np.array_equal(getattr(steps, name)[:, :, spare:], expected)
 
 
-def test_a_step_shows_the_rows_so_far_masks_the_next_and_hides_the_rest(drawing):
+def test_a_step_shows_the_rows_so_far_and_masks_the_next(drawing):
     steps = row_steps(drawing)
     expected = [(i, k) for i, n in enumerate(drawing.steps) for k in range(n)]
     assert list(zip(steps.problem.tolist(), steps.step.tolist(), strict=True)) == expected
@@ -129,9 +129,6 @@ def test_a_step_shows_the_rows_so_far_masks_the_next_and_hides_the_rest(drawing)
         masked = np.where(given[row], finished[row], symbols.MASK)
         assert np.array_equal(steps.inputs[k, row], masked)
         assert np.array_equal(steps.answer[k], steps.inputs[k] == symbols.MASK)
-
-
-def test_one_step_of_each_problem_is_among_all_its_steps(drawing):
     chosen = np.arange(len(drawing)) % drawing.steps
     one, every = row_steps(drawing, chosen), row_steps(drawing)
     where = np.cumsum(drawing.steps) - drawing.steps + chosen

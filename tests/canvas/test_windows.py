@@ -207,7 +207,7 @@ def test_numbers_and_codes_can_be_taken_apart(name: str) -> None:
         assert (rule.heads.numbers(number, seen) == numbers[here]).all()
 
 
-def test_a_head_sees_nothing_that_it_does_not_read() -> None:
+def test_rules_read_what_they_say_are_of_their_rows_and_have_codes():
     class Curious(type(TASKS["standard, base 3"].rules).local_rule):  # type: ignore[misc,name-defined]
         def cell(self, says, seen):
             return super().cell(says, seen | {TOKEN: seen["above.sum"]})
@@ -216,9 +216,6 @@ def test_a_head_sees_nothing_that_it_does_not_read() -> None:
     drawing = drawn(TASKS["standard, base 3"], [(1, 1)], (0, 0, 0))
     with pytest.raises(KeyError, match=r"a head looks at above.sum unasked"):
         page_windows(rule, drawing)
-
-
-def test_rules_are_of_their_rows_and_codes_stand_for_fields():
     lattice = type(TASKS["lattice"].rules)
 
     class Mine(lattice):  # type: ignore[valid-type,misc]

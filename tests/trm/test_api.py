@@ -51,7 +51,7 @@ def test_one_problem_has_one_solution(shipped, problem):
     assert repr(shipped).startswith("Solver(LocalRecursiveModel, lattice in base 10, trained on 1")
 
 
-def test_several_problems_have_solutions_in_their_order(shipped):
+def test_several_problems_have_solutions_in_their_order_and_none_none(shipped, checkpoint):
     pairs = [(7, 8), (123, 45), (99, 99)]
     for several in (["7x8", (123, 45), "99 × 99"], tuple(pairs), Problems.from_ints(pairs)):
         solutions = solve(several, shipped)
@@ -62,9 +62,6 @@ def test_several_problems_have_solutions_in_their_order(shipped):
         assert solutions._repr_html_().count("<svg") == 3
         assert [solution.operands for solution in solutions] == pairs
         assert [solution.answer for solution in solutions] == [a * b for a, b in pairs]
-
-
-def test_no_problems_have_no_solutions_and_a_checkpoint_can_be_named(shipped, checkpoint):
     assert solve([], shipped) == solve(Problems.from_ints([]), shipped) == []
     solution = solve((3, 2), checkpoint)
     assert solution.operands == (3, 2)

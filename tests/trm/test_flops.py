@@ -7,14 +7,11 @@ from torch import nn
 from trm.flops import counted_flops
 
 
-def test_a_matrix_product_is_two_operations_an_element_and_three_times_that_with_its_gradients():
+def test_products_gradients_and_attention_are_counted():
     layer, x = nn.Linear(8, 16, bias=False), torch.randn(4, 8, requires_grad=True)
     with counted_flops() as counter:
         layer(x).sum().backward()
     assert counter.get_total_flops() == 3 * 2 * 4 * 8 * 16
-
-
-def test_attention_of_a_cpu_is_counted_with_and_without_a_mask():
     q = torch.randn(2, 4, 8, 16)
     one_product = 2 * 2 * 4 * 8 * 8 * 16
     for how in ({}, {"is_causal": True}, {"attn_mask": torch.zeros(8, 8)}):

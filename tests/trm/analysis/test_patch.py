@@ -106,12 +106,19 @@ def test_symbols_stand_in_the_same_cells_in_every_layout(stepping, layout, kind)
             assert ((cells[0] == symbols.BLANK) == (cells[1] == symbols.BLANK)).all()
 
 
-def test_where_all_digits_meet_at_once_no_carry_is_alone_and_sums_have_no_factor(stepping, adding):
+def test_where_no_pairs_or_right_rows_are_it_is_said(stepping, adding, make_solver):
     solver = replace(stepping, task=Multiplication("direct"))
     assert draw_pairs(solver, CARRY, {"digits_a": 3, "digits_b": 2}, 3, seed=0) == []
     assert len(draw_pairs(solver, DIGIT, {"digits_a": 3, "digits_b": 2}, 3, seed=0)) == 3
     with pytest.raises(ValueError, match="factor"):
         draw_pairs(adding, FACTOR, ADDED, 3, seed=0)
+    bits = replace(stepping, task=Multiplication("lattice", base=2))
+    with pytest.raises(ValueError, match="no two held-out problems of 1 x 1 digits differ in a"):
+        head_effects(bits, {"digits_a": 1, "digits_b": 1}, (DIGIT,))
+    with pytest.raises(ValueError, match="no pairs of held-out problems of 1 x 1 digits"):
+        head_effects(bits, {"digits_a": 1, "digits_b": 1})
+    with pytest.raises(ValueError, match="the model is right in none of 3 pairs"):
+        head_effects(make_solver(), {"digits_a": 3, "digits_b": 3}, (DIGIT,), pairs=3)
 
 
 OF = {"stepping": ("253x83", "254x83"), "gpt": ("1212+5613", "1212+5643")}
@@ -217,13 +224,3 @@ def test_a_gpt_that_adds_takes_the_carry_by_the_heads_that_look_at_the_column_on
     for block, head in ((2, 1), (3, 2)):  # by `trm analyse rasp`
         assert carry.mean[block - 1][head - 1] > 0.2 > 0.1 > digit.mean[block - 1][head - 1]
     assert digit.mean[2][3] > 0.2 > carry.mean[2][3]  # block 3, head 4: the column itself
-
-
-def test_a_size_without_pairs_or_right_rows_is_refused(stepping, make_solver):
-    bits = replace(stepping, task=Multiplication("lattice", base=2))
-    with pytest.raises(ValueError, match="no two held-out problems of 1 x 1 digits differ in a"):
-        head_effects(bits, {"digits_a": 1, "digits_b": 1}, (DIGIT,))
-    with pytest.raises(ValueError, match="no pairs of held-out problems of 1 x 1 digits"):
-        head_effects(bits, {"digits_a": 1, "digits_b": 1})
-    with pytest.raises(ValueError, match="the model is right in none of 3 pairs"):
-        head_effects(make_solver(), {"digits_a": 3, "digits_b": 3}, (DIGIT,), pairs=3)

@@ -42,16 +42,13 @@ def tally(selectors: dict[str, Selector], used=(), attention=ATTENTION, cells=AL
     return [*heads_of([overlaps({"state": attention}, selectors, cells)], used)]
 
 
-def test_overlap_is_the_mean_attention_on_the_selected_and_the_baseline_what_uniform_would_put():
+def test_overlap_is_the_mean_attention_and_the_best_is_most_above_its_baseline():
     first, second = tally({"left": LEFT})
     assert (first.update, first.layer, first.head, second.head) == ("state", 1, 1, 2)
     # Cell 0 has no cell on its left and does not count; 1 sees two cells, 2 sees three.
     assert first.best.overlap == pytest.approx((0.9 + 0.7) / 2)
     assert second.best.overlap == pytest.approx((0.5 + 0.25) / 2)
     assert first.best.baseline == second.best.baseline == pytest.approx((1 / 2 + 1 / 3) / 2)
-
-
-def test_the_best_selector_is_that_with_the_most_above_its_baseline():
     first, second = tally({"so far": SO_FAR, "left": LEFT, "itself": ITSELF})
     assert first.best.selector == "left"
     assert first.of("so far").overlap == pytest.approx(1)  # and so is its baseline

@@ -32,7 +32,7 @@ def test_the_interval_is_wilsons(right, total, low, high):
     assert Share(right, total).interval == pytest.approx((low, high), abs=1e-4)
 
 
-def test_a_share_is_written_with_its_numbers_and_interval():
+def test_shares_are_written_with_their_numbers_and_seeds_with_their_spread():
     assert str(Share(5, 10)) == "50.0 % (5 of 10; 95 % interval 23.7 to 76.3 %)"
     assert Share(5, 10).short == "50.0 % (23.7–76.3)"
     assert Share(5, 10, ends=(0.2, 0.8)).short == "50.0 % (20.0–80.0)"
@@ -44,6 +44,9 @@ def test_a_share_is_written_with_its_numbers_and_interval():
     assert math.isnan(nothing.value)
     assert nothing.interval == (0.0, 1.0)
     assert (str(nothing), nothing.short, nothing.percent) == ("none", "–", "")
+    assert of_seeds([Share(50, 100), Share(100, 100)]) == "75.0 [50.0–100.0] (65.7–82.5)"
+    assert of_seeds([Share(50, 100)]) == "50.0 (40.4–59.6)"
+    assert of_seeds([]) == "–"
 
 
 @pytest.mark.parametrize(
@@ -61,12 +64,6 @@ def test_the_interval_of_a_difference_is_newcombes(one, other, low, high):
     assert difference(Share(*other), Share(*one)) == pytest.approx((-high, -low), abs=1e-4)
 
 
-def test_several_seeds_are_told_as_mean_spread_and_interval():
-    assert of_seeds([Share(50, 100), Share(100, 100)]) == "75.0 [50.0–100.0] (65.7–82.5)"
-    assert of_seeds([Share(50, 100)]) == "50.0 (40.4–59.6)"
-    assert of_seeds([]) == "–"
-
-
 @pytest.mark.parametrize(
     ("one", "other", "p"),
     [(0, 0, 1.0), (5, 0, 2 / 2**5), (0, 5, 2 / 2**5), (1, 3, 2 * 5 / 2**4), (7, 7, 1.0)],
@@ -76,20 +73,13 @@ def test_mcnemars_test_is_that_of_a_fair_coin(one, other, p):
     assert paired([[mine]], [[theirs]]).p == pytest.approx(p)
 
 
-def test_a_bootstrap_of_a_mean_is_as_wide_as_its_standard_error_has_it():
+def test_a_bootstrap_is_as_wide_as_it_should_be_and_holds_the_truth():
     values = np.random.default_rng(3).normal((0, 5), size=(400, 2))
     low, high = bootstrap(values)
     half = 1.96 * values.std(axis=0) / 20
     np.testing.assert_allclose(low, values.mean(axis=0) - half, atol=0.02)
     np.testing.assert_allclose(high, values.mean(axis=0) + half, atol=0.02)
-
-
-def draws(seed: int, share: float, n: int = 400) -> str:
-    return "".join("01"[x] for x in (np.random.default_rng(seed).random(n) < share).astype(int))
-
-
-def test_the_interval_holds_the_truth_as_often_as_it_says():
-    """Pairs of 60 problems: both solve 70 %, one alone 20, the other alone 2."""
+    # Pairs of 60 problems: both solve 70 %, one alone 20, the other alone 2.
     random, held = np.random.default_rng(0), 0
     for _ in range(400):
         kind = random.choice(4, size=60, p=(0.7, 0.2, 0.02, 0.08))
@@ -97,6 +87,10 @@ def test_the_interval_holds_the_truth_as_often_as_it_says():
         low, high = paired([[mine]], [[theirs]]).interval
         held += low <= 0.18 <= high
     assert 0.93 * 400 <= held <= 0.99 * 400
+
+
+def draws(seed: int, share: float, n: int = 400) -> str:
+    return "".join("01"[x] for x in (np.random.default_rng(seed).random(n) < share).astype(int))
 
 
 def test_seeds_that_agree_leave_some_width_and_those_that_disagree_more():

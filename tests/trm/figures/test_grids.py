@@ -138,7 +138,7 @@ def test_sizes_are_pooled_by_the_longest(make_grid, rows, columns, axes, right, 
     assert [one.get_xdata()[0] for one in figure.axes[0].lines if one.get_linestyle() == ":"] == [3]
 
 
-def test_curves_are_told_apart_without_colour():
+def test_risks_are_told_apart_without_colour_and_bins_have_intervals():
     curve = risk_coverage(np.array([0.2, 0.9]), np.array([False, True]))
     bins = reliability(np.array([0.2, 0.9]), np.array([False, True]))
     left, right, _ = trust_figure({"a": curve, "b": curve}, {"a": bins}, 2).axes
@@ -146,9 +146,6 @@ def test_curves_are_told_apart_without_colour():
     assert len({to_hex(line.get_color()) for line in left.lines}) == 2
     assert "mean risk 25.00 %" in left.get_legend().get_texts()[0].get_text()
     assert "calibration error 15.0 %" in right.get_legend().get_texts()[0].get_text()
-
-
-def test_every_bin_has_its_share_interval_and_number():
     score = np.repeat([0.95, 0.85, 0.15], [100, 100, 3])
     right = np.arange(203) < 200
     curves, bins = {"rows": risk_coverage(score, right)}, {"rows": reliability(score, right)}

@@ -91,11 +91,19 @@ def test_the_first_gradient_matches_the_reference(kind):
             assert error(parameter.grad, expected[name]) <= 1e-4, name
 
 
-def test_wrapped_and_saved_weights_load(tmp_path):
+def test_wrapped_weights_load_and_what_does_not_fit_is_refused(tmp_path):
     torch.save(params(read("trm_learned"), "_orig_mod.model.inner."), tmp_path / "step_100")
     model = load_reference_trm(tmp_path / "step_100", height=4, width=9, num_heads=4)
     assert (model.config.position, model.config.prefix_length) == ("learned", 4)
     assert model.config.intermediate_size == 256
+    path = tmp_path / "notes.pt"
+    path.write_text("not a checkpoint")
+    with pytest.raises(ValueError, match=r"notes\.pt is not a file of plain tensors"):
+        load_reference_trm(path, height=4, width=9)
+    with pytest.raises(ValueError, match="a state dict of this package"):
+        load_reference_trm({"layers.0.attention.qkv.weight": torch.zeros(1)}, height=4, width=9)
+    with pytest.raises(ValueError, match="does not fit a 4 x 8 canvas"):
+        load_trm(read("trm_learned"), width=8)
 
 
 @pytest.mark.parametrize(("numbers_learned", "tokens"), [(1, 1), (32, 1), (33, 2), (70, 3)])
@@ -105,14 +113,3 @@ def test_a_prefix_length_of_0_is_as_many_tokens_as_the_embedding_fills(numbers_l
     model = load_reference_trm(weights, height=4, width=9, num_heads=4, prefix_length=0)
     assert model.config.hidden_size == 32
     assert model.config.prefix_length == tokens
-
-
-def test_what_does_not_fit_is_refused(tmp_path):
-    path = tmp_path / "notes.pt"
-    path.write_text("not a checkpoint")
-    with pytest.raises(ValueError, match=r"notes\.pt is not a file of plain tensors"):
-        load_reference_trm(path, height=4, width=9)
-    with pytest.raises(ValueError, match="a state dict of this package"):
-        load_reference_trm({"layers.0.attention.qkv.weight": torch.zeros(1)}, height=4, width=9)
-    with pytest.raises(ValueError, match="does not fit a 4 x 8 canvas"):
-        load_trm(read("trm_learned"), width=8)

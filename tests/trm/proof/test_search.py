@@ -35,16 +35,13 @@ class Fails:
         return found if self.wrong(*operands) else None
 
 
-def test_small_problems_come_in_the_order_of_their_digits():
+def test_small_problems_come_in_order_and_the_smallest_wrong_one_is_found():
     first = [one for batch in islice(small_problems(Multiplication()), 6) for one in batch]
     assert first[:4] == [(1, 1), (1, 2), (2, 1), (2, 2)]
     assert len(first) == len(set(first))
     assert first.index((9, 9)) < first.index((1, 10)) < first.index((9, 99)) < first.index((10, 10))
     sums = [one for batch in islice(small_problems(Addition(base=2)), 3) for one in batch]
     assert {len(one) for one in sums} == {2, 3}
-
-
-def test_the_smallest_is_found_and_is_said_to_be_the_smallest():
     judge = Fails(Multiplication(), lambda a, b: a >= 7 and b >= 38)
     found, looked = smallest_wrong(judge, print)
     assert found is not None

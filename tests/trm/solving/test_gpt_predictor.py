@@ -211,16 +211,13 @@ def test_a_calibration_finds_the_probabilities_that_answers_were_drawn_with(scal
     assert found.offset == pytest.approx(offset, abs=0.2)
 
 
-def test_a_model_that_made_few_mistakes_is_still_doubted_where_it_doubts_itself():
+def test_a_calibration_doubts_what_is_doubtful_wrong_or_never_written():
     surely = np.log(1 - np.random.default_rng(0).exponential(1e-3, 1000).clip(max=0.5))
     for mistakes in (0, 1):
         right = np.full(1000, True)
         right[np.argsort(surely)[500:][:mistakes]] = False  # as sure of it as of most others
         confidence = fit_calibration(surely, right)(np.log([0.9999, 0.5, 0.01]))
         assert confidence[0] > 0.99 > 0.9 > confidence[1] > 0.2 > confidence[2]
-
-
-def test_a_calibration_doubts_what_was_wrong_or_never_written():
     sure = np.log(np.linspace(0.3, 0.9, 300))
     assert (fit_calibration(sure, np.full(300, False))(sure) < 0.1).all()
     log_probs = np.linspace(-1, -0.01, 2000)

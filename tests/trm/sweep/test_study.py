@@ -28,7 +28,7 @@ def study(tmp_path):
     return read
 
 
-def test_every_combination_of_the_axes_is_a_setting_named_by_what_is_varied(study):
+def test_every_combination_is_a_setting_and_runs_are_compared_within_groups(study):
     found = study()
     names = [setting.name for setting in found.settings]
     assert names == ["base 2, small", "base 2, large", "base 10, small", "base 10, large"]
@@ -42,9 +42,6 @@ def test_every_combination_of_the_axes_is_a_setting_named_by_what_is_varied(stud
     runs = found.runs()
     assert [run.name for run in runs[3:5]] == ["base 10, large, seed 4", "base 2, small, seed 5"]
     assert runs[0].folder == "base_2_small-seed4"
-
-
-def test_runs_are_compared_within_each_seed_and_value_of_an_axis(study):
     groups = study(equal={"within": "size"}).groups()
     assert [[run.name for run in group] for group in groups[:2]] == [
         ["base 2, small, seed 4", "base 10, small, seed 4"],

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from runs import events_of
+from runs import assert_same, events_of
 
 from trm.checkpoints import COST_KEY
 from trm.evaluation.models import describe
@@ -25,11 +25,6 @@ def runs(folder: Path) -> list[str]:
 
 def files(folder: Path) -> dict[str, bytes]:
     return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-
-
-def same_weights(one: Path, other: Path, name: str = "last") -> bool:
-    first, second = (load(run, name)["state_dict"] for run in (one, other))
-    return all(torch.equal(first[key], second[key]) for key in first)
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +79,8 @@ def test_a_resumed_run_is_the_whole_one(command, debug, begun, halves, whole):
     assert runs(halves) == ["version_0", "version_7"]
     run = halves / RUN
     assert load(run)["global_step"] == 15
-    assert same_weights(run, whole)
-    assert same_weights(run, whole, "best")
+    for name in ("last", "best"):
+        assert_same(load(whole, name), load(run, name))
     cost, straight = (describe(one / "checkpoints/last.ckpt", "m")["cost"] for one in (run, whole))
     assert cost["samples"] == straight["samples"] == 240
     assert cost["flops"] == pytest.approx(straight["flops"], rel=0.01)
@@ -153,7 +148,7 @@ def test_a_chosen_run_goes_on_in_place_only_from_its_last(command, debug, halves
     words += ("--ckpt_path", f"{RUN}/checkpoints/{name}.ckpt")
     command("fit", *debug, *LONGER, *words, folder=halves)
     mine = {"last": RUN, "best": "runs/debug/version_6"}[name]
-    assert same_weights(halves / mine, whole)
+    assert_same(load(whole), load(halves / mine))
     others = {"runs/debug/version_5", RUN} - {mine}
     assert all(load(halves / other)["global_step"] == 5 for other in others)
 
@@ -166,4 +161,4 @@ def test_what_only_evaluates_leaves_no_run_and_is_none_to_go_on_with(command, de
     command("fit", *debug, *LONGER, *LAST, folder=halves)
     assert runs(halves) == ["version_0", "version_1"]
     assert load(halves / RUN)["global_step"] == 5
-    assert same_weights(halves / "runs/debug/version_1", whole)
+    assert_same(load(whole), load(halves / "runs/debug/version_1"))

@@ -236,7 +236,7 @@ def test_metrics_and_the_halting_head_look_at_the_whole_row_alone():
 # Draws that belong to a sample
 
 
-def test_the_bits_are_those_that_problems_are_drawn_from_whatever_kind_counters_are():
+def test_random_bits_are_those_of_problems_and_uniform_numbers_even():
     drawn = keys(3, "train", 0, np.arange(5))
     seeds = torch.from_numpy(drawn.view(np.int64))
     mine = torch.stack([random_bits(seeds, k) for k in range(7)], dim=1)
@@ -245,9 +245,6 @@ def test_the_bits_are_those_that_problems_are_drawn_from_whatever_kind_counters_
     table = random_bits(seeds[:, None], counters)
     for column, counter in enumerate(counters.tolist()):
         assert torch.equal(table[:, column], random_bits(seeds, counter))
-
-
-def test_uniform_numbers_fill_their_range_evenly():
     drawn = uniform(torch.arange(200_000))
     assert drawn.dtype == torch.float32
     assert 0 <= drawn.min() < 1e-4
