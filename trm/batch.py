@@ -39,8 +39,6 @@ from trm.solving.solution import COLUMNS, Record
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
-_UNIT = {"cpu": 256}  # samples of problems in a unit
-_UNIT_ELSEWHERE = 8192
 _HASH = "[0-9a-f]" * 12  # as a pattern, of `Job.key`
 
 
@@ -217,8 +215,8 @@ def work_through(
 
 
 def _unit_size(voting: Voting | None, device: str) -> int:
-    samples = voting.samples if voting else 1
-    return max(8, _UNIT.get(device, _UNIT_ELSEWHERE) // samples)
+    samples = 256 if device == "cpu" else 8192
+    return max(8, samples // (voting.samples if voting else 1))
 
 
 def _units(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:

@@ -90,7 +90,6 @@ def launch(words: Sequence[str], processes: int) -> NoReturn:
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     before = {number: signal.getsignal(number) for number in _AGENTS}
     heard = [number.name for number in _AGENTS if before[number] != signal.SIG_IGN]  # as by nohup
-    newer: dict[str, Any] = {"signals_to_handle": ",".join(heard)}  # of newer releases of PyTorch
     os.environ[ENDS_WITH] = str(os.getpid())
     code = which = 0
     try:
@@ -105,8 +104,8 @@ def launch(words: Sequence[str], processes: int) -> NoReturn:
                 local_addr="localhost",
                 max_restarts=0,
                 logs_specs=DefaultLogsSpecs(log_dir=logs),
-                **{k: v for k, v in newer.items() if k in LaunchConfig.__dataclass_fields__},
             )
+            config.signals_to_handle = ",".join(heard)  # older releases do not ask for it
             elastic_launch(config, sys.executable)(*words)
     except SignalException as stop:
         code = -stop.sigval

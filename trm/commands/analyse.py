@@ -73,13 +73,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             add("--steps", type=lengths, metavar="N", help=what)
         elif name == "heads":
             what = "what differs in a pair, like digit,carry, of digit, factor, carry and total"
-            add("--kinds", type=_names, default=(), metavar="KIND", help=f"{what} (default: all)")
+            several: Any = {"type": lambda text: tuple(text.split(",")), "default": ()}
+            add("--kinds", **several, metavar="KIND", help=f"{what} (default: all)")
         add_devices(kind)
         add_verbosity(kind, argparse.SUPPRESS)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(part.strip() for part in text.split(",")))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -209,7 +206,7 @@ def ranks(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) 
             rows.append((first, str(one.layer), one.name, *share))
         tokens = next((one.tokens for one in several if one.tokens), 0)
         columns = ("", "layer", "", "effective rank", "of", "share")
-        print_table(columns, rows, name, f"states of {tokens:,} tokens")
+        print_table(columns, rows, f"{name}: states of {tokens:,} tokens")
     return {"settings": settings, "effective_ranks": data}, {"ranks": ranks_figure(found)}
 
 

@@ -114,7 +114,6 @@ def print_table(
     columns: Iterable[str],
     rows: Sequence[Sequence[str]],
     title: str | None = None,
-    caption: str | None = None,
     wrap: bool = False,
 ) -> None:
     """Results as a table."""
@@ -123,7 +122,7 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, caption=caption, box=SIMPLE_HEAD, show_edge=False)
+    table = Table(title=title, box=SIMPLE_HEAD, show_edge=False)
     table.padding = (0, 1, 0, 0)
     for column in columns:
         table.add_column(column, no_wrap=not wrap)

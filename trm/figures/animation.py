@@ -58,9 +58,8 @@ def animate(solution: Solution, moments: Sequence[Moment]) -> Iterator[tuple[Fig
         text, cells = "no answer can be read off this canvas", ()
     finished = partial(_frame, solution, solution.canvas, truth, beside, text)
     for n in range(1, len(cells)):
-        shown = str(answer)[-n:]
-        yield finished(answer=shown, read=cells[:n]), min(_DIGIT, _READING / len(cells))
-    yield finished(answer=answer or "?", read=cells, end=True), _LAST
+        yield finished(str(answer)[-n:], cells[:n]), min(_DIGIT, _READING / len(cells))
+    yield finished(answer or "?", cells, end=True), _LAST
 
 
 def _frame(
@@ -69,9 +68,9 @@ def _frame(
     truth: np.ndarray,
     beside: dict[int, tuple[float, str]],
     text: str,
-    *,
     answer: str = "",
     read: Sequence[tuple[int, int]] = (),
+    *,
     row: int | None = None,
     end: bool = False,
 ) -> Figure:

@@ -114,6 +114,7 @@ class Solver:
     def solutions(self, problems: Problems, drawing: Drawing, rollout: Rollout) -> list[Solution]:
         """What a model wrote, read off its canvases."""
         names, in_range = self.task.names(problems), self.task.in_range(problems)
+        confidence = np.nan_to_num(rollout.confidence)  # none where weights are far too large
         solutions = []
         for i, operands in enumerate(problems.to_ints()):
             n = int(drawing.steps[i])
@@ -140,8 +141,8 @@ class Solver:
                     canvas=rollout.canvases[i],
                     given=drawing.given[i],
                     rows=[int(drawing.row_of_step(k)[i]) for k in range(n)],
-                    row_confidence=[_finite(c) for c in rollout.confidence[i, :n]],
-                    row_steps=[int(s) for s in rollout.steps[i, :n]],
+                    row_confidence=confidence[i, :n].tolist(),
+                    row_steps=rollout.steps[i, :n].tolist(),
                     truth=drawing.truth[i] if isinstance(drawing, WorkedDrawing) else None,
                     answer_cells=() if reading is None else reading.answer_cells,
                     uncalibrated_reason="; ".join(reasons),
@@ -173,7 +174,10 @@ class Solver:
             return None if reading is None else solution.write(reading.answer)
 
         votes = [
-            [Vote(answer(said), views, _finite(sure)) for said, views, sure in decision.ballots]
+            [
+                Vote(answer(said), views, float(np.nan_to_num(sure)))
+                for said, views, sure in decision.ballots
+            ]
             for decision in decisions
         ]
         agreement = min(decision.agreement for decision in decisions)
@@ -263,11 +267,6 @@ class Solver:
             f"{name} needs a canvas of at least {rows} x {columns} (height x width), and this one "
             f"has {height} x {width}. {grow} on a larger canvas."
         )
-
-
-def _finite(confidence: float) -> float:
-    """A confidence; none at all where a model's weights are so large that it has no value."""
-    return float(confidence) if np.isfinite(confidence) else 0.0
 
 
 @dataclass(frozen=True)

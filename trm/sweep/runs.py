@@ -302,8 +302,7 @@ class Jobs:
 
         state, stage, folder = self.states[run], self.stages.pop(run), folder_of(self.output, run)
         if code != 0:
-            lines = (folder / _LOG).read_text(errors="replace").split("\n")
-            last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+            last = (folder / _LOG).read_text(errors="replace").strip().rpartition("\n")[2]
             state.error = f"{stage} ended with code {code}: {last[:_SHOWN]}"
         elif stage == "training":
             content = load_checkpoint(self._checkpoint(run, "last"))
