@@ -7,7 +7,7 @@ the same cells of the row that is compared. Above that row their workings are th
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 
@@ -72,47 +72,34 @@ def draw_pairs(
     """
     task = solver.task
     check_choice("kind", kind, tuple(kinds_of(task)))
-    lengths, found, start, count = task.of_size(**size), list[Pair](), 0, 2 * pairs
-    while len(found) < pairs and start < _MOST * pairs:
-        problems = cell_problems(task, lengths, count, seed)
-        some = problems[start:]
-        if not len(some):
-            break
-        found += _pairs(solver, kind, some, start, seed)
-        start, count = count, 2 * count
-    return found[:pairs]
+    drawn = cell_problems(task, task.of_size(**size), _MOST * pairs, seed).to_ints()
+    found = (_pair(solver, kind, number, one, seed) for number, one in enumerate(drawn))
+    return [*islice(filter(None, found), pairs)]
 
 
-def _pairs(solver: Solver, kind: str, problems: Problems, first: int, seed: int) -> Iterator[Pair]:
-    """At most one pair of each problem; second ones are drawn with numbers from ``first`` on."""
+def _pair(solver: Solver, kind: str, number: int, operands: Operands, seed: int) -> Pair | None:
+    """A pair of a problem, the second drawn with its number and the seed; None: there is none."""
     task = solver.task
-    asked: list[tuple[int, Operands, Operands]] = []
-    for number, operands in enumerate(problems.to_ints(), start=first):
-        others = [*dict.fromkeys(_others(task, kind, operands))]
-        if others:
-            second = Problems.from_ints(others, task.base)
-            held_out = (split_of(second) == SPLITS.index(SPLIT)) & task.allows(second)
-            order = np.random.default_rng((seed, number)).permutation(len(others))
-            chosen = [others[i] for i in order if held_out[i]][:_TRIED]
-            asked += [(number, operands, other) for other in chosen]
-    if not asked:
-        return
-    both = Problems.from_ints([one for _, *pair in asked for one in pair], task.base)
-    drawing, done = solver.draw_worked(both), set[int]()
-    for k, (number, *operands_of) in enumerate(asked):
-        pair = drawing[np.array([2 * k, 2 * k + 1])]
-        row = None if number in done or not alike(pair) else _row(kind, pair)
+    others = [*dict.fromkeys(_others(task, kind, operands))]
+    if not others:
+        return None
+    second = Problems.from_ints(others, task.base)
+    held_out = (split_of(second) == SPLITS.index(SPLIT)) & task.allows(second)
+    order = np.random.default_rng((seed, number)).permutation(len(others))
+    chosen = [operands, *[others[i] for i in order if held_out[i]][:_TRIED]]
+    drawing = solver.draw_worked(Problems.from_ints(chosen, task.base))
+    for k, other in enumerate(chosen[1:], start=1):
+        pair = drawing[np.array([0, k])]
+        row = _row(kind, pair) if alike(pair) else None
         if row is None:
             continue
         steps = row_steps(pair, np.full(2, row))
         blanks = (steps.inputs == symbols.BLANK, steps.labels == symbols.BLANK)
-        if any((of[0] != of[1]).any() for of in blanks) or (
-            kind == CARRY and not _carry_alone(task, steps, *operands_of)
-        ):
-            continue
-        done.add(number)
-        a, b = task.names(Problems.from_ints(operands_of, task.base))
-        yield Pair((a, b), row, steps.inputs, steps.labels)
+        same = all((of[0] == of[1]).all() for of in blanks)
+        if same and (kind != CARRY or _carry_alone(task, steps, operands, other)):
+            a, b = task.names(Problems.from_ints([operands, other], task.base))
+            return Pair((a, b), row, steps.inputs, steps.labels)
+    return None
 
 
 def alike(pair: WorkedDrawing) -> bool:
