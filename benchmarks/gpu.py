@@ -25,6 +25,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -315,7 +316,7 @@ class Benchmark:
         for size in (max(1, batch // 8), *[batch] * min(self.options.steps, 5)):
             if len(rates) > 1 and time.perf_counter() - began > SECONDS:
                 break
-            problems = sample(solver.task.evenly(), 0, "test", 0, np.arange(size))
+            problems = sample(replace(solver.task, long_bias=0.0), 0, "test", 0, np.arange(size))
             begun = time.perf_counter()
             with torch.autocast(self.kind, torch.bfloat16, enabled=precision == BFLOAT16):
                 solutions = solver.solve(problems)

@@ -26,6 +26,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -361,7 +362,7 @@ def race(peers: dict[str, tuple[Path, Any]], minutes: float, dtype: str) -> None
     racers |= {name: partial(their_racer, make, f, dtype) for name, (f, make) in peers.items()}
     for name, racer in racers.items():
         solver, batches, step, most = racer()
-        problems = sample(solver.task.evenly(), 0, "test", 0, np.arange(PROBLEMS))
+        problems = sample(replace(solver.task, long_bias=0.0), 0, "test", 0, np.arange(PROBLEMS))
         seconds, steps, solved = 0.0, 0, 0.0
         while seconds < 60 * minutes and solved < ENOUGH and steps < most:
             start = time.perf_counter()

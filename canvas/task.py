@@ -7,9 +7,9 @@ in a line, and which layouts draw it. Multiplication and addition are in modules
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -139,12 +139,6 @@ class Task(ABC):
     def settings(self) -> dict[str, Any]:
         """The task's settings as plain data."""
         return asdict(self)  # type: ignore[call-overload]
-
-    def evenly(self) -> Self:
-        """The same task with all sizes in its ranges drawn equally often, and all digits."""
-        even = {"long_bias": 0.0, "repeats": 0.0}
-        biased = any(getattr(self, name) for name in even)
-        return replace(self, **even) if biased else self  # type: ignore[type-var]
 
     @property
     def axes(self) -> tuple[str, str]:

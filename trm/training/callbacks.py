@@ -90,18 +90,6 @@ class BestCheckpoint(ModelCheckpoint):
             rank_zero_info(f"The best checkpoint is {self.best_model_path}")
 
 
-class LastCheckpoint(ModelCheckpoint):
-    """Keeps the end of every epoch beside the best one.
-
-    `save_last` of the best one keeps the best alone.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(
-            filename="last", save_on_train_epoch_end=True, enable_version_counter=False
-        )
-
-
 class Gradients(L.Callback):
     """Logs `train/gradient_norm`, before clipping, and rates; stops a run whose numbers are lost.
 

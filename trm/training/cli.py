@@ -13,6 +13,7 @@ import lightning as L
 import yaml
 from jsonargparse import Namespace
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
+from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
@@ -31,7 +32,6 @@ from trm.training.callbacks import (
     Cost,
     EndAtOnce,
     Gradients,
-    LastCheckpoint,
     Lines,
     PredictionWriter,
     Scores,
@@ -59,9 +59,13 @@ _SEED = "of everything: sets seed_everything, data.seed and model.seed"
 _LOGGER = "lightning.pytorch.loggers.TensorBoardLogger"
 _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
 _FROM_1 = ("accumulate_grad_batches", "check_val_every_n_epoch", "val_check_interval")
-_CALLBACKS = (  # in the order in which they are called
-    *(EndAtOnce, Cost, Gradients, Lines, LastCheckpoint, PredictionWriter, Scores),
-)
+_CALLBACKS = (EndAtOnce, Cost, Gradients, Lines, PredictionWriter, Scores)
+# The end of every epoch, beside the best one: `save_last` of that keeps the best alone.
+_LAST: dict[str, Any] = {
+    "filename": "last",
+    "save_on_train_epoch_end": True,
+    "enable_version_counter": False,
+}
 _USAGE = "trm {} --config FILE [--KEY VALUE ...]"
 _HELP = """\
 Every key can stand in FILE, too, which may be the name of one that comes with the package:
@@ -226,7 +230,7 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
             save_config_callback=SavedConfig,
             run=run,
             trainer_defaults={
-                "callbacks": [kind() for kind in _CALLBACKS],
+                "callbacks": [*(kind() for kind in _CALLBACKS), ModelCheckpoint(**_LAST)],
                 "logger": {"class_path": _LOGGER, "init_args": {"save_dir": "runs"}},
                 "num_sanity_val_steps": 0,
                 "enable_model_summary": False,  # a table of one line; `before_fit` says what counts
