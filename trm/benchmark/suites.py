@@ -157,33 +157,28 @@ def label_of(suite: Suite, seed: int = 0) -> str:
 def items(suite: Suite, seed: int = 0) -> Iterator[Item]:
     """The problems of a suite, or of a part of it, cell by cell: those of seed 0 are public."""
     label = label_of(suite, seed)
-    for cell in suite.cells:
-        row, column = cell
-        task = suite.task_of(row)
-        if isinstance(row, str) and not suite.whole:
-            problems = family_problems(task, row, column, suite.problems, seed)
-        else:
-            lengths = (column,) * (_ADDENDS if isinstance(task, Addition) else 2)
-            if not suite.whole:
-                lengths = task.of_size(**dict(zip(suite.axes, cell, strict=True)))  # type: ignore
-            problems = cell_problems(task, lengths, suite.problems, seed)
-        where = f"{row}x{column}"
+    asked: Iterable[tuple[str, ...]]
+    for row, column in suite.cells:
+        task, where = suite.task_of(row), f"{row}x{column}"
         if isinstance(row, str):
             where = f"{re.sub(r'[^a-z0-9.]+', '-', row)}-{column}"
-        asked = (
-            _canvases(*suite.canvases[str(row)], problems)
-            if suite.whole
-            else _plain(task, problems)
-        )
+        if suite.whole:
+            lengths = (column,) * (_ADDENDS if isinstance(task, Addition) else 2)
+            problems = cell_problems(task, lengths, suite.problems, seed)
+            asked = _canvases(*suite.canvases[str(row)], problems)
+        else:
+            if isinstance(row, str):
+                problems = family_problems(task, row, column, suite.problems, seed)
+            else:
+                lengths = task.of_size(**dict(zip(suite.axes, (row, column), strict=True)))
+                problems = cell_problems(task, lengths, suite.problems, seed)
+            sign = " + " if isinstance(task, Addition) else " * "
+            asked = [
+                (f"{sign.join(map(str, operands))} =", str(task.answer(operands)))
+                for operands in problems.to_ints()
+            ]
         for i, (operands, what) in enumerate(zip(problems.to_ints(), asked, strict=True)):
             yield Item(f"{label}/{where}/{i:03d}", row, column, operands, *what)
-
-
-def _plain(task: Task, problems: Problems) -> Iterator[tuple[str, str]]:
-    """Questions and answers as text."""
-    sign = " + " if isinstance(task, Addition) else " * "
-    for operands in problems.to_ints():
-        yield f"{sign.join(map(str, operands))} =", str(task.answer(operands))
 
 
 def _canvases(task: Task, view: str, problems: Problems) -> Iterator[tuple[str, str, str, str]]:
@@ -212,10 +207,7 @@ def json_line(item: Item) -> str:
 
 def checksum(problems: Iterable[Item]) -> str:
     """SHA-256 of a suite's canonical file, in hexadecimal: of all its `json_line`."""
-    found = hashlib.sha256()
-    for item in problems:
-        found.update(json_line(item).encode("ascii"))
-    return found.hexdigest()
+    return hashlib.sha256("".join(map(json_line, problems)).encode("ascii")).hexdigest()
 
 
 def export(suite: Suite, output: Path, seed: int = 0) -> list[Path]:
