@@ -24,9 +24,6 @@ Fill = Callable[[np.ndarray, np.ndarray, int], "Prediction"]
 # is not a number how sure it is.
 OnStep = Callable[[int, np.ndarray, np.ndarray, np.ndarray], None]
 
-_PAIRS_AT_ONCE = {"cpu": 2**18}  # of cells that attend to each other, over all canvases
-_PAIRS_ELSEWHERE = 2**27
-
 
 @dataclass(frozen=True)
 class Prediction:
@@ -227,8 +224,8 @@ def predict_views(predictor: Predictor, inputs: np.ndarray, views: Sequence[View
 
 def at_once(predictor: Predictor, height: int, width: int) -> int:
     """How many canvases a model fills at once where there are more than enough of them."""
-    pairs = _PAIRS_AT_ONCE.get(predictor.device, _PAIRS_ELSEWHERE)
-    return max(1, pairs // predictor.pairs(height, width))
+    most = 2**18 if predictor.device == "cpu" else 2**27  # pairs of cells that attend to each other
+    return max(1, most // predictor.pairs(height, width))
 
 
 @dataclass(frozen=True)
