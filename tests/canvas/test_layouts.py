@@ -17,7 +17,7 @@ from canvas.problems import Problems
 from canvas.render import Drawing, WorkedDrawing
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "canvases.json").read_text())
-COLUMN, CARRIES = LAYOUTS["column"], LAYOUTS["column_carries"]
+CARRIES = LAYOUTS["column_carries"]
 
 every_base = pytest.mark.parametrize("base", [2, 3, 10, 16])
 

@@ -9,12 +9,6 @@ from canvas.arithmetic import BASES, Numbers
 from canvas.problems import Problems, keys, random_below, random_words, split_of
 
 
-def all_pairs(digits_a: int, digits_b: int) -> Problems:
-    """Every problem with operands of exactly so many digits."""
-    ranges = (range(10 ** (n - 1), 10**n) for n in (digits_a, digits_b))
-    return Problems.from_ints(list(itertools.product(*ranges)))
-
-
 def random_problems(base: int = 10, count: int = 60) -> list[tuple[int, ...]]:
     """Two to six operands each, zeros among them."""
     draw = random.Random(base)
@@ -53,7 +47,7 @@ def test_a_problem_stays_in_its_split_however_it_is_stored_or_ordered():
     assert [split_of(Problems.from_ints([one]))[0] for one in listed] == expected
     order = np.random.default_rng(0).permutation(len(listed))
     assert split_of(problems[order]).tolist() == [expected[i] for i in order]
-    pairs = all_pairs(2, 2)
+    pairs = Problems.from_ints([*itertools.product(range(10, 100), repeat=2)])
     assert np.array_equal(split_of(pairs), split_of(Problems(pairs.operands[::-1])))
     for one in random_problems():
         orders = list(itertools.islice(itertools.permutations(one), 24))

@@ -9,13 +9,9 @@ from canvas.multiplication import Multiplication
 from canvas.problems import SPLITS, Problems, split_of
 from canvas.sampling import FAMILIES, family_problems, sample
 
-every_split = pytest.mark.parametrize("split", SPLITS)
-
 TASK = Multiplication("lattice", digits_a=(1, 7), digits_b=(2, 5))
 SUMS = Addition(digits=(1, 4), addends=(2, 6))
 SMALL = Multiplication(digits_a=(1, 4), digits_b=(1, 4))
-
-every_task = pytest.mark.parametrize("task", [TASK, SUMS], ids=["multiplication", "addition"])
 
 
 def chi_square(counts: np.ndarray, shares: np.ndarray) -> float:
@@ -40,8 +36,8 @@ def test_what_one_task_trains_on_is_never_another_task_s_test():
         assert bool(shared) == (trained == tested), "the tasks overlap, else this says nothing"
 
 
-@every_split
-@every_task
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("task", [TASK, SUMS], ids=["multiplication", "addition"])
 def test_a_sample_depends_on_its_index_alone(task, split):
     index = np.arange(64)
     together = sample(task, 1, split, 3, index).to_ints()

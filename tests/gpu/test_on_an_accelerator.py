@@ -17,13 +17,11 @@ from runs import TINY_TRM, assert_same, last_of, whole_and_resumed
 import trm
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
-from canvas.problems import Problems
 from canvas.sampling import sample
 from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import Batch
 from trm.models.recursive import TinyRecursiveModel
-from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
 from trm.training.configs import DepthConfig
 from trm.training.gpt_module import sequence_loss
@@ -116,15 +114,12 @@ def reading_sequences() -> Learner:
     return model, loss
 
 
-def moved(batch: Batch) -> Batch:
-    return {key: part.to(KIND) if hasattr(part, "to") else part for key, part in batch.items()}
-
-
 @pytest.mark.parametrize("make", [carrying, starting_fresh, reading_sequences])
 def test_half_precision_has_the_loss_and_the_gradient_of_float32(make):
     task = Multiplication(digits_a=(1, 3), digits_b=(1, 2))
     kind = SequenceSamples if make is reading_sequences else RowStepSamples
-    batch = moved(kind(task, Canvas(8, 8), "train", 0, 640, 16).__getitems__(range(16)))
+    batch = kind(task, Canvas(8, 8), "train", 0, 640, 16).__getitems__(range(16))
+    batch = {key: part.to(KIND) if hasattr(part, "to") else part for key, part in batch.items()}
     losses, gradients = [], []
     for half in (False, True):
         torch.manual_seed(0)
@@ -140,17 +135,13 @@ def test_half_precision_has_the_loss_and_the_gradient_of_float32(make):
     assert (gradients[1] - gradients[0]).norm() < 0.1 * gradients[0].norm()
 
 
-def problems_of(solver: Solver, count: int) -> Problems:
-    return sample(replace(solver.task, long_bias=0.0), 0, "test", 0, np.arange(count))
-
-
 @pytest.mark.parametrize("name", [None, "decimal-seed0", "trm-quick-seed0", "addition-gpt-seed0"])
 @pytest.mark.parametrize("voting", [None, Voting(views=4)])
 def test_answers_and_confidence_are_those_of_the_cpu(name, voting):
     path = None if name is None else MODELS / f"{name}.safetensors"
     there = trm.load_solver(path, device=DEVICE, voting=voting)
     here = trm.load_solver(path, device="cpu", voting=voting)
-    asked = problems_of(here, 12)
+    asked = sample(replace(here.task, long_bias=0.0), 0, "test", 0, np.arange(12))
     for one, other in zip(there.solve(asked), here.solve(asked), strict=True):
         assert one.answer == other.answer
         assert one.confidence == pytest.approx(other.confidence, abs=0.02)

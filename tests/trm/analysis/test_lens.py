@@ -29,14 +29,10 @@ def shorter(model, **config: int):
     return other
 
 
-def log_probs(logits: torch.Tensor, lens: Lens) -> torch.Tensor:
-    """Of a row, from logits [H, W, V]."""
-    return logits[lens.row, lens.columns].float().log_softmax(-1)
-
-
 def assert_reads(lens: Lens, site: str, logits: torch.Tensor) -> None:
     read = torch.from_numpy(lens.log_probs[lens.sites.index(site)])
-    torch.testing.assert_close(read, log_probs(logits, lens), rtol=1e-4, atol=1e-4)
+    expected = logits[lens.row, lens.columns].float().log_softmax(-1)
+    torch.testing.assert_close(read, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_after_the_last_layer_of_a_step_the_head_says_what_the_model_says(make_solver):

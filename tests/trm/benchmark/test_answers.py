@@ -10,8 +10,8 @@ from trm.benchmark.answers import read_canvas, read_number
 WORKING = "__85\n*_47\n_595\n340_\n3995"
 
 
-PAGE = Path(__file__).parents[3] / "docs/benchmark.md"
-EXAMPLES = re.findall(r"^\| `(.+)` \| (-?\d+|none) \|$", PAGE.read_text(), re.MULTILINE)
+PAGE = (Path(__file__).parents[3] / "docs/benchmark.md").read_text()
+EXAMPLES = re.findall(r"^\| `(.+)` \| (-?\d+|none) \|$", PAGE, re.MULTILINE)
 
 
 @pytest.mark.parametrize(("text", "number"), EXAMPLES)

@@ -10,8 +10,6 @@ from PIL import Image
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import unpack
 
-LATTICE = "docs/models/decimal-seed0.safetensors"
-
 CELL = ("--digits-a", "1..2", "--digits-b", "1", "--problems", "4", "--accelerator", "cpu")
 
 

@@ -89,7 +89,8 @@ def test_fields_have_a_line_each_with_what_was_decided_beside_what_is_right(a, b
     assert framed == [f"as it writes: {counted - 1} of {counted}"]
 
 
-def patched(sites: int, width: int = 3) -> Figure:
+@pytest.mark.parametrize(("sites", "width"), [(1, 3), (12, 8), (3, 40)])
+def test_every_site_has_its_map_and_cells_that_differ_are_framed(sites, width):
     canvases = np.pad(np.stack([A, B]), ((0, 0), (0, 0), (width - 3, 0)), constant_values=11)
     scored = np.zeros(canvases.shape[1:], dtype=bool)
     scored[2, -1] = True
@@ -97,17 +98,11 @@ def patched(sites: int, width: int = 3) -> Figure:
     effects[0, -1], effects[:, 1, -1] = 0.75, np.nan
     names = [f"layer {i + 1}" for i in range(sites)]
     found = Patching(names, effects, canvases, scored, (-1.0, 1.0), (True, True))
-    return inspection.patching_figure(found, ("12 × 3", "13 × 3"), "why")
-
-
-@pytest.mark.parametrize(("sites", "width"), [(1, 3), (12, 8), (3, 40)])
-def test_every_site_has_its_map_and_cells_that_differ_are_framed(sites, width):
-    figure = patched(sites, width)
+    figure = inspection.patching_figure(found, ("12 × 3", "13 × 3"), "why")
     assert_apart(figure)
     maps = [axes for axes in axes_of(figure) if axes.get_title(loc="left")]
-    assert [axes.get_title(loc="left") for axes in maps] == [
-        "A: 12 × 3", "B: 13 × 3", *(f"layer {i + 1}" for i in range(sites))
-    ]  # fmt: skip
+    titles = [axes.get_title(loc="left") for axes in maps]
+    assert titles == ["A: 12 × 3", "B: 13 × 3", *names]
     for axes in maps:
         colours = {round(f.get_y() + 0.44): to_hex(f.get_edgecolor()) for f in axes.patches}
         assert colours == {0: "#e69f00", 2: "#1a1a1a"}  # black in the row of the answer

@@ -3,15 +3,10 @@ from drawings import drawn
 from matplotlib.figure import Figure
 
 from canvas.picture import HIGHLIGHT, PAPER, WRONG_INK, pixels
-from canvas.render import RowSteps, WorkedDrawing, row_steps
+from canvas.render import RowSteps, row_steps
 from canvas.symbols import DIGIT_ZERO
 from trm.figures.row_panels import sample_panels, steps_figure
 from trm.solving.rollout import ConfidenceCurve, Trace
-
-
-def first_rows() -> tuple[WorkedDrawing, RowSteps]:
-    drawing = drawn("standard", [(123, 45), (67, 8)], 6, 7)
-    return drawing, row_steps(drawing, np.array([0, 1]))
 
 
 def made_up(steps: RowSteps, right: list[list[bool]], *outcomes: str) -> Trace:
@@ -35,11 +30,6 @@ def markers(figure: Figure, sample: int, fill: str) -> list[float]:
     ]
 
 
-def words(figure: Figure) -> list[str]:
-    texts = (text.get_text() for block in figure.subfigs for text in block.texts)
-    return [*texts, *(axes.get_title() for axes in figure.axes)]
-
-
 def orange_pixels(steps: RowSteps, given: np.ndarray, seen: Trace) -> int:
     """How much is drawn as wrong."""
     orange = np.array([int(WRONG_INK[i : i + 2], 16) for i in (1, 3, 5)])
@@ -48,13 +38,15 @@ def orange_pixels(steps: RowSteps, given: np.ndarray, seen: Trace) -> int:
 
 
 def test_each_step_says_whether_the_row_was_right_and_where_it_halts():
-    drawing, steps = first_rows()
+    drawing = drawn("standard", [(123, 45), (67, 8)], 6, 7)
+    steps = row_steps(drawing, np.array([0, 1]))
     right = [[True, True], [False, True], [False, True], [False, True]]
     seen = made_up(steps, right, "halts at step 4", "does not halt")
     figure = sample_panels(steps, drawing.given, seen, ["one", "two"])
     assert (markers(figure, 0, HIGHLIGHT), markers(figure, 0, PAPER)) == ([1], [2, 3, 4])
     assert (markers(figure, 1, HIGHLIGHT), markers(figure, 1, PAPER)) == ([1, 2, 3, 4], [])
-    said = words(figure)
+    said = [text.get_text() for block in figure.subfigs for text in block.texts]
+    said += [axes.get_title() for axes in figure.axes]
     outcomes = ("halts at step 4", "does not halt")
     for word in ("one", "two", "input", "label", "prediction", *outcomes):
         assert word in said

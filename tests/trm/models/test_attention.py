@@ -10,17 +10,12 @@ from trm.models import attention
 from trm.models.attention import Linear, SwiGLU, attend, rms_norm, rotate, swiglu_size
 
 
-def qkv(length=6):
-    generator = torch.Generator().manual_seed(0)
-    return torch.randn(3, 2, 4, length, 8, generator=generator).double().unbind(0)
-
-
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("limit", [0, 256])
 def test_plain_and_fused_attention_agree(monkeypatch, causal, biased, limit):
     monkeypatch.setattr(attention, "_CPU_EXPLICIT_TOKENS", limit)
-    q, k, v = qkv()
+    q, k, v = torch.randn(3, 2, 4, 6, 8).double()
     bias = torch.randn(4, 6, 6).double() if biased else None
     mask = torch.zeros(6, 6).double() if bias is None else bias
     if causal:

@@ -84,15 +84,9 @@ def test_greedy_decoding_takes_the_likeliest_token_and_keeps_those_given(positio
     torch.testing.assert_close(log_probs[:, 1:], expected, rtol=1e-4, atol=1e-5)
 
 
-def ending(model, steps):
-    """Counts the passes of a model."""
-    model.layers[0].register_forward_hook(lambda *_: steps.append(1))
-    return model
-
-
 def test_decoding_stops_when_every_sequence_has_ended():
-    steps = []
-    model, forced = ending(make(), steps), with_gaps()
+    steps, model, forced = [], make(), with_gaps()
+    model.layers[0].register_forward_hook(lambda *_: steps.append(1))  # counts its passes
     free, _ = model.generate(forced, 4, 5, end=99)
     assert len(steps) == LENGTH + 1 - 5
     # Whatever the first sample writes last but two is the end; the others are given one.

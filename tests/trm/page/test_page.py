@@ -22,7 +22,6 @@ MODELS = ("written-seed1", "running-sum-seed0", "column-seed0", "written-hex-see
 MODELS += ("lattice-base2-seed0", "column-carries-seed0", "untold-seed0")
 FILES = [SHIPPED, *(Path(f"docs/models/{name}.safetensors") for name in MODELS)]
 HARD = [(0, 0), (0, 17), (999999, 999999), (60476047, 10**6 - 13)]
-UPRIGHT = SYMMETRIES["e"]
 needs_node = pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed")
 
 
@@ -33,7 +32,7 @@ def shown(file: Path) -> Shown:
     return Shown(file.stem, solver, network_weights(content), content["card"])
 
 
-def worked(text: str, problems: Problems, view: Symmetry = UPRIGHT) -> list[dict]:
+def worked(text: str, problems: Problems, view: Symmetry = SYMMETRIES["e"]) -> list[dict]:
     """What the page's first model makes of problems."""
     data = json.loads(re.search(r'id="models">(.*)</script>', text)[1])
     about = data["models"][0] | {"symbols": data["symbols"]}

@@ -52,15 +52,8 @@ def checked(tmp_path, capsys):
     return run
 
 
-def with_values(program: Program, output: str, values: np.ndarray) -> Program:
-    table = replace(program.tables[output], values=values)
-    return replace(program, tables={**program.tables, output: table})
-
-
-def without(program: Program, output: str, i: int) -> Program:
-    table = program.tables[output]
-    keys, values = (np.delete(part, i, axis=0) for part in (table.keys, table.values))
-    table = replace(table, keys=keys, values=values)
+def changed(program: Program, output: str, **parts: np.ndarray) -> Program:
+    table = replace(program.tables[output], **parts)
     return replace(program, tables={**program.tables, output: table})
 
 
@@ -92,7 +85,7 @@ def test_wrong_entries_of_each_output_are_noticed(layout, checked, work):
             values = table.values.copy()
             others = digits if values[i] in digits else every
             values[i] = random.choice([one for one in others if one != values[i]])
-            spoilt = with_values(right, output, values)
+            spoilt = changed(right, output, values=values)
             code, said = checked(spoilt)
             noticed.append(code == 1)
             if noticed[-1]:
@@ -107,8 +100,10 @@ def test_wrong_entries_of_each_output_are_noticed(layout, checked, work):
 def test_every_entry_is_needed_and_other_pages_are_noticed(layout, checked):
     right, random = known(layout), np.random.default_rng(0)
     for output in random.permutation([*right.tables])[:5].tolist():
-        for i in (0, random.integers(len(right.tables[output].values))):
-            code, said = checked(without(right, output, i))
+        table = right.tables[output]
+        for i in (0, random.integers(len(table.values))):
+            keys, values = (np.delete(part, i, axis=0) for part in (table.keys, table.values))
+            code, said = checked(changed(right, output, keys=keys, values=values))
             assert code == 1
             assert f"there is an entry of {output}" in said
     # A table is right for the pages of its own layout alone.

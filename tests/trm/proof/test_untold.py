@@ -14,8 +14,6 @@ from trm.solving.solver import Solver
 from trm.training.samples import page_batch
 from trm.training.untold_module import work_relaxed
 
-CODES = {"carry": 4}
-
 
 def permuted(model: LocalRecursiveModel, order: list[int]) -> LocalRecursiveModel:
     """The same model with other names for its codes."""
@@ -36,7 +34,7 @@ def permuted(model: LocalRecursiveModel, order: list[int]) -> LocalRecursiveMode
 def test_what_a_code_stands_for_is_found_whatever_its_name(inventor) -> None:
     (model, task), order = inventor, [2, 0, 3, 1]
     rule = task.local_rule(untold=True)
-    found = explore(rule, rule.with_codes(CODES), permuted(model, order), print)
+    found = explore(rule, rule.with_codes({"carry": 4}), permuted(model, order), print)
     assert found.complete
     assert len(np.unique(found.numbers)) == len(found.numbers)
     pairs = {(true, code) for _, true, code in found.meanings["carry"].tolist()}

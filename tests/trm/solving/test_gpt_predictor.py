@@ -56,12 +56,6 @@ def log_prob(tokens: np.ndarray) -> np.ndarray:
     return -0.001 * tokens
 
 
-def log_prob_of_row(row: int, free: int = WIDTH) -> float:
-    """Of the first cells that are written in a row, from the right."""
-    first = 1 + row * (WIDTH + 1) + WIDTH - free
-    return float(log_prob(np.arange(first, first + free)).sum())
-
-
 @pytest.mark.parametrize("layout", Multiplication.layouts)
 def test_a_model_that_goes_on_rightly_from_the_operands_and_givens_solves_everything(layout):
     drawing = drawing_of(layout)
@@ -83,7 +77,8 @@ def test_confidence_in_a_row_covers_its_symbols_and_in_the_last_row_all_that_is_
     rollout = GPTPredictor(Knowing(drawing), Calibration()).free_running(drawing)
     for i, steps in enumerate(drawing.steps):
         rows = drawing.row_of_step(0)[i] + np.arange(steps)
-        said = [log_prob_of_row(row) for row in rows]
+        ends = [1 + row * (WIDTH + 1) + WIDTH for row in rows]
+        said = [log_prob(np.arange(end - WIDTH, end)).sum() for end in ends]
         assert rollout.confidence[i, : steps - 1] == pytest.approx(np.exp(said[:-1]), rel=1e-4)
         free = np.arange(1 + rows[0] * (WIDTH + 1), HEIGHT * (WIDTH + 1) + 2)
         rest = np.exp(log_prob(free).sum() - sum(said[:-1]))

@@ -30,22 +30,6 @@ def scribble(page: Page, shown: np.ndarray, filled: np.ndarray) -> None:
     filled[shown != MASK] = DIGIT_ZERO + 9
 
 
-def let_rows_settle(model: TinyRecursiveModel) -> None:
-    """Two symbols to choose between: cells change less often than under 17 random logits."""
-    with torch.no_grad():
-        weight = model.lm_head.weight
-        one = weight[DIGIT_ZERO].clone()
-        weight.zero_()
-        weight[DIGIT_ZERO], weight[DIGIT_ZERO + 1] = one, -one
-
-
-def calm(inputs: np.ndarray, canvases: np.ndarray) -> np.ndarray:
-    """Whether rows have stayed the same for the last two steps, bool [T - 2, B]."""
-    same = ((canvases[1:] == canvases[:-1]) | (inputs != MASK)).all(axis=(2, 3))
-    assert PATIENCE == 2
-    return same[1:] & same[:-1]
-
-
 @pytest.mark.parametrize("layout", Multiplication.layouts)
 def test_an_oracle_that_sees_single_masked_rows_solves_every_layout_whatever_it_says_beside(layout):
     drawing = drawing_of(layout)
@@ -125,14 +109,21 @@ def test_rows_below_right_ones_are_taken_from_what_was_written(fault):
 def sometimes_halting() -> tuple[TinyRecursiveModel, np.ndarray]:
     """A model that halts on some rows earlier than on others, and the rows."""
     inputs, model = row_steps(drawing_of("lattice")).inputs, tiny_trm(halt_pool="mask")
-    let_rows_settle(model)
+    with torch.no_grad():  # two symbols to choose between: cells change less often than under 17
+        weight = model.lm_head.weight
+        one = weight[DIGIT_ZERO].clone()
+        weight.zero_()
+        weight[DIGIT_ZERO], weight[DIGIT_ZERO + 1] = one, -one
     loop, canvases, halt_logits = Loop(model, torch.from_numpy(inputs)), [], []
     for _ in range(6):
         loop.step()
         logits, halt = loop.read()
         canvases.append(logits.argmax(dim=-1).byte().numpy())
         halt_logits.append(halt.detach().numpy())
-    trust = np.where(calm(inputs, np.stack(canvases)), np.stack(halt_logits)[2:], -np.inf)
+    stayed = np.array(canvases[1:]) == np.array(canvases[:-1])
+    same = (stayed | (inputs != MASK)).all(axis=(2, 3))
+    assert PATIENCE == 2  # rows have stayed the same for the last two steps
+    trust = np.where(same[1:] & same[:-1], np.stack(halt_logits)[2:], -np.inf)
     with torch.no_grad():
         model.halt_head.bias -= float(np.median(trust.max(axis=0))) + 1e-3
     return model, inputs

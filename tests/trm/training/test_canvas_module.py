@@ -99,18 +99,13 @@ def set_up(mine: IterativeModule, *stages: str) -> IterativeModule:
     return mine
 
 
-def row_step_batch() -> dict[str, torch.Tensor]:
-    _, drawing = some_problems()
-    steps = row_steps(drawing)
-    names = ("inputs", "labels", "answer")
-    batch = {name: torch.from_numpy(getattr(steps, name)) for name in names}
-    return {**batch, "seeds": torch.arange(len(steps.inputs))}
-
-
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # the compiler looks at it
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
 def test_a_compiled_module_learns_what_a_plain_one_does(compilations):
-    batch, depth = row_step_batch(), DepthConfig("carry")
+    steps, depth = row_steps(some_problems()[1]), DepthConfig("carry")
+    names = ("inputs", "labels", "answer")
+    batch = {name: torch.from_numpy(getattr(steps, name)) for name in names}
+    batch["seeds"] = torch.arange(len(steps.inputs))
     losses, weights = [], []
     for compile in (False, True):
         mine = set_up(tiny_module(depth=depth, compile=compile), "fit")

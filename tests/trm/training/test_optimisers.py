@@ -51,16 +51,6 @@ def loss_of(model):
     return nn.functional.cross_entropy(logits, (ids + 1) % 5) + (halt - ids % 2).square().mean()
 
 
-def train(model, optimizer, schedule, steps):
-    for _ in range(steps):
-        optimizer.zero_grad()
-        loss = loss_of(model)
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-    return loss.item()
-
-
 def names_of(model, params):
     names = {p: name for name, p in model.named_parameters()}
     return {names[p] for p in params}
@@ -70,7 +60,12 @@ def names_of(model, params):
 def test_a_resumed_optimiser_keeps_its_state_and_takes_the_settings_of_its_config(name):
     model = tiny_model()
     before = build_optimizer(model, OptimizerConfig(name=name))
-    train(model, before, Schedule(before, ScheduleConfig(decay="linear"), 4), 4)  # to rate 0
+    schedule = Schedule(before, ScheduleConfig(decay="linear"), 4)
+    for _ in range(4):  # to rate 0
+        before.zero_grad()
+        loss_of(model).backward()
+        before.step()
+        schedule.step()
     others = {"lr": 0.5, "weight_decay": 0.25, "matrix_lr": 0.75, "matrix_weight_decay": 0.125}
     config = OptimizerConfig(name=name, betas=(0.5, 0.75), **others)
     after = build_optimizer(model, config)
