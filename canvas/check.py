@@ -8,9 +8,8 @@ import numpy as np
 
 from canvas.arithmetic import Numbers
 from canvas.choices import OwnCodeError, failure
-from canvas.layouts import Row
+from canvas.layouts import Row, read
 from canvas.problems import Problems
-from canvas.reader import read
 from canvas.sampling import sample
 from canvas.symbols import DIGIT_IDS
 from canvas.task import Task

@@ -18,8 +18,7 @@ from canvas.choices import (
     load_class,
     one_of,
 )
-from canvas.layouts import Layout
-from canvas.reader import read
+from canvas.layouts import Layout, read
 
 LAYOUT = """
     from canvas.addition import Column

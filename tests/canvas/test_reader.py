@@ -4,8 +4,8 @@ from drawings import LAYOUTS, drawn
 
 from canvas import symbols
 from canvas.addition import Addition
+from canvas.layouts import read
 from canvas.multiplication import Multiplication
-from canvas.reader import read
 from canvas.render import WorkedDrawing, row_steps
 
 

@@ -134,7 +134,7 @@ def _show_codes(explored: Explored, rule: LocalRule) -> None:
     """What the codes that the network has invented stand for."""
     import numpy as np
 
-    from trm.proof.written import CLASSES
+    from trm.proof.program import CLASSES
 
     for name, meanings in explored.meanings.items():
         used, columns = np.unique(meanings[:, 2]), np.unique(meanings[:, 0])

@@ -17,9 +17,8 @@ from trm.analysis.rasp import NAMES
 from trm.analysis.rasp_heads import Head
 from trm.figures.inspection import effect_colours
 from trm.figures.style import WRONG, colours, draw_table, mark, new_figure, tidy
-from trm.proof.program import Program
+from trm.proof.program import CLASSES, Program
 from trm.proof.prove import Judged
-from trm.proof.written import CLASSES
 
 _ACROSS = 4  # panels of curves in a line
 _MARGINS = 3  # panels of margins

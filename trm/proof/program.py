@@ -1,20 +1,21 @@
 """The program that a network has learned: tables from what a cell sees to what it does.
 
 Each output depends on few of the inputs; the others are left out as long as the table stays a
-function. `trm.proof.written` writes a `Program` as a Python file, which works pages of any size out
-as the network does.
+function. `write_python` makes a file of them that a person can read, and that works pages of any
+size out by itself, as the network does.
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Self
 
 import numpy as np
 
-from canvas.symbols import CHARACTERS, MASK
-from canvas.windows import SYMBOL, TOKEN, LocalRule
+from canvas.symbols import CHARACTERS, DIGIT_CHARACTERS, MASK
+from canvas.windows import SEES, SYMBOL, TOKEN, LocalRule
 from trm.files import replacing
 
 FORMAT = 1  # of a table's file
@@ -115,3 +116,160 @@ class Program:
             arrays |= {f"{name}.keys": table.keys, f"{name}.values": table.values}
         with replacing(file) as part, part.open("wb") as written:
             np.savez_compressed(written, **arrays)  # type: ignore[arg-type]
+
+
+# None, digits, and beyond those of a base what is special; of codes as many as there may be.
+CLASSES = f"-{DIGIT_CHARACTERS}GHIJKLMNOPQRSTUVWXYZ{ascii_lowercase}"
+_MISSING = "?"  # no page has such a cell
+
+_OPERANDS = {
+    "lattice": '''
+def given(a, b):
+    """The page of a x b: a on top, the digits of b in the margin, from the lowest down."""
+    return [f"_{a}_*", *(f"{'.' * (len(a) + 2)}{digit}" for digit in reversed(b))]
+
+
+def answer(page):
+    """The lowest digits of all rows, and then the whole last row."""
+    return page[-1][:-2].strip("_") + "".join(row[-3] for row in page[-2:0:-1])
+''',
+    "column": '''
+def given(*numbers):
+    """The page of a sum: the sign before the last number, and a row to be worked out."""
+    more = next(n for n in range(9) if BASE**n >= len(numbers))
+    width = max(max(map(len, numbers)) + more, len(numbers[-1]) + 2)
+    rows = (*numbers[:-1], f"+_{numbers[-1]}")
+    return [*(row.rjust(width, "_") for row in rows), "." * width]
+
+
+def answer(page):
+    """The last row."""
+    return page[-1].strip("_")
+''',
+}
+_ROWS = {"standard": "len(b) + 1", "accumulate": "len(b)", "interleaved": "2 * len(b)"}
+_ROWS |= {"running_sum": "2 * len(b)"}
+_WRITTEN = '''
+def given(a, b):
+    """The page of a x b: both on top, and rows to be worked out."""
+    width, rows = max(len(a) + len(b), len(b) + 2), {rows}
+    return [a.rjust(width, "_"), f"*_{{b}}".rjust(width, "_"), *["." * width] * rows]
+
+
+def answer(page):
+    """The last row."""
+    return page[-1].strip("_")
+'''
+_OTHERS = '''
+def given(*rows):
+    """The page itself, row by row; a dot for a cell to be worked out."""
+    return list(rows)
+
+
+def answer(page):
+    """The last row."""
+    return page[-1].strip("_")
+'''
+
+_FILE = '''"""What a network has learned, read off from it: a cell is a look into these tables.
+
+    python program.py {example}
+
+A page is worked out row by row, each from the right to the left. A cell sees the symbol that
+stands in it (a dot: to be worked out) and what the cells on its right, above and above left hand
+on: a digit, or - for none. It writes a symbol, and hands on what the other tables say.
+
+Of each table the line says the first inputs, the group in the line the last but one, and the place
+in the group the last one. {missing}: no page has such a cell.
+"""
+
+import sys
+
+BASE = {base}
+CLASSES, SYMBOLS = "{classes}", "{symbols}"
+HANDED = {handed}  # to whom what is handed on
+CELLS = {{"right": (0, 1), "above": (-1, 0), "above_left": (-1, -1), "above_right": (-1, 1)}}
+TABLES = {{}}
+{tables}
+{operands}
+
+def look(name, sees):
+    """What a table says of what a cell sees."""
+    inputs, text = TABLES[name]
+    letters = [sees[name] for name in inputs.split()]
+    start = "".join(letters[:-2])
+    line = next(line for line in text.strip().split("\\n") if line.startswith(f"{{start}}:"))
+    numbers = [(SYMBOLS if n == "token" else CLASSES).index(sees[n]) for n in inputs.split()]
+    group, place = [0, 0, *numbers][-2:]
+    return line.split(": ")[1].split()[group][place]
+
+
+def work(page):
+    """All cells that are to be worked out, in order."""
+    page, handed = [list(row) for row in page], {{}}
+    for y, row in enumerate(page):
+        for x in reversed(range(len(row))):
+            sees = {{"token": row[x]}}
+            for who, (down, right) in CELLS.items():  # whether there is one, and what it hands on
+                cell = handed.get((y + down, x + right))
+                sees[who] = "0" if cell else "-"
+                sees |= {{f"{{who}}.{{n}}": cell[n] if cell else "-" for n in HANDED[who]}}
+            handed[y, x] = {{}}
+            for name in TABLES:
+                if name != "symbol":
+                    handed[y, x][name] = sees[f"own.{{name}}"] = look(name, sees)
+            if row[x] == ".":
+                row[x] = look("symbol", sees)
+    return ["".join(row) for row in page]
+
+
+if __name__ == "__main__":
+    try:
+        solved = work(given(*sys.argv[1:]))
+    except (TypeError, ValueError, StopIteration):  # not the numbers that it takes
+        sys.exit("usage: python program.py {example}")
+    print("\\n".join(solved), answer(solved), sep="\\n\\n")
+'''
+
+
+def write_python(program: Program) -> str:
+    """The file's text."""
+    handed = dict.fromkeys(SEES.values(), ()) | {
+        SEES[way]: list(names) for way, names in program.messages.items()
+    }
+    operands, example = _OPERANDS.get(program.layout, _OTHERS), "ROW ROW ..."
+    if rows := _ROWS.get(program.layout):
+        operands = _WRITTEN.format(rows=rows)
+    if rows or program.layout == "lattice":
+        example = "123 456"
+    elif program.layout == "column":
+        example = "87 604 9"
+    return _FILE.format(
+        example=example,
+        missing=_MISSING,
+        base=program.base,
+        classes=CLASSES,
+        symbols=CHARACTERS,
+        handed=handed,
+        tables="\n".join(_table(name, table) for name, table in program.tables.items()),
+        operands=operands,
+    )
+
+
+def _table(name: str, table: Table) -> str:
+    """``TABLES["carry"] = (inputs, text)``."""
+    values = CHARACTERS if name == SYMBOL else CLASSES
+    sizes = [int(n) + 1 for n in table.keys.max(axis=0, initial=0)]
+    across, places = ([1, 1, *sizes])[-2:]
+    lines: dict[str, list[list[str]]] = {}
+    for key, value in zip(table.keys.tolist(), table.values.tolist(), strict=True):
+        group, place = [0, 0, *key][-2:]
+        named = zip(table.inputs[:-2], key, strict=False)
+        start = "".join((CHARACTERS if of == TOKEN else CLASSES)[n] for of, n in named)
+        blank = [[_MISSING] * places for _ in range(across)]
+        line = lines.setdefault(start, blank)
+        line[group][place] = values[value]
+    text = "\n".join(
+        f"{start}: {' '.join(''.join(group) for group in line)}" for start, line in lines.items()
+    )
+    return f'TABLES["{name}"] = "{" ".join(table.inputs)}", """\n{text}"""'

@@ -18,7 +18,7 @@ from trm.checkpoints import PROOF_SUFFIX
 from trm.checkpoints.loading import weights_hash
 from trm.files import make_own_folder, read_object, replacing, write_json
 from trm.proof import check
-from trm.proof.program import TABLE, Program
+from trm.proof.program import TABLE, Program, write_python
 from trm.proof.prove import (
     Judged,
     Report,
@@ -29,7 +29,6 @@ from trm.proof.prove import (
 )
 from trm.proof.search import BySolving, ByWindows, Counterexample, hunt, smallest_wrong
 from trm.proof.untold import Explored, explore
-from trm.proof.written import write_python
 from trm.solving.solver import Solver
 
 PROVED, REFUTED, OPEN = "proved", "refuted", "open"

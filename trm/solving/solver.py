@@ -8,8 +8,8 @@ import numpy as np
 from augment.symmetry import lookup
 from canvas import symbols
 from canvas.canvas_size import Canvas
+from canvas.layouts import Reading, read
 from canvas.problems import MOST_CELLS, Problems
-from canvas.reader import Reading, read
 from canvas.render import Drawing, WorkedDrawing
 from canvas.task import Task, describe_ranges
 from trm.solving.rollout import OnRow, Predictor, Rollout, at_once

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from augment.symmetry import apply, invert
+from canvas.layouts import read
 from canvas.problems import SPLITS, Problems, split_of
-from canvas.reader import read
 from canvas.symbols import BLANK, encode
 from trm.benchmark.suites import SUITES, VIEWS, Item, checksum, export, items, json_line, label_of
 from trm.evaluation.cell_problems import cell_problems

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from canvas.symbols import decode, encode
-from trm.proof.program import Program
-from trm.proof.written import write_python
+from trm.proof.program import Program, write_python
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trm.models.local import work_in_order
-from trm.proof.program import Program
-from trm.proof.written import write_python
+from trm.proof.program import Program, write_python
 
 MODELS = ("ternary", "sums", "written")
 
