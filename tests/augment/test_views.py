@@ -110,20 +110,11 @@ def test_fewer_distinct_views_are_the_first_of_more_and_follow_the_seed():
 # Views as transforms of training samples
 
 
-@pytest.fixture(scope="module")
-def every_view() -> dict[bytes, View]:
-    """Every accepted view of the labels, by the bytes of the labels that it gives."""
-    found = views.distinct_views(LABELS != BLANK, list(SYMMETRIES), 10_000, seed=0)
-    return {as_seen(view, LABELS).tobytes(): view for view in found}
-
-
-@pytest.fixture(scope="module")
-def drawn() -> list[tuple[np.ndarray, ...]]:
+def test_transforms_give_the_canvases_of_views_and_of_a_seed_the_same():
     transform = SampleTransform([A.D4(p=1.0), CanvasShift()])
-    return [transform(*SAMPLE, seed) for seed in range(900)]
-
-
-def test_transforms_give_the_canvases_of_views_and_of_a_seed_the_same(drawn, every_view):
+    drawn = [transform(*SAMPLE, seed) for seed in range(900)]
+    found = views.distinct_views(LABELS != BLANK, list(SYMMETRIES), 10_000, seed=0)
+    every_view = {as_seen(view, LABELS).tobytes(): view for view in found}
     assert {labels.tobytes() for _, labels, _ in drawn} == set(every_view)
     for inputs, labels, answer in drawn[:300]:
         view = every_view[labels.tobytes()]
@@ -131,7 +122,6 @@ def test_transforms_give_the_canvases_of_views_and_of_a_seed_the_same(drawn, eve
         np.testing.assert_array_equal(answer, as_seen(view, ANSWER))
         assert (inputs.dtype, labels.dtype, answer.dtype) == (np.uint8, np.uint8, bool)
         assert all(part.flags.c_contiguous for part in (inputs, labels, answer))
-    transform = SampleTransform([A.D4(p=1.0), CanvasShift()])
     for seed in (7, 3, 7):
         for again, before in zip(transform(*SAMPLE, seed), drawn[seed], strict=True):
             np.testing.assert_array_equal(again, before)

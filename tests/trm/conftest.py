@@ -213,19 +213,14 @@ def binary(learn: Learn) -> Trained:
 
 
 @pytest.fixture(scope="session")
-def untold(learn: Learn) -> Trained:
-    """Of the rule for models that are not told all."""
-    task = Multiplication(base=2, layout="lattice", digits_a=(1, 4), digits_b=(1, 4), smallest=0)
-    return learn(task, untold=True)
-
-
-@pytest.fixture(scope="session")
-def inventor(untold: Trained) -> tuple[LocalRecursiveModel, Task]:
+def inventor(learn: Learn) -> tuple[LocalRecursiveModel, Task]:
     """A model that was told its carries, and goes for one that was not."""
+    task = Multiplication(base=2, layout="lattice", digits_a=(1, 4), digits_b=(1, 4), smallest=0)
+    told = learn(task, untold=True).model
     codes = {"carry": 4}  # as many as there are classes: none, 0, 1, and one that begins a row
-    model = LocalRecursiveModel(replace(untold.model.config, codes=codes))
-    model.load_state_dict(untold.model.state_dict())
-    return model.eval(), untold.task
+    model = LocalRecursiveModel(replace(told.config, codes=codes))
+    model.load_state_dict(told.state_dict())
+    return model.eval(), task
 
 
 @pytest.fixture(scope="session")

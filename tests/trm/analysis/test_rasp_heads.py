@@ -13,7 +13,6 @@ from canvas.problems import Problems
 from canvas.render import row_steps, to_sequences
 from trm.analysis.rasp import Selector, select
 from trm.analysis.rasp_heads import (
-    Comparison,
     Head,
     compare_heads,
     heads_of,
@@ -91,15 +90,8 @@ def test_problems_count_alike_whatever_their_number_of_cells_and_give_the_interv
     assert (one.low, one.high) == pytest.approx(bootstrap(np.array([0.8, 0.7])))
 
 
-FOUR = {"digits_a": 4, "digits_b": 4}
-
-
-@pytest.fixture(scope="module")
-def found(stepping) -> Comparison:
-    return compare_heads(stepping, FOUR, problems=3)
-
-
-def test_heads_of_both_states_look_where_the_program_of_the_lattice_selects(found):
+def test_heads_of_both_states_look_where_the_program_of_the_lattice_selects(stepping):
+    found = compare_heads(stepping, {"digits_a": 4, "digits_b": 4}, problems=3)
     places = [(head.update, head.layer, head.head) for head in found.heads]
     assert places == [*product(("z_L", "z_H"), (1, 2), range(1, 9))]
     best = {place: head.best for place, head in zip(places, found.heads, strict=True)}
@@ -111,12 +103,8 @@ def test_heads_of_both_states_look_where_the_program_of_the_lattice_selects(foun
     assert found.program_selectors == ["above", "above left", "right", "same row"]
 
 
-@pytest.fixture(scope="module")
-def decoded(gpt_of_blanks) -> Comparison:
-    return compare_heads(gpt_of_blanks, {"digits": 7, "addends": 2}, problems=8)
-
-
-def test_a_gpt_that_adds_looks_at_the_digits_that_meet_and_at_those_that_make_the_carry(decoded):
+def test_a_gpt_that_adds_looks_at_digits_that_meet_and_that_make_the_carry(gpt_of_blanks):
+    decoded = compare_heads(gpt_of_blanks, {"digits": 7, "addends": 2}, problems=8)
     assert (decoded.problems, decoded.rows, decoded.program_right) == (8, 8, 8)
     places = [(head.layer, head.head) for head in decoded.heads]
     assert places == [*product((1, 2, 3, 4), repeat=2)]

@@ -40,15 +40,6 @@ def proof(ternary, command, tmp_path_factory):
     return folder / "proof", ran.out
 
 
-@pytest.fixture
-def spoilt(ternary, tmp_path):
-    """The same model, which now writes 0 where a digit 2 belongs."""
-    model = copy.deepcopy(ternary.model)
-    with torch.no_grad():
-        model.lm_head.bias[3] -= 1000
-    return saved(tmp_path, ternary.task, model)
-
-
 def test_a_proof_says_what_it_rests_on(proof, ternary):
     folder, said = proof
     assert {file.name for file in folder.iterdir()} == FILES
@@ -115,7 +106,11 @@ def test_a_proved_model_is_sure_of_no_page_that_its_rule_is_not_of():
     assert (three.correct, three.confidence) == (False, 0)
 
 
-def test_a_wrong_model_is_refuted_by_the_smallest_problem(spoilt, command, tmp_path, checkpoint):
+def test_a_wrong_model_is_refuted_by_the_smallest_problem(ternary, command, tmp_path, checkpoint):
+    model = copy.deepcopy(ternary.model)
+    with torch.no_grad():
+        model.lm_head.bias[3] -= 1000  # writes 0 where a digit 2 belongs
+    spoilt = saved(tmp_path, ternary.task, model)
     words = ("prove", "--checkpoint", spoilt, "--output", "refuted")
     ran = command(*words, folder=tmp_path, code=1)
     assert "refuted: 1 x 2 goes wrong, and no smaller problem does" in ran.out

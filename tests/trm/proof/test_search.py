@@ -4,7 +4,6 @@ import copy
 from itertools import islice
 
 import numpy as np
-import pytest
 import torch
 
 from canvas.addition import Addition
@@ -75,12 +74,7 @@ def test_nothing_is_found_where_nothing_is_wrong_and_the_smallest_stays():
     assert shrunk(judge, found) is found
 
 
-@pytest.fixture
-def solver(binary):
-    return Solver(LocalPredictor(binary.model), binary.task)
-
-
-def test_wrong_windows_are_shown_by_problems(binary, solver):
+def test_wrong_windows_are_shown_by_problems(binary):
     """A product is never 1."""
     model = copy.deepcopy(binary.model)
     with torch.no_grad():
@@ -98,4 +92,5 @@ def test_wrong_windows_are_shown_by_problems(binary, solver):
     windows = ByWindows(model, binary.rule, binary.task, judged)
     assert windows.score(binary.task.problems([(1, 1)])) == 0
     assert refute(spoilt, 100, print).verdict == REFUTED
-    assert refute(solver, 20, print).verdict == OPEN
+    right = Solver(LocalPredictor(binary.model), binary.task)
+    assert refute(right, 20, print).verdict == OPEN

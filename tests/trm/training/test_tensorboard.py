@@ -4,7 +4,6 @@ import re
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 import torch
 import yaml
 from drawings import drawn
@@ -22,12 +21,8 @@ from trm.training.canvas_module import Validated
 from trm.training.tensorboard import CUSTOM_SCALARS, Pictures, chosen_rows, hyperparameters, title
 
 
-@pytest.fixture(scope="module")
-def events(trained):
-    return events_of(trained)
-
-
-def test_a_run_has_its_whole_config_settings_and_charts(trained, events):
+def test_a_run_has_its_whole_config_settings_and_charts(trained):
+    events = events_of(trained)
     [page] = events.Tensors("config/text_summary")
     text = page.tensor_proto.string_val[0].decode()
     assert text.startswith("```yaml\n")
@@ -68,9 +63,7 @@ def test_settings_are_named_as_on_the_command_line_but_for_init_args():
 # Pictures
 
 
-@pytest.fixture(scope="module")
-def pictures(fit, tmp_path_factory):
-    """A short run with averaged weights: its looks, module and TensorBoard events."""
+def test_the_same_rows_are_drawn_at_each_validation_as_it_sees_them(fit, tmp_path, monkeypatch):
     looks, trace = [], IterativePredictor.trace
 
     def watched(self, inputs, labels, steps=None):
@@ -80,26 +73,21 @@ def pictures(fit, tmp_path_factory):
         looks.append(look)
         return trace(self, inputs, labels, steps)
 
-    folder = tmp_path_factory.mktemp("run")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(IterativePredictor, "trace", watched)
-        averaging = EMAWeightAveraging(decay=0.5)
-        module = fit(folder, averaging, Pictures(num_samples=2), val_check_interval=3)
-    return SimpleNamespace(looks=looks, module=module, events=events_of(folder))
-
-
-def test_the_same_rows_are_drawn_at_each_validation_as_it_sees_them(pictures):
-    assert len(pictures.looks) == 4  # at each validation one, and one at all rows step by step
+    monkeypatch.setattr(IterativePredictor, "trace", watched)
+    averaging = EMAWeightAveraging(decay=0.5)
+    module = fit(tmp_path, averaging, Pictures(num_samples=2), val_check_interval=3)
+    events = events_of(tmp_path)
+    assert len(looks) == 4  # at each validation one, and one at all rows step by step
     for tag in ("row_1", "row_2", "wrong_1", "wrong_2"):
-        assert [image.step for image in pictures.events.Images(f"panels/{tag}")] == [2, 5]
-    for look in pictures.looks[::2]:
-        np.testing.assert_array_equal(look.inputs[:2], pictures.looks[0].inputs[:2])
-        assert look.steps == pictures.module.solve_steps
-    assert not any(look.training for look in pictures.looks)
-    assert all(look.autocast for look in pictures.looks)
-    assert pictures.module.training
-    final = pictures.module.model.lm_head.weight  # the average, once training has ended
-    torch.testing.assert_close(pictures.looks[-1].weights, final.detach())
+        assert [image.step for image in events.Images(f"panels/{tag}")] == [2, 5]
+    for look in looks[::2]:
+        np.testing.assert_array_equal(look.inputs[:2], looks[0].inputs[:2])
+        assert look.steps == module.solve_steps
+    assert not any(look.training for look in looks)
+    assert all(look.autocast for look in looks)
+    assert module.training
+    final = module.model.lm_head.weight  # the average, once training has ended
+    torch.testing.assert_close(looks[-1].weights, final.detach())
 
 
 def test_without_tensorboard_nothing_is_drawn(fit, tmp_path, monkeypatch):
