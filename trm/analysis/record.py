@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, count
 from typing import Any
 
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 from canvas.render import to_sequences
 from trm.models.attention import Attention
 from trm.models.gpt import GPT
-from trm.models.iterative import IterativeModel, Loop, named, unnamed
+from trm.models.iterative import IterativeModel, Loop, map_state, named, unnamed
 from trm.models.local import LocalRecursiveModel
 from trm.models.recursive import Context
 
@@ -224,8 +225,7 @@ class StepRecorder(Recorder):
             loop.step()
             for site in record.values:
                 if site.part is None and (site.calls is None or step in site.calls):
-                    state = {name: record.note(site, x) for name, x in named(loop.state).items()}
-                    loop.state = unnamed(loop.state, state)
+                    loop.state = map_state(partial(record.note, site), loop.state)
         return loop.read()[0]
 
 

@@ -1,9 +1,7 @@
 """`trm benchmark`: problems for models of any kind, as files, and the scores of their answers."""
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from trm.benchmark.scoring import grid_of, score, write_read
 from trm.benchmark.suites import SUITES, export, items
@@ -36,23 +34,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     about = "only problems of at most N digits (default: all)"
     asked.add_argument("--up-to", type=whole(1), metavar="N", help=about)
 
-    def action(
-        name: str, does: Callable[[argparse.Namespace], int], about: str, *parents: Any
-    ) -> argparse.ArgumentParser:
-        found = actions.add_parser(
-            name, help=about, description=does.__doc__, parents=[*parents, common]
-        )
-        found.set_defaults(act=does)
-        return found
-
-    add = action("export", _export, "a suite of problems as files", asked).add_argument
-    add("--output", metavar="DIR", required=True, help="a new folder for the files")
-
-    add = action("score", _score, "score the predictions of any model", asked).add_argument
-    add("predictions", metavar="FILE", help="JSON Lines, or .gz of them")
-    add("--output", required=True, metavar="DIR", help="folder for the results")
-
-    action("board", _board, "the page of the board, made from its folders")
+    for name, does, about, parents in (
+        ("export", _export, "a suite of problems as files", [asked, common]),
+        ("score", _score, "score the predictions of any model", [asked, common]),
+        ("board", _board, "the page of the board, made from its folders", [common]),
+    ):
+        action = actions.add_parser(name, help=about, description=does.__doc__, parents=parents)
+        action.set_defaults(act=does)
+        if name == "score":
+            action.add_argument("predictions", metavar="FILE", help="JSON Lines, or .gz of them")
+        if name != "board":
+            action.add_argument(
+                "--output", metavar="DIR", required=True, help="folder for the files"
+            )
 
 
 def run(args: argparse.Namespace) -> int:

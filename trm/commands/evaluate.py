@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from canvas.task import Task
 from trm.commands.arguments import (
@@ -44,17 +45,9 @@ def run(args: argparse.Namespace) -> int:
     from trm.evaluation.measure import Settings, measure
 
     (first, rows), (second, columns) = grid_sizes(args, solvers[0].task).items()
-    settings = Settings(
-        (first, second),
-        tuple(rows),
-        tuple(columns),
-        problems=args.problems,
-        seed=args.seed,
-        steps=args.steps,
-        batch_size=args.batch_size,
-        voting=voting_of(args),
-        precision=precision_of(args),
-    )
+    how: dict[str, Any] = {n: getattr(args, n) for n in ("problems", "seed", "steps", "batch_size")}
+    how |= {"voting": voting_of(args), "precision": precision_of(args)}
+    settings = Settings((first, second), tuple(rows), tuple(columns), **how)
     output, where = Path(args.output), (args.accelerator, args.devices, args.nodes)
     grid = measure(checkpoints, settings, output, *where, args.quiet)
     if grid is not None:  # in the first of several processes

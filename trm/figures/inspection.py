@@ -37,18 +37,16 @@ def effect_colours() -> ScalarMappable:
 
 def draw_map(axes: Axes, canvas: np.ndarray, values: np.ndarray, scale: ScalarMappable) -> None:
     """A canvas ``uint8 [h, w]`` in cells whose colours are figures; grey where there is none."""
-    fills = _fills(values, scale, picture.GRID)
-    draw_cells(axes, _SIGNS[canvas], fills, _inks(fills))
+    draw_cells(axes, _SIGNS[canvas], *_colours(values, scale, picture.GRID))
 
 
-def _fills(values: np.ndarray, scale: ScalarMappable, unknown: str) -> np.ndarray:
+def _colours(
+    values: np.ndarray, scale: ScalarMappable, unknown: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of cells, and of what is written in them."""
     fills = np.array([[to_hex(colour) for colour in line] for line in scale.to_rgba(values)])
     fills[np.isnan(values)] = unknown
-    return fills
-
-
-def _inks(fills: np.ndarray) -> np.ndarray:
-    return np.vectorize(lambda colour: ink(to_rgb(colour)))(fills)
+    return fills, np.vectorize(lambda colour: ink(to_rgb(colour)))(fills)
 
 
 def _within(figure: Figure) -> Figure:
@@ -135,11 +133,11 @@ def lens_figure(lens: Lens, canvas: np.ndarray, truth: np.ndarray, title: str) -
     figure, scale = new_figure(wide, high, title, note), colours("Blues", 0, 1)
     above, below = figure.subplots(2, 1, height_ratios=(height + 1, lines + 2))
     draw_canvas(above, canvas, highlight_row=lens.row)
-    fills = _fills(shown, scale, picture.GIVEN)
+    fills, inks = _colours(shown, scale, picture.GIVEN)
     fills[-1] = picture.PAPER
     signs = np.where(np.isnan(shown) & (np.arange(lines + 1) < lines)[:, None], "", _SIGNS[said])
     due = np.tile(_SIGNS[right], (lines + 1, 1))
-    draw_cells(below, signs, fills, _inks(fills), wrong=said != right, right=due)
+    draw_cells(below, signs, fills, inks, wrong=said != right, right=due)
     beside: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": 8.5}
     above.text(-1.3, (height - 1) / 2, "what the model sees", **beside)
     for line, name in enumerate([*lens.sites, "true"]):

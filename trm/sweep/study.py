@@ -144,10 +144,14 @@ def _study(held: _File) -> Study:
         raise ValueError(f"equal.within is one axis of the study, not {within}")
     if len(set(held.seeds)) < len(held.seeds):
         raise ValueError("seeds are different numbers")
-    evaluations = {
-        _folder(name): [word for option in options.items() for word in _evaluate_options(*option)]
-        for name, options in held.evaluate.items()
-    }
+    evaluations: dict[str, list[str]] = {}
+    for name, asked in held.evaluate.items():
+        words = evaluations[_folder(name)] = []
+        for key, value in asked.items():
+            option = key.replace("_", "-")
+            if option in _EVALUATION_OURS:
+                raise ValueError(f"evaluate: {key} is set by the study: leave it out")
+            words += [f"--{option}", *([] if value is True else [str(value)])]
     equal = held.equal.parameters, within
     return Study(tuple(settings), tuple(held.seeds), *equal, held.checkpoint, evaluations)
 
@@ -174,12 +178,3 @@ def _fit_options(keys: Mapping[str, Any]) -> Iterator[str]:
             ours = "seeds, folders and one device a run of its own"
             raise ValueError(f"{key} is set by the study, which has {ours}: leave it out")
         yield f"--{key}={value if isinstance(value, str) else json.dumps(value)}"
-
-
-def _evaluate_options(key: str, value: Any) -> Iterator[str]:
-    option = key.replace("_", "-")
-    if option in _EVALUATION_OURS:
-        raise ValueError(f"evaluate: {key} is set by the study: leave it out")
-    yield f"--{option}"
-    if value is not True:
-        yield str(value)
