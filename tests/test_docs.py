@@ -154,10 +154,7 @@ def test_a_command_line_can_be_read(words):
     parser.parse_args(words[1:])
 
 
-OVERRIDES = [words for _, words in LINES if words[0] in TRAINING]
-
-
-@pytest.mark.parametrize("words", OVERRIDES, ids=str)
+@pytest.mark.parametrize("words", [words for _, words in LINES if words[0] in TRAINING], ids=str)
 def test_a_training_command_line_names_configs_and_keys_that_there_are(words, monkeypatch):
     config = words[words.index("--config") + 1]
     if config in ("mine.yaml", "my.yaml"):

@@ -9,6 +9,7 @@ from canvas.problems import Problems
 from canvas.render import WorkedDrawing
 
 LAYOUTS = Multiplication.layouts | Addition.layouts
+PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
 
 
 def drawn(

@@ -24,11 +24,9 @@ TASK = Multiplication("standard", base=3, digits_a=(1, 2), digits_b=(1, 2))
 SMALL = {"hidden_size": 16, "num_heads": 2, "num_layers": 2, "intermediate_size": 16}
 CANVAS = {"position": "relative_2d", "neighbourhood": "local_lines", "halt_pool": "mask"}
 
-Make = Callable[..., Solver]
-
 
 @pytest.fixture(scope="session")
-def make_solver() -> Make:
+def make_solver() -> Callable[..., Solver]:
     def make(family: str = "recursive", canvas: Canvas | None = None, **more: Any) -> Solver:
         torch.manual_seed(0)
         predictor: Predictor

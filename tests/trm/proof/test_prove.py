@@ -11,10 +11,8 @@ from trm.models.local import LocalRecursiveModel
 from trm.proof.bound import RoundingBound
 from trm.proof.prove import NotProvableError, provable, shown_in_training
 
-MODELS = ("binary", "ternary", "sums", "written")
 
-
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ["binary", "ternary", "sums", "written"])
 def test_a_model_that_knows_all_windows_is_proved_within_its_rounding(name, request):
     trained = request.getfixturevalue(name)
     assert trained.judged.wrong.size == 0

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from drawings import drawn
+from drawings import PAIRS, drawn
 from tiny import tiny_gpt
 
 from augment.views import View
@@ -14,7 +14,6 @@ from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.solving.rollout import free_running, teacher_forced
 
-PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
 HEIGHT, WIDTH = 10, 9
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from drawings import drawn
+from drawings import PAIRS, drawn
 from oracle import Oracle, Page
 from tiny import tiny_trm
 
@@ -12,8 +12,6 @@ from trm.models.iterative import Loop
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import PATIENCE, IterativePredictor, Settling, Step
 from trm.solving.rollout import free_running, teacher_forced
-
-PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]
 
 
 def drawing_of(layout: str, pairs: list[tuple[int, int]] = PAIRS) -> WorkedDrawing:

@@ -15,8 +15,6 @@ from trm.solving.rollout import teacher_forced
 from trm.training.cli import train
 from trm.training.samples import SolvedProblems
 
-LAST = ("--ckpt_path", "last")
-CONSTANT = ("--model.schedule.decay", "constant")
 CSV = "--trainer.logger=lightning.pytorch.loggers.CSVLogger"  # for which nothing is drawn
 
 
@@ -111,7 +109,8 @@ def wait_for(file: Path, steps: int = 0) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are found in /proc")
 def test_two_processes_train_as_one_and_end_and_resume_together(command, debug, tmp_path):
-    words = ("fit", *debug, *CONSTANT, "--model.depth.schedule", "carry")
+    words = ("fit", *debug, "--model.schedule.decay", "constant")
+    words += ("--model.depth.schedule", "carry")
     words += ("--model.depth.halt_max_steps", 3)  # some samples are replaced in each epoch
     words += ("--data.canvas.height", 4, "--data.canvas.width", 6)  # as many masked cells each
     words += ("--data.validation_problems", 4, "--data.training_problems", 0)
@@ -143,7 +142,7 @@ def test_two_processes_train_as_one_and_end_and_resume_together(command, debug, 
     assert steps >= 15
     epochs = ("--trainer.max_epochs", steps // 5)
     last.write_bytes(early)  # as if it had been killed then
-    command(*several, *epochs, *LAST, folder=two)
+    command(*several, *epochs, "--ckpt_path", "last", folder=two)
     assert [path.name for path in (two / "runs/debug").iterdir()] == ["version_0"]
     command(*words, *epochs, folder=one)
     resumed, alone = last_of(two), last_of(one)

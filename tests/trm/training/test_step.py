@@ -30,8 +30,7 @@ from trm.training.step import (
 )
 
 TASK = Multiplication("lattice", base=3, digits_a=(1, 2), digits_b=(1, 1))
-REFERENCE = Path(__file__).parents[2] / "reference"
-TRM_FILES = sorted(REFERENCE.glob("trm_*.npz"))
+TRM_FILES = sorted((Path(__file__).parents[2] / "reference").glob("trm_*.npz"))
 SIZES = {"height": 3, "width": 5, "hidden_size": 32, "num_heads": 2, "intermediate_size": 32}
 SHALLOW = {"num_layers": 1, "H_cycles": 1, "L_cycles": 1, "position": "rope_2d"}
 DEEP = {"num_layers": 2, "H_cycles": 2, "L_cycles": 2, "position": "relative_2d"}
