@@ -1,6 +1,5 @@
 """Made-up grids of `trm evaluate`, a checkpoint of one's own, tiny models that are proved."""
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -126,12 +125,25 @@ def make_grid() -> Callable[..., Grid]:
     return made_up_grid
 
 
-@pytest.fixture
-def twin(checkpoint: Path, tmp_path: Path) -> Path:
-    """A copy of the checkpoint, for a test that changes it or needs two."""
-    folder = tmp_path / "twins"
-    folder.mkdir()
-    return Path(shutil.copy(checkpoint, folder / "twin.ckpt"))
+@pytest.fixture(scope="session")
+def changed(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Writes the checkpoint after a change of its content."""
+
+    def write(change: Callable[[dict], Any], name: str = "changed") -> Path:
+        content = torch.load(checkpoint, weights_only=True)
+        change(content)
+        file = tmp_path_factory.mktemp(name) / f"{name}.ckpt"
+        torch.save(content, file)
+        return file
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def adder(changed: Callable[..., Path]) -> Path:
+    """The checkpoint's network, said to add two or three numbers of one or two digits."""
+    task = task_data(Addition("column", digits=(1, 2), addends=(2, 3)))
+    return changed(lambda content: content[DATA_KEY].update(task=task), "adder")
 
 
 @pytest.fixture(scope="session")
@@ -144,16 +156,6 @@ def stepping(repository: Path) -> Solver:
 def shipped() -> Solver:
     """The shipped model, which works in the order of writing."""
     return load_solver(SHIPPED, device="cpu")
-
-
-@pytest.fixture(scope="session")
-def adder(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The checkpoint's network, said to add two or three numbers of one or two digits."""
-    content = torch.load(checkpoint, weights_only=True)
-    content[DATA_KEY]["task"] = task_data(Addition("column", digits=(1, 2), addends=(2, 3)))
-    file = tmp_path_factory.mktemp("adder") / "adder.ckpt"
-    torch.save(content, file)
-    return file
 
 
 @dataclass(frozen=True)

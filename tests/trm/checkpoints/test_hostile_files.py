@@ -39,19 +39,6 @@ def doubled(value: Any, times: int = 60) -> Any:
     return value
 
 
-@pytest.fixture
-def changed(checkpoint, tmp_path) -> Callable[[Callable[[dict], Any]], Path]:
-    """The checkpoint after a change of its content."""
-
-    def write(change: Callable[[dict], Any]) -> Path:
-        content = torch.load(checkpoint, weights_only=True)
-        change(content)
-        torch.save(content, tmp_path / "changed.ckpt")
-        return tmp_path / "changed.ckpt"
-
-    return write
-
-
 def tried(load: Callable[[Path], Any], file: Path) -> Any:
     """What is loaded from a file; None if it is refused, in a short sentence."""
     told = ""

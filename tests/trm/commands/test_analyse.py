@@ -5,7 +5,6 @@ import re
 from functools import partial
 
 import pytest
-import torch
 from PIL import Image
 
 from canvas.multiplication import Multiplication
@@ -17,24 +16,15 @@ LATTICE = "docs/models/decimal-seed0.safetensors"
 QUICK = ("--problems", 3, "--train-problems", 16, "--accelerator", "cpu")
 
 
-@pytest.fixture(scope="module")
-def school(checkpoint, tmp_path_factory):
-    """The checkpoint's network, said to multiply in the standard layout."""
-    content = torch.load(checkpoint, weights_only=True)
-    task = Multiplication("standard", digits_a=(1, 2), digits_b=(1, 2))
-    content[DATA_KEY]["task"] = task_data(task)
-    file = tmp_path_factory.mktemp("school") / "school.ckpt"
-    torch.save(content, file)
-    return file
-
-
 def wide(picture) -> int:
     with Image.open(picture) as image:
         return image.size[0]
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_study_of_probes_leaves_figures_and_a_picture(command, school, tmp_path, monkeypatch):
+def test_a_study_of_probes_leaves_figures_and_a_picture(command, changed, tmp_path, monkeypatch):
+    task = task_data(Multiplication("standard", digits_a=(1, 2), digits_b=(1, 2)))
+    school = changed(lambda content: content[DATA_KEY].update(task=task), "school")
     monkeypatch.setattr("trm.analysis.probe.fit", partial(fit, iterations=3))  # of 60
     output = tmp_path / "a new" / "folder"
     words = ("--checkpoint", school, "--digits-a", "2,3", "--digits-b", 2, *QUICK)

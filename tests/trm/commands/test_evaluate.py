@@ -40,7 +40,8 @@ def test_lengths_are_numbers_and_ranges():
             lengths(text)
 
 
-def test_an_evaluation_leaves_figures_a_picture_and_a_report(command, checkpoint, twin, tmp_path):
+def test_an_evaluation_leaves_figures_pictures_and_a_report(command, checkpoint, changed, tmp_path):
+    twin = changed(lambda content: None, "twin")
     output = tmp_path / "a new" / "grid"
     words = ("--checkpoint", checkpoint, "--checkpoint", twin)
     ran = command("evaluate", *words, *CELLS, "--output", output)

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 from dataclasses import replace
 from types import SimpleNamespace
@@ -193,7 +194,8 @@ def without_the_clock(cell: dict) -> dict:
     return {name: value for name, value in cell.items() if name != "seconds_per_problem"}
 
 
-def test_a_grid_holds_every_cell_and_how_it_was_measured(checkpoint, twin, tmp_path, sizes):
+def test_a_grid_holds_every_cell_and_how_it_was_measured(checkpoint, tmp_path, sizes):
+    twin = shutil.copy(checkpoint, tmp_path / "twin.ckpt")
     (tmp_path / "notes.txt").write_text("mine")
     grid = measure([checkpoint, twin], SETTINGS, tmp_path, "cpu")
     assert json.loads((tmp_path / "grid.json").read_text()) == grid
@@ -214,7 +216,8 @@ def test_a_grid_holds_every_cell_and_how_it_was_measured(checkpoint, twin, tmp_p
     assert without_the_clock(one["cells"][2]) == without_the_clock(expected)
 
 
-def test_other_settings_take_no_cell_of_earlier_ones(twin, tmp_path, sizes, monkeypatch):
+def test_other_settings_take_no_cell_of_earlier_ones(changed, tmp_path, sizes, monkeypatch):
+    twin = changed(lambda content: None, "twin")
     first = evaluate(twin, tmp_path, ONE)
     for change in ({"seed": 1}, {"problems": 3}, {"steps": 1}, {"batch_size": 2}):
         grid = evaluate(twin, tmp_path, replace(ONE, **change))

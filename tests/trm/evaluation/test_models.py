@@ -40,7 +40,7 @@ def test_what_bears_one_name_is_told_apart(tmp_path):
     assert told_apart(["q", "q", "r: q"], full) == full
 
 
-def test_a_model_is_described_from_its_checkpoint(checkpoint, twin):
+def test_a_model_is_described_from_its_checkpoint(checkpoint, changed):
     about, solver = describe(checkpoint, "mine"), load_solver(checkpoint, device="cpu")
     content = torch.load(checkpoint, weights_only=True)
     expected = {
@@ -57,16 +57,13 @@ def test_a_model_is_described_from_its_checkpoint(checkpoint, twin):
     assert about["ranges"]["digits_a"] == (1, 2)
     assert about["canvas"]["height"] is None
     assert "cells" not in about
-    content[DATA_KEY]["seed"] = 7
-    torch.save(content, twin)
-    about = describe(twin, "other", steps=5)
+    other = changed(lambda content: content[DATA_KEY].update(seed=7))
+    about = describe(other, "other", steps=5)
     assert (about["seed"], about["solve_steps"]) == (7, 5)
 
 
-def test_models_that_cannot_be_asked_the_same_are_refused(checkpoint, trained, tmp_path):
-    content = torch.load(checkpoint, weights_only=True)
-    content[DATA_KEY]["task"]["base"] = 8
-    torch.save(content, octal := tmp_path / "octal.ckpt")
+def test_models_that_cannot_be_asked_the_same_are_refused(checkpoint, trained, changed):
+    octal = changed(lambda content: content[DATA_KEY]["task"].update(base=8), "octal")
     told = r"debug: multiplication in base 10, octal: multiplication in base 8\. Evaluate them one"
     with pytest.raises(ValueError, match=told):
         describe_all([checkpoint, octal])
