@@ -247,9 +247,7 @@ class LocalRecursiveModel(Network):
                 total = embed.new_zeros(size, embed.shape[1])
                 for name, value in heads.fields(head, way, np.arange(size)).items():
                     if name or heads.heads[head].reads is not None:
-                        total = (
-                            total + embed[start[name] + torch.from_numpy(value).to(embed.device)]
-                        )
+                        total = total + embed[torch.from_numpy(start[name] + value)]
                 of_heads.append(total)
             vectors.append(torch.cat(of_heads))
         return vectors

@@ -99,7 +99,7 @@ class CanvasModule(L.LightningModule):
         """The model as it solves."""
 
     @abstractmethod
-    def loss_on(self, problems: Problems, drawing: WorkedDrawing) -> tuple[float, int]:
+    def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
         """Training's loss on problems, without random draws, and its weight in a mean."""
 
     @abstractmethod
@@ -181,7 +181,7 @@ class CanvasModule(L.LightningModule):
         if group == BEYOND:
             figures = {name: figures[name] for name in BEYOND_FIGURES}
         else:
-            figures["loss"] = self.loss_on(problems, drawing)
+            figures["loss"] = self.loss_on(drawing)
         if group != VALIDATED[1]:
             figures |= self.more_figures(drawing, forced)
         for name, (value, weight) in figures.items():
@@ -213,13 +213,12 @@ class CanvasModule(L.LightningModule):
         """Refuse the weights of another model: some would fit, and mean something else."""
         held = checkpoint.get(CHECKPOINT_KEY, {})
         mine: dict[str, Any] = {
-            "family": self.about()["family"],
             "network": class_name(type(self.model)),
             **plain(self.model.config),
         }
         # What a config did not have when the checkpoint was written is at its default.
-        theirs = {key: held.get(key) for key in ("family", "network")}
-        theirs |= plain(type(self.model.config)()) | held.get("model", {})
+        theirs = {"network": held.get("network"), **plain(type(self.model.config)())}
+        theirs |= held.get("model", {})
         differ = [f"{k} {theirs.get(k)} (here {v})" for k, v in mine.items() if theirs.get(k) != v]
         if differ:
             raise ValueError(

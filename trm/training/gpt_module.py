@@ -85,7 +85,7 @@ class GPTModule(CanvasModule):
         return loss
 
     @torch.no_grad()
-    def loss_on(self, problems: Problems, drawing: WorkedDrawing) -> tuple[float, int]:
+    def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
         ids, labels = (torch.from_numpy(part).to(self.device) for part in sequences(drawing))
         logits = self.model(ids, *drawing.canvases.shape[1:])
         return float(sequence_loss(logits, labels)[0]), int((labels != IGNORE).sum())

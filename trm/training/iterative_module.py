@@ -6,7 +6,6 @@ import numpy as np
 import torch
 
 from canvas.choices import check_choice
-from canvas.problems import Problems
 from canvas.render import WorkedDrawing, row_steps
 from trm.models.iterative import Batch, IterativeModel
 from trm.solving.iterative_predictor import IterativePredictor
@@ -89,7 +88,7 @@ class IterativeModule(CanvasModule):
             self.carry = Carry(**carries[self.global_rank])
 
     @torch.no_grad()
-    def loss_on(self, problems: Problems, drawing: WorkedDrawing) -> tuple[float, int]:
+    def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
         """On one row of each problem, as training has it.
 
         All rows get the same supervision steps: under `fresh` the middle number of those without

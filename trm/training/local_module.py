@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
 from canvas.pages import draw_fields, page_windows
-from canvas.problems import Problems
 from canvas.render import WorkedDrawing
 from canvas.windows import SYMBOL, LocalRule
 from trm.models.iterative import Batch
@@ -97,7 +97,7 @@ class CellModule(CanvasModule):
         return loss
 
     @torch.no_grad()
-    def loss_on(self, problems: Problems, drawing: WorkedDrawing) -> tuple[float, int]:
+    def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
         """On all rows of each problem."""
         return float(self.loss(self.batch_of(drawing))[0]), len(drawing)
 
@@ -108,10 +108,6 @@ class CellModule(CanvasModule):
         for epoch in epochs:
             loader.sampler.set_epoch(epoch)
             yield from loader
-
-    def on_device(self, batch: Batch) -> Batch:
-        """A batch where the model is."""
-        return {name: part.to(self.device) for name, part in batch.items()}
 
     def predictor(self) -> LocalPredictor:
         return LocalPredictor(self.model)
@@ -186,7 +182,7 @@ class LocalModule(CellModule):
         return {name: torch.cat((batch[name], part)) for name, part in more.items()}
 
     def _sights(self, numbers: np.ndarray) -> Batch:
-        return self.on_device(sight_batch(self.rule, numbers))
+        return move_data_to_device(sight_batch(self.rule, numbers), self.device)
 
     @torch.no_grad()
     def on_train_epoch_start(self) -> None:

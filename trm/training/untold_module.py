@@ -16,6 +16,7 @@ import math
 import numpy as np
 import torch
 import torch.nn.functional as F
+from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
 from canvas.render import WorkedDrawing
@@ -101,7 +102,7 @@ class UntoldModule(CellModule):
         return work_relaxed(self.model, batch, self.temperature)
 
     def batch_of(self, drawing: WorkedDrawing) -> Batch:
-        return self.on_device(page_batch(self.rule, drawing))
+        return move_data_to_device(page_batch(self.rule, drawing), self.device)
 
     def indecision(self, logits: dict[str, Tensor]) -> Tensor | float:
         """The entropy of the shares, while the temperature falls."""
@@ -116,7 +117,8 @@ class UntoldModule(CellModule):
         """Merge the codes of the pages of the epoch before; after a resume they are drawn again."""
         if self.merges(self.current_epoch):
             pages = self.shown or list(self.batches_of([self.current_epoch - 1]))
-            self.sights = self.on_device(merged_sights(self.rule, self.model, pages))
+            sights = merged_sights(self.rule, self.model, pages)
+            self.sights = move_data_to_device(sights, self.device)
             self.log("train/sights", float(len(self.sights["numbers"])))
         self.shown = []
 

@@ -14,8 +14,6 @@ from trm.training.configs import DepthConfig
 from trm.training.data import Canvas, CanvasDataModule
 from trm.training.iterative_module import IterativeModule
 
-ANY = Problems.from_ints([(1, 1)])  # what an iterative model's loss does not ask for
-
 
 def some_problems():
     problems = Problems.from_ints([(12, 34), (5, 6), (7, 80)])
@@ -57,10 +55,10 @@ def test_the_loss_on_problems_leaves_nothing_to_chance(depth, steps, losses, mon
         monkeypatch.setattr(
             mine.model, name, lambda *args, r=real, n=name: (calls.append(n), r(*args))[1]
         )
-    loss, weight = mine.loss_on(ANY, drawing)
+    loss, weight = mine.loss_on(drawing)
     assert (calls.count("iterate"), calls.count("read")) == (steps, losses)
     assert weight == 3
-    parts = [mine.loss_on(ANY, drawing[np.array([i])])[0] for i in range(3)]
+    parts = [mine.loss_on(drawing[np.array([i])])[0] for i in range(3)]
     assert loss == pytest.approx(np.mean(parts), rel=1e-5)
 
 
@@ -71,8 +69,8 @@ def test_a_checkpoint_from_before_a_setting_existed_is_taken_to_be_at_its_defaul
     tiny_module().on_load_checkpoint(checkpoint)
     with pytest.raises(ValueError, match=r"another model: skip_blank False \(here True\)"):
         tiny_module({"skip_blank": True}).on_load_checkpoint(checkpoint)
-    checkpoint[CHECKPOINT_KEY]["family"] = "gpt"
-    with pytest.raises(ValueError, match=r"another model: family gpt \(here iterative\)"):
+    checkpoint[CHECKPOINT_KEY]["network"] = "trm.models.gpt.GPT"
+    with pytest.raises(ValueError, match=r"another model: network trm.models.gpt.GPT \(here trm"):
         tiny_module().on_load_checkpoint(checkpoint)
 
 
