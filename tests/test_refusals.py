@@ -23,7 +23,7 @@ from trm.analysis.probe import fit
 from trm.analysis.rasp import Cells
 from trm.analysis.rasp_programs import write_row
 from trm.devices import open_devices
-from trm.evaluation.statistics import Share, paired, risk_coverage
+from trm.evaluation.statistics import Share, risk_coverage
 from trm.models.configs import GPTConfig, LocalConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.recursive import TinyRecursiveModel
@@ -196,8 +196,6 @@ CASES = {
             (lambda of=of: Share(*of).interval, "must")  # more right than there are
             for of in ((3, 2), (-1, 2), (0, -1))
         ),
-        (lambda: paired([["11"]], [["111"]]), "same problems"),
-        (lambda: paired([[""]], [[""]]), "same problems"),
         (lambda: risk_coverage(np.array([np.nan]), np.array([True])), "is not a number"),
         (lambda: fit(torch.zeros(3, 2), torch.full((3,), 255), 2), "one labelled cell"),
         (lambda: fit(torch.full((3, 2), math.nan), torch.zeros(3).long(), 2), "not finite"),
