@@ -197,7 +197,6 @@ CASES = {
             for of in ((3, 2), (-1, 2), (0, -1))
         ),
         (lambda: risk_coverage(np.array([np.nan]), np.array([True])), "is not a number"),
-        (lambda: fit(torch.zeros(3, 2), torch.full((3,), 255), 2), "one labelled cell"),
         (lambda: fit(torch.full((3, 2), math.nan), torch.zeros(3).long(), 2), "not finite"),
     ],
 }
