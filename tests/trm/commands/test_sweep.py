@@ -1,6 +1,7 @@
 import json
 import os
 from contextlib import redirect_stderr, redirect_stdout
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -33,23 +34,6 @@ def study(tmp_path):
     return file
 
 
-@pytest.fixture
-def in_process(monkeypatch):
-    """Runs are worked out in this process, one after the other."""
-
-    class Job:
-        def __init__(self, code: int) -> None:
-            self.returncode, self.poll = code, lambda: code
-
-    def submit(jobs, run, words, device):
-        log = runs.folder_of(jobs.output, run) / "log.txt"
-        with log.open("a") as file, redirect_stdout(file), redirect_stderr(file):
-            return Job(cli.run(words))
-
-    monkeypatch.setattr(Jobs, "_submit", submit)
-    monkeypatch.setattr(runs, "_INTERVAL", 0)
-
-
 def test_a_dry_run_starts_nothing_and_a_folder_is_one_sweeps_at_a_time(command, study, tmp_path):
     words = ("--output", "out", "--dry-run", "--jobs", 1)
     ran = command("sweep", study, *words, folder=tmp_path)
@@ -62,7 +46,15 @@ def test_a_dry_run_starts_nothing_and_a_folder_is_one_sweeps_at_a_time(command, 
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_study_is_run_and_told_and_stays(command, study, tmp_path, in_process):
+def test_a_study_is_run_and_told_and_stays(command, study, tmp_path, monkeypatch):
+    def submit(jobs, run, words, device):  # in this process, one after the other
+        log = runs.folder_of(jobs.output, run) / "log.txt"
+        with log.open("a") as file, redirect_stdout(file), redirect_stderr(file):
+            code = cli.run(words)
+        return SimpleNamespace(returncode=code, poll=lambda: code)
+
+    monkeypatch.setattr(Jobs, "_submit", submit)
+    monkeypatch.setattr(runs, "_INTERVAL", 0)
     command("sweep", study, "--output", "out", folder=tmp_path, code=1)
     text = (tmp_path / "out/study.md").read_text()
     assert "2 of 3 runs are done" in text

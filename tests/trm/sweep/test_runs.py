@@ -1,6 +1,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -28,21 +29,15 @@ class Trm:
         self.at_once = 0
         self.codes = codes
 
-        class Job:
-            def __init__(self, code: int) -> None:
-                self.returncode, self.looks = code, 0
-
-            def poll(self) -> int | None:
-                self.looks += 1
-                return self.returncode if self.looks > 1 else None
-
-        def submit(jobs: Jobs, run, words: list[str], device: str) -> Job:
+        def submit(jobs: Jobs, run, words: list[str], device: str) -> SimpleNamespace:
             self.words.append(words)
             self.commands.append(words[0])
             self.at_once = max(self.at_once, len(jobs._jobs) + 1)
             with (folder_of(jobs.output, run) / "log.txt").open("a") as log:
                 log.write(f"some figures\ntrm {words[0]}: it says why\n\n")
-            return Job(self.codes.get(words[0], 0) or self.codes.get(run.setting.name, 0))
+            code = self.codes.get(words[0], 0) or self.codes.get(run.setting.name, 0)
+            looks = iter([None])  # it is still at work at the first
+            return SimpleNamespace(returncode=code, poll=lambda: next(looks, code))
 
         cost = {"seconds": 1.0, "flops": 1.0}
         monkeypatch.setattr(Jobs, "_submit", submit)
