@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from runs import events_of
+from runs import events_of, last_of
 
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
@@ -25,36 +25,23 @@ from trm.training.gpt_module import GPTModule, sequence_loss
 from trm.training.samples import SequenceSamples
 
 TINY = """
-    --trainer.accelerator=cpu --trainer.max_epochs=2 --trainer.check_val_every_n_epoch=1
-    --trainer.log_every_n_steps=1 --trainer.precision=32-true --model.network.config.hidden_size=16
-    --model.network.config.num_heads=2 --model.network.config.num_layers=1
-    --model.schedule.warmup_steps=1 --model.schedule.decay=constant --data.batch_size=8
-    --data.batches_per_epoch=4 --data.validation_problems=9 --data.task.digits=[1,3]
-    --data.task.layout=column_carries
+    --config=addition/gpt --trainer.accelerator=cpu --trainer.max_epochs=2
+    --trainer.check_val_every_n_epoch=1 --trainer.log_every_n_steps=1 --trainer.precision=32-true
+    --model.network.config.hidden_size=16 --model.network.config.num_heads=2
+    --model.network.config.num_layers=1 --model.schedule.warmup_steps=1
+    --model.schedule.decay=constant --data.batch_size=8 --data.batches_per_epoch=4
+    --data.validation_problems=9 --data.task.digits=[1,3] --data.task.layout=column_carries
 """.split()  # noqa: SIM905
 
 
-@pytest.fixture(scope="session")
-def small(repository: Path) -> tuple:
-    return "--config", repository / "configs/addition/gpt.yaml", *TINY
-
-
-def run_of(folder: Path) -> Path:
-    return folder / "runs/addition-gpt/version_0"
-
-
-def load(folder: Path) -> dict:
-    return torch.load(run_of(folder) / "checkpoints/last.ckpt", weights_only=True)
-
-
 @pytest.fixture(scope="module")
-def trained_gpt(command, small, tmp_path_factory) -> Path:
+def trained_gpt(command, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("gpt")
-    command("fit", *small, "--panels.num_samples=1", folder=folder, pictures=True)
+    command("fit", *TINY, "--panels.num_samples=1", folder=folder, pictures=True)
     return folder
 
 
-def test_a_run_has_the_pages_of_a_recursive_one_and_is_scored(trained_gpt, command, small):
+def test_a_run_has_the_pages_of_a_recursive_one_and_is_scored(trained_gpt, command):
     events = events_of(trained_gpt)
     scalars = set(events.Tags()["scalars"])
     assert {
@@ -64,9 +51,9 @@ def test_a_run_has_the_pages_of_a_recursive_one_and_is_scored(trained_gpt, comma
         "speed/samples_per_second",
     } <= scalars
     assert set(events.Tags()["images"]) == {"panels/row_1", "panels/wrong_1"}
-    ran = command("test", *small, "--ckpt_path", "best", folder=trained_gpt)
+    ran = command("test", *TINY, "--ckpt_path", "best", folder=trained_gpt)
     assert " of 9; 95 % interval" in ran.out
-    solver = load_solver(run_of(trained_gpt), device="cpu")
+    solver = load_solver(trained_gpt, device="cpu")
     assert solver.task == Addition("column_carries", digits=(1, 3), addends=(2, 3), long_bias=1.0)
     two, three = solver.solve(Problems.from_ints([(87, 604), (9, 0, 999)]))
     assert len(two.rows) == len(three.rows) == 2  # carries and answer
@@ -74,9 +61,9 @@ def test_a_run_has_the_pages_of_a_recursive_one_and_is_scored(trained_gpt, comma
 
 
 def test_its_calibration_fits_the_validation_rows_and_is_kept(trained_gpt):
-    kept = Calibration(**load(trained_gpt)[CHECKPOINT_KEY]["calibration"])
+    kept = Calibration(**last_of(trained_gpt)[CHECKPOINT_KEY]["calibration"])
     assert kept != Calibration()
-    solver = load_solver(run_of(trained_gpt) / "checkpoints/last.ckpt", device="cpu")
+    solver = load_solver(next(trained_gpt.rglob("last.ckpt")), device="cpu")
     assert solver.predictor.calibration == kept
     data = CanvasDataModule(solver.task, solver.canvas, validation_problems=9)
     raw = GPTPredictor(solver.predictor.model, np.asarray)
