@@ -38,7 +38,7 @@ def make_folder(output: Path) -> None:
         ) from None
 
 
-def make_own_folder(output: Path, command: str, names: Sequence[str], key: str) -> None:
+def make_own_folder(output: Path, command: str, names: Sequence[str], key: str = "format") -> None:
     """Make the folder that ``--output`` names; ValueError: it holds files that others wrote.
 
     Args:

@@ -53,7 +53,7 @@ STEPS = 8  # supervision steps that are probed, and the one whose ranks are told
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     kinds = parser.add_subparsers(title="kinds", metavar="KIND", dest="kind", required=True)
-    for name, (analyse, _) in KINDS.items():
+    for name, analyse in KINDS.items():
         about = analyse.__doc__ or ""
         what = about.split(".")[0].split(":")[0].lower()
         kind = kinds.add_parser(name, help=what, description=about)
@@ -87,11 +87,11 @@ def run(args: argparse.Namespace) -> int:
     from trm.evaluation.models import describe, labels
     from trm.figures.style import save
 
-    (analyse, key), name, output = KINDS[args.kind], args.kind, Path(args.output)
+    analyse, name, output = KINDS[args.kind], args.kind, Path(args.output)
     models = list(map(describe, given, labels(given)))
     pictures = "overlap*.png" if name == "rasp" else f"{name}.png"
     fresh = not output.exists()
-    make_own_folder(output, f"trm analyse {name}", (f"{name}.json", pictures), key)
+    make_own_folder(output, f"trm analyse {name}", (f"{name}.json", pictures))
     try:
         data, figures = analyse(args, solvers, models)
     except BaseException:
@@ -248,13 +248,8 @@ def rasp(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) -
     return {"model": model, "settings": settings, "sizes": [asdict(one) for one in found]}, figures
 
 
-# What does each kind, and a key of the JSON object that it writes.
-KINDS: dict[str, tuple[Callable[[argparse.Namespace, list[Solver], list[Model]], Found], str]] = {
-    "probe": (probe, "main"),
-    "heads": (heads, "head_effects"),
-    "rasp": (rasp, "sizes"),
-    "ranks": (ranks, "effective_ranks"),
-}
+KINDS: dict[str, Callable[[argparse.Namespace, list[Solver], list[Model]], Found]]
+KINDS = {"probe": probe, "heads": heads, "rasp": rasp, "ranks": ranks}
 
 
 def _sizes(args: argparse.Namespace, task: Task) -> list[dict[str, int]]:

@@ -70,7 +70,7 @@ def _score(args: argparse.Namespace) -> int:
     suite = SUITES[args.suite].within(args.up_to)
     problems = list(items(suite, args.seed))
     scored = score(file, suite, problems, file.name.partition(".")[0])
-    make_own_folder(output, "trm benchmark score", FILES, "format")
+    make_own_folder(output, "trm benchmark score", FILES)
     grid = grid_of(suite, problems, scored.model, args.seed)
 
     from trm.commands.evaluate import show_grid

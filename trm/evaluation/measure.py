@@ -93,7 +93,7 @@ def measure(
     """
     output = Path(output)
     fabric = open_devices(accelerator, devices, nodes, settings.precision)
-    make_own_folder(output, "trm evaluate", FILES, "format")
+    make_own_folder(output, "trm evaluate", FILES)
     models = describe_all(checkpoints, settings.steps)
     check_models(output / GRID, models)
     start_processes(fabric.strategy)

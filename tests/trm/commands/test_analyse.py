@@ -86,7 +86,7 @@ def test_ranks_of_models_stand_side_by_side(command, checkpoint, adder, tmp_path
 
 @pytest.mark.usefixtures("undrawn")
 def test_heads_of_a_lattice_beside_its_program(command, repository, tmp_path):
-    (tmp_path / "rasp.json").write_text('{"sizes": []}')  # of an earlier comparison
+    (tmp_path / "rasp.json").write_text('{"format": 1}')  # of an earlier comparison
     (tmp_path / "overlap_9x9.png").touch()
     words = ("rasp", "--problems", 2, "--digits-a", "3,4", "--digits-b", 4, "--output", tmp_path)
     ran = command("analyse", *words, "--checkpoint", repository / LATTICE)
