@@ -58,12 +58,6 @@ class Terms(NamedTuple):
             None if keys is None else keys._replace(classes=keys.classes[new, :last]),
         )
 
-    def add(self, vectors: Tensor | None) -> "Terms":
-        """With more vectors, if there are any."""
-        if vectors is None:
-            return self
-        return self._replace(vectors=vectors if self.vectors is None else self.vectors + vectors)
-
 
 class KeyValueCache:
     """Keys and values of a causal layer for the tokens seen so far, in memory taken once.

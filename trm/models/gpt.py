@@ -102,8 +102,7 @@ class GPT(Network):
         """
         self._check(ids, height, width, most=1 + height * (width + 1))
         terms = self._terms(height, width, generator).part(0, ids.shape[1])
-        terms = terms.add(self.position.token_vectors(ids, generator))
-        return self.hidden(ids, terms)
+        return self.hidden(ids, terms, self.position.token_vectors(ids, generator))
 
     @torch.no_grad()
     def generate(self, forced: Tensor, height: int, width: int, end: int) -> tuple[Tensor, Tensor]:
@@ -150,8 +149,7 @@ class GPT(Network):
                     break
                 of_tokens = self.position.token_vectors(ids[:, :t])
                 new = None if of_tokens is None else of_tokens[:, read:]
-                selected = terms.part(read, t).add(new)
-                x = self.hidden(ids[:, read:t], selected, caches)
+                x = self.hidden(ids[:, read:t], terms.part(read, t), new, caches)
                 logits = self.head(x[:, -1]).float()  # [B, V]
                 chosen = logits.argmax(dim=-1)
                 known = logits.log_softmax(dim=-1).gather(1, chosen[:, None]).squeeze(1)
@@ -172,12 +170,14 @@ class GPT(Network):
         self,
         ids: Tensor,
         terms: Terms,
+        of_tokens: Tensor | None = None,
         caches: list[KeyValueCache] | None = None,
     ) -> Tensor:
         """Activations after the last norm, [B, T, D]: the part that is worth compiling."""
         embedded = self.embed_tokens(ids)
-        if terms.vectors is not None:
-            embedded = embedded + terms.vectors
+        for vectors in (terms.vectors, of_tokens):
+            if vectors is not None:
+                embedded = embedded + vectors
         x = embedded = embedded.to(compute_dtype(self.embed_tokens.weight))
         for loop in range(self.config.loops):
             if loop:
