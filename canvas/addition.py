@@ -51,7 +51,8 @@ class Column(Layout):
 
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
         everywhere = np.ones(len(operands[0]), dtype=bool)
-        yield Row(ANSWER, reduce(add_shifted, operands), 0, _count(operands), everywhere)
+        row = np.sum([numbers.lengths > 0 for numbers in operands], axis=0)
+        yield Row(ANSWER, reduce(add_shifted, operands), 0, row, everywhere)
 
     def read_operands(self, content: np.ndarray, sign: CellIndex) -> dict[str, np.ndarray]:
         last, column = sign
@@ -93,11 +94,6 @@ class ColumnCarries(Column):
         carried = carried[:, 1:].astype(np.uint8)
         yield Row(CARRIES, Numbers(carried, total.lengths - 1, total.base), 1, row, everywhere)
         yield Row(ANSWER, total, 0, row + 1, everywhere)
-
-
-def _count(operands: Sequence[Numbers]) -> np.ndarray:
-    """How many addends each problem has, ``int64 [B]``."""
-    return np.stack([numbers.lengths > 0 for numbers in operands]).sum(axis=0)
 
 
 @dataclass

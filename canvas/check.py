@@ -2,13 +2,12 @@
 
 import inspect
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from canvas.arithmetic import Numbers
 from canvas.choices import OwnCodeError, failure
-from canvas.layouts import Row, read
+from canvas.layouts import read
 from canvas.problems import Problems
 from canvas.sampling import sample
 from canvas.symbols import DIGIT_IDS
@@ -48,10 +47,10 @@ def _wrong_rows(task: Task, problems: Problems) -> Iterator[str]:
         return Numbers.from_ints([number], base).to_text()[0]
 
     for found in layout.rows(problems.operands):
-        yield from (
-            f"row {place} of {names[i]} has a digit that base {base} does not have"
-            for i, place in _places(found, (found.numbers.digits >= base).any(axis=1))
-        )
+        wrong = found.present & (found.numbers.digits >= base).any(axis=1)
+        places = np.broadcast_to(found.row, wrong.shape)
+        for i in np.flatnonzero(wrong).tolist():
+            yield f"row {places[i] + 1} of {names[i]} has a digit that base {base} does not have"
     worked = layout.draw_worked(problems)
     for i, operands in enumerate(problems.to_ints()):
         canvas = worked.truth[i, : worked.heights[i], : worked.widths[i]]
@@ -73,9 +72,3 @@ def _wrong_rows(task: Task, problems: Problems) -> Iterator[str]:
                 f"row {row} of {names[i]} shows the answer {written(said.answer)}, and it is "
                 f"{written(answer)}"
             )
-
-
-def _places(row: Row, wrong: Any) -> Iterator[tuple[int, int]]:
-    """The problems in which a row is there and wrong, and which row it is, from 1."""
-    rows = np.broadcast_to(row.row, wrong.shape)
-    return ((i, int(rows[i]) + 1) for i in np.flatnonzero(wrong & row.present).tolist())

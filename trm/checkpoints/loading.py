@@ -295,11 +295,6 @@ def plain(config: Any) -> dict[str, Any]:
     return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(config).items()}
 
 
-def config_class(kind: type[nn.Module]) -> type:
-    """The dataclass that a network is built from: the type of its constructor's ``config``."""
-    return get_type_hints(kind.__init__)["config"]
-
-
 def _predictor(about: dict[str, Any], weights: dict[str, Tensor], steps: int | None) -> Predictor:
     if about["family"] not in ("iterative", "local", "gpt") or about["format"] != FORMAT:
         raise ValueError(f"it holds a {about['family']} model in format {about['format']}")
@@ -321,8 +316,8 @@ def _network(about: dict[str, Any], kind: type[Network], weights: dict[str, Tens
     name = str(about["network"])
     if name.rpartition(".")[0] not in _NETWORKS:
         check_imported(name, "network", ())
-    found = load_class(name, kind, "network")
-    config: Any = restored(config_class(found), about["model"])
+    found: Any = load_class(name, kind, "network")
+    config: Any = restored(get_type_hints(found.__init__)["config"], about["model"])
     updates = getattr(config, "H_cycles", 1) * (getattr(config, "L_cycles", 0) + 1)
     updates *= getattr(config, "loops", 1)
     layers = getattr(config, "num_layers", 1)

@@ -151,23 +151,19 @@ def smallest_wrong(judge: Judge, report: Report) -> tuple[Counterexample | None,
 def small_problems(task: Task) -> Iterator[list[tuple[int, ...]]]:
     """All problems by digits in all, then by their largest operand, at most `_AT_ONCE` at once."""
     fewest, most = task.arity
-    digits = fewest
+    digits, base = fewest, task.base
     while True:
         found: list[tuple[int, ...]] = []
         for count in range(fewest, min(most, fewest + 1) + 1):
             for lengths in product(range(1, digits + 1), repeat=count):
                 if sum(lengths) == digits:
-                    found += product(*(_numbers_of(task, n) for n in lengths))
+                    least = (base ** (n - 1) if n > 1 else task.smallest for n in lengths)
+                    found += product(*map(range, least, (base**n for n in lengths)))
             if len(found) > _SMALL:
                 return
         found.sort(key=lambda operands: (max(operands), operands))
         yield from (found[i : i + _AT_ONCE] for i in range(0, len(found), _AT_ONCE))
         digits += 1
-
-
-def _numbers_of(task: Task, digits: int) -> range:
-    """All numbers of so many digits."""
-    return range(task.base ** (digits - 1) if digits > 1 else task.smallest, task.base**digits)
 
 
 def hunt(judge: Judge, most: int, report: Report) -> Counterexample | None:

@@ -17,7 +17,7 @@ import torch
 from canvas import symbols
 from canvas.closure import closed_windows
 from canvas.windows import SYMBOL, TOKEN, LocalRule, Seen, read_name
-from trm.models.local import LocalRecursiveModel
+from trm.models.local import Known, LocalRecursiveModel
 from trm.proof.prove import Report
 
 _BATCH = 16384
@@ -85,7 +85,7 @@ class Together(LocalRule):
         self.looked = 0
         self.asked: list[np.ndarray] = []
         self.meanings: dict[str, list[np.ndarray]] = {name: [] for name in mine.codes}
-        self._tables = model.message_tables()
+        self._known = Known(model)
         super().__init__(rule.base)
         self.rows = rule.rows
 
@@ -113,7 +113,9 @@ class Together(LocalRule):
         for name in (SYMBOL, *self.mine.fields):
             if name in self.mine.codes:
                 labels.append(said[name][index])
-                beside = self._told_beside(name)
+                # Fields that are told in the first message in which the code is handed on.
+                together = next(of for of in self.rule.messages.values() if name in of)
+                beside = [field for field in together if field not in self.mine.codes]
                 told = found[beside[0]] if len(beside) == 1 else np.zeros_like(index)
                 meaning = np.stack((told, found[name], labels[-1]), axis=1)
                 self.meanings[name].append(np.unique(meaning, axis=0))
@@ -123,18 +125,9 @@ class Together(LocalRule):
         self.asked.append(np.unique(np.stack((sights, *labels), axis=1), axis=0))
         return found | {_CODE + name: said[name][index] for name in self.mine.codes}
 
-    def _told_beside(self, code: str) -> list[str]:
-        """The fields that are told in the first message in which a code is handed on."""
-        names = next(names for names in self.rule.messages.values() if code in names)
-        return [name for name in names if name not in self.mine.codes]
-
     @torch.no_grad()
     def _said(self, sights: np.ndarray) -> dict[str, np.ndarray]:
         """What the network decides, by output."""
-        parts = []
-        for start in range(0, len(sights), _BATCH):
-            some = torch.from_numpy(sights[start : start + _BATCH])
-            logits = self.model.parts(self.model.cells(some, self._tables)[0])
-            parts.append([part.argmax(dim=1).numpy() for part in logits.values()])
-        together = map(np.concatenate, zip(*parts, strict=True))
-        return dict(zip(self.model.outputs, together, strict=True))
+        parts = torch.from_numpy(sights).split(_BATCH)
+        classes = torch.cat([self._known(part).classes for part in parts]).numpy()
+        return dict(zip(self.model.outputs, classes.T, strict=True))

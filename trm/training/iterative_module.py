@@ -94,7 +94,9 @@ class IterativeModule(CanvasModule):
         All rows get the same supervision steps: under `fresh` the middle number of those without
         gradient and then the supervised ones, under `carry` as many as it may take.
         """
-        steps = row_steps(drawing, _one_step(drawing))
+        # A step of each problem, which neither batches nor devices change.
+        step = drawing.truth.sum(axis=(1, 2), dtype=np.int64) % drawing.steps
+        steps = row_steps(drawing, step)
         batch = {
             name: torch.from_numpy(getattr(steps, name)).to(self.device)
             for name in ("inputs", "labels", "answer")
@@ -111,8 +113,3 @@ class IterativeModule(CanvasModule):
 
     def about(self) -> dict[str, Any]:
         return {"family": "iterative", "solve_steps": self.solve_steps}
-
-
-def _one_step(drawing: WorkedDrawing) -> np.ndarray:
-    """A step of each problem, ``int64 [B]``, which neither batches nor devices change."""
-    return drawing.truth.sum(axis=(1, 2), dtype=np.int64) % drawing.steps
