@@ -159,12 +159,8 @@ def test_a_training_command_line_names_configs_and_keys_that_there_are(words, mo
     config = words[words.index("--config") + 1]
     if config in ("mine.yaml", "my.yaml"):
         return  # a copy
-    keys = [
-        word
-        for key, value in zip(words[1::2], words[2::2], strict=True)
-        if key.startswith(("--model", "--data", "--seed"))
-        for word in (key, value)
-    ]
+    pairs = [f"{key}={value}" for key, value in zip(words[1::2], words[2::2], strict=True)]
+    keys = [word for word in pairs if word.startswith(("--model", "--data", "--seed"))]
     if any("mine." in word for word in keys):
         keys = []  # such lines are run below
     file = find_config(config)  # complains if there is none

@@ -61,18 +61,6 @@ def installed(wheel, tmp_path_factory) -> Path:
     return bin_
 
 
-@pytest.fixture(scope="module")
-def working_folder(tmp_path_factory) -> Path:
-    """Somewhere else."""
-    return tmp_path_factory.mktemp("somewhere")
-
-
-@pytest.fixture(scope="module")
-def trm(installed, working_folder):
-    """Runs the installed command `trm` there."""
-    return lambda *words: done(installed / "trm", *words, folder=working_folder)
-
-
 def test_it_holds_every_module_the_configs_and_the_model(repository, wheel):
     wanted = {
         file.relative_to(repository).as_posix()
@@ -87,18 +75,21 @@ def test_it_holds_every_module_the_configs_and_the_model(repository, wheel):
     assert {f"{package}/py.typed" for package in PACKAGES} <= held
 
 
-def test_what_runs_was_installed_and_has_its_configs(repository, installed, working_folder, trm):
+def test_what_runs_was_installed_and_has_its_configs(repository, installed, tmp_path):
     lines = "import sys, json, trm, canvas.render, augment; found = map(sys.modules.get, sys.argv)"
     lines += "; print(json.dumps([sys.path, [each.__path__[0] for each in found if each]]))"
-    told = done(installed / "python", "-c", lines, *PACKAGES, folder=working_folder)
+    told = done(installed / "python", "-c", lines, *PACKAGES, folder=tmp_path)
     path, folders = json.loads(told)
     assert str(repository) not in path
     assert [Path(folder).name for folder in folders] == list(PACKAGES)
     assert all(Path(folder).is_relative_to(installed.parent) for folder in folders)
-    assert trm("--version").startswith("trm ")
-    names = [line.split()[0] for line in trm("configs").splitlines()]
-    assert len(names) == len(list((repository / "configs").rglob("*.yaml")))
-    assert trm("configs", "quickstart") == (repository / "configs/quickstart.yaml").read_text()
+    version, configs, quickstart = (
+        done(installed / "trm", *words.split(), folder=tmp_path)
+        for words in ("--version", "configs", "configs quickstart")
+    )
+    assert version.startswith("trm ")
+    assert len(configs.splitlines()) == len(list((repository / "configs").rglob("*.yaml")))
+    assert quickstart == (repository / "configs/quickstart.yaml").read_text()
 
 
 TWO = """
@@ -117,13 +108,13 @@ sys.exit(any(os.waitpid(one, 0)[1] for one in started))
 """
 
 
-def test_two_processes_measure_the_same_figures_as_one(installed, working_folder):
+def test_two_processes_measure_the_same_figures_as_one(installed, tmp_path):
     with socket.create_server(("localhost", 0)) as free:
         script = TWO.replace("PORT", str(free.getsockname()[1]))
     words = ("evaluate", "--digits-a", "1,3", "--digits-b", 2, "--problems", 5)
     words += ("--accelerator", "cpu", "--devices", 2, "--output", "two")
-    done(installed / "python", "-c", script, *words, folder=working_folder)
-    two = json.loads((working_folder / "two/grid.json").read_text())
+    done(installed / "python", "-c", script, *words, folder=tmp_path)
+    two = json.loads((tmp_path / "two/grid.json").read_text())
     one = evaluate(digits_a=[1, 3], digits_b=[2], problems=5, accelerator="cpu", progress=False)
     assert (two["settings"]["devices"], one["settings"]["devices"]) == (2, 1)
     for grid in (two, one):
