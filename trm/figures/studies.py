@@ -4,10 +4,10 @@ A mark is a seed, the line through it its Wilson interval.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
@@ -90,33 +90,23 @@ def study_figure(evaluations: Mapping[str, Grid]) -> Figure | None:
         first.legend(fontsize=8, loc="best")
         first.set_title(name, loc="left", fontsize=11)
         for axes, what in zip(others, costs_of(grid.models), strict=True):
-            known = [
-                (cost, [shares_of(grid, seeds, column) for column in columns])
-                for seeds in settings.values()
-                if (cost := costs_of(seeds)[what])
-            ]
-            if known:
-                _against(axes, known)
-                axes.set_xlabel(what)
-            else:
+            known = [(n, seeds) for seeds in settings.values() if (n := costs_of(seeds)[what])]
+            if not known:
                 axes.set_axis_off()
+                continue
+            for (cost, seeds), (i, column) in product(known, enumerate(columns)):
+                style = mark(i)
+                for share in shares_of(grid, seeds, column):
+                    line: Any = {"color": style["color"], "linewidth": 0.8, "alpha": 0.7}
+                    axes.vlines(cost, *share.interval, **line)
+                    axes.plot([cost], [share.value], markersize=4.5, alpha=0.8, ls="", **style)
+            costs = [cost for cost, _ in known]
+            if max(costs) > _FAR * min(costs):
+                axes.set_xscale("log")
+            else:  # costs that are nearly alike stand near each other, not at both ends
+                axes.set_xlim(0.9 * min(costs), max(costs) / 0.9)
+                axes.locator_params(axis="x", nbins=4)
+            axes.set(xlabel=what, ylim=(-0.03, 1.03))
+            axes.yaxis.set_major_formatter(PercentFormatter(1))
+            tidy(axes)
     return figure
-
-
-def _against(axes: Axes, settings: Sequence[tuple[float, Sequence[Sequence[Share]]]]) -> None:
-    """Shares, column by column, against a cost of the settings of which it is known."""
-    for cost, columns in settings:
-        for i, shares in enumerate(columns):
-            style = mark(i)
-            for share in shares:
-                axes.vlines(cost, *share.interval, color=style["color"], linewidth=0.8, alpha=0.7)
-                axes.plot([cost], [share.value], markersize=4.5, alpha=0.8, ls="", **style)
-    costs = [cost for cost, _ in settings]
-    if max(costs) > _FAR * min(costs):
-        axes.set_xscale("log")
-    else:  # costs that are nearly alike stand near each other, not at both ends
-        axes.set_xlim(0.9 * min(costs), max(costs) / 0.9)
-        axes.locator_params(axis="x", nbins=4)
-    axes.set_ylim(-0.03, 1.03)
-    axes.yaxis.set_major_formatter(PercentFormatter(1))
-    tidy(axes)
