@@ -9,7 +9,6 @@ moved its row.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -29,22 +28,16 @@ class View:
         symmetries.lookup(self.symmetry)
 
 
-class Room(NamedTuple):
-    """How far the content of each canvas can move each way, `int64 [B]`."""
+def possible_shifts(content: np.ndarray) -> np.ndarray:
+    """How far content `bool [B, H, W]`, turned already, can be shifted before it is cut off.
 
-    up: np.ndarray
-    down: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-
-
-def possible_shifts(content: np.ndarray) -> Room:
-    """How far content `bool [B, H, W]`, turned already, can be shifted before it is cut off."""
+    Up, down, left and right, `int64 [4, B]`.
+    """
     found = []
     for lines in (np.any(content, axis=2), np.any(content, axis=1)):
         for one in (lines, lines[:, ::-1]):  # blank lines before the first one that is not
             found.append(np.where(one.any(axis=1), one.argmax(axis=1), one.shape[1]))
-    return Room(*found)
+    return np.stack(found)
 
 
 def distinct_views(
@@ -61,7 +54,7 @@ def distinct_views(
         turned = symmetries.apply(name, content)
         if turned.shape != content.shape:
             raise ValueError(f"the view {name} makes {list(content.shape)} {list(turned.shape)}")
-        up, down, left, right = (int(n[0]) for n in possible_shifts(turned[None]))
+        up, down, left, right = possible_shifts(turned[None])[:, 0].tolist()
         possible += [
             View(name, i, j) for i in range(-up, down + 1) for j in range(-left, right + 1)
         ]

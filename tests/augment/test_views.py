@@ -45,9 +45,10 @@ def random_canvases(batch: int, height: int, width: int) -> np.ndarray:
 def every_accepted_view(canvas: np.ndarray) -> list[View]:
     accepted = []
     for name in SYMMETRIES:
-        room = views.possible_shifts(symmetry.apply(name, canvas[None] != BLANK))
-        for down in range(-int(room.up[0]), int(room.down[0]) + 1):
-            rights = range(-int(room.left[0]), int(room.right[0]) + 1)
+        shifts = views.possible_shifts(symmetry.apply(name, canvas[None] != BLANK))
+        up, most_down, left, most_right = shifts[:, 0].tolist()
+        for down in range(-up, most_down + 1):
+            rights = range(-left, most_right + 1)
             accepted += [View(name, down, right) for right in rights]
     return accepted
 

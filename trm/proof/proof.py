@@ -70,13 +70,14 @@ class Proof:
         found |= {"task": task_data(self.solver.task), "weights_sha256": weights_hash(model)}
         found |= {"parameters": sum(p.numel() for p in model.parameters())}
         if (judged := self.judged) is not None:
+            left = judged.least_left
             found |= {
                 "arithmetic": judged.arithmetic,
                 "windows": len(judged.numbers),
                 "windows_sha256": windows_hash(judged.numbers),
                 "wrong_windows": len(judged.wrong),
                 "smallest_margin": float(judged.margin.min()),
-                "margin_left_by_rounding": _finite(judged.least_left),
+                "margin_left_by_rounding": left if np.isfinite(left) else None,
                 "proved_in_float32": int((judged.float32 & judged.right).sum()),
             }
         if self.explored:
@@ -119,10 +120,6 @@ class Proof:
     def note(self, checkpoint: Path) -> None:
         """The record beside a checkpoint, where whoever solves with it finds the verdict."""
         write_json(checkpoint.with_suffix(PROOF_SUFFIX), self.record())
-
-
-def _finite(number: float) -> float | None:
-    return float(number) if np.isfinite(number) else None
 
 
 def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True) -> Proof:

@@ -206,10 +206,10 @@ def predict_views(predictor: Predictor, inputs: np.ndarray, views: Sequence[View
     # in again at the other edge, and goes back on undoing.
     viewed = apply_views(views, inputs)
     if predictor.translation_invariant:
-        room = possible_shifts(viewed != symbols.BLANK)
+        ups, _, lefts, _ = possible_shifts(viewed != symbols.BLANK).tolist()
         views = [
             View(view.symmetry, view.down - up, view.right - left)
-            for view, up, left in zip(views, room.up.tolist(), room.left.tolist(), strict=True)
+            for view, up, left in zip(views, ups, lefts, strict=True)
         ]
         viewed = apply_views(views, inputs)
     seen = viewed.reshape(len(viewed), -1)

@@ -169,17 +169,12 @@ class LocalModule(CellModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         if self.counterexamples:
             self.seen.append(batch["numbers"].cpu().numpy())
-            batch = self._with_counterexamples(batch, batch_idx)
+            number = round(self.counterexamples * len(batch["numbers"])) if len(self.hard) else 0
+            random = np.random.default_rng(self.batch_seed(batch_idx))
+            more = self._sights(random.choice(self.hard, number)) if number else {}
+            more = {name: torch.cat((batch[name], part)) for name, part in more.items()}
+            batch = {**batch, **more}
         return super().training_step(batch, batch_idx)
-
-    def _with_counterexamples(self, batch: Batch, batch_idx: int) -> Batch:
-        """A batch with its share of hard sights."""
-        number = round(self.counterexamples * len(batch["numbers"])) if len(self.hard) else 0
-        if not number:
-            return batch
-        random = np.random.default_rng(self.batch_seed(batch_idx))
-        more = self._sights(random.choice(self.hard, number))
-        return {name: torch.cat((batch[name], part)) for name, part in more.items()}
 
     def _sights(self, numbers: np.ndarray) -> Batch:
         return move_data_to_device(sight_batch(self.rule, numbers), self.device)

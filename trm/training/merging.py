@@ -78,7 +78,8 @@ def merged_codes(cells: PageCells, numbers: Sequence[int]) -> np.ndarray:
     steps = np.column_stack((cells.window, handed, cells.symbol, end))[counted]
     states = _Automaton(groups, _steps(steps, len(cells.kinds)))
     states.merge_codes(codes.tolist(), np.argsort(-weight, kind="stable").tolist())
-    states.merge_all()
+    while any(states.merge_group(group) for group in sorted(set(groups))):
+        pass  # what is merged adds to the evidence in other groups
     root = np.array([states.find(state) for state in range(len(groups))])
     weights = np.bincount(root, weight, minlength=len(groups))
     names = np.full(len(groups), -1)
@@ -223,14 +224,11 @@ class _Automaton:
             else:
                 self.accept(merger)
 
-    def merge_all(self) -> None:
-        """Merge what has most evidence, again and again, as long as little contradicts it."""
-        groups = sorted(set(self.groups))
-        while any(self._merge_group(group) for group in groups):
-            pass  # what is merged adds to the evidence in other groups
+    def merge_group(self, group: tuple[int, int]) -> bool:
+        """Merge what has most evidence, again and again, as long as little contradicts it.
 
-    def _merge_group(self, group: tuple[int, int]) -> bool:
-        """The same in one group; whether anything was merged."""
+        In one group; whether anything was merged.
+        """
         merged = False
         while True:
             mine = sorted({self.find(s) for s, one in enumerate(self.groups) if one == group})
