@@ -290,7 +290,7 @@ class ProbeStudy:
 def run_probes(
     solver: Solver,
     sizes: Sequence[dict[str, int]],
-    settings: Settings | None = None,
+    settings: Settings,
     note: Callable[[str], None] = lambda _: None,
 ) -> ProbeStudy:
     """Probe a frozen model, whose task says what is within the training range.
@@ -300,7 +300,7 @@ def run_probes(
     size cannot be measured, there are no training problems, the states cannot be probed, or the
     model is a local one.
     """
-    settings, task = settings or Settings(), solver.task
+    task = solver.task
     check_cells(solver.predictor.model)
     rule = task.local_rule()
     regions, asked = dict[str, str](), []

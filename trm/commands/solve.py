@@ -116,23 +116,23 @@ def _work_through(args: argparse.Namespace) -> int:
     if any(streams):
         refuse(args, "a pipe goes through one device", nodes=1)
     device = one_device(args) if any(streams) else "cpu"
-    from trm.batch import Job, stream, work_through
+    from trm.batch import Job, Summary, stream, work_through
 
     (solver,) = solvers_of(args, device, args.steps)
     names = ("steps", "height", "width", "batch_size", "canvases")
     how: dict[str, Any] = {name: getattr(args, name) for name in names}
     how |= {"voting": solver.voting, "precision": precision_of(args)}
     job = Job(Path(args.checkpoint), Path(args.input), Path(args.output), **how)
+    summary: Summary | None
     if any(streams):
         source = sys.stdin.buffer if args.input == "-" else None
         sink = sys.stdout if args.output == "-" else None
         with computing_in(job.precision, solver.predictor.device):
             summary = stream(job, solver, source, sink)
     else:
-        found = work_through(job, args.accelerator, args.devices, args.nodes, args.quiet)
-        if found is None:  # another process reports
-            return 0
-        summary = found
+        summary = work_through(job, args.accelerator, args.devices, args.nodes, args.quiet)
+    if summary is None:  # another process reports
+        return 0
     if not args.quiet:
         print(summary if args.output == "-" else f"{summary} → {args.output}", file=sys.stderr)
     return 1 if summary.errors else 0

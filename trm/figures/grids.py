@@ -234,13 +234,8 @@ def trust_figure(
     left.set(xlim=(0, 101), title=f"If only the surest are answered ({problems:,} problems)")
     left.set_ylim(0, min(101, max(5, 1.25 * highest) if highest else 101))
     left.legend(loc="best", fontsize=9).set_in_layout(False)  # names may be long
-    right = figure.add_subplot(grid[0, 1])
-    _calibration(right, figure.add_subplot(grid[1, 1], sharex=right), reliabilities)
-    return figure
-
-
-def _calibration(axes: Axes, counts: Axes, reliabilities: Mapping[str, Reliability]) -> None:
-    """Shares with their intervals, and below them the problems in each bin."""
+    axes = figure.add_subplot(grid[0, 1])
+    counts = figure.add_subplot(grid[1, 1], sharex=axes)  # of the problems in each bin
     axes.plot([0, 100], [0, 100], color="#8C8C8C", linewidth=1)
     wide = 80 / BINS / max(1, len(reliabilities))
     for i, (name, bins) in enumerate(reliabilities.items()):
@@ -262,3 +257,4 @@ def _calibration(axes: Axes, counts: Axes, reliabilities: Mapping[str, Reliabili
     tidy(counts, "y")
     shown = axes.get_legend_handles_labels()  # without them an empty one would be warned of
     axes.legend(*shown, loc="upper left", fontsize=9).set_in_layout(False)
+    return figure
