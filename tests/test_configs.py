@@ -13,7 +13,7 @@ import yaml
 
 from canvas.render import IGNORE
 from trm.sweep.runs import plan
-from trm.sweep.study import Study, read_study
+from trm.sweep.study import Setting, Study, read_study
 from trm.training.canvas_module import CanvasModule
 from trm.training.cli import train
 from trm.training.iterative_module import IterativeModule
@@ -73,13 +73,15 @@ def test_a_config_begins_with_how_to_run_it(path):
 def to_build() -> dict[Path, Study]:
     """Every value of every axis, not every combination of them nor in every study again."""
     found, seen = {}, set()
+
+    def new(setting: Setting) -> set[tuple[str, str]]:
+        return {(setting.config.partition("/")[0], word) for word in setting.options} - seen
+
     for path in STUDIES:
         study, some = read_study(path), []
-        for setting in study.settings:
-            new = {(setting.config.partition("/")[0], word) for word in setting.options} - seen
-            if new or not some:
-                some.append(setting)
-                seen |= new
+        while not some or any(map(new, study.settings)):
+            some.append(max(study.settings, key=lambda setting: len(new(setting))))
+            seen |= new(some[-1])
         found[path] = replace(study, settings=tuple(some), parameters=None)
     return found
 

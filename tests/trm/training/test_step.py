@@ -154,16 +154,17 @@ def test_samples_halt_when_sure_unless_they_explore():
 # What an answer costs
 
 
-def canvas_batch(B=6, H=5, W=9, V=14, dtype=torch.float32, seed=0):
+def canvas_batch():
     """Random logits and labels; the answer is one row of each canvas, some rows right."""
-    generator = torch.Generator().manual_seed(seed)
+    B, H, W, V = 6, 5, 9, 14
+    generator = torch.Generator().manual_seed(0)
     logits = torch.randn(B, H, W, V, generator=generator)
     labels = torch.randint(1, V, (B, H, W), generator=generator, dtype=torch.uint8)
     answer = torch.zeros(B, H, W, dtype=torch.bool)
     answer[torch.arange(B), torch.arange(B) % H] = True
     logits[::2] += 20 * F.one_hot(labels[::2].long(), V)  # samples 0, 2, 4 are all right
     halt_logits = torch.randn(B, generator=generator)
-    return logits.to(dtype).requires_grad_(), halt_logits.requires_grad_(), labels, answer
+    return logits.requires_grad_(), halt_logits.requires_grad_(), labels, answer
 
 
 def loss_by_definition(logits, labels, answer, loss):
