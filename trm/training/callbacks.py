@@ -222,9 +222,6 @@ class PredictionWriter(BasePredictionWriter):
     That is the run's folder, or the checkpoint's own where it lies in no run.
     """
 
-    def __init__(self) -> None:
-        super().__init__(write_interval="batch")
-
     def on_predict_start(self, trainer: L.Trainer, *_: Any) -> None:
         folder = Path(trainer.ckpt_path or trainer.default_root_dir).parent
         folder = folder.parent if folder.name == CHECKPOINTS else folder

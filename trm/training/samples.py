@@ -102,9 +102,6 @@ class Samples(Dataset):
     def __len__(self) -> int:
         return self.size
 
-    def __getitem__(self, index: int) -> Any:
-        return self.__getitems__([index])  # type: ignore[attr-defined]
-
     def _draw(
         self, problems: Problems, sizes: np.ndarray, canvas: tuple[int, int], words: np.ndarray
     ) -> WorkedDrawing:
