@@ -106,16 +106,9 @@ def sequences(drawing: WorkedDrawing) -> tuple[np.ndarray, np.ndarray]:
     symbol enclose the whole. Ids and labels are ``int64 [B, H · (W + 1) + 1]``; labels are the ids
     one place on, and `IGNORE` where `tokens_to_write` is False.
     """
-    return sequences_of(drawing.truth, drawing.given, drawing.row_of_step(0))
-
-
-def sequences_of(
-    truth: np.ndarray, given: np.ndarray, first: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """As `sequences`, of their parts; ``first [B]`` is the first row to be worked out."""
-    ids = to_sequences(truth)
+    ids = to_sequences(drawing.truth)
     following = np.concatenate([ids[:, 1:], np.full((len(ids), 1), symbols.END)], axis=1)
-    return ids, np.where(_to_write(given, first)[:, 1:], following, IGNORE)
+    return ids, np.where(tokens_to_write(drawing)[:, 1:], following, IGNORE)
 
 
 def tokens_to_write(drawing: Drawing) -> np.ndarray:
@@ -123,16 +116,13 @@ def tokens_to_write(drawing: Drawing) -> np.ndarray:
 
     All behind the operands' last row, the end included, but for a lattice's margin digits.
     """
-    return _to_write(drawing.given, drawing.row_of_step(0))
-
-
-def _to_write(given: np.ndarray, first: np.ndarray) -> np.ndarray:
-    B, height, width = given.shape
+    B, height, width = drawing.given.shape
     shown = np.zeros((B, height, width + 1), dtype=bool)
-    shown[:, :, :width] = given[:, :, ::-1]
+    shown[:, :, :width] = drawing.given[:, :, ::-1]
     free = np.ones((B, 2 + height * (width + 1)), dtype=bool)
     free[:, 1:-1] = ~shown.reshape(B, -1)
-    free[np.arange(free.shape[1]) <= (first * (width + 1))[:, None]] = False
+    first = drawing.row_of_step(0) * (width + 1)
+    free[np.arange(free.shape[1]) <= first[:, None]] = False
     return free
 
 

@@ -20,7 +20,7 @@ from canvas.canvas_size import Blanks, Canvas, Insertion
 from canvas.choices import check_choice
 from canvas.pages import page_windows
 from canvas.problems import Problems, Split, keys, random_below, random_words
-from canvas.render import WorkedDrawing, row_steps, sequences_of
+from canvas.render import WorkedDrawing, row_steps, sequences
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
@@ -206,7 +206,8 @@ class SequenceSamples(TrainingSamples):
         truth, given = inserted(drawing.truth, BLANK), inserted(drawing.given, False)
         # That a row is left blank follows from nothing before it.
         given |= (inserted.rows < 0)[:, :, None]
-        ids, labels = sequences_of(truth, given, inserted.row(drawing.row_of_step(0)))
+        top = inserted.row(drawing.row_of_step(0)) - drawing.first_step
+        ids, labels = sequences(replace(drawing, truth=truth, given=given, top=top))
         batch = {"ids": torch.from_numpy(ids), "labels": torch.from_numpy(labels)}
         return batch | dict(zip(("height", "width"), truth.shape[1:], strict=True))
 
