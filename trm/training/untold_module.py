@@ -30,7 +30,6 @@ from trm.training.local_module import CellModule
 from trm.training.merging import PageCells, merged_codes
 from trm.training.samples import PageSamples, page_batch
 
-_COLDEST = 0.1  # the temperature at the end
 _DECISIVE = 0.05  # weight of the shares' entropy where the temperature has fallen
 _SIGHTS = 4096  # in a batch at most, once codes are merged
 
@@ -44,6 +43,8 @@ class UntoldModule(CellModule):
         schedule: of the learning rate.
         cooling: when the temperature begins to fall from 1, and when it has fallen, as shares of
             the run.
+        coldest: the temperature once it has fallen. At 0.1 shares are as good as decided, and what
+            was learned of several codes at once can be lost again.
         merging: from which share of the run on each epoch merges the codes of pages of the epoch
             before, and trains on their sights; 1: none does.
         seed: of which sights, once codes are merged, a batch draws.
@@ -60,12 +61,14 @@ class UntoldModule(CellModule):
         cooling: tuple[float, float] = (0.5, 0.85),
         merging: float = 1.0,
         seed: int = 0,
+        coldest: float = 0.1,
     ) -> None:
         if not cooling or not 0 <= cooling[0] < cooling[1] <= 1:
             raise ValueError(f"model.cooling is [begin, end] from 0 to 1, not {cooling}")
         check_range("model.merging", merging, cooling[1], 1)
+        check_range("model.coldest", coldest, 0.01, 0.99)
         super().__init__(network, optimizer, schedule, seed)
-        self.cooling, self.merging = cooling, merging
+        self.cooling, self.merging, self.coldest = cooling, merging, coldest
         self.shown: list[Batch] = []  # pages of this epoch, for the next one to merge
         self.sights: Batch | None = None  # that pages have shown, with merged codes
 
@@ -86,10 +89,10 @@ class UntoldModule(CellModule):
     def temperature(self) -> float:
         """That of the training step that begins; of a validation, that of the end."""
         if not self.training:
-            return _COLDEST
+            return self.coldest
         begin, end = self.cooling
         done = self.global_step / self.trainer.estimated_stepping_batches
-        return _COLDEST ** min(1.0, max(0.0, (done - begin) / (end - begin)))
+        return self.coldest ** min(1.0, max(0.0, (done - begin) / (end - begin)))
 
     def merges(self, epoch: int) -> bool:
         """Whether an epoch trains on merged codes."""
@@ -111,7 +114,7 @@ class UntoldModule(CellModule):
             return 0.0
         logs = [(logits[name] / temperature).log_softmax(dim=-1) for name in codes]
         entropy = sum(-(log.exp() * log).sum(dim=-1).mean() for log in logs)
-        return _DECISIVE * math.log(temperature) / math.log(_COLDEST) * entropy
+        return _DECISIVE * math.log(temperature) / math.log(self.coldest) * entropy
 
     def on_train_epoch_start(self) -> None:
         """Merge the codes of the pages of the epoch before; after a resume they are drawn again."""

@@ -78,10 +78,13 @@ def test_merged_sights_are_what_pages_show_each_once(inventor):
 
 def test_a_run_that_merges_codes_trains_on_sights_and_is_resumed_exactly(command, tmp_path):
     settings = (*SMALL, "--model.cooling", "[0,0.001]", "--model.merging", 0.6)
-    settings += ("--data.batches_per_epoch", 4)
+    settings += ("--model.coldest", 0.35, "--data.batches_per_epoch", 4)
     settings += ("--trainer.logger", "CSVLogger")
     whole, resumed = whole_and_resumed(command, tmp_path, *settings, epochs=(2, 3))
     assert_same(whole, resumed)
     file = next(tmp_path.glob("whole/**/metrics.csv"))
     rows = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
     assert sum(bool(row["train/sights"]) for row in rows) == 1  # the third epoch merges
+    temperatures = [row["train/temperature"] for row in rows if row["train/temperature"]]
+    assert float(temperatures[0]) == 1
+    assert float(temperatures[-1]) == pytest.approx(0.35)
