@@ -26,7 +26,7 @@ BUDGETS = {  # what: (how much there is, the most that there may be)
         lambda: lines("canvas/**/*.py", "augment/**/*.py", "trm/**/*.py"),
         22_118,
     ),
-    "tests": (lambda: lines("tests/**/*.py"), 13_949),
+    "tests": (lambda: lines("tests/**/*.py"), 13_956),
     "benchmarks": (lambda: lines("benchmarks/**/*.py"), 1_500),
     "documentation without the log": (  # and without the gallery, which nobody writes
         lambda: lines("docs/*.md") - lines("docs/gallery.md"),

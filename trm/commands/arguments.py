@@ -76,7 +76,7 @@ def check_problems(texts: list[str]) -> None:
     ValueError: a text is no problem of any task.
     """
     for text in texts:
-        numbers = re.split(r"[^0-9]", text.replace(" ", ""))
+        numbers = re.split(r"[^0-9A-Fa-f]", text.replace(" ", ""))  # digits of base 16, too
         if len(numbers) < 2 or not all(numbers):
             raise ValueError(
                 f"{shortened(text)} is no problem; write it like 123x456, or 12+34+5 for a model "

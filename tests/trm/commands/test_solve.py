@@ -40,6 +40,13 @@ def test_sums_are_typed_with_a_plus_for_a_model_that_adds(command, adder):
     assert "(1 to 2 digits, 2 to 3 addends)" in doubts[0]
 
 
+def test_numbers_are_typed_in_the_base_of_the_model(command, repository):
+    hexadecimal = repository / "docs/models/lattice-hex-seed0.safetensors"
+    ran = command("solve", "--checkpoint", hexadecimal, "FFxa0")
+    assert "✓ FF x A0 = 9F60 (right; confidence 100.0%)" in ran.out
+    assert "the digits 0123456789 alone" in command("solve", "FFxa0", code=2).err
+
+
 @pytest.mark.parametrize("units", [True, False])
 def test_bfloat16_needs_units(command, checkpoint, tmp_path, monkeypatch, units):
     monkeypatch.setattr("trm.precision.cpu_multiplies_bfloat16", lambda: units)
