@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
 from canvas.picture import to_terminal
-from trm.checkpoints import SHIPPED, find_checkpoint
+from trm.checkpoints import PROOF_SUFFIX, SHIPPED, find_checkpoint
 from trm.commands.arguments import (
     add_checkpoint,
     info_console,
@@ -86,8 +86,9 @@ def run(args: argparse.Namespace) -> int:
                 raise
             proof = refute(solver, args.search, report)
     show(proof)
-    if solver.predictor.proved != (proof.verdict == PROVED):  # by what was noted before
-        checkpoint = find_checkpoint(args.checkpoint)
+    checkpoint = find_checkpoint(args.checkpoint)
+    finer = not args.as_computed and checkpoint.with_suffix(PROOF_SUFFIX).exists()
+    if finer or solver.predictor.proved != (proof.verdict == PROVED):  # than was noted before
         try:
             proof.note(checkpoint)
         except OSError as error:  # shared weights, which others may only read

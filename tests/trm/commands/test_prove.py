@@ -91,6 +91,12 @@ def test_who_solves_with_a_proved_file_is_told(ternary, proof, command, tmp_path
     unsure = confidence(alone)
     shutil.copyfile(noted, tmp_path / noted.name)
     assert confidence(alone) == 1 > unsure
+    # A proof that bounds rounding replaces one that does not, and not the other way round.
+    (tmp_path / noted.name).unlink()
+    for more, bounded in ((["--as-computed"], False), ([], True), (["--as-computed"], True)):
+        command("prove", "--checkpoint", alone, *more)
+        record = json.loads((tmp_path / noted.name).read_text())
+        assert ("as it is computed" not in record["arithmetic"]) == bounded
     model = copy.deepcopy(ternary.model)  # trained on, under the same name
     with torch.no_grad():
         model.H_init += 1e-6
