@@ -24,7 +24,7 @@ import torch
 from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_solver
-from trm.devices import make_files, open_devices
+from trm.devices import join_processes, make_files, open_devices
 from trm.files import (
     alone,
     fingerprint,
@@ -34,7 +34,6 @@ from trm.files import (
 )
 from trm.precision import FLOAT32
 from trm.problem_files import Entry, carried_name, format_of, read_entries
-from trm.processes import start_processes
 from trm.solving.solution import COLUMNS, Record
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
@@ -187,8 +186,7 @@ def work_through(
         raise ValueError(f"--output {job.output} is {what}: choose another")
     fabric = open_devices(accelerator, devices, nodes, job.precision)
     make_folder(job.output.parent)
-    start_processes(fabric.strategy)
-    fabric.launch()
+    join_processes(fabric)
     kind, how = fabric.device.type, (job.steps, job.height, job.width, str(fabric.device))
     solver = load_solver(job.checkpoint, *how, job.voting)
     size = job.batch_size or _unit_size(job.voting, kind)

@@ -2,7 +2,8 @@
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from rich.progress import track
 
 from trm.files import write_json
 from trm.precision import FLOAT32, on_cpu
+from trm.processes import start_processes
 
 T = TypeVar("T")
 
@@ -19,7 +21,7 @@ T = TypeVar("T")
 def open_devices(
     accelerator: str, devices: int | list[int], nodes: int, precision: str = FLOAT32
 ) -> Fabric:
-    """Devices to share work out to, see `trm.processes.start_processes`.
+    """Devices to share work out to, see `join_processes`.
 
     A list of devices holds their indices; the precision is a settled one. ValueError: there are no
     such devices.
@@ -29,17 +31,41 @@ def open_devices(
             "there is no accelerator here, and processes on a CPU have no indices: give --devices "
             "a number"
         )
-    for name in ("lightning.fabric", "lightning.pytorch"):  # either, by what is imported first
-        logging.getLogger(name).setLevel(logging.WARNING)
     try:
-        return Fabric(
-            accelerator=accelerator,
-            devices=devices,
-            num_nodes=nodes,
-            precision=precision,  # type: ignore[arg-type]
-        )
+        with _quiet():
+            return Fabric(
+                accelerator=accelerator,
+                devices=devices,
+                num_nodes=nodes,
+                precision=precision,  # type: ignore[arg-type]
+            )
     except (MisconfigurationException, RuntimeError) as error:
         raise ValueError(str(error)) from error  # Lightning's own words for a wrong call
+
+
+def join_processes(fabric: Fabric) -> None:
+    """Be one of its processes, which are started where that has not been done.
+
+    Raises:
+        SystemExit, ValueError: see `trm.processes.start_processes`.
+    """
+    start_processes(fabric.strategy)
+    with _quiet():
+        fabric.launch()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what Lightning tells of devices, by one logger or the other."""
+    loggers = [logging.getLogger(f"lightning.{name}") for name in ("fabric", "pytorch")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def make_files(

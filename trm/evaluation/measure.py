@@ -28,7 +28,7 @@ import torch
 from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_solver
-from trm.devices import make_files, open_devices
+from trm.devices import join_processes, make_files, open_devices
 from trm.evaluation.cell_problems import SPLIT, fitted
 from trm.evaluation.grid import (
     FILES,
@@ -46,7 +46,6 @@ from trm.evaluation.statistics import Share
 from trm.files import make_own_folder, read_object, write_json
 from trm.flops import counted_flops
 from trm.precision import FLOAT32
-from trm.processes import start_processes
 from trm.solving.rollout import teacher_forced
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver
@@ -96,8 +95,7 @@ def measure(
     make_own_folder(output, "trm evaluate", FILES)
     models = describe_all(checkpoints, settings.steps)
     check_models(output / GRID, models)
-    start_processes(fabric.strategy)
-    fabric.launch()
+    join_processes(fabric)
     key = settings.key(fabric.device.type)
     files = [
         {
