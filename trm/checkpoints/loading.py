@@ -44,7 +44,6 @@ from trm.checkpoints import (
 )
 from trm.files import read_object
 from trm.models.gpt import GPT
-from trm.models.interop import kind_of
 from trm.models.iterative import IterativeModel
 from trm.models.local import LocalRecursiveModel
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
@@ -160,10 +159,10 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
             f"kind, or holds code, which is never executed; {_WRITTEN}"
         ) from None
     if not isinstance(content, dict) or not {CHECKPOINT_KEY, DATA_KEY} <= content.keys():
-        kind = kind_of(content) if isinstance(content, dict) else f"a {type(content).__name__}"
+        held = ", ".join(map(str, content)) if isinstance(content, dict) else type(content).__name__
         raise ValueError(
-            f"{path} holds no model of this package, it looks like {kind[:200]}: {_WRITTEN}. Models"
-            " of the published TRM are made by trm.models.interop"
+            f"{path} holds no model of this package, but {held[:60] or 'nothing'}: {_WRITTEN}. "
+            "Models of the published TRM are made by trm.models.interop"
         )
     try:
         said = [{COST_KEY: None, **content}[key] for key in _HEADER.values()]

@@ -23,14 +23,6 @@ _NAMES = {
     "gate_up_proj": "gate_up",
     "down_proj": "down",
 }
-_NEEDED = (
-    "embed_tokens.embedding_weight",
-    "lm_head.weight",
-    "q_head.weight",
-    "H_init",
-    "L_level.layers.0.mlp.down_proj.weight",
-    "L_level.layers.0.self_attn.qkv_proj.weight",  # not its MLP mixer
-)
 # Values of the ACT wrapper's training that carry no weight.
 _LOCAL = ("puzzle_emb.local_weights", "puzzle_emb.local_ids")
 # Wrappers around the inner model: torch.compile, the loss head, the ACT wrapper.
@@ -64,23 +56,17 @@ def load_reference_trm(
         ValueError: the file holds something else, or its shapes do not fit the arguments.
         FileNotFoundError: there is no such file.
     """
-    name, content = _read(source)
-    theirs = _unwrapped(content)
-    missing = [key for key in _NEEDED if key not in theirs]
-    if missing or any(key.startswith("H_level.") for key in theirs):
-        lacks = f" It lacks {', '.join(missing)}." if missing else ""
-        raise ValueError(f"{name} is not a reference TRM; it looks like {kind_of(theirs)}.{lacks}")
+    theirs = _unwrapped(source if isinstance(source, Mapping) else _read(source))
+    try:
+        vocab_size, hidden_size = theirs["embed_tokens.embedding_weight"].shape
+        intermediate_size = theirs["L_level.layers.0.mlp.down_proj.weight"].shape[1]
+    except KeyError as error:
+        raise ValueError(f"these are no weights of a reference TRM: they lack {error}") from None
     learned, prefix = theirs.get("embed_pos.embedding_weight"), theirs.get("puzzle_emb.weights")
-    vocab_size, hidden_size = theirs["embed_tokens.embedding_weight"].shape
     if prefix is None:
         prefix_length = 0
     elif prefix_length is None:
         prefix_length = 16 if learned is None else learned.shape[0] - height * width
-        if prefix_length < 1:
-            raise ValueError(
-                f"{name} has fewer learned positions than {height} x {width} cells and a prefix. "
-                "Check height and width."
-            )
     elif prefix_length == 0:
         prefix_length = math.ceil(prefix.shape[1] / hidden_size)
     config = RecursiveConfig(
@@ -90,7 +76,7 @@ def load_reference_trm(
         hidden_size=hidden_size,
         num_heads=num_heads,
         num_layers=len({key.split(".")[2] for key in theirs if key.startswith("L_level.layers.")}),
-        intermediate_size=theirs["L_level.layers.0.mlp.down_proj.weight"].shape[1],
+        intermediate_size=intermediate_size,
         H_cycles=H_cycles,
         L_cycles=L_cycles,
         position="learned" if learned is not None else position,
@@ -103,54 +89,32 @@ def load_reference_trm(
         for their_part, our_part in _NAMES.items():
             key = key.replace(their_part, our_part)
         ours[key] = value.float()
-    for key in _LOCAL:
-        ours.pop(key, None)
     try:
         model.load_state_dict(ours)
     except RuntimeError as error:
         raise ValueError(
-            f"{name} does not fit a {height} x {width} canvas with prefix_length {prefix_length} "
+            f"this does not fit a {height} x {width} canvas with prefix_length {prefix_length} "
             f"and position {config.position}: {error}"
         ) from error
     return model
 
 
-def _read(source: Source) -> tuple[str, Mapping[str, Any]]:
-    """What to call a source, and its contents; a file has to be one of plain tensors."""
-    if isinstance(source, Mapping):
-        return "the state dict", source
+def _read(file: str | Path) -> Mapping[str, Any]:
+    """The state dict of a file, which has to be one of plain tensors."""
     try:
-        content = torch.load(source, map_location="cpu", weights_only=True)
+        content: Mapping[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, EOFError, RuntimeError) as error:
         raise ValueError(
-            f"{source} is not a file of plain tensors written by torch.save: {error}"
+            f"{file} is not a file of plain tensors written by torch.save: {error}"
         ) from error
-    if not isinstance(content, Mapping):
-        raise ValueError(f"{source} holds a {type(content).__name__}, expected a state dict.")
-    return str(source), content
+    return content
 
 
 def _unwrapped(weights: Mapping[str, Any]) -> dict[str, Any]:
-    """The same weights without the prefixes that wrappers put in front of their names."""
+    """The weights without what wrappers put in front of their names."""
     unwrapped = {}
-    for key, value in weights.items():
-        name = str(key)
+    for name, value in weights.items():
         while name.startswith(_WRAPPERS):
             name = name.split(".", 1)[1]
         unwrapped[name] = value
-    return unwrapped
-
-
-def kind_of(content: Mapping[str, Any]) -> str:
-    """What a file's content looks like, from its keys."""
-    keys = list(_unwrapped(content))
-    for starts, kind in {
-        ("H_level.",): "an HRM with separate H and L networks",
-        ("pytorch-lightning_version",): "a Lightning checkpoint",
-        ("transformer.", "model_args"): "a nanoGPT checkpoint",
-        ("L_level.",): "a reference TRM",
-        ("layers.0.mixing.", "layers.0.attention."): "a state dict of this package",
-    }.items():
-        if any(key.startswith(starts) for key in keys):
-            return kind
-    return f"something else (it has {', '.join(keys[:4]) or 'nothing'}, ...)"
+    return {name: value for name, value in unwrapped.items() if name not in _LOCAL}

@@ -1,6 +1,5 @@
 import json
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -104,22 +103,17 @@ def test_no_checkpoint_or_several_weights_are_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "kind"),
+    ("content", "held"),
     [
-        ([1, 2], "a list"),
-        ({"state_dict": {}}, "something else (it has state_dict, ...)"),
-        ({"pytorch-lightning_version": "2.6.6", "state_dict": {}}, "a Lightning checkpoint"),
-        ({"model_args": {}, "model": {}}, "a nanoGPT checkpoint"),
-        ({"_orig_mod.transformer.wte.weight": torch.zeros(2)}, "a nanoGPT checkpoint"),
-        ({"_orig_mod.model.inner.L_level.x": torch.zeros(2)}, "a reference TRM"),
-        ({"model.inner.H_level.x": torch.zeros(2)}, "an HRM with separate H and L networks"),
-        ({3: torch.zeros(2)}, "something else (it has 3, ...)"),
+        ([1, 2], "list"),
+        ({}, "nothing"),
+        ({"pytorch-lightning_version": "2.6.6", 3: 1}, "pytorch-lightning_version, 3"),
+        ({"model.inner.L_level.x": torch.zeros(2)}, "model.inner.L_level.x"),
     ],
 )
-def test_a_file_of_something_else_is_refused_with_what_it_looks_like(tmp_path, content, kind):
+def test_a_file_of_something_else_is_refused_with_what_it_holds(tmp_path, content, held):
     torch.save(content, tmp_path / "other.ckpt")
-    looks = re.escape(f"holds no model of this package, it looks like {kind}:")
-    with pytest.raises(ValueError, match=looks):
+    with pytest.raises(ValueError, match=f"holds no model of this package, but {held}: "):
         load_solver(tmp_path / "other.ckpt")
 
 

@@ -100,7 +100,7 @@ def test_wrapped_weights_load_and_what_does_not_fit_is_refused(tmp_path):
     path.write_text("not a checkpoint")
     with pytest.raises(ValueError, match=r"notes\.pt is not a file of plain tensors"):
         load_reference_trm(path, height=4, width=9)
-    with pytest.raises(ValueError, match="a state dict of this package"):
+    with pytest.raises(ValueError, match="no weights of a reference TRM: they lack 'embed_tokens"):
         load_reference_trm({"layers.0.attention.qkv.weight": torch.zeros(1)}, height=4, width=9)
     with pytest.raises(ValueError, match="does not fit a 4 x 8 canvas"):
         load_trm(read("trm_learned"), width=8)
