@@ -13,7 +13,7 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -25,16 +25,10 @@ from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_solver
 from trm.devices import join_processes, make_files, open_devices
-from trm.files import (
-    alone,
-    fingerprint,
-    make_folder,
-    reading,
-    writing,
-)
+from trm.files import alone, fingerprint, make_folder, reading, writing
 from trm.precision import FLOAT32
 from trm.problem_files import Entry, carried_name, format_of, read_entries
-from trm.solving.solution import COLUMNS, Record
+from trm.solving.solution import COLUMNS
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
@@ -46,7 +40,7 @@ def solve(
     problems: Iterable[Sequence[int]],
     batch_size: int | None = None,
     canvases: bool = False,
-) -> Iterator[Record]:
+) -> Iterator[dict[str, Any]]:
     """Work any number of problems out, a record each, as they come: some hundred at a time.
 
     Or ``batch_size``; perhaps with the worked ``canvases``, as text. In records ``line`` counts
@@ -65,20 +59,21 @@ def solve(
     return (record for unit in _units(entries, size) for record in answer(solver, unit, canvases))
 
 
-def answer(solver: Solver, entries: list[Entry], canvases: bool) -> list[Record]:
+def answer(solver: Solver, entries: list[Entry], canvases: bool) -> list[dict[str, Any]]:
     """The records of some entries, in their order, perhaps with the worked canvas."""
-    records = [Record(line=e.line, problem=e.problem, error=e.error) for e in entries]
+    known = [{"line": e.line, "problem": e.problem, "error": e.error} for e in entries]
+    records = [dict.fromkeys(COLUMNS) | one for one in known]
     asked = [(i, e.operands) for i, e in enumerate(entries) if e.operands is not None]
     if asked:
         problems = Problems.from_ints([operands for _, operands in asked], solver.task.base)
         misfits = solver.misfits(problems)
-        fit = np.array([k for k, misfit in enumerate(misfits) if misfit is None], dtype=np.int64)
         for (i, _), misfit in zip(asked, misfits, strict=True):
-            records[i] = replace(records[i], error=misfit)
+            records[i]["error"] = misfit
+        fit = np.array([k for k, misfit in enumerate(misfits) if misfit is None], dtype=np.int64)
         for k, solution in zip(fit.tolist(), solver.solve(problems[fit]), strict=True):
             i = asked[k][0]
             records[i] = solution.record(entries[i].line, canvases)
-    return [replace(r, other=e.other) for r, e in zip(records, entries, strict=True)]
+    return records
 
 
 @dataclass
@@ -132,13 +127,13 @@ class Job:
 
     def lines(self, solver: Solver, entries: list[Entry]) -> list[dict[str, Any]]:
         """The records of some entries as they are written, with what else their lines held."""
-        left_out = ["exact"]  # which takes the finished working
-        left_out += [] if self.voting else ["views", "votes"]
-        left_out += [] if self.canvases else ["canvas"]
+        left_out = {"exact"}  # which takes the finished working
+        left_out |= set() if self.voting else {"views", "votes"}
+        left_out |= set() if self.canvases else {"canvas"}
         lines = []
-        for record in answer(solver, entries, self.canvases):
-            line = record.data(left_out)
-            lines.append(line | {carried_name(k, line): v for k, v in record.other.items()})
+        for record, entry in zip(answer(solver, entries, self.canvases), entries, strict=True):
+            line = {name: value for name, value in record.items() if name not in left_out}
+            lines.append(line | {carried_name(k, line): v for k, v in entry.other.items()})
         return lines
 
     def key(self, device: str) -> str:

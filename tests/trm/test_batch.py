@@ -58,7 +58,8 @@ def test_each_line_gets_the_record_of_its_solution(command, checkpoint, source, 
         (alone,) = solver.solve(problem)
         expected = alone.record(1)
         assert next(solve(solver, [PAIRS[i]], canvases=True)) == expected
-        data = expected.data(("line", "exact", "views", "votes"))
+        left_out = ("line", "exact", "views", "votes")
+        data = {name: expected[name] for name in expected if name not in left_out}
         near = ("confidence", "row_confidence")
         assert record == data | {name: pytest.approx(data[name], abs=1e-4) for name in near}
         assert list(record) == list(data)
@@ -156,16 +157,16 @@ def test_python_yields_the_same_records_as_they_are_solved(checkpoint):
     solver = load_solver(checkpoint)
     records = solve(solver.with_voting(Voting(views=2)), endless(), batch_size=4)
     first = [next(records) for _ in range(5)]
-    assert [(r.line, r.operands) for r in first] == [(n, [str(n), "3"]) for n in range(1, 6)]
+    assert [(r["line"], r["operands"]) for r in first] == [(n, [str(n), "3"]) for n in range(1, 6)]
     assert len(drawn) <= 9
-    assert all(r.votes and r.views <= 2 and r.canvas is None for r in first)
+    assert all(r["votes"] and r["views"] <= 2 and r["canvas"] is None for r in first)
     wrong = [(-2, 3), (-1, 3), (), (4,), (2, 3, 4), (True, 3), (1.5, 3), (7, 8)]
     *bad, good = solve(solver, wrong, canvases=True)
-    assert [record.line for record in bad] == list(range(1, 8))
-    assert all(record.error and record.answer is record.correct is None for record in bad)
-    assert "whole numbers from 0 up" in bad[0].error
-    assert "takes 2 operands, not 3" in bad[4].error
-    assert (good.error, good.problem, good.canvas.count("*")) == (None, "7 x 8", 1)
+    assert [record["line"] for record in bad] == list(range(1, 8))
+    assert all(r["error"] and r["answer"] is r["correct"] is None for r in bad)
+    assert "whole numbers from 0 up" in bad[0]["error"]
+    assert "takes 2 operands, not 3" in bad[4]["error"]
+    assert (good["error"], good["problem"], good["canvas"].count("*")) == (None, "7 x 8", 1)
 
 
 def test_views_that_were_not_trained_on_get_a_note_and_quarter_turns_a_square(command, checkpoint):

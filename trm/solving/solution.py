@@ -1,11 +1,12 @@
 """A problem that a model has worked out: its canvas, its answer, and how sure it is.
 
-A `Record` is the one form of it as plain data: in files, of `trm predict`, and in Python.
+A record is the one form of it as plain data, fit for JSON: in files, of `trm predict`, and in
+Python. Its numbers are text with the digits of the model's base, as JSON's readers round them;
+docs/commands.md says what each of its `COLUMNS` means.
 """
 
 import html
-from collections.abc import Collection
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,49 +15,11 @@ from canvas.arithmetic import Numbers
 from canvas.layouts import CellIndex
 from canvas.picture import to_figure, to_svg, to_text
 
-
-@dataclass(frozen=True)
-class Record:
-    """A solved problem, or what stands in a problem's place; see `Solution`.
-
-    Numbers are text, as JSON's readers round them, with the digits of the model's base.
-
-    Attributes:
-        line: of the file that it came from, or its place among the problems, from 1.
-        calibrated: whether the confidence is a probability that can be relied on.
-        steps: supervision steps over all rows and views.
-        views, votes: how many views there were, and their answers; None: one.
-        canvas: the worked canvas as text; None: not wanted.
-        error: why it is no problem; None: it is one.
-    """
-
-    line: int | None = None
-    problem: str | None = None
-    operands: list[str] | None = None
-    answer: str | None = None
-    correct: bool | None = None
-    exact: bool | None = None
-    in_range: bool | None = None
-    confidence: float | None = None
-    calibrated: bool | None = None
-    uncalibrated_reason: str | None = None
-    agreement: float | None = None
-    steps: int | None = None
-    row_confidence: list[float] | None = None
-    row_steps: list[int] | None = None
-    views: int | None = None
-    votes: list[list[dict[str, Any]]] | None = None
-    canvas: str | None = None
-    error: str | None = None
-    other: dict[str, Any] = field(default_factory=dict, repr=False)  # what else its line held
-
-    def data(self, leave_out: Collection[str] = ()) -> dict[str, Any]:
-        """The record as plain data, fit for JSON, without ``other``."""
-        data = asdict(self)
-        return {name: data[name] for name in COLUMNS if name not in leave_out}
-
-
-COLUMNS = tuple(entry.name for entry in fields(Record) if entry.name != "other")
+# What a record holds, in this order; what is not known, or was not wanted, is None.
+COLUMNS: tuple[str, ...]
+COLUMNS = ("line", "problem", "operands", "answer", "correct", "exact", "in_range", "confidence")
+COLUMNS += ("calibrated", "uncalibrated_reason", "agreement", "steps", "row_confidence")
+COLUMNS += ("row_steps", "views", "votes", "canvas", "error")
 
 
 class Vote(NamedTuple):
@@ -140,28 +103,28 @@ class Solution:
         figure = to_figure(self.canvas, truth=self.truth, given=self.given, read=self.answer_cells)
         return f"<div>{to_svg(figure)}<p>{html.escape(self.verdict)}</p></div>"
 
-    def record(self, line: int | None = None, canvas: bool = True) -> Record:
+    def record(self, line: int | None = None, canvas: bool = True) -> dict[str, Any]:
         """The solution as plain data; confidences are rounded to six digits."""
         votes = [
             [vote._asdict() | {"confidence": round(vote.confidence, 6)} for vote in votes]
             for votes in self.votes
         ]
-        return Record(
-            line=line,
-            problem=self.problem,
-            operands=[self.write(operand) for operand in self.operands],
-            answer=self.answer_text,
-            correct=self.correct,
-            exact=self.exact,
-            in_range=self.in_range,
-            confidence=round(self.confidence, 6),
-            calibrated=not self.uncalibrated_reason,
-            uncalibrated_reason=self.uncalibrated_reason or None,
-            agreement=round(self.agreement, 6),
-            steps=sum(self.row_steps),
-            row_confidence=[round(sure, 6) for sure in self.row_confidence],
-            row_steps=self.row_steps,
-            views=self.views if votes else None,
-            votes=votes or None,
-            canvas=to_text(self.canvas) if canvas else None,
-        )
+        return dict.fromkeys(COLUMNS) | {
+            "line": line,
+            "problem": self.problem,
+            "operands": [self.write(operand) for operand in self.operands],
+            "answer": self.answer_text,
+            "correct": self.correct,
+            "exact": self.exact,
+            "in_range": self.in_range,
+            "confidence": round(self.confidence, 6),
+            "calibrated": not self.uncalibrated_reason,
+            "uncalibrated_reason": self.uncalibrated_reason or None,
+            "agreement": round(self.agreement, 6),
+            "steps": sum(self.row_steps),
+            "row_confidence": [round(sure, 6) for sure in self.row_confidence],
+            "row_steps": self.row_steps,
+            "views": self.views if votes else None,
+            "votes": votes or None,
+            "canvas": to_text(self.canvas) if canvas else None,
+        }

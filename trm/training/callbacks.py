@@ -230,7 +230,7 @@ class PredictionWriter(BasePredictionWriter):
 
     def write_on_batch_end(self, trainer: Any, module: Any, prediction: Any, *_: Any) -> None:
         with self.file.open("a") as file:
-            file.writelines(json.dumps(record.data()) + "\n" for record in prediction)
+            file.writelines(json.dumps(record) + "\n" for record in prediction)
 
     def on_predict_end(self, *_: Any) -> None:
         rank_zero_info(f"The solved problems are in {self.file}")

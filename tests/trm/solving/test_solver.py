@@ -68,7 +68,7 @@ def test_confidence_is_the_product_of_the_rows_and_one_that_is_no_number_is_none
     assert solution.confidence == pytest.approx(0.9**3)
     solution = solve((321, 654), "lattice", sure=float("nan"))
     assert solution.confidence == 0
-    json.dumps(solution.record().data(), allow_nan=False)
+    json.dumps(solution.record(), allow_nan=False)
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_a_confidence_that_is_not_calibrated_says_why(pair, unsettled, doubt):
     assert bool(solution.uncalibrated_reason) == bool(doubt)
     assert solution.in_range == (OUTSIDE not in doubt)
     record = solution.record()
-    assert record.calibrated == (not doubt)
-    assert record.uncalibrated_reason == (solution.uncalibrated_reason or None)
-    assert record.in_range == solution.in_range
+    assert record["calibrated"] == (not doubt)
+    assert record["uncalibrated_reason"] == (solution.uncalibrated_reason or None)
+    assert record["in_range"] == solution.in_range
 
 
 def test_wrong_digits_and_wrong_rows_are_told_apart():
@@ -202,7 +202,7 @@ def test_where_they_differ_the_surer_one_wins_and_that_is_told(vote):
     assert len(solution.rows) == 3  # of 345 x 12, whose working it is
     assert solution.confidence == pytest.approx(posterior(0.95**3, 0.9**4, False))
     record = solution.record()
-    assert (record.problem, record.calibrated, record.views) == ("12 x 345", False, 2)
+    assert [record[k] for k in ("problem", "calibrated", "views")] == ["12 x 345", False, 2]
     assert both_orders((0.99, True), (0.9, False), vote).answer == 4141
 
 

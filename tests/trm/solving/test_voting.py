@@ -145,7 +145,7 @@ def test_a_model_that_solves_sees_nothing_of_the_truth(family, layout):
         found = [part for rollout in rollouts for part in vars(rollout).values()]
         asked = (solver.with_voting(voting).solve_drawing(problems, drawing) for voting in votings)
         solutions = [solution for some in asked for solution in some]
-        return found, [replace(solution.record(), exact=None) for solution in solutions]
+        return found, [solution.record() | {"exact": None} for solution in solutions]
 
     arrays, records = written(prompt)
     for drawing in (worked, replace(worked, truth=noise.astype(np.uint8))):
