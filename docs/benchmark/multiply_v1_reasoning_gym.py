@@ -17,7 +17,7 @@ from reasoning_gym.dataset import ProceduralDataset
 from reasoning_gym.factory import register_dataset
 
 from trm.benchmark.answers import read_canvas, read_number
-from trm.benchmark.suites import SUITES, items, record
+from trm.benchmark.suites import SUITES, record
 
 
 @dataclass
@@ -34,7 +34,7 @@ class SuiteAsTask(ProceduralDataset):
 
     def __init__(self, config: SuiteConfig) -> None:
         self.suite = SUITES[config.suite]
-        self.records = [record(item) for item in items(self.suite)]
+        self.records = [record(item) for item in self.suite.items]
         size = len(self.records) if config.size is None else config.size
         if not 1 <= size <= len(self.records):
             raise ValueError(f"{config.suite} has {len(self.records):,} problems: size is {size}")

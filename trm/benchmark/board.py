@@ -14,7 +14,6 @@ then not what it is ranked for.
 
 import math
 import re
-from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +22,7 @@ from pydantic.dataclasses import dataclass
 
 from canvas.choices import check_choice
 from trm.benchmark.scoring import Scored, score
-from trm.benchmark.suites import SUITES, Item, Suite, items
+from trm.benchmark.suites import SUITES, Suite
 from trm.configs import read_config
 from trm.evaluation.grid import FAMILY, Key
 from trm.evaluation.statistics import Share
@@ -109,11 +108,6 @@ def read_card(folder: Path) -> Card:
     return validated(TypeAdapter(Card), read_config(file), str(file))
 
 
-@cache
-def _problems(suite: str) -> list[Item]:
-    return list(items(SUITES[suite]))
-
-
 def _entry(folder: Path, card: Card) -> Entry:
     """An entry with its predictions counted; a ValueError says why it is refused."""
     for file in folder.rglob("*"):
@@ -123,21 +117,18 @@ def _entry(folder: Path, card: Card) -> Entry:
                 "writes a file of the answers alone"
             )
 
-    def scored(suite: str, file: Path) -> Scored:
-        return score(file, SUITES[suite], _problems(suite), card.name)
-
     held, by_chance = dict[str, Scored](), dict[str, Share]()
     for suite in card.suites:
         file = folder / f"predictions-{suite}.jsonl.gz"
         if not file.is_file():
             raise ValueError(f"{folder} has no {file.name}, and {CARD} names {suite}")
-        held[suite] = scored(suite, file)
+        held[suite] = score(file, SUITES[suite], card.name)
         if card.proof and held[suite].share.right < held[suite].share.total:
             raise ValueError(f"{folder} is refused: it names a proof, and is wrong in {suite}")
     for suite in SUITES if card.trained else ():
         file = folder / f"random-{suite}.jsonl.gz"
         if file.is_file():
-            found = scored(suite, file)
+            found = score(file, SUITES[suite], card.name)
             share = Share(found.share.right, len(found.read))  # of some problems alone
             if share.value > CHANCE:
                 raise ValueError(

@@ -8,19 +8,15 @@ left alone. A record of ``trm solve`` is read, too: its ``answer`` is the predic
 """
 
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from pydantic import BaseModel, Field, TypeAdapter
 
-from augment.symmetry import apply, invert
 from canvas.choices import shortened
 from trm.benchmark.answers import read_canvas, read_number
-from trm.benchmark.suites import Item, Suite, checksum, label_of
+from trm.benchmark.suites import Item, Suite
 from trm.evaluation.grid import KEYS, SHOWN, Grid, Key, new_grid, region
 from trm.evaluation.statistics import Share
 from trm.files import fingerprint, numbered_lines, reading, validated, writing
@@ -55,14 +51,12 @@ _ABOUT, _LINE = TypeAdapter(About), TypeAdapter(_Line)
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str)
 
 
-def read_predictions(
-    file: str | Path, problems: Mapping[str, object], canvas: bool = False
-) -> tuple[About | None, dict[str, Prediction]]:
-    """What a file says of its model, and its predictions by the ids of `problems`, the keys.
+def read_predictions(file: str | Path, suite: Suite) -> tuple[About | None, dict[str, Prediction]]:
+    """What a file says of its model, and its predictions by the ids of a suite's items.
 
     A ValueError names a line that is no prediction, of another problem, or comes again.
     """
-    about, found = None, dict[str, Prediction]()
+    about, found, ids = None, dict[str, Prediction](), {item.id for item in suite.items}
     with reading(Path(file)) as source:
         lines = list(numbered_lines(source))
     for number, line in lines:
@@ -76,16 +70,15 @@ def read_predictions(
             about = validated(_ABOUT, data["about"], where)
             continue
         if isinstance(data, dict) and "prediction" not in data and data.keys() >= _RECORD:
-            wanted = "canvas" if canvas else "answer"
+            wanted = "canvas" if suite.whole else "answer"
             if wanted not in data:
                 raise ValueError(f"{where}: no canvas: run trm solve with --canvases")
             data["prediction"] = data[wanted]
         one = validated(_LINE, data, where)
-        if one.id not in problems:
-            asked = next(iter(problems), "").partition("/")[0]
+        if one.id not in ids:
             raise ValueError(
-                f"{where}: {shortened(one.id)} is no problem of {asked}, as far as it is asked for "
-                "by --up-to and --seed"
+                f"{where}: {shortened(one.id)} is no problem of {suite.label}, as far as it is "
+                "asked for by --up-to and --seed"
             )
         if one.id in found:
             raise ValueError(f"{where}: {one.id} has a prediction in an earlier line already")
@@ -106,7 +99,6 @@ class Scored:
     read: dict[str, Prediction] = field(repr=False)  # what every prediction says
     missing: int  # problems without a prediction; they count as wrong
     wrong: Item | None  # of the problems with a prediction that is wrong, that of fewest digits
-    first_wrong: Counter[int]  # how many canvases have their first wrong symbol in which step
 
     @property
     def unread(self) -> int:
@@ -119,14 +111,14 @@ class Scored:
         return sum(self.cells.values(), Share(0, 0))
 
 
-def score(file: str | Path, suite: Suite, problems: Sequence[Item], name: str) -> Scored:
-    """Score a file of predictions of problems, the items of a suite; without one they are wrong.
+def score(file: str | Path, suite: Suite, name: str) -> Scored:
+    """Score a file of predictions for a suite; a problem without one counts as wrong.
 
     The name is the model's, where the file does not say it. Errors are those of `read_predictions`,
     and a ValueError for ranges of other measures.
     """
     whole, reader = suite.whole, read_canvas if suite.whole else read_number
-    about, said = read_predictions(file, {item.id: item for item in problems}, whole)
+    about, said = read_predictions(file, suite)
     about = about or About(model=name)
     read = {key: one._replace(text=reader(one.text or "")) for key, one in said.items()}
     figure = "solutions" if whole else "answers"
@@ -138,7 +130,7 @@ def score(file: str | Path, suite: Suite, problems: Sequence[Item], name: str) -
             f"{' and '.join(sorted(asked_for))}, not of {' and '.join(about.ranges)}"
         )
     by_cell: dict[Key, list[Item]] = {cell: [] for cell in suite.cells}
-    for item in problems:
+    for item in suite.items:
         by_cell[item.row, item.column].append(item)
     cells, shares, wrong = [], dict[Key, Share](), list[Item]()
     for (row, column), asked in by_cell.items():
@@ -173,27 +165,7 @@ def score(file: str | Path, suite: Suite, problems: Sequence[Item], name: str) -
         "cells": cells,
     }
     least = min(wrong, key=lambda item: (len(item.question), item.operands), default=None)
-    drawn = [(text, a) for a in wrong if whole and (text := read[a.id].text)]
-    steps = Counter(first_wrong_step(text, item, suite) for text, item in drawn)
-    return Scored(model, shares, read, len(problems) - len(read), least, steps)
-
-
-def first_wrong_step(said: str, item: Item, suite: Suite) -> int:
-    """Which row to be filled in, from 1, has the first wrong symbol of a canvas; 0: a given one.
-
-    Of a canvas that is not right. Pages are compared upright, with their signs on each other.
-    """
-    task, pages = suite.task_of(item.row), []
-    for text in (said, str(read_canvas(item.answer))):
-        page = apply(invert(str(item.view)), np.array([list(line) for line in text.splitlines()]))
-        row, column = next(zip(*np.isin(page, ["*", "+"]).nonzero(), strict=True), (0, 0))
-        sides = [("".join(line[:column]), "".join(line[column:])) for line in page]
-        halves = [(left.lstrip("_"), right.rstrip("_")) for left, right in sides]
-        pages.append({i - row: half for i, half in enumerate(halves) if any(half)})
-    one, other = pages
-    first = next(i for i in sorted(one.keys() | other.keys()) if one.get(i) != other.get(i))
-    given = int(task.rules.first_step(task.problems([item.operands]))[0])
-    return max(0, int(first + row) + 1 - given)
+    return Scored(model, shares, read, len(suite.items) - len(read), least)
 
 
 def write_read(folder: Path, suite: Suite, scored: Scored) -> Path:
@@ -208,14 +180,13 @@ def write_read(folder: Path, suite: Suite, scored: Scored) -> Path:
     return file
 
 
-def grid_of(suite: Suite, problems: Sequence[Item], model: dict[str, Any], seed: int = 0) -> Grid:
+def grid_of(suite: Suite, model: dict[str, Any]) -> Grid:
     """What ``grid.json`` holds of a model that took a suite; an organiser's seed is not in it."""
-    label = label_of(suite, seed)
     settings: dict[str, Any] = {
         "split": "test",
-        "seed": 0 if not seed else label.removeprefix(f"{suite.name}-"),
+        "seed": suite.label.removeprefix(f"{suite.name}-") if suite.seed else 0,
         "problems": suite.problems,
         "axes": list(suite.axes),
-        "suite": {"name": label, "checksum": checksum(problems)},
+        "suite": {"name": suite.label, "checksum": suite.checksum},
     }
     return new_grid(settings, [model])

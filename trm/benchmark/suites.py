@@ -1,7 +1,7 @@
 """The suites: fixed sets of problems, drawn from the test split by a public rule, and as files.
 
 A suite is a list of cells, each a size of problems (or a family of them and a size), drawn by
-`trm.evaluation.cell_problems` with the seed 0, or with an organiser's. Problems of a cell are
+`trm.evaluation.cell_problems` with the suite's seed. Problems of a cell are
 different from each other, fewer where the test split has no more, and numbered in the order in
 which they are drawn: ``multiply-v1/12x7/031``.
 
@@ -11,8 +11,9 @@ A suite never changes. What should change gets a new name, with the next version
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,23 @@ class Suite:
     task: Task = field(default_factory=lambda: MULTIPLICATION)
     # Of rows whose questions and answers are whole canvases: the task with its layout, the view.
     canvases: dict[str, tuple[Task, str]] = field(default_factory=dict)
+    seed: int = 0  # which problems: of 0 they are public, of any other an organiser's
+
+    @property
+    def label(self) -> str:
+        """What ids begin with: the name; of an organiser's seed, also 8 digits of its hash."""
+        found = hashlib.sha256(f"canvas-trm {self.name} {self.seed}".encode()).hexdigest()[:8]
+        return f"{self.name}-seed-{found}" if self.seed else self.name
+
+    @cached_property
+    def items(self) -> list["Item"]:
+        """All problems, cell by cell."""
+        return list(_items(self))
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of its canonical file, in hexadecimal: of the `json_line` of all its items."""
+        return hashlib.sha256("".join(map(json_line, self.items)).encode("ascii")).hexdigest()
 
     @property
     def whole(self) -> bool:
@@ -148,15 +166,8 @@ SUITES: dict[str, Suite] = {
 }
 
 
-def label_of(suite: Suite, seed: int = 0) -> str:
-    """What ids begin with: the suite's name; of an organiser's seed, also 8 digits of its hash."""
-    found = hashlib.sha256(f"canvas-trm {suite.name} {seed}".encode()).hexdigest()[:8]
-    return f"{suite.name}-seed-{found}" if seed else suite.name
-
-
-def items(suite: Suite, seed: int = 0) -> Iterator[Item]:
-    """The problems of a suite, or of a part of it, cell by cell: those of seed 0 are public."""
-    label = label_of(suite, seed)
+def _items(suite: Suite) -> Iterator[Item]:
+    label, seed = suite.label, suite.seed
     asked: Iterable[tuple[str, ...]]
     for row, column in suite.cells:
         task, where = suite.task_of(row), f"{row}x{column}"
@@ -205,18 +216,12 @@ def json_line(item: Item) -> str:
     return json.dumps(record(item)) + "\n"
 
 
-def checksum(problems: Iterable[Item]) -> str:
-    """SHA-256 of a suite's canonical file, in hexadecimal: of all its `json_line`."""
-    return hashlib.sha256("".join(map(json_line, problems)).encode("ascii")).hexdigest()
-
-
-def export(suite: Suite, output: Path, seed: int = 0) -> list[Path]:
+def export(suite: Suite, output: Path) -> list[Path]:
     """Write a suite, and its card; returns the files.
 
     The folder is made, empty, or one of the same export; ValueError: it holds something else.
     """
-    problems = list(items(suite, seed))
-    text = _card(suite, problems, seed)
+    text = _card(suite)
     make_folder(output)
     known = output / CARD
     same = known.is_file() and known.read_text(encoding="utf-8") == text
@@ -224,25 +229,25 @@ def export(suite: Suite, output: Path, seed: int = 0) -> list[Path]:
         raise ValueError(
             f"{output} holds something else already: choose another --output, or empty this one"
         )
-    file = output / f"{label_of(suite, seed)}.jsonl"
-    write_text(file, "".join(map(json_line, problems)))
+    file = output / f"{suite.label}.jsonl"
+    write_text(file, "".join(map(json_line, suite.items)))
     write_text(known, text)
     return [file, known]
 
 
-def _card(suite: Suite, problems: Sequence[Item], seed: int) -> str:
-    """The card of an export as Markdown; it follows from the arguments of `export` alone."""
-    label, part = label_of(suite, seed), suite.cells != SUITES[suite.name].cells
+def _card(suite: Suite) -> str:
+    """The card of an export as Markdown; it follows from the suite alone."""
+    label, part = suite.label, suite.cells != SUITES[suite.name].cells
     each = f"{suite.problems:,} a cell, or as many as the test split has"
     rows = [
         ["what", f"{suite.what}{', a part of them' if part else ''}"],
-        ["problems", f"{len(problems):,} in {len(suite.cells)} cells, {each}"],
+        ["problems", f"{len(suite.items):,} in {len(suite.cells)} cells, {each}"],
         ["cells", f"{LABELS[suite.axes[0]]} x {LABELS[suite.axes[1]]}"],
         ["format", "JSON Lines: `id`, `suite`, `question`, `answer` and `metadata` a line"],
-        ["checksum", f"`{checksum(problems)}` (SHA-256 of `{label}.jsonl`)"],
+        ["checksum", f"`{suite.checksum}` (SHA-256 of `{label}.jsonl`)"],
         ["licence", "MIT"],
     ]
-    drawn = "an organiser's seed" if seed else "the seed 0"
+    drawn = "an organiser's seed" if suite.seed else "the seed 0"
     if suite.whole:
         symbol = "their symbols, by their ids from 0"
         rows.append(["canvases", f"{symbol}: `{symbols.CHARACTERS}`; `_` is blank"])

@@ -1,10 +1,11 @@
 """`trm benchmark`: problems for models of any kind, as files, and the scores of their answers."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from trm.benchmark.scoring import grid_of, score, write_read
-from trm.benchmark.suites import SUITES, export, items
+from trm.benchmark.suites import SUITES, Suite, export
 from trm.commands.arguments import add_verbosity, info_console, results, whole
 from trm.evaluation.grid import FILES, GRID
 from trm.files import make_own_folder, write_json, write_text
@@ -55,9 +56,14 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
+def _suite(args: argparse.Namespace) -> Suite:
+    """The suite, or the part of it, that is asked for."""
+    return replace(SUITES[args.suite].within(args.up_to), seed=args.seed)
+
+
 def _export(args: argparse.Namespace) -> int:
     """Write a suite of problems as a file, with a card that tells what they are."""
-    for file in export(SUITES[args.suite].within(args.up_to), Path(args.output), args.seed):
+    for file in export(_suite(args), Path(args.output)):
         info_console(args).print(f"{file}  {file.stat().st_size:,} bytes")
     return 0
 
@@ -67,11 +73,10 @@ def _score(args: argparse.Namespace) -> int:
     file, output = Path(args.predictions), Path(args.output)
     if not file.is_file():
         raise FileNotFoundError(f"there is no file {file}: name one of predictions")
-    suite = SUITES[args.suite].within(args.up_to)
-    problems = list(items(suite, args.seed))
-    scored = score(file, suite, problems, file.name.partition(".")[0])
+    suite = _suite(args)
+    scored = score(file, suite, file.name.partition(".")[0])
     make_own_folder(output, "trm benchmark score", FILES)
-    grid = grid_of(suite, problems, scored.model, args.seed)
+    grid = grid_of(suite, scored.model)
 
     from trm.commands.evaluate import show_grid
 
@@ -82,11 +87,6 @@ def _score(args: argparse.Namespace) -> int:
     unread = f"; predictions in which nothing could be read: {scored.unread:,}"
     name = scored.model["name"]
     results().print(f"{name}: {scored.share}{missing}{unread if scored.unread else ''}")
-    if steps := sorted(scored.first_wrong.items()):
-        where = ", ".join(f"{step} in {number:,}" for step, number in steps)
-        results().print(
-            f"row step with the first wrong symbol, of wrong canvases that could be read: {where}"
-        )
     return 0
 
 

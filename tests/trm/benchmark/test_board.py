@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from trm.benchmark.board import ladder, longest, page, read_card
-from trm.benchmark.suites import SUITES, items
+from trm.benchmark.suites import SUITES
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.statistics import Share
 from trm.markdown import safe
@@ -30,7 +30,7 @@ CARD = {
 @pytest.fixture(scope="module")
 def answers() -> dict[str, str]:
     """The right answers of the suite."""
-    return {item.id: item.answer for item in items(LONG)}
+    return {item.id: item.answer for item in LONG.items}
 
 
 def write(file, said) -> None:
@@ -93,17 +93,17 @@ def test_an_entry_is_proved_or_refuted_by_its_shortest_wrong_answer(board, answe
     add(board, "other", {"trained": False, "name": "Other"}, answers | wrong)
     shutil.rmtree(board / "ours")
     row = rows_of(page(board), LONG.name)[1]
-    assert row[3] == f"refuted: {safe(next(items(LONG)).question.removesuffix(' ='))}"
+    assert row[3] == f"refuted: {safe(LONG.items[0].question.removesuffix(' ='))}"
 
 
 def test_a_trained_entry_has_to_fail_with_random_weights(board, answers):
-    short = dict.fromkeys(item.id for item in items(STRUCTURED.within(8)))
+    short = dict.fromkeys(item.id for item in STRUCTURED.within(8).items)
     add(board, "ours", {}, answers)
     random = board / f"ours/random-{STRUCTURED.name}.jsonl.gz"
     write(random, short)
     text = page(board)
     assert f"With random weights: 0.0 % (0 of {len(short)}; " in text
-    right = {item.id: item.answer for item in items(STRUCTURED.within(8))}
+    right = {item.id: item.answer for item in STRUCTURED.within(8).items}
     write(random, short | dict(list(right.items())[: len(short) // 50]))
     with pytest.raises(ValueError, match="ours is refused: with random weights it is right on 2"):
         page(board)

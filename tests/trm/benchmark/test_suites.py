@@ -12,7 +12,7 @@ from augment.symmetry import apply, invert
 from canvas.layouts import read
 from canvas.problems import SPLITS, Problems, split_of
 from canvas.symbols import BLANK, encode
-from trm.benchmark.suites import SUITES, VIEWS, Item, checksum, export, items, json_line, label_of
+from trm.benchmark.suites import SUITES, VIEWS, Item, export, json_line
 from trm.evaluation.cell_problems import cell_problems
 
 # A suite never changes: what should change gets the next version's name.
@@ -31,7 +31,7 @@ SEED = 9146204175132267415
 def some(name: str, most: int = 4, seed: int = 0) -> list[Item]:
     """The problems of a part of a suite that is drawn at once."""
     suite = SUITES[name].within({"multiply-long-v1": 50, "multiply-4096-v1": 309}.get(name, most))
-    return list(items(suite, seed))
+    return replace(suite, seed=seed).items
 
 
 @pytest.mark.parametrize("name", SUITES)
@@ -40,7 +40,7 @@ def test_a_suite_is_what_it_was(name):
     if name == "multiply-v1":  # a fifth of its cells
         assert len(suite.cells) == 400
         suite = replace(suite, cells=tuple(cell for cell in suite.cells if sum(cell) % 5 == 0))
-    assert checksum(items(suite)) == CHECKSUMS[name]
+    assert suite.checksum == CHECKSUMS[name]
 
 
 @pytest.mark.parametrize("seed", [0, SEED])
@@ -102,13 +102,13 @@ def test_canvases_say_their_problem_in_the_view_that_they_name_and_show_the_oper
 
 def test_a_seed_draws_other_problems_and_a_part_has_the_same():
     public, other = some("multiply-v1", 3), some("multiply-v1", 3, SEED)
-    label = label_of(SUITES["multiply-v1"], SEED)
+    label = replace(SUITES["multiply-v1"], seed=SEED).label
     assert label.startswith("multiply-v1-seed-")
     assert all(item.id.startswith(f"{label}/") for item in other)
-    assert len({label_of(suite, SEED)[-8:] for suite in SUITES.values()}) == len(SUITES)
+    assert len({replace(suite, seed=SEED).label[-8:] for suite in SUITES.values()}) == len(SUITES)
     big = [{i.operands for i in part if (i.row, i.column) == (3, 3)} for part in (public, other)]
     assert len(big[0] & big[1]) < 0.2 * len(big[0])
-    assert list(items(SUITES["multiply-v1"].within(3), SEED)) == other
+    assert replace(SUITES["multiply-v1"], seed=SEED).within(3).items == other
     part, more = ({json_line(i) for i in some("addition-v1", n)} for n in (2, 3))
     assert part < more
     with pytest.raises(ValueError, match="no problem of at most 10 digits"):
@@ -120,12 +120,12 @@ def test_json_lines_are_the_canonical_file_and_their_card_says_what_to_mind(tmp_
     for _ in range(2):  # the same again
         assert export(suite, folder) == [folder / "multiply-v1.jsonl", folder / "CARD.md"]
     written = (folder / "multiply-v1.jsonl").read_bytes()
-    assert written.decode() == "".join(map(json_line, items(suite)))
+    assert written.decode() == "".join(map(json_line, suite.items))
     assert sha256(written).hexdigest() in (folder / "CARD.md").read_text()
     with pytest.raises(ValueError, match="holds something else already"):
         export(suite.within(2), folder)
     assert (folder / "multiply-v1.jsonl").read_bytes() == written
-    export(SUITES["canvas-v1"].within(2), tmp_path / "seeded", seed=SEED)
+    export(replace(SUITES["canvas-v1"].within(2), seed=SEED), tmp_path / "seeded")
     text = (tmp_path / "seeded/CARD.md").read_text()
     assert not re.search(r"\b20\d\d\b", text)
     for word in ("MIT", "SHA-256", "Contamination", "test split", "--seed"):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from trm.benchmark.suites import SUITES, items
+from trm.benchmark.suites import SUITES
 
 PART = ("--suite", "multiply-v1", "--up-to", 2)
 
@@ -17,7 +17,7 @@ def predictions(file: Path, lines) -> Path:
 
 
 def perfect() -> list[dict]:
-    asked = items(SUITES["multiply-v1"].within(2))
+    asked = SUITES["multiply-v1"].within(2).items
     return [{"id": item.id, "prediction": item.answer} for item in asked]
 
 
