@@ -10,15 +10,7 @@ import numpy as np
 from canvas import symbols
 from canvas.arithmetic import Numbers, add_shifted
 from canvas.choices import one_of
-from canvas.layouts import (
-    ANSWER,
-    CARRIES,
-    CellIndex,
-    Layout,
-    Row,
-    table,
-    write,
-)
+from canvas.layouts import ANSWER, CARRIES, CellIndex, Layout, Row, table, write
 from canvas.local_rules import ColumnCarriesRule, ColumnRule
 from canvas.problems import MOST_OPERANDS, Problems, random_words
 from canvas.task import Task, digits_range, draw_sizes

@@ -28,8 +28,7 @@ def closed_windows(rule: LocalRule) -> np.ndarray:
         Their numbers, as sights of `LocalRule.whole`, int64, sorted.
     """
     found = _Closure(rule)
-    while found.grow():
-        pass
+    found.grow()
     return _distinct(np.concatenate(found.windows))
 
 
@@ -46,7 +45,7 @@ class _Closure:
     """What is known of rows so far.
 
     Attributes:
-        handed: of each kind of row and of column the messages that can be handed down.
+        handed: of each kind of row and of column the messages that can be handed down; "": of none.
         pairs: of each kind of row who can lie side by side, as numbers of two marks, that on the
             right first. A mark is a kind of column with what is kept of what it hands down; 0: the
             page's edge.
@@ -55,12 +54,16 @@ class _Closure:
     def __init__(self, rule: LocalRule) -> None:
         self.rule = rule
         self.joint = tuple(dict.fromkeys((*rule.down, *rule.down_right, *rule.down_left)))
-        self.handed: dict[tuple[str, str], np.ndarray] = {}
         self.pairs: dict[str, set[int]] = {"": {0}} | {name: set() for name in rule.rows}
         self.windows: list[np.ndarray] = []
-        self._worked_out: dict[tuple[str, str], object] = {}
         kinds = (column.kind for row in rule.rows.values() for column in row.columns.values())
         self._kinds = list(dict.fromkeys(kinds))
+        # Beyond the page's edges one message, that there is no cell.
+        self.handed = {
+            (row, kind): np.zeros(0 if row and kind else 1, dtype=np.int64)
+            for row in self.pairs
+            for kind in ("", *self._kinds)
+        }
         self._messages = 1 + prod(rule.fields[name] for name in self.joint)
         kept = {name: rule.kept(name, np.arange(rule.fields[name])) for name in self.joint}
         self._kept = {name: (numbers, 1 + int(numbers.max())) for name, numbers in kept.items()}
@@ -71,26 +74,19 @@ class _Closure:
         self._keys = self._messages if rule.kept_together else self._marks
         self._beyond = self._keys if rule.down_left else 1
 
-    def grow(self) -> bool:
-        """Work every kind of row out below every other; whether there was anything new to do."""
-        todo = [(name, above) for name, row in self.rule.rows.items() for above in row.below]
-        known = [(one, self._known(one[1])) for one in todo]
-        fresh = [(one, now) for one, now in known if self._worked_out.get(one) != now]
-        for (name, above), now in fresh:
-            self._row(name, above)
-            self._worked_out[name, above] = now
-        return bool(fresh)
+    def grow(self) -> None:
+        """Work every kind of row out below every other, until nothing new is found."""
+        pairs = [(name, above) for name, row in self.rule.rows.items() for above in row.below]
+        done: dict[tuple[str, str], object] = {}
+        while todo := {one: now for one in pairs if done.get(one) != (now := self._known(one[1]))}:
+            for name, above in todo:
+                self._row(name, above)
+            done |= todo
 
     def _known(self, above: str) -> object:
         """How much is known of a kind of row."""
-        sizes = [len(self._handed(above, kind)) for kind in self._kinds]
+        sizes = [len(self.handed[above, kind]) for kind in self._kinds]
         return sizes, len(self.pairs[above])
-
-    def _handed(self, row: str, kind: str) -> np.ndarray:
-        """What a column of a row can hand down; beyond the page's edges nothing."""
-        if not row or not kind:
-            return np.zeros(1, np.int64)
-        return self.handed.get((row, kind), np.zeros(0, np.int64))
 
     def _mark(self, kind: str, down: np.ndarray) -> np.ndarray:
         """The marks of what a kind of column hands down."""
@@ -115,7 +111,7 @@ class _Closure:
     def _row(self, name: str, above: str) -> None:
         """Work out one kind of row below another."""
         row, todo = self.rule.rows[name], {}
-        handed = {kind: self._handed(above, kind) for kind in ("", *self._kinds)}
+        handed = {kind: self.handed[above, kind] for kind in ("", *self._kinds)}
         ways = (self._by_key(handed, names) for names in (self.rule.down, self.rule.down_left))
         known = _Above(above, handed, *ways)
         for one in row.first:
@@ -180,7 +176,7 @@ class _Closure:
                 self.windows.append(_distinct(rule.whole.numbers(0, windows)))
                 down = rule.code(self.joint, out)
                 known = np.zeros(self._messages, dtype=bool)
-                known[down] = known[self._handed(name, kind)] = True
+                known[down] = known[self.handed[name, kind]] = True
                 self.handed[name, kind] = np.flatnonzero(known)
                 mine = self._mark(kind, down)
                 cell, says = np.divmod(_distinct(which * self._marks + mine), self._marks)

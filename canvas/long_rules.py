@@ -10,13 +10,27 @@ import numpy as np
 from canvas import symbols
 from canvas.local_rules import columns, digit_class, value
 from canvas.symbols import BLANK, MASK, TIMES
-from canvas.windows import END, SYMBOL, TOKEN, Column, Head, LocalRule, RowKind, Seen
+from canvas.windows import END, TOKEN, Column, Head, LocalRule, RowKind, Seen
+
+# What each head says of `LongRule`, and what it reads; before them or after come those of a layout.
+_READS = {
+    "row": "above above.row",
+    "number": "token own.row right.multiplier",
+    "arriving": "own.row own.number above.column_multiplier above_left.diagonal",
+    "zero": "own.row above.column_multiplicand above_left.diagonal above.zero",
+    "multiplicand": "above.column_multiplicand above_right.passing",
+    "column_multiplicand": "own.row own.number own.multiplicand",
+    "passing": "own.row own.multiplicand",
+    "column_multiplier": "own.row own.arriving",
+    "diagonal": "own.row own.arriving right.multiplier",
+    "multiplier": "own.row own.arriving right.multiplier above.zero",
+    "product carry": "right.carry own.multiplier own.multiplicand",
+}
 
 
-def _changed(heads: tuple[Head, ...], *changes: Head) -> tuple[Head, ...]:
-    """Heads, some of which read other things than before."""
-    reads = {head.says: head for head in changes}
-    return tuple(reads.get(head.says, head) for head in heads)
+def _heads(reads: Mapping[str, str]) -> tuple[Head, ...]:
+    """Heads by what they say, one or two things, and what each reads."""
+    return tuple(Head(tuple(says.split()), tuple(of.split())) for says, of in reads.items())
 
 
 class LongRule(LocalRule):
@@ -49,25 +63,6 @@ class LongRule(LocalRule):
     down_right = ("diagonal",)
     down_left = ("passing",)
     kept_together = False
-    operands = (
-        Head(("row",), ("above", "above.row")),
-        Head(("number",), ("token", "own.row", "right.multiplier")),
-        Head(
-            ("arriving",),
-            ("own.row", "own.number", "above.column_multiplier", "above_left.diagonal"),
-        ),
-        Head(
-            ("zero",),
-            ("own.row", "above.column_multiplicand", "above_left.diagonal", "above.zero"),
-        ),
-        Head(("multiplicand",), ("above.column_multiplicand", "above_right.passing")),
-        Head(("column_multiplicand",), ("own.row", "own.number", "own.multiplicand")),
-        Head(("passing",), ("own.row", "own.multiplicand")),
-        Head(("column_multiplier",), ("own.row", "own.arriving")),
-        Head(("diagonal",), ("own.row", "own.arriving", "right.multiplier")),
-        Head(("multiplier",), ("own.row", "own.arriving", "right.multiplier", "above.zero")),
-        Head(("product", "carry"), ("right.carry", "own.multiplier", "own.multiplicand")),
-    )  # fmt: skip
 
     def __init__(self, base: int) -> None:
         super().__init__(base)
@@ -86,7 +81,8 @@ class LongRule(LocalRule):
         return self.base + 1
 
     def classes(self, field: str) -> int:
-        few = {"row": 7, "zero": 2, "sum_carry": 3, "carry": self.base, "product": self.base + 3}
+        few = {"row": 7, "zero": 2, "adds": 2, "total": 2, "comes": 3, "sum_carry": 3}
+        few |= {"carry": self.base, "product": self.base + 3}
         return few.get(field, self.base + 2)
 
     def kept(self, field: str, classes: np.ndarray) -> np.ndarray:
@@ -206,22 +202,16 @@ class StandardRule(LongRule):
 
     following = (0, LongRule.B, LongRule.PRODUCT, LongRule.PRODUCT)
     below: Mapping[str, tuple[str, ...]] = {"worked": ("b", "worked")}
-    steps = (
-        Head(("adds",), ("above.sum",)),
-        *_changed(
-            LongRule.operands,
-            Head(
-                ("multiplier",),
-                ("own.row", "own.arriving", "own.adds", "right.multiplier", "above.zero"),
-            ),
-        ),
-        Head(("sum", "sum_carry"), ("own.product", "above.sum", "right.sum_carry")),
-        Head(("total",), ("own.multiplier",)),
-        Head((SYMBOL,), ("own.total", "own.product", "own.sum")),
+    steps = _heads(
+        {"adds": "above.sum"}
+        | _READS
+        | {
+            "multiplier": "own.row own.arriving own.adds right.multiplier above.zero",
+            "sum sum_carry": "own.product above.sum right.sum_carry",
+            "total": "own.multiplier",
+            "symbol": "own.total own.product own.sum",
+        }
     )
-
-    def classes(self, field: str) -> int:
-        return 2 if field in ("adds", "total") else super().classes(field)
 
     def _adds(self, seen: Seen) -> np.ndarray:
         return np.minimum(seen["above.sum"], 1)
@@ -244,10 +234,8 @@ class AccumulateRule(LongRule):
     following = (0, LongRule.B, LongRule.PRODUCT, LongRule.PRODUCT)
     endless = (LongRule.B, LongRule.PRODUCT)
     below: Mapping[str, tuple[str, ...]] = {"total": ("b", "total")}
-    steps = (
-        *LongRule.operands,
-        Head(("sum", "sum_carry"), ("own.product", "above.sum", "right.sum_carry")),
-        Head((SYMBOL,), ("own.sum",)),
+    steps = _heads(
+        _READS | {"sum sum_carry": "own.product above.sum right.sum_carry", "symbol": "own.sum"}
     )
 
     def _symbol(self, seen: Seen) -> np.ndarray:
@@ -266,10 +254,12 @@ class InterleavedRule(LongRule):
     moving = (LongRule.SUM,)
     endless = (LongRule.B, LongRule.SUM)
     below: Mapping[str, tuple[str, ...]] = {"product": ("b", "sum"), "sum": ("product",)}
-    steps = (
-        *LongRule.operands,
-        Head(("sum", "sum_carry"), ("above.product", "above.sum", "right.sum_carry")),
-        Head((SYMBOL,), ("own.row", "own.product", "own.sum")),
+    steps = _heads(
+        _READS
+        | {
+            "sum sum_carry": "above.product above.sum right.sum_carry",
+            "symbol": "own.row own.product own.sum",
+        }
     )
 
     def _multiplier(self, seen: Seen) -> np.ndarray:
@@ -300,24 +290,18 @@ class RunningSumRule(LongRule):
     endless = (LongRule.SUM, LongRule.LATER_SUM)
     moving = (LongRule.PRODUCT, LongRule.LATER_PRODUCT, *endless)
     below: Mapping[str, tuple[str, ...]] = {"worked": ("b", "worked")}
-    steps = (
-        Head(("comes",), ("above.column_multiplier", "above_left.diagonal")),
-        *_changed(
-            LongRule.operands,
-            Head(("row",), ("above", "above.row", "own.comes", "right.row")),
-            Head(
-                ("multiplicand",),
-                ("own.row", "above.column_multiplicand", "above_right.passing"),
-            ),
-            Head(("column_multiplicand",), ("own.row", "own.number", "above.column_multiplicand")),
-            Head(("column_multiplier",), ("own.row", "own.number", "above.column_multiplier")),
-        ),
-        Head(("sum", "sum_carry"), ("own.row", "own.product", "above.sum", "right.sum_carry")),
-        Head((SYMBOL,), ("own.row", "own.product", "own.sum")),
+    steps = _heads(
+        {"comes": "above.column_multiplier above_left.diagonal"}
+        | _READS
+        | {
+            "row": "above above.row own.comes right.row",
+            "multiplicand": "own.row above.column_multiplicand above_right.passing",
+            "column_multiplicand": "own.row own.number above.column_multiplicand",
+            "column_multiplier": "own.row own.number above.column_multiplier",
+            "sum sum_carry": "own.row own.product above.sum right.sum_carry",
+            "symbol": "own.row own.product own.sum",
+        }
     )
-
-    def classes(self, field: str) -> int:
-        return 3 if field == "comes" else super().classes(field)
 
     def _comes(self, seen: Seen) -> np.ndarray:
         straight = np.minimum(seen["above.column_multiplier"], 1)

@@ -16,16 +16,7 @@ from canvas.arithmetic import (
     running_sums,
 )
 from canvas.choices import one_of
-from canvas.layouts import (
-    ANSWER,
-    PARTIAL,
-    SUM,
-    CellIndex,
-    Layout,
-    Row,
-    table,
-    write,
-)
+from canvas.layouts import ANSWER, PARTIAL, SUM, CellIndex, Layout, Row, table, write
 from canvas.local_rules import LatticeRule, UntoldLatticeRule
 from canvas.long_rules import AccumulateRule, InterleavedRule, RunningSumRule, StandardRule
 from canvas.problems import Problems

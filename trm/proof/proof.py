@@ -1,5 +1,6 @@
 """A proof of a model, a refutation, or neither: found, and written as a folder."""
 
+import hashlib
 import json
 import shutil
 from dataclasses import dataclass, replace
@@ -9,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from canvas import symbols
 from canvas.closure import closure
 from canvas.tasks import task_data
 from canvas.windows import LocalRule
@@ -19,14 +19,7 @@ from trm.checkpoints.loading import weights_hash
 from trm.files import make_own_folder, read_object, replacing, write_json
 from trm.proof import check
 from trm.proof.program import TABLE, Program, write_python
-from trm.proof.prove import (
-    Judged,
-    Report,
-    judge,
-    provable,
-    shown_in_training,
-    windows_hash,
-)
+from trm.proof.prove import Judged, Report, judge, provable, shown_in_training
 from trm.proof.search import BySolving, ByWindows, Counterexample, hunt, smallest_wrong
 from trm.proof.untold import Explored, explore
 from trm.solving.solver import Solver
@@ -70,11 +63,11 @@ class Proof:
         found |= {"task": task_data(self.solver.task), "weights_sha256": weights_hash(model)}
         found |= {"parameters": sum(p.numel() for p in model.parameters())}
         if (judged := self.judged) is not None:
-            left = judged.least_left
+            left, numbers = judged.least_left, judged.numbers.astype("<i8")
             found |= {
                 "arithmetic": judged.arithmetic,
-                "windows": len(judged.numbers),
-                "windows_sha256": windows_hash(judged.numbers),
+                "windows": len(numbers),
+                "windows_sha256": hashlib.sha256(numbers.tobytes()).hexdigest(),
                 "wrong_windows": len(judged.wrong),
                 "smallest_margin": float(judged.margin.min()),
                 "margin_left_by_rounding": left if np.isfinite(left) else None,
@@ -90,16 +83,10 @@ class Proof:
             found["outputs"] = {
                 n: {"inputs": t.inputs, "entries": len(t.values)} for n, t in tables
             }
-        found |= {"looked_through": self.looked, "counterexample": self._counterexample()}
+        wrong = self.counterexample
+        found |= {"looked_through": self.looked, "counterexample": wrong and wrong.record()}
         versions = {"trm": __version__, "torch": torch.__version__, "numpy": np.__version__}
         return found | {"dtype": "float32", "versions": versions}
-
-    def _counterexample(self) -> dict[str, Any] | None:
-        if (found := self.counterexample) is None:
-            return None
-        pages = {"worked": found.canvas, "right": found.truth}
-        rows = {name: [symbols.decode(row) for row in page] for name, page in pages.items()}
-        return {"problem": found.problem, "smallest": found.smallest} | rows
 
     def write(self, folder: Path) -> None:
         """The record; of a proved model the table, the program, and what checks them, too."""

@@ -5,7 +5,6 @@ A model that hands on decided messages sees one of finitely many windows in ever
 in the order of writing proves every page of every size; docs/proof.md has it in full.
 """
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -164,8 +163,3 @@ def shown_in_training(rule: LocalRule, task: Task, numbers: np.ndarray) -> tuple
         shown, _ = rule.seen(found.windows, found.outputs)
         seen[np.searchsorted(numbers, np.unique(shown))] = True
     return seen, _DRAWN
-
-
-def windows_hash(numbers: np.ndarray) -> str:
-    """SHA-256 of the numbers of windows, as sorted int64 in little-endian order."""
-    return hashlib.sha256(numbers.astype("<i8").tobytes()).hexdigest()

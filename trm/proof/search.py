@@ -8,6 +8,7 @@ problem can only go wrong if one of its windows does, which takes no network to 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from canvas.pages import page_windows
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing
 from canvas.sampling import FAMILIES, family_problems
+from canvas.symbols import decode
 from canvas.task import Task
 from canvas.windows import TOKEN, LocalRule, read_name
 from trm.models.local import LocalRecursiveModel, work_in_order
@@ -47,6 +49,12 @@ class Counterexample:
     truth: np.ndarray
     given: np.ndarray
     smallest: bool = False
+
+    def record(self) -> dict[str, Any]:
+        """As plain data."""
+        worked, right = ([decode(row) for row in page] for page in (self.canvas, self.truth))
+        found: dict[str, Any] = {"problem": self.problem, "smallest": self.smallest}
+        return found | {"worked": worked, "right": right}
 
 
 class BySolving:
@@ -117,10 +125,8 @@ def pages(task: Task, problems: Problems) -> Iterator[tuple[np.ndarray, WorkedDr
     for number, (height, width) in enumerate(different.tolist()):
         index = np.flatnonzero(which.reshape(-1) == number)
         for margin in _MARGINS:
-            yield (
-                index,
-                task.rules.draw_worked(problems[index], height, width + 2 * margin, 0, margin),
-            )
+            size = height, width + 2 * margin
+            yield index, task.rules.draw_worked(problems[index], *size, 0, margin)
 
 
 def _parts(rule: LocalRule, numbers: np.ndarray) -> np.ndarray:

@@ -46,10 +46,7 @@ class Explored:
 
 
 def explore(
-    rule: LocalRule,
-    mine: LocalRule,
-    model: LocalRecursiveModel,
-    report: Report,
+    rule: LocalRule, mine: LocalRule, model: LocalRecursiveModel, report: Report
 ) -> Explored:
     """Every pair of truth and codes that can meet on a page of any size.
 
@@ -72,11 +69,7 @@ class Together(LocalRule):
     """A rule, and beside it the codes that a network hands on; arguments as for `explore`."""
 
     def __init__(
-        self,
-        rule: LocalRule,
-        mine: LocalRule,
-        model: LocalRecursiveModel,
-        report: Report,
+        self, rule: LocalRule, mine: LocalRule, model: LocalRecursiveModel, report: Report
     ) -> None:
         self.rule, self.mine, self.model, self.report = rule, mine, model, report
         for way, names in rule.messages.items():
@@ -93,6 +86,7 @@ class Together(LocalRule):
         name = field.removeprefix(_CODE)
         return (self.mine if name != field else self.rule).fields[name]
 
+    @torch.no_grad()
     def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
         """What follows from windows by the true rule, and the codes that the network hands on."""
         self.looked += len(seen[TOKEN])
@@ -108,7 +102,9 @@ class Together(LocalRule):
         }
         sights = self.mine.seen(seen | codes, {})[0]
         different, index = np.unique(sights, return_inverse=True)
-        said = self._said(different)
+        parts = torch.from_numpy(different).split(_BATCH)
+        classes = torch.cat([self._known(part).classes for part in parts]).numpy()
+        said = dict(zip(self.model.outputs, classes.T, strict=True))
         labels = []
         for name in (SYMBOL, *self.mine.fields):
             if name in self.mine.codes:
@@ -124,10 +120,3 @@ class Together(LocalRule):
         labels[0] = np.where(seen[TOKEN] == symbols.MASK, labels[0], -1)
         self.asked.append(np.unique(np.stack((sights, *labels), axis=1), axis=0))
         return found | {_CODE + name: said[name][index] for name in self.mine.codes}
-
-    @torch.no_grad()
-    def _said(self, sights: np.ndarray) -> dict[str, np.ndarray]:
-        """What the network decides, by output."""
-        parts = torch.from_numpy(sights).split(_BATCH)
-        classes = torch.cat([self._known(part).classes for part in parts]).numpy()
-        return dict(zip(self.model.outputs, classes.T, strict=True))
