@@ -12,12 +12,11 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
 from canvas.picture import to_terminal
-from trm.checkpoints import PROOF_SUFFIX, SHIPPED, find_checkpoint
+from trm.checkpoints import PROOF_SUFFIX, find_checkpoint
 from trm.commands.arguments import (
     add_checkpoint,
     info_console,
     print_table,
-    refuse,
     results,
     solvers_of,
     whole,
@@ -34,7 +33,7 @@ EXAMPLES = """\
 examples:
   trm prove                                              # the shipped model
   trm prove --checkpoint runs/quickstart --output proof
-  trm prove --check proof                                # the same as: python proof/check.py proof
+  python proof/check.py proof                            # again, without the model
   trm prove --checkpoint runs/debug --search 500         # any model: look for what it gets wrong
 
 A cell that is handed decided messages sees one of finitely many windows: a model that is right on
@@ -49,8 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser)
     add = parser.add_argument
     add("--output", metavar="DIR", help="a folder for the proof, or what is known instead")
-    what = "of a proof, or a table: check it again, without the model"
-    add("--check", metavar="DIR", help=what)
     what = "where it is not proved, look through N structured problems; of any model"
     add("--search", type=whole(1), default=0, metavar="N", help=what)
     what = "of sums as they are computed here: quicker, as no bound on rounding is sought"
@@ -58,18 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prove, refute, or check."""
-    if args.check is not None:
-        alone = "--check takes the folder of a proof, and goes alone"
-        refuse(args, alone, output=None, search=0, as_computed=False, checkpoint=SHIPPED)
-        from trm.proof import check
-
-        return check.main(args.check)
+    """Prove, or refute."""
+    (solver,) = solvers_of(args, "cpu")
 
     from trm.proof.proof import PROVED, prove, refute
     from trm.proof.prove import NotProvableError
 
-    (solver,) = solvers_of(args, "cpu")
     console = Console(stderr=True)
     columns = (*Progress.get_default_columns(), MofNCompleteColumn())
     hidden = args.quiet or not console.is_terminal

@@ -10,12 +10,9 @@ from rich.console import Console
 
 from augment.symmetry import SYMMETRIES, apply
 from canvas.check import check_layout
-from canvas.choices import resolve
-from canvas.layouts import Layout
 from canvas.picture import save_gif, to_figure, to_terminal
 from canvas.problems import MOST_CELLS, Problems
 from canvas.render import WorkedDrawing, row_steps
-from canvas.symbols import CHARACTERS
 from canvas.task import Task
 from canvas.tasks import TASKS, task_of
 from trm.commands.arguments import add_import, info_console, read_problems, refuse, whole
@@ -29,12 +26,10 @@ _ENDINGS = (".png", ".svg", ".gif")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add = parser.add_argument
-    add("problem", nargs="?", help="like 321x654, or 12+34+5")
+    add("problem", help="like 321x654, or 12+34+5")
     add("--task", help=f"{', '.join(TASKS)}, or a class of your own (default: by the sign)")
     layouts = "; ".join(f"{name}: {', '.join(task.layouts)}" for name, task in TASKS.items())
     add("--layout", help=f"{layouts}; or a class of your own (default: the first)")
-    more = "work out many problems in a layout of your own, and name the first row that is wrong"
-    add("--check", metavar="LAYOUT", help=more)
     add("--base", type=int, default=10, choices=range(2, 17), metavar="2..16")
     for side in ("--height", "--width"):
         more = "cells (default: the worked solution and one cell around it)"
@@ -61,18 +56,9 @@ def run(args: argparse.Namespace) -> int:
     animated = args.output is not None and args.output.suffix.lower() == ".gif"
     if animated:
         refuse(args, "an animation shows every step", step=None)
-    if args.problem is None and not args.check:
-        raise ValueError("give a problem like 321x654, or --check and a layout")
-    layout, text = args.check or args.layout, args.problem
-    if text is None and not args.task:  # the sign of the layout tells the task
-        every = {name: one for kind in TASKS.values() for name, one in kind.layouts.items()}
-        text = CHARACTERS[resolve(layout, every, Layout, "layout").sign]  # type: ignore[union-attr]
-    task = task_of(text or "", args.task, layout, args.base)
-    if args.check:
-        info_console(args).print(_checked(task))
-    if args.problem is None:
-        return 0
-    drawing = _draw(args, task)
+    task = task_of(args.problem, args.task, args.layout, args.base)
+    problems = read_problems([args.problem], task)
+    drawing = _draw(args, task, problems)
     steps = row_steps(drawing)
     if args.step is not None and args.step > len(steps.inputs):
         raise ValueError(
@@ -99,22 +85,20 @@ def run(args: argparse.Namespace) -> int:
                 figure = to_figure(picture, truth=truth, given=given)
                 figure.savefig(part, format=args.output.suffix[1:].lower())
         info_console(args).print(f"wrote {args.output}")
-    check_layout(task, read_problems([args.problem], task))  # after what is wrong has been shown
+    check_layout(task, _edges(task, problems))  # after what is wrong has been shown
     return 0
 
 
-def _checked(task: Task) -> str:
-    """Check a layout with its task's problems, and with zeros, powers and long carries."""
+def _edges(task: Task, problems: Problems) -> Problems:
+    """What else a layout is tried with: these problems, and zeros, powers and long carries."""
     base = task.base
     edges = [0, 1, base - 1, base, base**3 + 1, base**5 - base, base**6 - 1]
     more = Problems.from_ints(list(product(edges, repeat=task.arity[0])), base)
-    number = check_layout(task, more[task.allows(more)])
-    return f"{task.layout}: {number} problems are right in every row"
+    return Problems.from_ints(problems.to_ints() + more[task.allows(more)].to_ints(), base)
 
 
-def _draw(args: argparse.Namespace, task: Task) -> WorkedDrawing:
+def _draw(args: argparse.Namespace, task: Task, problems: Problems) -> WorkedDrawing:
     """The problem in the middle of the canvas, which has a blank cell around it by default."""
-    problems = read_problems([args.problem], task)
     asked = args.height, args.width
     needed = task.rules.room([n for n in problems.lengths[0].tolist() if n], task.base)
     cells = prod(max(side or 0, n) for side, n in zip(asked, needed, strict=True))
