@@ -57,7 +57,8 @@ def voting(predictor, **how: object) -> Solver:
 
 def carrying(**tokens: bool) -> IterativeModule:
     network = TinyRecursiveModel(RecursiveConfig(**UP_TO, **tokens))
-    return IterativeModule(network, OptimizerConfig(), ScheduleConfig(), DepthConfig("carry"))
+    how = {"optimizer": OptimizerConfig(), "schedule": ScheduleConfig()}
+    return IterativeModule(network, DepthConfig("carry"), **how)
 
 
 def staged(*stages: tuple[int, dict], task: Multiplication = TASK) -> Curriculum:

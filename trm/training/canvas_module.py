@@ -48,9 +48,15 @@ def logs_at(trainer: L.Trainer, step: int) -> bool:
 class CanvasModule(L.LightningModule):
     """Trains a model that fills canvases, and scores it by solving problems.
 
+    Args:
+        model: the network.
+        optimizer: which optimiser.
+        schedule: of the learning rate.
+        compile: compile the model's step for training (needs a C++ compiler on a CPU).
+        seed: of what is drawn while training.
+
     Attributes:
         samples: what a training batch holds.
-        model: the network.
     """
 
     samples: type[TrainingSamples] = RowStepSamples
@@ -61,8 +67,8 @@ class CanvasModule(L.LightningModule):
         model: Any,
         optimizer: OptimizerConfig,
         schedule: ScheduleConfig,
-        seed: int,
         compile: bool = False,
+        seed: int = 0,
     ) -> None:
         super().__init__()
         self.model: Any = model

@@ -14,7 +14,6 @@ from trm.checkpoints import CHECKPOINT_KEY
 from trm.models.gpt import GPT
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.training.canvas_module import CanvasModule, Validated
-from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 from trm.training.samples import SequenceSamples, TrainingBatch
 
@@ -42,24 +41,14 @@ class GPTModule(CanvasModule):
 
     Args:
         network: a GPT, a class with its settings.
-        optimizer: which optimiser.
-        schedule: of the learning rate.
-        compile: compile the layers for training (needs a C++ compiler on a CPU).
-        seed: of the `randomised` positions that are drawn while training.
+        more: see `CanvasModule`; of a seed are `randomised` positions drawn while training.
     """
 
     samples = SequenceSamples
     compiled_method = "hidden"
 
-    def __init__(
-        self,
-        network: GPT,
-        optimizer: OptimizerConfig,
-        schedule: ScheduleConfig,
-        compile: bool = False,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(network, optimizer, schedule, seed, compile)
+    def __init__(self, network: GPT, **more: Any) -> None:
+        super().__init__(network, **more)
         self.calibration = Calibration()
         # Log-probabilities of the rows of a validation, and which were right.
         self._judged: list[tuple[np.ndarray, np.ndarray]] = []

@@ -10,7 +10,7 @@ from canvas.render import WorkedDrawing, row_steps
 from trm.models.iterative import Batch, IterativeModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.training.canvas_module import CanvasModule
-from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig, check_range
+from trm.training.configs import DepthConfig, check_range
 from trm.training.data import CanvasDataModule
 from trm.training.step import LOSSES, Carry, carried_step, fresh_step, random_bits
 
@@ -22,13 +22,10 @@ class IterativeModule(CanvasModule):
 
     Args:
         network: any such model, a class with its settings.
-        optimizer: which optimiser.
-        schedule: of the learning rate.
         depth: how recursion is trained.
         loss: cross entropy of the `softmax`, or of the reference's `stablemax`.
         solve_steps: supervision steps a row gets at most when problems are solved.
-        compile: compile the supervision step for training (needs a C++ compiler on a CPU).
-        seed: of the model's own draws while training.
+        more: see `CanvasModule`; of a seed are the model's own draws while training.
 
     Raises:
         ValueError: no step to solve by, or states that depth cannot be trained with.
@@ -39,13 +36,10 @@ class IterativeModule(CanvasModule):
     def __init__(
         self,
         network: IterativeModel,
-        optimizer: OptimizerConfig,
-        schedule: ScheduleConfig,
         depth: DepthConfig,
         loss: str = "softmax",
         solve_steps: int = 16,
-        compile: bool = False,
-        seed: int = 0,
+        **more: Any,
     ) -> None:
         check_range("model.solve_steps", solve_steps, 1)
         check_choice("model.loss", loss, LOSSES)
@@ -54,7 +48,7 @@ class IterativeModule(CanvasModule):
                 "depth.schedule carry takes over states of one size, for which all cells have to "
                 "be tokens: set depth.schedule: fresh"
             )
-        super().__init__(network, optimizer, schedule, seed, compile)
+        super().__init__(network, **more)
         self.depth, self.solve_steps, self.loss = depth, solve_steps, loss
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
 

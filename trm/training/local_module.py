@@ -31,11 +31,26 @@ HALT_WEIGHT = 0.1  # of the loss of the halting head, which learns whether a cel
 class CellModule(CanvasModule):
     """Trains a `LocalRecursiveModel` on whole pages: no rollout, as each cell is worked out once.
 
+    Args:
+        network: the model.
+        optimizer: which optimiser.
+        schedule: of the learning rate.
+        seed: of what is drawn while training.
+
     Attributes:
         untold: whether it is kept from the model what the codes of its config should be.
     """
 
     untold = False
+
+    def __init__(
+        self,
+        network: LocalRecursiveModel,
+        optimizer: OptimizerConfig,
+        schedule: ScheduleConfig,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(network, optimizer, schedule, seed=seed)
 
     def check(self, data: CanvasDataModule) -> None:
         if data.transform or data.blanks.rows or data.blanks.columns:
@@ -120,27 +135,17 @@ class LocalModule(CellModule):
     """Trains on all that cells see, with the true messages.
 
     Args:
-        network: the model.
-        optimizer: which optimiser.
-        schedule: of the learning rate.
         counterexamples: share of a batch that is drawn evenly from sights that were wrong or
             nearly so when an epoch began, of all that training's problems had shown by then: of
             those that only longer numbers show, none.
-        seed: of which counterexamples a batch draws.
+        more: see `CellModule`; of a seed are the counterexamples of a batch.
     """
 
     samples = WindowSamples
 
-    def __init__(
-        self,
-        network: LocalRecursiveModel,
-        optimizer: OptimizerConfig,
-        schedule: ScheduleConfig,
-        counterexamples: float = 0.0,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, counterexamples: float = 0.0, **more: Any) -> None:
         check_range("model.counterexamples", counterexamples, 0, 1)
-        super().__init__(network, optimizer, schedule, seed)
+        super().__init__(**more)
         self.counterexamples = counterexamples
         self.seen: list[np.ndarray] = []  # numbers of sights that training has shown
         self.hard = np.zeros(0, dtype=np.int64)  # of those that were wrong or nearly so

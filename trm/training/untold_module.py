@@ -12,6 +12,7 @@ sights that pages have shown, with the codes that are left: see `trm.training.me
 """
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ from canvas.windows import SYMBOL, TOKEN, LocalRule, read_name
 from trm.models.iterative import Batch
 from trm.models.local import LocalRecursiveModel
 from trm.training.canvas_module import logs_at
-from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
+from trm.training.configs import check_range
 from trm.training.data import CanvasDataModule
 from trm.training.local_module import CellModule
 from trm.training.merging import PageCells, merged_codes
@@ -38,16 +39,13 @@ class UntoldModule(CellModule):
     """Trains a `LocalRecursiveModel` on whole pages, of which it is told what stands there.
 
     Args:
-        network: the model, with codes.
-        optimizer: which optimiser.
-        schedule: of the learning rate.
         cooling: when the temperature begins to fall from 1, and when it has fallen, as shares of
             the run.
         coldest: the temperature once it has fallen. At 0.1 shares are as good as decided, and what
             was learned of several codes at once can be lost again.
         merging: from which share of the run on each epoch merges the codes of pages of the epoch
             before, and trains on their sights; 1: none does.
-        seed: of which sights, once codes are merged, a batch draws.
+        more: see `CellModule`; of a seed are the sights of a batch, once codes are merged.
     """
 
     samples = PageSamples
@@ -55,19 +53,16 @@ class UntoldModule(CellModule):
 
     def __init__(
         self,
-        network: LocalRecursiveModel,
-        optimizer: OptimizerConfig,
-        schedule: ScheduleConfig,
         cooling: tuple[float, float] = (0.5, 0.85),
         merging: float = 1.0,
-        seed: int = 0,
         coldest: float = 0.1,
+        **more: Any,
     ) -> None:
         if not cooling or not 0 <= cooling[0] < cooling[1] <= 1:
             raise ValueError(f"model.cooling is [begin, end] from 0 to 1, not {cooling}")
         check_range("model.merging", merging, cooling[1], 1)
         check_range("model.coldest", coldest, 0.01, 0.99)
-        super().__init__(network, optimizer, schedule, seed)
+        super().__init__(**more)
         self.cooling, self.merging, self.coldest = cooling, merging, coldest
         self.shown: list[Batch] = []  # pages of this epoch, for the next one to merge
         self.sights: Batch | None = None  # that pages have shown, with merged codes

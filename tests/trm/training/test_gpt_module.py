@@ -82,7 +82,7 @@ def test_its_calibration_fits_the_validation_rows_and_is_kept(trained_gpt):
 def module(**model) -> GPTModule:
     torch.manual_seed(0)
     network = GPT(GPTConfig(6, 6, hidden_size=16, num_heads=2, num_layers=1, **model))
-    return GPTModule(network, OptimizerConfig(), ScheduleConfig())
+    return GPTModule(network, optimizer=OptimizerConfig(), schedule=ScheduleConfig())
 
 
 def batch(n: int = 8) -> dict:
