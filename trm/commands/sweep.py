@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     from trm.devices import cores
     from trm.files import alone, make_folder
     from trm.sweep.report import PAGE, write_report
-    from trm.sweep.runs import Jobs, Run, begin, done, plan, states_of
+    from trm.sweep.runs import Jobs, Run, plan
 
     evaluations = {name: _options(name, words) for name, words in study.evaluations.items()}
 
@@ -56,42 +56,41 @@ def run(args: argparse.Namespace) -> int:
     if output.exists() and not output.is_dir():
         raise ValueError(f"--output {output} is no folder to write to: choose another")
     study = plan(study, lambda name: console.print(f"building {name}"), check)
-    states = states_of(output, study)
-    left = len(states) - len(done(study, states))
+    jobs = Jobs(output, study)
+    runs, left = len(jobs.states), len(jobs.left())
     devices = [str(i) for i in range(torch.cuda.device_count())]
     if named := os.environ.get("CUDA_VISIBLE_DEVICES", ""):
         devices = named.split(",")[: len(devices)]
     at_once = max(1, min(args.jobs or len(devices) or cores(), left))
     rows = [(one.name, f"{one.parameters:,}", f"{one.steps:,}") for one in study.settings]
     print_table(("setting", "parameters", "steps"), rows, wrap=True)
-    already = f", {len(states) - left} of them done already" if left < len(states) else ""
+    already = f", {runs - left} of them done already" if left < runs else ""
     results().print(
-        f"{len(study.settings)} settings x {len(study.seeds)} seeds: {len(states)} runs{already}, "
+        f"{len(study.settings)} settings x {len(study.seeds)} seeds: {runs} runs{already}, "
         f"{at_once} at once"
     )
     if args.dry_run:
         return 0
     make_folder(output)
     with alone(output):
-        states = begin(output, study)
-        jobs = Jobs(output, study, states, at_once, devices)
+        jobs.begin()
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // at_once)))
 
         def tell(run: Run) -> None:
             console.print(f"{run.name}: {jobs.stage(run)}")
-            write_report(output, study, states, jobs.stages)
+            write_report(jobs)
 
-        write_report(output, study, states, {})
+        write_report(jobs)
         try:
-            jobs.work(tell)
+            jobs.work(tell, at_once, devices)
         finally:  # nothing runs any more, also where this was ended
-            write_report(output, study, states, {})
+            write_report(jobs)
     console.print(
         f"page      {output / PAGE}\n"
         f"curves    tensorboard --logdir {shlex.quote(str(output / 'runs'))}"
     )
-    if missing := len(states) - len(done(study, states)):
-        console.print(f"{missing} of {len(states)} runs are not done: the page says why")
+    if missing := len(jobs.left()):
+        console.print(f"{missing} of {runs} runs are not done: the page says why")
     return 1 if missing else 0
 
 

@@ -1,22 +1,28 @@
-"""A study as a page: how far its runs are, and what came out, by setting.
+"""A study as a page and a picture: how far its runs are, and what came out, by setting.
 
 Seeds of a setting stand together, see `trm.evaluation.statistics`.
 """
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
-from trm.evaluation.grid import Grid
-from trm.evaluation.statistics import SEEDS_MEANING, of_seeds
-from trm.figures.studies import by_name, columns_of, costs_of, shares_of, study_figure
-from trm.figures.style import save
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from canvas.picture import GRID
+from trm.evaluation.grid import REGIONS, SHORTER, Cell, Grid, Model, pooled, size_name
+from trm.evaluation.statistics import SEEDS_MEANING, Share, of_seeds
+from trm.figures.style import mark, new_figure, save, tidy
 from trm.files import read_object, write_text
 from trm.markdown import safe, table
-from trm.sweep.runs import States, done, grid_of, wanted
-from trm.sweep.study import EQUAL_LOSS, Run, Study
+from trm.sweep.runs import Jobs
+from trm.sweep.study import EQUAL_LOSS
 
 PAGE, PICTURE = "study.md", "study.png"
+_CELLS = 8  # that are told one by one; more are put together by region
+_FAR = 4  # times the least cost, from which on costs are drawn on a logarithmic scale
 _MEANING = (
     f"Whole free-running solutions right, in percent: {SEEDS_MEANING}. Of many cells the regions "
     "are told: each setting's are seen from its own training range, and a cell that a model cannot "
@@ -28,36 +34,38 @@ _EQUAL_LOSS = (
 )
 
 
-def gathered(output: Path, study: Study, states: States) -> dict[str, Grid]:
+def gathered(jobs: Jobs) -> dict[str, Grid]:
     """What is known so far of each evaluation: every run that has it behind it, under its setting.
 
     Its cost is that of its training, and there is a ``loss``, or None.
     """
     found = {}
-    for name in study.evaluations:
-        asked = wanted(study, states).items()
-        runs = [run for run, of in asked if of and states[run].evaluated.get(name) == of[name]]
-        runs.sort(key=lambda run: study.settings.index(run.setting))
-        grids = {run: held for run in runs if (held := read_object(grid_of(output, name, run)))}
-        models = []
-        for run, grid in grids.items():
-            loss = states[run].losses.get(states[run].evaluated[name][0])
-            about: Any = {"name": run.setting.name, "cost": states[run].cost, "loss": loss}
-            models.append(grid["models"][0] | about)
+    runs = sorted(jobs.states, key=lambda run: jobs.study.settings.index(run.setting))
+    for name in jobs.study.evaluations:
+        grid, models = dict[str, Any](), []
+        for run in runs:
+            state, asked = jobs.states[run], (jobs.wanted(run) or {}).get(name)
+            if not asked or state.evaluated.get(name) != asked:
+                continue
+            if held := read_object(jobs.grid(name, run)):
+                about: Any = {"name": run.setting.name, "cost": state.cost}
+                models.append(held["models"][0] | about | {"loss": state.losses.get(asked[0])})
+                grid = held
         if models:
             found[name] = Grid(grid, models=models)
     return found
 
 
-def write_report(output: Path, study: Study, states: States, stages: Mapping[Run, str]) -> None:
+def write_report(jobs: Jobs) -> None:
     """Write the page, with the stages under way, and its picture."""
-    evaluations = gathered(output, study, states)
+    output, study, states = jobs.output, jobs.study, jobs.states
+    evaluations = gathered(jobs)
     if figure := study_figure(evaluations):
         save(figure, output / PICTURE)
-    over = len(done(study, states))
+    over = len(states) - len(jobs.left())
     parts = [f"# {output.resolve().name}: {over} of {len(states)} runs are done"]
     failed = [f"- {safe(run.name)}: {safe(s.error)}" for run, s in states.items() if s.error]
-    running = [f"- {safe(run.name)}: {stage}" for run, stage in stages.items()]
+    running = [f"- {safe(run.name)}: {stage}" for run, stage in jobs.stages.items()]
     for title, lines in (("Failed", failed), ("Running", running)):
         parts += [f"## {title}", "\n".join(lines)] if lines else []
     if (output / PICTURE).is_file():
@@ -82,3 +90,95 @@ def _results(grid: Grid) -> str:
         rows.append(row + [of_seeds(shares_of(grid, seeds, column)) for column in columns])
     heads = ["setting", "parameters", *costs, "seeds"]
     return table([*heads, *(["validation loss"] if with_loss else []), *columns], rows)
+
+
+def columns_of(grid: Grid) -> list[str]:
+    """What is told of each model: sizes of problems, or where these are many, their regions."""
+    cells = [cell for model in grid.models for cell in model["cells"]]
+    sizes = dict.fromkeys(size_name(grid.axes, (cell["row"], cell["column"])) for cell in cells)
+    there = {cell["region"] for cell in cells}
+    return list(sizes) if len(sizes) <= _CELLS else [r for r in (*REGIONS, SHORTER) if r in there]
+
+
+def by_name(grid: Grid) -> dict[str, list[Model]]:
+    """The seeds of each setting."""
+    names = dict.fromkeys(model["name"] for model in grid.models)
+    return {name: [one for one in grid.models if one["name"] == name] for name in names}
+
+
+def shares_of(grid: Grid, seeds: Sequence[Model], column: str) -> list[Share]:
+    """Whole solutions right in one of the columns, of the seeds that were asked something there."""
+
+    def within(cell: Cell) -> bool:
+        return column in (cell["region"], size_name(grid.axes, (cell["row"], cell["column"])))
+
+    found = [pooled(filter(within, seed["cells"])) for seed in seeds]
+    return [share for share in found if share.total]
+
+
+def costs_of(seeds: Sequence[Model]) -> dict[str, float | None]:
+    """What it took, by name, the mean of the seeds of which it is known; None: of none."""
+    known = [cost for seed in seeds if (cost := seed["cost"])]
+    flops = [[n / 1e6 for c in seed["cells"] if (n := c["flops_per_problem"])] for seed in seeds]
+    values: dict[str, list[Any]] = {
+        "TFLOP of training": [cost["flops"] / 1e12 for cost in known],
+        "minutes of training": [cost["seconds"] / 60 for cost in known],
+        "MFLOP of solving a problem": [np.mean(some) for some in flops if some],
+    }
+    return {name: float(np.mean(some)) if some else None for name, some in values.items()}
+
+
+def study_figure(evaluations: Mapping[str, Grid]) -> Figure | None:
+    """Every seed's share of whole solutions right: by setting, and against what it takes.
+
+    A row for each evaluation: the settings with a bar at the mean of the seeds, operations and
+    minutes of training, operations of solving a problem. None where there is no evaluation yet.
+    """
+    if not evaluations:
+        return None
+    heights = [1.6 + 0.32 * len(by_name(g)) * len(columns_of(g)) for g in evaluations.values()]
+    figure = new_figure(18, sum(heights))
+    ratios: dict[str, Any] = {"height_ratios": heights, "width_ratios": (5, 3, 3, 3)}
+    rows: Any = figure.subplots(len(heights), 4, squeeze=False, **ratios)
+    for (name, grid), (first, *others) in zip(evaluations.items(), rows, strict=True):
+        settings, columns = by_name(grid), columns_of(grid)
+        for i, column in enumerate(columns):
+            style = mark(i)
+            for y, seeds in enumerate(settings.values()):
+                at, shares = y + (i + 1) / (len(columns) + 1) - 0.5, shares_of(grid, seeds, column)
+                values, label = [share.value for share in shares], "" if y else column
+                first.plot(values, [at] * len(values), alpha=0.8, ls="", label=label, **style)
+                for share in shares:
+                    first.plot(share.interval, [at, at], color=style["color"], linewidth=0.8)
+                if shares:
+                    ends = [at - 0.1, at + 0.1]
+                    first.plot([np.mean(values)] * 2, ends, color=style["color"])
+        for y in range(len(settings)):
+            first.axhline(y - 0.5, color=GRID, linewidth=0.8)
+        first.set_yticks(range(len(settings)), list(settings))
+        first.set(ylim=(len(settings) - 0.5, -0.5), xlim=(-0.03, 1.03))
+        first.set_xlabel("whole solutions right")
+        first.xaxis.set_major_formatter(PercentFormatter(1))
+        first.legend(fontsize=8, loc="best")
+        first.set_title(name, loc="left", fontsize=11)
+        for axes, what in zip(others, costs_of(grid.models), strict=True):
+            known = [(n, seeds) for seeds in settings.values() if (n := costs_of(seeds)[what])]
+            if not known:
+                axes.set_axis_off()
+                continue
+            for (cost, seeds), (i, column) in product(known, enumerate(columns)):
+                style = mark(i)
+                for share in shares_of(grid, seeds, column):
+                    line: Any = {"color": style["color"], "linewidth": 0.8, "alpha": 0.7}
+                    axes.vlines(cost, *share.interval, **line)
+                    axes.plot([cost], [share.value], markersize=4.5, alpha=0.8, ls="", **style)
+            costs = [cost for cost, _ in known]
+            if max(costs) > _FAR * min(costs):
+                axes.set_xscale("log")
+            else:  # costs that are nearly alike stand near each other, not at both ends
+                axes.set_xlim(0.9 * min(costs), max(costs) / 0.9)
+                axes.locator_params(axis="x", nbins=4)
+            axes.set(xlabel=what, ylim=(-0.03, 1.03))
+            axes.yaxis.set_major_formatter(PercentFormatter(1))
+            tidy(axes)
+    return figure

@@ -51,62 +51,8 @@ class State:
     trained: bool = False  # to its end
     cost: dict[str, float] | None = None  # of training, as `trm.training.callbacks.Cost` keeps it
     losses: dict[str, float] = field(default_factory=dict)  # on validation, by checkpoint
-    evaluated: dict[str, list[str]] = field(default_factory=dict)  # evaluations, see `wanted`
+    evaluated: dict[str, list[str]] = field(default_factory=dict)  # evaluations, see `Jobs.wanted`
     error: str = ""  # of a run that failed
-
-
-States = Mapping[Run, State]
-
-
-def folder_of(output: Path, run: Run) -> Path:
-    """Where a run is kept."""
-    return output / "runs" / run.folder
-
-
-def grid_of(output: Path, name: str, run: Run) -> Path:
-    """The figures of one of its evaluations."""
-    return output / "evaluations" / name / run.folder / GRID
-
-
-def states_of(output: Path, study: Study) -> dict[Run, State]:
-    """How far each run is; a ValueError where a file is not what `trm sweep` writes."""
-    found = {}
-    for run in study.runs():
-        file = folder_of(output, run) / _STATE
-        found[run] = validated(TypeAdapter(State), read_object(file) or {}, str(file))
-    return found
-
-
-def wanted(study: Study, states: States) -> dict[Run, dict[str, list[str]] | None]:
-    """What decides the figures of each run's evaluations: the checkpoint, and options.
-
-    None where it is not known yet which checkpoint it will be.
-    """
-    checkpoints: dict[Run, str | None] = dict.fromkeys(states, study.checkpoint)
-    if study.checkpoint == EQUAL_LOSS:
-        checkpoints = dict.fromkeys(states)
-        for group in study.groups():
-            trained = {run: losses for run in group if (losses := states[run].losses)}
-            if all(run in trained or states[run].error for run in group):
-                goal = max((min(losses.values()) for losses in trained.values()), default=0.0)
-                for run, losses in trained.items():
-                    checkpoints[run] = min(name for name, loss in losses.items() if loss <= goal)
-    asked = study.evaluations.items()
-    return {
-        run: {name: [checkpoint, *options] for name, options in asked} if checkpoint else None
-        for run, checkpoint in checkpoints.items()
-    }
-
-
-def done(study: Study, states: States) -> list[Run]:
-    """The runs of which nothing is left to do."""
-    return [
-        run
-        for run, asked in wanted(study, states).items()
-        if asked is not None
-        and states[run].trained
-        and asked.items() <= states[run].evaluated.items()
-    ]
 
 
 def plan(
@@ -182,85 +128,116 @@ def _making_up(words: Sequence[str], key: str, parameters: int) -> int:
     return found
 
 
-def begin(output: Path, study: Study) -> dict[Run, State]:
-    """Make the folders of all runs, with copies of their configs; returns how far each run is.
-
-    ValueError if a run was started with other settings.
-    """
-    states = states_of(output, study)
-    for run, state in states.items():
-        options = [*run.setting.options, f"--seed={run.seed}"]
-        config = fingerprint(find_config(run.setting.config))
-        changed = sorted(set(state.options) ^ set(options))
-        changed += ["the config itself"] if state.config != config else []
-        if state.options and changed:
-            raise ValueError(
-                f"{run.name} was started with other settings ({', '.join(changed)[:_SHOWN]}): "
-                f"choose another --output, or remove {folder_of(output, run)}"
-            )
-        state.options, state.config, state.error = options, config, ""
-    for run in states:
-        folder = folder_of(output, run)
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(find_config(run.setting.config), folder / _CONFIG)
-    return states
-
-
 class Jobs:
-    """The runs of a study, of `plan` and `begin`, at work, so many at once.
+    """The runs of a study in a folder, how far each is, and the work on them.
 
-    Each run has one of the ``devices``, this machine's GPUs as CUDA_VISIBLE_DEVICES names them.
+    ValueError: a file there is not what `trm sweep` writes.
     """
 
-    def __init__(
-        self,
-        output: Path,
-        study: Study,
-        states: dict[Run, State],
-        at_once: int,
-        devices: Sequence[str] = (),
-    ) -> None:
-        self.output, self.study, self.states = output, study, states
+    def __init__(self, output: Path, study: Study) -> None:
+        self.output, self.study = output, study
+        self.states: dict[Run, State] = {}
         self.stages: dict[Run, str] = {}  # what is under way
-        self._jobs: dict[Run, tuple[Popen[bytes], str]] = {}  # and each one's device
-        self._free = [devices[i % len(devices)] if devices else "" for i in range(at_once)]
+        for run in study.runs():
+            file = self.folder(run) / _STATE
+            self.states[run] = validated(TypeAdapter(State), read_object(file) or {}, str(file))
 
-    def work(self, tell: Callable[[Run], None]) -> None:
-        """Do what is left; ``tell`` is given each run whose stage changed."""
-        try:
-            while True:
-                for run in self.states:
-                    if self._free and run not in self._jobs and (step := self._next(run)):
-                        self.stages[run], words = step
-                        self._write(run)
-                        device = self._free.pop(0)
-                        self._jobs[run] = self._submit(run, words, device), device
-                        tell(run)
-                if not self._jobs:
-                    return
-                time.sleep(_INTERVAL)
-                for run, (job, device) in list(self._jobs.items()):
-                    if job.poll() is not None:
-                        del self._jobs[run]
-                        self._ended(run, job.returncode)
-                        self._free.append(device)
-                        tell(run)
-        finally:
-            for job, _ in self._jobs.values():
-                job.terminate()
-            for job, _ in self._jobs.values():
-                job.wait()
+    def folder(self, run: Run) -> Path:
+        """Where a run is kept."""
+        return self.output / "runs" / run.folder
+
+    def grid(self, name: str, run: Run) -> Path:
+        """The figures of one of its evaluations."""
+        return self.output / "evaluations" / name / run.folder / GRID
+
+    def wanted(self, run: Run) -> dict[str, list[str]] | None:
+        """What decides the figures of a run's evaluations: the checkpoint, and options.
+
+        None where it is not known yet which checkpoint it will be.
+        """
+        checkpoint = self.study.checkpoint
+        if checkpoint == EQUAL_LOSS:
+            group = self.study.compared_with(run)
+            trained = {one: losses for one in group if (losses := self.states[one].losses)}
+            if run not in trained or any(
+                one not in trained and not self.states[one].error for one in group
+            ):
+                return None
+            goal = max(min(losses.values()) for losses in trained.values())
+            checkpoint = min(name for name, loss in trained[run].items() if loss <= goal)
+        return {name: [checkpoint, *options] for name, options in self.study.evaluations.items()}
+
+    def left(self) -> list[Run]:
+        """The runs of which something is left to do."""
+        return [run for run in self.states if not self._is_done(run)]
+
+    def _is_done(self, run: Run) -> bool:
+        state, asked = self.states[run], self.wanted(run)
+        return state.trained and asked is not None and asked.items() <= state.evaluated.items()
 
     def stage(self, run: Run) -> str:
         """How far a run is, in words."""
         if error := self.states[run].error:
             return f"failed: {error}"
-        over = "done" if run in done(self.study, self.states) else "trained"
+        over = "done" if self._is_done(run) else "trained"
         return self.stages.get(run, over if self.states[run].trained else "waiting")
+
+    def begin(self) -> None:
+        """Make the folders of all runs, with copies of their configs.
+
+        ValueError if a run was started with other settings.
+        """
+        for run, state in self.states.items():
+            options = [*run.setting.options, f"--seed={run.seed}"]
+            config = fingerprint(find_config(run.setting.config))
+            changed = sorted(set(state.options) ^ set(options))
+            changed += ["the config itself"] if state.config != config else []
+            if state.options and changed:
+                raise ValueError(
+                    f"{run.name} was started with other settings ({', '.join(changed)[:_SHOWN]}): "
+                    f"choose another --output, or remove {self.folder(run)}"
+                )
+            state.options, state.config, state.error = options, config, ""
+        for run in self.states:
+            folder = self.folder(run)
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(find_config(run.setting.config), folder / _CONFIG)
+
+    def work(self, tell: Callable[[Run], None], at_once: int, devices: Sequence[str] = ()) -> None:
+        """Do what is left, after `begin`; ``tell`` is given each run whose stage changed.
+
+        Each has one of the ``devices``, this machine's GPUs as CUDA_VISIBLE_DEVICES names them.
+        """
+        free = [devices[i % len(devices)] if devices else "" for i in range(at_once)]
+        started: dict[Run, tuple[Popen[bytes], str]] = {}
+        try:
+            while True:
+                for run in self.states:
+                    if free and run not in started and (step := self._next(run)):
+                        self.stages[run], words = step
+                        self._write(run)
+                        device = free.pop(0)
+                        started[run] = self._submit(run, words, device), device
+                        tell(run)
+                if not started:
+                    return
+                time.sleep(_INTERVAL)
+                for run, (job, device) in list(started.items()):
+                    if job.poll() is not None:
+                        del started[run]
+                        self._ended(run, job.returncode)
+                        free.append(device)
+                        tell(run)
+        finally:
+            self.stages.clear()
+            for job, _ in started.values():
+                job.terminate()
+            for job, _ in started.values():
+                job.wait()
 
     def _next(self, run: Run) -> tuple[str, list[str]] | None:
         """What is to be done of a run, and the words of `trm` for it; None: nothing now."""
-        state, folder = self.states[run], folder_of(self.output, run)
+        state, folder = self.states[run], self.folder(run)
         if state.error:
             return None
         if not state.trained:
@@ -269,10 +246,10 @@ class Jobs:
             logger = json.dumps({"class_path": kind, "init_args": place})
             words = [f"--config={folder / _CONFIG}", *state.options, f"--trainer.logger={logger}"]
             return "training", ["fit", *words, "--ckpt_path=last"]
-        for name, asked in (wanted(self.study, self.states)[run] or {}).items():
+        for name, asked in (self.wanted(run) or {}).items():
             if state.evaluated.get(name) != asked:
                 checkpoint, *options = asked
-                output = grid_of(self.output, name, run).parent
+                output = self.grid(name, run).parent
                 (output / GRID).unlink(missing_ok=True)  # of another checkpoint
                 words = [f"--checkpoint={self._checkpoint(run, checkpoint)}"]
                 words += [f"--output={output}", "--quiet"]
@@ -282,14 +259,14 @@ class Jobs:
     def _checkpoint(self, run: Run, name: str) -> Path:
         """The run's newest of this name; where nothing was the best of a validation, the last."""
         names = (f"{name}.ckpt", "last.ckpt") if name == "best" else (f"{name}.ckpt",)
-        return find_checkpoint(folder_of(self.output, run), names)
+        return find_checkpoint(self.folder(run), names)
 
     def _submit(self, run: Run, words: list[str], device: str) -> Popen[bytes]:
         """Start `trm` with these words; what it says is added to the run's log."""
         environment = os.environ | {ENDS_WITH: str(os.getpid())}
         if device:
             environment["CUDA_VISIBLE_DEVICES"] = device
-        with (folder_of(self.output, run) / _LOG).open("a", buffering=1) as log:
+        with (self.folder(run) / _LOG).open("a", buffering=1) as log:
             print(f"{time.strftime('%F %T')} trm {words[0]}", file=log)
             # A Ctrl-C is for this process alone, which ends the others.
             how: dict[str, Any] = {"stdin": DEVNULL, "stdout": log, "stderr": STDOUT}
@@ -300,9 +277,9 @@ class Jobs:
         """Write down what a command has come to, by its exit code."""
         from trm.checkpoints.loading import load_checkpoint
 
-        state, stage, folder = self.states[run], self.stages.pop(run), folder_of(self.output, run)
+        state, stage = self.states[run], self.stages.pop(run)
         if code != 0:
-            last = (folder / _LOG).read_text(errors="replace").strip().rpartition("\n")[2]
+            last = (self.folder(run) / _LOG).read_text(errors="replace").strip().rpartition("\n")[2]
             state.error = f"{stage} ended with code {code}: {last[:_SHOWN]}"
         elif stage == "training":
             content = load_checkpoint(self._checkpoint(run, "last"))
@@ -313,14 +290,14 @@ class Jobs:
                     state.error = "no checkpoint has a loss on validation: let them come earlier"
         else:
             name = stage.removeprefix("evaluating ")
-            state.evaluated[name] = (wanted(self.study, self.states)[run] or {})[name]
+            state.evaluated[name] = (self.wanted(run) or {})[name]
             if state.losses:
                 content = load_checkpoint(self._checkpoint(run, state.evaluated[name][0]))
                 state.cost = content.get(COST_KEY)
         self._write(run)
 
     def _write(self, run: Run) -> None:
-        write_json(folder_of(self.output, run) / _STATE, asdict(self.states[run]))
+        write_json(self.folder(run) / _STATE, asdict(self.states[run]))
 
 
 def _losses(content: Mapping[str, Any]) -> dict[str, float]:

@@ -102,12 +102,11 @@ class Study:
         """All runs, every setting's first seed before any second one."""
         return [Run(setting, seed) for seed in self.seeds for setting in self.settings]
 
-    def groups(self) -> list[list[Run]]:
-        """The runs that are compared with each other: of one seed, and held equal."""
-        found: dict[tuple[int, str], list[Run]] = {}
-        for run in self.runs():
-            found.setdefault((run.seed, self.group_of(run.setting)), []).append(run)
-        return list(found.values())
+    def compared_with(self, run: Run) -> list[Run]:
+        """The runs of its seed that are held equal to it, and itself."""
+        group = self.group_of(run.setting)
+        of_seed = [Run(setting, run.seed) for setting in self.settings]
+        return [one for one in of_seed if self.group_of(one.setting) == group]
 
 
 def read_study(file: Path) -> Study:

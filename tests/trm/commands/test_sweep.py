@@ -48,7 +48,7 @@ def test_a_dry_run_starts_nothing_and_a_folder_is_one_sweeps_at_a_time(command, 
 @pytest.mark.usefixtures("undrawn")
 def test_a_study_is_run_and_told_and_stays(command, study, tmp_path, monkeypatch):
     def submit(jobs, run, words, device):  # in this process, one after the other
-        log = runs.folder_of(jobs.output, run) / "log.txt"
+        log = jobs.folder(run) / "log.txt"
         with log.open("a") as file, redirect_stdout(file), redirect_stderr(file):
             code = cli.run(words)
         return SimpleNamespace(returncode=code, poll=lambda: code)
@@ -103,6 +103,7 @@ def test_runs_end_with_the_command_whatever_ends_it(tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(runs, "Popen", lambda words, **how: started.append(how["env"]))
     run = Run(Setting("a", {}, "debug", ()), 0)
-    runs.folder_of(tmp_path, run).mkdir(parents=True)
-    Jobs(tmp_path, Study((run.setting,)), {}, 1)._submit(run, ["fit"], "3")
+    jobs = Jobs(tmp_path, Study((run.setting,)))
+    jobs.folder(run).mkdir(parents=True)
+    jobs._submit(run, ["fit"], "3")
     assert started[0].items() >= {ENDS_WITH: str(os.getpid()), "CUDA_VISIBLE_DEVICES": "3"}.items()

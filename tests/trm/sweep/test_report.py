@@ -1,13 +1,21 @@
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from trm.evaluation.grid import Grid
 from trm.evaluation.statistics import Share
-from trm.figures.studies import by_name, columns_of, costs_of, shares_of
 from trm.files import write_json
-from trm.sweep.report import PAGE, gathered, write_report
-from trm.sweep.runs import State, grid_of
+from trm.sweep.report import (
+    PAGE,
+    by_name,
+    columns_of,
+    costs_of,
+    gathered,
+    shares_of,
+    study_figure,
+    write_report,
+)
+from trm.sweep.runs import Jobs, State
 from trm.sweep.study import Setting, Study
 
 COST = {"flops": 2e12, "samples": 960, "seconds": 120.0}
@@ -20,48 +28,75 @@ def study() -> Study:
 
 
 @pytest.fixture
-def states(tmp_path, study, make_grid) -> dict:
+def jobs(tmp_path, study, make_grid) -> Jobs:
     """A study of two settings and two seeds: one of the second setting's has failed."""
-    found = {}
+    found = Jobs(tmp_path, study)
     for run, right in zip(study.runs(), (1.0, 0.25, 0.5, None), strict=True):
-        found[run] = State(error="out of *memory*")
+        found.states[run] = State(error="out of *memory*")
         if right is not None:
-            found[run] = State(trained=True, cost=COST, evaluated={"near": ["last"]})
+            found.states[run] = State(trained=True, cost=COST, evaluated={"near": ["last"]})
             grid = make_grid({"m": lambda a, b, right=right: right}, [4], [2, 4])
-            write_json(grid_of(tmp_path, "near", run), grid)
+            write_json(found.grid("near", run), grid)
     return found
 
 
-def page(output: Path, study, states, stages=None) -> str:
-    write_report(output, study, states, stages or {})
-    return (output / PAGE).read_text()
+def page(jobs: Jobs) -> str:
+    write_report(jobs)
+    return (jobs.output / PAGE).read_text()
 
 
-def test_seeds_and_regions_stand_together(tmp_path, study, states, make_grid):
-    grid = gathered(tmp_path, study, states)["near"]
+def test_seeds_and_regions_stand_together(jobs, make_grid):
+    grid = gathered(jobs)["near"]
     first, second = by_name(grid).values()
     assert columns_of(grid) == ["4 x 2 digits", "4 x 4 digits"]
     for column in columns_of(grid):
         assert shares_of(grid, first, column) == [Share(128, 128), Share(64, 128)]
     assert [seed["cost"] for seed in second] == [COST]
     assert [*costs_of(second).values()] == [2, 2, 12]  # of 4 x 2 and 4 x 4 digits, the mean
-    for run in states:
-        write_json(grid_of(tmp_path, "near", run), make_grid({"m": lambda a, b: 1.0}, 5, 4))
+    for run in jobs.states:
+        write_json(jobs.grid("near", run), make_grid({"m": lambda a, b: 1.0}, 5, 4))
     regions = ["in range", "first beyond", "second beyond", "both beyond"]
-    assert columns_of(gathered(tmp_path, study, states)["near"]) == regions
+    assert columns_of(gathered(jobs)["near"]) == regions
 
 
-def test_the_page_tells_what_is_done_by_these_options_and_what_failed(tmp_path, study, states):
-    wider = replace(study, evaluations={"near": ["--problems", "500"]})
-    assert gathered(tmp_path, wider, states) == {}
-    text = page(tmp_path, wider, states)
+def test_the_page_tells_what_is_done_by_these_options_and_what_failed(jobs, study):
+    jobs.study = replace(study, evaluations={"near": ["--problems", "500"]})
+    assert gathered(jobs) == {}
+    text = page(jobs)
     assert "0 of 4 runs are done" in text
     assert "study.png" not in text
-    run = list(states)[-1]
-    text = page(tmp_path, study, states, {run: "training"})
+    jobs.study, jobs.stages = study, {list(jobs.states)[-1]: "training"}
+    text = page(jobs)
     assert "3 of 4 runs are done" in text
     assert "- c, seed 1: out of \\*memory\\*" in text
     assert "- c, seed 1: training" in text
     assert "| a\\_b | 188,322 | 2 | 2 | 12 | 2 | 75.0 [50.0–100.0]" in text
     assert "| c | 10 | 60 |" in text
     assert "![Whole solutions right](study.png)" in text
+
+
+@pytest.fixture
+def studied(make_grid):
+    """An evaluation of settings, each the shares of its seeds that are right."""
+
+    def made(cost=COST, **rights: list[float]) -> Grid:
+        seeds = [(name, right) for name, some in rights.items() for right in some]
+        grids = [
+            make_grid({name: lambda a, b, right=right: right}, [4], [3], problems=100, cost=cost)
+            for name, right in seeds
+        ]
+        return Grid(grids[0], models=[grid.models[0] for grid in grids])
+
+    return made
+
+
+def test_the_picture_has_a_mark_for_every_seed_and_does_without_costs(studied):
+    figure = study_figure({"near": studied(a=[1, 0.5], c=[0.25])})
+    by_setting, training, minutes, solving = figure.axes
+    assert [text.get_text() for text in by_setting.get_yticklabels()] == ["a", "c"]
+    marks = [line for line in by_setting.lines if line.get_linestyle() == "None"]
+    assert sorted(x for line in marks for x in line.get_xdata()) == [0.25, 0.5, 1]
+    for axes, cost in ((training, 2.0), (minutes, 2.0), (solving, 12.0)):
+        assert all(x == pytest.approx(cost) for line in axes.lines for x in line.get_xdata())
+    assert not study_figure({"near": studied(cost=None, a=[0.05])}).axes[1].axison
+    assert study_figure({}) is None

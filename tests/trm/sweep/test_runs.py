@@ -8,7 +8,7 @@ import pytest
 from trm.checkpoints import loading
 from trm.files import write_json
 from trm.sweep import runs as module
-from trm.sweep.runs import Jobs, begin, count, done, folder_of, plan, states_of, wanted
+from trm.sweep.runs import Jobs, count, plan
 from trm.sweep.study import EQUAL_LOSS, Setting, Study
 
 SIZE = "model.network.config.intermediate_size"
@@ -26,14 +26,16 @@ class Trm:
     def __init__(self, monkeypatch, **codes: int) -> None:
         self.commands: list[str] = []
         self.words: list[list[str]] = []
+        self.devices: list[str] = []
         self.at_once = 0
         self.codes = codes
 
         def submit(jobs: Jobs, run, words: list[str], device: str) -> SimpleNamespace:
             self.words.append(words)
             self.commands.append(words[0])
-            self.at_once = max(self.at_once, len(jobs._jobs) + 1)
-            with (folder_of(jobs.output, run) / "log.txt").open("a") as log:
+            self.devices.append(device)
+            self.at_once = max(self.at_once, len(jobs.stages))
+            with (jobs.folder(run) / "log.txt").open("a") as log:
                 log.write(f"some figures\ntrm {words[0]}: it says why\n\n")
             code = self.codes.get(words[0], 0) or self.codes.get(run.setting.name, 0)
             looks = iter([None])  # it is still at work at the first
@@ -46,9 +48,10 @@ class Trm:
         monkeypatch.setattr(Jobs, "_checkpoint", lambda jobs, run, name: Path(f"{run.name}/{name}"))
 
 
-def do(output: Path, study: Study, at_once: int = 1) -> Jobs:
-    jobs = Jobs(output, study, begin(output, study), at_once)
-    jobs.work(lambda run: None)
+def do(output: Path, study: Study, at_once: int = 1, devices=()) -> Jobs:
+    jobs = Jobs(output, study)
+    jobs.begin()
+    jobs.work(lambda run: None, at_once, devices)
     return jobs
 
 
@@ -81,7 +84,8 @@ def test_runs_can_be_added_and_have_a_device_each(tmp_path, monkeypatch):
     assert trm.commands == ["fit", "evaluate", "evaluate", "fit", "evaluate", "evaluate"]
     do(tmp_path, replace(wider, checkpoint="best"))
     assert trm.commands[6:] == ["evaluate"] * 4
-    assert Jobs(tmp_path, a_study("a"), {}, 3, devices=["2", "5"])._free == ["2", "5", "2"]
+    do(tmp_path, a_study("b", "c", "d"), 3, devices=["2", "5"])
+    assert trm.devices[-3:] == ["2", "5", "2"]
 
 
 @pytest.mark.parametrize("failing", ["fit", "evaluate", "b"])
@@ -92,7 +96,7 @@ def test_a_run_that_fails_says_why_stops_no_other_and_goes_on_there(tmp_path, mo
     others = "done" if failing == "b" else "failed"
     assert stages(jobs) == [others, "failed", others]
     command = "evaluate" if failing == "evaluate" else "fit"
-    error = list(states_of(tmp_path, study).values())[1].error
+    error = list(Jobs(tmp_path, study).states.values())[1].error
     assert error.endswith(f"ended with code 2: trm {command}: it says why")
     trm.codes.clear()
     trm.commands.clear()
@@ -113,8 +117,8 @@ def with_losses(monkeypatch, **losses: list[float]) -> None:
 
 def evaluated(jobs: Jobs) -> dict[str, str]:
     """Which checkpoint of each run is to be evaluated."""
-    asked = wanted(jobs.study, jobs.states)
-    return {run.name: which["near"][0] for run, which in asked.items() if which}
+    asked = {run.name: jobs.wanted(run) for run in jobs.states}
+    return {name: which["near"][0] for name, which in asked.items() if which}
 
 
 def test_equal_losses_are_those_that_all_settings_of_a_seed_reach(tmp_path, monkeypatch):
@@ -149,21 +153,21 @@ def test_a_run_is_not_continued_with_other_settings(tmp_path, monkeypatch):
     do(tmp_path, study)
     changed = replace(study, settings=(replace(study.settings[0], options=("--x=b",)),))
     with pytest.raises(ValueError, match="a, seed 0 was started with other settings"):
-        begin(tmp_path, changed)
+        Jobs(tmp_path, changed).begin()
     other = replace(study, settings=(replace(study.settings[0], config="quickstart"),))
     with pytest.raises(ValueError, match="the config itself"):
-        begin(tmp_path, other)
+        Jobs(tmp_path, other).begin()
 
 
 def test_a_state_that_is_none_of_ours_is_told_and_a_damaged_one_as_good_as_none(tmp_path):
     study = a_study("a")
     [run] = study.runs()
-    file = folder_of(tmp_path, run) / "state.json"
+    file = Jobs(tmp_path, study).folder(run) / "state.json"
     write_json(file, {"trained": "perhaps"})
     with pytest.raises(ValueError, match=r"state\.json: trained: "):
-        states_of(tmp_path, study)
+        Jobs(tmp_path, study)
     file.write_text("{")
-    assert done(study, states_of(tmp_path, study)) == []
+    assert Jobs(tmp_path, study).left() == [run]
 
 
 @pytest.fixture

@@ -42,12 +42,8 @@ def test_every_combination_is_a_setting_and_runs_are_compared_within_groups(stud
     runs = found.runs()
     assert [run.name for run in runs[3:5]] == ["base 10, large, seed 4", "base 2, small, seed 5"]
     assert runs[0].folder == "base_2_small-seed4"
-    groups = study(equal={"within": "size"}).groups()
-    assert [[run.name for run in group] for group in groups[:2]] == [
-        ["base 2, small, seed 4", "base 10, small, seed 4"],
-        ["base 2, large, seed 4", "base 10, large, seed 4"],
-    ]
-    assert len(groups) == 4
+    compared = study(equal={"within": "size"}).compared_with(runs[1])
+    assert [run.name for run in compared] == ["base 2, large, seed 4", "base 10, large, seed 4"]
 
 
 def test_values_and_options_of_evaluations_become_words(study):
