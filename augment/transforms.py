@@ -74,10 +74,10 @@ class SampleTransform:
             canvases, as the samples of a batch have one shape.
     """
 
-    def __init__(self, transforms: Sequence[BasicTransform | A.BaseCompose] = ()):
-        self.transforms = list(transforms)
+    def __init__(self, transforms: Sequence[BasicTransform | A.BaseCompose]):
+        self.transforms = transforms
         self._compose = A.Compose(
-            self.transforms,
+            list(transforms),
             additional_targets={"labels": "mask", "answer": "mask"},
             is_check_shapes=False,
         )
@@ -97,8 +97,6 @@ class SampleTransform:
 
         All randomness comes from the seed. ValueError if a transform changes symbols.
         """
-        if not self.transforms:
-            return inputs, labels, answer
         # Compose.set_random_seed would start every transform from the same state, and two flips
         # with p=0.5 would then always happen together. Here all share one pair of generators.
         self._compose.set_random_state(

@@ -24,9 +24,6 @@ class View:
     down: int = 0  # cells to move after the symmetry; negative is up, or left
     right: int = 0
 
-    def __post_init__(self) -> None:
-        symmetries.lookup(self.symmetry)
-
 
 def possible_shifts(content: np.ndarray) -> np.ndarray:
     """How far content `bool [B, H, W]`, turned already, can be shifted before it is cut off.
@@ -47,14 +44,12 @@ def distinct_views(
 
     Every symmetry comes once before any comes with another shift: turned canvases differ more to a
     model than shifted ones. The same content, `bool [H, W]`, and seed give the same views, whatever
-    `most` is. ValueError if an allowed symmetry transposes, and H and W differ.
+    `most` is.
     """
     possible = []
     for name in sorted({"e", *symmetries_allowed}, key=list(symmetries.SYMMETRIES).index):
-        turned = symmetries.apply(name, content)
-        if turned.shape != content.shape:
-            raise ValueError(f"the view {name} makes {list(content.shape)} {list(turned.shape)}")
-        up, down, left, right = possible_shifts(turned[None])[:, 0].tolist()
+        turned = symmetries.apply(name, content[None])
+        up, down, left, right = possible_shifts(turned)[:, 0].tolist()
         possible += [
             View(name, i, j) for i in range(-up, down + 1) for j in range(-left, right + 1)
         ]
@@ -70,14 +65,8 @@ def distinct_views(
 def apply_views(views: Sequence[View], canvases: np.ndarray) -> np.ndarray:
     """Each of B samples in a view of its own: `[B, H, W]` of any dtype, which stays.
 
-    ValueError: a view exchanges rows and columns, and H and W differ.
+    Of views that exchange rows and columns H and W have to be the same.
     """
-    height, width = canvases.shape[1:]
-    if height != width and any(symmetries.lookup(view.symmetry).transpose for view in views):
-        raise ValueError(
-            f"a batch of {height} x {width} canvases cannot mix views that exchange height and "
-            "width with others; use square canvases, or symmetries e, r180, h, v"
-        )
     viewed = np.empty_like(canvases)
     for view, canvas, result in zip(views, canvases, viewed, strict=True):
         turned = symmetries.apply(view.symmetry, canvas)

@@ -99,7 +99,6 @@ class Addition(Task):
         addends: fewest and most of them.
         long_bias: an addend's length is drawn with probability ∝ digits ^ long_bias, the number of
             addends with probability ∝ addends ^ long_bias.
-        repeats: see `Task`.
     """
 
     layouts = table([Column(), ColumnCarries()])
@@ -112,7 +111,6 @@ class Addition(Task):
     digits: tuple[int, int] = (1, 3)
     addends: tuple[int, int] = (2, 2)
     long_bias: float = 0.0
-    repeats: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -220,8 +220,6 @@ def _placed(
     height = int(heights.max(initial=1)) if height is None else height
     width = int(widths.max(initial=1)) if width is None else width
     top, left = (np.broadcast_to(np.asarray(n, dtype=np.int64), heights.shape) for n in (top, left))
-    if (top < 0).any() or (left < 0).any():
-        raise ValueError("nothing can be drawn above or left of a canvas: use offsets from 0")
     too_large = (top + heights > height) | (left + widths > width)
     if too_large.any():
         i = int(np.argmax(too_large))

@@ -186,7 +186,6 @@ class Multiplication(TwoOperands):
         digits_b: fewest and most digits of the multiplier.
         long_bias: lengths are drawn with probability ∝ (digits of a · digits of b) ^ long_bias:
             0 draws every pair of lengths evenly, 1 trains on long operands more.
-        repeats: share of the operands in training in which one digit comes again and again.
         smallest: the smallest operand that is drawn, 0 or 1.
     """
 

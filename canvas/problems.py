@@ -78,10 +78,6 @@ class Problems:
 
     operands: tuple[Numbers, ...]  # N of [B] each; one of length 0 is none, and none follows it
 
-    def __post_init__(self) -> None:
-        if len({(len(numbers), numbers.base) for numbers in self.operands}) > 1:
-            raise ValueError("the operands have to be equal in number and base")
-
     def __len__(self) -> int:
         return len(self.operands[0])
 

@@ -51,10 +51,7 @@ def sample(
             operands = []
             for k, mine in enumerate(np.split(words, ends, axis=1)):
                 sizes_of = drawn[:, k].repeat(at_once)
-                numbers = numbers_from_words(mine, sizes_of, task.base, task.smallest)
-                if split == "train" and task.repeats:
-                    numbers = _with_repeats(numbers, mine, task.repeats)
-                operands.append(numbers)
+                operands.append(numbers_from_words(mine, sizes_of, task.base, task.smallest))
             problems = Problems(tuple(operands))
             fits = (split_of(problems) == SPLITS.index(split)) & task.allows(problems)
             every = np.concatenate([one.digits for one in operands], axis=1)
@@ -70,22 +67,6 @@ def sample(
         f"no problem of {ranges} in base {task.base} belongs to the {split} split: allow longer "
         "operands"
     )
-
-
-def _with_repeats(numbers: Numbers, words: np.ndarray, share: float) -> Numbers:
-    """Numbers in a share of which three digits in four are one and the same.
-
-    ``words``, ``uint64 [B, n]``, are those that their digits were drawn from, by the upper halves.
-    """
-    low = words & np.uint64(0xFFFFFFFF)
-    chosen = low[:, :1] < np.uint64(int(share * 2**32))
-    kind = (low[:, :1] >> np.uint64(8)) % np.uint64(3)  # the lower bits are free again
-    digit = np.where(kind == 0, 0, np.where(kind == 1, numbers.base - 1, numbers.digits[:, :1]))
-    place = np.arange(numbers.digits.shape[1])
-    top = place == numbers.lengths[:, None] - 1
-    again = (low % np.uint64(4) > 0) & (place < numbers.lengths[:, None]) & ~(top & (digit == 0))
-    digits = np.where(chosen & again, digit, numbers.digits).astype(np.uint8)
-    return Numbers(digits, numbers.lengths, numbers.base)
 
 
 _TRIES = 20  # for each problem that is wanted, of which several may be the same

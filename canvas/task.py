@@ -7,9 +7,9 @@ in a line, and which layouts draw it. Multiplication and addition are in modules
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,8 +31,6 @@ class Task(ABC):
         layout: the name of one of `layouts`, or of a class of one's own, like ``mine.Totals``.
         base: of the digits, 2 to 16.
         long_bias: how much more often long operands are drawn; 0 draws all sizes evenly.
-        repeats: share of the operands in training in which one digit comes again and again, as
-            often 0 as the highest as any: zeros inside and long carries are rare at random.
 
     and what belongs to the class:
 
@@ -54,7 +52,6 @@ class Task(ABC):
     layout: str
     base: int
     long_bias: float = 0.0
-    repeats: float = 0.0
 
     def __post_init__(self) -> None:
         found = resolve(self.layout, self.layouts, Layout, "layout")
@@ -74,8 +71,6 @@ class Task(ABC):
             raise ValueError(f"long_bias is a finite number, not {self.long_bias}")
         if self.smallest not in (0, 1):
             raise ValueError(f"smallest is 0 or 1, not {self.smallest}")
-        if not 0 <= self.repeats <= 1:
-            raise ValueError(f"repeats is a share from 0 to 1, not {self.repeats}")
 
     @property
     @abstractmethod
@@ -136,15 +131,6 @@ class Task(ABC):
         """Which problems the task knows, ``bool [B]``: all of them by default."""
         return np.ones(len(problems), dtype=bool)
 
-    def settings(self) -> dict[str, Any]:
-        """The task's settings as plain data."""
-        return asdict(self)  # type: ignore[call-overload]
-
-    @property
-    def axes(self) -> tuple[str, str]:
-        """The two measures by which a problem's size is usually given."""
-        return self.grids[0]
-
     def extent(self) -> tuple[int, int]:
         """The smallest canvas (height, width) that fits every problem of the task."""
         return self.rules.room(self.longest, self.base)
@@ -193,7 +179,7 @@ class TwoOperands(Task):
     """A task of two operands, each with a range of lengths.
 
     Attributes:
-        layout, base, long_bias, repeats: see `Task`.
+        layout, base, long_bias: see `Task`.
         digits_a: fewest and most digits of the first operand.
         digits_b: fewest and most digits of the second operand.
     """
@@ -203,7 +189,6 @@ class TwoOperands(Task):
     digits_a: tuple[int, int] = (1, 3)
     digits_b: tuple[int, int] = (1, 2)
     long_bias: float = 0.0
-    repeats: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

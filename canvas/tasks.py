@@ -1,5 +1,6 @@
 """The tasks by their names."""
 
+from dataclasses import asdict
 from typing import Any
 
 from canvas.addition import Addition
@@ -24,12 +25,8 @@ def task_of(text: str, task: str | None = None, layout: str | None = None, base:
     return kind(**{"layout": layout or next(iter(kind.layouts)), "base": base})
 
 
-def task_name(task: Task) -> str:
-    """The name by which `task_class` finds the task's class."""
-    names = [name for name, kind in TASKS.items() if kind is type(task)]
-    return names[0] if names else class_name(type(task))
-
-
 def task_data(task: Task) -> dict[str, Any]:
-    """A task as plain data: its name and settings."""
-    return {"task": task_name(task), **task.settings()}
+    """A task as plain data: the name by which `task_class` finds its class, and its settings."""
+    kind = type(task)
+    name = next((name for name, known in TASKS.items() if known is kind), class_name(kind))
+    return {"task": name, **asdict(task)}  # type: ignore[call-overload]

@@ -219,12 +219,8 @@ class LocalRule(ABC):
     def with_codes(self, codes: Mapping[str, int]) -> Self:
         """The same rule for a network that is not told some fields, and hands on codes instead.
 
-        Args:
-            codes: of each such field how many there are. What they mean is the network's affair:
-                the classes that `cell` gives for them count for nothing.
-
-        Raises:
-            ValueError: there is no such field, or cells work in steps.
+        How many there are of each such field; what they mean is the network's affair: the classes
+        that `cell` gives count for nothing. ValueError: no such field, or cells work in steps.
         """
         if unknown := sorted(set(codes) - set(self.fields)):
             raise ValueError(

@@ -44,7 +44,7 @@ def drawn(name: str) -> str:
     kind, layout, base = TASKS[name]
     sizes = {"digits": (1, 4), "addends": (2, min(3, base))} if kind is Addition else {}
     sizes = sizes or {"digits_a": (1, 4), "digits_b": (1, 3)}
-    task = kind(layout, base=base, long_bias=0.5, repeats=0.25, **sizes)
+    task = kind(layout, base=base, long_bias=0.5, **sizes)
     parts: list[np.ndarray] = []
     for split in ("train", "validation", "test"):
         problems = sample(task, 3, split, 1, np.arange(40))

@@ -93,24 +93,6 @@ def test_the_one_pair_of_one_digit_numbers_in_base_2_is_in_one_split_only():
         assert (split_of(problems) == SPLITS.index(split)).all()
 
 
-def test_a_share_of_the_operands_in_training_repeats_a_digit_and_lengths_stay():
-    plain = Multiplication("lattice", digits_a=(4, 4), digits_b=(1, 4), long_bias=1.0)
-    task = replace(plain, repeats=0.5)
-    index = np.arange(4000)
-    found, before = (sample(one, 0, "train", 0, index) for one in (task, plain))
-    assert (split_of(found) == SPLITS.index("train")).all()
-    assert (found.lengths[:, 0] == 4).all()
-    assert [len(str(b)) for _, b in found.to_ints()] == found.lengths[:, 1].tolist()
-    most = [max(str(a).count(digit) for digit in "0123456789") for a, _ in found.to_ints()]
-    usual = [max(str(a).count(digit) for digit in "0123456789") for a, _ in before.to_ints()]
-    assert np.mean(np.array(most) >= 3) > 0.2 > 4 * np.mean(np.array(usual) >= 3)
-    pairs = found.to_ints()
-    assert sum(a % 1000 == 0 for a, _ in pairs) > 20 < sum(a == 9999 for a, _ in pairs)
-    # Everything but training, and the problems that measure it, is drawn evenly.
-    tests = [sample(one, 0, "test", 0, index).to_ints() for one in (task, plain)]
-    assert tests[0] == tests[1]
-
-
 def asked(family: str, digits: int, task: Multiplication | Addition = SMALL, seed: int = 0):
     return family_problems(task, family, digits, 12, seed).to_ints()
 

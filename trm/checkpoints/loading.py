@@ -107,6 +107,7 @@ def load_solver(
         predictor = _predictor(about, network_weights(content), steps)
         settings = dict(data["task"])
         name = settings.pop("task")
+        settings.pop("repeats", None)  # of older files: how problems of training were drawn
         check_imported(str(name), "task", _PACKAGES)
         task, canvas = restored(task_class(name), settings), restored(Canvas, data["canvas"])
         check_layout(task)

@@ -242,7 +242,7 @@ def test_longer_problems_may_be_left_out(task, canvas, position, worked_out):
 STAGED = Multiplication("lattice", digits_a=(1, 4), digits_b=(1, 3), long_bias=1.0)
 STAGES = [
     Stage(2, {"digits_a": [1, 2], "digits_b": [1, 1]}),
-    Stage(3, {"digits_a": [1, 3], "repeats": 0.5}),
+    Stage(3, {"digits_a": [1, 3], "long_bias": 0.0}),
 ]
 
 
