@@ -25,7 +25,7 @@ from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_solver
 from trm.devices import join_processes, make_files, open_devices
-from trm.files import alone, fingerprint, make_folder, reading, writing
+from trm.files import alone, fingerprint, make_folder, numbered_lines, writing
 from trm.precision import FLOAT32
 from trm.problem_files import Entry, carried_name, format_of, read_entries
 from trm.solving.solution import COLUMNS
@@ -121,9 +121,8 @@ class Job:
 
     def entries(self, solver: Solver, file: BinaryIO | None = None) -> Iterator[Entry]:
         """The problems of the source, or of a pipe in its place."""
-        source = str(self.source)
-        with reading(self.source, file) as held:
-            yield from read_entries(held, source, format_of(source), solver.task)
+        source, lines = str(self.source), numbered_lines(self.source, file)
+        return read_entries(lines, source, format_of(source), solver.task)
 
     def lines(self, solver: Solver, entries: list[Entry]) -> list[dict[str, Any]]:
         """The records of some entries as they are written, with what else their lines held."""
@@ -145,12 +144,6 @@ class Job:
         del deciding["output"]
         text = json.dumps(deciding, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-    def forget(self) -> None:
-        """Remove what was kept to go on with towards the output, with other settings, too."""
-        output = self.output.resolve()
-        for parts in output.parent.glob(f".{glob.escape(output.name)}.{_HASH}.parts"):
-            shutil.rmtree(parts)
 
 
 def stream(job: Job, solver: Solver, source: BinaryIO | None, sink: IO[str] | None) -> Summary:
@@ -203,7 +196,9 @@ def work_through(
         with writing(output) as sink:
             for part in parts:
                 summary.write(sink, json.loads(part.read_text(encoding="utf-8")))
-        job.forget()
+        # What was kept to go on with, with other settings, too.
+        for kept in output.parent.glob(f".{glob.escape(output.name)}.{_HASH}.parts"):
+            shutil.rmtree(kept)
     return summary
 
 

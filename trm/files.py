@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from canvas.choices import did_you_mean
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _STALE = 3600  # seconds; no write takes as long
-LONGEST = 2**20  # bytes of a line
 _GZIP = b"\x1f\x8b"
 
 
@@ -94,18 +93,6 @@ def writing(file: Path) -> Iterator[IO[str]]:
 
 
 @contextmanager
-def reading(file: Path, source: BinaryIO | None = None) -> Iterator[BinaryIO]:
-    """The bytes of a file, or of a stream in its place, without gzip; ValueError: it is damaged."""
-    with ExitStack() as open_ones:
-        raw: Any = source or open_ones.enter_context(file.open("rb"))
-        packed = hasattr(raw, "peek") and raw.peek(len(_GZIP)).startswith(_GZIP)
-        try:
-            yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise ValueError(f"{file} is damaged ({error}): pack it again") from None
-
-
-@contextmanager
 def alone(file: Path) -> Iterator[None]:
     """Work towards a file alone; ValueError: another process works towards it."""
     from filelock import FileLock, Timeout
@@ -151,20 +138,21 @@ def fingerprint(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def numbered_lines(source: BinaryIO) -> Iterator[tuple[int, bytes]]:
+def numbered_lines(file: Path, source: BinaryIO | None = None) -> Iterator[tuple[int, bytes]]:
     """The lines that are not empty, without their ends, numbered from 1.
 
-    Of a line of more than `LONGEST` bytes the rest is left out.
+    Of a file, or of a stream in its place, perhaps packed by gzip. ValueError: it is damaged.
     """
-    number = 0
-    while line := source.readline(LONGEST + 2):
-        number += 1
-        whole = line.endswith(b"\n")
-        while not whole and (more := source.readline(LONGEST)):
-            whole = more.endswith(b"\n")
-        line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-        if line.strip():
-            yield number, line.removesuffix(b"\n").removesuffix(b"\r")
+    with ExitStack() as open_ones:
+        raw: Any = source or open_ones.enter_context(file.open("rb"))
+        packed = hasattr(raw, "peek") and raw.peek(len(_GZIP)).startswith(_GZIP)
+        try:
+            for number, line in enumerate(gzip.GzipFile(fileobj=raw) if packed else raw, start=1):
+                text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+                if text.strip():
+                    yield number, text.removesuffix(b"\n").removesuffix(b"\r")
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(f"{file} is damaged ({error}): pack it again") from None
 
 
 def validated(kind: "TypeAdapter[T]", data: Any, source: str) -> T:

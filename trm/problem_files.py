@@ -13,14 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from pydantic_core import from_json
 
 from canvas.arithmetic import parse
 from canvas.choices import shortened
 from canvas.task import Task
-from trm.files import LONGEST, numbered_lines
 
 PROBLEM, OPERANDS = "problem", "operands"  # columns that hold a whole problem
 _METADATA = "metadata"  # of JSON, as `trm benchmark export` writes it: may hold the operands
@@ -45,14 +44,15 @@ def format_of(path: str) -> str | None:
     return known.get(Path(path.lower().removesuffix(".gz")).suffix)
 
 
-def read_entries(file: BinaryIO, name: str, format: str | None, task: Task) -> Iterator[Entry]:
-    """The entries of a binary file, each once and in order.
+def read_entries(
+    lines: Iterator[tuple[int, bytes]], name: str, format: str | None, task: Task
+) -> Iterator[Entry]:
+    """The entries of `trm.files.numbered_lines`, each once and in order.
 
     The format is `csv` or `jsonl`; None finds out: a first line that begins with ``{`` is JSON.
     ValueError: the first line of CSV does not name the columns of the operands, or there is no
     other line.
     """
-    lines = numbered_lines(file)
     first = next(lines, None)
     if format is None:
         format = "jsonl" if first is not None and first[1].lstrip().startswith(b"{") else "csv"
@@ -136,12 +136,6 @@ def _operands(values: dict[str, Any], wholes: dict[str, Any], task: Task) -> tup
         letters = _LETTERS[: max(fewest, len(letters))]
         operands = tuple(_operand(name, values.get(name), task.base) for name in letters)
         found[", ".join(letters)] = operands
-        more = _LETTERS[most : most + 1]
-        if more and str(values.get(more)).strip().isdecimal():
-            raise ValueError(
-                f"{more} is {shortened(str(values[more]))}, and {task.name} takes {most} "
-                "operands: call the column otherwise"
-            )
     for operands in found.values():
         task.problems([operands])
     if len(set(found.values())) > 1:
@@ -168,8 +162,6 @@ def _fields(text: str) -> list[str]:
 
 
 def _text(line: bytes) -> str:
-    if len(line) > LONGEST:
-        raise ValueError(f"a line of more than {LONGEST:,} bytes")
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError:

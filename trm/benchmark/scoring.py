@@ -19,7 +19,7 @@ from trm.benchmark.answers import read_canvas, read_number
 from trm.benchmark.suites import Item, Suite
 from trm.evaluation.grid import KEYS, SHOWN, Grid, Key, new_grid, region
 from trm.evaluation.statistics import Share
-from trm.files import fingerprint, numbered_lines, reading, validated, writing
+from trm.files import fingerprint, numbered_lines, validated, writing
 
 Ranges = dict[str, tuple[int, int]]
 _RECORD = {"line", "operands", "answer", "correct", "confidence"}  # what trm solve writes, in part
@@ -57,8 +57,7 @@ def read_predictions(file: str | Path, suite: Suite) -> tuple[About | None, dict
     A ValueError names a line that is no prediction, of another problem, or comes again.
     """
     about, found, ids = None, dict[str, Prediction](), {item.id for item in suite.items}
-    with reading(Path(file)) as source:
-        lines = list(numbered_lines(source))
+    lines = list(numbered_lines(Path(file)))
     for number, line in lines:
         where = f"{file}, line {number:,}"
         try:

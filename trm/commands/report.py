@@ -7,7 +7,7 @@ from pathlib import Path
 from trm.commands.arguments import info_console, print_table, results
 from trm.evaluation.grid import GRID, grid_file, read_grid
 from trm.evaluation.names import side_by_side, told_apart
-from trm.files import make_folder, numbered_lines, reading
+from trm.files import make_folder, numbered_lines
 
 TRUST = "calibration.png"
 
@@ -89,8 +89,7 @@ def read_answers(file: Path) -> list[tuple[bool, float, float]]:
     if not file.is_file():
         raise FileNotFoundError(f"there is no {file}: give a folder of trm evaluate, or answers")
     try:
-        with reading(file) as lines:
-            records = [json.loads(line) for _, line in numbered_lines(lines)]
+        records = [json.loads(line) for _, line in numbered_lines(file)]
         rows = [
             (r["correct"] is True, float(r["confidence"]), float(r["agreement"]))
             for r in records
