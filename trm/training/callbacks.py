@@ -24,7 +24,6 @@ from trm.files import replacing
 from trm.flops import counted_flops
 from trm.processes import end_at_once_by_signals
 from trm.training.canvas_module import FIELD, CanvasModule, logs_at
-from trm.training.data import BEYOND, VALIDATED
 from trm.training.runs import CHECKPOINTS
 
 
@@ -72,7 +71,7 @@ class BestCheckpoint(ModelCheckpoint):
 
     def setup(self, trainer: L.Trainer, pl_module: Any, stage: str) -> None:
         """Refuse a figure of problems beyond training's with a ValueError."""
-        if (self.monitor or "").startswith(f"{BEYOND}/"):
+        if (self.monitor or "").startswith("beyond/"):
             raise ValueError(
                 f"checkpoint.monitor: {self.monitor} is of problems longer than those of training, "
                 "by which no checkpoint may be chosen: take validation/solved"
@@ -197,10 +196,8 @@ class Lines(L.Callback):
     """Says in a line what each validation came to, in place of a progress bar without terminal."""
 
     _SHOWN = (
-        "train/loss",
-        "validation/loss",
-        "train/row_accuracy",
-        *(f"{group}/solved" for group in (*VALIDATED, BEYOND)),
+        *("train/loss", "validation/loss", "train/row_accuracy"),
+        *(f"{group}/solved" for group in ("validation", "training_problems", "beyond")),
     )
 
     def setup(self, trainer: L.Trainer, *_: Any, **more: Any) -> None:

@@ -18,14 +18,12 @@ from trm.checkpoints.loading import plain
 from trm.solving.rollout import Predictor, TeacherForced, teacher_forced
 from trm.solving.solver import Solver
 from trm.training.configs import OptimizerConfig, ScheduleConfig
-from trm.training.data import BEYOND, VALIDATED, CanvasDataModule
+from trm.training.data import CanvasDataModule
 from trm.training.optimisers import Schedule, build_optimizer
 from trm.training.samples import RowStepSamples, TrainingSamples
 
 Figures = dict[str, tuple[float, int]]  # shares or means by name, and of how many
 FIELD = "field_"  # begins the name of a figure of what a local model's cells decide
-
-BEYOND_FIGURES = ("solved", "teacher_forced_rows")
 
 
 class Validated(NamedTuple):
@@ -76,14 +74,16 @@ class CanvasModule(L.LightningModule):
         self.compile_steps = compile
         self._compiled: Callable[..., Any] | None = None
 
+    @property
+    def data(self) -> CanvasDataModule:
+        """What it is trained on, or scored by."""
+        return self.trainer.datamodule  # type: ignore[attr-defined]
+
     def check(self, data: CanvasDataModule) -> None:
         """Raise a ValueError where it cannot be trained on data."""
 
     def setup(self, stage: str) -> None:
-        """Before training: check the data, and compile what is trained, once."""
-        data = getattr(self.trainer, "datamodule", None)
-        if stage == "fit" and isinstance(data, CanvasDataModule):
-            self.check(data)
+        """Before training: compile what is trained, once."""
         if stage == "fit" and self.compile_steps and self._compiled is None:
             # Canvases cut to their problems differ in size from batch to batch.
             self._compiled = torch.compile(getattr(self.model, self.compiled_method), dynamic=True)
@@ -141,8 +141,8 @@ class CanvasModule(L.LightningModule):
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, Validated]:
         """Solve whole problems, free-running and teacher-forced, of one of the data's groups."""
-        groups = self.trainer.datamodule.groups if dataloader_idx else VALIDATED  # type: ignore[attr-defined]
-        return {"validated": self.score(batch, groups[dataloader_idx])}
+        group = list(self.data.groups)[dataloader_idx] if dataloader_idx else "validation"
+        return {"validated": self.score(batch, group)}
 
     def test_step(
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int
@@ -152,8 +152,7 @@ class CanvasModule(L.LightningModule):
 
     def predict_step(self, batch: tuple[Problems, WorkedDrawing], batch_idx: int) -> Any:
         """Solve whole problems; returns a record of each, see `Solution.record`."""
-        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-        solver = Solver(self.predictor(), data.task)
+        solver = Solver(self.predictor(), self.data.task)
         return [solution.record() for solution in solver.solve_drawing(*batch)]
 
     def score(
@@ -184,11 +183,11 @@ class CanvasModule(L.LightningModule):
             # 1 as well where no row is right, and all are held wrong: see teacher_forced_rows.
             held_right = forced.filled.confidence > 0.5
             figures["confidence_accuracy"] = ((held_right == forced.rows_exact).mean(), rows)
-        if group == BEYOND:
-            figures = {name: figures[name] for name in BEYOND_FIGURES}
+        if group == "beyond":
+            figures = {name: figures[name] for name in ("solved", "teacher_forced_rows")}
         else:
             figures["loss"] = self.loss_on(drawing)
-        if group != VALIDATED[1]:
+        if group != "training_problems":
             figures |= self.more_figures(drawing, forced)
         for name, (value, weight) in figures.items():
             self.log(
@@ -196,7 +195,7 @@ class CanvasModule(L.LightningModule):
                 float(value),
                 batch_size=weight,
                 sync_dist=True,
-                prog_bar=name == "solved" and group == VALIDATED[0],
+                prog_bar=name == "solved" and group == "validation",
                 add_dataloader_idx=False,
             )
         return Validated(problems, drawing, forced)

@@ -19,12 +19,6 @@ from canvas.tasks import task_data
 from trm.training.configs import check_range
 from trm.training.samples import Curriculum, RowStepSamples, Samples, SolvedProblems, Stage
 
-# What a validation works out, and under which names it is logged. Nothing is chosen by problems
-# beyond training's: a checkpoint that is picked for them would no longer say how far training
-# carries by itself.
-VALIDATED = ("validation", "training_problems")
-BEYOND = "beyond"
-
 _WHOLE = 4  # times as many problems are worked out at once as samples trained on: no gradients
 _MOST_CELLS = 1024  # of a canvas of longer problems: larger ones take too long beside training
 
@@ -74,8 +68,8 @@ class CanvasDataModule(L.LightningDataModule):
         training_problems: problems of training, the first that are drawn, worked out at each
             validation of a run: what is right only there is remembered.
         beyond_problems: problems of the validation split with twice the digits of the longest in
-            training, worked out at each validation of a run. Nothing is chosen by them. They are
-            left out where training's canvas is fixed, or theirs is too large.
+            training, worked out at each validation of a run. They are left out where training's
+            canvas is fixed, or theirs is too large.
         seed: of everything that is drawn.
         transforms: albumentations transforms for training samples, applied after masking.
         curriculum: stages of training in which problems are drawn from a part of the task.
@@ -151,12 +145,16 @@ class CanvasDataModule(L.LightningDataModule):
         )
 
     @property
-    def groups(self) -> tuple[str, ...]:
-        """What a validation works out, in this order: all but the first one only in a run."""
-        run, (validation, training) = self.stage == "fit", VALIDATED
-        more = [training] if run and self.training_problems else []
-        more += [BEYOND] if run and self.beyond_problems and self.longer() else []
-        return (validation, *more)
+    def groups(self) -> dict[str, dict[str, Any]]:
+        """What a validation works out, by the names of its figures, all but the first in a run."""
+        groups = {"validation": {"split": "validation", "size": self.validation_problems}}
+        if self.stage == "fit" and self.training_problems:
+            drawn_first = {"size": self.training_problems, "task": self.curriculum.at(0)}
+            groups["training_problems"] = {"split": "train", **drawn_first}
+        if self.stage == "fit" and self.beyond_problems and (lengths := self.longer()):
+            longer = {"size": self.beyond_problems, "lengths": lengths}
+            groups["beyond"] = {"split": "validation", **longer}
+        return groups
 
     def longer(self) -> tuple[int, ...] | None:
         """The digits of operands beyond the task's range, twice the longest; None: left out."""
@@ -169,14 +167,7 @@ class CanvasDataModule(L.LightningDataModule):
         return lengths if height * width <= _MOST_CELLS and accepts(height, width) else None
 
     def val_dataloader(self) -> list[DataLoader]:
-        known: dict[str, tuple[Any, ...]] = {
-            VALIDATED[0]: ("validation", self.validation_problems, self.task),
-            VALIDATED[1]: ("train", self.training_problems, self.curriculum.at(0)),
-            BEYOND: ("validation", self.beyond_problems, self.task),
-        }
-        longer: dict[str, dict[str, Any]] = {BEYOND: {"lengths": self.longer()}}
-        groups = self.groups
-        return [self._loader(SolvedProblems, *known[g], **longer.get(g, {})) for g in groups]
+        return [self._loader(SolvedProblems, **group) for group in self.groups.values()]
 
     def test_dataloader(self) -> DataLoader:
         return self._loader(SolvedProblems, "test", self.validation_problems)

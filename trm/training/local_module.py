@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
-from canvas.pages import draw_fields, page_windows
+from canvas.pages import draw_fields
 from canvas.render import WorkedDrawing
 from canvas.windows import SYMBOL, LocalRule
 from trm.models.iterative import Batch
@@ -20,7 +20,7 @@ from trm.solving.rollout import TeacherForced
 from trm.training.canvas_module import FIELD, CanvasModule, Figures
 from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule
-from trm.training.samples import WindowSamples, sight_batch
+from trm.training.samples import PageSamples, WindowSamples, sight_batch
 
 _HARD = "counterexamples"  # of a checkpoint
 _NARROW = 2.0  # margin between a right logit and the next below which a sight is hard
@@ -41,6 +41,7 @@ class CellModule(CanvasModule):
         untold: whether it is kept from the model what the codes of its config should be.
     """
 
+    samples: type[WindowSamples] | type[PageSamples]
     untold = False
 
     def __init__(
@@ -62,16 +63,11 @@ class CellModule(CanvasModule):
     @property
     def rule(self) -> LocalRule:
         """What cells hand on."""
-        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-        return data.task.local_rule(self.untold)
+        return self.data.task.local_rule(self.untold)
 
     @abstractmethod
     def work(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """What the cells of a batch say, and halt logits, as `LocalRecursiveModel.cells`."""
-
-    @abstractmethod
-    def batch_of(self, drawing: WorkedDrawing) -> Batch:
-        """Pages as training has them."""
 
     def cross_entropy(self, logits: Tensor, label: Tensor) -> Tensor:
         """The mean loss of one thing that cells say; labels of −1 do not count."""
@@ -114,12 +110,12 @@ class CellModule(CanvasModule):
     @torch.no_grad()
     def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
         """On all rows of each problem."""
-        return float(self.loss(self.batch_of(drawing))[0]), len(drawing)
+        batch = move_data_to_device(self.samples.batch(self.rule, drawing), self.device)
+        return float(self.loss(batch)[0]), len(drawing)
 
     def batches_of(self, epochs: Iterable[int]) -> Iterator[Batch]:
         """All batches of epochs before this one, drawn once more."""
-        data: CanvasDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-        loader: Any = data.train_dataloader()
+        loader: Any = self.data.train_dataloader()
         for epoch in epochs:
             loader.sampler.set_epoch(epoch)
             yield from loader
@@ -161,11 +157,6 @@ class LocalModule(CellModule):
 
     def work(self, batch: Batch) -> tuple[Tensor, Tensor]:
         return self.model.cells(batch["numbers"])
-
-    def batch_of(self, drawing: WorkedDrawing) -> Batch:
-        """Every different sight once."""
-        found = page_windows(self.rule, drawing)
-        return self._sights(np.unique(self.rule.seen(found.windows, found.outputs)[0]))
 
     def cross_entropy(self, logits: Tensor, label: Tensor) -> Tensor:
         """The mean over all sights: a head that says less weighs less."""

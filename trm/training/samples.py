@@ -44,11 +44,8 @@ class Stage:
 class Curriculum:
     """The tasks that training problems are drawn from, by epochs (Bengio et al. 2009).
 
-    After the last stage, and in all that is validated and tested, it is the whole task.
-
-    Raises:
-        ValueError: stages do not follow one another, draw problems that are not the task's, or none
-            of the training split.
+    After the last stage it is the whole task. ValueError: stages do not follow one another, draw
+    problems that are not the task's, or none of the training split.
     """
 
     def __init__(self, task: Task, stages: Sequence[Stage] = ()) -> None:
@@ -88,10 +85,7 @@ def _narrowed(task: Task, settings: dict[str, Any]) -> Task:
 
 
 class Samples(Dataset):
-    """Common to both data sets: an index is epoch · size + i, and a batch is drawn at once.
-
-    ``size`` is that of an epoch and ``batch_size`` that of a batch, both over all devices.
-    """
+    """An index is epoch · size + i. ``size`` and ``batch_size`` are over all devices."""
 
     def __init__(
         self, task: Task, canvas: Canvas, split: Split, seed: int, size: int, batch_size: int
@@ -101,6 +95,9 @@ class Samples(Dataset):
 
     def __len__(self) -> int:
         return self.size
+
+    def _keys(self, epoch: int, index: np.ndarray, purpose: int) -> np.ndarray:
+        return keys(self.seed, self.split, epoch, index, purpose)
 
     def _draw(
         self, problems: Problems, sizes: np.ndarray, canvas: tuple[int, int], words: np.ndarray
@@ -117,11 +114,7 @@ class Samples(Dataset):
 
 
 class TrainingSamples(Samples):
-    """Common to what models of both families train on: the same problems at the same places.
-
-    With a curriculum, problems of its task at their epoch; with blanks, blank rows and columns put
-    into the worked solutions.
-    """
+    """What models of all families train on: the same problems at the same places."""
 
     def __init__(
         self,
@@ -148,7 +141,7 @@ class TrainingSamples(Samples):
         more = self._of_batch(epoch, index, _BLANKS, (self.blanks.rows, self.blanks.columns))
         height, width = self.canvas.size(rows + more[0], columns + more[1], spare)
         more = min(more[0], height - rows), min(more[1], width - columns)
-        where = random_words(keys(self.seed, self.split, epoch, index, _PLACE), 2 + sum(more))
+        where = random_words(self._keys(epoch, index, _PLACE), 2 + sum(more))
         canvas = height - more[0], width - more[1]
         drawing = self._draw(problems, sizes, canvas, where[:, :2])
         return problems, drawing, Insertion.draw(drawing, more, where[:, 2:]), epoch, index
@@ -157,8 +150,8 @@ class TrainingSamples(Samples):
         self, epoch: int, index: np.ndarray, purpose: int, most: tuple[int, int]
     ) -> tuple[int, int]:
         """Two numbers from 0 to the most, the same in the whole batch."""
-        batch = keys(self.seed, self.split, epoch, index[:1] // self.batch_size, purpose)
-        first, second = random_below(random_words(batch, 2), np.array(most) + 1)[0].tolist()
+        words = random_words(self._keys(epoch, index[:1] // self.batch_size, purpose), 2)
+        first, second = random_below(words, np.array(most) + 1)[0].tolist()
         return first, second
 
 
@@ -170,11 +163,7 @@ class RowStepSamples(TrainingSamples):
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         _, drawing, inserted, epoch, index = self._drawing(indices)
-
-        def own(purpose: int) -> np.ndarray:
-            return keys(self.seed, self.split, epoch, index, purpose)
-
-        word = random_words(own(_STEP), 1)[:, 0]
+        word = random_words(self._keys(epoch, index, _STEP), 1)[:, 0]
         steps = row_steps(drawing, random_below(word, drawing.steps))
         inputs, labels = inserted(steps.inputs, BLANK), inserted(steps.labels, BLANK)
         answer = inserted(steps.answer, False)
@@ -183,14 +172,14 @@ class RowStepSamples(TrainingSamples):
         inputs[masked], answer[masked] = MASK, True
         arrays = [inputs, labels, answer]
         if self.transform is not None:
-            seeds = own(_TRANSFORM) >> np.uint64(33)
+            seeds = self._keys(epoch, index, _TRANSFORM) >> np.uint64(33)
             turned = [
                 self.transform(given, label, asked, int(seed))
                 for given, label, asked, seed in zip(*arrays, seeds, strict=True)
             ]
             arrays = [np.stack(part) for part in zip(*turned, strict=True)]
         batch = dict(zip(("inputs", "labels", "answer"), arrays, strict=False))
-        batch["seeds"] = own(_MODEL).view(np.int64)
+        batch["seeds"] = self._keys(epoch, index, _MODEL).view(np.int64)
         return {name: torch.from_numpy(array) for name, array in batch.items()}
 
 
@@ -222,9 +211,15 @@ class WindowSamples(TrainingSamples):
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         _, drawing, _, epoch, index = self._drawing(indices)
-        words = random_words(keys(self.seed, self.split, epoch, index, _STEP), 2)
+        words = random_words(self._keys(epoch, index, _STEP), 2)
         known = random_below(words[:, 0], drawing.steps) * random_below(words[:, 1], 2)
-        rule = self.task.local_rule()
+        return self.batch(self.task.local_rule(), drawing, known)
+
+    @staticmethod
+    def batch(
+        rule: LocalRule, drawing: WorkedDrawing, known: np.ndarray | None = None
+    ) -> TrainingBatch:
+        """What is seen on pages; of each the first rows may be known, as many as ``known`` says."""
         found = page_windows(rule, drawing, known)
         return sight_batch(rule, np.unique(rule.seen(found.windows, found.outputs)[0]))
 
@@ -239,26 +234,27 @@ class PageSamples(TrainingSamples):
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        return page_batch(self.task.local_rule(untold=True), self._drawing(indices)[1])
+        return self.batch(self.task.local_rule(untold=True), self._drawing(indices)[1])
 
-
-def page_batch(rule: LocalRule, drawing: WorkedDrawing) -> TrainingBatch:
-    """Worked pages as tensors, see `PageSamples`."""
-    found = page_windows(rule, drawing)
-    B, H, W = drawing.truth.shape
-    cells = np.full((B, H + 1, W + 2), -1)
-    at = found.page, found.row + 1, found.column + 1
-    cells[at] = np.arange(len(found.page))
-    ways = [NEIGHBOURS[way] for way, names in rule.messages.items() if names]
-    sources = [cells[at[0], at[1] + down, at[2] + right] for down, right in ways]
-    symbols = np.where(found.windows[TOKEN] == MASK, found.outputs[SYMBOL], -1)
-    batch = {
-        "tokens": found.windows[TOKEN],
-        "labels": np.stack([symbols, *(found.outputs[name] for name in rule.fields)], axis=1),
-        "sources": np.stack(sources, axis=1),
-        "places": np.stack((found.row - drawing.top[found.page], W - 1 - found.column), axis=1),
-    }
-    return {name: torch.from_numpy(array) for name, array in batch.items()}
+    @staticmethod
+    def batch(rule: LocalRule, drawing: WorkedDrawing) -> TrainingBatch:
+        """Worked pages as tensors."""
+        found = page_windows(rule, drawing)
+        B, H, W = drawing.truth.shape
+        cells = np.full((B, H + 1, W + 2), -1)
+        at = found.page, found.row + 1, found.column + 1
+        cells[at] = np.arange(len(found.page))
+        ways = [NEIGHBOURS[way] for way, names in rule.messages.items() if names]
+        sources = [cells[at[0], at[1] + down, at[2] + right] for down, right in ways]
+        symbols = np.where(found.windows[TOKEN] == MASK, found.outputs[SYMBOL], -1)
+        places = found.row - drawing.top[found.page], W - 1 - found.column
+        batch = {
+            "tokens": found.windows[TOKEN],
+            "labels": np.stack([symbols, *(found.outputs[name] for name in rule.fields)], axis=1),
+            "sources": np.stack(sources, axis=1),
+            "places": np.stack(places, axis=1),
+        }
+        return {name: torch.from_numpy(array) for name, array in batch.items()}
 
 
 def sight_batch(rule: LocalRule, numbers: np.ndarray) -> TrainingBatch:
@@ -290,8 +286,8 @@ class SolvedProblems(Samples):
         # and a canvas that all of them fit on makes them independent of the batch size.
         index = np.asarray(indices) % self.size
         problems = sample(self.task, self.seed, self.split, 0, index, self.lengths)
-        key = keys(self.seed, self.split, 0, index, _PLACE)
+        words = random_words(self._keys(0, index, _PLACE), 2)
         longest = self.lengths or self.task.longest
         size = self.canvas.size(*self.task.rules.room(longest, self.task.base))
         sizes = self.task.rules.sizes(problems)
-        return problems, self._draw(problems, sizes, size, random_words(key, 2))
+        return problems, self._draw(problems, sizes, size, words)

@@ -20,7 +20,6 @@ import torch.nn.functional as F
 from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
-from canvas.render import WorkedDrawing
 from canvas.windows import SYMBOL, TOKEN, LocalRule, read_name
 from trm.models.iterative import Batch
 from trm.models.local import LocalRecursiveModel
@@ -29,7 +28,7 @@ from trm.training.configs import check_range
 from trm.training.data import CanvasDataModule
 from trm.training.local_module import CellModule
 from trm.training.merging import PageCells, merged_codes
-from trm.training.samples import PageSamples, page_batch
+from trm.training.samples import PageSamples
 
 _DECISIVE = 0.05  # weight of the shares' entropy where the temperature has fallen
 _SIGHTS = 4096  # in a batch at most, once codes are merged
@@ -98,9 +97,6 @@ class UntoldModule(CellModule):
         if "numbers" in batch:
             return self.model.cells(batch["numbers"])
         return work_relaxed(self.model, batch, self.temperature)
-
-    def batch_of(self, drawing: WorkedDrawing) -> Batch:
-        return move_data_to_device(page_batch(self.rule, drawing), self.device)
 
     def indecision(self, logits: dict[str, Tensor]) -> Tensor | float:
         """The entropy of the shares, while the temperature falls."""

@@ -11,7 +11,7 @@ from trm.proof.proof import OPEN, PROVED, REFUTED, prove
 from trm.proof.untold import explore
 from trm.solving.local_predictor import LocalPredictor
 from trm.solving.solver import Solver
-from trm.training.samples import page_batch
+from trm.training.samples import PageSamples
 from trm.training.untold_module import work_relaxed
 
 
@@ -67,7 +67,7 @@ def test_shares_of_codes_become_the_codes_that_are_handed_on_as_it_gets_cold(inv
     problems = Problems.from_ints([(13, 11)], 2)
     height, width = task.rules.draw(problems).canvases.shape[1:]
     drawing = task.rules.draw_worked(problems, height + 1, width + 1, top=1)
-    batch = page_batch(task.local_rule(untold=True), drawing)
+    batch = PageSamples.batch(task.local_rule(untold=True), drawing)
     cold, warm = (model.parts(work_relaxed(model, batch, t)[0]) for t in (1e-3, 1e3))
     asked = batch["labels"][:, 0] >= 0
     assert (cold[SYMBOL].argmax(1) == batch["labels"][:, 0])[asked].all()

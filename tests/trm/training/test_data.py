@@ -211,9 +211,9 @@ def beyond(task: object = STANDARD, canvas: Canvas | None = None, position: str 
 def test_longer_problems_have_twice_the_digits_and_are_of_the_validation_split():
     made = beyond()
     made.setup("validate")
-    assert made.groups == ("validation",)
+    assert list(made.groups) == ["validation"]
     made.setup("fit")
-    assert made.groups == ("validation", "training_problems", "beyond")
+    assert list(made.groups) == ["validation", "training_problems", "beyond"]
     (problems, drawing), *others = made.val_dataloader()[2]
     assert (len(problems), others) == (6, [])
     assert (problems.lengths == [6, 4]).all()
