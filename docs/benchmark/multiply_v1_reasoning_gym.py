@@ -16,7 +16,6 @@ import reasoning_gym
 from reasoning_gym.dataset import ProceduralDataset
 from reasoning_gym.factory import register_dataset
 
-from trm.benchmark.answers import read_canvas, read_number
 from trm.benchmark.suites import SUITES, record
 
 
@@ -49,8 +48,7 @@ class SuiteAsTask(ProceduralDataset):
 
     def score_answer(self, answer: str | None, entry: dict[str, Any]) -> float:
         """1.0 or 0.0, by the rule of `trm benchmark score`: nothing for a part of a number."""
-        reader = read_canvas if self.suite.whole else read_number
-        return float(reader(answer or "") == reader(entry["answer"]))
+        return float(self.suite.read(answer or "") == self.suite.read(entry["answer"]))
 
 
 register_dataset("canvas_trm", SuiteAsTask, SuiteConfig)

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, Field, TypeAdapter
 
 from canvas.choices import shortened
-from trm.benchmark.answers import read_canvas, read_number
 from trm.benchmark.suites import Item, Suite
 from trm.evaluation.grid import KEYS, SHOWN, Grid, Key, new_grid, region
 from trm.evaluation.statistics import Share
@@ -26,7 +25,7 @@ _RECORD = {"line", "operands", "answer", "correct", "confidence"}  # what trm so
 
 
 class Prediction(NamedTuple):
-    """What a model says of a problem: a text, or None; and how sure it is, from 0 to 1, or None."""
+    """What a model says, see `Suite.read`; and how sure it is, from 0 to 1, or None."""
 
     text: str | None
     confidence: float | None = None
@@ -82,7 +81,7 @@ def read_predictions(file: str | Path, suite: Suite) -> tuple[About | None, dict
         if one.id in found:
             raise ValueError(f"{where}: {one.id} has a prediction in an earlier line already")
         text = "\n".join(one.prediction) if isinstance(one.prediction, list) else one.prediction
-        found[one.id] = Prediction(text, one.confidence)
+        found[one.id] = Prediction(suite.read(text or ""), one.confidence)
     if not found:
         what = f'{file} holds no prediction: write lines like {{"id": …, "prediction": …}}'
         raise ValueError(what)
@@ -93,6 +92,7 @@ def read_predictions(file: str | Path, suite: Suite) -> tuple[About | None, dict
 class Scored:
     """What became of a file of predictions."""
 
+    about: About
     model: dict[str, Any]  # an entry of ``grid.json``
     cells: dict[Key, Share]  # how many are right of each cell that holds a problem
     read: dict[str, Prediction] = field(repr=False)  # what every prediction says
@@ -116,11 +116,9 @@ def score(file: str | Path, suite: Suite, name: str) -> Scored:
     The name is the model's, where the file does not say it. Errors are those of `read_predictions`,
     and a ValueError for ranges of other measures.
     """
-    whole, reader = suite.whole, read_canvas if suite.whole else read_number
-    about, said = read_predictions(file, suite)
+    about, read = read_predictions(file, suite)
     about = about or About(model=name)
-    read = {key: one._replace(text=reader(one.text or "")) for key, one in said.items()}
-    figure = "solutions" if whole else "answers"
+    figure = "solutions" if suite.whole else "answers"
     measures = suite.task.ranges.keys()
     asked_for = (measures & suite.axes) or measures
     if about.ranges and not asked_for <= about.ranges.keys() <= measures:
@@ -135,7 +133,7 @@ def score(file: str | Path, suite: Suite, name: str) -> Scored:
     for (row, column), asked in by_cell.items():
         found = [read.get(item.id, Prediction(None)) for item in asked]
         pairs = zip(found, asked, strict=True)
-        right = [bool(one.text) and one.text == reader(item.answer) for one, item in pairs]
+        right = [bool(one.text) and one.text == suite.read(item.answer) for one, item in pairs]
         wrong += [a for a, good in zip(asked, right, strict=True) if a.id in read and not good]
         sure = [one.confidence for one in found if one.confidence is not None]
         cell = dict.fromkeys(KEYS) | {
@@ -159,21 +157,23 @@ def score(file: str | Path, suite: Suite, name: str) -> Scored:
         "sha256": fingerprint(Path(file)),
         "parameters": about.parameters,
         **dict.fromkeys(unknown),
-        "task": {"task": "canvases" if whole else suite.task.name, "base": 10, "layout": None},
+        "task": {
+            "task": "canvases" if suite.whole else suite.task.name,
+            "base": 10,
+            "layout": None,
+        },
         "ranges": about.ranges,
         "cells": cells,
     }
     least = min(wrong, key=lambda item: (len(item.question), item.operands), default=None)
-    return Scored(model, shares, read, len(suite.items) - len(read), least)
+    return Scored(about, model, shares, read, len(suite.items) - len(read), least)
 
 
 def write_read(folder: Path, suite: Suite, scored: Scored) -> Path:
     """What was read of each prediction, and of the model: predictions again, small ones."""
     file = folder / f"predictions-{suite.name}.jsonl.gz"
-    about = {"model": scored.model["name"]}
-    about |= {name: scored.model[name] for name in ("parameters", "ranges")}
     with writing(file) as sink:
-        sink.write(json.dumps({"about": about}) + "\n")
+        sink.write(json.dumps({"about": scored.about.model_dump()}) + "\n")
         for name, one in scored.read.items():
             sink.write(json.dumps({"id": name, "prediction": one.text}) + "\n")
     return file

@@ -21,19 +21,17 @@ from typing import Any
 import numpy as np
 
 from augment.symmetry import apply
-from canvas import symbols
 from canvas.addition import Addition
 from canvas.multiplication import Multiplication
 from canvas.picture import to_text
 from canvas.problems import MOST_DRAWN, MOST_OPERANDS, Problems
 from canvas.sampling import FAMILIES, family_problems
 from canvas.task import Task
+from trm.benchmark.answers import read_canvas, read_number
 from trm.evaluation.cell_problems import cell_problems
-from trm.evaluation.grid import FAMILY, LABELS, Key
+from trm.evaluation.grid import FAMILY, Key
 from trm.files import make_folder, write_text
-from trm.markdown import table
 
-CARD = "CARD.md"  # beside an exported suite
 VIEWS = ("e", "r180", "t", "h")  # of canvas-v1: upright, upside down, transposed, mirrored
 _ADDENDS = 3  # of the additions of canvas-v1
 
@@ -69,9 +67,14 @@ class Suite:
         return list(_items(self))
 
     @property
+    def text(self) -> str:
+        """Its canonical file: a line of JSON for each item, as `record` has it; ASCII."""
+        return "".join(json.dumps(record(item)) + "\n" for item in self.items)
+
+    @property
     def checksum(self) -> str:
-        """SHA-256 of its canonical file, in hexadecimal: of the `json_line` of all its items."""
-        return hashlib.sha256("".join(map(json_line, self.items)).encode("ascii")).hexdigest()
+        """SHA-256 of that file, in hexadecimal."""
+        return hashlib.sha256(self.text.encode("ascii")).hexdigest()
 
     @property
     def whole(self) -> bool:
@@ -81,6 +84,10 @@ class Suite:
     def task_of(self, row: int | str) -> Task:
         """Whose problems stand in a row."""
         return self.canvases[str(row)][0] if self.whole else self.task
+
+    def read(self, text: str) -> str | None:
+        """What a text says in answer, a number or a canvas; None: nothing."""
+        return read_canvas(text) if self.whole else read_number(text)
 
     def within(self, most: int | None) -> "Suite":
         """The part whose operands have at most so many digits; None: all. Or a ValueError."""
@@ -211,56 +218,13 @@ def record(item: Item) -> dict[str, Any]:
     return {"id": item.id, "suite": item.id.partition("/")[0], **asked}
 
 
-def json_line(item: Item) -> str:
-    """A problem as a line of the suite's canonical file, with its end of line; ASCII."""
-    return json.dumps(record(item)) + "\n"
-
-
-def export(suite: Suite, output: Path) -> list[Path]:
-    """Write a suite, and its card; returns the files.
-
-    The folder is made, empty, or one of the same export; ValueError: it holds something else.
-    """
-    text = _card(suite)
+def export(suite: Suite, output: Path) -> Path:
+    """Write a suite's canonical file into a folder; ValueError: another part of it is there."""
     make_folder(output)
-    known = output / CARD
-    same = known.is_file() and known.read_text(encoding="utf-8") == text
-    if any(output.iterdir()) and not same:
-        raise ValueError(
-            f"{output} holds something else already: choose another --output, or empty this one"
-        )
     file = output / f"{suite.label}.jsonl"
-    write_text(file, "".join(map(json_line, suite.items)))
-    write_text(known, text)
-    return [file, known]
-
-
-def _card(suite: Suite) -> str:
-    """The card of an export as Markdown; it follows from the suite alone."""
-    label, part = suite.label, suite.cells != SUITES[suite.name].cells
-    each = f"{suite.problems:,} a cell, or as many as the test split has"
-    rows = [
-        ["what", f"{suite.what}{', a part of them' if part else ''}"],
-        ["problems", f"{len(suite.items):,} in {len(suite.cells)} cells, {each}"],
-        ["cells", f"{LABELS[suite.axes[0]]} x {LABELS[suite.axes[1]]}"],
-        ["format", "JSON Lines: `id`, `suite`, `question`, `answer` and `metadata` a line"],
-        ["checksum", f"`{suite.checksum}` (SHA-256 of `{label}.jsonl`)"],
-        ["licence", "MIT"],
-    ]
-    drawn = "an organiser's seed" if suite.seed else "the seed 0"
-    if suite.whole:
-        symbol = "their symbols, by their ids from 0"
-        rows.append(["canvases", f"{symbol}: `{symbols.CHARACTERS}`; `_` is blank"])
-    return f"""\
-# {label}
-
-{table(["", ""], rows)}
-
-These are different problems of the test split, drawn with {drawn}. A hash of the operands in any
-order puts every problem into the training (80 %), validation (10 %) or test split (10 %): see
-`canvas.problems.split_of`. Contamination: training data that leaves out the test split holds none
-of these; other data may hold short ones by chance, or this file. `--seed` draws unseen ones.
-
-`trm benchmark score predictions.jsonl --suite {suite.name} --output DIR`, with the same `--up-to`
-and `--seed` if any, takes JSON Lines like `{{"id": "…", "prediction": "…"}}`.
-"""
+    if file.exists() and file.read_text(encoding="utf-8") != suite.text:
+        raise ValueError(
+            f"{file} holds another part of the suite already: choose another --output, or remove it"
+        )
+    write_text(file, suite.text)
+    return file

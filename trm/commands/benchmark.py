@@ -62,9 +62,10 @@ def _suite(args: argparse.Namespace) -> Suite:
 
 
 def _export(args: argparse.Namespace) -> int:
-    """Write a suite of problems as a file, with a card that tells what they are."""
-    for file in export(_suite(args), Path(args.output)):
-        info_console(args).print(f"{file}  {file.stat().st_size:,} bytes")
+    """Write a suite of problems as a file, and print its checksum."""
+    suite = _suite(args)
+    file = export(suite, Path(args.output))
+    info_console(args).print(f"{file}: {len(suite.items):,} problems, SHA-256 {suite.checksum}")
     return 0
 
 
