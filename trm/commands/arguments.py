@@ -178,7 +178,7 @@ def add_solver(parser: argparse.ArgumentParser, several: bool = False) -> None:
 
 
 def solvers_of(args: argparse.Namespace, device: str, steps: int | None = None) -> list[Solver]:
-    """The models that the arguments name, on a device, as they are to solve; with notes.
+    """The models that the arguments name, on a device, as they are to solve.
 
     In so many supervision steps, on the canvas and in the views that were asked for. Raises what
     `trm.checkpoints.loading.load_solver` does, and ValueError where no model takes any steps.
@@ -192,26 +192,7 @@ def solvers_of(args: argparse.Namespace, device: str, steps: int | None = None) 
     solvers = [load_solver(path, steps, *size, device, voting) for path in checkpoints]
     if all(solver.predictor.in_order for solver in solvers) and steps is not None:
         refuse(args, "this model works out each cell once, in no supervision steps", steps=None)
-    for solver in solvers if voting else ():
-        _note_views(solver)
     return solvers
-
-
-def _note_views(solver: Solver) -> None:
-    """Say of a solver that asks many views which of them it was not trained on."""
-    voting, in_order = solver.voting, solver.predictor.in_order
-    names = voting.symmetries or () if voting else ()
-    if voting and in_order and {*names} - {"e"} and voting.vote == "majority":
-        note(
-            "views that do not lie upright, where a local model is wrong, outvote the upright one, "
-            "which it recognises: --vote max_confidence takes that"
-        )
-    untrained = [name for name in names if name not in solver.trained_symmetries]
-    if untrained and not in_order:
-        note(
-            f"this model was trained on the symmetries {','.join(solver.trained_symmetries)} "
-            f"alone, not on {','.join(untrained)}; --symmetries trained leaves them out"
-        )
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:

@@ -29,9 +29,7 @@ class Calibration:
     offset: float = 0.0
 
     def __call__(self, log_probs: np.ndarray) -> np.ndarray:
-        """Probabilities ``float32`` of answers of log-probability ``log_probs``, minus infinity
-        included.
-        """
+        """Probabilities, ``float32``, of answers of these log-probabilities, perhaps of 0."""
         odds = self.scale * log_odds(log_probs) + self.offset
         return np.where(np.isneginf(log_probs), 0, 1 / (1 + np.exp(-odds))).astype(np.float32)
 
@@ -49,12 +47,8 @@ def fit_calibration(log_probs: np.ndarray, right: np.ndarray) -> Calibration:
     right there is little to learn from, and it is then taken at its word: a fit without the prior
     would find that all answers are right whatever the model says, and believe the worst ones.
 
-    Args:
-        log_probs: ``float [N]``, of whole answers; those of minus infinity say nothing.
-        right: ``bool [N]``.
-
-    Raises:
-        ValueError: a log-probability is not a number.
+    Of ``log_probs``, ``float [N]``, of whole answers, of which those of minus infinity say nothing,
+    and whether these are ``right``, ``bool [N]``. ValueError: a log-probability is not a number.
     """
     from scipy.optimize import minimize  # which takes longer to import than a row to write
     from scipy.special import expit
@@ -85,13 +79,9 @@ def fit_calibration(log_probs: np.ndarray, right: np.ndarray) -> Calibration:
 class GPTPredictor(Predictor):
     """Fills rows with a GPT, token by token.
 
-    A row's confidence is the calibrated log-probability of its symbols together. That of a
-    free-running solution's last row covers what belongs to no row, too: row ends, blank rows below,
-    the end.
-
-    Args:
-        model: on the device where it is to run.
-        calibration: from log-probabilities of rows to the probability that they are right.
+    A row's confidence is the log-probability of its symbols together, calibrated to the probability
+    that it is right. That of a free-running solution's last row covers what belongs to no row, too:
+    row ends, blank rows below, the end.
     """
 
     row_by_row = False  # what it writes between rows is part of a solution

@@ -21,12 +21,10 @@ class Settling:
     `PATIENCE` steps in succession have left it as it was. The halting head alone stops too early:
     of rows that it trusts, some still change, mostly for the better. In a row longer than any of
     training a carry may still be on its way when one step changes nothing.
-
-    Args:
-        masked: bool [B, H, W], the cells to fill in: no others count.
     """
 
     def __init__(self, masked: Tensor) -> None:
+        """Of the cells to fill in, bool [B, H, W]: no others count."""
         self.masked = masked
         self.before: Tensor | None = None
         self.calm = torch.zeros(len(masked), dtype=torch.long, device=masked.device)
@@ -62,15 +60,9 @@ class Step(NamedTuple):
 class IterativePredictor(Predictor):
     """Fills rows with an iterative model, in as many supervision steps as each sample needs.
 
-    A sample stops when its row has settled, see `Settling`; from then on it costs nothing.
-
-    Args:
-        model: on the device where it is to run.
-        max_steps: supervision steps at most; may exceed those of training.
-        halt: False runs every sample to ``max_steps``.
-
-    Raises:
-        ValueError: no step.
+    A sample stops when its row has settled, see `Settling`; from then on it costs nothing. At
+    ``max_steps`` it stops in any case, which may exceed those of training; without ``halt`` there
+    alone. ValueError: no step.
     """
 
     def __init__(self, model: IterativeModel, max_steps: int, halt: bool = True) -> None:
@@ -116,10 +108,7 @@ class IterativePredictor(Predictor):
         return Prediction(*(part[order].cpu().numpy() for part in found))
 
     def _steps(self, inputs: np.ndarray, steps: int, halt: bool) -> Iterator[Step]:
-        """At most so many supervision steps; of rows that have settled no more are taken.
-
-        Without ``halt`` all go on to the end.
-        """
+        """At most so many supervision steps; to ``halt``, none of rows that have settled."""
         tokens = self.tokens(inputs)
         loop, settling = Loop(self.model, tokens), Settling(tokens == symbols.MASK)
         samples = torch.arange(len(tokens), device=tokens.device)

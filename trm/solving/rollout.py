@@ -198,7 +198,7 @@ def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> R
 def predict_views(predictor: Predictor, inputs: np.ndarray, views: Sequence[View]) -> Prediction:
     """Fill in the masked rows of canvases, each seen in a view of its own.
 
-    The canvases are masked already, so that the mask moves with them. What looks the same in two
+    As they are masked already, the mask moves with them. What looks the same in two
     views, as small canvases often do, is worked out once; to a `translation_invariant` model it
     looks the same wherever it lies. All that is returned is in the problems' own frame.
     """

@@ -28,27 +28,24 @@ class Solver:
     voting: Voting | None = None  # how many views are asked, and how they agree; None: one
 
     def __repr__(self) -> str:
-        task, model = self.task, getattr(self.predictor, "model", self.predictor)
-        known = describe_ranges(task.ranges)
-        return (
-            f"Solver({type(model).__name__}, {task.layout} in base {task.base}, trained on {known})"
-        )
+        model = type(getattr(self.predictor, "model", self.predictor)).__name__
+        layout = f"{self.task.layout} in base {self.task.base}"
+        return f"Solver({model}, {layout}, trained on {self.trained_on})"
 
     def with_voting(self, voting: Voting) -> "Solver":
         """The same solver, asking many views.
 
-        Raises:
-            ValueError: the model can work on no turned canvases, or not on canvases of that shape,
-                or its views cannot vote row by row.
+        ValueError: the model can work on no turned canvases, or not on canvases of that shape, or
+        its views can vote in one way alone.
         """
         if voting.symmetries is None:
             voting = replace(voting, symmetries=self.trained_symmetries)
         canvas, predictor = self.canvas, self.predictor
         if set(voting.symmetries or ()) - {"e"}:
-            if predictor.in_order and voting.per == "row":
+            if predictor.in_order and (voting.per, voting.vote) != ("solution", "max_confidence"):
                 raise ValueError(
-                    "the model recognises which of several pages lies upright, not which row: let "
-                    "views vote on solutions, --vote-per solution"
+                    "the model recognises which one of several pages lies upright, not which row: "
+                    "take its solution, --vote max_confidence --vote-per solution"
                 )
             predictor = predictor.for_any_view(self.task)
         if voting.transposes and canvas.cut:
@@ -63,14 +60,11 @@ class Solver:
         return replace(self, predictor=predictor, voting=voting, canvas=canvas)
 
     def solve(self, problems: Problems, with_truth: bool = False) -> list[Solution]:
-        """Work problems out row by row on the model's own rows.
+        """Work any number of problems out row by row on the model's own rows.
 
-        Args:
-            problems: any number; what one gets does not depend on the others.
-            with_truth: whether solutions tell how the finished canvas should look.
-
-        Raises:
-            ValueError: a problem does not fit the canvas, or is written in another base.
+        What one gets does not depend on the others. ``with_truth``: solutions tell how the finished
+        canvas should look. ValueError: a problem does not fit the canvas, or is written in another
+        base.
         """
         for misfit in filter(None, self.misfits(problems)):
             raise ValueError(misfit)  # before any of the others is worked out
@@ -173,15 +167,12 @@ class Solver:
             reading = self._read(canvas, solution.operands)
             return None if reading is None else solution.write(reading.answer)
 
-        votes = [
-            [
-                Vote(answer(said), views, float(np.nan_to_num(sure)))
-                for said, views, sure in decision.ballots
-            ]
-            for decision in decisions
-        ]
+        def vote(said: bytes, views: int, sure: float) -> Vote:
+            return Vote(answer(said), views, float(np.nan_to_num(sure)))
+
+        votes = [[vote(*ballot) for ballot in decision.ballots] for decision in decisions]
         agreement = min(decision.agreement for decision in decisions)
-        views = sum(views for _, views, _ in decisions[0].ballots)
+        views = sum(one.views for one in votes[0])
         return replace(solution, views=views, agreement=agreement, votes=votes)
 
     def for_lengths(self, lengths: Sequence[int]) -> "Solver | None":
@@ -205,8 +196,7 @@ class Solver:
     def draw(self, problems: Problems) -> Drawing:
         """Problems on a canvas to solve them on: centred, right ends below each other.
 
-        Raises:
-            ValueError: one does not fit, or they are written in another base than the model's.
+        ValueError: one does not fit, or they are written in another base than the model's.
         """
         return self.task.rules.draw(problems, *self._placed(problems))
 

@@ -18,14 +18,7 @@ import numpy as np
 
 from augment.views import View, distinct_views
 from canvas.render import Drawing
-from trm.solving.rollout import (
-    OnRow,
-    Prediction,
-    Predictor,
-    Rollout,
-    free_running,
-    predict_views,
-)
+from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, free_running, predict_views
 from trm.solving.solution import Solution, Vote
 from trm.solving.voting_settings import Voting
 
@@ -45,10 +38,7 @@ class Decision(NamedTuple):
 def decide(vote: str, answers: Sequence[Any], confidence: np.ndarray) -> Decision:
     """Make one answer of several, of whatever can be compared; of equal ones the first wins.
 
-    Args:
-        vote: one of `VOTES`.
-        answers: V of them.
-        confidence: ``float [V]``, 0 to 1.
+    By one of `VOTES`; of V ``answers`` and their ``confidence``, ``float [V]``, 0 to 1.
     """
     groups: dict[Any, list[int]] = {}
     for view, answer in enumerate(answers):
@@ -68,24 +58,13 @@ def decide(vote: str, answers: Sequence[Any], confidence: np.ndarray) -> Decisio
 def solve_by_vote(
     predictor: Predictor, voting: Voting, drawing: Drawing, on_row: OnRow | None = None
 ) -> tuple[Rollout, list[list[Decision]]]:
-    """Work problems out in many views.
+    """Work problems out in many views; ``on_row`` is called before and after each voted row.
 
     In which views a problem is shown depends on its place on its canvas and the seed, not on the
-    problems beside it.
-
-    Args:
-        predictor: the model.
-        voting: how.
-        drawing: B problems on their canvases.
-        on_row: called before and after each row that is voted on.
-
-    Returns:
-        A rollout that views agreed upon, whose steps are those of all views together; and of each
-        problem the decisions, one for each row or one for its solution.
-
-    Raises:
-        ValueError: a symmetry exchanges rows and columns of a canvas that is not square, or whole
-            solutions are to be watched.
+    problems beside it. Returns a rollout that views agreed upon, whose steps are those of all views
+    together; and of each problem the decisions, one for each row or one for its solution.
+    ValueError: a symmetry exchanges rows and columns of a canvas that is not square, or whole
+    solutions are to be watched.
     """
     size = drawing.canvases.shape[1:]
     boxes = np.stack([drawing.top, drawing.left, drawing.heights, drawing.widths], axis=1)
@@ -162,11 +141,9 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
     """What the solutions of a problem and of the same with its operands reversed come to.
 
     Where a model is wrong on one, its errors on the other are others: other rows, other carries.
-
-    Returns:
-        That whose answer won, the first one where both have it, as a solution of the problem as it
-        was asked: its canvas may show the other order, and its steps are those of that solution.
-        The confidence is `posterior`'s, and all rows share it evenly.
+    Returns that whose answer won, the first one where both have it, as a solution of the problem as
+    it was asked: its canvas may show the other order, and its steps are those of that solution. The
+    confidence is `posterior`'s, and all rows share it evenly.
     """
     both = [solution, other]
     texts = [one.answer_text for one in both]

@@ -171,5 +171,6 @@ def test_of_eight_views_one_alone_is_upright_and_a_model_of_one_cell_knows_it(mo
 
 def test_whether_a_page_is_upright_is_not_told_by_a_row(binary):
     solver = Solver(LocalPredictor(binary.model), binary.task)
-    with pytest.raises(ValueError, match="vote on solutions, --vote-per solution"):
-        solver.with_voting(Voting(8, tuple(SYMMETRIES)))
+    for how in ({"vote": "max_confidence"}, {"per": "solution"}):
+        with pytest.raises(ValueError, match="--vote max_confidence --vote-per solution"):
+            solver.with_voting(Voting(8, tuple(SYMMETRIES), **how))
