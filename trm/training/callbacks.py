@@ -23,7 +23,7 @@ from trm.evaluation.statistics import Share
 from trm.files import replacing
 from trm.flops import counted_flops
 from trm.processes import end_at_once_by_signals
-from trm.training.canvas_module import FIELD, CanvasModule, logs_at
+from trm.training.canvas_module import FIELD, logs_at
 from trm.training.runs import CHECKPOINTS
 
 
@@ -245,12 +245,12 @@ class Scores(L.Callback):
         self._counts = np.zeros(2, np.int64)  # problems and rows so far, on this device
 
     def on_validation_batch_end(self, trainer: Any, module: Any, outputs: Any, *_: Any) -> None:
-        if trainer.state.fn != "fit" and isinstance(module, CanvasModule):
+        if trainer.state.fn != "fit":
             done = outputs["validated"]
             self._counts += (len(done.problems), len(done.forced.rows_exact))
 
     def on_validation_end(self, trainer: Any, module: Any) -> None:
-        if trainer.state.fn == "fit" or not isinstance(module, CanvasModule):
+        if trainer.state.fn == "fit":
             return
         counts = torch.from_numpy(self._counts).to(module.device)
         problems, rows = trainer.strategy.reduce(counts, reduce_op="sum").tolist()

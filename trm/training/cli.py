@@ -181,13 +181,12 @@ class TrainingCLI(LightningCLI):
 
     def before_fit(self) -> None:
         """Say what is trained, unless it cannot be: before there is a folder of the run."""
-        if isinstance(self.model, CanvasModule):
-            self.model.check(self.datamodule)
-            if self.content:
-                CanvasModule.on_load_checkpoint(self.model, self.content)
-                optimizer = build_optimizer(self.model.model, self.model.optimizer)
-                optimizer.load_state_dict(self.content["optimizer_states"][0])
-            rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
+        self.model.check(self.datamodule)
+        if self.content:
+            CanvasModule.on_load_checkpoint(self.model, self.content)
+            optimizer = build_optimizer(self.model.model, self.model.optimizer)
+            optimizer.load_state_dict(self.content["optimizer_states"][0])
+        rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
 
 
 def run(arguments: list[str], quiet: bool = False) -> None:
@@ -221,7 +220,7 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
     cli = type("OneCLI", (TrainingCLI,), {"subcommands": staticmethod(lambda: asked)})
     try:
         made: TrainingCLI = cli(
-            L.LightningModule,
+            CanvasModule,
             CanvasDataModule,
             subclass_mode_model=True,
             args=arguments,

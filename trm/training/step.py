@@ -24,15 +24,7 @@ from torch import Tensor
 
 from canvas.problems import mix
 from canvas.symbols import PAD
-from trm.models.iterative import (
-    Batch,
-    IterativeModel,
-    Loop,
-    State,
-    named,
-    unnamed,
-    where,
-)
+from trm.models.iterative import Batch, IterativeModel, Loop, State, named, unnamed, where
 from trm.training.configs import DepthConfig
 
 Figures = dict[str, Tensor]
@@ -129,10 +121,7 @@ def random_bits(seeds: Tensor, counter: Tensor | int = 0) -> Tensor:
     on any number of devices. After SplitMix64 (Steele, Lea, Flood 2014, "Fast splittable
     pseudorandom number generators"), in tensors, so that no device is waited for.
     """
-    offset = (counter + 1) * _GOLDEN
-    if isinstance(offset, int):
-        offset = (offset + 2**63) % 2**64 - 2**63  # as the tensors' arithmetic has it
-    return mix(seeds + offset)
+    return mix(seeds + (torch.as_tensor(counter) + 1) * _GOLDEN)
 
 
 def uniform(seeds: Tensor, counter: Tensor | int = 0) -> Tensor:

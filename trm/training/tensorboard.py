@@ -23,7 +23,6 @@ from trm.files import write_text
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.configs import check_range
-from trm.training.data import CanvasDataModule
 from trm.training.runs import CONFIG
 
 CONFIG_KEY = "trm.config"  # of a checkpoint: the config of its run
@@ -134,30 +133,27 @@ class Pictures(L.Callback):
     def on_validation_batch_end(
         self,
         trainer: L.Trainer,
-        pl_module: L.LightningModule,
+        pl_module: Any,
         outputs: Any,
         batch: Any,
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        data = getattr(trainer, "datamodule", None)  # set only where there is one
-        if not (isinstance(pl_module, CanvasModule) and isinstance(data, CanvasDataModule)):
-            return
         shown = not trainer.sanity_checking and trainer.is_global_zero and writers(trainer)
         if dataloader_idx or not shown:
             return
         self._parts = [*(self._parts if batch_idx else ()), outputs["validated"]]
         if batch_idx + 1 == trainer.num_val_batches[0]:
             with trainer.precision_plugin.forward_context():
-                self._draw_rows(trainer, pl_module, data.task)
+                self._draw_rows(trainer, pl_module)
                 self._draw_steps(trainer, pl_module)
             self._parts = []
 
-    def _draw_rows(self, trainer: L.Trainer, module: CanvasModule, task: Task) -> None:
+    def _draw_rows(self, trainer: L.Trainer, module: CanvasModule) -> None:
         chosen = chosen_rows(self._parts, self.num_samples)
         names, steps, given = [], [], []
         for part, i in chosen.values():
-            names.append(title(task, part, i))
+            names.append(title(module.data.task, part, i))
             steps.append([getattr(part.forced.steps, f.name)[i : i + 1] for f in fields(RowSteps)])
             given.append(part.drawing.given[part.forced.steps.problem[i]])
         shown = RowSteps(*map(np.concatenate, zip(*steps, strict=True)))
