@@ -1,18 +1,8 @@
 """Models: they know tensors, not problems."""
 
-from importlib import import_module
-from typing import Any
+from trm.models.gpt import GPT
+from trm.models.iterative import IterativeModel
+from trm.models.local import LocalRecursiveModel
+from trm.models.recursive import TinyRecursiveModel
 
-_HOMES = {
-    "GPT": "gpt",
-    "IterativeModel": "iterative",
-    "LocalRecursiveModel": "local",
-    "TinyRecursiveModel": "recursive",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """The networks, imported when they are asked for: configs are read without PyTorch."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__all__ = ["GPT", "IterativeModel", "LocalRecursiveModel", "TinyRecursiveModel"]

@@ -1,7 +1,7 @@
 """The layers that the transformers are built from: attention, SwiGLU, RMS norm."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -35,17 +35,16 @@ class Terms(NamedTuple):
     relative: RelativeKeys | None = None  # what is added to keys
 
     def select(self, index: Tensor) -> "Terms":
-        """The same for some samples, by bool [B] or int64 indices."""
+        """The same for some samples, by bool [B] or int64 indices; without vectors."""
 
-        def some(part: Tensor | None, shared: int) -> Any:  # dimensions of what all samples share
-            return part if part is None or part.ndim == shared else part[index]
+        def some(part: Tensor, shared: int) -> Tensor:  # dimensions of what all samples share
+            return part if part.ndim == shared else part[index]
 
-        rotation, keys = self.rotation, self.relative
+        rotation, bias, keys = self.rotation, self.bias, self.relative
         return Terms(
-            some(self.vectors, 2),
-            None if rotation is None else (some(rotation[0], 2), some(rotation[1], 2)),
-            some(self.bias, 3),
-            None if keys is None else keys._replace(classes=some(keys.classes, 2)),
+            rotation=rotation and (some(rotation[0], 2), some(rotation[1], 2)),
+            bias=None if bias is None else some(bias, 3),
+            relative=keys and keys._replace(classes=some(keys.classes, 2)),
         )
 
     def part(self, first: int, last: int) -> "Terms":
@@ -53,9 +52,9 @@ class Terms(NamedTuple):
         new, rotation, keys = slice(first, last), self.rotation, self.relative
         return Terms(
             None if self.vectors is None else self.vectors[..., new, :],
-            None if rotation is None else (rotation[0][new], rotation[1][new]),
+            rotation and (rotation[0][new], rotation[1][new]),
             None if self.bias is None else self.bias[:, new, :last],
-            None if keys is None else keys._replace(classes=keys.classes[new, :last]),
+            keys and keys._replace(classes=keys.classes[new, :last]),
         )
 
 

@@ -1,7 +1,4 @@
-"""What the networks of this project are made from: their shapes, as a config file says them.
-
-Nothing here imports a framework, so that `trm fit` answers a wrong value at once.
-"""
+"""What the networks of this project are made from: their shapes, as a config file says them."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any

@@ -24,7 +24,7 @@ from trm.models.attention import Attention, KeyValueCache, Linear, Terms, comput
 from trm.models.configs import GPTConfig
 from trm.models.coordinates import Coordinates
 from trm.models.iterative import Network
-from trm.models.positions import Learned, check_canvas, make_position
+from trm.models.positions import Learned, Learned2D, check_canvas, make_position
 
 INITIAL_STD = 0.02
 
@@ -198,7 +198,7 @@ class GPT(Network):
                 ends_a_branch = name.endswith(("attention.out", "down"))
                 std = INITIAL_STD / math.sqrt(branches) if ends_a_branch else INITIAL_STD
                 nn.init.normal_(module.weight, std=std)
-        if isinstance(self.position, Learned):
+        if isinstance(self.position, Learned | Learned2D):
             for vectors in self.position.parameters():
                 nn.init.normal_(vectors, std=INITIAL_STD)
 

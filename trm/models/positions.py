@@ -95,20 +95,11 @@ def make_position(name: str, **settings: Any) -> Position:
         settings: hidden_size, num_heads, height and width of the canvas; perhaps prefix_length,
             radius, std (of learned vectors), amplitude (of sinusoids), bias_scale and
             direction_bias. What is left out has the constructor's default; head_dim follows.
-
-    Raises:
-        ValueError: the encoding asks for something else, or the head size does not suit it.
     """
     kind = load_class(POSITIONS.get(name, name), Position, "position")
     settings["head_dim"] = settings["hidden_size"] // settings["num_heads"]
-    asked = inspect.signature(kind).parameters.values()
-    needed = {p.name for p in asked if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD}
-    if needed - settings.keys():
-        raise ValueError(
-            f"position {name} asks for {', '.join(sorted(needed - settings.keys()))}; there are "
-            f"{', '.join(sorted(settings))}"
-        )
-    return kind(**{p.name: settings[p.name] for p in asked if p.name in settings})
+    asked = inspect.signature(kind).parameters
+    return kind(**{name: settings[name] for name in asked if name in settings})
 
 
 def check_canvas(model: Any, height: int, width: int) -> None:
@@ -135,42 +126,38 @@ class Learned(Position):
     another cell.
     """
 
-    exact = True
-
     def __init__(
         self, hidden_size: int, height: int, width: int, prefix_length: int = 0, std: float = 0.02
     ):
         super().__init__()
         self.height, self.width = height, width
-        self._make(hidden_size, prefix_length, std)
-
-    def _make(self, hidden_size: int, prefix_length: int, std: float) -> None:
-        places = prefix_length + self.height * self.width
-        self.weight = _drawn(places, hidden_size, std)
+        self.weight = _drawn(prefix_length + height * width, hidden_size, std)
 
     def accepts(self, cells: Coordinates) -> bool:
-        smaller = cells.height <= self.height and cells.width <= self.width
-        same = (cells.height, cells.width) == (self.height, self.width)
-        return same or (smaller and not self.exact)
+        return (cells.height, cells.width) == (self.height, self.width)
 
     def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
         return F.embedding(cells.index, self.weight)
 
 
-class Learned2D(Learned):
+class Learned2D(Position):
     """A learned vector per row plus one per column (position coupling, CUSTOM_PID).
 
     Prefix tokens have learned vectors of their own. Smaller canvases use the top left part.
     """
 
-    exact = False
-
-    def _make(self, hidden_size: int, prefix_length: int, std: float) -> None:
+    def __init__(
+        self, hidden_size: int, height: int, width: int, prefix_length: int = 0, std: float = 0.02
+    ):
+        super().__init__()
         # Row and column are summed: each carries half of the variance.
-        self.rows = _drawn(self.height, hidden_size, std / math.sqrt(2))
-        self.columns = _drawn(self.width, hidden_size, std / math.sqrt(2))
+        self.rows = _drawn(height, hidden_size, std / math.sqrt(2))
+        self.columns = _drawn(width, hidden_size, std / math.sqrt(2))
         # Not an empty parameter: one that never gets a gradient stalls distributed training.
         self.prefix = _drawn(prefix_length, hidden_size, std) if prefix_length else None
+
+    def accepts(self, cells: Coordinates) -> bool:
+        return cells.height <= len(self.rows) and cells.width <= len(self.columns)
 
     def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
         p = cells.prefix_length
