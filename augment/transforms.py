@@ -68,10 +68,8 @@ class CanvasShift(A.DualTransform):
 class SampleTransform:
     """Apply albumentations transforms to a training sample, as a pure function of sample and seed.
 
-    Args:
-        transforms: albumentations transforms that only move cells (`A.D4`, flips, quarter turns,
-            `CanvasShift`), done in this order. Those that exchange rows and columns need square
-            canvases, as the samples of a batch have one shape.
+    They only move cells (`A.D4`, flips, quarter turns, `CanvasShift`), and are done in this order.
+    Those that exchange rows and columns need square canvases, as samples of a batch have one shape.
     """
 
     def __init__(self, transforms: Sequence[BasicTransform | A.BaseCompose]):

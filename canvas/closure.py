@@ -23,9 +23,7 @@ def closed_windows(rule: LocalRule) -> np.ndarray:
     Rows are worked out from the upper edge down, and each from its right edge to the left, until
     nothing new is found. Of a row above is kept, for each kind of row, what each kind of column can
     hand down, and which `_kept` classes of these can lie side by side: more than any page has.
-
-    Returns:
-        Their numbers, as sights of `LocalRule.whole`, int64, sorted.
+    Given are their numbers, as sights of `LocalRule.whole`, int64, sorted.
     """
     found = _Closure(rule)
     found.grow()
@@ -42,23 +40,19 @@ def _distinct(numbers: np.ndarray) -> np.ndarray:
 
 
 class _Closure:
-    """What is known of rows so far.
-
-    Attributes:
-        handed: of each kind of row and of column the messages that can be handed down; "": of none.
-        pairs: of each kind of row who can lie side by side, as numbers of two marks, that on the
-            right first. A mark is a kind of column with what is kept of what it hands down; 0: the
-            page's edge.
-    """
+    """What is known of rows so far."""
 
     def __init__(self, rule: LocalRule) -> None:
         self.rule = rule
         self.joint = tuple(dict.fromkeys((*rule.down, *rule.down_right, *rule.down_left)))
-        self.pairs: dict[str, set[int]] = {"": {0}} | {name: set() for name in rule.rows}
+        # Of each kind of row who can lie side by side, as numbers of two marks, that on the right
+        # first. A mark is a kind of column with what is kept of what it hands down.
+        self.pairs: dict[str, set[int]] = {"": {_EDGE}} | {name: set() for name in rule.rows}
         self.windows: list[np.ndarray] = []
         kinds = (column.kind for row in rule.rows.values() for column in row.columns.values())
         self._kinds = list(dict.fromkeys(kinds))
-        # Beyond the page's edges one message, that there is no cell.
+        # Of each kind of row and column the messages that can be handed down; beyond the page's
+        # edges, "", one: that there is no cell.
         self.handed = {
             (row, kind): np.zeros(0 if row and kind else 1, dtype=np.int64)
             for row in self.pairs

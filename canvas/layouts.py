@@ -46,23 +46,14 @@ class Layout(ABC):
     Rows are written from the right: column 0 of what follows is the rightmost one. An own layout
     gives ``name``, `room`, `write_operands`, `rows` and `read_operands`; the layouts of a task have
     a base class that knows some of these.
-
-    Attributes:
-        name: by which configurations call it.
-        sign: id of the symbol that stands on the canvas once, between or beside the operands.
-        margin: columns at the right end that digits of the rows never use.
-        given_columns: columns at the right end that are given in every row.
-        local_rule: what cells hand on to their neighbours, a `canvas.windows.LocalRule`; None: not
-            declared.
-        untold_rule: the same for networks that invent what they hand on; None: `local_rule`.
     """
 
-    name: str
-    sign: int
-    margin: int = 0
-    given_columns: int = 0
-    local_rule: "type[LocalRule] | None" = None
-    untold_rule: "type[LocalRule] | None" = None
+    name: str  # by which configurations call it
+    sign: int  # id of the symbol that stands on the canvas once, between or beside the operands
+    margin: int = 0  # columns at the right end that digits of the rows never use
+    given_columns: int = 0  # columns at the right end that are given in every row
+    local_rule: "type[LocalRule] | None" = None  # what cells hand on; None: not declared
+    untold_rule: "type[LocalRule] | None" = None  # the same for networks that invent some of that
 
     def __init_subclass__(cls) -> None:
         """A layout that writes rows of its own does not inherit the local rule."""
@@ -122,16 +113,12 @@ class Layout(ABC):
         left: np.ndarray | int = 0,
         trim: bool = False,
     ) -> WorkedDrawing:
-        """Problems with their worked solutions, each at its own offset on a canvas.
+        """B problems with their worked solutions, each at its own offset on a canvas.
 
-        Args:
-            problems: B of them.
-            height, width: of the canvases; None: as the largest solution needs.
-            top, left: where each begins, ``int64 [B]`` or the same for all.
-            trim: without the columns at the left ends that answers leave blank.
-
-        Raises:
-            ValueError: a solution does not fit, or `rows` and `room` do not agree.
+        The canvases' size is by default what the largest solution needs; ``top`` and ``left`` are
+        where each begins, ``int64 [B]`` or the same for all; ``trim``: without the columns at the
+        left ends that answers leave blank. ValueError: a solution does not fit, or `rows` and
+        `room` do not agree.
         """
         drawn = self._begin(problems)
         sizes = drawn["heights"], drawn["widths"]

@@ -27,12 +27,9 @@ def page_windows(
 ) -> PageWindows:
     """What every cell of worked pages sees, worked out by the rule in the order of writing.
 
-    A page begins with its first row, ends with its last one, and is as wide as the canvas.
-
-    Args:
-        rule: that of the drawing's layout.
-        known_rows: ``int64 [B]``, how many of the rows to be worked out are shown as they are
-            written, from the first one; their cells are seen by themselves alone. None: no row.
+    A page begins with its first row, ends with its last one, and is as wide as the canvas. Of the
+    rows to be worked out ``known_rows``, ``int64 [B]``, None for no row, are shown as they are
+    written, from the first one; their cells are seen by themselves alone.
     """
     B, H, W = drawing.truth.shape
     row = np.arange(H) - drawing.top[:, None]

@@ -23,35 +23,20 @@ if TYPE_CHECKING:
 
 
 class Task(ABC):
-    """What is to be worked out, and how it is written down.
+    """What is to be worked out, and how it is written down: a dataclass of settings."""
 
-    A task is a dataclass of settings. Those that all tasks have:
-
-    Attributes:
-        layout: the name of one of `layouts`, or of a class of one's own, like ``mine.Totals``.
-        base: of the digits, 2 to 16.
-        long_bias: how much more often long operands are drawn; 0 draws all sizes evenly.
-
-    and what belongs to the class:
-
-    Attributes:
-        layouts: the layouts that draw it, by name.
-        sign, signs: between two operands where a problem is printed, and where it is typed.
-        smallest: the smallest operand that is drawn at random, 0 or 1; 0 can always be asked for.
-        arity: fewest and most operands that a problem can have.
-        grids: pairs of measures of a problem's size that a grid can have, the usual one first.
-    """
-
-    layouts: Mapping[str, Layout]
-    sign: str
-    signs: str
-    smallest: int = 1
-    arity: tuple[int, int] = (2, 2)
+    layouts: Mapping[str, Layout]  # that draw it, by name
+    sign: str  # between two operands where a problem is printed
+    signs: str  # and where it is typed
+    smallest: int = 1  # operand that is drawn at random, 0 or 1; 0 can always be asked for
+    arity: tuple[int, int] = (2, 2)  # fewest and most operands that a problem can have
+    # Pairs of measures of a problem's size that a grid can have, the usual one first.
     grids: tuple[tuple[str, str], ...] = (("digits_a", "digits_b"),)
 
-    layout: str
-    base: int
-    long_bias: float = 0.0
+    # Settings that all tasks have.
+    layout: str  # one of `layouts`, or a class of one's own, like ``mine.Totals``
+    base: int  # of the digits, 2 to 16
+    long_bias: float = 0.0  # how much more often long operands are drawn; 0: all sizes evenly
 
     def __post_init__(self) -> None:
         found = resolve(self.layout, self.layouts, Layout, "layout")

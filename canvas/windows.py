@@ -59,14 +59,6 @@ class Heads:
     A number is of mixed radix: the symbol, 0 if it is not read, then a code for each way. A code is
     the fields that are read, of mixed radix again; where there is no such cell all are none. Of a
     head that reads all, a code is 0 where there is no such cell, else 1 + that.
-
-    Attributes:
-        ways: the fields that are handed in each way that there is, `OWN` last.
-        heads: in the order in which they decide.
-        reads: for each head and way the fields, "" for whether there is such a cell.
-        sizes: for each head and way the number of codes.
-        starts: the number of the first sight of each head, and of what would come next.
-        levels: numbers of the heads that can decide at once.
     """
 
     def __init__(
@@ -78,16 +70,19 @@ class Heads:
     ) -> None:
         self.heads, self.classes, self.ids = list(heads), dict(classes), ids
         own = tuple(dict.fromkeys(name for head in heads for name in _own(head)))
+        # The fields that are handed in each way that there is.
         self.ways = {way: tuple(messages[way]) for way in NEIGHBOURS if messages.get(way)}
         if own:
             self.ways[OWN] = own
+        # For each head and way the fields, "" for whether there is such a cell; and how many codes.
         self.reads = [[self._fields(head, way) for way in self.ways] for head in heads]
         self.sizes = [
             [prod(self._size(name) for name in names) + (head.reads is None) for names in of]
             for head, of in zip(heads, self.reads, strict=True)
         ]
+        # The first sight of each head, and of what would come next.
         self.starts = [0, *accumulate(ids * prod(sizes) for sizes in self.sizes)]
-        self.levels: list[list[int]] = []
+        self.levels: list[list[int]] = []  # numbers of the heads that can decide at once
         known, left = set[str](), dict(enumerate(heads))
         while left:
             level = [i for i, head in left.items() if known.issuperset(_own(head))]
@@ -186,34 +181,25 @@ class RowKind(NamedTuple):
 
 
 class LocalRule(ABC):
-    """What cells of a layout hand on, and what follows from it; see this module's docstring.
+    """What cells of a layout hand on, and what follows from it; see this module's docstring."""
 
-    Attributes:
-        base: of the digits.
-        left, down, down_right, down_left: the fields that a cell hands in each direction. Those
-            handed left depend on its row, the others are all that rows below learn of it.
-        steps: the heads, in order; none: one that reads all.
-        besides: what no cell decides, but probes can look for.
-        kept_together: whether `canvas.closure` keeps together what comes from the right and what
-            stands above, class by class; else, where nothing follows from both, what `kept` keeps.
-        rows: the kinds of rows that a page has, by name; more than pages show, never less.
-        most_operands: of a page; None: any number.
-        codes: fields without a name, and how many codes stand in their place, see `with_codes`.
-    """
-
+    # The fields that a cell hands in each direction. Those handed left depend on its row, the
+    # others are all that rows below learn of it.
     left: tuple[str, ...]
     down: tuple[str, ...]
     down_right: tuple[str, ...] = ()
     down_left: tuple[str, ...] = ()
-    steps: tuple[Head, ...] = ()
-    besides: tuple[str, ...] = ()
+    steps: tuple[Head, ...] = ()  # the heads, in order; none: one that reads all
+    besides: tuple[str, ...] = ()  # what no cell decides, but probes can look for
+    # Whether `canvas.closure` keeps together what comes from the right and what stands above, class
+    # by class; else, where nothing follows from both, what `kept` keeps.
     kept_together = True
-    most_operands: int | None = None
-    rows: Mapping[str, RowKind]
+    most_operands: int | None = None  # of a page; None: any number
+    rows: Mapping[str, RowKind]  # the kinds that a page has; more than pages show, never less
 
     def __init__(self, base: int) -> None:
-        self.base = base
-        self.codes: dict[str, int] = {}
+        self.base = base  # of the digits
+        self.codes: dict[str, int] = {}  # of fields that networks are not told, see `with_codes`
         self.digits = tuple(symbols.DIGIT_IDS[:base].tolist())
 
     def with_codes(self, codes: Mapping[str, int]) -> Self:

@@ -5,6 +5,7 @@ That is `page.html` with its style and scripts put into it, and what `model.js` 
 
 import base64
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -18,23 +19,14 @@ from canvas.windows import NEIGHBOURS, SEES
 from trm.models.local import LocalRecursiveModel
 from trm.solving.solver import Solver
 
-_SCRIPTS = ("model.js", "page.js", "grid.js")
-
 
 class Shown(NamedTuple):
-    """A model of a page.
+    """A model of a page."""
 
-    Attributes:
-        name: by which people choose it.
-        solver: of a model whose cells hand on decided messages.
-        weights: the network's, by name; kept as float32, for which it is proved.
-        card: of an exported file, in which its proof stands if there is one.
-    """
-
-    name: str
-    solver: Solver
-    weights: Mapping[str, Tensor]
-    card: Mapping[str, Any]
+    name: str  # by which people choose it
+    solver: Solver  # of a model whose cells hand on decided messages
+    weights: Mapping[str, Tensor]  # by name; kept as float32, for which it is proved
+    card: Mapping[str, Any]  # of an exported file, in which its proof stands if there is one
 
 
 def page(models: Sequence[Shown]) -> str:
@@ -50,10 +42,8 @@ def page(models: Sequence[Shown]) -> str:
     text = _read("page.html").replace("{}", json.dumps(about).replace("<", "\\u003c"))
     style = '<link rel="stylesheet" href="page.css">'
     text = text.replace(style, f"<style>\n{_read('page.css')}</style>")
-    for script in _SCRIPTS:
-        there = f'<script src="{script}"></script>'
-        text = text.replace(there, f"<script>\n{_read(script)}</script>")
-    return text
+    script = r'<script src="(.+)"></script>'
+    return re.sub(script, lambda found: f"<script>\n{_read(found[1])}</script>", text)
 
 
 def _about(shown: Shown) -> dict[str, Any]:

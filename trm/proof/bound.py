@@ -11,6 +11,7 @@ bfloat16 is in use.
 """
 
 from collections.abc import Mapping
+from functools import reduce
 from math import sqrt
 from typing import NamedTuple
 
@@ -57,10 +58,8 @@ class _Matrix:
 class RoundingBound:
     """What is left of a model's margins when rounding takes the most that it can.
 
-    Args:
-        model: with finite weights in float32.
-        arithmetic: one of `UNITS`.
-        fine: take the Jacobian of every window: slower, and several times finer.
+    The model has finite weights in float32, the arithmetic is one of `UNITS`; ``fine`` takes the
+    Jacobian of every window: slower, and several times finer.
     """
 
     def __init__(self, model: LocalRecursiveModel, arithmetic: str, fine: bool = False):
@@ -98,17 +97,14 @@ class RoundingBound:
     def left(self, numbers: Tensor, labels: Mapping[str, Tensor]) -> Tensor:
         """Of N sights: the smallest margin of any output, less the most that it can be wrong.
 
-        Args:
-            numbers: as for `LocalRecursiveModel.cells`.
-            labels: the right classes of each output, int64 [N]; −1 where it is not asked.
+        Of their numbers, and the right classes of each output, int64 [N]; −1: it is not asked.
         """
         sights = self.model.sights(numbers)
         keys_values = [
             [Bounded(*(part[sights.places] for part in parts)) for parts in layer]
             for layer in self.messages
         ]
-        config = self.model.config
-        x = self._start(sights)
+        config, x = self.model.config, self._start(sights)
         starts = (self.model.H_init, self.model.L_init)
         exact = torch.zeros_like(x.error)
         z_H, z_L = (Bounded(z.double().expand_as(x.value), exact) for z in starts)
@@ -120,14 +116,11 @@ class RoundingBound:
 
     def _start(self, sights: Sights) -> Bounded:
         """The symbol's embedding, and that of the head where there are several."""
-        u, tokens = self.u, self.tokens[sights.token]
-        if self.model.embed_heads is None:
-            return Bounded(tokens, 2 * u * tokens.norm(dim=-1))
-        tokens = tokens * sights.reads_token
-        heads = self.model.embed_heads.weight.detach().double() * self.model.scale
-        of = heads[sights.head]
-        parts = (Bounded(part, 2 * u * part.norm(dim=-1)) for part in (tokens, of))
-        return self._sum(*parts)
+        parts = [self.tokens[sights.token]]
+        if self.model.embed_heads is not None:
+            heads = self.model.embed_heads.weight.detach().double() * self.model.scale
+            parts = [parts[0] * sights.reads_token, heads[sights.head]]
+        return reduce(self._sum, (Bounded(x, 2 * self.u * x.norm(dim=-1)) for x in parts))
 
     def _sum(self, x: Bounded, y: Bounded) -> Bounded:
         value, error = x.value + y.value, x.error + y.error

@@ -32,29 +32,17 @@ SEARCHED = 20_000  # structured problems that are looked through where a window 
 
 @dataclass(frozen=True)
 class Proof:
-    """What is known of a model at all lengths.
-
-    Attributes:
-        solver: of it.
-        verdict: `PROVED`: right on every page of any size; `REFUTED`: with a counterexample;
-            `OPEN`: neither is known.
-        looked: problems that were looked through for a counterexample.
-        counterexample: a problem that goes wrong.
-        rule, judged: its windows; None of a model that has none.
-        shown: how many windows problems of training show, and of how many that were drawn.
-        program: what it has learned; of a proved model.
-        explored: of a model with codes what they can meet, in place of ``shown``.
-    """
+    """What is known of a model at all lengths."""
 
     solver: Solver
-    verdict: str
-    looked: int = 0
+    verdict: str  # right on every page; refuted: with a counterexample; open: neither is known
+    looked: int = 0  # problems that were looked through for a counterexample
     counterexample: Counterexample | None = None
-    rule: LocalRule | None = None
+    rule: LocalRule | None = None  # None, as `judged`: the model sees no windows
     judged: Judged | None = None
-    shown: tuple[int, int] = (0, 0)
-    program: Program | None = None
-    explored: Explored | None = None
+    shown: tuple[int, int] = (0, 0)  # windows that training shows, of so many drawn problems
+    program: Program | None = None  # what it has learned; of a proved model
+    explored: Explored | None = None  # of a model with codes what they meet, in place of `shown`
 
     def record(self) -> dict[str, Any]:
         """As plain data."""

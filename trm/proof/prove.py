@@ -32,25 +32,15 @@ class NotProvableError(ValueError):
 
 @dataclass(frozen=True)
 class Judged:
-    """What a network does with each of N windows.
+    """What a network does with each of N windows."""
 
-    Attributes:
-        numbers: int64 [N], sorted, the sights as `LocalRule.seen` has them.
-        outputs: by name, the symbol or the class that it decides on, uint8 [N] each.
-        right: bool [N], whether all that is asked of it is right, and nothing else as likely.
-        margin: float32 [N], the smallest by which a right logit exceeds the others; as computed.
-        left: float64 [N], what remains of it in the worst case of rounding.
-        float32: bool [N], whether that is for float32; else it is for float64.
-        bounded: whether rounding was bounded at all; else ``left`` is minus infinity.
-    """
-
-    numbers: np.ndarray
-    outputs: dict[str, np.ndarray]
-    right: np.ndarray
-    margin: np.ndarray
-    left: np.ndarray
-    float32: np.ndarray
-    bounded: bool = True
+    numbers: np.ndarray  # int64 [N], sorted, the sights as `LocalRule.seen` has them
+    outputs: dict[str, np.ndarray]  # the symbol, or class, that it decides on, uint8 [N] each
+    right: np.ndarray  # bool [N], all that is asked of it is right, and nothing else as likely
+    margin: np.ndarray  # float32 [N], by how much a right logit at least exceeds the others
+    left: np.ndarray  # float64 [N], what remains of it in the worst case of rounding
+    float32: np.ndarray  # bool [N], whether that is for float32; else it is for float64
+    bounded: bool = True  # whether rounding was bounded at all; else `left` is minus infinity
 
     @property
     def wrong(self) -> np.ndarray:
@@ -76,8 +66,7 @@ class Judged:
 def provable(model: torch.nn.Module, task: Task) -> LocalRule:
     """The rule that a model has to follow, with its codes where it is not told all.
 
-    Raises:
-        NotProvableError: there is none, or the model is not one of decided messages.
+    NotProvableError: there is none, or the model is not one of decided messages.
     """
     codes = model.config.codes if isinstance(model, LocalRecursiveModel) else {}
     try:

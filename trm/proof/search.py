@@ -34,21 +34,14 @@ _LONGEST = 40  # digits of a mutated operand
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A problem that went wrong.
+    """A problem that went wrong."""
 
-    Attributes:
-        problem: as people write it.
-        operands: of it.
-        canvas, truth, given: as it was worked out, and as it should be, uint8 [H, W]; bool [H, W].
-        smallest: whether all smaller problems were looked at, and none goes wrong.
-    """
-
-    problem: str
+    problem: str  # as people write it
     operands: tuple[int, ...]
-    canvas: np.ndarray
-    truth: np.ndarray
-    given: np.ndarray
-    smallest: bool = False
+    canvas: np.ndarray  # uint8 [H, W], as it was worked out
+    truth: np.ndarray  # uint8 [H, W], as it should be
+    given: np.ndarray  # bool [H, W]
+    smallest: bool = False  # all smaller problems were looked at, and none goes wrong
 
     def record(self) -> dict[str, Any]:
         """As plain data."""

@@ -27,22 +27,17 @@ _CODE = "code for "  # begins the name of a field
 
 @dataclass(frozen=True)
 class Explored:
-    """All that a network with codes can meet.
+    """All that a network with codes can meet."""
 
-    Attributes:
-        numbers: of its sights, see `LocalRule.seen`, int64 [N]; of one that meets several truths,
-            which ask for different answers, several times.
-        labels: what is right, int64 [N] by output; of a code the network's own; −1 where it is not
-            asked.
-        meanings: of every field that is not told: the class of what is told beside it, its true
-            class, and the code, int64 [M, 3].
-        complete: whether all was looked at: else there is far more than of a model that is right.
-    """
-
+    # Of its sights, see `LocalRule.seen`, int64 [N]; one that meets several truths, which ask for
+    # different answers, comes several times.
     numbers: np.ndarray
+    # What is right, int64 [N] by output; of a code the network's own; −1 where it is not asked.
     labels: dict[str, np.ndarray]
+    # Of a field that is not told: the class of what is told beside it, its true class, and the
+    # code, int64 [M, 3].
     meanings: dict[str, np.ndarray]
-    complete: bool
+    complete: bool  # else there is far more than a model that is right can meet
 
 
 def explore(
