@@ -84,8 +84,8 @@ def model_card(solver: Solver, card: dict[str, Any], name: str) -> str:
     if (proof := card.get("proof") or {}).get("verdict") == "proved":
         of = f"{proof['windows']:,} windows, smallest margin {proof['smallest_margin']:.1f}"
         parts.append(f"**Proved right at every length** ({of}).")
-    if cells := [cell | {"applicable": True} for cell in card.get("cells", ())]:
-        rows = [[str(c["row"]), str(c["column"]), one.short] for c in cells if (one := share(c))]
+    if cells := card.get("cells"):
+        rows = [[str(c["row"]), str(c["column"]), share(c).short] for c in cells]
         parts.append("Held-out problems whose whole solution is right, with 95 % intervals:")
         parts.append(table([*card["settings"]["axes"], "right"], rows))
     code = f'solve("12{task.sign}3", from_pretrained("{name}"))'

@@ -54,10 +54,7 @@ class Pair:
 
 def kinds_of(task: Task) -> dict[str, str]:
     """The kinds of pairs of a task, and what differs in each; ValueError: it has none."""
-    if task.name not in KINDS:
-        raise ValueError(
-            f"there are no pairs of the task {task.name}, only of {' and '.join(KINDS)}"
-        )
+    check_choice("the task of pairs", task.name, KINDS)
     return KINDS[task.name]
 
 
@@ -71,7 +68,7 @@ def draw_pairs(
     second. ValueError: there is no such kind, or the problems do not fit the canvas.
     """
     task = solver.task
-    check_choice("kind", kind, tuple(kinds_of(task)))
+    check_choice("kind", kind, kinds_of(task))
     drawn = cell_problems(task, task.of_size(**size), _MOST * pairs, seed).to_ints()
     found = (_pair(solver, kind, number, one, seed) for number, one in enumerate(drawn))
     return [*islice(filter(None, found), pairs)]
@@ -110,12 +107,10 @@ def alike(pair: WorkedDrawing) -> bool:
 
 def _row(kind: str, pair: WorkedDrawing) -> int | None:
     """The row that is compared; None: there is none."""
-    rows = [int(pair.row_of_step(step)[0]) for step in range(int(pair.steps[0]))]
-    differ = [
-        step for step, row in enumerate(rows) if (pair.truth[0, row] != pair.truth[1, row]).any()
-    ]
+    filled_in = pair.truth[:, int(pair.row_of_step(0)[0]) :]
+    differ = np.flatnonzero((filled_in[0] != filled_in[1]).any(axis=1))
     which = 1 if kind == TOTAL else 0
-    return differ[which] if len(differ) > which else None
+    return int(differ[which]) if len(differ) > which else None
 
 
 def _carry_alone(task: Task, steps: RowSteps, a: Operands, b: Operands) -> bool:

@@ -206,20 +206,16 @@ def head_effects(
 ) -> list[HeadEffects]:
     """Patch each head in turn, in pairs of held-out problems that differ in one thing.
 
-    The size is in two measures of the task; pairs are of each kind, at most; without kinds, of all
-    of which there are any. ``note`` is told what is going on, a line at a time. ValueError: there
-    are no pairs, the model is right in none of them, or its heads cannot be patched.
+    The size is in two measures of the task; pairs are of each kind, at most; without kinds, of all.
+    Kinds of which there are no pairs are left out. ``note`` is told what is going on, a line at a
+    time. ValueError: there are no pairs, the model is right in none of them, or its heads cannot be
+    patched.
     """
     meanings, found, predictor = kinds_of(solver.task), list[HeadEffects](), solver.predictor
     name = size_name(size, size.values())
     for kind in kinds or meanings:
         drawn = draw_pairs(solver, kind, size, pairs, seed)
         note(f"{kind}: {len(drawn)} pairs of {name}")
-        if not drawn and kinds:
-            raise ValueError(
-                f"no two held-out problems of {name} differ in a {kind} alone in the layout "
-                f"{solver.task.layout}: name another size, or other kinds"
-            )
         patched, counted = list[Patching](), []
         for pair in drawn:
             written = predictor(pair.inputs)
@@ -227,18 +223,21 @@ def head_effects(
                 used = max(1, int(written.steps.max()))
                 patched.append(patch(predictor, pair.inputs, pair.labels, (used,), heads=True))
                 counted.append((*pair.names, pair.row + 1))
-        if drawn and not patched:
+        if not drawn:
+            continue
+        if not patched:
             raise ValueError(
                 f"the model is right in none of {len(drawn)} pairs ({kind}): what brings it to a "
                 "wrong row is no answer. Name a size that it solves"
             )
-        if patched:
-            values = np.stack([one.effects for one in patched]).astype(np.float64)  # [P, L, heads]
-            shares = values.mean(axis=0), *bootstrap(values, seed=seed)
-            mean, low, high = (part.tolist() for part in shares)
-            left, sites = len(drawn) - len(patched), patched[0].sites
-            of_kind = HeadEffects(kind, meanings[kind], sites, mean, low, high, counted, left)
-            found.append(of_kind)
+        values = np.stack([one.effects for one in patched]).astype(np.float64)  # [P, L, heads]
+        shares = values.mean(axis=0), *bootstrap(values, seed=seed)
+        mean, low, high = (part.tolist() for part in shares)
+        left, sites = len(drawn) - len(patched), patched[0].sites
+        found.append(HeadEffects(kind, meanings[kind], sites, mean, low, high, counted, left))
     if not found:
-        raise ValueError(f"there are no pairs of held-out problems of {name}: name another size")
+        raise ValueError(
+            f"no held-out problems of {name} differ in {' or '.join(kinds or meanings)} alone in "
+            f"the layout {solver.task.layout}: name another size"
+        )
     return found

@@ -70,9 +70,7 @@ def examples(solver: Solver, problems: Problems) -> tuple[np.ndarray, np.ndarray
     drawing = solver.draw_worked(problems)
     if isinstance(solver.predictor.model, GPT):
         problem, inputs, step = np.arange(len(problems)), drawing.truth, None
-        rows = np.arange(inputs.shape[1]) - drawing.top[:, None]  # from the solution's top
-        there = (rows >= drawing.first_step[:, None]) & (rows < drawing.heights[:, None])
-        filled = ~drawing.given & there[:, :, None]
+        filled = drawing.unknown
     else:
         steps = row_steps(drawing)
         problem, inputs, filled, step = steps.problem, steps.inputs, steps.answer, steps.step

@@ -31,7 +31,7 @@ SOp = np.ndarray  # [..., N], of any dtype
 Selector = np.ndarray  # bool [..., Q, K], which keys each query selects; combined with ``&``
 Predicate = Callable[[Any, Any], np.ndarray]  # of keys [..., 1, K] and queries [..., Q, 1]
 
-NONE = -1  # a digit where there is none
+NONE = -1  # a digit where there is none, as in `canvas.symbols.DIGIT_OF`
 MOST_CELLS = 3_000  # of a canvas; a selector is a table of all pairs of cells
 NEIGHBOURS = {  # rows down and columns right from a cell to the one that it looks at
     "above": (-1, 0),
@@ -117,8 +117,7 @@ class Cells:
                 f"cells; this one has {height} x {width}. Take shorter numbers"
             )
         self.symbols: SOp = canvases.reshape(batch, -1).astype(np.int64)
-        digit = symbols.DIGIT_OF[self.symbols].astype(np.int64)
-        self.digit: SOp = np.where(digit >= 0, digit, NONE)
+        self.digit: SOp = symbols.DIGIT_OF[self.symbols].astype(np.int64)
         self.sign: SOp = np.isin(self.symbols, (symbols.TIMES, symbols.PLUS))
         self.rows, self.columns = (x.reshape(-1) for x in np.indices((height, width)))
         self.base = base

@@ -9,7 +9,7 @@ import numpy as np
 from canvas import symbols
 from canvas.render import row_steps
 from trm.analysis.rasp import NAMES, Selector
-from trm.analysis.rasp_programs import check_program, write_row
+from trm.analysis.rasp_programs import write_row
 from trm.analysis.record import SequenceRecorder, cell_attention, check_cells
 from trm.evaluation.cell_problems import cell_problems
 from trm.evaluation.grid import size_name
@@ -171,7 +171,6 @@ def compare_heads(
     such problems.
     """
     task, predictor = solver.task, solver.predictor
-    check_program(task.layout)
     check_cells(predictor.model)
     name = size_name(size, size.values())
     asked = cell_problems(task, task.of_size(**size), problems, seed)

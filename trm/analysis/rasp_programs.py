@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from canvas import symbols
+from canvas.choices import check_choice
 from canvas.render import Drawing
 from trm.analysis.rasp import NONE, Cells, SOp, aggregate, select, true_of
 
@@ -205,20 +206,12 @@ _ALL = (standard, running_sum, interleaved, accumulate, lattice, direct, column,
 PROGRAMS: dict[str, Program] = {program.__name__: program for program in _ALL}
 
 
-def check_program(layout: str) -> None:
-    """ValueError where there is no program of a layout."""
-    if layout not in PROGRAMS:
-        raise ValueError(
-            f"there is no program of the layout {layout}, only of {', '.join(PROGRAMS)}"
-        )
-
-
 def write_row(layout: str, canvases: np.ndarray, base: int) -> tuple[np.ndarray, Cells]:
     """Fill in the masked row of canvases, ``uint8 [B, H, W]``, upright.
 
-    Also the cells are returned, with the selectors of the program. ValueError: see `check_program`.
+    Also the cells are returned, with the selectors of the program. ValueError: the layout has none.
     """
-    check_program(layout)
+    check_choice("the layout of a program", layout, PROGRAMS)
     cells = Page(canvases, base)
     digits = PROGRAMS[layout](cells).reshape(canvases.shape)
     ids = np.where(digits == NONE, symbols.BLANK, symbols.DIGIT_IDS[digits]).astype(np.uint8)

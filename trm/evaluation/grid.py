@@ -6,7 +6,6 @@ null, and without ranges every region is `UNKNOWN`; of numbers there are answers
 solutions alone.
 """
 
-import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from typing import Any, Literal
 from typing_extensions import TypedDict
 
 from trm.evaluation.statistics import Share
+from trm.files import read_object, validated
 from trm.precision import FLOAT32
 
 GRID, FORMAT = "grid.json", 2  # its name in an evaluation's folder, and the format below
@@ -247,27 +247,17 @@ def read_grid(path: str | Path) -> Grid:
 
     FileNotFoundError: there is none. ValueError: it is damaged, or something else.
     """
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import TypeAdapter
 
     file = grid_file(path)
     if not file.is_file():
         raise FileNotFoundError(
             f"there is no {file}: give a folder in which trm evaluate has finished"
         )
-    try:
-        content = file.read_bytes()
-        TypeAdapter(GridData).validate_json(content, strict=True)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ValueError(
-            f"{file} is not what trm evaluate writes: {where and f'{where}: '}{first['msg']}. "
-            "Run trm evaluate once more; finished cells are kept"
-        ) from None
-    grid = Grid(json.loads(content))
-    if not grid.models:
-        raise ValueError(f"{file} holds no model: evaluate the checkpoints again")
-    return grid
+    data = read_object(file)
+    hint = "is not what trm evaluate writes (run it once more; finished cells are kept)"
+    validated(TypeAdapter(GridData), data, f"{file} {hint}")
+    return Grid(data or {})
 
 
 def versions() -> dict[str, str]:
@@ -325,14 +315,12 @@ def size_name(axes: Iterable[str], size: Iterable[int | str]) -> str:
     return ", ".join(f"{n} {axis.replace('_', ' ')}" for axis, n in measures.items())
 
 
-def share(cell: Cell, figure_of: str = "solutions") -> Share | None:
-    """One of a cell's shares (a name in `FIGURES`); None where the cell is not applicable."""
-    if not cell["applicable"]:
-        return None
-    counts = cell[figure_of]  # null where there are no problems
+def share(cell: Cell, figure_of: str = "solutions") -> Share:
+    """One of a cell's shares (a name in `FIGURES`); of nothing where there are no figures."""
+    counts = cell[figure_of]
     return Share(counts["right"], counts["total"]) if counts else Share(0, 0)
 
 
 def pooled(cells: Iterable[Cell], figure_of: str = "solutions") -> Share:
-    """The share over all applicable cells."""
-    return sum((found for cell in cells if (found := share(cell, figure_of))), Share(0, 0))
+    """The share over all cells."""
+    return sum((share(cell, figure_of) for cell in cells), Share(0, 0))

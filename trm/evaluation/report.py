@@ -234,8 +234,8 @@ def _cell(cell: Cell | None, figure_of: str) -> str:
     """A cell's share in percent and its interval, bold in the model's range."""
     if cell is None:
         return ""
-    found = share(cell, figure_of)
-    if found is None:
+    if not cell["applicable"]:
         return "n/a"
+    found = share(cell, figure_of)
     text = f"{found.percent} ({found.span()})" if found.total else "–"
     return f"**{text}**" if found.total and cell["region"] == INSIDE else text

@@ -187,7 +187,7 @@ def _draw_shares(
     shape = len(rows), len(columns)
     values, texts, small = np.full(shape, np.nan), np.full(shape, "", "O"), np.full(shape, "", "O")
     for key, cell in cells_of(model).items():
-        if (found := share(cell, figure_of)) and found.total:
+        if (found := share(cell, figure_of)).total:
             values[at[key]], texts[at[key]] = 100 * found.value, found.percent
             small[at[key]] = found.span()
     more: dict[str, Any] = {"above": False, "size": float(np.clip(22 * side, 6.5, 11))}
