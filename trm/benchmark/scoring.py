@@ -2,17 +2,17 @@
 
 Predictions are JSON Lines, perhaps compressed by gzip. A line is an object ``{"id": …,
 "prediction": …}``: the id of a problem, and a text or a whole number, a list of lines for a canvas,
-or null for none. ``confidence``, a number from 0 to 1, may be there; whatever else a line holds is
-left alone. A record of ``trm solve`` is read, too: its ``answer`` is the prediction, or its
-``canvas`` where a canvas is asked for. The first line may be ``{"about": …}``, see `About`.
+or null for none; whatever else a line holds is left alone. A record of ``trm solve`` is read, too:
+its ``answer`` is the prediction, or its ``canvas`` where a canvas is asked for. The first line may
+be ``{"about": …}``, see `About`.
 """
 
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from canvas.choices import shortened
 from trm.benchmark.suites import Item, Suite
@@ -22,13 +22,6 @@ from trm.files import fingerprint, numbered_lines, validated, writing
 
 Ranges = dict[str, tuple[int, int]]
 _RECORD = {"line", "operands", "answer", "correct", "confidence"}  # what trm solve writes, in part
-
-
-class Prediction(NamedTuple):
-    """What a model says, see `Suite.read`; and how sure it is, from 0 to 1, or None."""
-
-    text: str | None
-    confidence: float | None = None
 
 
 class About(BaseModel):
@@ -42,7 +35,6 @@ class About(BaseModel):
 class _Line(BaseModel):
     id: str
     prediction: str | list[str] | None
-    confidence: float | None = Field(None, ge=0, le=1)
 
 
 _ABOUT, _LINE = TypeAdapter(About), TypeAdapter(_Line)
@@ -50,12 +42,12 @@ _ABOUT, _LINE = TypeAdapter(About), TypeAdapter(_Line)
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str)
 
 
-def read_predictions(file: str | Path, suite: Suite) -> tuple[About | None, dict[str, Prediction]]:
-    """What a file says of its model, and its predictions by the ids of a suite's items.
+def read_predictions(file: str | Path, suite: Suite) -> tuple[About | None, dict[str, str | None]]:
+    """What a file says of its model, and by the ids of a suite's items what `Suite.read` reads.
 
     A ValueError names a line that is no prediction, of another problem, or comes again.
     """
-    about, found, ids = None, dict[str, Prediction](), {item.id for item in suite.items}
+    about, found, ids = None, dict[str, str | None](), {item.id for item in suite.items}
     lines = list(numbered_lines(Path(file)))
     for number, line in lines:
         where = f"{file}, line {number:,}"
@@ -81,7 +73,7 @@ def read_predictions(file: str | Path, suite: Suite) -> tuple[About | None, dict
         if one.id in found:
             raise ValueError(f"{where}: {one.id} has a prediction in an earlier line already")
         text = "\n".join(one.prediction) if isinstance(one.prediction, list) else one.prediction
-        found[one.id] = Prediction(suite.read(text or ""), one.confidence)
+        found[one.id] = suite.read(text or "")
     if not found:
         what = f'{file} holds no prediction: write lines like {{"id": …, "prediction": …}}'
         raise ValueError(what)
@@ -95,14 +87,14 @@ class Scored:
     about: About
     model: dict[str, Any]  # an entry of ``grid.json``
     cells: dict[Key, Share]  # how many are right of each cell that holds a problem
-    read: dict[str, Prediction] = field(repr=False)  # what every prediction says
+    read: dict[str, str | None] = field(repr=False)  # what every prediction says
     missing: int  # problems without a prediction; they count as wrong
     wrong: Item | None  # of the problems with a prediction that is wrong, that of fewest digits
 
     @property
     def unread(self) -> int:
         """Predictions that say nothing; they count as wrong, too."""
-        return sum(one.text is None for one in self.read.values())
+        return sum(text is None for text in self.read.values())
 
     @property
     def share(self) -> Share:
@@ -131,11 +123,8 @@ def score(file: str | Path, suite: Suite, name: str) -> Scored:
         by_cell[item.row, item.column].append(item)
     cells, shares, wrong = [], dict[Key, Share](), list[Item]()
     for (row, column), asked in by_cell.items():
-        found = [read.get(item.id, Prediction(None)) for item in asked]
-        pairs = zip(found, asked, strict=True)
-        right = [bool(one.text) and one.text == suite.read(item.answer) for one, item in pairs]
+        right = [read.get(item.id) == suite.read(item.answer) for item in asked]
         wrong += [a for a, good in zip(asked, right, strict=True) if a.id in read and not good]
-        sure = [one.confidence for one in found if one.confidence is not None]
         cell = dict.fromkeys(KEYS) | {
             "row": row,
             "column": column,
@@ -143,7 +132,6 @@ def score(file: str | Path, suite: Suite, name: str) -> Scored:
             "applicable": True,
             "reason": None if asked else "no such problem belongs to the test split",
             "problems": len(asked),
-            "confidence": sum(sure) / len(sure) if sure and len(sure) == len(found) else None,
         }
         if asked:
             shares[row, column] = Share(sum(right), len(right))
@@ -174,8 +162,8 @@ def write_read(folder: Path, suite: Suite, scored: Scored) -> Path:
     file = folder / f"predictions-{suite.name}.jsonl.gz"
     with writing(file) as sink:
         sink.write(json.dumps({"about": scored.about.model_dump()}) + "\n")
-        for name, one in scored.read.items():
-            sink.write(json.dumps({"id": name, "prediction": one.text}) + "\n")
+        for name, text in scored.read.items():
+            sink.write(json.dumps({"id": name, "prediction": text}) + "\n")
     return file
 
 

@@ -97,18 +97,15 @@ def measure(
     check_models(output / GRID, models)
     join_processes(fabric)
     key = settings.key(fabric.device.type)
-    files = [
-        {
-            size: output / f"cells/{model['sha256'][:12]}-{key}" / "{}x{}.json".format(*size)
-            for size in product(settings.rows, settings.columns)
-        }
-        for model in models
-    ]
+    sizes = list(product(settings.rows, settings.columns))
+
+    def file_of(model: dict[str, Any], size: tuple[int, int]) -> Path:
+        return output / f"cells/{model['sha256'][:12]}-{key}" / "{}x{}.json".format(*size)
+
     # The large cells first; two checkpoints may be the same one.
     items = {
-        file: (find_checkpoint(model["checkpoint"]), size)
-        for model, of_model in zip(models, files, strict=True)
-        for size, file in sorted(of_model.items(), key=lambda item: -prod(item[0]))
+        file_of(model, size): (find_checkpoint(model["checkpoint"]), size)
+        for model, size in product(models, sorted(sizes, key=lambda size: -prod(size)))
     }
     held = dict[Path, Solver]()  # by checkpoint the one that is asked, as its items come in a row
 
@@ -128,8 +125,8 @@ def measure(
     make_files(fabric, items, measured, is_measured, None if quiet else "cells")
     if not fabric.is_global_zero:
         return None
-    for model, of_model in zip(models, files, strict=True):
-        model["cells"] = [read_object(file) for file in of_model.values()]
+    for model in models:
+        model["cells"] = [read_object(file_of(model, size)) for size in sizes]
     asked = {"split": SPLIT, **asdict(settings), "devices": fabric.world_size}
     asked["device"] = fabric.device.type
     grid = new_grid(asked, models)

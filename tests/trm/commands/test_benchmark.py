@@ -71,7 +71,6 @@ def test_records_of_trm_solve_are_predictions(command, checkpoint, tmp_path):
     right = sum(json.loads(line)["correct"] for line in answers.read_text().splitlines())
     ran, grid = scored(command, tmp_path, answers)
     assert f"({right} of " in ran.out
-    assert all(0 <= cell["confidence"] <= 1 for cell in grid["models"][0]["cells"])
     small = shutil.copy(tmp_path / "out/predictions-multiply-v1.jsonl.gz", tmp_path)
     with gzip.open(small, "rt") as lines:  # what the model is, ids and answers alone
         first, *rest = (frozenset(json.loads(line)) for line in lines)
