@@ -74,7 +74,7 @@ def resolve(name: str, known: Mapping[str, T], kind: type, what: str) -> T | typ
 def load_class(name: str, kind: type, what: str) -> type:
     """The class of a dotted name, see `resolve`; the working folder is looked through last."""
     module_name, _, own = name.rpartition(".")
-    module = _import(module_name, f"{what} {name}")
+    module = import_code(module_name, f"{what} {name}")
     found = getattr(module, own, None)
     file = Path(getattr(module, "__file__", None) or module_name).name
     if found is None:
@@ -96,30 +96,13 @@ def class_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def import_code(word: str) -> ModuleType:
-    """Import what ``--import`` names, a module or a file that ends in ``.py``; or ValueError."""
-    what = f"--import {word}"
-    if not word.endswith(".py"):
-        return _import(word, what)
-    file = Path(word).resolve()
-    if not file.is_file():
-        raise OwnCodeError(f"{what}: there is no such file")
-    here = str(file.parent)
-    if here not in sys.path:
-        sys.path.append(here)
-    module = _import(file.stem, what)
-    if Path(getattr(module, "__file__", None) or "").resolve() != file:
-        raise OwnCodeError(f"{what}: another module is already called {file.stem}; rename the file")
-    return module
-
-
 def check_imported(name: str, what: str, packages: tuple[str, ...]) -> None:
     """ValueError if a name is code that was not imported and is of none of the packages."""
     module = name.rpartition(".")[0]
     if module and module.partition(".")[0] not in packages and module not in sys.modules:
         raise OwnCodeError(
-            f"its {what} is {name}, which is not part of this package: name the module, or the "
-            f"file, that it is in, like --import {module}"
+            f"its {what} is {name}, which is not part of this package: name the module that it "
+            f"is in, like --import {module}"
         )
 
 
@@ -129,7 +112,8 @@ def look_here() -> None:
         sys.path.append(here)
 
 
-def _import(name: str, what: str) -> ModuleType:
+def import_code(name: str, what: str) -> ModuleType:
+    """A module of the user's own; OwnCodeError, which begins with ``what``, if it cannot be had."""
     look_here()
     try:
         return importlib.import_module(name)

@@ -144,7 +144,7 @@ def _run(name: str, arguments: list[str]) -> int:
         from trm.training.cli import run as train
 
         for word in args.imports:
-            import_code(word)
+            import_code(word, f"--import {word}")
         train(words, quiet=args.quiet)
         return 0
     if name in COMMANDS:
@@ -154,7 +154,7 @@ def _run(name: str, arguments: list[str]) -> int:
         add_arguments(module, parser)
         args = parser.parse_args(arguments[1:])
         for word in getattr(args, "imports", ()):
-            import_code(word)
+            import_code(word, f"--import {word}")
         code: int = command.run(args)
         return code
     packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "lightning", "numpy"))

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 
@@ -86,19 +87,12 @@ def test_an_own_layout_is_found_in_the_working_folder(name):
     written(f"{name.replace('.', '/')}.py", LAYOUT)
     task = Addition(f"{name}.Upper", addends=(2, 3))
     assert task.rules.name == "upper"
+    assert class_name(type(task.rules)) == f"{name}.Upper"
     assert task.extent() == (4, 6)
     problems = task.problems([(87, 604, 9), (1, 2)])
     drawing = task.rules.draw_worked(problems, 4, 5)
     assert symbols.decode(drawing.truth[0, -1]) == "__700"
     assert [read(canvas, task.rules).operands for canvas in drawing.truth] == problems.to_ints()
-
-
-def test_an_own_layout_is_found_in_a_file_that_was_imported():
-    file = written("elsewhere/my_file.py", LAYOUT)
-    module = import_code(str(file))
-    assert type(Addition("my_file.Upper").rules) is module.Upper
-    assert import_code(str(file)) is import_code("my_file") is module, "a file is imported once"
-    assert class_name(module.Upper) == "my_file.Upper"
 
 
 @pytest.mark.parametrize(
@@ -113,8 +107,7 @@ def test_code_that_cannot_be_imported_is_told_with_its_line(code, message):
     file = written("my_code.py", code)
     for call, argument, what in (
         (layout, "my_code.Upper", "layout my_code.Upper"),
-        (import_code, "my_code.py", "--import my_code.py"),
-        (import_code, "my_code", "--import my_code"),
+        (partial(import_code, "my_code"), "--import my_code", "--import my_code"),
     ):
         expected = f"{what}: {message.format(file=file.resolve())}"
         assert refusal(call, argument).startswith(expected)
@@ -135,20 +128,6 @@ def test_code_that_cannot_be_imported_is_told_with_its_line(code, message):
 def test_a_class_that_cannot_be_used_is_refused(name, message):
     written("mine.py", HALF)
     assert message in refusal(layout, name)
-
-
-def test_files_that_cannot_be_imported_are_refused():
-    assert "there is no such file" in refusal(import_code, "nowhere/my_file.py")
-    Path("folder.py").mkdir()
-    assert "there is no such file" in refusal(import_code, "folder.py")
-    written("json.py", "raise AssertionError('not to be imported')")
-    assert refusal(import_code, "json.py") == (
-        "--import json.py: another module is already called json; rename the file"
-    )
-    first, second = written("one/my_file.py", LAYOUT), written("two/my_file.py", LAYOUT)
-    module = import_code(str(first))
-    assert "another module is already called my_file" in refusal(import_code, str(second))
-    assert sys.modules["my_file"] is module
 
 
 def test_the_nearest_name_is_suggested_and_fields_are_checked_by_theirs():

@@ -197,7 +197,7 @@ def solvers_of(args: argparse.Namespace, device: str, steps: int | None = None) 
 
 def add_import(parser: argparse.ArgumentParser) -> None:
     """``--import``: code of the user's own that a checkpoint, or another argument, names."""
-    what = "your own classes that a checkpoint names: a module, or a file like mine.py; repeatable"
+    what = "a module with your own classes, which a checkpoint names; repeatable"
     more: dict[str, Any] = {"dest": "imports", "action": "append", "default": []}
     parser.add_argument("--import", metavar="MODULE", help=what, **more)
 

@@ -75,23 +75,18 @@ class RoundingBound:
         self.tokens = model.embed_tokens.weight.detach().double() * model.scale
         self.bias = model.position["direction"].detach().double().T * model.scale  # [ways, heads]
         self.head = model.lm_head.weight.detach().double(), model.lm_head.bias.detach().double()
-        self.messages = self._messages()
+        # Keys and values of all that can be read, for each layer, [codes, heads, d].
+        embed, ways = model.embed_messages.weight.detach().double(), model.heads.ways
+        sums = model.message_vectors(embed)
+        sizes = model.message_vectors(embed.norm(dim=-1, keepdim=True))
+        terms = [self.gamma(len(names) + 3) for names in ways.values()]
+        errors = [gamma * size[:, 0] for gamma, size in zip(terms, sizes, strict=True)]
+        vectors, gamma = Bounded(torch.cat(sums), torch.cat(errors)), self.gamma(embed.shape[1])
+        self.messages = [(k(vectors, gamma), v(vectors, gamma)) for _, k, v, *_ in self.layers]
 
     def gamma(self, n: int) -> float:
         """γ(n), see this module's docstring."""
         return n * self.u / (1 - n * self.u)
-
-    def _messages(self) -> list[tuple[Bounded, Bounded]]:
-        """Keys and values of all that can be read, for each layer, [codes, heads, d]."""
-        embed, ways = self.model.embed_messages.weight.detach().double(), self.model.heads.ways
-        sums = self.model.message_vectors(embed)
-        sizes = self.model.message_vectors(embed.norm(dim=-1, keepdim=True))
-        errors = [
-            self.gamma(len(names) + 3) * size[:, 0]
-            for names, size in zip(ways.values(), sizes, strict=True)
-        ]
-        vectors, gamma = Bounded(torch.cat(sums), torch.cat(errors)), self.gamma(embed.shape[1])
-        return [(k(vectors, gamma), v(vectors, gamma)) for _, k, v, *_ in self.layers]
 
     @torch.no_grad()
     def left(self, numbers: Tensor, labels: Mapping[str, Tensor]) -> Tensor:

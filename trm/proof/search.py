@@ -171,7 +171,11 @@ def hunt(judge: Judge, most: int, report: Report) -> Counterexample | None:
     nearest: list[tuple[float, tuple[int, ...]]] = []
     known: set[tuple[int, ...]] = set()
     looked = 0
-    structured = _structured(task)
+    lengths = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # of each family some of each, before any mutation
+    structured = (
+        family_problems(task, family, digits, 20, seed=digits).to_ints()
+        for digits, family in product(lengths, FAMILIES)
+    )
     while looked < most:
         batch = next(structured, None) if looked < most / 2 or not nearest else None
         if batch is None:
@@ -190,13 +194,6 @@ def hunt(judge: Judge, most: int, report: Report) -> Counterexample | None:
         nearest = sorted({*nearest, *zip(scores.tolist(), batch, strict=True)})[:_KEPT]
         report("structured problems, and what is near to going wrong", min(looked, most), most)
     return None
-
-
-def _structured(task: Task) -> Iterator[list[tuple[int, ...]]]:
-    """Of each family some of each length: those that a model gets wrong first."""
-    for digits in (1, 2, 3, 4, 6, 8, 12, 16, 24):
-        for family in FAMILIES:
-            yield family_problems(task, family, digits, 20, seed=digits).to_ints()
 
 
 def _mutated(
