@@ -179,14 +179,12 @@ class Attention(nn.Module):
         self.out = Linear(hidden_size, hidden_size, projection_bias)
 
     def queries(self, x: Tensor) -> Tensor:
-        """Of [..., D], the heads side by side: [..., D]."""
-        D, bias = x.shape[-1], self.qkv.bias
-        return F.linear(x, self.qkv.weight[:D], None if bias is None else bias[:D])
+        """Of [..., D], the heads side by side: [..., D]; without a bias."""
+        return F.linear(x, self.qkv.weight[: x.shape[-1]])
 
     def keys_values(self, x: Tensor) -> Tensor:
-        """Of [..., D], all keys and then all values: [..., 2 * D]."""
-        D, bias = x.shape[-1], self.qkv.bias
-        return F.linear(x, self.qkv.weight[D:], None if bias is None else bias[D:])
+        """Of [..., D], all keys and then all values: [..., 2 * D]; without a bias."""
+        return F.linear(x, self.qkv.weight[x.shape[-1] :])
 
     def project(self, x: Tensor, rotation: Rotation | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys (both rotated) and values of [B, S, D]: three of [B, heads, S, D/heads]."""
@@ -205,13 +203,9 @@ class Attention(nn.Module):
         causal: bool = False,
         cache: KeyValueCache | None = None,
     ) -> Tensor:
-        """Attend within [B, S, D].
+        """Attend within [B, S, D]; if ``causal``, a token sees itself and what is before it only.
 
-        Args:
-            x: tokens.
-            terms: of their places.
-            causal: a token sees itself and what is before it only.
-            cache: of the tokens before these, which these join; if it holds any, S is 1.
+        Tokens join those of a cache; if it holds any, S is 1.
         """
         q, k, v = self.project(x, terms.rotation)
         if cache is not None:

@@ -130,13 +130,7 @@ def neighbourhood_mask(
 
     ``local_lines``: the square of cells at most ``radius`` rows and columns away, and the eight
     lines through the cell. ``local_nearest``: that square, and in each of the eight directions the
-    nearest written cell beyond it. A prefix sees all and is seen by all.
-
-    Args:
-        cells: where the tokens sit.
-        neighbourhood: one of ``NEIGHBOURHOODS``.
-        radius: of the square, where there is one.
-        written: bool [B, S], for ``local_nearest``: tokens that can be seen from afar.
+    nearest cell beyond it that is ``written``, bool [B, S]. A prefix sees all and is seen by all.
     """
     allowed = None
     if neighbourhood != "all":

@@ -93,7 +93,6 @@ class GPT(Network):
         Args:
             ids: int64 [B, T], a start token, then rows of ``width`` cells and a row end in reading
                 order, as far as they are known: T is at most ``height * (width + 1) + 1``.
-            height, width: of the canvas.
             generator: in training, what ``randomised`` and ``abacus`` positions are drawn from,
                 the same for the whole batch; None: always the same positions.
 
@@ -115,7 +114,6 @@ class GPT(Network):
             forced: int64 [B, T], given tokens, -1 where the model is to write; the first token, the
                 start, is given always. T is at most ``height * (width + 1) + 2``: start, cells and
                 row ends, end.
-            height, width: of the canvas.
             end: the end token; all that follows it is ``end``, whatever was given.
 
         Returns:

@@ -162,16 +162,12 @@ class LocalRecursiveModel(Network):
     def settle(self, x: Tensor, around: Around) -> Tensor:
         """The state z_H at the end of all cycles, of the input; [N, D] each."""
         z_H, z_L = (init.to(x.dtype).expand_as(x) for init in (self.H_init, self.L_init))
-        with torch.no_grad():
-            for _ in range(self.config.H_cycles - 1):
-                z_H, z_L = self.cycle(x, z_H, z_L, around)
-        return self.cycle(x, z_H, z_L, around)[0]
-
-    def cycle(self, x: Tensor, z_H: Tensor, z_L: Tensor, around: Around) -> tuple[Tensor, Tensor]:
-        """z_L some times, then z_H once; [N, D] each."""
-        for _ in range(self.config.L_cycles):
-            z_L = self.network(z_L + z_H + x, around)
-        return self.network(z_H + z_L, around), z_L
+        for left in reversed(range(self.config.H_cycles)):
+            with torch.set_grad_enabled(left == 0 and torch.is_grad_enabled()):
+                for _ in range(self.config.L_cycles):
+                    z_L = self.network(z_L + z_H + x, around)
+                z_H = self.network(z_H + z_L, around)
+        return z_H
 
     def network(self, x: Tensor, around: Around) -> Tensor:
         """All layers, once: [N, D] to the same."""

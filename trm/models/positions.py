@@ -67,13 +67,9 @@ class Position(nn.Module):
         allowed: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> Terms:
-        """All of that, as attention takes it.
+        """All of that, as attention takes it, in the dtype of activations.
 
-        Args:
-            cells: where the tokens are.
-            dtype: of activations.
-            allowed: which keys a query may see, as `neighbourhood_mask` has it; None: all.
-            generator: see `vectors`.
+        ``allowed`` are keys that a query may see, as `neighbourhood_mask` has it; None: all.
         """
         rotation, bias = self.rotation(cells), self.bias(cells)
         if rotation is not None:

@@ -245,9 +245,8 @@ class Scores(L.Callback):
         self._counts = np.zeros(2, np.int64)  # problems and rows so far, on this device
 
     def on_validation_batch_end(self, trainer: Any, module: Any, outputs: Any, *_: Any) -> None:
-        if trainer.state.fn != "fit":
-            done = outputs["validated"]
-            self._counts += (len(done.problems), len(done.forced.rows_exact))
+        done = outputs["validated"]
+        self._counts += (len(done.problems), len(done.forced.rows_exact))
 
     def on_validation_end(self, trainer: Any, module: Any) -> None:
         if trainer.state.fn == "fit":

@@ -55,17 +55,9 @@ _NOT_OURS = (
 )
 # Where these differ, a score is of other problems.
 _PROBLEMS = ("data.task", "data.canvas", "data.seed", "data.validation_problems", "checkpoint.")
-_SEED = "of everything: sets seed_everything, data.seed and model.seed"
-_LOGGER = "lightning.pytorch.loggers.TensorBoardLogger"
 _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
 _FROM_1 = ("accumulate_grad_batches", "check_val_every_n_epoch", "val_check_interval")
 _CALLBACKS = (EndAtOnce, Cost, Gradients, Lines, PredictionWriter, Scores)
-# The end of every epoch, beside the best one: `save_last` of that keeps the best alone.
-_LAST: dict[str, Any] = {
-    "filename": "last",
-    "save_on_train_epoch_end": True,
-    "enable_version_counter": False,
-}
 _USAGE = "trm {} --config FILE [--KEY VALUE ...]"
 _HELP = """\
 Every key can stand in FILE, too, which may be the name of one that comes with the package:
@@ -84,7 +76,8 @@ class TrainingCLI(LightningCLI):
         settings: dict[str, Any] = {"filename": "best", "monitor": "validation/solved"}
         settings |= {"mode": "max", "save_on_train_epoch_end": False}  # after a validation alone
         parser.set_defaults({f"checkpoint.{name}": value for name, value in settings.items()})
-        parser.add_argument("--seed", type=int | None, help=_SEED)
+        means = "of everything: sets seed_everything, data.seed and model.seed"
+        parser.add_argument("--seed", type=int | None, help=means)
         parser.add_lightning_class_args(Pictures, "panels")
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
@@ -218,6 +211,11 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
     asked = {name: LightningCLI.subcommands()[name] for name in arguments[:1] if run}
     help = {"usage": _USAGE.format("".join(asked)), "epilog": _HELP}
     cli = type("OneCLI", (TrainingCLI,), {"subcommands": staticmethod(lambda: asked)})
+    # The end of every epoch, beside the best one: `save_last` of that keeps the best alone.
+    last = ModelCheckpoint(
+        filename="last", save_on_train_epoch_end=True, enable_version_counter=False
+    )
+    tensorboard = "lightning.pytorch.loggers.TensorBoardLogger"
     try:
         made: TrainingCLI = cli(
             CanvasModule,
@@ -229,8 +227,8 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
             save_config_callback=SavedConfig,
             run=run,
             trainer_defaults={
-                "callbacks": [*(kind() for kind in _CALLBACKS), ModelCheckpoint(**_LAST)],
-                "logger": {"class_path": _LOGGER, "init_args": {"save_dir": "runs"}},
+                "callbacks": [*(kind() for kind in _CALLBACKS), last],
+                "logger": {"class_path": tensorboard, "init_args": {"save_dir": "runs"}},
                 "num_sanity_val_steps": 0,
                 "enable_model_summary": False,  # a table of one line; `before_fit` says what counts
             },

@@ -78,10 +78,9 @@ class CellModule(CanvasModule):
         return 0.0
 
     def loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of N cells, and what is worth logging: shares that are right.
+        """The cross entropies of all that N cells are told, added up; and shares that are right.
 
-        The cross entropies of all that is told, added up; the symbol's counts in cells that are
-        filled in.
+        The symbol's counts in cells that are filled in.
         """
         outputs, halt_logits = self.work(batch)
         logits = self.model.parts(outputs)
@@ -145,7 +144,6 @@ class LocalModule(CellModule):
         self.counterexamples = counterexamples
         self.seen: list[np.ndarray] = []  # numbers of sights that training has shown
         self.hard = np.zeros(0, dtype=np.int64)  # of those that were wrong or nearly so
-        self._goes_on = False  # from a checkpoint, which does not hold what has been seen
 
     def check(self, data: CanvasDataModule) -> None:
         super().check(data)
@@ -180,9 +178,9 @@ class LocalModule(CellModule):
         """Run the model on all sights that training has shown, and keep those that are hard."""
         if not self.counterexamples or not self.current_epoch:
             return
-        if self._goes_on:
+        if not self.seen:  # it goes on from a checkpoint, which does not hold them
             before = self.batches_of(range(self.current_epoch))
-            self.seen, self._goes_on = [batch["numbers"].numpy() for batch in before], False
+            self.seen = [batch["numbers"].numpy() for batch in before]
         self.seen = [np.unique(np.concatenate(self.seen))]
         tables, hard = self.model.message_tables(), [self.hard]
         for numbers in np.array_split(self.seen[0], -(-len(self.seen[0]) // _AT_ONCE)):
@@ -201,7 +199,6 @@ class LocalModule(CellModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
-        self._goes_on = True
         hard = checkpoint.get(_HARD)  # taken over by as many devices as had it
         if hard and len(hard) == self.trainer.world_size:
             self.hard = hard[self.global_rank].numpy()

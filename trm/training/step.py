@@ -170,7 +170,6 @@ def fresh_step(
         batch: ``inputs``, ``labels`` [B, H, W] integers, ``answer`` [B, H, W] bool and ``seeds``
             int64 [B], from which follows which samples start from random states, and from which.
         seed: of the batch, for the number of steps without gradient; on every device the same.
-        loss: a name in `LOSSES`.
 
     Returns:
         Those of the last step, see `step_loss`, with the mean of all losses.
@@ -217,7 +216,6 @@ def carried_step(
     Args:
         batch: see `fresh_step`, and whatever else belongs to a sample, [B, ...] each.
         carry: on any device; None: at the start all samples come from the batch.
-        loss: a name in `LOSSES`.
 
     Returns:
         See `step_loss`, and the new carry, in whose batch are the samples that were worked on.
