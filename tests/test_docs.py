@@ -12,7 +12,7 @@ import pytest
 import torch
 import yaml
 
-from trm.cli import COMMANDS, TRAINING, Parser, add_arguments
+from trm.cli import TRAINING, parser_of
 from trm.configs import find_config
 from trm.training.cli import train
 
@@ -150,8 +150,7 @@ LINES = [(name(page), words) for page in PAGES for words in command_lines(page)]
     "words", [w for _, w in LINES if w[0] not in TRAINING and w[0][0] != "-"], ids=str
 )
 def test_a_command_line_can_be_read(words):
-    add_arguments(COMMANDS[words[0]][0], parser := Parser())
-    parser.parse_args(words[1:])
+    parser_of(words[0]).parse_args(words[1:])
 
 
 @pytest.mark.parametrize("words", [words for _, words in LINES if words[0] in TRAINING], ids=str)

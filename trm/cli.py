@@ -20,19 +20,19 @@ from trm import __version__
 from trm.commands.arguments import VERBOSE, add_import, add_verbosity
 from trm.processes import INTERRUPTED, TERMINATED, Terminated, ending_by_signals, one_of_several
 
-# name: (module, one line for the help). Modules are imported only when their command runs, so
-# that drawing a canvas does not wait for a training framework.
+# One line for the help. The module of a name is imported only when its command runs, so that
+# drawing a canvas does not wait for a training framework.
 COMMANDS = {
-    "render": ("trm.commands.render", "draw a problem in the terminal or to a file"),
-    "solve": ("trm.commands.solve", "solve problems with a trained model"),
-    "prove": ("trm.commands.prove", "prove a model right at every length, or find where it fails"),
-    "inspect": ("trm.commands.inspect", "a model at work on one problem; its weights as a file"),
-    "analyse": ("trm.commands.analyse", "what a model computes: probes, heads, programs, ranks"),
-    "evaluate": ("trm.commands.evaluate", "measure how far models get, digits x digits"),
-    "report": ("trm.commands.report", "evaluations compared, or how far confidence can be trusted"),
-    "sweep": ("trm.commands.sweep", "the runs of a study: trained, evaluated, side by side"),
-    "benchmark": ("trm.commands.benchmark", "a benchmark for models of any kind: problems, scores"),
-    "configs": ("trm.commands.configs", "the shipped configs, listed or printed"),
+    "render": "draw a problem in the terminal or to a file",
+    "solve": "solve problems with a trained model",
+    "prove": "prove a model right at every length, or find where it fails",
+    "inspect": "a model at work on one problem; its weights as a file",
+    "analyse": "what a model computes: probes, heads, programs, ranks",
+    "evaluate": "measure how far models get, digits x digits",
+    "report": "evaluations compared, or how far confidence can be trusted",
+    "sweep": "the runs of a study: trained, evaluated, side by side",
+    "benchmark": "a benchmark for models of any kind: problems, scores",
+    "configs": "the shipped configs, listed or printed",
 }
 TRAINING = {
     "fit": "train a model",
@@ -85,13 +85,16 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n`{self.prog} --help` tells more\n")
 
 
-def add_arguments(module: str, parser: argparse.ArgumentParser) -> None:
-    """A command's own arguments, and those that all of them have."""
-    command = importlib.import_module(module)
+def parser_of(name: str) -> Parser:
+    """The parser of a command, with the arguments that all of them have."""
+    command = importlib.import_module(f"trm.commands.{name}")
+    parser = Parser(prog=f"trm {name}", description=command.__doc__)
     parser.epilog = getattr(command, "EXAMPLES", None)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     command.add_arguments(parser)
     add_verbosity(parser)
+    parser.set_defaults(run=command.run)
+    return parser
 
 
 def run(arguments: list[str]) -> int:
@@ -148,14 +151,10 @@ def _run(name: str, arguments: list[str]) -> int:
         train(words, quiet=args.quiet)
         return 0
     if name in COMMANDS:
-        module = COMMANDS[name][0]
-        command = importlib.import_module(module)
-        parser = Parser(prog=f"trm {name}", description=command.__doc__)
-        add_arguments(module, parser)
-        args = parser.parse_args(arguments[1:])
+        args = parser_of(name).parse_args(arguments[1:])
         for word in getattr(args, "imports", ()):
             import_code(word, f"--import {word}")
-        code: int = command.run(args)
+        code: int = args.run(args)
         return code
     packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "lightning", "numpy"))
     versions = f"trm {__version__} (python {python_version()}, {packages})"
@@ -163,7 +162,7 @@ def _run(name: str, arguments: list[str]) -> int:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--version", action="version", version=versions)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, line in (TRAINING | {name: line for name, (_, line) in COMMANDS.items()}).items():
+    for name, line in (TRAINING | COMMANDS).items():
         commands.add_parser(name, help=line, add_help=False)
     parser.parse_args(arguments)  # prints what is asked for, or what is wrong
     return 2

@@ -65,9 +65,7 @@ import sys
 from trm import cli
 heavy = lambda: {{"torch", "lightning", "matplotlib"}} & set(sys.modules)
 for name, words in {calls!r}.items():
-    parser = cli.Parser()
-    cli.add_arguments(cli.COMMANDS[name][0], parser)
-    parser.parse_args(words.split())
+    cli.parser_of(name).parse_args(words.split())
     assert not heavy(), name
 for words in {wrong!r}:
     assert cli.run(words.split()) == 2, words

@@ -33,10 +33,9 @@ from trm.files import fingerprint, make_folder, replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import Console
-    from torch import Tensor
 
     from trm.analysis.patch import Patching
+    from trm.page.page import Shown
     from trm.solving.solver import Moment, Solver
 
 EXAMPLES = f"""\
@@ -165,8 +164,8 @@ def run(args: argparse.Namespace) -> int:
         title = f"{titles[row]}: what the head would write after each layer"
         figures["lens"] = pictures.lens_figure(lens, canvas, truth, title)
     if patching is not None:
-        other = solver.task.names(read_problems([args.patch], solver.task))[0]
-        both = name, other.replace("x", "×")
+        second = solver.task.names(read_problems([args.patch], solver.task))[0]
+        both = name, second.replace("x", "×")
         title = f"{titles[row]}: what activations of B change in A"
         figures["patch"] = pictures.patching_figure(patching, both, title)
     if (output / _FILM).exists():  # and pictures of a problem before this one
@@ -198,7 +197,18 @@ def run(args: argparse.Namespace) -> int:
         columns = ("", "right", "mean log-probability of the true symbols")
         print_table(columns, lines, f"row {row + 1} if the head read every layer")
     if patching is not None:
-        _print_patching(console, patching, both, row + 1)
+        one, other = patching.differences
+        cells = int(patching.scored.sum())
+        differ = "cells differ" if cells > 1 else "cell differs"
+        console.print(
+            f"row {row + 1} of {both[0]} with activations of {both[1]}: logit difference {one:.1f} "
+            f"and {other:.1f} in their own runs ({cells} {differ})"
+        )
+        for whose, right in zip(both, patching.right, strict=True):
+            if not right:
+                console.print(
+                    f"  the model is wrong in row {row + 1} of {whose}: read effects with care"
+                )
     return 0
 
 
@@ -241,19 +251,6 @@ def _patched(args: argparse.Namespace, solver: Solver, row: int) -> Patching:
     return patch(solver.predictor, steps.inputs, steps.labels, some_steps(used))
 
 
-def _print_patching(console: Console, found: Patching, names: tuple[str, str], row: int) -> None:
-    """Say what the effects in the picture are measured by."""
-    one, other = found.differences
-    cells = int(found.scored.sum())
-    console.print(
-        f"row {row} of {names[0]} with activations of {names[1]}: logit difference {one:.1f} and "
-        f"{other:.1f} in their own runs ({cells} {'cells differ' if cells > 1 else 'cell differs'})"
-    )
-    for name, right in zip(names, found.right, strict=True):
-        if not right:
-            console.print(f"  the model is wrong in row {row} of {name}: read effects with care")
-
-
 def _export(args: argparse.Namespace) -> int:
     """Read, check, write, report."""
     checkpoint, output = find_checkpoint(args.checkpoint), Path(args.export)
@@ -268,27 +265,26 @@ def _export(args: argparse.Namespace) -> int:
     checkpoints = [args.checkpoint, *args.beside]
     find_checkpoints(args, *checkpoints)
 
-    from trm.checkpoints.loading import drawn_anew, pack
+    from trm.checkpoints.loading import drawn_anew, load_checkpoint, pack
     from trm.evaluation.models import labels
-    from trm.page.page import Shown, page
+    from trm.page.page import page
     from trm.sharing import to_onnx
 
-    (solver, content, weights, card), *others = map(_loaded, checkpoints)
+    first, *others = map(_shown, labels(checkpoints), checkpoints)
+    solver, content = first.solver, load_checkpoint(checkpoint)
     model = solver.predictor.model
     if args.untrained:
         model = drawn_anew(model)
-        weights, card = model.state_dict(), {}
+        first = first._replace(weights=model.state_dict(), card={})
         content |= {"global_step": 0, "epoch": 0, COST_KEY: None}
     for folder in args.figures or ():
-        card |= _card(checkpoint, folder)
+        first = first._replace(card={**first.card, **_card(checkpoint, folder)})
     if output.suffix == _PAGE:
-        of = [(solver, weights, card), *((one, w, said) for one, _, w, said in others)]
-        names = labels(checkpoints)
-        packed = page([Shown(name, *one) for name, one in zip(names, of, strict=True)]).encode()
+        packed = page([first, *others]).encode()
     elif output.suffix == _ONNX:
         packed = to_onnx(model, *solver.canvas.size(*solver.task.extent()))
     else:
-        packed = pack(content, card, weights)
+        packed = pack(content, first.card, first.weights)
     if output.exists() and (not output.is_file() or output.read_bytes() != packed):
         raise ValueError(
             f"--export {output} is there already, and holds something else: choose another name, "
@@ -301,16 +297,17 @@ def _export(args: argparse.Namespace) -> int:
     return 0
 
 
-def _loaded(checkpoint: str | Path) -> tuple[Solver, dict[str, Any], dict[str, Tensor], dict]:
-    """A checkpoint's solver, content, weights and card, in which its noted proof stands."""
+def _shown(name: str, checkpoint: str | Path) -> Shown:
+    """A checkpoint's solver, weights and card, in which its noted proof stands."""
     from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights, noted_proof
+    from trm.page.page import Shown
 
     solver = load_solver(checkpoint, device="cpu")  # complains about what does not fit
     content = load_checkpoint(checkpoint)
     card = dict(content.get("card") or {})
     if proof := noted_proof(checkpoint, content, solver.predictor.model):
         card["proof"] = {name: proof.get(name) for name in _CARD_PROOF}
-    return solver, content, network_weights(content), card
+    return Shown(name, solver, network_weights(content), card)
 
 
 def _card(checkpoint: Path, evaluation: str | Path) -> dict[str, Any]:

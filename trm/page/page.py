@@ -6,7 +6,7 @@ That is `page.html` with its style and scripts put into it, and what `model.js` 
 import base64
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,8 +25,8 @@ class Shown(NamedTuple):
 
     name: str  # by which people choose it
     solver: Solver  # of a model whose cells hand on decided messages
-    weights: Mapping[str, Tensor]  # by name; kept as float32, for which it is proved
-    card: Mapping[str, Any]  # of an exported file, in which its proof stands if there is one
+    weights: dict[str, Tensor]  # by name; kept as float32, for which it is proved
+    card: dict[str, Any]  # of an exported file, in which its proof stands if there is one
 
 
 def page(models: Sequence[Shown]) -> str:
