@@ -167,7 +167,7 @@ class Evaluation(Grid):
         """Accuracy against length, or the heat map of all sizes; ``savefig`` writes it."""
         from trm.figures.grids import grid_figure, lengths_figure
 
-        return (grid_figure if heat_map else lengths_figure)(self, self.figure_shown)
+        return (grid_figure if heat_map else lengths_figure)(self)
 
     def __repr__(self) -> str:
         from rich.console import Console

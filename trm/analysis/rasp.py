@@ -69,22 +69,12 @@ def true_of(condition: SOp) -> Selector:
     return select(condition, condition, lambda key, query: key)
 
 
-def aggregate(selector: Selector, values: SOp, default: Any = None) -> SOp:
-    """What each query fetches from the keys that it selects, of values [..., K].
+def aggregate(selector: Selector, values: SOp, default: Any) -> SOp:
+    """What each query fetches from the keys that it selects, of values [..., K], or the default.
 
     The paper takes the mean. Digits, symbols and truth values are categories, of which there is
-    none: the selected ones have to agree. The default is for queries that select nothing; None:
-    there must be none.
-
-    Raises:
-        ValueError: a query selects nothing, and there is no default; or values that differ.
+    none: the selected ones have to agree, or there is a ValueError.
     """
-    there = selector.any(axis=-1)
-    if default is None and not there.all():
-        query = int(np.argwhere(~there)[0][-1])
-        raise ValueError(
-            f"position {query} selects nothing, and there is no default to take instead"
-        )
     batch = np.broadcast_shapes(selector.shape[:-2], values.shape[:-1])
     first = selector.argmax(axis=-1)
     spread = np.broadcast_to(values, (*batch, values.shape[-1]))
@@ -97,7 +87,7 @@ def aggregate(selector: Selector, values: SOp, default: Any = None) -> SOp:
             f"position {query} selects {found[(*one, query)]} and {spread[(*one, key)]}, and there "
             "is no mean of categories: select keys that agree"
         )
-    return found if default is None else np.where(there, found, values.dtype.type(default))
+    return np.where(selector.any(axis=-1), found, values.dtype.type(default))
 
 
 class Cells:

@@ -169,6 +169,10 @@ class Grid(dict[str, Any]):
                 return "answers"
         return "solutions"
 
+    def pooled(self, cells: Iterable[Cell]) -> Share:
+        """The share that tells how good models are, over some cells."""
+        return pooled(cells, self.figure_shown)
+
     @property
     def rows(self) -> list[dict[str, Any]]:
         """Every cell of every model as a flat row, as in ``grid.csv``; None: not known."""

@@ -26,7 +26,6 @@ from trm.evaluation.grid import (
     cells_of,
     in_order,
     pooled,
-    share,
 )
 from trm.evaluation.names import by_setting
 from trm.evaluation.statistics import SEEDS_MEANING, Paired, of_seeds, paired
@@ -71,14 +70,14 @@ def shared_problems(
     mine: Sequence[Model],
     theirs: Sequence[Model],
     region: str | None = None,
-    figure_of: str = "solutions",
+    solved: str = "solved",
 ) -> Paired | None:
     """Compare two settings, each the models of its seeds, over the cells that all were asked.
 
     These are the cells of a region as the first model sees it, or of all (None). Returns None
-    where there are none, or it is not known which problems were right in ``figure_of``.
+    where there are none, or it is not known which problems were ``solved``, one of `SHOWN`.
     """
-    cells, solved = [cells_of(model) for model in (*mine, *theirs)], SHOWN[figure_of]
+    cells = [cells_of(model) for model in (*mine, *theirs)]
     found = []  # of each cell the texts of all models
     for key, cell in cells[0].items():
         texts = [some.get(key, {}).get(solved) for some in cells]
@@ -99,7 +98,7 @@ def _problem_by_problem(grid: Grid) -> list[str]:
     for other, models in settings.items() if not grid.differing_problems else ():
         for where in [*grid.regions, "all"] if other != name else ():
             region = None if where == "all" else where
-            found = shared_problems(models, reference, region, grid.figure_shown)
+            found = shared_problems(models, reference, region, SHOWN[grid.figure_shown])
             if found is None:
                 continue
             points, low, high = (100 * n for n in (found.difference, *found.interval))
@@ -140,14 +139,14 @@ def _models(grid: Grid) -> str:
 
 def _summary(grid: Grid) -> list[str]:
     """A table for each model, one of settings with several seeds, and notes."""
-    parts, rows, figure_of = [], [], grid.figure_shown
+    parts, rows = [], list[list[str]]()
     for model in grid.models:
         parts += [f"**{safe(model['name'])}**", _by_region(model, grid)]
     for name, models in by_setting(grid.models).items():
         words = []
         for where in grid.regions:
             cells = [[c for c in model["cells"] if c["region"] == where] for model in models]
-            words.append(of_seeds([s for some in cells if (s := pooled(some, figure_of)).total]))
+            words.append(of_seeds([s for some in cells if (s := grid.pooled(some)).total]))
         if len(models) > 1:
             rows.append([f"{safe(name)}, {len(models)} seeds", *words])
     if rows:
@@ -155,7 +154,7 @@ def _summary(grid: Grid) -> list[str]:
             "**Seeds together**",
             table(["setting", *grid.regions], rows),
             "Models that are named and made alike but for the seed. "
-            f"{NAMES[figure_of].capitalize()} right, in percent: {safe(SEEDS_MEANING)}.",
+            f"{NAMES[grid.figure_shown].capitalize()} right, in percent: {safe(SEEDS_MEANING)}.",
         ]
     return [*parts, "\n".join(f"- {safe(note)}" for note in _notes(grid))]
 
@@ -222,7 +221,7 @@ def _by_cell(grid: Grid) -> list[str]:
         cells = cells_of(model)
         columns = in_order(b for _, b in cells)
         rows = [
-            [str(a), *(_cell(cells.get((a, b)), grid.figure_shown) for b in columns)]
+            [str(a), *(_cell(cells.get((a, b)), grid) for b in columns)]
             for a in in_order(a for a, _ in cells)
         ]
         heads = [corner, *map(str, columns)]
@@ -230,12 +229,12 @@ def _by_cell(grid: Grid) -> list[str]:
     return parts
 
 
-def _cell(cell: Cell | None, figure_of: str) -> str:
+def _cell(cell: Cell | None, grid: Grid) -> str:
     """A cell's share in percent and its interval, bold in the model's range."""
     if cell is None:
         return ""
     if not cell["applicable"]:
         return "n/a"
-    found = share(cell, figure_of)
+    found = grid.pooled([cell])
     text = f"{found.percent} ({found.span()})" if found.total else "–"
     return f"**{text}**" if found.total and cell["region"] == INSIDE else text

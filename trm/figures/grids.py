@@ -34,8 +34,6 @@ from trm.evaluation.grid import (
     Model,
     cells_of,
     in_order,
-    pooled,
-    share,
 )
 from trm.evaluation.names import by_setting
 from trm.evaluation.report import markdown
@@ -56,8 +54,8 @@ _HATCH["hatch"] = "////"
 
 def write_files(grid: Grid, output: Path) -> None:
     """A grid's pictures, its report and its table, into a folder."""
-    save(lengths_figure(grid, grid.figure_shown), output / LENGTHS)
-    save(grid_figure(grid, grid.figure_shown), output / PICTURE)
+    save(lengths_figure(grid), output / LENGTHS)
+    save(grid_figure(grid), output / PICTURE)
     write_text(output / REPORT, markdown(grid))
     rows = grid.rows
     with replacing(output / TABLE) as part, part.open("w", encoding="utf-8", newline="") as lines:
@@ -66,7 +64,7 @@ def write_files(grid: Grid, output: Path) -> None:
         table.writerows(rows)
 
 
-def lengths_figure(grid: Grid, figure_of: str = "solutions") -> Figure:
+def lengths_figure(grid: Grid) -> Figure:
     """The share that is right against the digits of the operands.
 
     Of two operands both have that length, where a grid has several such cells; elsewhere the
@@ -82,7 +80,7 @@ def lengths_figure(grid: Grid, figure_of: str = "solutions") -> Figure:
     figure = new_figure(9, 5.6, note=fill(notes, 135))
     axes, every = figure.subplots(), set[int]()
     for i, (name, models) in enumerate(by_setting(grid.models).items()):
-        style, seeds = mark(i), [_by_length(grid, model, figure_of, alike) for model in models]
+        style, seeds = mark(i), [_by_length(grid, model, alike) for model in models]
         x = [n for n in seeds[0] if all(n in seed for seed in seeds)]
         values = [[100 * seed[n].value for seed in seeds] for n in x]
         ends = [(min(some), max(some)) for some in values]
@@ -107,12 +105,12 @@ def lengths_figure(grid: Grid, figure_of: str = "solutions") -> Figure:
     what = "digits of each operand" if alike else "digits of the longest operand, pooled"
     axes.set(ylim=(-2, 102), xlabel=what, ylabel="right, %")
     tidy(axes)
-    axes.set_title(FIGURES[figure_of], loc="left", weight="bold", fontsize=12, color=INK)
+    axes.set_title(FIGURES[grid.figure_shown], loc="left", weight="bold", fontsize=12, color=INK)
     axes.legend(frameon=False, fontsize=9, loc="best")
     return figure
 
 
-def _by_length(grid: Grid, model: Model, figure_of: str, alike: bool) -> dict[int, Share]:
+def _by_length(grid: Grid, model: Model, alike: bool) -> dict[int, Share]:
     """What is right of the problems of each length, from short to long; of families together."""
     cells: dict[int, list[dict[str, Any]]] = {}
     for size, cell in cells_of(model).items():
@@ -120,11 +118,11 @@ def _by_length(grid: Grid, model: Model, figure_of: str, alike: bool) -> dict[in
         length = max(int(n) for axis, n in sizes if axis.startswith("digits"))
         if not alike or size[0] == size[1]:
             cells.setdefault(length, []).append(cell)
-    found = {n: pooled(some, figure_of) for n, some in sorted(cells.items())}
+    found = {n: grid.pooled(some) for n, some in sorted(cells.items())}
     return {n: right for n, right in found.items() if right.total}
 
 
-def grid_figure(grid: Grid, figure_of: str = "solutions") -> Figure:
+def grid_figure(grid: Grid) -> Figure:
     """A heat map for each model of a grid, up to four in a line, on one scale of 0 to 100 %.
 
     Cells of the training range are outlined, those that a model cannot be asked are hatched, and
@@ -142,7 +140,8 @@ def grid_figure(grid: Grid, figure_of: str = "solutions") -> Figure:
     notes = "\n".join(fill(note, int(14 * width)) for note in said)
     height = (side * len(rows) + 0.95) * down + 0.7 + 0.16 * (notes.count("\n") + 2)
     figure = new_figure(width, height)
-    figure.suptitle(FIGURES[figure_of], x=0.01, ha="left", weight="bold", fontsize=12, color=INK)
+    what = FIGURES[grid.figure_shown]
+    figure.suptitle(what, x=0.01, ha="left", weight="bold", fontsize=12, color=INK)
     marks = (
         (any(cell["region"] == INSIDE for cell in cells), "trained on", _RANGE),
         (not all(cell["applicable"] for cell in cells), "n/a: not applicable", _HATCH),
@@ -157,7 +156,7 @@ def grid_figure(grid: Grid, figure_of: str = "solutions") -> Figure:
         if model is None:
             axes.set_axis_off()
             continue
-        _draw_shares(axes, model, figure_of, rows, columns, side, scale)
+        _draw_shares(axes, grid, model, rows, columns, side, scale)
         layout, known = model["task"]["layout"], model["parameters"]
         words = [model["family"], layout, None if known is None else f"{known:,} parameters"]
         about = ", ".join(filter(None, words)) or "nothing known of the model"
@@ -175,8 +174,8 @@ def grid_figure(grid: Grid, figure_of: str = "solutions") -> Figure:
 
 def _draw_shares(
     axes: Axes,
+    grid: Grid,
     model: Model,
-    figure_of: str,
     rows: Sequence[Any],
     columns: Sequence[Any],
     side: float,
@@ -187,7 +186,7 @@ def _draw_shares(
     shape = len(rows), len(columns)
     values, texts, small = np.full(shape, np.nan), np.full(shape, "", "O"), np.full(shape, "", "O")
     for key, cell in cells_of(model).items():
-        if (found := share(cell, figure_of)).total:
+        if (found := grid.pooled([cell])).total:
             values[at[key]], texts[at[key]] = 100 * found.value, found.percent
             small[at[key]] = found.span()
     more: dict[str, Any] = {"above": False, "size": float(np.clip(22 * side, 6.5, 11))}

@@ -112,13 +112,7 @@ def _making_up(words: Sequence[str], key: str, parameters: int) -> int:
     def many(value: int) -> int:
         return count([*words, f"--{key}={value}"])[0]
 
-    try:
-        each = many(2) - many(1)  # how many one more brings: the number grows evenly
-    except ValueError as error:
-        raise ValueError(
-            f"equal.parameters: {key} has to take any whole number from 1 up, as "
-            f"intermediate_size does ({error})"
-        ) from None
+    each = many(2) - many(1)  # how many one more brings: the number grows evenly
     found = max(1, 1 + round((parameters - many(1)) / each)) if each else 1
     if abs(many(found) - parameters) > _APART * parameters:
         told = (
