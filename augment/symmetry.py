@@ -52,5 +52,5 @@ def apply(name: str, array: np.ndarray) -> np.ndarray:
     transpose, flip_rows, flip_columns = lookup(name)
     if transpose:
         array = array.swapaxes(-2, -1)
-    flipped = [axis for axis, flip in zip((-2, -1), (flip_rows, flip_columns), strict=True) if flip]
+    flipped = [axis for axis, flip in ((-2, flip_rows), (-1, flip_columns)) if flip]
     return np.flip(array, tuple(flipped))

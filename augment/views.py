@@ -30,11 +30,10 @@ def possible_shifts(content: np.ndarray) -> np.ndarray:
 
     Up, down, left and right, `int64 [4, B]`.
     """
-    found = []
-    for lines in (np.any(content, axis=2), np.any(content, axis=1)):
-        for one in (lines, lines[:, ::-1]):  # blank lines before the first one that is not
-            found.append(np.where(one.any(axis=1), one.argmax(axis=1), one.shape[1]))
-    return np.stack(found)
+    rows, columns = np.any(content, axis=2), np.any(content, axis=1)
+    sides = rows, rows[:, ::-1], columns, columns[:, ::-1]
+    # Blank lines before the first one that is not.
+    return np.stack([np.where(one.any(1), one.argmax(1), one.shape[1]) for one in sides])
 
 
 def distinct_views(

@@ -86,12 +86,6 @@ class Blanks:
     rows: int = 0
     columns: int = 0
 
-    def __post_init__(self) -> None:
-        if self.rows < 0 or self.columns < 0:
-            raise ValueError(
-                f"data.blanks: rows and columns are 0 or more, not {self.rows} and {self.columns}"
-            )
-
 
 @dataclass(frozen=True)
 class Insertion:

@@ -27,10 +27,8 @@ def check_choice(field: str, value: str, choices: Iterable[str]) -> None:
     """Raise a ValueError that names the nearest valid choice unless ``value`` is one."""
     choices = tuple(choices)
     if value not in choices:
-        listed = ", ".join(choices)
-        raise ValueError(
-            f"{field} must be one of {listed}, got {value!r}.{did_you_mean(value, choices)}"
-        )
+        near = did_you_mean(value, choices)
+        raise ValueError(f"{field} must be one of {', '.join(choices)}, got {value!r}.{near}")
 
 
 def did_you_mean(value: object, choices: Iterable[str], alike: float = 0.4) -> str:

@@ -8,7 +8,7 @@ canvas. The layouts are beside their tasks.
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -18,9 +18,7 @@ from canvas.arithmetic import Numbers
 from canvas.choices import OwnCodeError
 from canvas.problems import Problems
 from canvas.render import Drawing, WorkedDrawing
-
-if TYPE_CHECKING:
-    from canvas.windows import LocalRule
+from canvas.windows import LocalRule
 
 GIVEN, PARTIAL, SUM, ANSWER, CARRIES = range(5)
 # The name of each kind of row.
@@ -52,8 +50,8 @@ class Layout(ABC):
     sign: int  # id of the symbol that stands on the canvas once, between or beside the operands
     margin: int = 0  # columns at the right end that digits of the rows never use
     given_columns: int = 0  # columns at the right end that are given in every row
-    local_rule: "type[LocalRule] | None" = None  # what cells hand on; None: not declared
-    untold_rule: "type[LocalRule] | None" = None  # the same for networks that invent some of that
+    local_rule: type[LocalRule] | None = None  # what cells hand on; None: not declared
+    untold_rule: type[LocalRule] | None = None  # the same for networks that invent some of that
 
     def __init_subclass__(cls) -> None:
         """A layout that writes rows of its own does not inherit the local rule."""

@@ -5,9 +5,8 @@ Each is declared as `canvas.windows` has it. A cell reads all that it sees at on
 
 import numpy as np
 
-from canvas import symbols
 from canvas.render import WorkedDrawing
-from canvas.symbols import BLANK, MASK, PLUS, TIMES
+from canvas.symbols import BLANK, DIGIT_IDS, DIGIT_OF, MASK, PLUS, TIMES
 from canvas.windows import END, SYMBOL, TOKEN, Column, LocalRule, RowKind, Seen
 
 
@@ -78,7 +77,7 @@ class LatticeRule(LocalRule):
         inside = np.where(b > 0, seen["above.multiplicand"], addend) > 0
         stands = grid & (units | (digit > 0) | inside)
         return {
-            SYMBOL: np.where(stands, symbols.DIGIT_IDS[digit], BLANK).astype(np.int64),
+            SYMBOL: np.where(stands, DIGIT_IDS[digit], BLANK).astype(np.int64),
             "multiplier": np.where(of_b, number, np.where(ahead, multiplier, 0)),
             "product": np.where(ahead & written, 1 + product, 0),
             "carry": np.where(ahead, 1 + next_carry, 0),
@@ -119,7 +118,7 @@ class UntoldLatticeRule(LocalRule):
         inside = np.where(multiplier > 1, a, addend) > 0
         stands = grid & (begins | (digit > 0) | inside)
         return {
-            SYMBOL: np.where(stands, symbols.DIGIT_IDS[digit], BLANK).astype(np.int64),
+            SYMBOL: np.where(stands, DIGIT_IDS[digit], BLANK).astype(np.int64),
             "multiplier": np.where(in_row, multiplier, np.where(top, 0, number)),
             "carry": np.where(gap, self.base + 1, np.where(grid, 1 + carry % self.base, 0)),
             "multiplicand": np.where(top, number, np.where(grid, a, 0)),
@@ -157,7 +156,7 @@ class ColumnRule(LocalRule):
         sum_carry, digit = np.divmod(value(addend) + value(above) + carried, self.base)
         known = stands | (there & (seen["right.sum_carry"] > 0))
         return {
-            SYMBOL: np.where(stands, symbols.DIGIT_IDS[digit], BLANK).astype(np.int64),
+            SYMBOL: np.where(stands, DIGIT_IDS[digit], BLANK).astype(np.int64),
             "sum_carry": np.where(known, 1 + sum_carry, 0),
             "addend": digit_class(seen[TOKEN], self.base),
             "sum": np.where(stands, 1 + digit, 0),
@@ -206,7 +205,7 @@ class ColumnCarriesRule(ColumnRule):
         found, carry = super().cell(says, seen), seen["right.sum_carry"]
         row = np.where(seen["above"] > 0, np.minimum(seen["above.row"] + 1, 4), 1)
         written = (carry > 0) & (found["sum"] > 0)  # not in column 0, into which none comes
-        carries = np.where(written, symbols.DIGIT_IDS[value(carry)], BLANK)
+        carries = np.where(written, DIGIT_IDS[value(carry)], BLANK)
         return found | {
             SYMBOL: np.where(row == 3, carries, found[SYMBOL]).astype(np.int64),
             "row": row,
@@ -232,5 +231,5 @@ def value(digit_class: np.ndarray) -> np.ndarray:
 
 def digit_class(token: np.ndarray, base: int) -> np.ndarray:
     """1 + d of the symbol of a digit d, else 0."""
-    digit = symbols.DIGIT_OF[token].astype(np.int64)
+    digit = DIGIT_OF[token].astype(np.int64)
     return np.where((digit >= 0) & (digit < base), 1 + digit, 0)

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from canvas import symbols
 from canvas.local_rules import columns, digit_class, value
-from canvas.symbols import BLANK, MASK, TIMES
+from canvas.symbols import BLANK, DIGIT_IDS, MASK, TIMES
 from canvas.windows import END, TOKEN, Column, Head, LocalRule, RowKind, Seen
 
 # What each head says of `LongRule`, and what it reads; before them or after come those of a layout.
@@ -191,7 +190,7 @@ class LongRule(LocalRule):
         """The symbols of digits, and of a zero that is not added."""
         digit = np.where(number == self.special, 0, value(number))
         written = (number > 0) & (number <= self.special)
-        return np.where(written, symbols.DIGIT_IDS[np.minimum(digit, self.base - 1)], BLANK)
+        return np.where(written, DIGIT_IDS[np.minimum(digit, self.base - 1)], BLANK)
 
 
 class StandardRule(LongRule):

@@ -63,9 +63,7 @@ def to_terminal(
     arrow points at the row being filled, cells that are read off are underlined, and a row's
     confidence is beside it (NaN: none); else as in `draw_canvas`.
     """
-    wrong = _wrong(canvas, truth, given)
-    if given is None:
-        given = np.full(canvas.shape, truth is None)
+    wrong, given = _judged(canvas, truth, given)
     text = Text()
     for i, row in enumerate(canvas):
         text.append(f"{POINTER} " if i == highlight_row else "  ", style="bold blue")
@@ -104,10 +102,8 @@ def draw_canvas(
     ``uint8 [H, W]`` are blue, wrong ones orange and framed, and those that are read off dark.
     Without ``truth`` and ``given`` nothing is judged and all cells are plain.
     """
-    wrong = _wrong(canvas, truth, given)
     plain = truth is None and given is None
-    if given is None:
-        given = np.full(canvas.shape, plain)
+    wrong, given = _judged(canvas, truth, given)
     fills = np.where(given, PAPER if plain else GIVEN, FILLED)
     fills[canvas == BLANK] = PAPER
     fills[canvas == MASK] = MASKED
@@ -262,9 +258,10 @@ def save_gif(path: str | Path, frames: Iterable[tuple["Figure", float]]) -> None
     first.save(path, format="GIF", save_all=True, append_images=rest, duration=durations, loop=0)
 
 
-def _wrong(canvas: np.ndarray, truth: np.ndarray | None, given: np.ndarray | None) -> np.ndarray:
-    """The cells filled in with another symbol than the truth's, ``bool [H, W]``."""
-    if truth is None:
-        return np.zeros(canvas.shape, dtype=bool)
-    wrong = (canvas != truth) & (canvas != MASK)
-    return wrong if given is None else wrong & ~given
+def _judged(
+    canvas: np.ndarray, truth: np.ndarray | None, given: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The cells filled in with another symbol than the truth's, and those given, bool [H, W]."""
+    if given is None:
+        given = np.full(canvas.shape, truth is None)
+    return (canvas != (canvas if truth is None else truth)) & (canvas != MASK) & ~given, given

@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +16,7 @@ from canvas.arithmetic import BASES, parse
 from canvas.choices import OwnCodeError, resolve, shortened
 from canvas.layouts import Layout
 from canvas.problems import MOST_DRAWN, Problems
-
-if TYPE_CHECKING:
-    from canvas.windows import LocalRule
+from canvas.windows import LocalRule
 
 
 class Task(ABC):
@@ -98,7 +95,7 @@ class Task(ABC):
             fits &= (sizes[measure] >= low) & (sizes[measure] <= high)
         return fits
 
-    def local_rule(self, untold: bool = False) -> "LocalRule":
+    def local_rule(self, untold: bool = False) -> LocalRule:
         """What cells of its layout hand on; ``untold``: to networks that invent some of it.
 
         ValueError: the layout does not say.

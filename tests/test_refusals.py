@@ -82,7 +82,6 @@ CASES = {
         (lambda: Numbers.from_ints([1, -3]), "whole numbers from 0 up, got -3"),
     ],
     "canvases": [
-        (lambda: Blanks(-1, 2), "rows and columns are 0 or more, not -1 and 2"),
         (lambda: Canvas(height=4), "both a height and a width, or neither"),
         (lambda: Canvas(margin=-1), "a margin is 0 cells or more, not -1"),
         (lambda: Canvas(5, 5).check(CARRIED), r"a canvas of at least 6 x 5 \(height x width\)"),
@@ -168,6 +167,7 @@ CASES = {
         (lambda: ScheduleConfig(min_ratio=2.0), "schedule.min_ratio is from 0 to 1, not 2.0"),
         (lambda: CanvasDataModule(TASK, Canvas(), validation_problems=0), "validation_problems is"),
         (lambda: CanvasDataModule(TASK, Canvas(), workers=-1), "data.workers is .* not -1"),
+        (lambda: CanvasDataModule(TASK, Canvas(), blanks=Blanks(-1)), "blanks.rows is 0 or more"),
         (lambda: staged((3, {}), (3, {})), "more epochs than the one before, from 1 up, not 3, 3"),
         (lambda: staged((3, {"digit_a": [1, 2]})), "until epoch 3: .*Did you mean digits_a"),
         (lambda: staged((3, {"digits_a": [1, 5]})), r"\[1, 5\] is not within the task's own, \[1"),

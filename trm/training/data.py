@@ -105,6 +105,8 @@ class CanvasDataModule(L.LightningDataModule):
             check_range(f"data.{name}", getattr(self, name), 1)
         for name in ("training_problems", "beyond_problems", "workers"):
             check_range(f"data.{name}", getattr(self, name), 0)
+        for name in ("rows", "columns"):
+            check_range(f"data.blanks.{name}", getattr(self.blanks, name), 0)
         self.transform = SampleTransform(transforms) if transforms else None
         shown = self.transform.symmetries if self.transform else ["e"]
         oblong = (canvas.cut and not canvas.square) or canvas.height != canvas.width
