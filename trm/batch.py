@@ -1,4 +1,4 @@
-"""Any number of problems to records: from Python, from files on any number of devices, from pipes.
+"""Any number of problems to records: from Python, or files on any number of devices.
 
 A file is worked on in units of some hundred problems. What a problem gets depends on its unit, the
 checkpoint and the settings, not on the number of devices or on what was done before. A finished
@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -119,9 +119,9 @@ class Job:
     canvases: bool = False  # whether records hold the worked canvas
     precision: str = FLOAT32  # one of `trm.precision.PRECISIONS`, settled
 
-    def entries(self, solver: Solver, file: BinaryIO | None = None) -> Iterator[Entry]:
-        """The problems of the source, or of a pipe in its place."""
-        source, lines = str(self.source), numbered_lines(self.source, file)
+    def entries(self, solver: Solver) -> Iterator[Entry]:
+        """The problems of the source."""
+        source, lines = str(self.source), numbered_lines(self.source)
         return read_entries(lines, source, format_of(source), solver.task)
 
     def lines(self, solver: Solver, entries: list[Entry]) -> list[dict[str, Any]]:
@@ -144,17 +144,6 @@ class Job:
         del deciding["output"]
         text = json.dumps(deciding, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def stream(job: Job, solver: Solver, source: BinaryIO | None, sink: IO[str] | None) -> Summary:
-    """Work from a pipe or to one, None: the job's file: records are written as they are solved."""
-    summary = Summary()
-    size = job.batch_size or _unit_size(job.voting, solver.predictor.device)
-    with nullcontext(sink) if sink else writing(job.output) as out:
-        for unit in _units(job.entries(solver, source), size):
-            summary.write(out, job.lines(solver, unit))
-            out.flush()
-    return summary
 
 
 def work_through(

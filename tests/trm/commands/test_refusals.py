@@ -62,7 +62,6 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("solve --input problems.jsonl --output problems.jsonl", "the input itself"),
     ("solve --input problems.csv --output x.csv", "answers are JSON Lines, so name it .jsonl"),
     ("solve --input problems.csv --output x.jsonl --watch", "--watch"),
-    ("solve --input - --output x.jsonl --devices 2", "one device"),
     ("solve 1x2 --checkpoint CKPT --views 3 --symmetries e,t --height 6 --width 9", "a square"),
     ("prove --checkpoint CKPT", "hands on more than decided messages"),
     ("evaluate --checkpoint CKPT --output D --digits 2", "--digits-a and --digits-b"),
