@@ -1,4 +1,7 @@
-"""What the networks of this project are made from: their shapes, as a config file says them."""
+"""What the networks of this project are made from: their shapes, as a config file says them.
+
+A ValueError says which size is too small, which do not fit together, or which name is unknown.
+"""
 
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -26,11 +29,7 @@ NEIGHBOURHOODS = ("all", "local_lines", "local_nearest")
 
 @dataclass
 class RecursiveConfig:
-    """The shape of a ``TinyRecursiveModel``; the defaults are the reference's.
-
-    Raises:
-        ValueError: a size is too small, sizes do not fit together, or a name is unknown.
-    """
+    """The shape of a ``TinyRecursiveModel``; the defaults are the reference's."""
 
     height: int = 20  # canvas that learned positions are made for
     width: int = 20
@@ -78,11 +77,7 @@ class RecursiveConfig:
 
 @dataclass
 class GPTConfig:
-    """The shape of a ``GPT``; the defaults are those of GPT-2's smallest.
-
-    Raises:
-        ValueError: a size is too small, sizes do not fit together, or a name is unknown.
-    """
+    """The shape of a ``GPT``; the defaults are those of GPT-2's smallest."""
 
     height: int = 20  # canvas that learned positions are made for
     width: int = 20
@@ -121,11 +116,7 @@ def _check(config: Any, may_be_0: tuple[str, ...] = ()) -> None:
 
 @dataclass
 class LocalConfig:
-    """The shape of a `LocalRecursiveModel`.
-
-    Raises:
-        ValueError: a size is too small, or sizes do not fit together.
-    """
+    """The shape of a `LocalRecursiveModel`."""
 
     vocab_size: int = VOCAB_SIZE
     hidden_size: int = 64  # channels of a cell

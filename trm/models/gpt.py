@@ -96,8 +96,7 @@ class GPT(Network):
             generator: in training, what ``randomised`` and ``abacus`` positions are drawn from,
                 the same for the whole batch; None: always the same positions.
 
-        Raises:
-            ValueError: the shape or the canvas size does not suit the model.
+        ValueError: the shape or the canvas size does not suit the model.
         """
         self._check(ids, height, width, most=1 + height * (width + 1))
         terms = self._terms(height, width, generator).part(0, ids.shape[1])
@@ -107,8 +106,8 @@ class GPT(Network):
     def generate(self, forced: Tensor, height: int, width: int, end: int) -> tuple[Tensor, Tensor]:
         """Write the likeliest tokens where none are given; put the model in evaluation mode first.
 
-        All samples move in lock-step, a given token taking the place of the model's, until every
-        sequence has its end token.
+        All samples move in lock-step, until every sequence has its end token. ValueError: the shape
+        or the canvas size does not suit the model, or no start is given.
 
         Args:
             forced: int64 [B, T], given tokens, -1 where the model is to write; the first token, the
@@ -119,9 +118,6 @@ class GPT(Network):
         Returns:
             Tokens, int64 [B, T], and float32 [B, T] the model's log-probabilities of those it
             wrote, 0 for all others.
-
-        Raises:
-            ValueError: the shape or the canvas size does not suit the model, or no start is given.
         """
         self._check(forced, height, width, most=2 + height * (width + 1))
         given = forced >= 0

@@ -44,6 +44,8 @@ def load_reference_trm(
 ) -> TinyRecursiveModel:
     """Build a model from the reference's weights; what their shapes tell is read from them.
 
+    ValueError: they are of something else, or their shapes do not fit the arguments.
+
     Args:
         source: a checkpoint file or its state dict, of the inner model or any of its wrappers.
         height, width: of the canvas, height * width being the reference's ``seq_len``.
@@ -51,10 +53,6 @@ def load_reference_trm(
         position: "rope_1d" or "none"; a file with learned positions says so itself.
         prefix_length: ``puzzle_emb_len``; 0: as many tokens as the embedding fills, as the
             reference means it; None: from the learned positions, else 16, its default.
-
-    Raises:
-        ValueError: the file holds something else, or its shapes do not fit the arguments.
-        FileNotFoundError: there is no such file.
     """
     theirs = _unwrapped(source if isinstance(source, Mapping) else _read(source))
     try:

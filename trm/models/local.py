@@ -140,16 +140,11 @@ class LocalRecursiveModel(Network):
         return self._heads_of(self.settle(x, (keys_values, sights.present)))
 
     def relaxed(self, tokens: Tensor, messages: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
-        """What follows from messages that are not decided, to learn what codes should mean.
+        """As `cells`, of messages that are not decided, to learn what codes should mean.
 
-        Args:
-            tokens: int64 [N].
-            messages: probabilities of all classes of all fields, float [N, ways, classes]; of a
-                field that is not handed on that way, 0.
-            present: which neighbours there are, bool [N, ways].
-
-        Returns:
-            As `cells`.
+        Of ``tokens`` int64 [N], probabilities of all classes of all fields, float [N, ways,
+        classes], 0 for a field not handed on that way; and which neighbours there are, bool [N,
+        ways].
         """
         vectors = messages @ (self.embed_messages.weight * self.message_scale)
         x = (self.embed_tokens.weight * self.scale)[tokens]

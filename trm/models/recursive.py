@@ -134,14 +134,10 @@ class TinyRecursiveModel(IterativeModel):
         return self.position.accepts(Coordinates.canvas(height, width, self.config.prefix_length))
 
     def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> Context:
-        """Embed a batch of canvases, and work out what attention sees of them.
+        """Embed canvases [B, H, W] of integers, and work out what attention sees of them.
 
-        Args:
-            tokens: symbol ids, any integer dtype, [B, H, W].
-            prefix_ids: which learned prefix each sample has, integer [B]; None: the first.
-
-        Raises:
-            ValueError: the shape, the dtype or the canvas size does not suit the model.
+        ``prefix_ids``, integer [B], say which learned prefix each sample has; None: the first.
+        ValueError: the shape, the dtype or the canvas size does not suit the model.
         """
         check_tokens(tokens)
         config, P = self.config, self.config.prefix_length

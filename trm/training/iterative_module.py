@@ -26,9 +26,6 @@ class IterativeModule(CanvasModule):
         loss: cross entropy of the `softmax`, or of the reference's `stablemax`.
         solve_steps: supervision steps a row gets at most when problems are solved.
         more: see `CanvasModule`; of a seed are the model's own draws while training.
-
-    Raises:
-        ValueError: no step to solve by, or states that depth cannot be trained with.
     """
 
     compiled_method = "iterate"

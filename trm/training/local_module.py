@@ -1,6 +1,5 @@
 """A `LocalRecursiveModel` as a LightningModule: every cell of every page is a sample."""
 
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -65,9 +64,9 @@ class CellModule(CanvasModule):
         """What cells hand on."""
         return self.data.task.local_rule(self.untold)
 
-    @abstractmethod
     def work(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """What the cells of a batch say, and halt logits, as `LocalRecursiveModel.cells`."""
+        return self.model.cells(batch["numbers"])
 
     def cross_entropy(self, logits: Tensor, label: Tensor) -> Tensor:
         """The mean loss of one thing that cells say; labels of −1 do not count."""
@@ -152,9 +151,6 @@ class LocalModule(CellModule):
                 "a LocalModule tells all that cells hand on: leave out codes, or train the model "
                 "with trm.training.UntoldModule"
             )
-
-    def work(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        return self.model.cells(batch["numbers"])
 
     def cross_entropy(self, logits: Tensor, label: Tensor) -> Tensor:
         """The mean over all sights: a head that says less weighs less."""

@@ -22,22 +22,15 @@ _RARE = 0.005  # states that fewer cells lead to, of those with the same told pa
 
 
 class PageCells(NamedTuple):
-    """N cells of pages that hand on C codes each, and are handed K.
+    """N cells of pages that hand on C codes each, and are handed K."""
 
-    ``window``: which of all that cells see, but for the codes, is seen, int64 [N]; ``codes``: what
-    is handed on, int64 [N, C]; ``told``: what is told beside each of these, int64 [N, C];
-    ``sources``: the cells by which codes are handed to it, −1 for none, int64 [N, K], and ``kinds``
-    which of their codes each is; ``symbol``: what stands there in truth, −1 where it is given,
-    int64 [N]; ``right``: whether that is what is written, bool [N].
-    """
-
-    window: np.ndarray
-    codes: np.ndarray
-    told: np.ndarray
-    sources: np.ndarray
-    kinds: tuple[int, ...]
-    symbol: np.ndarray
-    right: np.ndarray
+    window: np.ndarray  # int64 [N], which of all that cells see, but for the codes, is seen
+    codes: np.ndarray  # int64 [N, C], what is handed on
+    told: np.ndarray  # int64 [N, C], what is told beside each of these
+    sources: np.ndarray  # int64 [N, K], the cells by which codes are handed to it, −1 for none
+    kinds: tuple[int, ...]  # which of their codes each is
+    symbol: np.ndarray  # int64 [N], what stands there in truth, −1 where it is given
+    right: np.ndarray  # bool [N], whether that is what is written
 
     def counted(self) -> np.ndarray:
         """Cells that depend on nothing wrong, bool [N]: they see codes that mean something."""
@@ -52,9 +45,7 @@ class PageCells(NamedTuple):
 def merged_codes(cells: PageCells, numbers: Sequence[int]) -> np.ndarray:
     """The codes that each cell should hand on, int64 [N, C]; −1: that is not known.
 
-    Args:
-        cells: of pages of training.
-        numbers: how many there are of each code.
+    ``numbers`` are how many there are of each code.
     """
     counted = cells.counted()
     seen = [
@@ -138,12 +129,7 @@ class _Merger(NamedTuple):
 
 
 class _Automaton:
-    """States, some of which are found to be the same.
-
-    Args:
-        groups: of each state; only those of one group can be the same.
-        steps: what was seen to follow.
-    """
+    """States, some of which are found to be the same: only those of one group can be."""
 
     def __init__(self, groups: list[tuple[int, int]], steps: _Steps) -> None:
         self.groups, self.steps, self.parent = groups, steps, list(range(len(groups)))

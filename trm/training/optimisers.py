@@ -214,9 +214,7 @@ class Schedule(LambdaLR):
     """Stepped once per update, scales every group by `learning_rate_factor`.
 
     From a checkpoint it takes the step alone: the rate of the next update is this run's own.
-
-    Raises:
-        ValueError: a decay without an end: the length of the run is infinite or below 1.
+    ValueError: a decay without an end, where the length of the run is infinite or below 1.
     """
 
     def __init__(self, optimizer: Optimizer, config: ScheduleConfig, total_steps: float) -> None:

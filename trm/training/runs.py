@@ -36,11 +36,7 @@ def folder_of_runs(config: Namespace) -> Path:
 
 
 def find_newest(config: Namespace, name: str, fit: bool) -> Path | None:
-    """The newest run's `best` or `last`; None, said in a sentence: training begins anew.
-
-    Raises:
-        FileNotFoundError: there is none, and something is to be done with it.
-    """
+    """The newest run's `best` or `last`; None, said in a sentence: training begins anew."""
     folder = folder_of_runs(config)
     try:
         return find_checkpoint(folder, (f"{name}.ckpt",))
@@ -54,8 +50,7 @@ def find_newest(config: Namespace, name: str, fit: bool) -> Path | None:
 def settle_folder(config: Namespace, checkpoint: Path | None, anew: bool) -> None:
     """Settle that a run goes on in its own folder, or, with other problems, in a new one.
 
-    Raises:
-        ValueError: it would write over another run.
+    ValueError: it would write over another run.
     """
     settings, folder = logger_settings(config), folder_of_runs(config)
     version = settings.get("version")

@@ -95,7 +95,7 @@ class UntoldModule(CellModule):
 
     def work(self, batch: Batch) -> tuple[Tensor, Tensor]:
         if "numbers" in batch:
-            return self.model.cells(batch["numbers"])
+            return super().work(batch)
         return work_relaxed(self.model, batch, self.temperature)
 
     def indecision(self, logits: dict[str, Tensor]) -> Tensor | float:
@@ -131,15 +131,10 @@ class UntoldModule(CellModule):
 
 @torch.no_grad()
 def merged_sights(rule: LocalRule, model: LocalRecursiveModel, pages: list[Batch]) -> Batch:
-    """All that cells of pages have seen and should say with merged codes, every sight once.
+    """All that cells of `PageSamples` have seen and should say with merged codes, every sight once.
 
-    Args:
-        rule: what is told.
-        model: with codes.
-        pages: see `trm.training.samples.PageSamples`.
-
-    Returns:
-        As `trm.training.samples.sight_batch`; a code's label is −1 where it is not known.
+    As `trm.training.samples.sight_batch`; a code's label is −1 where it is not known. The rule is
+    of what is told.
     """
     names = list(model.config.codes)
     decided: list[np.ndarray] = []
@@ -208,13 +203,8 @@ def work_relaxed(
 ) -> tuple[Tensor, Tensor]:
     """What the cells of pages say where codes are shares: as `LocalRecursiveModel.cells`.
 
-    Cells that no code leads from one to another are worked out together. Of what is told they see
-    what is true.
-
-    Args:
-        model: with codes.
-        batch: N cells, see `trm.training.samples.PageSamples`.
-        temperature: of the softmax; 0: codes are decided.
+    Cells of `PageSamples` that no code leads from one to another are worked out together. Of what
+    is told they see what is true. With a temperature of 0 codes are decided.
     """
     codes, starts = model.config.codes, model.class_starts
     place = {name: i for i, name in enumerate(model.fields)}
