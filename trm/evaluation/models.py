@@ -8,8 +8,9 @@ from typing import Any
 from canvas.tasks import task_data
 from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, find_checkpoint
 from trm.checkpoints.loading import load_checkpoint, load_solver
+from trm.evaluation.grid import read_grid
 from trm.evaluation.names import told_apart, with_seeds
-from trm.files import fingerprint, read_object
+from trm.files import fingerprint
 
 
 def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dict[str, Any]:
@@ -73,12 +74,10 @@ def describe_all(
 
 def check_models(file: Path, models: Sequence[dict[str, Any]]) -> None:
     """Raise a ValueError where a file holds the figures of a model that is not among these."""
-    earlier = (read_object(file) or {}).get("models")
     known = {model["sha256"] for model in models}
-    for model in earlier if isinstance(earlier, list) else ():
-        if isinstance(model, dict) and model.get("sha256") not in known:
+    for model in read_grid(file).models if file.is_file() else ():
+        if model["sha256"] not in known:
             raise ValueError(
-                f"{file} holds the figures of another checkpoint, {model.get('name')} "
-                f"({model.get('checkpoint')}, SHA-256 {str(model.get('sha256'))[:12]}): choose "
-                "another --output"
+                f"{file} holds the figures of another checkpoint, {model['name']} "
+                f"({model['checkpoint']}, SHA-256 {model['sha256'][:12]}): choose another --output"
             )
