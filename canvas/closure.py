@@ -107,7 +107,7 @@ class _Closure:
         row, todo = self.rule.rows[name], {}
         handed = {kind: self.handed[above, kind] for kind in ("", *self._kinds)}
         ways = (self._by_key(handed, names) for names in (self.rule.down, self.rule.down_left))
-        known = _Above(above, handed, *ways)
+        below = _Below(name, above, handed, *ways)
         for one in row.first:
             kind = row.columns[one].kind
             todo[one] = _distinct(self._key(kind, handed[kind])) * self._marks
@@ -117,25 +117,21 @@ class _Closure:
             for one, states in todo.items():
                 seen[one] = np.concatenate([seen[one], states])
                 for target in row.columns[one].left:
-                    self._column(name, one, target, known, states, found)
-            fresh = {one: _distinct(np.concatenate(parts)) for one, parts in found.items()}
+                    found.setdefault(str(target), [])
+                    found[str(target)] += self._column(below, one, target, states)
+            fresh = {one: _distinct(np.concatenate(of)) for one, of in found.items() if of}
             fresh = {one: np.setdiff1d(states, seen[one]) for one, states in fresh.items()}
             todo = {one: states for one, states in fresh.items() if len(states)}
 
     def _column(
-        self,
-        name: str,
-        one: str,
-        target: int | str,
-        above: "_Above",
-        states: np.ndarray,
-        found: dict[str, list[np.ndarray]],
-    ) -> None:
-        """Work out one column of a row from all its states, with a target on its left.
+        self, row: "_Below", one: str, target: int | str, states: np.ndarray
+    ) -> list[np.ndarray]:
+        """Work out a column from all its states, with a target on its left; the target's states.
 
-        What lies above left has to go with what lies above. Adds the target's states to ``found``.
+        What lies above left has to go with what lies above.
         """
-        rule, handed, columns = self.rule, above.handed, self.rule.rows[name].columns
+        rule, name, handed, found = self.rule, row.name, row.handed, []
+        columns = rule.rows[name].columns
         kind, there = columns[one].kind, "" if target == END else columns[str(target)].kind
         cells, of = np.unique(states // self._marks, return_inverse=True)
         beside = _Lists(of.reshape(-1), states % self._marks, len(cells))
@@ -144,7 +140,7 @@ class _Closure:
         mark_of = np.zeros(self._keys, dtype=np.int64)
         mark_of[self._key(kind, handed[kind])] = self._mark(kind, handed[kind])
         marks, corner_marks = mark_of[over], self._mark(there, handed[there])
-        pairs = np.array(sorted(self.pairs[above.name]), dtype=np.int64)
+        pairs = np.array(sorted(self.pairs[row.above]), dtype=np.int64)
         for mark in np.unique(marks).tolist():
             beside_it = pairs[pairs // self._marks == mark] % self._marks
             corners = handed[there][np.isin(corner_marks, beside_it)]
@@ -154,9 +150,9 @@ class _Closure:
             options_of = _Lists(*np.divmod(options, self._keys), len(looks))
             # All that such a cell can see above, above right and above left.
             which = np.flatnonzero(marks == mark)
-            up, index = above.down.of(over[which])
+            up, index = row.down.of(over[which])
             which = which[index]
-            away, index = above.down_left.of(beyond[which])
+            away, index = row.down_left.of(beyond[which])
             which, up = which[index], up[index]
             corner = np.tile(np.arange(len(looks)), len(which))
             which, up, away = (part.repeat(len(looks)) for part in (which, up, away))
@@ -187,8 +183,8 @@ class _Closure:
                 on, says = np.divmod(on, self._marks)
                 on, look = np.divmod(on, len(looks))
                 key, index = options_of.of(look)
-                state = (on[index] * self._keys + key) * self._marks + says[index]
-                found.setdefault(str(target), []).append(state)
+                found.append((on[index] * self._keys + key) * self._marks + says[index])
+        return found
 
     def _seen(self, names: tuple[str, ...], joint: np.ndarray) -> np.ndarray:
         """The code of what is handed in one direction, of all that is handed down."""
@@ -198,10 +194,11 @@ class _Closure:
         return np.where(joint > 0, self.rule.code(names, values), 0)
 
 
-class _Above(NamedTuple):
-    """What is known of a row above, when one below it is worked out."""
+class _Below(NamedTuple):
+    """A kind of row that is worked out below another, and what is known of that one."""
 
-    name: str  # "": it is beyond the page's edge
+    name: str
+    above: str  # "": beyond the page's edge
     handed: dict[str, np.ndarray]  # the messages of each kind of column; "": of no cell
     down: "_Lists"  # for each key, what can be seen above
     down_left: "_Lists"  # and above right
