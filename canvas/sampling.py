@@ -48,10 +48,8 @@ def sample(
         for attempt in range(0, _ATTEMPTS, at_once):
             start = _LENGTH_DRAWS + (draw * _ATTEMPTS + attempt) * width
             words = random_words(key[todo], at_once * width, start).reshape(-1, width)
-            operands = []
-            for k, mine in enumerate(np.split(words, ends, axis=1)):
-                sizes_of = drawn[:, k].repeat(at_once)
-                operands.append(numbers_from_words(mine, sizes_of, task.base, task.smallest))
+            parts = zip(np.split(words, ends, axis=1), drawn.T.repeat(at_once, axis=1), strict=True)
+            operands = [numbers_from_words(*part, task.base, task.smallest) for part in parts]
             problems = Problems(tuple(operands))
             fits = (split_of(problems) == SPLITS.index(split)) & task.allows(problems)
             every = np.concatenate([one.digits for one in operands], axis=1)
@@ -60,8 +58,8 @@ def sample(
             digits[todo[found]], lengths[todo[found]] = every[first], drawn[found]
             todo, drawn = todo[~found], drawn[~found]
             if not todo.size:
-                parts = zip(np.split(digits, ends, axis=1), lengths.T, strict=True)
-                return Problems(tuple(Numbers(*part, task.base) for part in parts))
+                each = zip(np.split(digits, ends, axis=1), lengths.T, strict=True)
+                return Problems(tuple(Numbers(*one, task.base) for one in each))
     ranges = ", ".join(f"{name} {low}-{high}" for name, (low, high) in task.ranges.items())
     raise ValueError(
         f"no problem of {ranges} in base {task.base} belongs to the {split} split: allow longer "
