@@ -253,11 +253,8 @@ class Rope1D(Position):
         self.head_dim = head_dim
 
     def rotation(self, cells: Coordinates) -> Rotation:
-        angles = self._of(cells)
+        angles = _angles(cells.index, self.head_dim)
         return angles.cos(), angles.sin()
-
-    def _of(self, cells: Coordinates) -> Tensor:
-        return _angles(cells.index, self.head_dim)
 
 
 class Rope2D(Rope1D):
@@ -269,9 +266,10 @@ class Rope2D(Rope1D):
 
     multiple = 4
 
-    def _of(self, cells: Coordinates) -> Tensor:
+    def rotation(self, cells: Coordinates) -> Rotation:
         places = (cells.columns, cells.rows)
-        return torch.cat([_angles(x, self.head_dim // 2) for x in places], dim=-1)
+        angles = torch.cat([_angles(x, self.head_dim // 2) for x in places], dim=-1)
+        return angles.cos(), angles.sin()
 
 
 class Alibi(Position):

@@ -108,9 +108,9 @@ class CanvasDataModule(L.LightningDataModule):
         for name in ("rows", "columns"):
             check_range(f"data.blanks.{name}", getattr(self.blanks, name), 0)
         self.transform = SampleTransform(transforms) if transforms else None
-        shown = self.transform.symmetries if self.transform else ["e"]
+        self.symmetries = self.transform.symmetries if self.transform else ["e"]
         oblong = (canvas.cut and not canvas.square) or canvas.height != canvas.width
-        if oblong and any(lookup(name).transpose for name in shown):
+        if oblong and any(lookup(name).transpose for name in self.symmetries):
             raise ValueError(
                 "data.transforms exchange rows and columns: give data.canvas an equal height and "
                 "width, or square: true"
@@ -131,7 +131,7 @@ class CanvasDataModule(L.LightningDataModule):
             "task": task_data(self.task),
             "canvas": asdict(self.canvas),
             "seed": self.seed,
-            "symmetries": self.transform.symmetries if self.transform else ["e"],
+            "symmetries": self.symmetries,
         }
 
     def train_dataloader(self) -> DataLoader:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from lightning.fabric.utilities import move_data_to_device
 
 from canvas.choices import check_choice
 from canvas.render import WorkedDrawing, row_steps
@@ -70,7 +71,8 @@ class IterativeModule(CanvasModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
         if self.carry is not None:
-            checkpoint[_CARRY] = self.gathered(vars(self.carry.to(torch.device("cpu"))))
+            carry = Carry(*move_data_to_device(self.carry, "cpu"))
+            checkpoint[_CARRY] = self.gathered(carry._asdict())
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)

@@ -14,8 +14,8 @@ computation").
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -185,20 +185,13 @@ def fresh_step(
     return steps[-1] | {"loss": torch.stack([step["loss"] for step in steps]).mean()}
 
 
-@dataclass
-class Carry:
+class Carry(NamedTuple):
     """What one training step hands to the next."""
 
     state: dict[str, Tensor]  # by the names of its tensors, without history; empty at the start
     steps: Tensor  # supervision steps that each sample has had, int64 [B]
     halted: Tensor  # whose place the next batch takes, bool [B]
     batch: Batch  # the samples being worked on
-
-    def to(self, device: torch.device) -> "Carry":
-        """The carry on a device; itself if it is there."""
-        if self.steps.device == device:
-            return self
-        return Carry(**move_data_to_device(vars(self), device))
 
 
 def carried_step(
@@ -224,7 +217,8 @@ def carried_step(
     if carry is None:
         halted = torch.ones(len(inputs), dtype=torch.bool, device=inputs.device)
         carry = Carry({}, torch.zeros_like(halted, dtype=torch.long), halted, batch)
-    carry = carry.to(inputs.device)  # one from a checkpoint comes before the model is there
+    # One from a checkpoint comes before the model is there.
+    carry = Carry(*move_data_to_device(carry, inputs.device))
     halted = carry.halted
     batch = {name: where(halted, part, carry.batch[name]) for name, part in batch.items()}
     loop = Loop(model, batch["inputs"])

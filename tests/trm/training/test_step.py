@@ -103,8 +103,7 @@ def test_whether_a_sample_explores_does_not_depend_on_the_others():
 def test_a_carry_from_a_checkpoint_goes_to_the_device_of_the_batch(monkeypatch):
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: False)  # of meta it cannot tell
     model, depth = tiny_model(), DepthConfig("carry", halt_max_steps=3)
-    _, carry = carried_step(model, batch(), None, depth)
-    held = carry.to(torch.device("cpu"))
+    _, held = carried_step(model, batch(), None, depth)
     elsewhere = {name: part.to("meta") for name, part in batch(6).items()}
     # The meta device computes nothing, and refuses to mix with the CPU as a GPU does.
     with pytest.raises(RuntimeError, match="meta"):
