@@ -8,7 +8,7 @@ it is, and so where a problem lies on it, depends on the rest of the batch.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -84,14 +84,16 @@ def _narrowed(task: Task, settings: dict[str, Any]) -> Task:
     return found
 
 
+@dataclass(eq=False)
 class Samples(Dataset):
-    """An index is epoch · size + i. ``size`` and ``batch_size`` are over all devices."""
+    """An index is epoch · size + i."""
 
-    def __init__(
-        self, task: Task, canvas: Canvas, split: Split, seed: int, size: int, batch_size: int
-    ) -> None:
-        self.task, self.canvas, self.split = task, canvas, split
-        self.seed, self.size, self.batch_size = seed, size, batch_size
+    task: Task
+    canvas: Canvas
+    split: Split
+    seed: int
+    size: int  # of an epoch, over all devices
+    batch_size: int  # the same
 
     def __len__(self) -> int:
         return self.size
@@ -113,27 +115,21 @@ class Samples(Dataset):
         return self.task.rules.draw_worked(problems, *canvas, top=top, left=left)
 
 
+@dataclass(eq=False)
 class TrainingSamples(Samples):
     """What models of all families train on: the same problems at the same places."""
 
-    def __init__(
-        self,
-        *args: Any,
-        transform: SampleTransform | None = None,
-        curriculum: Curriculum | None = None,
-        blanks: Blanks | None = None,
-    ) -> None:
-        super().__init__(*args)
-        self.transform = transform
-        self.curriculum = curriculum or Curriculum(self.task)
-        self.blanks = blanks or Blanks()
+    transform: SampleTransform | None = None
+    curriculum: Curriculum | None = None
+    blanks: Blanks = field(default_factory=Blanks)
 
     def _drawing(
         self, indices: Sequence[int]
     ) -> tuple[Problems, WorkedDrawing, Insertion, int, np.ndarray]:
         """Problems drawn without the blank lines that are then to be inserted."""
         epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
-        problems = sample(self.curriculum.at(epoch), self.seed, self.split, epoch, index)
+        task = self.curriculum.at(epoch) if self.curriculum else self.task
+        problems = sample(task, self.seed, self.split, epoch, index)
         sizes = self.task.rules.sizes(problems)
         rows, columns = sizes.max(axis=1).tolist()
         # The margin and the number of blank lines belong to the batch, wherever it is drawn.
@@ -271,15 +267,14 @@ def sight_batch(rule: LocalRule, numbers: np.ndarray) -> TrainingBatch:
     return {name: torch.from_numpy(array) for name, array in batch.items()}
 
 
+@dataclass(eq=False)
 class SolvedProblems(Samples):
     """Batches of whole problems for validation: the operands and their drawings.
 
     With ``lengths``, problems of so many digits in each operand, instead of those of training.
     """
 
-    def __init__(self, *args: Any, lengths: tuple[int, ...] | None = None) -> None:
-        super().__init__(*args)
-        self.lengths = lengths
+    lengths: tuple[int, ...] | None = None
 
     def __getitems__(self, indices: Sequence[int]) -> tuple[Problems, WorkedDrawing]:
         # Lightning counts epochs here, too; the same problems each time make scores comparable,
