@@ -205,14 +205,10 @@ def _placed(
     height = int(heights.max(initial=1)) if height is None else height
     width = int(widths.max(initial=1)) if width is None else width
     top, left = (np.broadcast_to(np.asarray(n, dtype=np.int64), heights.shape) for n in (top, left))
-    too_large = (top + heights > height) | (left + widths > width)
-    if too_large.any():
-        i = int(np.argmax(too_large))
-        rows, columns = int(heights[i]), int(widths[i])
-        offset = f" at row {top[i]}, column {left[i]}" if top[i] or left[i] else ""
-        needed = f"{top[i] + rows} x {left[i] + columns} (height x width), not {height} x {width}"
-        what = f"a worked solution of {rows} x {columns} cells{offset}"
-        raise ValueError(f"{what} needs a canvas of at least {needed}")
+    bottom, right = (int(ends.max(initial=0)) for ends in (top + heights, left + widths))
+    if bottom > height or right > width:
+        needed = f"at least {bottom} x {right} (height x width), not {height} x {width}"
+        raise ValueError(f"a worked solution needs a canvas of {needed}")
     B, R, C = drawn["given"].shape
     drawn["given"] &= np.arange(C) < widths[:, None, None]
     # Blank cells of a part may lie beyond the canvas, below and on its left.
