@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from platform import python_version
-from typing import NoReturn
 
-from canvas.choices import did_you_mean, import_code
+from canvas.choices import import_code
 from trm import __version__
-from trm.commands.arguments import VERBOSE, add_import, add_verbosity
+from trm.commands.arguments import VERBOSE, Arguments, Parser
 from trm.processes import INTERRUPTED, TERMINATED, Terminated, ending_by_signals, one_of_several
 
 # One line for the help. The module of a name is imported only when its command runs, so that
@@ -69,22 +68,6 @@ _GOES_ON = {"solve": _SAME, "evaluate": _SAME, "sweep": _SAME}  # after a Ctrl-C
 _GOES_ON["fit"] = "; with --ckpt_path last it goes on from the end of its last epoch"
 
 
-class Parser(argparse.ArgumentParser):
-    """Asks, where a command or a choice is mistyped, whether the nearest one was meant."""
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and exit with code 2."""
-        options = [option for action in self._actions for option in action.option_strings]
-        if wrong := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
-            near = did_you_mean(wrong[1], wrong[2].replace("'", "").split(", "))
-            message += "." + (" Did you mean fit?" if wrong[1] == "train" else near)
-        elif wrong := re.search(r"unrecognized arguments: (--[\w-]+)", message):
-            message += "." + did_you_mean(wrong[1], options)
-        elif wrong := re.search(r"unrecognized arguments: (-\d\S*)", message):
-            message = f"{wrong[1]} begins with a minus sign; numbers have none"
-        self.exit(2, f"{self.prog}: {message}\n`{self.prog} --help` tells more\n")
-
-
 def parser_of(name: str) -> Parser:
     """The parser of a command, with the arguments that all of them have."""
     command = importlib.import_module(f"trm.commands.{name}")
@@ -92,7 +75,7 @@ def parser_of(name: str) -> Parser:
     parser.epilog = getattr(command, "EXAMPLES", None)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     command.add_arguments(parser)
-    add_verbosity(parser)
+    parser.add_verbosity()
     parser.set_defaults(run=command.run)
     return parser
 
@@ -139,8 +122,8 @@ def _run(name: str, arguments: list[str]) -> int:
         from trm.configs import check_call
 
         parser = Parser(prog=f"trm {name}", add_help=False, allow_abbrev=False)
-        add_import(parser)
-        add_verbosity(parser)
+        parser.add_import()
+        parser.add_verbosity()
         args, words = parser.parse_known_args(check_call(arguments))
 
         from trm.training.cli import run as train
@@ -150,7 +133,7 @@ def _run(name: str, arguments: list[str]) -> int:
         train(words, quiet=args.quiet)
         return 0
     if name in COMMANDS:
-        args = parser_of(name).parse_args(arguments[1:])
+        args = parser_of(name).parse_args(arguments[1:], Arguments())
         for word in getattr(args, "imports", ()):
             import_code(word, f"--import {word}")
         code: int = args.run(args)

@@ -1,14 +1,12 @@
-import argparse
-
 import pytest
 
-from trm.commands.arguments import add_devices, one_device
+from trm.commands.arguments import Arguments, Parser
 
 
-def parsed(*words: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    add_devices(parser)
-    return parser.parse_args(words)
+def parsed(*words: str) -> Arguments:
+    parser = Parser()
+    parser.add_devices()
+    return parser.parse_args(words, Arguments())
 
 
 def test_devices_are_a_number_or_indices_and_one_has_a_name():
@@ -21,7 +19,7 @@ def test_devices_are_a_number_or_indices_and_one_has_a_name():
         (("--accelerator", "cuda", "--devices", "1,"), "cuda:1"),
         (("--devices", "1,"), "auto:1"),
     ):
-        assert one_device(parsed(*words)) == device
+        assert parsed(*words).one_device() == device
 
 
 @pytest.mark.parametrize("text", ["0", "", "1,,2", "cuda:1", "1.5", "9" * 99])

@@ -11,21 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trm.commands.arguments import (
-    add_checkpoint,
-    add_devices,
-    add_sizes,
-    add_verbosity,
-    checkpoints_of,
-    info_console,
-    lengths,
-    one_device,
-    print_table,
-    results,
-    sizes_of,
-    solvers_of,
-    whole,
-)
+from trm.commands.arguments import Arguments, Parser, lengths, print_table, results, whole
 from trm.evaluation.grid import size_name, versions
 from trm.files import make_own_folder, write_json
 
@@ -50,7 +36,7 @@ Into the folder go all figures as JSON, and pictures.
 STEPS = 8  # supervision steps that are probed, and the one whose ranks are told, unless named
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """The command's arguments."""
     kinds = parser.add_subparsers(title="kinds", metavar="KIND", dest="kind", required=True)
     for name, analyse in KINDS.items():
@@ -58,10 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         what = about.split(".")[0].split(":")[0].lower()
         kind = kinds.add_parser(name, help=what, description=about)
         add = kind.add_argument
-        add_checkpoint(kind, several=name == "ranks", required=name != "ranks")
+        kind.add_checkpoint(several=name == "ranks", required=name != "ranks")
         add("--output", required=True, metavar="DIR", help="folder for the results")
         if name != "ranks":
-            add_sizes(kind, ", like 4 or 1..4,8: all combinations (default: training's longest)")
+            kind.add_sizes(", like 4 or 1..4,8: all combinations (default: training's longest)")
         what, most = ("pairs", 50) if name == "heads" else ("problems", 16 * (1 + (name != "rasp")))
         least = 2 if name in ("heads", "rasp") else 1  # of which there are intervals
         add(f"--{what}", type=whole(least), default=most, help=f"held out (default: {most})")
@@ -75,14 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             what = "what differs in a pair, like digit,carry, of digit, factor, carry and total"
             several: Any = {"type": lambda text: tuple(text.split(",")), "default": ()}
             add("--kinds", **several, metavar="KIND", help=f"{what} (default: all)")
-        add_devices(kind)
-        add_verbosity(kind, argparse.SUPPRESS)
+        kind.add_devices()
+        kind.add_verbosity(argparse.SUPPRESS)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Arguments) -> int:
     """Run one kind of analysis, and write its figures as JSON and as pictures."""
     steps = args.steps[-1] if getattr(args, "steps", None) else None
-    solvers, given = solvers_of(args, one_device(args), steps), checkpoints_of(args)
+    solvers, given = args.solvers(args.one_device(), steps), args.checkpoints
 
     from trm.evaluation.models import describe, labels
     from trm.figures.style import save
@@ -102,19 +88,19 @@ def run(args: argparse.Namespace) -> int:
     created = datetime.now(UTC).isoformat(timespec="seconds")
     file = output / f"{name}.json"
     write_json(file, data | {"format": 1, "created": created, "versions": versions()})
-    info_console(args).print(f"figures  {file}")
+    args.info.print(f"figures  {file}")
     for old in output.glob(pictures):
         old.unlink()
     for title, figure in figures.items():
         save(figure, output / f"{title}.png")
-        info_console(args).print(f"picture  {output / title}.png")
+        args.info.print(f"picture  {output / title}.png")
     return 0
 
 
 # Each kind prints its tables, and returns what is written: figures as JSON, and pictures by name.
 
 
-def probe(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) -> Found:
+def probe(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     """Linear probes: which sub-tasks a model's states hold.
 
     One for each sub-task (what the layout's local rule decides), each state and each supervision
@@ -127,7 +113,7 @@ def probe(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) 
     usual = range(1, min(STEPS, getattr(solver.predictor, "max_steps", STEPS)) + 1)
     settings = Settings(args.seed, tuple(args.steps or usual), args.problems, args.train_problems)
     sizes, by_step, at_last = _sizes(args, solver.task), [], []
-    study = run_probes(solver, sizes, settings, info_console(args).print)
+    study = run_probes(solver, sizes, settings, args.info.print)
     for subtask in study.subtasks:
         for number, size in enumerate(study.sizes):
             *_, last = found = study.of(subtask, size)
@@ -147,7 +133,7 @@ def probe(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) 
     return {"model": model} | study.to_json(), {"probe": probing_figure(study, model["name"])}
 
 
-def heads(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) -> Found:
+def heads(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     """What each head brings to the answer, by activation patching over many pairs of problems."""
     from trm.analysis.patch import head_effects
     from trm.analysis.record import check_cells
@@ -158,7 +144,7 @@ def heads(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) 
     size, *more = _sizes(args, solver.task)
     if more:
         raise ValueError("heads are patched in problems of one size: name one of each length")
-    found = head_effects(solver, size, args.kinds, args.pairs, args.seed, info_console(args).print)
+    found = head_effects(solver, size, args.kinds, args.pairs, args.seed, args.info.print)
     problems = size_name(size, size.values())
     title = f"{model['name']}: what heads bring to the answer, {problems}"
     settings = {"pairs": args.pairs, "seed": args.seed, "size": size}
@@ -182,7 +168,7 @@ def heads(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) 
     return data, {"heads": heads_figure(found, title)}
 
 
-def ranks(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) -> Found:
+def ranks(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     """Effective ranks of feed-forward weights and of states, layer by layer.
 
     States are those of the rows of held-out problems as long as the longest of training.
@@ -192,7 +178,7 @@ def ranks(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) 
 
     found, data = {}, []
     for solver, model in zip(solvers, models, strict=True):
-        info_console(args).print(f"reading {model['name']}")
+        args.info.print(f"reading {model['name']}")
         several = weight_ranks(solver.predictor.model)
         several += state_ranks(solver, args.problems, args.seed, STEPS)
         found[model["name"]] = several
@@ -210,7 +196,7 @@ def ranks(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) 
     return {"settings": settings, "effective_ranks": data}, {"ranks": ranks_figure(found)}
 
 
-def rasp(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) -> Found:
+def rasp(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     """The program that a model should implement, beside its heads.
 
     Programs are written in RASP (Weiss, Goldberg and Yahav 2021, "Thinking like transformers"): one
@@ -220,7 +206,7 @@ def rasp(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) -
     from trm.analysis.rasp_heads import compare_heads
     from trm.figures.analysis import head_name, overlap_figure
 
-    (solver,), (model,), note = solvers, models, info_console(args).print
+    (solver,), (model,), note = solvers, models, args.info.print
     found = [
         compare_heads(solver, size, args.problems, args.seed, note)
         for size in _sizes(args, solver.task)
@@ -248,11 +234,11 @@ def rasp(args: argparse.Namespace, solvers: list[Solver], models: list[Model]) -
     return {"model": model, "settings": settings, "sizes": [asdict(one) for one in found]}, figures
 
 
-KINDS: dict[str, Callable[[argparse.Namespace, list[Solver], list[Model]], Found]]
+KINDS: dict[str, Callable[[Arguments, list[Solver], list[Model]], Found]]
 KINDS = {"probe": probe, "heads": heads, "rasp": rasp, "ranks": ranks}
 
 
-def _sizes(args: argparse.Namespace, task: Task) -> list[dict[str, int]]:
+def _sizes(args: Arguments, task: Task) -> list[dict[str, int]]:
     """All combinations of what is named; a measure that is not named is training's longest."""
-    named = sizes_of(args, task, lambda _, high: [high])
+    named = args.sizes(task, lambda _, high: [high])
     return [dict(zip(named, size, strict=True)) for size in product(*named.values())]

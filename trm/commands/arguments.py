@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from canvas.choices import shortened
+from canvas.choices import did_you_mean, shortened
 from trm.checkpoints import SHIPPED, find_checkpoint
 from trm.precision import FLOAT32, NO_UNITS, PRECISIONS, settle
 
@@ -62,14 +62,6 @@ def lengths(text: str) -> list[int]:
     return sorted(numbers)
 
 
-def refuse(args: argparse.Namespace, why: str, **usual: Any) -> None:
-    """Raise a ValueError for options that would do nothing: those without their usual value."""
-    given = [name for name, value in usual.items() if getattr(args, name) != value]
-    if given:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise ValueError(f"{why}: leave out {options}")
-
-
 def check_problems(texts: list[str]) -> None:
     """Look at what people typed before any model is loaded: numbers, and signs between them.
 
@@ -89,25 +81,11 @@ def read_problems(texts: list[str], task: Task) -> Problems:
     return task.problems([task.parse(text) for text in texts])
 
 
-def add_verbosity(parser: argparse.ArgumentParser, default: Any = False) -> None:
-    """``--quiet`` and ``--verbose``; of a sub-parser, the default is `argparse.SUPPRESS`."""
-    flag: dict[str, Any] = {"action": "store_true", "default": default}
-    parser.add_argument("-q", "--quiet", help="results and errors alone", **flag)
-    parser.add_argument(*VERBOSE, help="also what goes on, and where an error arose", **flag)
-
-
 def results() -> Console:
     """A console for results, in the colours that they have themselves."""
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=True, markup=False)
-
-
-def info_console(args: argparse.Namespace) -> Console:
-    """A console for what is printed beside results, such as file names; `--quiet` silences it."""
-    console = results()
-    console.quiet = args.quiet
-    return console
 
 
 def print_table(
@@ -131,99 +109,6 @@ def print_table(
     Console(highlight=False).print(table)
 
 
-def add_checkpoint(
-    parser: argparse.ArgumentParser, several: bool = False, required: bool = False
-) -> None:
-    """``--checkpoint``, by default the shipped model, and the user's own code that one names.
-
-    Of ``several`` it is a list, by default empty.
-    """
-    what = "a checkpoint, or a run's folder: its best one"
-    more: dict[str, Any] = {"required": True} if required else {"default": SHIPPED}
-    if several:
-        more = {"nargs": "+", "action": "extend", "default": []}
-    what += "" if required else " (default: the shipped model)"
-    parser.add_argument("--checkpoint", metavar="PATH", help=what, **more)
-    add_import(parser)
-
-
-def find_checkpoints(args: argparse.Namespace, *paths: str | Path) -> None:
-    """Look for checkpoints, and say which file a folder leads to.
-
-    FileNotFoundError, ValueError: see `trm.checkpoints.find_checkpoint`.
-    """
-    for path in paths:
-        file = find_checkpoint(path)
-        if Path(path).is_dir() and not args.quiet and os.environ.get("LOCAL_RANK", "0") == "0":
-            print(f"checkpoint: {file}", file=sys.stderr)
-
-
-def checkpoints_of(args: argparse.Namespace) -> list[str | Path]:
-    """What `add_checkpoint` names, at least one."""
-    several = isinstance(args.checkpoint, list)
-    return args.checkpoint or [SHIPPED] if several else [args.checkpoint]
-
-
-def add_solver(parser: argparse.ArgumentParser, several: bool = False) -> None:
-    """The arguments of a model that solves problems, or of several."""
-    from canvas.problems import MOST_CELLS
-
-    add_checkpoint(parser, several)
-    what = "supervision steps a row gets at most, or loops of a GPT (default: the checkpoint's)"
-    parser.add_argument("--steps", type=whole(1), help=what)
-    for side in () if several else ("--height", "--width"):
-        what = "cells of the canvas (default: as in training, or the problem's where that was cut)"
-        parser.add_argument(side, type=whole(1, MOST_CELLS), help=what)
-    add_devices(parser)
-
-
-def solvers_of(args: argparse.Namespace, device: str, steps: int | None = None) -> list[Solver]:
-    """The models that the arguments name, on a device, as they are to solve.
-
-    In so many supervision steps, on the canvas and in the views that were asked for. Raises what
-    `trm.checkpoints.loading.load_solver` does, and ValueError where no model takes any steps.
-    """
-    voting, checkpoints = voting_of(args), checkpoints_of(args)
-    find_checkpoints(args, *checkpoints)
-
-    from trm.checkpoints.loading import load_solver
-
-    size = getattr(args, "height", None), getattr(args, "width", None)
-    solvers = [load_solver(path, steps, *size, device, voting) for path in checkpoints]
-    if all(solver.predictor.in_order for solver in solvers) and steps is not None:
-        refuse(args, "this model works out each cell once, in no supervision steps", steps=None)
-    return solvers
-
-
-def add_import(parser: argparse.ArgumentParser) -> None:
-    """``--import``: code of the user's own that a checkpoint, or another argument, names."""
-    what = "a module with your own classes, which a checkpoint names; repeatable"
-    more: dict[str, Any] = {"dest": "imports", "action": "append", "default": []}
-    parser.add_argument("--import", metavar="MODULE", help=what, **more)
-
-
-def add_devices(parser: argparse.ArgumentParser) -> None:
-    """``--accelerator`` and ``--devices``, as Lightning's trainer takes them."""
-    what = "auto (default), cpu, gpu, cuda, mps, …"
-    parser.add_argument("--accelerator", default="auto", help=what)
-    what = "how many, or which ones: 2 takes two, 0,2 two by index, 1, one by index (default: 1)"
-    parser.add_argument("--devices", type=_devices, default=1, metavar="N", help=what)
-
-
-def precision_of(args: argparse.Namespace) -> str:
-    """What `add_solving` asked for, or float32 where bfloat16 would be emulated: with a note."""
-    precision: str = settle(args.precision, args.accelerator)
-    if precision != args.precision:
-        note(NO_UNITS)
-    return precision
-
-
-def note(text: str) -> None:
-    """Say something on standard error, in the first of several processes."""
-    if os.environ.get("LOCAL_RANK", "0") == "0":
-        print(f"note: {text}", file=sys.stderr)
-
-
 def _devices(text: str) -> int | list[int]:
     parts = text.removesuffix(",").split(",")
     if not all(re.fullmatch(r"\d{1,4}", part) for part in parts) or not text.strip("0"):
@@ -233,88 +118,6 @@ def _devices(text: str) -> int | list[int]:
     return [int(part) for part in parts] if "," in text else int(text)
 
 
-def one_device(args: argparse.Namespace) -> str:
-    """The one device that `add_devices` named: cpu, gpu, or like cuda:1.
-
-    ValueError: several were named.
-    """
-    indices = args.devices if isinstance(args.devices, list) else None
-    if (len(indices) if indices else args.devices) != 1:
-        raise ValueError(
-            "one problem after the other is worked out on one device: take --devices 1"
-        )
-    return f"{args.accelerator}:{indices[0]}" if indices else args.accelerator
-
-
-def add_sizes(parser: Any, about: str) -> None:
-    """An option for each measure of problems' sizes, which `sizes_of` reads."""
-    from trm.evaluation.grid import AXES
-
-    for axis, meaning in AXES.items():
-        option = f"--{axis.replace('_', '-')}"
-        parser.add_argument(option, type=lengths, metavar="N", help=f"{meaning}{about}")
-
-
-def sizes_of(
-    args: argparse.Namespace, task: Task, usual: Callable[[int, int], Iterable[int]]
-) -> dict[str, list[int]]:
-    """Which sizes of problems are meant, by two measures of the task.
-
-    Of a measure that a command line does not give, the usual ones, which follow from the smallest
-    and the largest of training. ValueError: it gives others than two that belong together.
-    """
-    from trm.evaluation.grid import AXES
-
-    def options(axes: Iterable[str]) -> str:
-        return " and ".join(f"--{axis.replace('_', '-')}" for axis in axes)
-
-    given = {axis: n for axis in AXES if (n := getattr(args, axis)) is not None}
-    axes = next((axes for axes in task.grids if set(given) <= set(axes)), None)
-    if axes is None:
-        known = "; ".join(map(options, task.grids))
-        raise ValueError(f"{task.name.capitalize()} uses {known}, not {options(given)}")
-    return {axis: given.get(axis) or [*usual(*task.ranges.get(axis, (1, 3)))] for axis in axes}
-
-
-def add_solving(parser: argparse.ArgumentParser) -> None:
-    """How problems are solved: the arguments that `precision_of` and `voting_of` read."""
-    from augment.symmetry import SYMMETRIES
-    from trm.solving.voting_settings import PER, VOTES
-
-    what = "bf16-mixed is quicker where there are bfloat16 units (default: 32-true, float32)"
-    parser.add_argument("--precision", choices=PRECISIONS, default=FLOAT32, help=what)
-    parser.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
-    add = parser.add_argument_group(
-        "many views", "look at each problem in several views, and let the answers vote"
-    ).add_argument
-    what = "different views of a problem at most, the problem as it is among them (default: 1)"
-    add("--views", type=whole(1), default=1, metavar="N", help=what)
-    known = f"{', '.join(SYMMETRIES)}; or all; or trained, those of training (default)"
-    what = f"of the views, like e,h: {known}"
-    add("--symmetries", type=_symmetries, metavar="NAMES", help=what)
-    votes = "; ".join(f"{name}: {meaning}" for name, meaning in VOTES.items())
-    add("--vote", choices=VOTES, default="majority", help=f"{votes} (default: majority)")
-    what = "vote on each row, which all views then go on from, or on the solutions of views that"
-    add("--vote-per", choices=PER, default="row", help=f"{what} work alone (default: row)")
-    what = "2: each problem with its operands the other way round, too (default: 1)"
-    add("--orders", type=int, choices=(1, 2), default=1, help=what)
-
-
-def voting_of(args: argparse.Namespace) -> Voting | None:
-    """What `add_solving` asks for; None: one view. ValueError: views that cannot be."""
-    from trm.solving.voting_settings import Voting
-
-    if not hasattr(args, "views"):
-        return None
-    names = ("views", "symmetries", "vote", "orders")
-    voting = Voting(per=args.vote_per, **{name: getattr(args, name) for name in names})
-    if voting.samples > 1:
-        return voting
-    alone = "one view does not vote, so ask for more by --views"
-    refuse(args, alone, symmetries=None, vote="majority", vote_per="row")
-    return None
-
-
 def _symmetries(text: str) -> tuple[str, ...] | None:
     """Names of symmetries; None: those of training."""
     from augment.symmetry import SYMMETRIES
@@ -322,3 +125,202 @@ def _symmetries(text: str) -> tuple[str, ...] | None:
     if text == "trained":
         return None
     return tuple(SYMMETRIES) if text == "all" else tuple(dict.fromkeys(text.split(",")))
+
+
+class Parser(argparse.ArgumentParser):
+    """Has options that several commands share; asks whether the nearest word was meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and exit with code 2."""
+        options = [option for action in self._actions for option in action.option_strings]
+        if wrong := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
+            near = did_you_mean(wrong[1], wrong[2].replace("'", "").split(", "))
+            message += "." + (" Did you mean fit?" if wrong[1] == "train" else near)
+        elif wrong := re.search(r"unrecognized arguments: (--[\w-]+)", message):
+            message += "." + did_you_mean(wrong[1], options)
+        elif wrong := re.search(r"unrecognized arguments: (-\d\S*)", message):
+            message = f"{wrong[1]} begins with a minus sign; numbers have none"
+        self.exit(2, f"{self.prog}: {message}\n`{self.prog} --help` tells more\n")
+
+    def add_verbosity(self, default: Any = False) -> None:
+        """``--quiet`` and ``--verbose``; of a sub-parser, the default is `argparse.SUPPRESS`."""
+        flag: dict[str, Any] = {"action": "store_true", "default": default}
+        self.add_argument("-q", "--quiet", help="results and errors alone", **flag)
+        self.add_argument(*VERBOSE, help="also what goes on, and where an error arose", **flag)
+
+    def add_import(self) -> None:
+        """``--import``: code of the user's own that a checkpoint, or another argument, names."""
+        what = "a module with your own classes, which a checkpoint names; repeatable"
+        more: dict[str, Any] = {"dest": "imports", "action": "append", "default": []}
+        self.add_argument("--import", metavar="MODULE", help=what, **more)
+
+    def add_checkpoint(self, several: bool = False, required: bool = False) -> None:
+        """``--checkpoint``, by default the shipped model, and the user's own code that one names.
+
+        Of ``several`` it is a list, by default empty.
+        """
+        what = "a checkpoint, or a run's folder: its best one"
+        more: dict[str, Any] = {"required": True} if required else {"default": SHIPPED}
+        if several:
+            more = {"nargs": "+", "action": "extend", "default": []}
+        what += "" if required else " (default: the shipped model)"
+        self.add_argument("--checkpoint", metavar="PATH", help=what, **more)
+        self.add_import()
+
+    def add_devices(self) -> None:
+        """``--accelerator`` and ``--devices``, as Lightning's trainer takes them."""
+        what = "auto (default), cpu, gpu, cuda, mps, …"
+        self.add_argument("--accelerator", default="auto", help=what)
+        what = "how many, or which ones: 2 takes two, 0,2 two by index, 1, one by index"
+        self.add_argument(
+            "--devices", type=_devices, default=1, metavar="N", help=f"{what} (default: 1)"
+        )
+
+    def add_solver(self, several: bool = False) -> None:
+        """The arguments of a model that solves problems, or of several."""
+        from canvas.problems import MOST_CELLS
+
+        self.add_checkpoint(several)
+        what = "supervision steps a row gets at most, or loops of a GPT (default: the checkpoint's)"
+        self.add_argument("--steps", type=whole(1), help=what)
+        for side in () if several else ("--height", "--width"):
+            what = "as in training, or the problem's where that was cut"
+            what = f"cells of the canvas (default: {what})"
+            self.add_argument(side, type=whole(1, MOST_CELLS), help=what)
+        self.add_devices()
+
+    def add_sizes(self, about: str = "", group: Any = None) -> None:
+        """An option for each measure of problems' sizes, which `Arguments.sizes` reads."""
+        from trm.evaluation.grid import AXES
+
+        for axis, meaning in AXES.items():
+            option = f"--{axis.replace('_', '-')}"
+            (group or self).add_argument(
+                option, type=lengths, metavar="N", help=f"{meaning}{about}"
+            )
+
+    def add_solving(self) -> None:
+        """How problems are solved: what `Arguments` reads as precision and voting."""
+        from augment.symmetry import SYMMETRIES
+        from trm.solving.voting_settings import PER, VOTES
+
+        what = "bf16-mixed is quicker where there are bfloat16 units (default: 32-true, float32)"
+        self.add_argument("--precision", choices=PRECISIONS, default=FLOAT32, help=what)
+        self.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
+        add = self.add_argument_group(
+            "many views", "look at each problem in several views, and let the answers vote"
+        ).add_argument
+        what = "different views of a problem at most, the problem as it is among them (default: 1)"
+        add("--views", type=whole(1), default=1, metavar="N", help=what)
+        known = f"{', '.join(SYMMETRIES)}; or all; or trained, those of training (default)"
+        what = f"of the views, like e,h: {known}"
+        add("--symmetries", type=_symmetries, metavar="NAMES", help=what)
+        votes = "; ".join(f"{name}: {meaning}" for name, meaning in VOTES.items())
+        add("--vote", choices=VOTES, default="majority", help=f"{votes} (default: majority)")
+        what = "vote on each row, which all views then go on from, or on the solutions of views"
+        add("--vote-per", choices=PER, default="row", help=f"{what} that work alone (default: row)")
+        what = "2: each problem with its operands the other way round, too (default: 1)"
+        add("--orders", type=int, choices=(1, 2), default=1, help=what)
+
+
+class Arguments(argparse.Namespace):
+    """What a command line says, and what follows from it."""
+
+    @property
+    def info(self) -> Console:
+        """A console for what is printed beside results, as file names; `--quiet` silences it."""
+        console = results()
+        console.quiet = self.quiet
+        return console
+
+    def refuse(self, why: str, **usual: Any) -> None:
+        """Raise a ValueError for options that would do nothing: those without their usual value."""
+        given = [name for name, value in usual.items() if getattr(self, name) != value]
+        if given:
+            options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+            raise ValueError(f"{why}: leave out {options}")
+
+    @property
+    def checkpoints(self) -> list[str | Path]:
+        """What `Parser.add_checkpoint` names, at least one."""
+        several = isinstance(self.checkpoint, list)
+        return self.checkpoint or [SHIPPED] if several else [self.checkpoint]
+
+    def find_checkpoints(self, *paths: str | Path) -> None:
+        """Look for checkpoints, and say which file a folder leads to.
+
+        FileNotFoundError, ValueError: see `trm.checkpoints.find_checkpoint`.
+        """
+        for path in paths:
+            file = find_checkpoint(path)
+            if Path(path).is_dir() and not self.quiet and os.environ.get("LOCAL_RANK", "0") == "0":
+                print(f"checkpoint: {file}", file=sys.stderr)
+
+    def one_device(self) -> str:
+        """The one device that `Parser.add_devices` named: cpu, gpu, or like cuda:1.
+
+        ValueError: several were named.
+        """
+        indices = self.devices if isinstance(self.devices, list) else None
+        if (len(indices) if indices else self.devices) != 1:
+            raise ValueError(
+                "one problem after the other is worked out on one device: take --devices 1"
+            )
+        return f"{self.accelerator}:{indices[0]}" if indices else self.accelerator
+
+    def settled_precision(self) -> str:
+        """What was asked for, or float32 where bfloat16 would be emulated: with a note."""
+        precision: str = settle(self.precision, self.accelerator)
+        if precision != self.precision and os.environ.get("LOCAL_RANK", "0") == "0":
+            print(f"note: {NO_UNITS}", file=sys.stderr)
+        return precision
+
+    def voting(self) -> Voting | None:
+        """What `Parser.add_solving` asks for; None: one view. ValueError: views that cannot be."""
+        from trm.solving.voting_settings import Voting
+
+        if not hasattr(self, "views"):
+            return None
+        names = ("views", "symmetries", "vote", "orders")
+        voting = Voting(per=self.vote_per, **{name: getattr(self, name) for name in names})
+        if voting.samples > 1:
+            return voting
+        alone = "one view does not vote, so ask for more by --views"
+        self.refuse(alone, symmetries=None, vote="majority", vote_per="row")
+        return None
+
+    def solvers(self, device: str, steps: int | None = None) -> list[Solver]:
+        """The models that the arguments name, on a device, as they are to solve.
+
+        In so many supervision steps, on the canvas and in the views that were asked for. Raises
+        what `trm.checkpoints.loading.load_solver` does, and ValueError where no model takes steps.
+        """
+        voting, checkpoints = self.voting(), self.checkpoints
+        self.find_checkpoints(*checkpoints)
+
+        from trm.checkpoints.loading import load_solver
+
+        size = getattr(self, "height", None), getattr(self, "width", None)
+        solvers = [load_solver(path, steps, *size, device, voting) for path in checkpoints]
+        if all(solver.predictor.in_order for solver in solvers) and steps is not None:
+            self.refuse("this model works out each cell once, in no supervision steps", steps=None)
+        return solvers
+
+    def sizes(self, task: Task, usual: Callable[[int, int], Iterable[int]]) -> dict[str, list[int]]:
+        """Which sizes of problems are meant, by two measures of the task.
+
+        Of a measure that a command line does not give, the usual ones, which follow from the
+        smallest and the largest of training. ValueError: it gives others than two that belong
+        together.
+        """
+        from trm.evaluation.grid import AXES
+
+        def options(axes: Iterable[str]) -> str:
+            return " and ".join(f"--{axis.replace('_', '-')}" for axis in axes)
+
+        given = {axis: n for axis in AXES if (n := getattr(self, axis)) is not None}
+        axes = next((axes for axes in task.grids if set(given) <= set(axes)), None)
+        if axes is None:
+            known = "; ".join(map(options, task.grids))
+            raise ValueError(f"{task.name.capitalize()} uses {known}, not {options(given)}")
+        return {axis: given.get(axis) or [*usual(*task.ranges.get(axis, (1, 3)))] for axis in axes}

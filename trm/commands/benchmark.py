@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trm.benchmark.scoring import grid_of, score, write_read
 from trm.benchmark.suites import SUITES, Suite, export
-from trm.commands.arguments import add_verbosity, info_console, results, whole
+from trm.commands.arguments import Arguments, Parser, results, whole
 from trm.evaluation.grid import FILES, GRID
 from trm.files import make_own_folder, write_json, write_text
 
@@ -22,12 +22,12 @@ Predictions are JSON Lines like {"id": "multiply-v1/2x2/000", "prediction": "…
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """The command's arguments."""
     actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
-    common = argparse.ArgumentParser(add_help=False)  # may stand on either side of the action
-    add_verbosity(common, argparse.SUPPRESS)
-    asked = argparse.ArgumentParser(add_help=False)
+    common = Parser(add_help=False)  # may stand on either side of the action
+    common.add_verbosity(argparse.SUPPRESS)
+    asked = Parser(add_help=False)
     about = f"one of {', '.join(SUITES)}"
     asked.add_argument("--suite", required=True, choices=SUITES, metavar="NAME", help=about)
     about = "of an organiser: other problems of the same kind, by a large random number"
@@ -50,26 +50,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Arguments) -> int:
     """Do what the action names."""
     code: int = args.act(args)
     return code
 
 
-def _suite(args: argparse.Namespace) -> Suite:
+def _suite(args: Arguments) -> Suite:
     """The suite, or the part of it, that is asked for."""
     return replace(SUITES[args.suite].within(args.up_to), seed=args.seed)
 
 
-def _export(args: argparse.Namespace) -> int:
+def _export(args: Arguments) -> int:
     """Write a suite of problems as a file, and print its checksum."""
     suite = _suite(args)
     file = export(suite, Path(args.output))
-    info_console(args).print(f"{file}: {len(suite.items):,} problems, SHA-256 {suite.checksum}")
+    args.info.print(f"{file}: {len(suite.items):,} problems, SHA-256 {suite.checksum}")
     return 0
 
 
-def _score(args: argparse.Namespace) -> int:
+def _score(args: Arguments) -> int:
     """Read the predictions of any model for a suite; score, draw and sum up."""
     file, output = Path(args.predictions), Path(args.output)
     if not file.is_file():
@@ -83,7 +83,7 @@ def _score(args: argparse.Namespace) -> int:
 
     write_json(output / GRID, grid)
     show_grid(args, grid, output)
-    info_console(args).print(f"answers   {write_read(output, suite, scored)}")
+    args.info.print(f"answers   {write_read(output, suite, scored)}")
     missing = f"; wrong for want of a prediction: {scored.missing:,}" if scored.missing else ""
     unread = f"; predictions in which nothing could be read: {scored.unread:,}"
     name = scored.model["name"]
@@ -91,10 +91,10 @@ def _score(args: argparse.Namespace) -> int:
     return 0
 
 
-def _board(args: argparse.Namespace) -> int:
+def _board(args: Arguments) -> int:
     """Score the predictions of every entry of the board, and write its page, from their folder."""
     from trm.benchmark.board import page
 
     write_text(PAGE, page(BOARD))
-    info_console(args).print(PAGE)
+    args.info.print(PAGE)
     return 0

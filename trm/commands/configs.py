@@ -1,7 +1,6 @@
 """`trm configs`: the configurations that come with the package, listed or printed."""
 
-import argparse
-
+from trm.commands.arguments import Arguments, Parser
 from trm.configs import about, find_config, shipped_configs
 
 EXAMPLES = """\
@@ -13,13 +12,13 @@ examples:
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """The command's arguments."""
     what = "which, such as gpt/small_learned (default: all)"
     parser.add_argument("names", nargs="*", metavar="NAME", help=what)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Arguments) -> int:
     """List or print."""
     if args.names:
         files = [find_config(name) for name in args.names]

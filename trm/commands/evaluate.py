@@ -2,51 +2,39 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
 from canvas.task import Task
-from trm.commands.arguments import (
-    add_sizes,
-    add_solver,
-    add_solving,
-    checkpoints_of,
-    info_console,
-    precision_of,
-    sizes_of,
-    solvers_of,
-    voting_of,
-    whole,
-)
+from trm.commands.arguments import Arguments, Parser, whole
 from trm.evaluation.grid import FILES, Grid
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """The command's arguments."""
-    add_solver(parser, several=True)
-    add_solving(parser)
+    parser.add_solver(several=True)
+    parser.add_solving()
     add = parser.add_argument
     add("--output", required=True, metavar="DIR", help="folder for the results")
     sizes = parser.add_argument_group(
         "sizes", "two of these, the rows and the columns of the grid; like 1..10 or 1..4,8"
     )
-    add_sizes(sizes, "")
+    parser.add_sizes(group=sizes)
     add("--problems", type=whole(1), default=128, help="of each cell, held out (default: 128)")
     add("--seed", type=whole(0), default=0, help="which problems (default: 0)")
     add("--batch-size", type=whole(1), default=128, help="problems at once (default: 128)")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Arguments) -> int:
     """Measure, or go on measuring; then draw and sum up."""
     # Says what is wrong before anything is measured.
-    solvers, checkpoints = solvers_of(args, "cpu", args.steps), checkpoints_of(args)
+    solvers, checkpoints = args.solvers("cpu", args.steps), args.checkpoints
 
     from trm.evaluation.measure import Settings, measure
 
     (first, rows), (second, columns) = grid_sizes(args, solvers[0].task).items()
     how: dict[str, Any] = {n: getattr(args, n) for n in ("problems", "seed", "steps", "batch_size")}
-    how |= {"voting": voting_of(args), "precision": precision_of(args)}
+    how |= {"voting": args.voting(), "precision": args.settled_precision()}
     settings = Settings((first, second), tuple(rows), tuple(columns), **how)
     output, where = Path(args.output), (args.accelerator, args.devices, args.nodes)
     grid = measure(checkpoints, settings, output, *where, args.quiet)
@@ -55,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def show_grid(args: argparse.Namespace, grid: Grid, output: Path) -> None:
+def show_grid(args: Arguments, grid: Grid, output: Path) -> None:
     """Draw a grid, describe it in files, and print its summary and where the files are."""
     from rich.console import Console
 
@@ -65,9 +53,9 @@ def show_grid(args: argparse.Namespace, grid: Grid, output: Path) -> None:
     write_files(grid, output)
     print_summary(Console(highlight=False), grid)
     for file in filter(Path.exists, (output / name for name in FILES)):
-        info_console(args).print(str(file))
+        args.info.print(str(file))
 
 
-def grid_sizes(args: argparse.Namespace, task: Task) -> dict[str, list[int]]:
+def grid_sizes(args: Arguments, task: Task) -> dict[str, list[int]]:
     """Rows and columns of the grid by measure; not given: training's sizes, and as many again."""
-    return sizes_of(args, task, lambda low, high: range(low, 2 * high + 1))
+    return args.sizes(task, lambda low, high: range(low, 2 * high + 1))

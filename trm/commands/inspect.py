@@ -17,16 +17,12 @@ from canvas import symbols
 from canvas.render import RowSteps, WorkedDrawing, row_steps
 from trm.checkpoints import COST_KEY, SUFFIX, find_checkpoint
 from trm.commands.arguments import (
-    add_solver,
+    Arguments,
+    Parser,
     check_problems,
-    find_checkpoints,
-    info_console,
-    one_device,
     print_table,
     read_problems,
-    refuse,
     results,
-    solvers_of,
     whole,
 )
 from trm.files import fingerprint, make_folder, replacing
@@ -60,11 +56,11 @@ _FILM = "solving.gif"
 _PICTURES = ("rows", "attention", "fields", "lens", "patch")  # all that there may be
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """The command's arguments."""
     add = parser.add_argument
     add("problem", nargs="?", help="like 123x456")
-    add_solver(parser)
+    parser.add_solver()
     add("--output", metavar="DIR", help="folder for the pictures")
     what = "of the rows to fill in, the one whose attention, fields and layers are shown, from 1 "
     add("--row", type=whole(1), metavar="N", help=f"{what}(default: the last)")
@@ -85,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--untrained", action="store_true", help=what)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Arguments) -> int:
     """Solve, watch, draw; or export."""
     if args.export is not None:
         if args.problem is not None:
@@ -107,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
     from trm.solving.local_predictor import LocalPredictor, right_cells
     from trm.solving.solver import solve_watched
 
-    (solver,) = solvers_of(args, one_device(args), args.steps)
+    (solver,) = args.solvers(args.one_device(), args.steps)
     problems = read_problems([args.problem], solver.task)
     drawing, predictor = solver.draw_worked(problems), solver.predictor
     number = int(drawing.steps[0])
@@ -175,7 +171,7 @@ def run(args: argparse.Namespace) -> int:
         save_gif(part, animate(solution, moments))
     for title, figure in figures.items():
         save(figure, output / f"{title}.png")
-    console, info = results(), info_console(args)
+    console, info = results(), args.info
     if stepwise:
         console.print(f"supervision steps, row by row: {', '.join(map(str, used))}")
     elif predictor.in_order:
@@ -234,7 +230,7 @@ def _cell(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def _patched(args: argparse.Namespace, solver: Solver, row: int) -> Patching:
+def _patched(args: Arguments, solver: Solver, row: int) -> Patching:
     """The effects of another problem's activations on a row, from 0; ValueError: it has none."""
     from trm.analysis.lens import some_steps
     from trm.analysis.pairs import alike
@@ -251,7 +247,7 @@ def _patched(args: argparse.Namespace, solver: Solver, row: int) -> Patching:
     return patch(solver.predictor, steps.inputs, steps.labels, some_steps(used))
 
 
-def _export(args: argparse.Namespace) -> int:
+def _export(args: Arguments) -> int:
     """Read, check, write, report."""
     checkpoint, output = find_checkpoint(args.checkpoint), Path(args.export)
     if output.suffix not in (SUFFIX, _PAGE, _ONNX):
@@ -259,11 +255,11 @@ def _export(args: argparse.Namespace) -> int:
     if not output.parent.is_dir():
         raise ValueError(f"--export {output}: there is no folder {output.parent}")
     if args.untrained:
-        refuse(args, "--untrained draws weights of which there are no figures", figures=None)
+        args.refuse("--untrained draws weights of which there are no figures", figures=None)
     if output.suffix != _PAGE:
-        refuse(args, f"a page ({_PAGE}) alone has models beside each other", beside=[])
+        args.refuse(f"a page ({_PAGE}) alone has models beside each other", beside=[])
     checkpoints = [args.checkpoint, *args.beside]
-    find_checkpoints(args, *checkpoints)
+    args.find_checkpoints(*checkpoints)
 
     from trm.checkpoints.loading import drawn_anew, load_checkpoint, pack
     from trm.evaluation.models import labels
@@ -293,7 +289,7 @@ def _export(args: argparse.Namespace) -> int:
     with replacing(output) as part:
         part.write_bytes(packed)
     size = f"{model.num_parameters:,} parameters, {len(packed):,} bytes"
-    info_console(args).print(f"{output}: {size}")
+    args.info.print(f"{output}: {size}")
     return 0
 
 

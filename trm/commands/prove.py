@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +12,7 @@ from rich.progress import MofNCompleteColumn, Progress
 
 from canvas.picture import to_terminal
 from trm.checkpoints import PROOF_SUFFIX, find_checkpoint
-from trm.commands.arguments import (
-    add_checkpoint,
-    info_console,
-    print_table,
-    results,
-    solvers_of,
-    whole,
-)
+from trm.commands.arguments import Arguments, Parser, print_table, results, whole
 
 if TYPE_CHECKING:
     from canvas.windows import LocalRule
@@ -43,9 +35,9 @@ Exit codes: 0 proved, 1 refuted or open, 2 the call was wrong or nothing can be 
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """The command's arguments."""
-    add_checkpoint(parser)
+    parser.add_checkpoint()
     add = parser.add_argument
     add("--output", metavar="DIR", help="a folder for the proof, or what is known instead")
     what = "where it is not proved, look through N structured problems; of any model"
@@ -54,9 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--as-computed", action="store_true", help=what)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Arguments) -> int:
     """Prove, or refute."""
-    (solver,) = solvers_of(args, "cpu")
+    (solver,) = args.solvers("cpu")
 
     from trm.proof.proof import PROVED, prove, refute
     from trm.proof.prove import NotProvableError
@@ -90,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         folder = Path(args.output)
         proof.write(folder)
         _draw(proof, folder / FIGURE)
-        info_console(args).print(f"proof  {folder}")
+        args.info.print(f"proof  {folder}")
     return 0 if proof.verdict == PROVED else 1
 
 

@@ -15,7 +15,7 @@ from canvas.problems import MOST_CELLS, Problems
 from canvas.render import WorkedDrawing, row_steps
 from canvas.task import Task
 from canvas.tasks import TASKS, task_of
-from trm.commands.arguments import add_import, info_console, read_problems, refuse, whole
+from trm.commands.arguments import Arguments, Parser, read_problems, whole
 from trm.files import replacing
 
 _FRAME, _LAST = 0.6, 2.0  # seconds of an animation's frames, and of the last one
@@ -23,7 +23,7 @@ _MOST_DRAWN = 100_000  # cells
 _ENDINGS = (".png", ".svg", ".gif")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """The command's arguments."""
     add = parser.add_argument
     add("problem", help="like 321x654, or 12+34+5")
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "turn the canvas (r90, r180, r270), reflect it (h, v, t, hvt) or leave it (e, the default)"
     )
     add("--view", choices=tuple(SYMMETRIES), default="e", help=more)
-    add_import(parser)
+    parser.add_import()
     more = "write a picture, .png or .svg, or an animation of all steps, .gif, instead"
     add("--output", type=_picture, metavar="FILE", help=more)
 
@@ -51,11 +51,11 @@ def _picture(text: str) -> Path:
     return Path(text)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Arguments) -> int:
     """Draw the problem of the task that is named, or has its sign."""
     animated = args.output is not None and args.output.suffix.lower() == ".gif"
     if animated:
-        refuse(args, "an animation shows every step", step=None)
+        args.refuse("an animation shows every step", step=None)
     task = task_of(args.problem, args.task, args.layout, args.base)
     problems = read_problems([args.problem], task)
     drawing = _draw(args, task, problems)
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
             else:
                 figure = to_figure(picture, truth=truth, given=given)
                 figure.savefig(part, format=args.output.suffix[1:].lower())
-        info_console(args).print(f"wrote {args.output}")
+        args.info.print(f"wrote {args.output}")
     check_layout(task, _edges(task, problems))  # after what is wrong has been shown
     return 0
 
@@ -97,7 +97,7 @@ def _edges(task: Task, problems: Problems) -> Problems:
     return Problems.from_ints(problems.to_ints() + more[task.allows(more)].to_ints(), base)
 
 
-def _draw(args: argparse.Namespace, task: Task, problems: Problems) -> WorkedDrawing:
+def _draw(args: Arguments, task: Task, problems: Problems) -> WorkedDrawing:
     """The problem in the middle of the canvas, which has a blank cell around it by default."""
     asked = args.height, args.width
     needed = task.rules.room([n for n in problems.lengths[0].tolist() if n], task.base)

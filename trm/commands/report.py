@@ -1,10 +1,9 @@
 """`trm report`: evaluations side by side, or whether confidence tells right answers from wrong."""
 
-import argparse
 import json
 from pathlib import Path
 
-from trm.commands.arguments import info_console, print_table, results
+from trm.commands.arguments import Arguments, Parser, print_table, results
 from trm.evaluation.grid import GRID, grid_file, read_grid
 from trm.evaluation.names import side_by_side, told_apart
 from trm.files import make_folder, numbered_lines
@@ -12,14 +11,14 @@ from trm.files import make_folder, numbered_lines
 TRUST = "calibration.png"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """The command's arguments."""
     what = "evaluations or scores, compared with the first; or files of answers, to be calibrated"
     parser.add_argument("found", nargs="+", metavar="DIR|FILE", help=what)
     parser.add_argument("--output", required=True, metavar="DIR", help="for pictures and report")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Arguments) -> int:
     """Read, compare or rank, draw and report."""
     paths, output = [Path(name) for name in args.found], Path(args.output)
     answers = [path for path in paths if not path.is_dir() and path.suffix != ".json"]
@@ -50,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _calibration(args: argparse.Namespace, files: list[Path], output: Path) -> int:
+def _calibration(args: Arguments, files: list[Path], output: Path) -> int:
     """Whether confidence and agreement tell right answers from wrong ones."""
     names = told_apart([f.stem for f in files], [f.name for f in files], list(map(str, files)))
     held = {name: read_answers(file) for name, file in zip(names, files, strict=True)}
@@ -77,7 +76,7 @@ def _calibration(args: argparse.Namespace, files: list[Path], output: Path) -> i
     shown = [(name, *(f"{100 * risk:.2f} %" for risk in risks)) for name, risks in found.items()]
     title = "wrong, by the score they are ranked by"
     print_table(("of the surest", *curves), shown, title, wrap=True)
-    info_console(args).print(f"figure  {output / TRUST}")
+    args.info.print(f"figure  {output / TRUST}")
     return 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from pathlib import Path
@@ -17,19 +16,7 @@ from canvas.picture import to_terminal
 from canvas.problems import Problems
 from canvas.sampling import sample
 from trm.checkpoints import SHIPPED
-from trm.commands.arguments import (
-    add_solver,
-    add_solving,
-    check_problems,
-    info_console,
-    one_device,
-    precision_of,
-    read_problems,
-    refuse,
-    results,
-    solvers_of,
-    whole,
-)
+from trm.commands.arguments import Arguments, Parser, check_problems, read_problems, results, whole
 from trm.precision import computing_in
 from trm.problem_files import format_of
 
@@ -54,16 +41,16 @@ CELLS = 0.5  # the same of all cells of a row that are written one by one
 SHOWN = 3  # problems of a demo
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """The command's arguments."""
     add = parser.add_argument
     add("problems", nargs="*", help="like 123x456, or 12+34+5 for a model that adds")
-    add_solver(parser)
+    parser.add_solver()
     what = "show the canvas as it fills, after every supervision step of a recursive model"
     add("--watch", action="store_true", help=what)
     what = "watch some problems, and one of a hundred digits where that can be"
     add("--demo", action="store_true", help=what)
-    add_solving(parser)
+    parser.add_solving()
     what = "work through many problems, on many devices; gzip is read, and written to names in .gz"
     add = parser.add_argument_group("files", what).add_argument
     add("--input", metavar="FILE", help="of problems")
@@ -74,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--batch-size", type=whole(1), metavar="N", help=what)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Arguments) -> int:
     """Solve and show, work through a file, or demonstrate a model."""
     if [bool(args.problems), args.input is not None, args.demo].count(True) != 1:
         raise ValueError(
@@ -82,40 +69,40 @@ def run(args: argparse.Namespace) -> int:
             "the three"
         )
     if args.demo:
-        refuse(args, "a demo is watched", output=None)
+        args.refuse("a demo is watched", output=None)
         return _demo(args)
     if (args.input is None) != (args.output is None):
         raise ValueError("--input and --output go together: where problems come from, and go to")
     if args.input is not None:
         return _work_through(args)
     check_problems(args.problems)
-    (solver,) = solvers_of(args, one_device(args), args.steps)
+    (solver,) = args.solvers(args.one_device(), args.steps)
     problems = read_problems(args.problems, solver.task)
     solver.draw(problems)  # complain about any of them before the first is shown
     if args.checkpoint == SHIPPED:
-        info_console(args).print(
+        args.info.print(
             f"The shipped model: {solver.task.layout}, trained on {solver.trained_on}.\n",
             style="dim",
         )
-    with computing_in(precision_of(args), solver.predictor.device):
+    with computing_in(args.settled_precision(), solver.predictor.device):
         for i in range(len(problems)):
             solve_and_show(Console(), solver, problems[i : i + 1], watch=args.watch)
     return 0
 
 
-def _work_through(args: argparse.Namespace) -> int:
+def _work_through(args: Arguments) -> int:
     """Files, on any number of devices."""
-    refuse(args, "a file is worked through unseen", watch=False)
+    args.refuse("a file is worked through unseen", watch=False)
     if not Path(args.input).is_file():
         raise FileNotFoundError(f"--input {args.input}: there is no such file of problems")
     if format_of(args.output) != "jsonl":
         raise ValueError(f"--output {args.output}: answers are JSON Lines, so name it .jsonl")
     from trm.batch import Job, work_through
 
-    (solver,) = solvers_of(args, "cpu", args.steps)
+    (solver,) = args.solvers("cpu", args.steps)
     names = ("steps", "height", "width", "batch_size", "canvases")
     how: dict[str, Any] = {name: getattr(args, name) for name in names}
-    how |= {"voting": solver.voting, "precision": precision_of(args)}
+    how |= {"voting": solver.voting, "precision": args.settled_precision()}
     job = Job(Path(args.checkpoint), Path(args.input), Path(args.output), **how)
     summary = work_through(job, args.accelerator, args.devices, args.nodes, args.quiet)
     if summary is None:  # another process reports
@@ -183,9 +170,9 @@ def describe(solution: Solution) -> Group:
     return Group(canvas, verdict, Text("\n".join([*details, ""])))
 
 
-def _demo(args: argparse.Namespace) -> int:
+def _demo(args: Arguments) -> int:
     """Watch held-out problems, and see one of a hundred digits solved where that can be."""
-    (solver,) = solvers_of(args, one_device(args), args.steps)
+    (solver,) = args.solvers(args.one_device(), args.steps)
     task, console = solver.task, results()
     console.rule("Problems it has never seen, row by row")
     shown = sample(task, 0, "test", 0, np.arange(SHOWN), task.longest)

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trm.commands import evaluate
-from trm.commands.arguments import info_console, print_table, results, whole
+from trm.commands.arguments import Arguments, Parser, print_table, results, whole
 
 if TYPE_CHECKING:
     from canvas.task import Task
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """The command's arguments."""
     add = parser.add_argument
     about = "a YAML file, or the name of one of the package's own, such as studies/blanks"
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--jobs", type=whole(1), help=about)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Arguments) -> int:
     """Plan, train, evaluate, and write the page."""
     from trm.configs import find_config
     from trm.sweep.study import read_study
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
             except ValueError as error:
                 raise ValueError(f"evaluate: {name}: {error}") from None
 
-    output, console = Path(args.output), info_console(args)
+    output, console = Path(args.output), args.info
     if output.exists() and not output.is_dir():
         raise ValueError(f"--output {output} is no folder to write to: choose another")
     study = plan(study, lambda name: console.print(f"building {name}"), check)
@@ -94,14 +94,14 @@ def run(args: argparse.Namespace) -> int:
     return 1 if missing else 0
 
 
-def _options(name: str, words: list[str]) -> argparse.Namespace:
+def _options(name: str, words: list[str]) -> Arguments:
     """An evaluation's options as `trm evaluate` takes them; ValueError: it would not."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"evaluate: {name}", add_help=False, allow_abbrev=False, exit_on_error=False
     )
     evaluate.add_arguments(parser)
     try:
-        found, unknown = parser.parse_known_args([*words, "--output", "."])
+        found, unknown = parser.parse_known_args([*words, "--output", "."], Arguments())
     except argparse.ArgumentError as error:
         raise ValueError(f"{parser.prog}: {error}") from None
     if unknown:
