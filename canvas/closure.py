@@ -117,22 +117,19 @@ class _Closure:
             for one, states in todo.items():
                 seen[one] = np.concatenate([seen[one], states])
                 for target in row.columns[one].left:
-                    found.setdefault(str(target), [])
-                    found[str(target)] += self._column(below, one, target, states)
+                    found.setdefault(target, []).extend(self._column(below, one, target, states))
             fresh = {one: _distinct(np.concatenate(of)) for one, of in found.items() if of}
             fresh = {one: np.setdiff1d(states, seen[one]) for one, states in fresh.items()}
             todo = {one: states for one, states in fresh.items() if len(states)}
 
-    def _column(
-        self, row: "_Below", one: str, target: int | str, states: np.ndarray
-    ) -> list[np.ndarray]:
+    def _column(self, row: "_Below", one: str, target: str, states: np.ndarray) -> list[np.ndarray]:
         """Work out a column from all its states, with a target on its left; the target's states.
 
         What lies above left has to go with what lies above.
         """
         rule, name, handed, found = self.rule, row.name, row.handed, []
         columns = rule.rows[name].columns
-        kind, there = columns[one].kind, "" if target == END else columns[str(target)].kind
+        kind, there = columns[one].kind, "" if target == END else columns[target].kind
         cells, of = np.unique(states // self._marks, return_inverse=True)
         beside = _Lists(of.reshape(-1), states % self._marks, len(cells))
         rest, over = np.divmod(cells, self._keys)

@@ -343,7 +343,7 @@ def _operand_rows(digits: tuple[int, ...]) -> dict[str, RowKind]:
     """The rows of a and b, without leading zeros."""
     leading, blank = digits[1:], (BLANK,)
 
-    def number(rest: tuple[str | int, ...]) -> dict[str, Column]:
+    def number(rest: tuple[str, ...]) -> dict[str, Column]:
         return {
             "margin": Column("margin", blank, ("margin", "units", "only")),
             "units": Column("units", digits, ("digit", "last")),

@@ -28,7 +28,7 @@ import numpy as np
 from canvas import symbols
 from canvas.render import WorkedDrawing
 
-END = -1  # in place of a column's successor: the page ends on its left
+END = ""  # in place of a column on the left: the page ends there
 MOST_CODES = 62  # of a field that is not told: each has a letter of its own
 SYMBOL = "symbol"  # what a cell writes, beside the fields that it hands on
 TOKEN = "token"  # the symbol that stands in a cell, or the mask
@@ -169,7 +169,7 @@ class Column(NamedTuple):
 
     kind: str  # of the column, the same in all rows
     tokens: tuple[int, ...]  # that can stand there, `symbols.MASK` for a cell to be worked out
-    left: tuple[int | str, ...]  # what can stand on its left: names of a row's columns, or `END`
+    left: tuple[str, ...]  # what can stand on its left: names of a row's columns, or `END`
 
 
 class RowKind(NamedTuple):
