@@ -54,7 +54,8 @@ class Coordinates:
         return self.prefix_length + self.height * self.width
 
     def only(self, kept: Tensor) -> "Coordinates":
-        """For each sample the kept ones, bool [B, S], of these shared cells, padded at the end."""
+        """For each sample the prefix and the kept cells, bool [B, H, W], padded at the end."""
+        kept = F.pad(kept.flatten(1), (self.prefix_length, 0), value=True)
         most = int(kept.sum(dim=1).max())
         order = kept.byte().argsort(dim=1, descending=True, stable=True)[:, :most]
         return replace(
@@ -65,14 +66,10 @@ class Coordinates:
             present=kept.gather(1, order),
         )
 
-    def boxes(self, filled: Tensor) -> "Coordinates":
-        """Of the cells of a canvas, for each sample those in the smallest box of the filled ones.
 
-        ``filled`` is bool [B, H, W].
-        """
-        rows, columns = (span(filled.any(dim=dim)) for dim in (2, 1))
-        inside = (rows.unsqueeze(2) & columns.unsqueeze(1)).flatten(1)
-        return self.only(F.pad(inside, (self.prefix_length, 0), value=True))
+def box(filled: Tensor) -> Tensor:
+    """The cells of each sample's smallest box of all filled ones, bool [B, H, W] to the same."""
+    return span(filled.any(dim=2)).unsqueeze(2) & span(filled.any(dim=1)).unsqueeze(1)
 
 
 def span(filled: Tensor) -> Tensor:

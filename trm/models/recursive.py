@@ -33,7 +33,7 @@ from trm.models.attention import (
     truncated_normal_,
 )
 from trm.models.configs import RecursiveConfig
-from trm.models.coordinates import Coordinates, neighbourhood_mask
+from trm.models.coordinates import Coordinates, box, neighbourhood_mask
 from trm.models.iterative import IterativeModel, check_tokens
 from trm.models.positions import check_canvas, make_position
 
@@ -146,12 +146,8 @@ class TinyRecursiveModel(IterativeModel):
         cells = Coordinates.canvas(height, width, P, tokens.device)
         flat, places = tokens.flatten(1), None
         if self.ragged:
-            # Cells that are tokens, or in whose box all tokens are.
             kept = tokens != BLANK
-            if config.skip_blank:
-                cells = cells.only(F.pad(kept.flatten(1), (P, 0), value=True))
-            else:
-                cells = cells.boxes(kept)
+            cells = cells.only(kept if config.skip_blank else box(kept))
             assert cells.present is not None
             places = cells.index[:, P:] - P
             flat = flat.gather(1, places)

@@ -61,7 +61,7 @@ def test_the_horizon_is_the_last_written_cell_in_each_direction():
 
 def test_some_cells_keep_their_places_and_padding_is_seen_by_itself_alone():
     cells = Coordinates.canvas(2, 3, prefix_length=1)
-    kept = torch.tensor([[True, False, True, False, False, False, True], [True] * 2 + [False] * 5])
+    kept = torch.tensor([[False, True, False, False, False, True], [True] + [False] * 5])
     some = cells.only(kept)
     assert some.index[0].tolist() == [0, 2, 6]
     assert some.index[1, :2].tolist() == [0, 1]
