@@ -9,7 +9,7 @@ from canvas.tasks import task_data
 from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, find_checkpoint
 from trm.checkpoints.loading import load_checkpoint, load_solver
 from trm.evaluation.grid import read_grid
-from trm.evaluation.names import told_apart, with_seeds
+from trm.evaluation.names import check_alike, told_apart, with_seeds
 from trm.files import fingerprint
 
 
@@ -62,13 +62,7 @@ def describe_all(
     models = [describe(path, "", steps) for path in checkpoints]
     names = labels(checkpoints, [model["seed"] for model in models])
     models = [model | {"name": name} for model, name in zip(models, names, strict=True)]
-    kinds = {m["name"]: f"{m['task']['task']} in base {m['task']['base']}" for m in models}
-    if len(set(kinds.values())) > 1:
-        listed = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
-        raise ValueError(
-            "models of different tasks or bases cannot be asked the same problems: "
-            f"{listed}. Evaluate them one by one"
-        )
+    check_alike(models)
     return models
 
 

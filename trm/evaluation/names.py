@@ -31,6 +31,17 @@ def with_seeds(names: Sequence[str], seeds: Sequence[Any]) -> list[str]:
     return [f"{name}, seed {seed}" for name, seed in zip(names, seeds, strict=True)]
 
 
+def check_alike(models: Sequence[Model]) -> None:
+    """ValueError for models of different tasks or bases, or whose sizes have other measures."""
+    kinds = {model["name"]: "{task} in base {base}".format(**model["task"]) for model in models}
+    for model in models:
+        if settings := model.get("settings"):
+            kinds[model["name"]] += " by {} and {}".format(*settings["axes"])
+    if len(set(kinds.values())) > 1:
+        listed = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
+        raise ValueError(f"these models cannot be compared: {listed}. Evaluate them one by one")
+
+
 def side_by_side(grids: Sequence[Grid], labels: Sequence[str]) -> Grid:
     """The models of several grids as one grid, each with the settings of its own.
 
@@ -38,22 +49,12 @@ def side_by_side(grids: Sequence[Grid], labels: Sequence[str]) -> Grid:
     tasks, bases or axes differ.
     """
     models = [m | {"settings": grid["settings"]} for grid in grids for m in grid.models]
-    kinds = {
-        "{} in base {} by {} and {}".format(
-            m["task"]["task"], m["task"]["base"], *m["settings"]["axes"]
-        )
-        for m in models
-    }
-    if len(kinds) > 1:
-        listed = " and ".join(sorted(kinds))
-        raise ValueError(
-            f"these evaluations are of different things: {listed}. Compare like things"
-        )
     names = [model["name"] for model in models]
     of = [label for label, grid in zip(labels, grids, strict=True) for _ in grid.models]
     full = [f"{label}: {name}" for label, name in zip(of, names, strict=True)]
     names = told_apart(names, with_seeds(names, [m.get("seed") for m in models]), full)
     named = [model | {"name": name} for model, name in zip(models, names, strict=True)]
+    check_alike(named)
     return Grid(settings=grids[0]["settings"], models=named)
 
 

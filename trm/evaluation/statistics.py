@@ -111,7 +111,7 @@ def difference(one: Share, other: Share, correlation: float = 0.0) -> tuple[floa
 
     Of what was asked independently; or of the same problems, with a correlation of these.
     """
-    p, q = (share.value if share.total else 0.5 for share in (one, other))
+    p, q = one.value, other.value
     (low, high), (least, most) = one.interval, other.interval
 
     def reach(a: float, b: float) -> float:

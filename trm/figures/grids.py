@@ -254,6 +254,5 @@ def trust_figure(
     counts.yaxis.set_major_formatter("{x:,.0f}")
     counts.set_xticks(range(0, 101, 10))
     tidy(counts, "y")
-    shown = axes.get_legend_handles_labels()  # without them an empty one would be warned of
-    axes.legend(*shown, loc="upper left", fontsize=9).set_in_layout(False)
+    axes.legend(loc="upper left", fontsize=9).set_in_layout(False)
     return figure
