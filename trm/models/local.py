@@ -8,9 +8,9 @@ L_cycles times from z_L + z_H + input, then z_H once from z_H + z_L; H_cycles ti
 last has a gradient. In every update the cell attends to its neighbours' messages, which stand
 still, so that cycles see no more of the page. At the end z_H is decided and handed on.
 
-A page is worked out in the order of writing, every cell once (`work_in_order`).
+A page is worked out in the order of writing, every cell once (`trm.models.in_order`).
 
-From the top: what a cell computes, from embeddings to heads; how what it sees is coded; pages.
+From the top: what a cell computes, from embeddings to heads; how what it sees is coded.
 """
 
 from itertools import accumulate
@@ -21,7 +21,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canvas.symbols import BLANK, MASK
 from canvas.windows import NEIGHBOURS, OWN, SYMBOL, TOKEN, Head, Heads, read_name
 from trm.models.attention import (
     Attention,
@@ -32,14 +31,15 @@ from trm.models.attention import (
     truncated_normal_,
 )
 from trm.models.configs import LocalConfig
-from trm.models.coordinates import span
-from trm.models.iterative import Network, check_tokens
-
-_MOST_KNOWN = 2**24  # sights that there can be at most for their answers to be remembered
+from trm.models.iterative import Network
 
 
-# What N cells attend to: of each layer keys and values, [N, ways, 2 * D]; which there are, bool.
-Around = tuple[list[Tensor], Tensor]
+class Around(NamedTuple):
+    """What N cells attend to."""
+
+    keys_values: list[tuple[Tensor, Tensor]]  # of each layer, [N, ways, heads, D / heads] each
+    absent: Tensor  # [N, ways, 1], minus infinity for a neighbour that is not there, else 0
+    alone: Tensor  # bool [N, 1], who has no neighbour at all: 0 in all of `absent`
 
 
 class Sights(NamedTuple):
@@ -50,14 +50,6 @@ class Sights(NamedTuple):
     reads_token: Tensor  # bool [N, 1], whether they count
     places: Tensor  # int64 [N, ways], where what is read stands in `message_tables`
     present: Tensor  # bool [N, ways], whether there is something to read
-
-
-class Decided(NamedTuple):
-    """What N heads have decided, or all heads of N cells."""
-
-    classes: Tensor  # int64 [N, outputs], of which those of a head count that it says
-    log_right: Tensor  # float32 [N], log of the probability that all of it is right
-    log_symbol: Tensor  # float32 [N], and that the symbol is, of all symbols
 
 
 class LocalRecursiveModel(Network):
@@ -72,13 +64,15 @@ class LocalRecursiveModel(Network):
     config: LocalConfig
     H_init: Tensor
     L_init: Tensor
-    _columns: Tensor  # int64 [heads, most that one reads], where that stands in what cells see
-    _units: Tensor  # int64 [heads, most that one reads], how much it counts in a sight's number
+    _units: Tensor  # int64 [heads, all that cells see], how much it counts in a sight's number
     _starts: Tensor  # int64 [heads], the number of a head's first sight
     _sizes: Tensor  # int64 [heads, ways], how many codes a way has
+    _strides: Tensor  # int64 [heads, ways], how much one code more counts
     _tables: Tensor  # int64 [heads, ways], where a head's codes begin in `message_tables`
     _least: Tensor  # int64 [heads, ways], the least code by which there is something to read
     _token: Tensor  # bool [heads], which read the symbol
+    _logits: Tensor  # int64 [outputs, most classes], where the logits are; last: there is none
+    _says: Tensor  # int64 [heads, outputs], 1 for what each says
 
     def __init__(self, config: LocalConfig):
         super().__init__()
@@ -137,7 +131,7 @@ class LocalRecursiveModel(Network):
         if self.embed_heads is not None:
             x = x * sights.reads_token
             x = x + (self.embed_heads.weight * self.scale).to(x.dtype)[sights.head]
-        return self._heads_of(self.settle(x, (keys_values, sights.present)))
+        return self._heads_of(self.settle(x, self.around(keys_values, sights.present)))
 
     def relaxed(self, tokens: Tensor, messages: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
         """As `cells`, of messages that are not decided, to learn what codes should mean.
@@ -149,10 +143,19 @@ class LocalRecursiveModel(Network):
         vectors = messages @ (self.embed_messages.weight * self.message_scale)
         x = (self.embed_tokens.weight * self.scale)[tokens]
         keys_values = [mixing.keys_values(vectors) for _, mixing in self.blocks]
-        return self._heads_of(self.settle(x, (keys_values, present)))
+        return self._heads_of(self.settle(x, self.around(keys_values, present)))
 
     def _heads_of(self, z_H: Tensor) -> tuple[Tensor, Tensor]:
         return self.lm_head(z_H), self.halt_head(z_H)[:, 0].float()
+
+    def around(self, keys_values: list[Tensor], present: Tensor) -> Around:
+        """Of each layer's keys and values, [N, ways, 2 * D]; which there are, bool [N, ways]."""
+        heads = self.config.num_heads
+        split = [kv.unflatten(-1, (2, heads, -1)).unbind(2) for kv in keys_values]
+        alone = ~present.any(dim=1, keepdim=True)
+        absent = keys_values[0].new_zeros(present.shape)
+        absent = absent.masked_fill(~(present | alone), -torch.inf).unsqueeze(-1)
+        return Around([(k, v) for k, v in split], absent, alone)
 
     def settle(self, x: Tensor, around: Around) -> Tensor:
         """The state z_H at the end of all cycles, of the input; [N, D] each."""
@@ -166,18 +169,13 @@ class LocalRecursiveModel(Network):
 
     def network(self, x: Tensor, around: Around) -> Tensor:
         """All layers, once: [N, D] to the same."""
-        heads = self.config.num_heads
         bias = (self.position["direction"] * self.scale).to(x.dtype).T  # [ways, heads]
-        present = around[1].unsqueeze(-1)
-        alone = ~present.any(dim=1)  # [N, 1]
-        for (layer, mixing), keys_values in zip(self.blocks, around[0], strict=True):
-            k, v = keys_values.unflatten(-1, (2, heads, -1)).unbind(2)  # [N, ways, heads, D/heads]
-            q = mixing.queries(x).unflatten(-1, (1, heads, -1)) * k.shape[-1] ** -0.5
-            scores = ((q * k).sum(-1) + bias).masked_fill(~present, -torch.inf)
-            scores = scores.masked_fill(alone.unsqueeze(1), 0)
+        for (layer, mixing), (k, v) in zip(self.blocks, around.keys_values, strict=True):
+            q = mixing.queries(x).unflatten(-1, (1, *k.shape[2:])) * k.shape[-1] ** -0.5
+            scores = (q * k).sum(-1) + bias + around.absent  # [N, ways, heads]
             exact = torch.promote_types(v.dtype, torch.float32)
             weights = torch.softmax(scores, dim=1, dtype=exact).to(v.dtype)
-            mixed = (weights.unsqueeze(-1) * v).sum(1).flatten(1).masked_fill(alone, 0)
+            mixed = (weights.unsqueeze(-1) * v).sum(1).flatten(1).masked_fill(around.alone, 0)
             x = layer.after(x, mixing.out(mixed))
         return x
 
@@ -190,6 +188,10 @@ class LocalRecursiveModel(Network):
         """Logits of the symbol and of each field, [..., C] each, of the heads' [..., sum of C]."""
         sizes = list(self.outputs.values())
         return dict(zip(self.outputs, outputs.split(sizes, dim=-1), strict=True))
+
+    def decided(self, outputs: Tensor) -> Tensor:
+        """The likeliest class of each output, int64 [N, outputs], of the heads' [N, sum of C]."""
+        return F.pad(outputs, (0, 1), value=-torch.inf)[:, self._logits].argmax(dim=-1)
 
     def margins(self, outputs: Tensor, labels: dict[str, Tensor]) -> Tensor:
         """The least by which a right logit of each sight exceeds the others, float [N].
@@ -246,158 +248,50 @@ class LocalRecursiveModel(Network):
     def _add_codes(self) -> None:
         """What says how sights are numbered, and where codes begin in `message_tables`."""
         heads, count = self.heads, len(self.heads.heads)
-        names = (read_name(way, name) for way in heads.ways for name in ("", *self.fields))
-        at = {name: i for i, name in enumerate((TOKEN, *names))}
-        units = [{at[n]: unit for n, unit in heads.units(head).items()} for head in range(count)]
-        most = max(map(len, units))
-        sizes = torch.tensor(heads.sizes).view(len(units), -1)
+        neighbours = [way for way in heads.ways if way != OWN]
+        names = (read_name(way, name) for way in neighbours for name in ("", *self.fields))
+        sees = (TOKEN, *names, *(read_name(OWN, name) for name in self.outputs))
+        units = [heads.units(head) for head in range(count)]
+        sizes = torch.tensor(heads.sizes).view(count, -1)
         before = sizes.T.flatten().cumsum(0) - sizes.T.flatten()  # codes, way after way
         reads = zip(heads.heads, heads.reads, strict=True)  # who reads all has code 0 for no cell
         least = [[int(not names or head.reads is None) for names in of] for head, of in reads]
+        every = torch.arange(sum(self.outputs.values())).split(list(self.outputs.values()))
         parts = {
-            "columns": torch.tensor([[*of, *[0] * (most - len(of))] for of in units]),
-            "units": torch.tensor([[*of.values(), *[0] * (most - len(of))] for of in units]),
+            "logits": nn.utils.rnn.pad_sequence(list(every), True, sum(self.outputs.values())),
+            "units": torch.tensor([[of.get(name, 0) for name in sees] for of in units]),
             "starts": torch.tensor(heads.starts[:-1]),
             "sizes": sizes,
-            "tables": before.view(-1, len(units)).T,
-            "least": torch.tensor(least).view(len(units), -1),
-            "token": torch.tensor([0 in of for of in units]),
+            "strides": sizes.flip(1).cumprod(1).flip(1) // sizes,
+            "tables": before.view(-1, count).T,
+            "least": torch.tensor(least).view(count, -1),
+            "token": torch.tensor([TOKEN in of for of in units]),
+            "says": torch.tensor([[name in h.says for name in self.outputs] for h in heads.heads]),
         }
         for name, part in parts.items():
             self.register_buffer(f"_{name}", part, persistent=False)
 
     def numbers(self, level: list[int], seen: Tensor) -> Tensor:
-        """The sights of some heads, int64 [heads * N], of what N cells see, as `work` has it."""
-        read = seen[:, self._columns[level]] * self._units[level]  # [N, heads, most that one reads]
-        return (read.sum(-1) + self._starts[level]).T.flatten()
+        """The sights of some heads, int64 [heads * N], of all that N cells see, int64 [N, ...].
+
+        The symbol; of each neighbour whether there is one, and its fields; the cell's own outputs.
+        """
+        read = (seen * self._units[level].unsqueeze(1)).sum(-1)  # [heads, N]
+        return (read + self._starts[level].unsqueeze(1)).flatten()
+
+    def says(self, numbers: Tensor) -> Tensor:
+        """Which outputs the head of each sight says: int64 [N, outputs], 1 or 0."""
+        return self._says[self._head_of(numbers)]
+
+    def _head_of(self, numbers: Tensor) -> Tensor:
+        return torch.bucketize(numbers, self._starts, right=True) - 1
 
     def sights(self, numbers: Tensor) -> Sights:
         """What `numbers` made numbers of."""
-        head = torch.bucketize(numbers, self._starts, right=True) - 1
-        rest, found = numbers - self._starts[head], []
-        for size in reversed(self._sizes[head].unbind(1)):
-            found.append(rest % size)
-            rest = rest // size
-        codes = torch.stack(found[::-1], dim=1)
+        head = self._head_of(numbers)
+        rest, sizes = numbers - self._starts[head], self._sizes[head]
+        codes = rest.unsqueeze(1) // self._strides[head]  # [N, ways]
+        token = codes[:, 0] // sizes[:, 0] if self.heads.ways else rest
+        codes = codes % sizes
         places, present = codes + self._tables[head], codes >= self._least[head]
-        return Sights(head, rest, self._token[head, None], places, present)
-
-    def work(self, tokens: Tensor, around: Tensor, known: "Known") -> Decided:
-        """What N cells decide, head after head.
-
-        Args:
-            tokens: int64 [N].
-            around: of the neighbours, int64 [N, ways, 1 + fields], 1 for there being such a cell,
-                then classes; 0: no such cell.
-            known: answers sights.
-        """
-        place = {name: i for i, name in enumerate(self.outputs)}
-        own = around.new_zeros(len(tokens), len(place))
-        seen = torch.cat((tokens[:, None], around.flatten(1), own), dim=1)
-        classes = seen[:, -len(place) :]  # in place, where the next heads read them
-        log_right = log_symbol = torch.zeros_like(tokens, dtype=torch.float32)
-        for level in self.heads.levels:
-            answers = known(self.numbers(level, seen))
-            log_right = log_right + answers.log_right.view(len(level), -1).sum(dim=0)
-            each = (answers.classes.chunk(len(level)), answers.log_symbol.chunk(len(level)))
-            for head, chosen, of_symbol in zip(level, *each, strict=True):
-                says = [place[name] for name in self.heads.heads[head].says]
-                classes[:, says] = chosen[:, says]
-                log_symbol = of_symbol if place[SYMBOL] in says else log_symbol
-        return Decided(classes, log_right, log_symbol)
-
-
-class Known:
-    """What a model as it is now answers to sights, each worked out once where there are few."""
-
-    def __init__(self, model: LocalRecursiveModel) -> None:
-        self.model, self.tables = model, model.message_tables()
-        self.index: Tensor | None = None  # of each sight's answer in `found`; −1: it is new
-        self.found: Decided | None = None
-
-    def __call__(self, numbers: Tensor) -> Decided:
-        """The answers to N sights, see `LocalRecursiveModel.numbers`."""
-        count = self.model.heads.starts[-1]
-        if count > _MOST_KNOWN:
-            return self._answers(numbers)
-        if self.index is None:
-            with torch.inference_mode(False):  # it may be made there, and used elsewhere
-                self.index = torch.full((count,), -1, device=numbers.device)
-        new = numbers[self.index[numbers] < 0].unique()
-        if len(new):
-            parts = [part for part in (self.found, self._answers(new)) if part]
-            before = len(parts[0].classes) if self.found else 0
-            self.index[new] = torch.arange(len(new)).to(new) + before
-            self.found = Decided(*map(torch.cat, zip(*parts, strict=True)))
-        index = self.index[numbers]
-        assert self.found is not None
-        return Decided(*(part[index] for part in self.found))
-
-    def _answers(self, numbers: Tensor) -> Decided:
-        """The same, all of them worked out."""
-        outputs, halt_logits = self.model.cells(numbers, self.tables)
-        parts = self.model.parts(outputs)
-        classes = torch.stack([logits.argmax(dim=-1) for logits in parts.values()], dim=1)
-        log_symbol = parts[SYMBOL].float().log_softmax(dim=-1).amax(dim=-1)
-        return Decided(classes, F.logsigmoid(halt_logits), log_symbol)
-
-
-class InOrder(NamedTuple):
-    """Canvases that were worked out in the order of writing."""
-
-    tokens: Tensor  # as given [B, H, W], what was asked filled in
-    halt_logits: Tensor  # float32 [B, H]: the cells of the row that were filled in are right
-    log_symbol: Tensor  # float32 [B, H, W], of what was filled in; else 0
-    # int16 [B, H + 1, W + 2, 1 + fields], as `LocalRule.around` has it: 1 for a cell of the page,
-    # then its classes.
-    handed: Tensor
-
-
-@torch.no_grad()
-def work_in_order(
-    model: LocalRecursiveModel, tokens: Tensor, known: Known | None = None
-) -> InOrder:
-    """Work canvases out, every cell once, after all that it depends on.
-
-    A page goes from its first row to the last one that is filled in. All cells of a front are
-    worked out together: of each row one, two columns behind the row above.
-
-    Args:
-        model: in evaluation mode.
-        tokens: symbol ids, integers [B, H, W]; masked cells are filled in.
-        known: answers to sights that have come before; new ones are added.
-    """
-    check_tokens(tokens)
-    known = known or Known(model)
-    B, H, W = tokens.shape
-    asked, used = tokens == MASK, tokens != BLANK
-    last = asked.any(dim=2).flip(1).cumsum(dim=1).flip(1) > 0  # [B, H], rows down to the last asked
-    rows = used.any(dim=2) & (last | ~last[:, :1])
-    inside = span(rows).unsqueeze(2) & span(used.any(dim=1)).unsqueeze(1)
-    filled, log_symbol = tokens.clone(), torch.zeros(B, H, W, device=tokens.device)
-    sure = log_symbol[..., 0].clone()
-    handed = tokens.new_zeros(B, H + 1, W + 2, 1 + len(model.fields), dtype=torch.int16)
-    steps = [NEIGHBOURS[way] for way in model.heads.ways if way != OWN]
-    cells = inside.nonzero()
-    front = 2 * cells[:, 1] - cells[:, 2] + W
-    cells = cells[front.argsort(stable=True)]
-    for page, row, column in (part.unbind(1) for part in cells.split(front.bincount().tolist())):
-        if not len(page):
-            continue
-        around = [handed[page, row + 1 + down, column + 1 + right] for down, right in steps]
-        token, asks = tokens[page, row, column].long(), asked[page, row, column]
-        seen = torch.stack(around, dim=1).long()  # [N, ways, 1 + fields]
-        found = model.work(token, seen, known)
-        classes = found.classes
-        filled[page, row, column] = torch.where(asks, classes[:, 0], token).to(tokens.dtype)
-        log_symbol[page, row, column] = found.log_symbol * asks
-        sure[page, row] += found.log_right * asks
-        classes[:, 0] = 1
-        handed[page, row + 1, column + 1] = classes.to(handed.dtype)
-    return InOrder(filled, all_right(sure), log_symbol, handed)
-
-
-def all_right(log_probability: Tensor) -> Tensor:
-    """The halt logit of "all cells are right" from the log of its probability, float32 [...]."""
-    log = log_probability.clamp(max=-1e-7)
-    return log - torch.log(-torch.expm1(log))
+        return Sights(head, token, self._token[head, None], places, present)

@@ -118,7 +118,7 @@ def judge(
         }
         outputs, _ = model.cells(sights, tables)
         margin = model.margins(outputs, asked)
-        right, chosen = margin > 0, [p.argmax(dim=1) for p in model.parts(outputs).values()]
+        right, chosen = margin > 0, model.decided(outputs).unbind(1)
         left = torch.full_like(margin, -torch.inf, dtype=torch.float64)
         bounds = (exact,) if hopeless else (coarse, fine, exact)
         for bound in bounds if bounded else ():

@@ -20,7 +20,8 @@ from canvas.sampling import FAMILIES, family_problems
 from canvas.symbols import decode
 from canvas.task import Task
 from canvas.windows import TOKEN, LocalRule, read_name
-from trm.models.local import LocalRecursiveModel, work_in_order
+from trm.models.in_order import work_in_order
+from trm.models.local import LocalRecursiveModel
 from trm.proof.prove import Judged, Report
 from trm.solving.solver import Solver
 

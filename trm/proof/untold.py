@@ -17,7 +17,8 @@ import torch
 from canvas import symbols
 from canvas.closure import closed_windows
 from canvas.windows import SYMBOL, TOKEN, LocalRule, Seen, read_name
-from trm.models.local import Known, LocalRecursiveModel
+from trm.models.in_order import Known
+from trm.models.local import LocalRecursiveModel
 from trm.proof.prove import Report
 
 _BATCH = 16384

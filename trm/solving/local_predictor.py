@@ -14,7 +14,8 @@ from canvas.render import Drawing
 from canvas.task import Task
 from canvas.windows import OWN, TOKEN, LocalRule
 from trm.models.attention import compute_dtype
-from trm.models.local import InOrder, Known, LocalRecursiveModel, work_in_order
+from trm.models.in_order import InOrder, Known, work_in_order
+from trm.models.local import LocalRecursiveModel
 from trm.solving.rollout import (
     OnRow,
     Prediction,
@@ -141,7 +142,7 @@ class LocalPredictor(Predictor):
             sure[page[self.windows[at] != number]] = 0
         return worked.tokens.byte().cpu().numpy(), sure
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def _work(self, canvases: np.ndarray) -> InOrder:
         return work_in_order(self.model, self.tokens(canvases), self.known)
 

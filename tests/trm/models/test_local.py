@@ -10,7 +10,8 @@ from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, MASK, encode
 from canvas.windows import NEIGHBOURS, OWN, SYMBOL, TOKEN, read_name
 from trm.models.configs import LocalConfig
-from trm.models.local import LocalRecursiveModel, all_right, work_in_order
+from trm.models.in_order import all_right, work_in_order
+from trm.models.local import LocalRecursiveModel
 from trm.training.samples import WindowSamples
 
 LAYOUTS = ("lattice", "standard")  # a cell of one head, and of many

@@ -9,7 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trm.models.local import work_in_order
+from trm.models.in_order import work_in_order
 from trm.proof.program import Program, write_python
 
 MODELS = ("ternary", "sums", "written")

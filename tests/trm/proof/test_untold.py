@@ -5,7 +5,8 @@ import torch
 
 from canvas.problems import Problems
 from canvas.windows import SYMBOL, TOKEN, read_name
-from trm.models.local import LocalRecursiveModel, work_in_order
+from trm.models.in_order import work_in_order
+from trm.models.local import LocalRecursiveModel
 from trm.proof import check
 from trm.proof.proof import OPEN, PROVED, REFUTED, prove
 from trm.proof.untold import explore
