@@ -69,33 +69,13 @@ def solve_by_vote(
     size = drawing.canvases.shape[1:]
     boxes = np.stack([drawing.top, drawing.left, drawing.heights, drawing.widths], axis=1)
     views = [_views_of(voting, size, *map(int, box)) for box in boxes]
-    if voting.per == "row":
-        return _by_row(predictor, voting, drawing, views, on_row)
-    if on_row is not None:
-        raise ValueError(
-            "views that vote on whole solutions work on a canvas each, and there is no one canvas "
-            "to watch: let them vote per row, or watch one view"
-        )
-    return _by_solution(predictor, voting, drawing, views)
-
-
-@lru_cache(maxsize=4096)
-def _views_of(
-    voting: Voting, size: tuple[int, int], top: int, left: int, rows: int, columns: int
-) -> list[View]:
-    """The views of all problems that take up the same box on their canvases."""
-    content = np.zeros(size, dtype=bool)
-    content[top : top + rows, left : left + columns] = True
-    return distinct_views(content, voting.symmetries or (), voting.views, voting.seed)
-
-
-def _by_row(
-    predictor: Predictor,
-    voting: Voting,
-    drawing: Drawing,
-    views: list[list[View]],
-    on_row: OnRow | None,
-) -> tuple[Rollout, list[list[Decision]]]:
+    if voting.per == "solution":
+        if on_row is not None:
+            raise ValueError(
+                "views that vote on whole solutions work on a canvas each, and there is no one "
+                "canvas to watch: let them vote per row, or watch one view"
+            )
+        return _by_solution(predictor, voting, drawing, views)
     decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
 
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
@@ -116,6 +96,16 @@ def _by_row(
         return Prediction(canvases, confidence, steps, settled=settled)
 
     return free_running(fill, drawing, on_row), decisions
+
+
+@lru_cache(maxsize=4096)
+def _views_of(
+    voting: Voting, size: tuple[int, int], top: int, left: int, rows: int, columns: int
+) -> list[View]:
+    """The views of all problems that take up the same box on their canvases."""
+    content = np.zeros(size, dtype=bool)
+    content[top : top + rows, left : left + columns] = True
+    return distinct_views(content, voting.symmetries or (), voting.views, voting.seed)
 
 
 def _by_solution(
