@@ -157,12 +157,6 @@ class Evaluation(Grid):
     A terminal shows the summary, a notebook accuracy against length as well.
     """
 
-    def to_dataframe(self) -> Any:
-        """The rows as a DataFrame of pandas, which has to be installed."""
-        from pandas import DataFrame  # type: ignore[import-not-found, unused-ignore]
-
-        return DataFrame(self.rows)
-
     def figure(self, heat_map: bool = False) -> Figure:
         """Accuracy against length, or the heat map of all sizes; ``savefig`` writes it."""
         from trm.figures.grids import grid_figure, lengths_figure

@@ -13,7 +13,7 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -23,7 +23,6 @@ import torch
 
 from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
-from trm.checkpoints.loading import load_solver
 from trm.devices import join_processes, make_files, open_devices
 from trm.files import alone, fingerprint, make_folder, numbered_lines, writing
 from trm.precision import FLOAT32
@@ -108,41 +107,43 @@ class Summary:
 class Job:
     """A file of problems to work through, CSV or JSON Lines, to one of JSON Lines."""
 
-    checkpoint: Path
+    solver: Solver
+    checkpoint: Path  # the solver's
     source: Path
     output: Path
-    steps: int | None = None  # this and the next two: see `trm.checkpoints.loading.load_solver`
-    height: int | None = None
-    width: int | None = None
-    voting: Voting | None = None  # how many views are asked; None: one
     batch_size: int | None = None  # problems at once; None: by the device
     canvases: bool = False  # whether records hold the worked canvas
     precision: str = FLOAT32  # one of `trm.precision.PRECISIONS`, settled
 
-    def entries(self, solver: Solver) -> Iterator[Entry]:
+    def entries(self) -> Iterator[Entry]:
         """The problems of the source."""
         source, lines = str(self.source), numbered_lines(self.source)
-        return read_entries(lines, source, format_of(source), solver.task)
+        return read_entries(lines, source, format_of(source), self.solver.task)
 
-    def lines(self, solver: Solver, entries: list[Entry]) -> list[dict[str, Any]]:
+    def lines(self, entries: list[Entry]) -> list[dict[str, Any]]:
         """The records of some entries as they are written, with what else their lines held."""
         left_out = {"exact"}  # which takes the finished working
-        left_out |= set() if self.voting else {"views", "votes"}
+        left_out |= set() if self.solver.voting else {"views", "votes"}
         left_out |= set() if self.canvases else {"canvas"}
         lines = []
-        for record, entry in zip(answer(solver, entries, self.canvases), entries, strict=True):
+        records = answer(self.solver, entries, self.canvases)
+        for record, entry in zip(records, entries, strict=True):
             line = {name: value for name, value in record.items() if name not in left_out}
             lines.append(line | {carried_name(k, line): v for k, v in entry.other.items()})
         return lines
 
     def key(self, device: str) -> str:
         """A hash of what decides the records."""
-        deciding = asdict(self) | {"device": device, "torch": torch.__version__}
-        deciding["columns"] = COLUMNS  # what another version may have written differently
-        deciding["checkpoint"] = fingerprint(find_checkpoint(self.checkpoint))
-        deciding["source"] = fingerprint(self.source)
-        del deciding["output"]
-        text = json.dumps(deciding, sort_keys=True, default=str)
+        solver, predictor = self.solver, self.solver.predictor
+        deciding = {
+            "columns": COLUMNS,  # what another version may have written differently
+            "device": (device, self.precision, torch.__version__),
+            "files": (fingerprint(find_checkpoint(self.checkpoint)), fingerprint(self.source)),
+            "model": (predictor.model.config, getattr(predictor, "max_steps", None)),
+            "solver": (solver.canvas, solver.voting, predictor.proved),
+            "records": (self.batch_size, self.canvases),
+        }
+        text = json.dumps(deciding, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -164,19 +165,19 @@ def work_through(
     fabric = open_devices(accelerator, devices, nodes, job.precision)
     make_folder(job.output.parent)
     join_processes(fabric)
-    kind, how = fabric.device.type, (job.steps, job.height, job.width, str(fabric.device))
-    solver = load_solver(job.checkpoint, *how, job.voting)
-    size = job.batch_size or _unit_size(job.voting, kind)
+    kind = fabric.device.type
+    job.solver.predictor.model.to(fabric.device)
+    size = job.batch_size or _unit_size(job.solver.voting, kind)
     output = job.output.resolve()
     # The other processes wait for the first.
     with alone(job.output) if fabric.is_global_zero else nullcontext():
-        numbers = range(-(-sum(1 for _ in job.entries(solver)) // size))
+        numbers = range(-(-sum(1 for _ in job.entries()) // size))
         folder = output.with_name(f".{output.name}.{job.key(kind)}.parts")
         parts = {folder / f"{number}.json": number for number in numbers}
-        units = enumerate(_units(job.entries(solver), size))
+        units = enumerate(_units(job.entries(), size))
 
         def solved(unit: int) -> list[dict[str, Any]]:
-            return job.lines(solver, next(some for number, some in units if number == unit))
+            return job.lines(next(some for number, some in units if number == unit))
 
         make_files(fabric, parts, solved, Path.is_file, None if quiet else "units")
         if not fabric.is_global_zero:

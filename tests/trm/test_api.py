@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -84,7 +83,7 @@ def test_a_finished_working_is_drawn_shown_and_saved(tmp_path):
         assert np.asarray(image).std() > 0
 
 
-def test_a_model_is_measured_on_a_grid(tmp_path, capsys, monkeypatch):
+def test_a_model_is_measured_on_a_grid(tmp_path, capsys):
     how = {"problems": 4, "output": tmp_path / "kept", "accelerator": "cpu"}
     grid = evaluate(digits_a=range(1, 3), digits_b=[2], **how)
     assert "cells" in capsys.readouterr().out  # of the progress bar
@@ -105,9 +104,6 @@ def test_a_model_is_measured_on_a_grid(tmp_path, capsys, monkeypatch):
     first = {"model": "lattice", "digits_a": 1, "digits_b": 2, "region": "in range", "answers": 1.0}
     assert first.items() <= grid.rows[0].items()
     assert (grid.rows[0]["answers_right"], grid.rows[0]["answers_total"]) == (4, 4)
-    frames = SimpleNamespace(DataFrame=lambda rows: [*rows])  # in the place of pandas
-    monkeypatch.setitem(sys.modules, "pandas", frames)
-    assert grid.to_dataframe() == grid.rows
     assert "answers" in repr(grid)
     assert "100.0 %" in repr(grid)
     assert {"<svg", "<pre>"} <= set(re.findall(r"<svg|<pre>", grid._repr_html_()))

@@ -122,7 +122,8 @@ class OneOfTwo(Fabric):
 
 
 def test_two_processes_give_the_records_of_one(checkpoint, source, tmp_path, monkeypatch):
-    one = Job(checkpoint, source, tmp_path / "one.jsonl", voting=Voting(views=3), batch_size=8)
+    solver = load_solver(checkpoint, voting=Voting(views=3))
+    one = Job(solver, checkpoint, source, tmp_path / "one.jsonl", batch_size=8)
     assert str(work_through(one, "cpu", quiet=True)).startswith("66 records")
     two, fabrics = replace(one, output=tmp_path / "two.jsonl"), [OneOfTwo(0), OneOfTwo(1)]
     monkeypatch.setattr(batch, "open_devices", lambda *_: fabrics.pop())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console, Group
@@ -100,10 +100,8 @@ def _work_through(args: Arguments) -> int:
     from trm.batch import Job, work_through
 
     (solver,) = args.solvers("cpu", args.steps)
-    names = ("steps", "height", "width", "batch_size", "canvases")
-    how: dict[str, Any] = {name: getattr(args, name) for name in names}
-    how |= {"voting": solver.voting, "precision": args.settled_precision()}
-    job = Job(Path(args.checkpoint), Path(args.input), Path(args.output), **how)
+    files = Path(args.checkpoint), Path(args.input), Path(args.output)
+    job = Job(solver, *files, args.batch_size, args.canvases, args.settled_precision())
     summary = work_through(job, args.accelerator, args.devices, args.nodes, args.quiet)
     if summary is None:  # another process reports
         return 0
