@@ -1,4 +1,4 @@
-"""Any number of problems to records: from Python, or files on any number of devices.
+"""Any number of problems to records: from Python, from files on any number of devices, from pipes.
 
 A file is worked on in units of some hundred problems. What a problem gets depends on its unit, the
 checkpoint and the settings, not on the number of devices or on what was done before. A finished
@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 import torch
@@ -115,9 +115,9 @@ class Job:
     canvases: bool = False  # whether records hold the worked canvas
     precision: str = FLOAT32  # one of `trm.precision.PRECISIONS`, settled
 
-    def entries(self) -> Iterator[Entry]:
-        """The problems of the source."""
-        source, lines = str(self.source), numbered_lines(self.source)
+    def entries(self, file: BinaryIO | None = None) -> Iterator[Entry]:
+        """The problems of the source, or of a pipe in its place."""
+        source, lines = str(self.source), numbered_lines(self.source, file)
         return read_entries(lines, source, format_of(source), self.solver.task)
 
     def lines(self, entries: list[Entry]) -> list[dict[str, Any]]:
@@ -145,6 +145,17 @@ class Job:
         }
         text = json.dumps(deciding, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def stream(job: Job, source: BinaryIO | None, sink: IO[str] | None) -> Summary:
+    """Work from a pipe or to one, None: the job's file: records are written as they are solved."""
+    summary = Summary()
+    size = job.batch_size or _unit_size(job.solver.voting, job.solver.predictor.device)
+    with nullcontext(sink) if sink else writing(job.output) as out:
+        for unit in _units(job.entries(source), size):
+            summary.write(out, job.lines(unit))
+            out.flush()
+    return summary
 
 
 def work_through(

@@ -111,7 +111,8 @@ def run(arguments: list[str]) -> int:
         interrupted = any(isinstance(e, KeyboardInterrupt) for e in (stop, stop.__context__))
         if not interrupted and not isinstance(stop, Terminated):
             raise
-        kept = name != "solve" or "--input" in " ".join(arguments)
+        # Of a pipe, nothing is kept.
+        kept = name != "solve" or ("--input" in " ".join(arguments) and "-" not in arguments)
         goes_on = _GOES_ON.get(name, "") if kept else ""
         print(f"trm {name}: stopped{goes_on}", file=sys.stderr)
         return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from canvas.choices import did_you_mean
 
@@ -138,13 +138,14 @@ def fingerprint(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def numbered_lines(file: Path) -> Iterator[tuple[int, bytes]]:
+def numbered_lines(file: Path, source: BinaryIO | None = None) -> Iterator[tuple[int, bytes]]:
     """The lines that are not empty, without their ends, numbered from 1.
 
-    Of a file that may be packed by gzip. ValueError: it is damaged.
+    Of a file, or of a stream in its place, perhaps packed by gzip. ValueError: it is damaged.
     """
-    with file.open("rb") as raw:
-        packed = raw.peek(len(_GZIP)).startswith(_GZIP)
+    with ExitStack() as open_ones:
+        raw: Any = source or open_ones.enter_context(file.open("rb"))
+        packed = hasattr(raw, "peek") and raw.peek(len(_GZIP)).startswith(_GZIP)
         try:
             for number, line in enumerate(gzip.GzipFile(fileobj=raw) if packed else raw, start=1):
                 text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line

@@ -1,8 +1,10 @@
 """Files of problems, solved by a checkpoint trained for some steps; stopped, resumed, shared."""
 
 import gzip
+import io
 import json
 import os
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -79,6 +81,15 @@ def test_canvases_and_votes_come_along(command, checkpoint, source, tmp_path):
             assert sum(vote["views"] for vote in record["votes"][0]) == 2 < record["views"] <= 8
             assert 0 < record["agreement"] <= 1
             assert record["canvas"].count("\n") >= 2
+
+
+def test_a_pipe_goes_from_standard_input_to_standard_output(command, checkpoint, monkeypatch):
+    lines = b'{"a": 12, "b": 3}\n{"a": -1, "b": 3}\n'
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
+    ran = command("solve", "--checkpoint", checkpoint, "--input", "-", "--output", "-", code=1)
+    rows = [json.loads(line) for line in ran.out.splitlines()]
+    found = [(row["line"], row["operands"], row["a"], bool(row["error"])) for row in rows]
+    assert found == [(1, ["12", "3"], 12, False), (2, None, -1, True)]
 
 
 def test_finished_units_are_not_solved_again(command, checkpoint, source, tmp_path, monkeypatch):

@@ -50,7 +50,7 @@ def test_a_call_is_read_before_anything_heavy_is_imported(tmp_path):
         "solve 12xy3",
         "solve 12x3 --checkpoint nowhere.ckpt",
         "solve --input nowhere.csv --output answers.csv",
-        "prove --checkpoint nowhere",
+        "prove --check nowhere",
         "evaluate --checkpoint nowhere.ckpt --output grid",
         f"benchmark score nowhere.jsonl {SUITE} --output scored",
         "report nowhere --output compared",

@@ -1,8 +1,8 @@
 """Lines of all kinds, and that none of them is lost, reordered or spoils another."""
 
+import io
 import json
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 import pytest
 from hypothesis import given, settings
@@ -19,9 +19,8 @@ MULTIPLICATION, ADDITION = Multiplication(), Addition()
 
 def read(data: bytes | str, format: str | None = "csv", task: Task = MULTIPLICATION) -> list[Entry]:
     data = data.encode() if isinstance(data, str) else data
-    with NamedTemporaryFile() as file:
-        Path(file.name).write_bytes(data)
-        return list(read_entries(numbered_lines(Path(file.name)), "problems", format, task))
+    lines = numbered_lines(Path("problems"), io.BytesIO(data))
+    return list(read_entries(lines, "problems", format, task))
 
 
 def told(data: bytes | str, **how) -> list[tuple]:

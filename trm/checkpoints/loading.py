@@ -1,4 +1,4 @@
-"""From a file to a solver; nothing in a file is executed.
+"""From a file to a solver; nothing in a file is executed, and a small one takes no large memory.
 
 Files are Lightning's checkpoints, or exported weights: safetensors with JSON in their header. There
 the names of `_HEADER` stand, ``symbols``, the characters of all ids, ``card``, what people should
@@ -9,10 +9,13 @@ archive's CRCs.
 import hashlib
 import json
 import logging
+import pickletools
 import re
 import warnings
 import zipfile
+from collections.abc import Callable
 from dataclasses import asdict, fields, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -21,6 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from augment.symmetry import SYMMETRIES
 from canvas.canvas_size import Canvas
@@ -56,6 +60,18 @@ _PREFIX = "model."  # of the network's weights in a checkpoint
 _PACKAGES = ("canvas", "augment", "trm")  # whose classes a file may name
 _NETWORKS = tuple(f"trm.models.{name}" for name in ("gpt", "local", "recursive"))
 _WRITTEN = "take one written by `trm fit` or `trm inspect --export`"
+
+_LONGEST = 100_000  # characters of settings as JSON
+_MOST_UPDATES = 10_000  # of the states in a supervision step
+_VIEWS = 4  # times a file's size that its tensors may come to: tied weights count twice
+
+# What a checkpoint's pickle may name: containers, tensors, and what is in them. `torch.load` also
+# knows functions that make tensors or bytes of any size from a number.
+_NAMES = re.compile(
+    r"collections OrderedDict|(builtins|__builtin__) set|_codecs encode|torch (Size|device)"
+    r"|torch\._utils _rebuild_(tensor_v2|parameter)|torch \w+Storage"
+    r"|torch (bool|(b?float|u?int|complex)\w+)"
+)
 
 T = TypeVar("T")
 Network = TypeVar("Network", bound=nn.Module)
@@ -121,7 +137,8 @@ def load_solver(
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """The content of a checkpoint file, or of exported weights; nothing in it is executed.
 
-    FileNotFoundError: there is none. ValueError: it is damaged, or no checkpoint of this package.
+    FileNotFoundError: there is none. ValueError: it is damaged, no checkpoint of this package, or
+    holds more than one can.
     """
     path = find_checkpoint(path)
     try:
@@ -130,17 +147,16 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
             if path.suffix == SUFFIX:
                 content = unpack(path)
             else:
-                with zipfile.ZipFile(path) as archive:
-                    if archive.testzip():  # compares CRCs, which `torch.load` does not
-                        raise ValueError("it is not what was written")
+                _check_archive(path)
                 content = torch.load(path, map_location="cpu", weights_only=True)
+        _check_tensors(content, path.stat().st_size)
     except PermissionError:
         raise
     except Exception:
         # Bytes that are no checkpoint can fail in any way. PyTorch's own sentence is not passed
         # on: it advises to load the file together with its code.
         raise ValueError(
-            f"{path} cannot be read as a checkpoint: it is damaged, cut short, of another "
+            f"{path} cannot be read as a checkpoint: it is damaged, cut short, packed, of another "
             f"kind, or holds code, which is never executed; {_WRITTEN}"
         ) from None
     if not isinstance(content, dict) or not {CHECKPOINT_KEY, DATA_KEY} <= content.keys():
@@ -150,7 +166,11 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
             "Models of the published TRM are made by trm.models.interop"
         )
     try:
-        json.dumps([{COST_KEY: None, **content}[key] for key in _HEADER.values()])
+        said = [{COST_KEY: None, **content}[key] for key in _HEADER.values()]
+        # Piece by piece, as what stands twice counts twice.
+        text = "".join(islice(json.JSONEncoder().iterencode(said), _LONGEST))
+        if len(text) >= _LONGEST:
+            raise ValueError("settings too long to be any")
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(
             f"{path} does not say which model it holds ({error}): {_WRITTEN}"
@@ -216,6 +236,39 @@ def _digest(header: dict[str, Any], tensors: dict[str, Tensor]) -> str:
     return found.hexdigest()
 
 
+def _check_archive(file: Path) -> None:
+    """Refuse a file for `torch.load` that is damaged, larger inside, or names more than data."""
+    with zipfile.ZipFile(file) as archive:
+        entries = archive.infolist()
+        packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
+        if packed or sum(entry.file_size for entry in entries) > file.stat().st_size:
+            raise ValueError("larger inside than outside")
+        for entry in entries:
+            held = archive.read(entry)  # which compares the CRC
+            if entry.filename.endswith(".pkl"):
+                for opcode, argument, _ in pickletools.genops(held):
+                    if opcode.name == "GLOBAL" and not _NAMES.fullmatch(str(argument)):
+                        raise ValueError(f"it names {argument}")
+
+
+def _check_tensors(content: Any, size: int) -> None:
+    """Refuse tensors below lists and dicts that a file of ``size`` bytes cannot hold."""
+    todo, seen, total = [content], set[int](), 0
+    while todo:
+        value = todo.pop()
+        if id(value) in seen or not isinstance(value, dict | list | tuple | set | Tensor):
+            continue
+        seen.add(id(value))
+        if not isinstance(value, Tensor):
+            todo += value.values() if isinstance(value, dict) else value
+        elif value.layout != torch.strided or value.device.type != "cpu":
+            raise ValueError("a tensor without numbers")
+        else:
+            total += value.numel() * value.element_size()
+    if total > _VIEWS * size:
+        raise ValueError(f"tensors of {total:,} bytes")
+
+
 def restored(kind: type[T], settings: dict[str, Any]) -> T:
     """A dataclass as a file describes it; refuses numbers out of all proportion, too."""
     known = {field.name: field.metadata.get(OPEN) for field in fields(kind)}  # type: ignore[arg-type]
@@ -259,18 +312,40 @@ def _predictor(about: dict[str, Any], weights: dict[str, Tensor], steps: int | N
 
 
 def _network(about: dict[str, Any], kind: type[Network], weights: dict[str, Tensor]) -> Network:
-    """The network that a file names, with its weights."""
+    """The network that a file names, with its weights; refused before anything large is built."""
     name = str(about["network"])
     if name.rpartition(".")[0] not in _NETWORKS:
         check_imported(name, "network", ())
     found: Any = load_class(name, kind, "network")
     config: Any = restored(get_type_hints(found.__init__)["config"], about["model"])
+    updates = getattr(config, "H_cycles", 1) * (getattr(config, "L_cycles", 0) + 1)
+    updates *= getattr(config, "loops", 1)
+    layers = getattr(config, "num_layers", 1)
+    if layers > len(weights) or updates > _MOST_UPDATES:
+        raise ValueError(f"{layers} layers, {updates} updates of the states in a step")
     for weight, value in weights.items():
         if not torch.isfinite(value).all():
             raise ValueError(f"{weight} holds numbers that are not finite")
+    with torch.device("meta"), _Undrawn():  # shapes without numbers
+        shapes = found(config)
+    shapes.load_state_dict(weights, assign=True)  # which says what does not fit
     network = found(config)
-    network.load_state_dict(weights)  # which says what does not fit
+    network.load_state_dict(weights)
     return network
+
+
+class _Undrawn(TorchFunctionMode):
+    """Weights are made and not drawn: on the meta device that imports PyTorch's compiler."""
+
+    _DRAWS = (Tensor.normal_, Tensor.uniform_, Tensor.random_, Tensor.erfinv_)  # in place
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        named = kwargs or {}
+        if func in self._DRAWS or getattr(func, "__module__", None) == nn.init.__name__:
+            return args[0] if args else named["tensor"]
+        return func(*args, **named)
 
 
 def _device(name: str) -> torch.device:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
 from canvas.picture import to_terminal
-from trm.checkpoints import PROOF_SUFFIX, find_checkpoint
+from trm.checkpoints import PROOF_SUFFIX, SHIPPED, find_checkpoint
 from trm.commands.arguments import Arguments, Parser, print_table, results, whole
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ EXAMPLES = """\
 examples:
   trm prove                                              # the shipped model
   trm prove --checkpoint runs/quickstart --output proof
-  python proof/check.py proof                            # again, without the model
+  trm prove --check proof                                # the same as: python proof/check.py proof
   trm prove --checkpoint runs/debug --search 500         # any model: look for what it gets wrong
 
 A cell that is handed decided messages sees one of finitely many windows: a model that is right on
@@ -40,6 +40,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add_checkpoint()
     add = parser.add_argument
     add("--output", metavar="DIR", help="a folder for the proof, or what is known instead")
+    what = "of a proof, or a table: check it again, without the model"
+    add("--check", metavar="DIR", help=what)
     what = "where it is not proved, look through N structured problems; of any model"
     add("--search", type=whole(1), default=0, metavar="N", help=what)
     what = "of sums as they are computed here: quicker, as no bound on rounding is sought"
@@ -47,7 +49,13 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(args: Arguments) -> int:
-    """Prove, or refute."""
+    """Prove, refute, or check."""
+    if args.check is not None:
+        alone = "--check takes the folder of a proof, and goes alone"
+        args.refuse(alone, output=None, search=0, as_computed=False, checkpoint=SHIPPED)
+        from trm.proof import check
+
+        return check.main(args.check)
     (solver,) = args.solvers("cpu")
 
     from trm.proof.proof import PROVED, prove, refute

@@ -29,6 +29,7 @@ examples:
   trm solve 123x456 98765432x87654321
   trm solve --checkpoint runs/quickstart --views 16 --watch 123x45
   trm solve --checkpoint C --input problems.csv --output answers.jsonl --views 16 --devices 8
+  printf 'a,b\\n12,34\\n' | trm solve --input - --output -
 
 A file of problems is CSV with the columns a and b, or JSON Lines with those keys; there is a record
 for each line, in order, with whatever else it holds; of a line that is no problem, an error.
@@ -53,8 +54,9 @@ def add_arguments(parser: Parser) -> None:
     parser.add_solving()
     what = "work through many problems, on many devices; gzip is read, and written to names in .gz"
     add = parser.add_argument_group("files", what).add_argument
-    add("--input", metavar="FILE", help="of problems")
-    add("--output", metavar="FILE", help="for records, .jsonl")
+    add("--input", metavar="FILE", help="of problems; - reads standard input")
+    what = "for records, .jsonl; - writes to standard output"
+    add("--output", metavar="FILE", help=what)
     what = "add the worked canvas to each record, as text"
     add("--canvases", action="store_true", help=what)
     what = "problems taken on together (default: by the kind of device and the views)"
@@ -91,22 +93,33 @@ def run(args: Arguments) -> int:
 
 
 def _work_through(args: Arguments) -> int:
-    """Files, on any number of devices."""
+    """Files, on any number of devices; or a stream, on one."""
     args.refuse("a file is worked through unseen", watch=False)
-    if not Path(args.input).is_file():
+    streams = [name == "-" for name in (args.input, args.output)]
+    if not streams[0] and not Path(args.input).is_file():
         raise FileNotFoundError(f"--input {args.input}: there is no such file of problems")
-    if format_of(args.output) != "jsonl":
+    if not streams[1] and format_of(args.output) != "jsonl":
         raise ValueError(f"--output {args.output}: answers are JSON Lines, so name it .jsonl")
-    from trm.batch import Job, work_through
+    if any(streams):
+        args.refuse("a pipe goes through one device", nodes=1)
+    device = args.one_device() if any(streams) else "cpu"
+    from trm.batch import Job, Summary, stream, work_through
 
-    (solver,) = args.solvers("cpu", args.steps)
+    (solver,) = args.solvers(device, args.steps)
     files = Path(args.checkpoint), Path(args.input), Path(args.output)
     job = Job(solver, *files, args.batch_size, args.canvases, args.settled_precision())
-    summary = work_through(job, args.accelerator, args.devices, args.nodes, args.quiet)
+    summary: Summary | None
+    if any(streams):
+        source = sys.stdin.buffer if args.input == "-" else None
+        sink = sys.stdout if args.output == "-" else None
+        with computing_in(job.precision, solver.predictor.device):
+            summary = stream(job, source, sink)
+    else:
+        summary = work_through(job, args.accelerator, args.devices, args.nodes, args.quiet)
     if summary is None:  # another process reports
         return 0
     if not args.quiet:
-        print(f"{summary} → {args.output}", file=sys.stderr)
+        print(summary if args.output == "-" else f"{summary} → {args.output}", file=sys.stderr)
     return 1 if summary.errors else 0
 
 

@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 import torch
@@ -109,6 +110,56 @@ def test_no_odd_setting_does_harm(checkpoint, tmp_path, odd):
         part[name] = odd
         file.write_bytes(pack(changed, {}))
         tried(solve, file)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        torch.zeros(1).expand(60_000, 50_000),
+        [one[i:] for one in [torch.zeros(9999)] for i in range(999)],
+        torch.empty(9, device="meta"),
+        torch.zeros(9, 9).to_sparse(),
+        Made(bytearray, 6_000_000_000),
+        Made(torch.Tensor, 60_000, 50_000),
+    ],
+    ids=lambda more: type(more).__name__,
+)
+def test_what_is_larger_in_memory_than_on_the_disk_is_refused(changed, more):
+    file = changed(lambda content: content["state_dict"].update({"model.more": more}))
+    assert file.stat().st_size < 2**20
+    with pytest.raises(ValueError, match="cannot be read as a checkpoint"):
+        load_checkpoint(file)
+
+
+def test_a_packed_archive_is_refused(checkpoint, tmp_path):
+    file = tmp_path / "packed.ckpt"
+    with ZipFile(checkpoint) as whole, ZipFile(file, "w", ZIP_DEFLATED) as packed:
+        for entry in whole.infolist():
+            packed.writestr(entry.filename, whole.read(entry))
+    with pytest.raises(ValueError, match="damaged, cut short, packed,"):
+        load_checkpoint(file)
+
+
+@pytest.mark.parametrize("place", [CHECKPOINT_KEY, DATA_KEY, "global_step"])
+def test_settings_that_stand_in_too_many_places_are_refused(changed, place):
+    def change(content: dict) -> None:
+        if place == "global_step":
+            content[place] = doubled(1)
+        else:
+            content[place]["more"] = doubled("e")
+
+    with pytest.raises(ValueError, match="does not say which model it holds") as error:
+        load_solver(changed(change))
+    assert len(str(error.value)) < 400
+
+
+def test_tied_weights_and_long_settings_pass(changed):
+    tied, long = torch.zeros(1000), {"x": list(range(5000)), "y": "z" * 10_000}
+    more = {"more": {"a": tied, "b": [tied.view(10, 100), {"c": tied}]}}
+    load_checkpoint(changed(lambda content: content.update(more, epoch=long)))
+    for much in (list(range(100_000)), "z" * 100_000, {"x" * 100_000: 1}):
+        with pytest.raises(ValueError, match="too long"):
+            load_checkpoint(changed(put("epoch", value=much)))
 
 
 def weights(*said: tuple[str, str]) -> bytes:

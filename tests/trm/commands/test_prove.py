@@ -57,24 +57,20 @@ def test_a_proof_says_what_it_rests_on(proof, ternary):
     assert len(record["weights_sha256"]) == len(record["windows_sha256"]) == 64
 
 
-def test_a_proof_is_checked_again(proof, tmp_path):
+def test_a_proof_is_checked_again(proof, command, tmp_path):
     folder, _ = proof
-
-    def again(table: Path) -> tuple[int, str]:
-        words = [sys.executable, "-I", folder / "check.py", table]
-        ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-        return ran.returncode, ran.stdout
-
-    code, said = again(folder)
-    assert code == 0
-    assert "proved: lattice in base 3, all 1,368 windows" in said
+    ran = command("prove", "--check", folder)
+    assert ran.err == ""
+    assert "proved: lattice in base 3, all 1,368 windows" in ran.out
+    words = [sys.executable, "-I", folder / "check.py", folder]
+    alone = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (alone.returncode, alone.stdout) == (0, ran.out)
     with np.load(folder / "table.npz") as arrays:
         changed = dict(arrays)
     changed["carry.values"][5] += 1
     np.savez(tmp_path / "table.npz", **changed)
-    code, said = again(tmp_path)
-    assert code == 1
-    assert "not proved: in row b" in said
+    ran = command("prove", "--check", tmp_path, code=1)
+    assert "not proved: in row b" in ran.out
 
 
 def test_who_solves_with_a_proved_file_is_told(ternary, proof, command, tmp_path):

@@ -60,8 +60,13 @@ def test_bfloat16_needs_units(command, checkpoint, tmp_path, monkeypatch, units)
     monkeypatch.setattr(TinyRecursiveModel, "iterate", watched)
     (tmp_path / "problems.csv").write_text("a,b\n12,3\n")
     words = ("solve", "--checkpoint", checkpoint, "--precision", "bf16-mixed")
-    for more in (("12x3",), ("--input", "problems.csv", "--output", "o.jsonl")):
-        ran = command(*words, *more, "--accelerator", "cpu", folder=tmp_path)
+    files = ("--input", "problems.csv", "--accelerator", "cpu")
+    for more in (
+        ("12x3", "--accelerator", "cpu"),
+        (*files, "--output", "-"),
+        (*files, "--output", "o.jsonl"),
+    ):
+        ran = command(*words, *more, folder=tmp_path)
         assert ("no bfloat16 units" in ran.err) is not units
         assert dtypes == {torch.bfloat16 if units else None}
         dtypes.clear()
