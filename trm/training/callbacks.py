@@ -143,10 +143,6 @@ class Cost(L.Callback):
         self._counter: FlopCounterMode | None = None
         self._logged: tuple[int, float, int] | None = None  # step, seconds, samples
 
-    @property
-    def flops(self) -> float:  # of all batches so far, on one device
-        return self.counted_flops / max(1, self.counted_batches) * self.batches
-
     def on_train_batch_start(self, *args: Any, **more: Any) -> None:
         self._begun = time.perf_counter() if self._begun is None else self._begun
         if self.batches % self.every == 0:
@@ -183,8 +179,9 @@ class Cost(L.Callback):
         self._counter = None
 
     def on_save_checkpoint(self, trainer: L.Trainer, _: Any, checkpoint: dict[str, Any]) -> None:
+        flops = self.counted_flops / max(1, self.counted_batches) * self.batches
         cost = {"samples": self.samples, "seconds": self.seconds}
-        checkpoint[COST_KEY] = {"flops": self.flops * trainer.world_size, **cost}
+        checkpoint[COST_KEY] = {"flops": flops * trainer.world_size, **cost}
         checkpoint["trm.cost"] = [getattr(self, name) for name in self._STATE]
 
     def on_load_checkpoint(self, trainer: L.Trainer, _: Any, checkpoint: dict[str, Any]) -> None:

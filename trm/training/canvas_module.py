@@ -217,10 +217,7 @@ class CanvasModule(L.LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse the weights of another model: some would fit, and mean something else."""
         held = checkpoint.get(CHECKPOINT_KEY, {})
-        mine: dict[str, Any] = {
-            "network": class_name(type(self.model)),
-            **plain(self.model.config),
-        }
+        mine = {"network": class_name(type(self.model)), **plain(self.model.config)}
         # What a config did not have when the checkpoint was written is at its default.
         theirs = {"network": held.get("network"), **plain(type(self.model.config)())}
         theirs |= held.get("model", {})
