@@ -144,8 +144,7 @@ class Grid(dict[str, Any]):
     @property
     def models(self) -> list[Model]:
         """Their entries, each a `ModelData`."""
-        models: list[Model] = self["models"]
-        return models
+        return self["models"]
 
     @property
     def axes(self) -> tuple[str, str]:
@@ -194,8 +193,7 @@ class Grid(dict[str, Any]):
 
     def asked(self, model: Model) -> dict[str, Any]:
         """With which settings a model was asked: its own in a comparison, else the grid's."""
-        settings: dict[str, Any] = model.get("settings") or self["settings"]
-        return settings
+        return model.get("settings") or self["settings"]
 
     def all_of(self, setting: str) -> list[str]:
         """All values of a setting, of evaluation or of the task, over the models, in order."""
