@@ -35,8 +35,7 @@ with ending_by_signals():
 
 
 @contextlib.contextmanager
-def job(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen, list[int]]]:
-    """A job, and the numbers of its processes, the agent's first."""
+def job(folder: Path, *words: str) -> Iterator[subprocess.Popen]:
     (folder / "job.py").write_text(JOB)
     running = subprocess.Popen(
         [sys.executable, str(folder / "job.py"), *words],
@@ -45,10 +44,8 @@ def job(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen, list[int]
         text=True,
         start_new_session=True,
     )
-    assert running.stdout is not None
-    pids = [int(running.stdout.readline()) for _ in range(3)]
     try:
-        yield running, pids
+        yield running
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(running.pid, signal.SIGKILL)
@@ -76,7 +73,8 @@ def gone(pid: int) -> bool:
     ],
 )
 def test_a_signal_to_one_ends_all(tmp_path, stop, whom, code):
-    with job(tmp_path, "hang") as (running, pids):
+    with job(tmp_path, "hang") as running:
+        pids = [int(running.stdout.readline()) for _ in range(3)]
         os.kill(pids[whom], stop)
         running.communicate(timeout=60)
         assert all(gone(pid) for pid in pids)
@@ -84,7 +82,7 @@ def test_a_signal_to_one_ends_all(tmp_path, stop, whom, code):
 
 
 def test_all_end_with_the_code_of_one_that_fails(tmp_path):
-    with job(tmp_path, "go", "2") as (running, _):
+    with job(tmp_path, "go", "2") as running:
         said = running.communicate(timeout=60)[1]
         assert (running.returncode, said) == (2, "")
 
