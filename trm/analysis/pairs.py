@@ -1,7 +1,7 @@
 """Pairs of held-out problems that differ in one thing alone, for activation patching.
 
 Both problems are of the test split, have numbers as long, lie in the same cells, and have digits in
-the same cells of the row that is compared. Above that row their workings are the same, but for
+the same cells of the row that is compared. Above that row their solutions are the same, but for
 `TOTAL`. Kinds of pairs are those of the task, see `KINDS`.
 """
 

@@ -170,7 +170,7 @@ def describe(solution: Solution) -> Group:
     style = "bold blue" if solution.correct else "bold yellow"
     verdict = Text(f"{'✓' if solution.correct else '✗'} {solution.verdict}", style=style)
     if solution.correct and solution.exact is False:
-        verdict.append(", though the working has an error", style="yellow")
+        verdict.append(", though the worked solution has an error", style="yellow")
     details = []
     if solution.votes:
         details.append(f"agreement {solution.agreement:.0%} of {solution.views} views")

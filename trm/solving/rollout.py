@@ -202,7 +202,7 @@ def predict_views(predictor: Predictor, inputs: np.ndarray, views: Sequence[View
     views, as small canvases often do, is worked out once; to a `translation_invariant` model it
     looks the same wherever it lies. All that is returned is in the problems' own frame.
     """
-    # Views keep the room of a working on its canvas. What a model has written beside it may come
+    # Views keep the room of a solution on its canvas. What a model has written beside it may come
     # in again at the other edge, and goes back on undoing.
     viewed = apply_views(views, inputs)
     if predictor.translation_invariant:
