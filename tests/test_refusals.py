@@ -25,6 +25,7 @@ from trm.devices import open_devices
 from trm.evaluation.statistics import Share, risk_coverage
 from trm.models.configs import GPTConfig, LocalConfig, RecursiveConfig
 from trm.models.gpt import GPT
+from trm.models.positions import make_position
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.solving.iterative_predictor import IterativePredictor
@@ -57,7 +58,7 @@ def voting(predictor, **how: object) -> Solver:
 def carrying(**tokens: bool) -> IterativeModule:
     network = TinyRecursiveModel(RecursiveConfig(**UP_TO, **tokens))
     how = {"optimizer": OptimizerConfig(), "schedule": ScheduleConfig()}
-    return IterativeModule(network, DepthConfig("carry"), **how)
+    return IterativeModule(network, depth=DepthConfig("carry"), **how)
 
 
 def staged(*stages: tuple[int, dict], task: Multiplication = TASK) -> Curriculum:
@@ -123,6 +124,7 @@ CASES = {
         (lambda: RecursiveConfig(num_prefixes=2), "go together"),
         (lambda: RecursiveConfig(**UP_TO, **PLACED), r"at most .* = 16, got 17"),
         (lambda: LocalConfig(**TASK.local_rule().network, H_cycles=0), "H_cycles must be 1"),
+        (lambda: make_position("learned", **UP_TO), "'height' and 'width'; there are head_dim"),
     ],
     "canvases and sequences for networks": [
         (lambda: RECURSIVE(torch.zeros(2, 4, 5)), r"integer dtype and shape \[batch, height"),
@@ -140,7 +142,7 @@ CASES = {
     "solving": [
         (lambda: IterativePredictor(torch.nn.Linear(1, 1), 0), "at least one supervision step"),
         (lambda: open_devices("cuda:1", 1, 1), "cuda:1"),
-        (lambda: open_devices("cpu", [1], 1), "should be an int > 0"),
+        (lambda: open_devices("cpu", [1], 1), "have no indices: give --devices a number"),
         (lambda: voting(GPTPredictor(READER, Calibration()), symmetries=("h",)), "shifts alone"),
         (lambda: solve_watched(voting(WALK, per="solution"), ONE, print), "vote per row"),
         (lambda: Voting(vote="plurality"), "vote must be one of"),

@@ -12,7 +12,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from rich.progress import track
 
 from trm.files import write_json
-from trm.precision import FLOAT32
+from trm.precision import FLOAT32, on_cpu
 from trm.processes import start_processes
 
 T = TypeVar("T")
@@ -26,6 +26,11 @@ def open_devices(
     A list of devices holds their indices; the precision is a settled one. ValueError: there are no
     such devices.
     """
+    if isinstance(devices, list) and on_cpu(accelerator):
+        raise ValueError(
+            "there is no accelerator here, and processes on a CPU have no indices: give --devices "
+            "a number"
+        )
     try:
         with _quiet():
             return Fabric(
@@ -34,7 +39,7 @@ def open_devices(
                 num_nodes=nodes,
                 precision=precision,  # type: ignore[arg-type]
             )
-    except (MisconfigurationException, RuntimeError, TypeError) as error:
+    except (MisconfigurationException, RuntimeError) as error:
         raise ValueError(str(error)) from error  # Lightning's own words for a wrong call
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _STALE = 3600  # seconds; no write takes as long
+LONGEST = 2**20  # bytes of a line
 _GZIP = b"\x1f\x8b"
 
 
@@ -141,13 +142,19 @@ def fingerprint(file: Path) -> str:
 def numbered_lines(file: Path, source: BinaryIO | None = None) -> Iterator[tuple[int, bytes]]:
     """The lines that are not empty, without their ends, numbered from 1.
 
-    Of a file, or of a stream in its place, perhaps packed by gzip. ValueError: it is damaged.
+    Of a file, or of a stream in its place, perhaps packed by gzip. Of a line of more than `LONGEST`
+    bytes the rest is left out. ValueError: it is damaged.
     """
+    number = 0
     with ExitStack() as open_ones:
         raw: Any = source or open_ones.enter_context(file.open("rb"))
         packed = hasattr(raw, "peek") and raw.peek(len(_GZIP)).startswith(_GZIP)
         try:
-            for number, line in enumerate(gzip.GzipFile(fileobj=raw) if packed else raw, start=1):
+            lines = gzip.GzipFile(fileobj=raw) if packed else raw
+            while line := lines.readline(LONGEST + 2):
+                number, rest = number + 1, line
+                while not rest.endswith(b"\n") and (rest := lines.readline(LONGEST)):
+                    pass
                 text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
                 if text.strip():
                     yield number, text.removesuffix(b"\n").removesuffix(b"\r")

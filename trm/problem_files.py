@@ -20,6 +20,7 @@ from pydantic_core import from_json
 from canvas.arithmetic import parse
 from canvas.choices import shortened
 from canvas.task import Task
+from trm.files import LONGEST
 
 PROBLEM, OPERANDS = "problem", "operands"  # columns that hold a whole problem
 _METADATA = "metadata"  # of JSON, as `trm benchmark export` writes it: may hold the operands
@@ -136,6 +137,12 @@ def _operands(values: dict[str, Any], wholes: dict[str, Any], task: Task) -> tup
         letters = _LETTERS[: max(fewest, len(letters))]
         operands = tuple(_operand(name, values.get(name), task.base) for name in letters)
         found[", ".join(letters)] = operands
+        more = _LETTERS[most : most + 1]
+        if more and str(values.get(more)).strip().isdecimal():
+            raise ValueError(
+                f"{more} is {shortened(str(values[more]))}, and {task.name} takes {most} "
+                "operands: call the column otherwise"
+            )
     for operands in found.values():
         task.problems([operands])
     if len(set(found.values())) > 1:
@@ -162,6 +169,8 @@ def _fields(text: str) -> list[str]:
 
 
 def _text(line: bytes) -> str:
+    if len(line) > LONGEST:
+        raise ValueError(f"a line of more than {LONGEST:,} bytes")
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError:

@@ -109,6 +109,12 @@ def print_table(
     Console(highlight=False).print(table)
 
 
+def _tell(text: str) -> None:
+    """Say something beside results, once: of several processes the first does."""
+    if os.environ.get("LOCAL_RANK", "0") == "0":
+        print(text, file=sys.stderr)
+
+
 def _devices(text: str) -> int | list[int]:
     parts = text.removesuffix(",").split(",")
     if not all(re.fullmatch(r"\d{1,4}", part) for part in parts) or not text.strip("0"):
@@ -253,8 +259,8 @@ class Arguments(argparse.Namespace):
         """
         for path in paths:
             file = find_checkpoint(path)
-            if Path(path).is_dir() and not self.quiet and os.environ.get("LOCAL_RANK", "0") == "0":
-                print(f"checkpoint: {file}", file=sys.stderr)
+            if Path(path).is_dir() and not self.quiet:
+                _tell(f"checkpoint: {file}")
 
     def one_device(self) -> str:
         """The one device that `Parser.add_devices` named: cpu, gpu, or like cuda:1.
@@ -271,8 +277,8 @@ class Arguments(argparse.Namespace):
     def settled_precision(self) -> str:
         """What was asked for, or float32 where bfloat16 would be emulated: with a note."""
         precision: str = settle(self.precision, self.accelerator)
-        if precision != self.precision and os.environ.get("LOCAL_RANK", "0") == "0":
-            print(f"note: {NO_UNITS}", file=sys.stderr)
+        if precision != self.precision:
+            _tell(f"note: {NO_UNITS}")
         return precision
 
     def voting(self) -> Voting | None:

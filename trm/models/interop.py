@@ -100,11 +100,13 @@ def load_reference_trm(
 def _read(file: str | Path) -> Mapping[str, Any]:
     """The state dict of a file, which has to be one of plain tensors."""
     try:
-        content: Mapping[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, EOFError, RuntimeError) as error:
+        content: Any = torch.load(file, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, EOFError, RuntimeError, IndexError) as error:
         raise ValueError(
             f"{file} is not a file of plain tensors written by torch.save: {error}"
         ) from error
+    if not isinstance(content, Mapping):
+        raise ValueError(f"{file} holds a {type(content).__name__}, not a state dict")
     return content
 
 
@@ -112,6 +114,7 @@ def _unwrapped(weights: Mapping[str, Any]) -> dict[str, Any]:
     """The weights without what wrappers put in front of their names."""
     unwrapped = {}
     for name, value in weights.items():
+        name = str(name)
         while name.startswith(_WRAPPERS):
             name = name.split(".", 1)[1]
         unwrapped[name] = value

@@ -95,7 +95,11 @@ def make_position(name: str, **settings: Any) -> Position:
     kind = load_class(POSITIONS.get(name, name), Position, "position")
     settings["head_dim"] = settings["hidden_size"] // settings["num_heads"]
     asked = inspect.signature(kind).parameters
-    return kind(**{name: settings[name] for name in asked if name in settings})
+    try:
+        return kind(**{name: settings[name] for name in asked if name in settings})
+    except TypeError as error:
+        known = ", ".join(sorted(settings))
+        raise ValueError(f"position {name}: {error}; there are {known}") from None
 
 
 def check_canvas(model: Any, height: int, width: int) -> None:

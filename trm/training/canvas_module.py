@@ -83,7 +83,9 @@ class CanvasModule(L.LightningModule):
         """Raise a ValueError where it cannot be trained on data."""
 
     def setup(self, stage: str) -> None:
-        """Before training: compile what is trained, once."""
+        """Before training: check the data, and compile what is trained, once."""
+        if stage == "fit" and self.data is not None:
+            self.check(self.data)
         if stage == "fit" and self.compile_steps and self._compiled is None:
             # Canvases cut to their problems differ in size from batch to batch.
             self._compiled = torch.compile(getattr(self.model, self.compiled_method), dynamic=True)

@@ -34,6 +34,7 @@ class IterativeModule(CanvasModule):
     def __init__(
         self,
         network: IterativeModel,
+        *,
         depth: DepthConfig,
         loss: str = "softmax",
         solve_steps: int = 16,

@@ -137,7 +137,7 @@ class LocalModule(CellModule):
 
     samples = WindowSamples
 
-    def __init__(self, counterexamples: float = 0.0, **more: Any) -> None:
+    def __init__(self, *, counterexamples: float = 0.0, **more: Any) -> None:
         check_range("model.counterexamples", counterexamples, 0, 1)
         super().__init__(**more)
         self.counterexamples = counterexamples

@@ -52,6 +52,7 @@ class UntoldModule(CellModule):
 
     def __init__(
         self,
+        *,
         cooling: tuple[float, float] = (0.5, 0.85),
         merging: float = 1.0,
         coldest: float = 0.1,
