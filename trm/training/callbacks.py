@@ -1,6 +1,7 @@
 """What goes along with training: checkpoints, gradients, cost and speed, and what is printed."""
 
 import json
+import os
 import sys
 import time
 from contextlib import ExitStack
@@ -77,6 +78,23 @@ class BestCheckpoint(ModelCheckpoint):
                 "by which no checkpoint may be chosen: take validation/solved"
             )
         super().setup(trainer, pl_module, stage)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Also of a run whose folder was moved, or is named another way.
+
+        Lightning would forget the best score, and write best-v1.ckpt beside a best.ckpt that stays.
+        A new run's folder holds no best checkpoint yet.
+        """
+
+        def here(path: str) -> str:  # spelt as Lightning does
+            return os.path.join(str(self.dirpath), os.path.basename(path)) if path else path
+
+        if os.path.isfile(here(state_dict["best_model_path"])):
+            paths = ("best_model_path", "kth_best_model_path", "last_model_path")
+            state_dict = state_dict | {name: here(state_dict[name]) for name in paths}
+            of_paths = {here(path): score for path, score in state_dict["best_k_models"].items()}
+            state_dict |= {"dirpath": self.dirpath, "best_k_models": of_paths}
+        super().load_state_dict(state_dict)
 
     def check_monitor_top_k(self, trainer: L.Trainer, current: Tensor | None = None) -> bool:
         worst = self.best_k_models.get(self.kth_best_model_path)

@@ -141,6 +141,19 @@ def test_a_resumed_run_keeps_its_best(command, debug, with_a_perfect_best):
     assert load(run)["global_step"] == 15
 
 
+@pytest.mark.parametrize(("state", "step"), [("halves", 15), ("with_a_perfect_best", 5)])
+def test_a_moved_run_that_goes_on_has_one_best(command, debug, state, step, request):
+    folder = request.getfixturevalue(state)
+    (folder / "runs/debug").rename(folder / "runs/moved")
+    settings = {"name": "moved", "save_dir": folder / "runs"}  # which was relative
+    words = [w for k, v in settings.items() for w in (f"--trainer.logger.init_args.{k}", v)]
+    command("fit", *debug, *LONGER, *words, *LAST, folder=folder)
+    run = folder / "runs/moved/version_0"
+    assert {file.name for file in run.rglob("*.ckpt")} == {"best.ckpt", "last.ckpt"}
+    assert load(run, "best")["global_step"] == step
+    assert load(run)["global_step"] == 15
+
+
 @pytest.mark.parametrize("name", ["last", "best"])
 def test_a_chosen_run_goes_on_in_place_only_from_its_last(command, debug, halves, whole, name):
     shutil.copytree(halves / RUN, halves / "runs/debug/version_5")
