@@ -171,7 +171,8 @@ def heads(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
 def ranks(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     """Effective ranks of feed-forward weights and of states, layer by layer.
 
-    States are those of the rows of held-out problems as long as the longest of training.
+    States are those of the rows of held-out problems as long as the longest of training; of a local
+    model weights alone.
     """
     from trm.analysis.ranks import state_ranks, weight_ranks
     from trm.figures.analysis import ranks_figure
@@ -192,7 +193,7 @@ def ranks(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
             rows.append((first, str(one.layer), one.name, *share))
         tokens = next((one.tokens for one in several if one.tokens), 0)
         columns = ("", "layer", "", "effective rank", "of", "share")
-        print_table(columns, rows, f"{name}: states of {tokens:,} tokens")
+        print_table(columns, rows, f"{name}: states of {tokens:,} tokens" if tokens else name)
     return {"settings": settings, "effective_ranks": data}, {"ranks": ranks_figure(found)}
 
 

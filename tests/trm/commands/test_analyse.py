@@ -10,7 +10,7 @@ from PIL import Image
 from canvas.multiplication import Multiplication
 from canvas.tasks import task_data
 from trm.analysis.probe import fit
-from trm.checkpoints import DATA_KEY
+from trm.checkpoints import DATA_KEY, SHIPPED
 
 LATTICE = "docs/models/decimal-seed0.safetensors"
 QUICK = ("--problems", 3, "--train-problems", 16, "--accelerator", "cpu")
@@ -70,13 +70,15 @@ def test_effects_of_heads_of_a_lattice(command, repository, tmp_path):
 
 
 def test_ranks_of_models_stand_side_by_side(command, checkpoint, adder, tmp_path):
-    words = ("--checkpoint", checkpoint, adder, "--problems", 2, "--output", tmp_path)
+    words = ("--checkpoint", checkpoint, adder, SHIPPED, "--problems", 2, "--output", tmp_path)
     ran = command("analyse", "ranks", *words)
     data = json.loads((tmp_path / "ranks.json").read_text())
     assert data["settings"] == {"problems": 2, "seed": 0, "step": 8}
-    assert len(data["effective_ranks"]) == 2
+    *_, local = data["effective_ranks"]
+    assert len(data["effective_ranks"]) == 3
     for model in data["effective_ranks"]:
-        assert {one["kind"] for one in model["ranks"]} == {"weights", "states"}
+        kinds = {"weights"} if model is local else {"weights", "states"}
+        assert {one["kind"] for one in model["ranks"]} == kinds
         assert model["name"] in ran.out
         one = model["ranks"][0]
         line = rf"{one['layer']} +{one['name']} +{one['rank']:.1f} +{one['full']} "
