@@ -269,11 +269,7 @@ class Moment:
     step: int = 0  # how far the row is; 0 before the first, and of a row that was filled in one go
     confidence: float | None = None  # that the row is right as it stands; None: not known
     unit: str = "supervision step"  # what ``step`` counts; or "cell"
-
-    @property
-    def masked(self) -> bool:
-        """Whether nothing stands in the row yet."""
-        return not self.step and bool((self.canvas[self.row] == symbols.MASK).any())
+    masked: bool = False  # nothing stands in the row yet; later the model may write masks itself
 
 
 def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], None]) -> Solution:
@@ -285,22 +281,22 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
     """
     drawing = solver.draw_worked(problem)
     unit = "cell" if solver.predictor.in_order else "supervision step"
-    latest: Moment
+    latest = Moment(drawing.canvases[0], 0, 0)
 
     def on_row(number: int, canvases: np.ndarray) -> None:
         nonlocal latest
         row = int(drawing.row_of_step(number)[0])
-        moment = Moment(canvases[0].copy(), number + 1, row, unit=unit)
-        if moment.masked or not latest.step:  # else the last step has shown it
-            show(moment)
-            latest = moment
+        masked = number + 1 > latest.number
+        if masked or not latest.step:  # else the last step has shown it
+            latest = Moment(canvases[0].copy(), number + 1, row, unit=unit, masked=masked)
+            show(latest)
 
     def on_step(step: int, _: np.ndarray, cells: np.ndarray, confidence: np.ndarray) -> None:
         nonlocal latest
         answer = drawing.answer_cells(latest.number - 1)[0]
         canvas = np.where(answer, cells[0], latest.canvas)
         sure = None if np.isnan(confidence[0]) else float(confidence[0])
-        latest = replace(latest, canvas=canvas, step=step, confidence=sure)
+        latest = replace(latest, canvas=canvas, step=step, confidence=sure, masked=False)
         show(latest)
 
     if solver.voting is None:
