@@ -92,7 +92,8 @@ def measure(
     """
     output = Path(output)
     fabric = open_devices(accelerator, devices, nodes, settings.precision)
-    make_own_folder(output, "trm evaluate", FILES)
+    measured_before = any(output.glob("cells/*-*/*x*.json"))  # then its other files are ours, too
+    make_own_folder(output, "trm evaluate", () if measured_before else FILES)
     models = describe_all(checkpoints, settings.steps)
     check_models(output / GRID, models)
     join_processes(fabric)

@@ -8,9 +8,8 @@ from typing import Any
 from canvas.tasks import task_data
 from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, find_checkpoint
 from trm.checkpoints.loading import load_checkpoint, load_solver
-from trm.evaluation.grid import read_grid
 from trm.evaluation.names import check_alike, told_apart, with_seeds
-from trm.files import fingerprint
+from trm.files import fingerprint, read_object
 
 
 def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dict[str, Any]:
@@ -67,11 +66,16 @@ def describe_all(
 
 
 def check_models(file: Path, models: Sequence[dict[str, Any]]) -> None:
-    """Raise a ValueError where a file holds the figures of a model that is not among these."""
+    """Raise a ValueError where a file holds the figures of a model that is not among these.
+
+    A file of another form, or a damaged one, is no hindrance: it is written anew from the cells.
+    """
+    earlier = (read_object(file) or {}).get("models")
     known = {model["sha256"] for model in models}
-    for model in read_grid(file).models if file.is_file() else ():
-        if model["sha256"] not in known:
+    for model in earlier if isinstance(earlier, list) else ():
+        sha256 = model.get("sha256") if isinstance(model, dict) else None
+        if isinstance(sha256, str) and sha256 not in known:
             raise ValueError(
-                f"{file} holds the figures of another checkpoint, {model['name']} "
-                f"({model['checkpoint']}, SHA-256 {model['sha256'][:12]}): choose another --output"
+                f"{file} holds the figures of another checkpoint, {model.get('name')} "
+                f"({model.get('checkpoint')}, SHA-256 {sha256[:12]}): choose another --output"
             )

@@ -19,7 +19,7 @@ from canvas.task import Task
 from trm.checkpoints.loading import load_solver
 from trm.evaluation import measure as measuring
 from trm.evaluation.cell_problems import cell_problems
-from trm.evaluation.grid import FIRST, KEYS, SECOND, versions
+from trm.evaluation.grid import FIRST, KEYS, SECOND, read_grid, versions
 from trm.evaluation.measure import Settings, measure, measure_cell
 from trm.processes import ending_by_signals
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
@@ -265,8 +265,13 @@ def test_what_is_stopped_or_finished_goes_on(checkpoint, tmp_path, sizes, monkey
     for one, other in zip(whole["models"][0]["cells"], halves["models"][0]["cells"], strict=True):
         assert without_the_clock(one) == without_the_clock(other)
     sizes.clear()
-    (tmp_path / "halves/grid.json").unlink()  # is gathered again
-    assert evaluate(checkpoint, tmp_path / "halves")["models"] == halves["models"]
+    (tmp_path / "halves/grid.md").touch()
+    for damage in ("", '{"format": 2, ', '{"format": 2, "models": 3}', '{"models": [{}, "x"]}'):
+        (tmp_path / "halves/grid.json").write_text(damage)
+        if not damage:
+            (tmp_path / "halves/grid.json").unlink()
+        gathered = evaluate(checkpoint, tmp_path / "halves")
+        assert gathered["models"] == read_grid(tmp_path / "halves").models == halves["models"]
     evaluate(checkpoint, tmp_path / "halves", replace(SETTINGS, rows=(1, 2, 3)))
     assert sizes == [(2, 2), (2, 1)]
 
