@@ -53,6 +53,9 @@ def run(args: Arguments) -> int:
     if args.check is not None:
         alone = "--check takes the folder of a proof, and goes alone"
         args.refuse(alone, output=None, search=0, as_computed=False, checkpoint=SHIPPED)
+        if not Path(args.check).exists():
+            raise ValueError(f"--check {args.check}: there is no such folder")
+
         from trm.proof import check
 
         return check.main(args.check)

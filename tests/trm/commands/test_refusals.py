@@ -65,6 +65,7 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("solve --input - --output x.jsonl --devices 2", "one device"),
     ("solve 1x2 --checkpoint CKPT --views 3 --symmetries e,t --height 6 --width 9", "a square"),
     ("prove --check .", "is no table that can be checked"),
+    ("prove --check nowhere", "trm prove: --check nowhere: there is no such folder"),
     ("prove --check . --search 9", "and goes alone: leave out --search"),
     ("prove --checkpoint CKPT", "hands on more than decided messages"),
     ("evaluate --checkpoint CKPT --output D --digits 2", "--digits-a and --digits-b"),
