@@ -125,6 +125,7 @@ CASES = {
         (lambda: RecursiveConfig(**UP_TO, **PLACED), r"at most .* = 16, got 17"),
         (lambda: LocalConfig(**TASK.local_rule().network, H_cycles=0), "H_cycles must be 1"),
         (lambda: make_position("learned", **UP_TO), "'height' and 'width'; there are head_dim"),
+        (lambda: LocalConfig(**UP_TO), "messages are missing: take all settings of task.local_"),
     ],
     "canvases and sequences for networks": [
         (lambda: RECURSIVE(torch.zeros(2, 4, 5)), r"integer dtype and shape \[batch, height"),
