@@ -24,7 +24,7 @@ def lines(*patterns: str) -> int:
 BUDGETS = {  # what: (how much there is, the most that there may be)
     "canvas, augment, trm": (
         lambda: lines("canvas/**/*.py", "augment/**/*.py", "trm/**/*.py"),
-        21_309,
+        21_305,
     ),
     "tests": (lambda: lines("tests/**/*.py"), 13_879),
     "benchmarks": (lambda: lines("benchmarks/**/*.py"), 1_500),

@@ -23,13 +23,9 @@ from trm.models.coordinates import DIRECTIONS, Coordinates, offset_classes, rela
 
 
 class Position(nn.Module):
-    """A position encoding. A subclass says one or more of these things, and leaves the rest.
+    """A position encoding. A subclass says one or more of these things, and leaves the rest."""
 
-    Attributes:
-        absolute: whether it tells where a token is, not only how two of them lie to each other.
-    """
-
-    absolute = True
+    absolute = True  # tells where a token is, not only how two of them lie to each other
 
     def accepts(self, cells: Coordinates) -> bool:
         """Whether the encoding serves these cells."""
