@@ -30,7 +30,7 @@ BUDGETS = {  # what: (how much there is, the most that there may be)
     "benchmarks": (lambda: lines("benchmarks/**/*.py"), 1_500),
     "documentation without the log": (  # and without the gallery, which nobody writes
         lambda: lines("docs/*.md") - lines("docs/gallery.md"),
-        1_793,
+        1_794,
     ),
     "bytes of README.md": (lambda: len((ROOT / "README.md").read_bytes()), 6_000),
     "commands": (lambda: len(COMMANDS) + len(TRAINING), 14),
