@@ -35,8 +35,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 		{ echo "$(PYTHON) has no venv module. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
 	@echo "Installing into .venv (some minutes the first time) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt \
 		--editable '.[dev]' || { echo "The installation failed: see above. Is there a network?"; exit 1; }
+	@$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null 2>&1 || true  # on all cores; pip takes one
 	@touch $@
 
 clean:
