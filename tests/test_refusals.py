@@ -25,6 +25,7 @@ from trm.devices import open_devices
 from trm.evaluation.statistics import Share, risk_coverage
 from trm.models.configs import GPTConfig, LocalConfig, RecursiveConfig
 from trm.models.gpt import GPT
+from trm.models.local import LocalRecursiveModel
 from trm.models.positions import make_position
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
@@ -125,7 +126,7 @@ CASES = {
         (lambda: RecursiveConfig(**UP_TO, **PLACED), r"at most .* = 16, got 17"),
         (lambda: LocalConfig(**TASK.local_rule().network, H_cycles=0), "H_cycles must be 1"),
         (lambda: make_position("learned", **UP_TO), "'height' and 'width'; there are head_dim"),
-        (lambda: LocalConfig(**UP_TO), "messages are missing: take all settings of task.local_"),
+        (lambda: LocalRecursiveModel(LocalConfig(**UP_TO)), "messages are missing: take all"),
     ],
     "canvases and sequences for networks": [
         (lambda: RECURSIVE(torch.zeros(2, 4, 5)), r"integer dtype and shape \[batch, height"),

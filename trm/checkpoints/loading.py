@@ -14,7 +14,7 @@ import re
 import warnings
 import zipfile
 from collections.abc import Callable
-from dataclasses import MISSING, asdict, fields, replace
+from dataclasses import asdict, fields, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -291,13 +291,8 @@ def restored(kind: type[T], settings: dict[str, Any]) -> T:
 
 
 def plain(config: Any) -> dict[str, Any]:
-    """A dataclass's settings as JSON has them; of a class its defaults, valid together or not."""
-    if isinstance(config, type):
-        parts = ((part.name, part.default, part.default_factory) for part in fields(config))
-        settings = {name: value if make is MISSING else make() for name, value, make in parts}
-    else:
-        settings = asdict(config)
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()}
+    """A dataclass's settings as JSON has them."""
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(config).items()}
 
 
 def _predictor(about: dict[str, Any], weights: dict[str, Tensor], steps: int | None) -> Predictor:

@@ -135,5 +135,3 @@ class LocalConfig:
 
     def __post_init__(self) -> None:
         _check(self, may_be_0=("L_cycles",))
-        if not self.messages:
-            raise ValueError("messages are missing: take all settings of task.local_rule().network")

@@ -76,6 +76,8 @@ class LocalRecursiveModel(Network):
 
     def __init__(self, config: LocalConfig):
         super().__init__()
+        if not config.messages:
+            raise ValueError("messages are missing: take all settings of task.local_rule().network")
         self.config = config
         D = config.hidden_size
         handed = {name: n for way in config.messages.values() for name, n in way.items()}

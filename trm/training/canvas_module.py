@@ -221,7 +221,7 @@ class CanvasModule(L.LightningModule):
         held = checkpoint.get(CHECKPOINT_KEY, {})
         mine = {"network": class_name(type(self.model)), **plain(self.model.config)}
         # What a config did not have when the checkpoint was written is at its default.
-        theirs = {"network": held.get("network"), **plain(type(self.model.config))}
+        theirs = {"network": held.get("network"), **plain(type(self.model.config)())}
         theirs |= held.get("model", {})
         differ = [f"{k} {theirs.get(k)} (here {v})" for k, v in mine.items() if theirs.get(k) != v]
         if differ:
