@@ -16,14 +16,14 @@ from timing import in_turn, show
 
 from canvas.problems import Problems
 from canvas.render import tokens_to_write
+from trm.cells import cell_problems
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
-from trm.evaluation.cell_problems import cell_problems
 from trm.evaluation.models import labels
-from trm.evaluation.statistics import Share
 from trm.models.gpt import GPT
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver
+from trm.statistics import Share
 
 
 def solve(solver: Solver, problems: Problems, size: int, bf16: bool, _: int = 0) -> list[Solution]:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from filelock import FileLock
 
-from trm import cli
+from trm.commands import cli
 
 REPOSITORY = Path(__file__).parents[1]
 

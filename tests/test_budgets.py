@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from trm.cli import COMMANDS, TRAINING
+from trm.commands.cli import COMMANDS, TRAINING
 
 ROOT = Path(__file__).parents[1]
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 import yaml
 
-from trm.cli import TRAINING, parser_of
+from trm.commands.cli import TRAINING, parser_of
 from trm.configs import find_config
 from trm.training.cli import train
 

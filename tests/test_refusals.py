@@ -22,7 +22,6 @@ from trm.analysis.probe import fit
 from trm.analysis.rasp import Cells
 from trm.analysis.rasp_programs import write_row
 from trm.devices import open_devices
-from trm.evaluation.statistics import Share, risk_coverage
 from trm.models.configs import GPTConfig, LocalConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.local import LocalRecursiveModel
@@ -32,6 +31,7 @@ from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver, solve_watched
 from trm.solving.voting_settings import Voting
+from trm.statistics import Share, risk_coverage
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 from trm.training.iterative_module import IterativeModule

@@ -94,7 +94,7 @@ def test_what_runs_was_installed_and_has_its_configs(repository, installed, tmp_
 
 TWO = """
 import os, sys
-from trm import cli
+from trm.commands import cli
 import trm.evaluation.measure  # once for both
 
 def measure(rank):

@@ -1,6 +1,6 @@
 """`python -m trm`: the same as the command `trm`."""
 
-from trm.cli import main
+from trm.commands.cli import main
 
 if __name__ == "__main__":
     main()

@@ -6,11 +6,13 @@ import hashlib
 import io
 import json
 import os
+import platform
 import stat
 import time
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar
@@ -176,3 +178,9 @@ def validated(kind: "TypeAdapter[T]", data: Any, source: str) -> T:
             known = getattr(getattr(kind, "_type", None), "__annotations__", ())
             message = f"there is no such field.{did_you_mean(first['loc'][-1], known)}"
         raise ValueError(": ".join(part for part in (source, place, message) if part)) from None
+
+
+def versions() -> dict[str, str]:
+    """Of Python, and of the packages that compute what files hold."""
+    computing = ("canvas-trm", "torch", "lightning", "numpy")
+    return {"python": platform.python_version()} | {name: version(name) for name in computing}

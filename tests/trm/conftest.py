@@ -16,14 +16,15 @@ from canvas.multiplication import Multiplication
 from canvas.task import Task
 from canvas.tasks import task_data
 from canvas.windows import LocalRule
+from trm.cells import region
 from trm.checkpoints import DATA_KEY, SHIPPED
 from trm.checkpoints.loading import load_solver
-from trm.evaluation.grid import FORMAT, KEYS, Grid, region
-from trm.evaluation.statistics import Share
+from trm.evaluation.grid import FORMAT, KEYS, Grid
 from trm.models.configs import LocalConfig
 from trm.models.local import LocalRecursiveModel
 from trm.proof.prove import Judged, judge
 from trm.solving.solver import Solver
+from trm.statistics import Share
 from trm.training.samples import sight_batch
 
 AXES = ("digits_a", "digits_b")

@@ -7,7 +7,7 @@ from importlib.metadata import version
 import pytest
 
 import trm
-from trm import cli
+from trm.commands import cli
 
 SUITE = "--suite multiply-v1 --up-to 2"
 
@@ -62,7 +62,7 @@ def test_a_call_is_read_before_anything_heavy_is_imported(tmp_path):
     assert calls.keys() == cli.COMMANDS.keys()
     lines = f"""
 import sys
-from trm import cli
+from trm.commands import cli
 heavy = lambda: {{"torch", "lightning", "matplotlib"}} & set(sys.modules)
 for name, words in {calls!r}.items():
     cli.parser_of(name).parse_args(words.split())

@@ -32,11 +32,11 @@ from trm.analysis.record import (
     attention_of,
     check_cells,
 )
-from trm.evaluation.grid import size_name
-from trm.evaluation.statistics import bootstrap
+from trm.cells import size_name
 from trm.models.gpt import GPT
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
+from trm.statistics import bootstrap
 
 _PAIRS = 2**21  # of tokens that attend to each other, over all runs at once
 _SITES = 12  # maps at most

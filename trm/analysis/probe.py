@@ -31,14 +31,13 @@ from canvas.render import WorkedDrawing, row_steps
 from canvas.sampling import sample
 from canvas.windows import LocalRule
 from trm.analysis.record import SequenceRecorder, Site, StepRecorder, check_cells
-from trm.evaluation.cell_problems import fitted
-from trm.evaluation.grid import region, size_name
-from trm.evaluation.statistics import Share, bootstrap
+from trm.cells import fitted, region, size_name
 from trm.models.gpt import GPT
 from trm.models.iterative import named
 from trm.models.recursive import Context
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
+from trm.statistics import Share, bootstrap
 
 INPUT = "input"  # the embedded tokens, before anything has been computed
 BLOCKS = "block"  # of a GPT, what each block passes on

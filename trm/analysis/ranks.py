@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from canvas.render import row_steps
 from trm.analysis.probe import INPUT, observe_all
-from trm.evaluation.cell_problems import cell_problems
+from trm.cells import cell_problems
 from trm.models.attention import PostNormBlock, SwiGLU
 from trm.models.gpt import GPT, Block
 from trm.models.local import LocalRecursiveModel

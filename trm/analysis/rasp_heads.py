@@ -11,12 +11,11 @@ from canvas.render import row_steps
 from trm.analysis.rasp import NAMES, Selector
 from trm.analysis.rasp_programs import write_row
 from trm.analysis.record import SequenceRecorder, cell_attention, check_cells
-from trm.evaluation.cell_problems import cell_problems
-from trm.evaluation.grid import size_name
-from trm.evaluation.statistics import bootstrap
+from trm.cells import cell_problems, size_name
 from trm.models.gpt import GPT
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
+from trm.statistics import bootstrap
 
 _CLOSE = 0.05  # gains that differ by less are as large
 

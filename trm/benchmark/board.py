@@ -23,11 +23,11 @@ from pydantic.dataclasses import dataclass
 from canvas.choices import check_choice
 from trm.benchmark.scoring import Scored, score
 from trm.benchmark.suites import SUITES, Suite
+from trm.cells import FAMILY, Key
 from trm.configs import read_config
-from trm.evaluation.grid import FAMILY, Key
-from trm.evaluation.statistics import Share
 from trm.files import validated
 from trm.markdown import safe, table
+from trm.statistics import Share
 
 CARD, NOTES = "card.yaml", "notes.md"
 ENOUGH = 0.99  # of the problems of a size

@@ -16,9 +16,10 @@ from pydantic import BaseModel, TypeAdapter
 
 from canvas.choices import shortened
 from trm.benchmark.suites import Item, Suite
-from trm.evaluation.grid import KEYS, SHOWN, Grid, Key, new_grid, region
-from trm.evaluation.statistics import Share
+from trm.cells import Key, region
+from trm.evaluation.grid import KEYS, SHOWN, Grid, new_grid
 from trm.files import fingerprint, numbered_lines, validated, writing
+from trm.statistics import Share
 
 Ranges = dict[str, tuple[int, int]]
 _RECORD = {"line", "operands", "answer", "correct", "confidence"}  # what trm solve writes, in part

@@ -1,7 +1,7 @@
 """The suites: fixed sets of problems, drawn from the test split by a public rule, and as files.
 
 A suite is a list of cells, each a size of problems (or a family of them and a size), drawn by
-`trm.evaluation.cell_problems` with the suite's seed. Problems of a cell are
+`trm.cells` with the suite's seed. Problems of a cell are
 different from each other, fewer where the test split has no more, and numbered in the order in
 which they are drawn: ``multiply-v1/12x7/031``.
 
@@ -28,8 +28,7 @@ from canvas.problems import MOST_DRAWN, MOST_OPERANDS, Problems
 from canvas.sampling import FAMILIES, family_problems
 from canvas.task import Task
 from trm.benchmark.answers import read_canvas, read_number
-from trm.evaluation.cell_problems import cell_problems
-from trm.evaluation.grid import FAMILY, Key
+from trm.cells import FAMILY, Key, cell_problems
 from trm.files import make_folder, write_text
 
 VIEWS = ("e", "r180", "t", "h")  # of canvas-v1: upright, upside down, transposed, mirrored

@@ -11,9 +11,9 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trm.cells import size_name
 from trm.commands.arguments import Arguments, Parser, lengths, print_table, results, whole
-from trm.evaluation.grid import size_name, versions
-from trm.files import make_own_folder, write_json
+from trm.files import make_own_folder, versions, write_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

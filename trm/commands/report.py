@@ -57,9 +57,9 @@ def _calibration(args: Arguments, files: list[Path], output: Path) -> int:
 
     import numpy as np
 
-    from trm.evaluation.statistics import COVERAGES, Share, reliability, risk_coverage
     from trm.figures.grids import trust_figure
     from trm.figures.style import save
+    from trm.statistics import COVERAGES, Share, reliability, risk_coverage
 
     curves, bins = {}, {}
     for name, rows in held.items():

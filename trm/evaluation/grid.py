@@ -6,24 +6,22 @@ null, and without ranges every region is `UNKNOWN`; of numbers there are answers
 solutions alone.
 """
 
-import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from trm.evaluation.statistics import Share
-from trm.files import read_object, validated
+from trm.cells import BOTH, FAMILY, INSIDE, REGIONS, SHORTER, UNKNOWN, Key
+from trm.files import read_object, validated, versions
 from trm.precision import FLOAT32
+from trm.statistics import Share
 
 GRID, FORMAT = "grid.json", 2  # its name in an evaluation's folder, and the format below
 LENGTHS, PICTURE, REPORT, TABLE = "lengths.png", "grid.png", "grid.md", "grid.csv"  # beside it
 FILES = (GRID, LENGTHS, PICTURE, REPORT, TABLE)
 
-FAMILY = "family"  # the axis of a suite's structured problems, see `canvas.sampling`
 AXES = {  # what sizes of problems are measured in
     "digits_a": "digits of a",
     "digits_b": "digits of b",
@@ -40,13 +38,8 @@ FIGURES = {
 NAMES = {"solutions": "whole solutions", "answers": "answers"}  # those, in a sentence
 SHOWN = {"solutions": "solved", "answers": "answered"}  # compared, and where each problem's lies
 MEANS = ("steps", "confidence", "seconds_per_problem", "flops_per_problem")  # of a cell
-INSIDE, FIRST, SECOND, BOTH = "in range", "first beyond", "second beyond", "both beyond"
-SHORTER = "below"  # smaller than any in training: rare
-UNKNOWN = "range unknown"  # what a model was trained on
-REGIONS = (INSIDE, FIRST, SECOND, BOTH)
 
 Axis = Literal["family", "digits_a", "digits_b", "digits", "addends"]
-Key = tuple[int | str, int]  # the row and the column of a cell
 Model = dict[str, Any]  # a `ModelData`
 Cell = dict[str, Any]  # a `CellData`
 
@@ -135,7 +128,6 @@ class GridData(TypedDict):
 
 
 KEYS = tuple(CellData.__annotations__)
-COMPUTING = ("canvas-trm", "torch", "lightning", "numpy")
 
 
 class Grid(dict[str, Any]):
@@ -262,11 +254,6 @@ def read_grid(path: str | Path) -> Grid:
     return Grid(data or {})
 
 
-def versions() -> dict[str, str]:
-    """Of Python, and of the packages that compute figures."""
-    return {"python": platform.python_version()} | {name: version(name) for name in COMPUTING}
-
-
 def new_grid(settings: dict[str, Any], models: Sequence[Model]) -> Grid:
     """All of ``grid.json``, as of now."""
     created = datetime.now(UTC).isoformat(timespec="seconds")
@@ -279,25 +266,6 @@ def grid_file(path: str | Path) -> Path:
     return Path(path) / GRID if Path(path).is_dir() else Path(path)
 
 
-def region(ranges: Mapping[str, Sequence[int]] | None, axes: Sequence[str], size: Key) -> str:
-    """Where a size lies as seen from those that a model was trained on.
-
-    One of `REGIONS`, `SHORTER`, or without ranges `UNKNOWN`. A measure that has no range, as the
-    second of two operands of a model of three addends, is beyond it. Of a family, where either
-    operand may be the longer one, it is both or none.
-    """
-    if not ranges:
-        return UNKNOWN
-    if axes[0] == FAMILY:
-        longest = [most for measure, (_, most) in ranges.items() if measure.startswith("digits")]
-        return INSIDE if size[1] <= min(longest) else BOTH
-    ends = [(ranges.get(axis, (0, 0)), int(n)) for axis, n in zip(axes, size, strict=True)]
-    first, second = (n > most for (_, most), n in ends)
-    if first or second:
-        return BOTH if first and second else FIRST if first else SECOND
-    return INSIDE if all(n >= fewest for (fewest, _), n in ends) else SHORTER
-
-
 def cells_of(model: Model) -> dict[Key, Cell]:
     """A model's cells by (row, column)."""
     return {(cell["row"], cell["column"]): cell for cell in model["cells"]}
@@ -307,14 +275,6 @@ def in_order(labels: Iterable[Any]) -> list[Any]:
     """The rows or columns of a grid: sizes from small to large, families as they are listed."""
     found = list(dict.fromkeys(labels))
     return found if isinstance(next(iter(found), 0), str) else sorted(found)
-
-
-def size_name(axes: Iterable[str], size: Iterable[int | str]) -> str:
-    """The size of a cell's problems in words, like ``4 x 3 digits``."""
-    measures = dict(zip(axes, size, strict=True))
-    if [*measures] == ["digits_a", "digits_b"]:
-        return "{digits_a} x {digits_b} digits".format(**measures)
-    return ", ".join(f"{n} {axis.replace('_', ' ')}" for axis, n in measures.items())
 
 
 def share(cell: Cell, figure_of: str = "solutions") -> Share:

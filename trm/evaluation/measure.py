@@ -26,30 +26,20 @@ import numpy as np
 import torch
 
 from canvas.problems import Problems
+from trm.cells import SPLIT, fitted, region, size_name
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_solver
 from trm.devices import join_processes, make_files, open_devices
-from trm.evaluation.cell_problems import SPLIT, fitted
-from trm.evaluation.grid import (
-    FILES,
-    FORMAT,
-    GRID,
-    KEYS,
-    Grid,
-    new_grid,
-    region,
-    size_name,
-    versions,
-)
+from trm.evaluation.grid import FILES, FORMAT, GRID, KEYS, Grid, new_grid
 from trm.evaluation.models import check_models, describe_all
-from trm.evaluation.statistics import Share
-from trm.files import make_own_folder, read_object, write_json
+from trm.files import make_own_folder, read_object, versions, write_json
 from trm.flops import counted_flops
 from trm.precision import FLOAT32
 from trm.solving.rollout import teacher_forced
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
+from trm.statistics import Share
 
 
 @dataclass(frozen=True)

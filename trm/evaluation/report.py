@@ -11,10 +11,9 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from canvas.task import describe_ranges
+from trm.cells import FAMILY, INSIDE
 from trm.evaluation.grid import (
-    FAMILY,
     FIGURES,
-    INSIDE,
     LABELS,
     LENGTHS,
     NAMES,
@@ -28,8 +27,8 @@ from trm.evaluation.grid import (
     pooled,
 )
 from trm.evaluation.names import by_setting
-from trm.evaluation.statistics import SEEDS_MEANING, Paired, of_seeds, paired
 from trm.markdown import safe, table
+from trm.statistics import SEEDS_MEANING, Paired, of_seeds, paired
 
 _MEANS = {  # of a summary's lines
     "steps": ("supervision steps a row", "{:.1f}"),

@@ -22,9 +22,9 @@ from matplotlib.patheffects import Normal, Stroke
 from matplotlib.ticker import NullFormatter
 
 from canvas.picture import GIVEN, GREY, INK, PAPER
+from trm.cells import INSIDE
 from trm.evaluation.grid import (
     FIGURES,
-    INSIDE,
     LABELS,
     LENGTHS,
     PICTURE,
@@ -37,9 +37,9 @@ from trm.evaluation.grid import (
 )
 from trm.evaluation.names import by_setting
 from trm.evaluation.report import markdown
-from trm.evaluation.statistics import BINS, Reliability, RiskCoverage, Share
 from trm.figures.style import COLOURS, LINES, colours, draw_table, mark, new_figure, save, tidy
 from trm.files import replacing, write_text
+from trm.statistics import BINS, Reliability, RiskCoverage, Share
 
 _FEW = 20  # answered problems below which no risk sets the scale
 _ACROSS = 4  # panels in a line at most

@@ -11,9 +11,9 @@ from matplotlib.ticker import MaxNLocator
 from canvas.picture import GREY, HIGHLIGHT, INK, PAPER, blank_figure, draw_canvas
 from canvas.render import RowSteps
 from canvas.symbols import BLANK
-from trm.evaluation.statistics import Share
 from trm.figures.style import new_figure, tidy
 from trm.solving.rollout import ConfidenceCurve, Trace
+from trm.statistics import Share
 
 _CELLS = (0.14, 0.22)  # inches of a cell, fewest and most
 _PANEL = (1.5, 3.1)  # inches that a canvas is wide: with larger cells than the fewest, at most

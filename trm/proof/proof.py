@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from canvas.closure import closure
 from canvas.tasks import task_data
 from canvas.windows import LocalRule
-from trm import __version__
 from trm.checkpoints import PROOF_SUFFIX
 from trm.checkpoints.loading import weights_hash
-from trm.files import make_own_folder, read_object, replacing, write_json
+from trm.files import make_own_folder, read_object, replacing, versions, write_json
 from trm.proof import check
 from trm.proof.program import TABLE, Program, write_python
 from trm.proof.prove import Judged, Report, judge, provable, shown_in_training
@@ -73,8 +71,7 @@ class Proof:
             }
         wrong = self.counterexample
         found |= {"looked_through": self.looked, "counterexample": wrong and wrong.record()}
-        versions = {"trm": __version__, "torch": torch.__version__, "numpy": np.__version__}
-        return found | {"dtype": "float32", "versions": versions}
+        return found | {"dtype": "float32", "versions": versions()}
 
     def write(self, folder: Path) -> None:
         """The record; of a proved model the table, the program, and what checks them, too."""

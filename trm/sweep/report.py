@@ -1,6 +1,6 @@
 """A study as a page and a picture: how far its runs are, and what came out, by setting.
 
-Seeds of a setting stand together, see `trm.evaluation.statistics`.
+Seeds of a setting stand together, see `trm.statistics`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,11 +12,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from canvas.picture import GRID
-from trm.evaluation.grid import REGIONS, SHORTER, Cell, Grid, Model, pooled, size_name
-from trm.evaluation.statistics import SEEDS_MEANING, Share, of_seeds
+from trm.cells import REGIONS, SHORTER, size_name
+from trm.evaluation.grid import Cell, Grid, Model, pooled
 from trm.figures.style import mark, new_figure, save, tidy
 from trm.files import read_object, write_text
 from trm.markdown import safe, table
+from trm.statistics import SEEDS_MEANING, Share, of_seeds
 from trm.sweep.runs import Jobs
 from trm.sweep.study import EQUAL_LOSS
 

@@ -20,10 +20,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from trm.checkpoints import COST_KEY
 from trm.checkpoints.loading import load_checkpoint
-from trm.evaluation.statistics import Share
 from trm.files import replacing
 from trm.flops import counted_flops
 from trm.processes import end_at_once_by_signals
+from trm.statistics import Share
 from trm.training.canvas_module import FIELD, logs_at
 from trm.training.runs import CHECKPOINTS
 

@@ -34,8 +34,8 @@ from trm.analysis.probe import (
     shares_right,
 )
 from trm.analysis.record import StepRecorder, token_of_cell
-from trm.evaluation.statistics import Share
 from trm.models.iterative import Loop, named
+from trm.statistics import Share
 
 QUICK = Settings(steps=(1, 2), problems=4, train_problems=6)
 SIZES = [{"digits_a": 2, "digits_b": 2}, {"digits_a": 3, "digits_b": 2}]

@@ -20,8 +20,8 @@ from trm.analysis.rasp_heads import (
     watch,
 )
 from trm.analysis.record import SequenceRecorder
-from trm.evaluation.statistics import bootstrap
 from trm.solving.gpt_predictor import GPTPredictor
+from trm.statistics import bootstrap
 
 CELLS = np.arange(3)
 LEFT = select(CELLS, CELLS - 1, np.equal)

@@ -9,8 +9,8 @@ import yaml
 from trm.benchmark.board import ladder, longest, page, read_card
 from trm.benchmark.suites import SUITES
 from trm.checkpoints.loading import load_solver
-from trm.evaluation.statistics import Share
 from trm.markdown import safe
+from trm.statistics import Share
 
 LONG = SUITES["multiply-long-v1"]  # the smallest suite
 STRUCTURED = SUITES["structured-v1"]

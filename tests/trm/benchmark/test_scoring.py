@@ -6,7 +6,7 @@ import pytest
 
 from trm.benchmark.scoring import Scored, grid_of, score
 from trm.benchmark.suites import SUITES
-from trm.evaluation.statistics import Share
+from trm.statistics import Share
 
 SUITE = SUITES["multiply-v1"].within(2)
 ASKED = SUITE.items

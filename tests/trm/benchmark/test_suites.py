@@ -13,7 +13,7 @@ from canvas.layouts import read
 from canvas.problems import SPLITS, Problems, split_of
 from canvas.symbols import BLANK, encode
 from trm.benchmark.suites import SUITES, VIEWS, Item, export, record
-from trm.evaluation.cell_problems import cell_problems
+from trm.cells import cell_problems
 
 # A suite never changes: what should change gets the next version's name.
 CHECKSUMS = {

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from trm import cli
+from trm.commands import cli
 from trm.files import alone
 from trm.processes import ENDS_WITH
 from trm.sweep import runs

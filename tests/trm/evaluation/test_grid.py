@@ -4,18 +4,9 @@ import re
 import pytest
 from shares import right, short_only
 
-from trm.evaluation.grid import (
-    BOTH,
-    FIRST,
-    INSIDE,
-    SECOND,
-    SHORTER,
-    pooled,
-    read_grid,
-    region,
-    share,
-)
-from trm.evaluation.statistics import Share
+from trm.cells import BOTH, FIRST, INSIDE, SECOND, SHORTER, region
+from trm.evaluation.grid import pooled, read_grid, share
+from trm.statistics import Share
 
 AXES = ("digits_a", "digits_b")
 PAIRS = {"digits_a": (2, 3), "digits_b": (1, 2)}

@@ -12,8 +12,8 @@ from trm.analysis.probe import ProbeStudy, Reading, Settings
 from trm.analysis.ranks import Rank
 from trm.analysis.rasp import NAMES
 from trm.analysis.rasp_heads import Head, Overlap
-from trm.evaluation.statistics import Share
 from trm.figures import analysis
+from trm.statistics import Share
 
 SUBTASKS = Multiplication("lattice").local_rule().fields
 

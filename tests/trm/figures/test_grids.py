@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from shares import right, short_only
 
-from trm.evaluation.statistics import Share, reliability, risk_coverage
 from trm.figures.grids import grid_figure, lengths_figure, trust_figure
+from trm.statistics import Share, reliability, risk_coverage
 
 
 def half(a: int, b: int) -> float:

@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from trm.evaluation.grid import Grid
-from trm.evaluation.statistics import Share
 from trm.files import write_json
+from trm.statistics import Share
 from trm.sweep.report import (
     PAGE,
     by_name,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from trm.evaluation.statistics import (
+from trm.statistics import (
     Share,
     bootstrap,
     difference,

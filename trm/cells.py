@@ -1,6 +1,9 @@
-"""The problems of a cell of the grid: the same for every model that is asked."""
+"""The cells of a grid: what they are called, where they lie, and the problems of each.
 
-from collections.abc import Sequence
+Problems of one size, the same for every model that is asked.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import product
 from math import prod
@@ -11,12 +14,18 @@ import numpy as np
 from canvas.problems import SPLITS, Problems, Split, keys, random_words, split_of
 from canvas.sampling import sample
 from canvas.task import Task
-from trm.evaluation.grid import size_name
 
 if TYPE_CHECKING:  # suites are drawn without PyTorch
     from trm.solving.solver import Solver
 
 SPLIT: Split = "test"
+FAMILY = "family"  # the axis of a suite's structured problems, see `canvas.sampling`
+INSIDE, FIRST, SECOND, BOTH = "in range", "first beyond", "second beyond", "both beyond"
+SHORTER = "below"  # smaller than any in training: rare
+UNKNOWN = "range unknown"  # what a model was trained on
+REGIONS = (INSIDE, FIRST, SECOND, BOTH)
+
+Key = tuple[int | str, int]  # the row and the column of a cell
 _FEW = 20_000  # problems that are looked through one by one
 _SPARE = 40  # above so many problems a wanted one, the split holds several times what is wanted
 
@@ -72,3 +81,30 @@ def cell_problems(task: Task, lengths: Sequence[int], problems: int, seed: int) 
         if len(first) >= problems:
             return found[first[:problems]]
         count += 2 * (problems - len(first))
+
+
+def region(ranges: Mapping[str, Sequence[int]] | None, axes: Sequence[str], size: Key) -> str:
+    """Where a size lies as seen from those that a model was trained on.
+
+    One of `REGIONS`, `SHORTER`, or without ranges `UNKNOWN`. A measure that has no range, as the
+    second of two operands of a model of three addends, is beyond it. Of a family, where either
+    operand may be the longer one, it is both or none.
+    """
+    if not ranges:
+        return UNKNOWN
+    if axes[0] == FAMILY:
+        longest = [most for measure, (_, most) in ranges.items() if measure.startswith("digits")]
+        return INSIDE if size[1] <= min(longest) else BOTH
+    ends = [(ranges.get(axis, (0, 0)), int(n)) for axis, n in zip(axes, size, strict=True)]
+    first, second = (n > most for (_, most), n in ends)
+    if first or second:
+        return BOTH if first and second else FIRST if first else SECOND
+    return INSIDE if all(n >= fewest for (fewest, _), n in ends) else SHORTER
+
+
+def size_name(axes: Iterable[str], size: Iterable[int | str]) -> str:
+    """The size of a cell's problems in words, like ``4 x 3 digits``."""
+    measures = dict(zip(axes, size, strict=True))
+    if [*measures] == ["digits_a", "digits_b"]:
+        return "{digits_a} x {digits_b} digits".format(**measures)
+    return ", ".join(f"{n} {axis.replace('_', ' ')}" for axis, n in measures.items())
