@@ -79,10 +79,7 @@ def _cell_size(width: int, across: int) -> float:
 
 
 def attention_figure(
-    canvas: np.ndarray,
-    cell: tuple[int, int],
-    attention: dict[str, np.ndarray],
-    title: str,
+    canvas: np.ndarray, cell: tuple[int, int], attention: dict[str, np.ndarray], title: str
 ) -> Figure:
     """What a cell attends to: a map over the canvas for each head.
 

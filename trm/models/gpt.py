@@ -82,11 +82,7 @@ class GPT(Network):
         return self.head(self.activations(*read, **more))
 
     def activations(
-        self,
-        ids: Tensor,
-        height: int,
-        width: int,
-        generator: torch.Generator | None = None,
+        self, ids: Tensor, height: int, width: int, generator: torch.Generator | None = None
     ) -> Tensor:
         """What the heads read of each token, [B, T, D].
 

@@ -12,13 +12,7 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import row_steps, to_sequences
 from trm.analysis.rasp import Selector, select
-from trm.analysis.rasp_heads import (
-    Head,
-    compare_heads,
-    heads_of,
-    overlaps,
-    watch,
-)
+from trm.analysis.rasp_heads import Head, compare_heads, heads_of, overlaps, watch
 from trm.analysis.record import SequenceRecorder
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.statistics import bootstrap
