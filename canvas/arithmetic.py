@@ -73,6 +73,12 @@ class Numbers:
         digits[:, :have] = self.digits
         return digits[:, :n]
 
+    def without_lowest(self) -> "Numbers":
+        """⌊x / base⌋."""
+        digits = np.zeros_like(self.digits)
+        digits[:, :-1] = self.digits[:, 1:]
+        return Numbers(digits, np.maximum(self.lengths - 1, 1), self.base)
+
 
 def parse(text: str, base: int = 10) -> int:
     """A whole number from 0 up from its digits in ``base``, any number of them; or ValueError."""
@@ -153,10 +159,3 @@ def running_sums(a: Numbers, b: Numbers) -> Iterator[tuple[int, Numbers, Numbers
     for i, partial, present in partial_products(a, b):
         total = partial if total is None else add_shifted(total, partial, i)
         yield i, partial, total, present
-
-
-def drop_lowest_digit(x: Numbers) -> Numbers:
-    """⌊x / base⌋."""
-    digits = np.zeros_like(x.digits)
-    digits[:, :-1] = x.digits[:, 1:]
-    return Numbers(digits, np.maximum(x.lengths - 1, 1), x.base)

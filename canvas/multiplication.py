@@ -8,13 +8,7 @@ from math import prod
 import numpy as np
 
 from canvas import symbols
-from canvas.arithmetic import (
-    Numbers,
-    add_shifted,
-    drop_lowest_digit,
-    partial_products,
-    running_sums,
-)
+from canvas.arithmetic import Numbers, add_shifted, partial_products, running_sums
 from canvas.choices import one_of
 from canvas.layouts import ANSWER, PARTIAL, SUM, CellIndex, Layout, Row, table, write
 from canvas.local_rules import LatticeRule, UntoldLatticeRule
@@ -89,8 +83,7 @@ class Interleaved(RowLayout):
         return 2 * digits_b + 2
 
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
-        a, b = operands
-        for i, partial, total, present in running_sums(a, b):
+        for i, partial, total, present in running_sums(*operands):
             yield Row(PARTIAL, partial, i, 2 + 2 * i, present)
             yield Row(SUM, total, 0, 3 + 2 * i, present)
 
@@ -105,8 +98,7 @@ class Accumulate(RowLayout):
         return digits_b + 2
 
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
-        a, b = operands
-        for i, _, total, present in running_sums(a, b):
+        for i, _, total, present in running_sums(*operands):
             yield Row(SUM, total, 0, 2 + i, present)
 
 
@@ -157,16 +149,14 @@ class Lattice(Layout):
         write(content.swapaxes(1, 2), 0, 1, b)
 
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
-        a, b = operands
         total: Numbers | None = None
-        for i, partial, present in partial_products(a, b):
-            total = partial if total is None else add_shifted(drop_lowest_digit(total), partial)
+        for i, partial, present in partial_products(*operands):
+            total = partial if total is None else add_shifted(total.without_lowest(), partial)
             yield Row(SUM, total, 0, 1 + i, present)
 
     def read_operands(self, content: np.ndarray, sign: CellIndex) -> dict[str, np.ndarray]:
         self._check_sign(sign, (0, content.shape[1] - 1))
-        top = content[0, : -self.margin]
-        return {"multiplicand": top[::-1], "multiplier": content[1:, -1]}
+        return {"multiplicand": content[0, : -self.margin][::-1], "multiplier": content[1:, -1]}
 
     def answer_cells(self, content: np.ndarray) -> list[CellIndex]:
         last, column = len(content) - 1, content.shape[1] - 1 - self.margin

@@ -165,8 +165,7 @@ def attend(
     if bias is not None:
         scores += bias.to(scores.dtype)
     # In float32: exact, and faster than the CPU's bfloat16 softmax.
-    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(v.dtype)
-    return weights @ v
+    return torch.softmax(scores, dim=-1, dtype=torch.float32).to(v.dtype) @ v
 
 
 class Attention(nn.Module):
@@ -216,8 +215,7 @@ class Attention(nn.Module):
         if terms.relative is not None:
             own = terms.relative.scores(q)
             bias = own if bias is None else bias + own
-        y = attend(q, k, v, bias, causal and not alone)
-        return self.out(y.transpose(1, 2).flatten(2))
+        return self.out(attend(q, k, v, bias, causal and not alone).transpose(1, 2).flatten(2))
 
 
 def swiglu_size(width: int) -> int:
@@ -228,10 +226,10 @@ def swiglu_size(width: int) -> int:
 class SwiGLU(nn.Module):
     """down(silu(gate(x)) * up(x)) over the last dimension, without biases (Shazeer 2020)."""
 
-    def __init__(self, width: int, intermediate_size: int):
+    def __init__(self, width: int, intermediate_size: int | None):
         super().__init__()
-        self.gate_up = Linear(width, 2 * intermediate_size)
-        self.down = Linear(intermediate_size, width)
+        inner = intermediate_size or swiglu_size(width)
+        self.gate_up, self.down = Linear(width, 2 * inner), Linear(inner, width)
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., width] to [..., width]."""
@@ -242,9 +240,9 @@ class SwiGLU(nn.Module):
 class PostNormBlock(nn.Module):
     """rms_norm(x + attention over tokens), then rms_norm(x + SwiGLU over channels)."""
 
-    def __init__(self, mixing: Attention, mlp: SwiGLU):
+    def __init__(self, width: int, num_heads: int, intermediate_size: int | None):
         super().__init__()
-        self.mixing, self.mlp = mixing, mlp
+        self.mixing, self.mlp = Attention(width, num_heads), SwiGLU(width, intermediate_size)
 
     def forward(self, x: Tensor, terms: Terms) -> Tensor:
         """[B, S, D] to [B, S, D]."""

@@ -58,13 +58,9 @@ class Coordinates:
         kept = F.pad(kept.flatten(1), (self.prefix_length, 0), value=True)
         most = int(kept.sum(dim=1).max())
         order = kept.byte().argsort(dim=1, descending=True, stable=True)[:, :most]
-        return replace(
-            self,
-            rows=self.rows[order],
-            columns=self.columns[order],
-            index=self.index[order],
-            present=kept.gather(1, order),
-        )
+        rows, columns, index = (part[order] for part in (self.rows, self.columns, self.index))
+        present = kept.gather(1, order)
+        return replace(self, rows=rows, columns=columns, index=index, present=present)
 
 
 def box(filled: Tensor) -> Tensor:

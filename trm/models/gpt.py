@@ -71,7 +71,15 @@ class GPT(Network):
         )
         self.layers = nn.ModuleList(Block(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(D, bias=config.bias)
-        self._initialise()
+        branches = 2 * config.num_layers  # from here on GPT-2's initial weights
+        for name, module in self.named_modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
+                ends_a_branch = name.endswith(("attention.out", "down"))
+                std = INITIAL_STD / math.sqrt(branches) if ends_a_branch else INITIAL_STD
+                nn.init.normal_(module.weight, std=std)
+        if isinstance(self.position, Learned | Learned2D):
+            for vectors in self.position.parameters():
+                nn.init.normal_(vectors, std=INITIAL_STD)
 
     def accepts(self, height: int, width: int) -> bool:
         """Whether the position encoding serves canvases of that size."""
@@ -148,8 +156,7 @@ class GPT(Network):
                 log_probs[:, t] = torch.where(writes, known, 0.0)
                 ended |= ids[:, t] == end
                 read = t
-        closed = (ids == end).cumsum(dim=1) > 0
-        return ids.masked_fill(closed, end), log_probs
+        return ids.masked_fill((ids == end).cumsum(dim=1) > 0, end), log_probs
 
     def _terms(self, height: int, width: int, generator: torch.Generator | None = None) -> Terms:
         weight = self.embed_tokens.weight
@@ -179,18 +186,6 @@ class GPT(Network):
     def head(self, x: Tensor) -> Tensor:
         """Logits [..., V] of the next token from activations [..., D]."""
         return F.linear(x, self.embed_tokens.weight)
-
-    def _initialise(self) -> None:
-        """GPT-2's initial weights."""
-        branches = 2 * self.config.num_layers
-        for name, module in self.named_modules():
-            if isinstance(module, nn.Linear | nn.Embedding):
-                ends_a_branch = name.endswith(("attention.out", "down"))
-                std = INITIAL_STD / math.sqrt(branches) if ends_a_branch else INITIAL_STD
-                nn.init.normal_(module.weight, std=std)
-        if isinstance(self.position, Learned | Learned2D):
-            for vectors in self.position.parameters():
-                nn.init.normal_(vectors, std=INITIAL_STD)
 
     def _check(self, ids: Tensor, height: int, width: int, most: int) -> None:
         if ids.ndim != 2 or ids.dtype != torch.int64 or not 1 <= ids.shape[1] <= most:

@@ -70,8 +70,7 @@ def _decide(tokens: Tensor, around: Tensor, known: Known) -> Decided:
             then classes; 0: no such cell.
     """
     N, outputs = len(tokens), len(known.model.outputs)
-    own = around.new_zeros(N, outputs)
-    seen = torch.cat((tokens.unsqueeze(1), around.flatten(1), own), dim=1)
+    seen = torch.cat((tokens.unsqueeze(1), around.flatten(1), around.new_zeros(N, outputs)), dim=1)
     log_right = log_symbol = torch.zeros_like(tokens, dtype=torch.float32)
     for level in known.model.heads.levels:
         found = known(known.model.numbers(level, seen))
@@ -113,8 +112,7 @@ def work_in_order(
     asked, used = tokens == MASK, tokens != BLANK
     last = asked.any(dim=2).flip(1).cumsum(dim=1).flip(1) > 0  # [B, H], rows down to the last asked
     rows = used.any(dim=2) & (last | ~last[:, :1])
-    inside = span(rows).unsqueeze(2) & span(used.any(dim=1)).unsqueeze(1)
-    cells = inside.nonzero()
+    cells = (span(rows).unsqueeze(2) & span(used.any(dim=1)).unsqueeze(1)).nonzero()
     front, order = (2 * cells[:, 1] - cells[:, 2]).sort(stable=True)
     page, row, column = cells[order].unbind(1)
     token, asks = tokens[page, row, column].long(), asked[page, row, column]

@@ -22,14 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canvas.windows import NEIGHBOURS, OWN, SYMBOL, TOKEN, Head, Heads, read_name
-from trm.models.attention import (
-    Attention,
-    Linear,
-    PostNormBlock,
-    SwiGLU,
-    compute_dtype,
-    truncated_normal_,
-)
+from trm.models.attention import Attention, Linear, PostNormBlock, compute_dtype, truncated_normal_
 from trm.models.configs import LocalConfig
 from trm.models.iterative import Network
 
@@ -100,7 +93,7 @@ class LocalRecursiveModel(Network):
             first[head, head % first.shape[1]] = config.direction_bias / self.scale
         self.position = nn.ParameterDict({"direction": nn.Parameter(first)})
         self.layers = nn.ModuleList(
-            PostNormBlock(Attention(D, config.num_heads), SwiGLU(D, config.intermediate_size))
+            PostNormBlock(D, config.num_heads, config.intermediate_size)
             for _ in range(config.num_layers)
         )
         self.lm_head = Linear(D, sum(self.outputs.values()), bias=True)
@@ -152,8 +145,7 @@ class LocalRecursiveModel(Network):
 
     def around(self, keys_values: list[Tensor], present: Tensor) -> Around:
         """Of each layer's keys and values, [N, ways, 2 * D]; which there are, bool [N, ways]."""
-        heads = self.config.num_heads
-        split = [kv.unflatten(-1, (2, heads, -1)).unbind(2) for kv in keys_values]
+        split = [kv.unflatten(-1, (2, self.config.num_heads, -1)).unbind(2) for kv in keys_values]
         alone = ~present.any(dim=1, keepdim=True)
         absent = keys_values[0].new_zeros(present.shape)
         absent = absent.masked_fill(~(present | alone), -torch.inf).unsqueeze(-1)
@@ -204,8 +196,7 @@ class LocalRecursiveModel(Network):
         least = outputs.new_full((len(outputs),), torch.inf)
         for name, logits in self.parts(outputs).items():
             label = labels[name].clamp(min=0)[:, None]
-            others = logits.scatter(1, label, -torch.inf).amax(1)
-            margin = logits.gather(1, label)[:, 0] - others
+            margin = logits.gather(1, label)[:, 0] - logits.scatter(1, label, -torch.inf).amax(1)
             least = torch.minimum(least, margin.masked_fill(labels[name] < 0, torch.inf))
         return least
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from canvas.choices import load_class
 from canvas.symbols import DIGIT_IDS
@@ -31,13 +31,11 @@ class Position(nn.Module):
         """Whether the encoding serves these cells."""
         return True
 
-    def vectors(
-        self, cells: Coordinates, generator: torch.Generator | None = None
-    ) -> Tensor | None:
+    def vectors(self, cells: Coordinates, generator: Generator | None = None) -> Tensor | None:
         """What to add to the embeddings, [S, hidden_size]; ``generator`` is for ``randomised``."""
         return None
 
-    def token_vectors(self, ids: Tensor, generator: torch.Generator | None = None) -> Tensor | None:
+    def token_vectors(self, ids: Tensor, generator: Generator | None = None) -> Tensor | None:
         """What to add to the embeddings of a sequence, int64 [B, T] from its first token on.
 
         [B, T, hidden_size]; what a token is given depends on none after it.
@@ -61,7 +59,7 @@ class Position(nn.Module):
         cells: Coordinates,
         dtype: torch.dtype,
         allowed: Tensor | None = None,
-        generator: torch.Generator | None = None,
+        generator: Generator | None = None,
     ) -> Terms:
         """All of that, as attention takes it, in the dtype of activations.
 
@@ -69,9 +67,9 @@ class Position(nn.Module):
         """
         rotation, bias = self.rotation(cells), self.bias(cells)
         if rotation is not None:
-            cos, sin = (x.to(dtype) for x in rotation)
-            by_sample = cos.ndim == 3  # then with room for the heads
-            rotation = (cos.unsqueeze(1), sin.unsqueeze(1)) if by_sample else (cos, sin)
+            # Where samples differ, with room for the heads.
+            cos, sin = (x.unsqueeze(1) if x.ndim == 3 else x for x in rotation)
+            rotation = cos.to(dtype), sin.to(dtype)
         if allowed is not None:
             zero = torch.zeros((), device=allowed.device)
             bias = torch.where(allowed.unsqueeze(-3), zero if bias is None else bias, -math.inf)
@@ -109,10 +107,14 @@ def check_canvas(model: Any, height: int, width: int) -> None:
         )
 
 
-class NoPosition(Position):
-    """No information (NoPE), though a causal model tells places by how many tokens precede."""
+class RelativePosition(Position):
+    """A position encoding that tells at most how two tokens lie to each other."""
 
     absolute = False
+
+
+class NoPosition(RelativePosition):
+    """No information (NoPE), though a causal model tells places by how many tokens precede."""
 
 
 class Learned(Position):
@@ -132,7 +134,7 @@ class Learned(Position):
     def accepts(self, cells: Coordinates) -> bool:
         return (cells.height, cells.width) == (self.height, self.width)
 
-    def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
+    def vectors(self, cells: Coordinates, generator: Generator | None = None) -> Tensor:
         return F.embedding(cells.index, self.weight)
 
 
@@ -155,7 +157,7 @@ class Learned2D(Position):
     def accepts(self, cells: Coordinates) -> bool:
         return cells.height <= len(self.rows) and cells.width <= len(self.columns)
 
-    def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
+    def vectors(self, cells: Coordinates, generator: Generator | None = None) -> Tensor:
         p = cells.prefix_length
         on_canvas = self.rows[cells.rows[..., p:]] + self.columns[cells.columns[..., p:]]
         if self.prefix is None:
@@ -174,7 +176,7 @@ class Sinusoidal(Position):
         super().__init__()
         self.hidden_size, self.amplitude = hidden_size, amplitude
 
-    def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
+    def vectors(self, cells: Coordinates, generator: Generator | None = None) -> Tensor:
         return self._table(cells.index)
 
     def _table(self, positions: Tensor) -> Tensor:
@@ -198,15 +200,15 @@ class Randomised(Sinusoidal):
     def accepts(self, cells: Coordinates) -> bool:
         return cells.places <= self.position_range
 
-    def vectors(self, cells: Coordinates, generator: torch.Generator | None = None) -> Tensor:
+    def vectors(self, cells: Coordinates, generator: Generator | None = None) -> Tensor:
         """A choice drawn from the generator, or always the same one; float32 [S, hidden_size]."""
-        generator = generator or torch.Generator().manual_seed(0)
+        generator = generator or Generator().manual_seed(0)
         drawn = torch.randperm(self.position_range, generator=generator, device=generator.device)
         places = drawn[: cells.places].sort().values.to(cells.rows.device)
         return self._table(places[cells.index])
 
 
-class Abacus(Position):
+class Abacus(RelativePosition):
     """A learned vector for a digit's place in its number, at a random offset (Abacus embeddings).
 
     McLeish et al. 2024, "Transformers can do arithmetic with the right embeddings" (arXiv
@@ -218,13 +220,11 @@ class Abacus(Position):
     rest as it does without a position encoding.
     """
 
-    absolute = False
-
     def __init__(self, hidden_size: int, max_digits: int = 128, std: float = 0.02):
         super().__init__()
         self.weight = _drawn(max_digits, hidden_size, std)
 
-    def token_vectors(self, ids: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def token_vectors(self, ids: Tensor, generator: Generator | None = None) -> Tensor:
         """The vectors of digits, [B, T, D]; without a generator the offset is 0."""
         digit = torch.isin(ids, torch.tensor(DIGIT_IDS.tolist(), device=ids.device))
         index = torch.arange(1, ids.shape[1] + 1, device=ids.device).expand_as(ids)
@@ -237,10 +237,9 @@ class Abacus(Position):
         return chosen * digit.unsqueeze(-1)
 
 
-class Rope1D(Position):
+class Rope1D(RelativePosition):
     """Rotation by the flat position, prefix included (RoFormer, Su et al. 2021)."""
 
-    absolute = False
     multiple = 2  # of which the head size is
 
     def __init__(self, head_dim: int):
@@ -272,14 +271,12 @@ class Rope2D(Rope1D):
         return angles.cos(), angles.sin()
 
 
-class Alibi(Position):
+class Alibi(RelativePosition):
     """A penalty on scores, proportional to the flat distance (ALiBi, Press et al. 2022).
 
     Head h of n subtracts 2 ** (-8 (h + 1) / n) per token. A causal model meets distances to the
     past only; in a bidirectional one the penalty is the same either way.
     """
-
-    absolute = False
 
     def __init__(self, num_heads: int):
         super().__init__()
@@ -293,7 +290,7 @@ class Alibi(Position):
         return -slopes[:, None, None] * distance.unsqueeze(-3)
 
 
-class Fire(Position):
+class Fire(RelativePosition):
     """A learned function of the flat distance, relative to how far on a token is (FIRE).
 
     Functional interpolation for relative position encodings, Li et al. 2024 (arXiv 2310.04418): a
@@ -304,8 +301,6 @@ class Fire(Position):
     Its argument stays between 0 and 1 however long the sequence is. L and c are learned, too. Of a
     causal model j comes before i, as in the paper; in a bidirectional one the later of both counts.
     """
-
-    absolute = False
 
     def __init__(self, num_heads: int, hidden: int = 32):
         super().__init__()
@@ -325,7 +320,7 @@ class Fire(Position):
         return self.outer(F.relu(self.inner(relative.unsqueeze(-1)))).movedim(-1, -3).contiguous()
 
 
-class Shaw(Position):
+class Shaw(RelativePosition):
     """A learned vector for each distance, added to the keys (Shaw et al. 2018).
 
     Self-attention with relative position representations (arXiv 1803.02155), equation 4: the score
@@ -334,8 +329,6 @@ class Shaw(Position):
     vector, added to the values, is left out: their table 3 finds no gain in it. Distances beyond
     ``max_distance``, in either direction, count as this one.
     """
-
-    absolute = False
 
     def __init__(self, head_dim: int, max_distance: int = 16):
         super().__init__()
@@ -349,7 +342,7 @@ class Shaw(Position):
         return RelativeKeys(self.weight, distance.clamp(-farthest, farthest) + farthest)
 
 
-class Relative2D(Position):
+class Relative2D(RelativePosition):
     """A learned bias per head for the offset from query to key; fits a canvas of any size.
 
     Offsets of up to ``radius`` rows and columns are distinguished exactly. Beyond, only the
@@ -364,8 +357,6 @@ class Relative2D(Position):
     With ``direction_bias`` above 0 each head starts out preferring one of the eight directions, the
     first head up and so on clockwise, by that many units at any distance.
     """
-
-    absolute = False
 
     def __init__(
         self, num_heads: int, radius: int = 2, bias_scale: float = 1.0, direction_bias: float = 0.0

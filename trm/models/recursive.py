@@ -22,16 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canvas.symbols import BLANK, MASK
-from trm.models.attention import (
-    Attention,
-    Linear,
-    PostNormBlock,
-    SwiGLU,
-    Terms,
-    compute_dtype,
-    swiglu_size,
-    truncated_normal_,
-)
+from trm.models.attention import Linear, PostNormBlock, Terms, compute_dtype, truncated_normal_
 from trm.models.configs import RecursiveConfig
 from trm.models.coordinates import Coordinates, box, neighbourhood_mask
 from trm.models.iterative import IterativeModel, check_tokens
@@ -106,9 +97,8 @@ class TinyRecursiveModel(IterativeModel):
             direction_bias=config.direction_bias,
             bias_scale=self.embed_scale,  # a learning rate moves it as much as an embedding
         )
-        inner = config.intermediate_size or swiglu_size(D)
         self.layers = nn.ModuleList(
-            PostNormBlock(Attention(D, config.num_heads), SwiGLU(D, inner))
+            PostNormBlock(D, config.num_heads, config.intermediate_size)
             for _ in range(config.num_layers)
         )
         self.lm_head = Linear(D, config.vocab_size)
