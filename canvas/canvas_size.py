@@ -6,7 +6,7 @@ arithmetic", arXiv 2311.14737).
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,8 +45,7 @@ class Canvas:
     def check(self, task: Task, more: tuple[int, int] = (0, 0)) -> None:
         """ValueError if a task's longest problems, with blank rows and columns, do not fit."""
         rows, columns = task.extent()
-        spare = self.margin, self.margin
-        height, width = self.size(rows + more[0], columns + more[1], spare)
+        height, width = self.size(rows + more[0], columns + more[1], (self.margin, self.margin))
         if height * width > MOST_CELLS:
             blanks = ", fewer blank rows and columns" if any(more) else ""
             raise ValueError(
@@ -87,8 +86,7 @@ class Blanks:
     columns: int = 0
 
 
-@dataclass(frozen=True)
-class Insertion:
+class Insertion(NamedTuple):
     """Where blank rows and columns are put into B canvases of one size."""
 
     rows: np.ndarray  # int64 [B, H + rows], which row of a canvas each new one is; -1: a blank one
@@ -106,8 +104,7 @@ class Insertion:
         first = shown.argmax(axis=1)
         last = width - 1 - shown[:, ::-1].argmax(axis=1)
         by_row, by_column = words[:, : number[0]], words[:, number[0] :]
-        bottom = drawing.top + drawing.heights - 1
-        rows = _sources(height, drawing.top, bottom, by_row)
+        rows = _sources(height, drawing.top, drawing.top + drawing.heights - 1, by_row)
         return Insertion(rows, _sources(width, first, last, by_column))
 
     def __call__(self, cells: np.ndarray, blank: Any) -> np.ndarray:

@@ -79,8 +79,7 @@ class _Closure:
 
     def _known(self, above: str) -> object:
         """How much is known of a kind of row."""
-        sizes = [len(self.handed[above, kind]) for kind in self._kinds]
-        return sizes, len(self.pairs[above])
+        return [len(self.handed[above, kind]) for kind in self._kinds], len(self.pairs[above])
 
     def _mark(self, kind: str, down: np.ndarray) -> np.ndarray:
         """The marks of what a kind of column hands down."""
@@ -187,8 +186,7 @@ class _Closure:
         """The code of what is handed in one direction, of all that is handed down."""
         if names == self.joint:
             return joint
-        values = self.rule.message(self.joint, joint)
-        return np.where(joint > 0, self.rule.code(names, values), 0)
+        return np.where(joint > 0, self.rule.code(names, self.rule.message(self.joint, joint)), 0)
 
 
 class _Below(NamedTuple):

@@ -24,6 +24,7 @@ _READS = {
     "diagonal": "own.row own.arriving right.multiplier",
     "multiplier": "own.row own.arriving right.multiplier above.zero",
     "product carry": "right.carry own.multiplier own.multiplicand",
+    "sum sum_carry": "own.product above.sum right.sum_carry",
 }
 
 
@@ -51,7 +52,7 @@ class LongRule(LocalRule):
     """
 
     A, B, PRODUCT, SUM, LATER_PRODUCT, LATER_SUM = 1, 2, 3, 4, 5, 6
-    following: tuple[int, ...]  # the kind of row below each kind
+    following: tuple[int, ...] = (0, B, PRODUCT, PRODUCT)  # the kind of row below each kind
     straight: tuple[int, ...] = (B,)  # kinds of rows from which digits go straight down
     moving: tuple[int, ...] = (PRODUCT,)  # and from which they move
     endless: tuple[int, ...] = ()  # kinds of rows in which zeros go on on the left of b
@@ -92,9 +93,8 @@ class LongRule(LocalRule):
         return np.where(classes < self.special, digit, 3 + classes - self.special)
 
     def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
-        name, answer = says[0], getattr(self, f"_{says[0]}")
-        found = answer(seen)
-        return found if isinstance(found, dict) else {name: found}
+        found = getattr(self, f"_{says[0]}")(seen)
+        return found if isinstance(found, dict) else {says[0]: found}
 
     def _is(self, seen: Seen, kinds: tuple[int, ...]) -> np.ndarray:
         """Whether a cell's row is of one of these kinds."""
@@ -162,10 +162,8 @@ class LongRule(LocalRule):
         product = np.where((digit > 0) | inside, 1 + digit, 0)
         product = np.where(multiplicand == 0, self.special + 1, product)
         product = np.where(nothing, np.where(inside & (carried == 0), self.special, 0), product)
-        return {
-            "product": np.where(multiplies, product, 0),
-            "carry": np.where(inside, 1 + carry, 0),
-        }
+        product = np.where(multiplies, product, 0)
+        return {"product": product, "carry": np.where(inside, 1 + carry, 0)}
 
     def _sum(self, seen: Seen) -> dict[str, np.ndarray]:
         return self._added(seen["own.product"], seen)
@@ -180,11 +178,8 @@ class LongRule(LocalRule):
         stands = nothing | (above > 0) | (adds > 0) | (carried == 2)
         total = np.where(above == self.special, 0, value(above)) + value(adds) + value(carried)
         sum_carry, digit = np.divmod(total, self.base)
-        known = stands | (carried > 0)
-        return {
-            "sum": np.where(nothing, self.special, np.where(stands, 1 + digit, 0)),
-            "sum_carry": np.where(known, 1 + sum_carry, 0),
-        }
+        written = np.where(nothing, self.special, np.where(stands, 1 + digit, 0))
+        return {"sum": written, "sum_carry": np.where(stands | (carried > 0), 1 + sum_carry, 0)}
 
     def _write(self, number: np.ndarray) -> np.ndarray:
         """The symbols of digits, and of a zero that is not added."""
@@ -199,14 +194,12 @@ class StandardRule(LongRule):
     The running sum goes straight down. Where no digit of b arrives in column 0 it is written.
     """
 
-    following = (0, LongRule.B, LongRule.PRODUCT, LongRule.PRODUCT)
     below: Mapping[str, tuple[str, ...]] = {"worked": ("b", "worked")}
     steps = _heads(
         {"adds": "above.sum"}
         | _READS
         | {
             "multiplier": "own.row own.arriving own.adds right.multiplier above.zero",
-            "sum sum_carry": "own.product above.sum right.sum_carry",
             "total": "own.multiplier",
             "symbol": "own.total own.product own.sum",
         }
@@ -230,12 +223,9 @@ class StandardRule(LongRule):
 class AccumulateRule(LongRule):
     """Of the layout `canvas.multiplication.Accumulate`: each row adds its product to that above."""
 
-    following = (0, LongRule.B, LongRule.PRODUCT, LongRule.PRODUCT)
     endless = (LongRule.B, LongRule.PRODUCT)
     below: Mapping[str, tuple[str, ...]] = {"total": ("b", "total")}
-    steps = _heads(
-        _READS | {"sum sum_carry": "own.product above.sum right.sum_carry", "symbol": "own.sum"}
-    )
+    steps = _heads(_READS | {"symbol": "own.sum"})
 
     def _symbol(self, seen: Seen) -> np.ndarray:
         return self._write(seen["own.sum"])
@@ -270,9 +260,8 @@ class InterleavedRule(LongRule):
         return self._added(seen["above.product"], seen)
 
     def _symbol(self, seen: Seen) -> np.ndarray:
-        return self._write(
-            np.where(seen["own.row"] == self.SUM, seen["own.sum"], seen["own.product"])
-        )
+        total = seen["own.row"] == self.SUM
+        return self._write(np.where(total, seen["own.sum"], seen["own.product"]))
 
 
 class RunningSumRule(LongRule):

@@ -1,6 +1,6 @@
 """What the cells of drawn pages see, and what they decide."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,8 +11,7 @@ from canvas.windows import TOKEN, LocalRule
 UNDEFINED = 255  # in place of a class: it follows from rows that are not yet written
 
 
-@dataclass(frozen=True)
-class PageWindows:
+class PageWindows(NamedTuple):
     """The windows of all cells of B pages, N together, as training takes them."""
 
     windows: dict[str, np.ndarray]  # see `LocalRule.apply`

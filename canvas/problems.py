@@ -61,15 +61,12 @@ def split_of(problems: "Problems") -> np.ndarray:
     """Each problem's index in `SPLITS`, ``int64 [B]``: 80 % train, 10 % validation, 10 % test."""
     both = np.zeros(len(problems), dtype=np.uint64)
     for numbers in problems.operands:  # a sum, so that order does not matter
-        both += np.where(numbers.lengths > 0, _hash(numbers), np.uint64(0))
+        powers = np.full(numbers.digits.shape[1], 0xD1342543DE82EF95, dtype=np.uint64)
+        powers[:1] = 1
+        mixed = mix(numbers.digits.astype(np.uint64) @ powers.cumprod() + _GOLDEN)
+        both += np.where(numbers.lengths > 0, mixed, np.uint64(0))
     share = (mix(mix(both) + _GOLDEN) >> np.uint64(11)) / float(2**53)
     return np.searchsorted(np.cumsum(_SHARES)[:-1], share, side="right")
-
-
-def _hash(x: Numbers) -> np.ndarray:
-    powers = np.full(x.digits.shape[1], 0xD1342543DE82EF95, dtype=np.uint64)
-    powers[:1] = 1
-    return mix(x.digits.astype(np.uint64) @ powers.cumprod() + _GOLDEN)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Problems on canvases, their row steps, and reversed sequences; `canvas.layouts` draws them."""
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -40,8 +40,7 @@ class Drawing:
 
     def answer_cells(self, step: np.ndarray | int) -> np.ndarray:
         """The cells that a step fills in, ``bool [B, H, W]``: its full row but for the givens."""
-        height = self.canvases.shape[1]
-        row = np.arange(height) == self.row_of_step(step)[:, None]
+        row = np.arange(self.canvases.shape[1]) == self.row_of_step(step)[:, None]
         return row[:, :, None] & ~self.given
 
     @property
@@ -72,8 +71,7 @@ class WorkedDrawing(Drawing):
         return same[np.arange(len(self))[:, None], rows.clip(max=same.shape[1] - 1)] & present
 
 
-@dataclass(frozen=True)
-class RowSteps:
+class RowSteps(NamedTuple):
     """A batch of single steps: fill in one row."""
 
     inputs: np.ndarray  # uint8 [B, H, W], the rows so far, the next masked over the full width
@@ -88,8 +86,7 @@ def row_steps(drawing: WorkedDrawing, step: np.ndarray | None = None) -> RowStep
     problem = np.arange(len(drawing))
     if step is None:
         problem = problem.repeat(drawing.steps)
-        first = np.cumsum(drawing.steps) - drawing.steps
-        step = np.arange(len(problem)) - first[problem]
+        step = np.arange(len(problem)) - (np.cumsum(drawing.steps) - drawing.steps)[problem]
     row = np.arange(drawing.truth.shape[1])[:, None]
     target = (drawing.row_of_step(0)[problem] + step)[:, None, None]
     unknown = ~drawing.given[problem]

@@ -19,8 +19,7 @@ from trm.precision import FLOAT32
 from trm.statistics import Share
 
 GRID, FORMAT = "grid.json", 2  # its name in an evaluation's folder, and the format below
-LENGTHS, PICTURE, REPORT, TABLE = "lengths.png", "grid.png", "grid.md", "grid.csv"  # beside it
-FILES = (GRID, LENGTHS, PICTURE, REPORT, TABLE)
+FILES = (GRID, "lengths.png", "grid.png", "grid.md", "grid.csv")  # that one, and what is beside it
 
 AXES = {  # what sizes of problems are measured in
     "digits_a": "digits of a",
@@ -35,7 +34,6 @@ FIGURES = {
     "rows_free_running": "Free-running rows right",
     "rows_teacher_forced": "Teacher-forced rows right",
 }
-NAMES = {"solutions": "whole solutions", "answers": "answers"}  # those, in a sentence
 SHOWN = {"solutions": "solved", "answers": "answered"}  # compared, and where each problem's lies
 MEANS = ("steps", "confidence", "seconds_per_problem", "flops_per_problem")  # of a cell
 
@@ -160,9 +158,9 @@ class Grid(dict[str, Any]):
                 return "answers"
         return "solutions"
 
-    def pooled(self, cells: Iterable[Cell]) -> Share:
-        """The share that tells how good models are, over some cells."""
-        return pooled(cells, self.figure_shown)
+    def pooled(self, cells: Iterable[Cell], figure_of: str | None = None) -> Share:
+        """A share over some cells; None: the one that tells how good models are."""
+        return pooled(cells, figure_of or self.figure_shown)
 
     @property
     def rows(self) -> list[dict[str, Any]]:

@@ -12,24 +12,12 @@ from rich.markdown import Markdown
 
 from canvas.task import describe_ranges
 from trm.cells import FAMILY, INSIDE
-from trm.evaluation.grid import (
-    FIGURES,
-    LABELS,
-    LENGTHS,
-    NAMES,
-    PICTURE,
-    SHOWN,
-    Cell,
-    Grid,
-    Model,
-    cells_of,
-    in_order,
-    pooled,
-)
+from trm.evaluation.grid import FIGURES, FILES, LABELS, SHOWN, Cell, Grid, Model, cells_of, in_order
 from trm.evaluation.names import by_setting
 from trm.markdown import safe, table
 from trm.statistics import SEEDS_MEANING, Paired, of_seeds, paired
 
+_NAMES = {"solutions": "whole solutions", "answers": "answers"}  # in a sentence
 _MEANS = {  # of a summary's lines
     "steps": ("supervision steps a row", "{:.1f}"),
     "seconds_per_problem": ("seconds a problem", "{:.3g}"),
@@ -53,7 +41,7 @@ def markdown(grid: Grid) -> str:
         parts.append(f"Evaluated {created} with {versions}.")
     what = f"{FIGURES[grid.figure_shown]}, by"
     parts += [
-        *(f"![{what} {Path(name).stem}]({name})" for name in (LENGTHS, PICTURE)),
+        *(f"![{what} {Path(name).stem}]({name})" for name in FILES if name.endswith(".png")),
         *("## Models", _models(grid)),
         *("## Summary", *_summary(grid)),
         *_problem_by_problem(grid),
@@ -153,7 +141,7 @@ def _summary(grid: Grid) -> list[str]:
             "**Seeds together**",
             table(["setting", *grid.regions], rows),
             "Models that are named and made alike but for the seed. "
-            f"{NAMES[grid.figure_shown].capitalize()} right, in percent: {safe(SEEDS_MEANING)}.",
+            f"{_NAMES[grid.figure_shown].capitalize()} right, in percent: {safe(SEEDS_MEANING)}.",
         ]
     return [*parts, "\n".join(f"- {safe(note)}" for note in _notes(grid))]
 
@@ -163,20 +151,19 @@ def _by_region(model: Model, grid: Grid) -> str:
     columns = []
     for where in grid.regions:
         cells = [cell for cell in model["cells"] if cell["region"] == where]
-        said = _said([cell for cell in cells if cell["applicable"]])
+        said = _said([cell for cell in cells if cell["applicable"]], grid)
         refused = cells and not any(cell["applicable"] for cell in cells)
         columns.append(dict.fromkeys(said, "n/a") if refused else said)
     rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
-    known = [row for row in rows if set(row[1:]) != {"–"}]
-    return table(["", *grid.regions], known)
+    return table(["", *grid.regions], [row for row in rows if set(row[1:]) != {"–"}])
 
 
-def _said(cells: Sequence[Cell]) -> dict[str, str]:
+def _said(cells: Sequence[Cell], grid: Grid) -> dict[str, str]:
     """Pooled shares, and means over problems, in words; a dash for what is not known."""
     said = {
-        "solutions": pooled(cells, "solutions").short,
-        "answers": pooled(cells, "answers").short,
-        "teacher-forced rows": pooled(cells, "rows_teacher_forced").short,
+        "solutions": grid.pooled(cells, "solutions").short,
+        "answers": grid.pooled(cells, "answers").short,
+        "teacher-forced rows": grid.pooled(cells, "rows_teacher_forced").short,
     }
     for key, (name, form) in _MEANS.items():
         known = [(n, cell["problems"]) for cell in cells if (n := cell[key]) is not None]
@@ -223,8 +210,7 @@ def _by_cell(grid: Grid) -> list[str]:
             [str(a), *(_cell(cells.get((a, b)), grid) for b in columns)]
             for a in in_order(a for a, _ in cells)
         ]
-        heads = [corner, *map(str, columns)]
-        parts += [f"### {safe(model['name'])}", table(heads, rows)]
+        parts += [f"### {safe(model['name'])}", table([corner, *map(str, columns)], rows)]
     return parts
 
 

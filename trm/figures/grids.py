@@ -23,18 +23,7 @@ from matplotlib.ticker import NullFormatter
 
 from canvas.picture import GIVEN, GREY, INK, PAPER
 from trm.cells import INSIDE
-from trm.evaluation.grid import (
-    FIGURES,
-    LABELS,
-    LENGTHS,
-    PICTURE,
-    REPORT,
-    TABLE,
-    Grid,
-    Model,
-    cells_of,
-    in_order,
-)
+from trm.evaluation.grid import FIGURES, FILES, LABELS, Grid, Model, cells_of, in_order
 from trm.evaluation.names import by_setting
 from trm.evaluation.report import markdown
 from trm.figures.style import COLOURS, LINES, colours, draw_table, mark, new_figure, save, tidy
@@ -54,11 +43,12 @@ _HATCH["hatch"] = "////"
 
 def write_files(grid: Grid, output: Path) -> None:
     """A grid's pictures, its report and its table, into a folder."""
-    save(lengths_figure(grid), output / LENGTHS)
-    save(grid_figure(grid), output / PICTURE)
-    write_text(output / REPORT, markdown(grid))
+    _, lengths, picture, report, table_file = (output / name for name in FILES)
+    save(lengths_figure(grid), lengths)
+    save(grid_figure(grid), picture)
+    write_text(report, markdown(grid))
     rows = grid.rows
-    with replacing(output / TABLE) as part, part.open("w", encoding="utf-8", newline="") as lines:
+    with replacing(table_file) as part, part.open("w", encoding="utf-8", newline="") as lines:
         table = csv.DictWriter(lines, list(rows[0]))
         table.writeheader()
         table.writerows(rows)
@@ -226,8 +216,7 @@ def trust_figure(
         left.fill_between(x, 100 * low, 100 * high, step="pre", alpha=0.1, linewidth=0, **style)
         style |= {"linestyle": LINES[i % len(LINES)], "drawstyle": "steps-pre"}
         label = f"{name} (mean risk {100 * curve.area:.2f} %)"
-        dots = "." if len(risk) < 20 else None
-        left.plot(x, risk, marker=dots, label=label, **style)
+        left.plot(x, risk, marker="." if len(risk) < 20 else None, label=label, **style)
         highest = max(highest, risk[curve.answered >= _FEW].max(initial=0))
     left.set(xlabel="coverage: answered, %", ylabel="risk: wrong among the answered, %")
     left.set(xlim=(0, 101), title=f"If only the surest are answered ({problems:,} problems)")

@@ -284,3 +284,6 @@ class Scores(L.Callback):
 
     on_test_batch_end: Any = on_validation_batch_end
     on_test_end: Any = on_validation_end
+
+
+CALLBACKS = (EndAtOnce, Cost, Gradients, Lines, PredictionWriter, Scores)  # of every run

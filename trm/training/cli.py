@@ -26,16 +26,7 @@ from trm.checkpoints.loading import load_checkpoint
 from trm.configs import read_config, shipped_configs
 from trm.precision import NO_UNITS, check_precision, settle
 from trm.processes import start_processes
-from trm.training.callbacks import (
-    BestCheckpoint,
-    CheckpointFiles,
-    Cost,
-    EndAtOnce,
-    Gradients,
-    Lines,
-    PredictionWriter,
-    Scores,
-)
+from trm.training.callbacks import CALLBACKS, BestCheckpoint, CheckpointFiles
 from trm.training.canvas_module import CanvasModule
 from trm.training.data import CanvasDataModule
 from trm.training.optimisers import build_optimizer
@@ -57,7 +48,6 @@ _NOT_OURS = (
 _PROBLEMS = ("data.task", "data.canvas", "data.seed", "data.validation_problems", "checkpoint.")
 _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
 _FROM_1 = ("accumulate_grad_batches", "check_val_every_n_epoch", "val_check_interval")
-_CALLBACKS = (EndAtOnce, Cost, Gradients, Lines, PredictionWriter, Scores)
 _USAGE = "trm {} --config FILE [--KEY VALUE ...]"
 _HELP = """\
 Every key can stand in FILE, too, which may be the name of one that comes with the package:
@@ -227,7 +217,7 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
             save_config_callback=SavedConfig,
             run=run,
             trainer_defaults={
-                "callbacks": [*(kind() for kind in _CALLBACKS), last],
+                "callbacks": [*(kind() for kind in CALLBACKS), last],
                 "logger": {"class_path": tensorboard, "init_args": {"save_dir": "runs"}},
                 "num_sanity_val_steps": 0,
                 "enable_model_summary": False,  # a table of one line; `before_fit` says what counts

@@ -1,7 +1,6 @@
 """What a run keeps of its config, and what TensorBoard shows beside curves: pictures of rows."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -131,19 +130,13 @@ class Pictures(L.Callback):
 
     # The model is not asked at the validation's end, where averaged weights may be gone already.
     def on_validation_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: Any,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
+        self, trainer: L.Trainer, pl_module: Any, outputs: Any, _: Any, index: int, group: int = 0
     ) -> None:
         shown = not trainer.sanity_checking and trainer.is_global_zero and writers(trainer)
-        if dataloader_idx or not shown:
+        if group or not shown:
             return
-        self._parts = [*(self._parts if batch_idx else ()), outputs["validated"]]
-        if batch_idx + 1 == trainer.num_val_batches[0]:
+        self._parts = [*(self._parts if index else ()), outputs["validated"]]
+        if index + 1 == trainer.num_val_batches[0]:
             with trainer.precision_plugin.forward_context():
                 self._draw_rows(trainer, pl_module)
                 self._draw_steps(trainer, pl_module)
@@ -154,7 +147,7 @@ class Pictures(L.Callback):
         names, steps, given = [], [], []
         for part, i in chosen.values():
             names.append(title(module.data.task, part, i))
-            steps.append([getattr(part.forced.steps, f.name)[i : i + 1] for f in fields(RowSteps)])
+            steps.append([each[i : i + 1] for each in part.forced.steps])
             given.append(part.drawing.given[part.forced.steps.problem[i]])
         shown = RowSteps(*map(np.concatenate, zip(*steps, strict=True)))
         seen = module.predictor().trace(shown.inputs, shown.labels)
