@@ -8,7 +8,7 @@ moved its row.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,8 +16,7 @@ import torch
 from augment import symmetry as symmetries
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """A symmetry of the square, then a shift of the content by whole cells."""
 
     symmetry: str = "e"  # a name from `augment.symmetry.SYMMETRIES`; some turn H × W into W × H

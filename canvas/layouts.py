@@ -7,7 +7,6 @@ canvas. The layouts are beside their tasks.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -225,8 +224,7 @@ def _placed(
     return found
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """What a canvas says, whether or not it is true."""
 
     operands: tuple[int, ...]

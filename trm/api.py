@@ -14,10 +14,9 @@ import html
 import io
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
@@ -96,8 +95,7 @@ def _operands(problem: Problem, task: Task) -> tuple[int, ...]:
     return tuple(problem)
 
 
-@dataclass(frozen=True, repr=False)
-class Picture:
+class Picture(NamedTuple):
     """A canvas to look at: text where it is printed, a picture in a notebook.
 
     ``canvas`` is ``uint8 [H, W]`` ids, ``given`` ``bool [H, W]``: cells shown from the start.

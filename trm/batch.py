@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, NamedTuple
 
 import numpy as np
 import torch
@@ -103,8 +103,7 @@ class Summary:
         return text + (f", {self.errors:,} {lines} with an error" if self.errors else "")
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(NamedTuple):
     """A file of problems to work through, CSV or JSON Lines, to one of JSON Lines."""
 
     solver: Solver

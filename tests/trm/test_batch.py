@@ -7,7 +7,6 @@ import os
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -136,7 +135,7 @@ def test_two_processes_give_the_records_of_one(checkpoint, source, tmp_path, mon
     solver = load_solver(checkpoint, voting=Voting(views=3))
     one = Job(solver, checkpoint, source, tmp_path / "one.jsonl", batch_size=8)
     assert str(work_through(one, "cpu", quiet=True)).startswith("66 records")
-    two, fabrics = replace(one, output=tmp_path / "two.jsonl"), [OneOfTwo(0), OneOfTwo(1)]
+    two, fabrics = one._replace(output=tmp_path / "two.jsonl"), [OneOfTwo(0), OneOfTwo(1)]
     monkeypatch.setattr(batch, "open_devices", lambda *_: fabrics.pop())
     with ThreadPoolExecutor() as both:
         done = list(both.map(lambda _: work_through(two, "cpu", quiet=True), range(2)))

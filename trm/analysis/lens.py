@@ -5,7 +5,7 @@ is fitted: what the last layer of the last step says is what the model writes.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,8 +20,7 @@ from trm.solving.rollout import Predictor
 SHOWN = 6  # supervision steps that are read, at most
 
 
-@dataclass(frozen=True)
-class Lens:
+class Lens(NamedTuple):
     """What the head says of the C cells of a row after each of N layers."""
 
     sites: list[str]  # where the head reads, in the order in which the model computes

@@ -6,8 +6,8 @@ the same cells of the row that is compared. Above that row their solutions are t
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import combinations, islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,8 +38,7 @@ _MOST = 64  # first problems that are looked at for each pair that is wanted
 Operands = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """Two problems, one row of which is compared.
 
     ``row`` counts those that are filled in, from 0; ``inputs`` and ``labels`` are ``uint8

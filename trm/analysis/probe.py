@@ -90,8 +90,7 @@ class Point(NamedTuple):
     step: int
 
 
-@dataclass(frozen=True)
-class Observed:
+class Observed(NamedTuple):
     """Canvases as a model reads them."""
 
     features: dict[Point, Tensor]  # of each point, floating [B, S, D], one row a token

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,8 +28,7 @@ from trm.models.recursive import Context
 OUTPUT, INPUT, ATTENTION = "output", "input", "attention"  # what a site of a module holds
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(NamedTuple):
     """A place in a model, and when a value there is meant."""
 
     name: str

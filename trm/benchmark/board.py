@@ -15,7 +15,7 @@ then not what it is ranked for.
 import math
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import ConfigDict, Field, StrictBool, StringConstraints, TypeAdapter
 from pydantic.dataclasses import dataclass
@@ -63,8 +63,7 @@ class Card:
             raise ValueError("a trained entry has parameters, trained_on and random_weights")
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """An entry, counted."""
 
     folder: Path

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -97,8 +97,7 @@ class Suite:
         return replace(self, cells=tuple(cells))
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """One problem of a suite."""
 
     id: str  # suite, cell and number; it never changes

@@ -7,10 +7,9 @@ size out by itself, as the network does.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -23,8 +22,7 @@ TABLE = "table.npz"  # in the folder of a proof
 _SAMPLE = 2**15  # entries by which inputs are chosen at first
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """One output of a cell.
 
     Attributes:
@@ -72,8 +70,7 @@ def _function(parts: list[np.ndarray], values: np.ndarray) -> tuple[np.ndarray, 
     return found.T.copy(), value.astype(np.uint8)
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
     """All that a cell does, as tables.
 
     Attributes:

@@ -6,7 +6,7 @@ in the order of writing proves every page of every size; docs/proof.md has it in
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -30,8 +30,7 @@ class NotProvableError(ValueError):
     """A model of which nothing can be proved, with the reason."""
 
 
-@dataclass(frozen=True)
-class Judged:
+class Judged(NamedTuple):
     """What a network does with each of N windows."""
 
     numbers: np.ndarray  # int64 [N], sorted, the sights as `LocalRule.seen` has them

@@ -6,9 +6,8 @@ problem can only go wrong if one of its windows does, which takes no network to 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -33,8 +32,7 @@ _TARGETS = 64  # wrong windows that problems are made to show
 _LONGEST = 40  # digits of a mutated operand
 
 
-@dataclass(frozen=True)
-class Counterexample:
+class Counterexample(NamedTuple):
     """A problem that went wrong."""
 
     problem: str  # as people write it
@@ -143,7 +141,7 @@ def smallest_wrong(judge: Judge, report: Report) -> tuple[Counterexample | None,
         report("small problems", looked, looked + len(problems))
         for i in np.flatnonzero(judge.score(problems) <= 0):
             if found := judge.solve(problems[i : i + 1]):
-                return replace(found, smallest=True), looked + int(i) + 1
+                return found._replace(smallest=True), looked + int(i) + 1
         looked += len(problems)
     return None, looked
 

@@ -139,8 +139,7 @@ class GPTPredictor(Predictor):
         top = drawing.top + [view.down for view in views]
         left = drawing.left + [view.right for view in views]
         rollout = self._decode(replace(drawing, canvases=canvases, given=given, top=top, left=left))
-        canvases = undo_views(views, rollout.canvases)
-        return replace(rollout, canvases=canvases)
+        return rollout._replace(canvases=undo_views(views, rollout.canvases))
 
     def _decode(self, drawing: Drawing) -> Rollout:
         """Whole worked solutions."""
@@ -159,7 +158,7 @@ class GPTPredictor(Predictor):
         other = known[0].sum(axis=-1) - known[1].sum(axis=-1)
         symbol_log_probs[sample, drawing.steps - 1] += other
         confidence = np.where(present, self.calibration(symbol_log_probs), np.float32(1))
-        return replace(Rollout.begun(drawing), canvases=canvases, confidence=confidence)
+        return Rollout.begun(drawing)._replace(canvases=canvases, confidence=confidence)
 
     def _generate(
         self, forced: np.ndarray, height: int, width: int

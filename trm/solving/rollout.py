@@ -50,8 +50,7 @@ class Prediction:
         return Prediction(*map(np.concatenate, parts))
 
 
-@dataclass(frozen=True)
-class Rollout:
+class Rollout(NamedTuple):
     """Canvases that a model filled on its own, one column of figures for each row it wrote."""
 
     canvases: np.ndarray  # uint8 [B, H, W]
@@ -228,8 +227,7 @@ def at_once(predictor: Predictor, height: int, width: int) -> int:
     return max(1, most // predictor.pairs(height, width))
 
 
-@dataclass(frozen=True)
-class TeacherForced:
+class TeacherForced(NamedTuple):
     """Single rows that a model filled, each from the true rows before it: all steps in a batch."""
 
     steps: RowSteps

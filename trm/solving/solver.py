@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -259,8 +260,7 @@ class Solver:
         )
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(NamedTuple):
     """A canvas on its way."""
 
     canvas: np.ndarray  # uint8 [H, W]
@@ -296,7 +296,7 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
         answer = drawing.answer_cells(latest.number - 1)[0]
         canvas = np.where(answer, cells[0], latest.canvas)
         sure = None if np.isnan(confidence[0]) else float(confidence[0])
-        latest = replace(latest, canvas=canvas, step=step, confidence=sure, masked=False)
+        latest = latest._replace(canvas=canvas, step=step, confidence=sure, masked=False)
         show(latest)
 
     if solver.voting is None:

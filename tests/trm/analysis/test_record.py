@@ -69,7 +69,7 @@ def test_a_record_changes_nothing_and_has_a_site_for_each_call():
     state = recorder.states([2])[0]
     values = recorder.run([last, state]).values
     assert torch.equal(values[last][0], values[state][list(named(recorder.initial)).index("z_H")])
-    given = replace(last, kind=INPUT)
+    given = last._replace(kind=INPUT)
     values = recorder.run([given, before]).values
     assert torch.equal(values[given][0], values[before][0])
 
@@ -81,7 +81,7 @@ def test_what_is_put_there_is_seen_and_computed_with_and_no_hook_stays(kind, fam
     if family == "steps":
         recorder = StepRecorder(model(), canvases(), 2)
     (*_, (*_, last)) = recorder.layers().values()
-    site = replace(last, kind=kind)
+    site = last._replace(kind=kind)
     base = recorder.run([site])
     swapped = recorder.run([site], change=lambda _, n, value: base.values[site][n].flip(0))
     assert torch.equal(swapped.values[site][-1], base.values[site][-1].flip(0))

@@ -142,7 +142,7 @@ def test_a_model_that_solves_sees_nothing_of_the_truth(family, layout):
 
     def written(drawing):
         rollouts = predictor.free_running(drawing), predictor.free_running_views(drawing, views)
-        found = [part for rollout in rollouts for part in vars(rollout).values()]
+        found = [part for rollout in rollouts for part in rollout]
         asked = (solver.with_voting(voting).solve_drawing(problems, drawing) for voting in votings)
         solutions = [solution for some in asked for solution in some]
         return found, [solution.record() | {"exact": None} for solution in solutions]
