@@ -97,9 +97,8 @@ class SampleTransform:
         """
         # Compose.set_random_seed would start every transform from the same state, and two flips
         # with p=0.5 would then always happen together. Here all share one pair of generators.
-        self._compose.set_random_state(
-            np.random.Generator(np.random.PCG64(seed)), random.Random(seed)
-        )
+        generators = np.random.Generator(np.random.PCG64(seed)), random.Random(seed)
+        self._compose.set_random_state(*generators)
         # OpenCV, behind some transforms, has no bool.
         moved = self._compose(image=inputs, labels=labels, answer=answer.view(np.uint8))
         before, after = (np.bincount(x.ravel(), minlength=256) for x in (inputs, moved["image"]))

@@ -44,14 +44,12 @@ def distinct_views(
     model than shifted ones. The same content, `bool [H, W]`, and seed give the same views, whatever
     `most` is.
     """
-    possible = []
+    views = []
     for name in sorted({"e", *symmetries_allowed}, key=list(symmetries.SYMMETRIES).index):
         turned = symmetries.apply(name, content[None])
         up, down, left, right = possible_shifts(turned)[:, 0].tolist()
-        possible += [
-            View(name, i, j) for i in range(-up, down + 1) for j in range(-left, right + 1)
-        ]
-    others = [view for view in possible if view != View()]
+        views += [View(name, i, j) for i in range(-up, down + 1) for j in range(-left, right + 1)]
+    others = [view for view in views if view != View()]
     order = torch.randperm(len(others), generator=torch.Generator().manual_seed(seed))
     seen, turn = Counter(["e"]), {}
     for view in (others[i] for i in order.tolist()):

@@ -101,9 +101,7 @@ def _to_int(text: str, base: int) -> int:
     return value
 
 
-def numbers_from_words(
-    words: np.ndarray, lengths: np.ndarray, base: int = 10, smallest: int = 1
-) -> Numbers:
+def numbers_from_words(words: np.ndarray, lengths: np.ndarray, base: int, smallest: int) -> Numbers:
     """Numbers of exactly the given lengths ``[B]``, 0 for none, uniform over all such numbers.
 
     From ``words``, ``uint64 [B, n]``, one a digit. A one-digit number is ``smallest`` or more.

@@ -272,6 +272,5 @@ def _number(ids: np.ndarray, name: str, base: int) -> int:
         raise ValueError(f"the {name} is blank")
     digits = symbols.DIGIT_OF[ids]
     if ((digits < 0) | (digits >= base)).any():
-        written = symbols.decode(ids[::-1])
-        raise ValueError(f"the {name} {written!r} is not a number in base {base}")
+        raise ValueError(f"the {name} {symbols.decode(ids[::-1])!r} is not a number in base {base}")
     return Numbers.from_digits(digits[None].astype(np.uint8), base).to_ints()[0]

@@ -137,9 +137,7 @@ def draw_cells(
     from matplotlib.patches import Rectangle
     from matplotlib.path import Path as Outline
 
-    def write(
-        signs: np.ndarray, where: np.ndarray, inks: np.ndarray, size: float, *at: Any
-    ) -> None:
+    def put(signs: np.ndarray, where: np.ndarray, inks: np.ndarray, size: float, *at: Any) -> None:
         here = where & (signs != "")
         _stamp(axes, [_outline(sign) for sign in signs[here]], here, inks[here], size, *at)
 
@@ -150,15 +148,15 @@ def draw_cells(
     everywhere = np.ones(signs.shape, dtype=bool)
     wrong = ~everywhere if wrong is None else wrong
     _stamp(axes, square, everywhere, fills[everywhere], edgecolors=GRID, linewidths=0.7)
-    write(signs, ~wrong, inks, 0.66)
+    put(signs, ~wrong, inks, 0.66)
     if wrong.any():
         corner = (0.26, -0.26)
         frame: dict[str, Any] = {"edgecolors": WRONG_INK, "linewidths": 1.6}
         _stamp(axes, square, wrong, fills[wrong], 0.95, **frame)
-        write(signs, wrong, inks, 0.58, (-0.13, 0.1))
+        put(signs, wrong, inks, 0.58, (-0.13, 0.1))
         _stamp(axes, square, wrong, WRONG_INK, 0.48, corner)
         if right is not None:
-            write(right, wrong, np.full(signs.shape, PAPER), 0.4, corner)
+            put(right, wrong, np.full(signs.shape, PAPER), 0.4, corner)
     if row is not None:
         outline = Rectangle((-0.5, row - 0.5), width, 1, fill=False, color=HIGHLIGHT, linewidth=1.5)
         axes.add_patch(outline)

@@ -143,8 +143,11 @@ CASES = {
     ],
     "solving": [
         (lambda: IterativePredictor(torch.nn.Linear(1, 1), 0), "at least one supervision step"),
-        (lambda: open_devices("cuda:1", 1, 1), "cuda:1"),
-        (lambda: open_devices("cpu", [1], 1), "have no indices: give --devices a number"),
+        (lambda: open_devices("cuda:1", 1, 1, "32-true"), "cuda:1"),
+        (
+            lambda: open_devices("cpu", [1], 1, "32-true"),
+            "have no indices: give --devices a number",
+        ),
         (lambda: voting(GPTPredictor(READER, Calibration()), symmetries=("h",)), "shifts alone"),
         (lambda: solve_watched(voting(WALK, per="solution"), ONE, print), "vote per row"),
         (lambda: Voting(vote="plurality"), "vote must be one of"),

@@ -87,8 +87,7 @@ class Summary:
     def write(self, sink: IO[str], records: list[dict[str, Any]]) -> None:
         """Count records as they are written, a JSON object a line."""
         for record in records:
-            text = json.dumps(record, ensure_ascii=False, allow_nan=False)
-            sink.write(f"{text}\n")
+            sink.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
             self.problems += 1
             self.correct += bool(record["correct"])
             self.errors += record["error"] is not None
@@ -142,8 +141,7 @@ class Job(NamedTuple):
             "solver": (solver.canvas, solver.voting, predictor.proved),
             "records": (self.batch_size, self.canvases),
         }
-        text = json.dumps(deciding, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return hashlib.sha256(json.dumps(deciding, default=str).encode()).hexdigest()[:12]
 
 
 def stream(job: Job, source: BinaryIO | None, sink: IO[str] | None) -> Summary:

@@ -12,15 +12,13 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from rich.progress import track
 
 from trm.files import write_json
-from trm.precision import FLOAT32, on_cpu
+from trm.precision import on_cpu
 from trm.processes import start_processes
 
 T = TypeVar("T")
 
 
-def open_devices(
-    accelerator: str, devices: int | list[int], nodes: int, precision: str = FLOAT32
-) -> Fabric:
+def open_devices(accelerator: str, devices: int | list[int], nodes: int, precision: str) -> Fabric:
     """Devices to share work out to, see `join_processes`.
 
     A list of devices holds their indices; the precision is a settled one. ValueError: there are no

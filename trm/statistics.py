@@ -15,7 +15,7 @@ Whether a confidence of 90 % is right 90 times in 100 is its calibration (Guo et
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import hypot, sqrt
+from math import hypot, prod, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -161,9 +161,7 @@ def paired(mine: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Pa
     single, n = len(first) == len(second) == 1, len(one)
     # Seeds that agree on all problems leave a bootstrap no spread.
     if single or ((first == one).all() and (second == one).all()):
-        product = (
-            (both + alone[0]) * (alone[1] + neither) * (both + alone[1]) * (alone[0] + neither)
-        )
+        product = prod(alike + unlike for alike in (both, neither) for unlike in alone)
         excess: float = both * neither - alone[0] * alone[1]
         if excess > 0:
             excess = max(0.0, excess - n / 2)

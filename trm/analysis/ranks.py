@@ -48,8 +48,7 @@ def effective_rank(matrix: Tensor) -> float:
     values = torch.linalg.svdvals(matrix.double())
     if not values.any():
         return 0.0
-    shares = values / values.sum()
-    return float(torch.special.entr(shares).sum().exp())
+    return float(torch.special.entr(values / values.sum()).sum().exp())
 
 
 def weight_ranks(model: nn.Module) -> list[Rank]:

@@ -122,8 +122,7 @@ def overlaps(
             everyone = np.broadcast_to(selector, (batch, positions, positions))
             chosen = everyone[sample, query] & tokens[sample]  # [M, N]
             if (counted := chosen.any(axis=1)).any():
-                on_them = (weights * chosen).sum(axis=-1)[..., counted]
-                found[update, name] = on_them.mean(axis=-1)
+                found[update, name] = (weights * chosen).sum(axis=-1)[..., counted].mean(axis=-1)
     return found
 
 

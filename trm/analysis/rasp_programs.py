@@ -119,9 +119,8 @@ def running_sum(page: Page) -> SOp:
     """A partial product where the row has a digit of b; below, one of these and the sum above."""
     a, b, partial = page.shifting()
     digits_of_b = true_of(page.sign_row & (page.digit != NONE)).sum(axis=-1)
-    page.selectors[LOOK_UP] = page.selector("same column") & select(
-        page.rows, page.rows - digits_of_b, np.equal
-    )
+    row = select(page.rows, page.rows - digits_of_b, np.equal)
+    page.selectors[LOOK_UP] = page.selector("same column") & row
     total = np.where(page.at("above", partial, False), 0, value(page.at("above", page.digit)))
     return page.partial_or(a, b, partial, total + value(page.at(LOOK_UP, page.digit)))
 
@@ -223,6 +222,5 @@ def run_program(layout: str, drawing: Drawing, base: int) -> np.ndarray:
     canvases = drawing.canvases.copy()
     for step in range(int(drawing.steps.max(initial=0))):
         asked = drawing.answer_cells(step) & (step < drawing.steps)[:, None, None]
-        shown = np.where(asked, np.uint8(symbols.MASK), canvases)
-        canvases, _ = write_row(layout, shown, base)
+        canvases, _ = write_row(layout, np.where(asked, np.uint8(symbols.MASK), canvases), base)
     return canvases

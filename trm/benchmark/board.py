@@ -197,8 +197,7 @@ def _table(suite: Suite, entries: list[Entry]) -> str:
 
 def anchor(title: str) -> str:
     """The anchor of a heading, as GitHub makes it."""
-    kept = "".join(c for c in title.lower() if c.isalnum() or c in "_- ")
-    return kept.replace(" ", "-")
+    return "".join(c for c in title.lower() if c.isalnum() or c in "_- ").replace(" ", "-")
 
 
 def _described(entry: Entry) -> str:

@@ -145,11 +145,9 @@ def heads(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     if more:
         raise ValueError("heads are patched in problems of one size: name one of each length")
     found = head_effects(solver, size, args.kinds, args.pairs, args.seed, args.info.print)
-    problems = size_name(size, size.values())
-    title = f"{model['name']}: what heads bring to the answer, {problems}"
+    title = f"{model['name']}: what heads bring to the answer, {size_name(size, size.values())}"
     settings = {"pairs": args.pairs, "seed": args.seed, "size": size}
-    effects = [asdict(one) for one in found]
-    data = {"model": model, "settings": settings, "head_effects": effects}
+    data = {"model": model, "settings": settings, "head_effects": list(map(asdict, found))}
     rows = []
     for layer, site in enumerate(found[0].sites):
         for head in range(len(found[0].mean[layer])):

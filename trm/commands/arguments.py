@@ -199,11 +199,10 @@ class Parser(argparse.ArgumentParser):
         """An option for each measure of problems' sizes, which `Arguments.sizes` reads."""
         from trm.evaluation.grid import AXES
 
+        add = (group or self).add_argument
         for axis, meaning in AXES.items():
             option = f"--{axis.replace('_', '-')}"
-            (group or self).add_argument(
-                option, type=lengths, metavar="N", help=f"{meaning}{about}"
-            )
+            add(option, type=lengths, metavar="N", help=f"{meaning}{about}")
 
     def add_solving(self) -> None:
         """How problems are solved: what `Arguments` reads as precision and voting."""

@@ -45,9 +45,8 @@ def add_arguments(parser: Parser) -> None:
         if name == "score":
             action.add_argument("predictions", metavar="FILE", help="JSON Lines, or .gz of them")
         if name != "board":
-            action.add_argument(
-                "--output", metavar="DIR", required=True, help="folder for the files"
-            )
+            into = "folder for the files"
+            action.add_argument("--output", metavar="DIR", required=True, help=into)
 
 
 def run(args: Arguments) -> int:

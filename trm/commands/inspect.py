@@ -212,8 +212,7 @@ def _chosen(cell: tuple[int, int] | None, drawing: WorkedDrawing, row: int) -> t
     """The cell whose attention is shown, counted from 0."""
     height, width = drawing.canvases.shape[1:]
     if cell is None:
-        answer = drawing.answer_cells(row)[0] & (drawing.truth[0] != symbols.BLANK)
-        cells = np.argwhere(answer)
+        cells = np.argwhere(drawing.answer_cells(row)[0] & (drawing.truth[0] != symbols.BLANK))
         return tuple(map(int, cells[len(cells) // 2]))  # type: ignore[return-value]
     if cell[0] > height or cell[1] > width:
         raise ValueError(
@@ -288,8 +287,7 @@ def _export(args: Arguments) -> int:
         )
     with replacing(output) as part:
         part.write_bytes(packed)
-    size = f"{model.num_parameters:,} parameters, {len(packed):,} bytes"
-    args.info.print(f"{output}: {size}")
+    args.info.print(f"{output}: {model.num_parameters:,} parameters, {len(packed):,} bytes")
     return 0
 
 

@@ -151,8 +151,7 @@ def _grounds(proof: Proof, judged: Judged) -> Iterator[tuple[str, str, str]]:
     what, seen = ("sights", "a step of a cell") if steps else ("windows", "a cell")
     yield what, f"{len(judged.numbers):,}", f"all that {seen} of any page can see"
     yield "of them wrong", f"{len(judged.wrong):,}", "as computed in float32"
-    least = f"{judged.margin.min():.3f}"
-    yield "smallest margin", least, "of a right logit over the next"
+    yield "smallest margin", f"{judged.margin.min():.3f}", "of a right logit over the next"
     if drawn:
         yield "seen in training", f"{shown:,}", f"of these; by {drawn:,} drawn problems"
     if judged.bounded:

@@ -123,9 +123,7 @@ def _work_through(args: Arguments) -> int:
     return 1 if summary.errors else 0
 
 
-def solve_and_show(
-    console: Console, solver: Solver, problem: Problems, watch: bool = False
-) -> None:
+def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: bool) -> None:
     """Solve one problem and print its canvas; ``watch`` shows it while it fills."""
     if not watch:
         (solution,) = solver.solve(problem, with_truth=True)

@@ -187,8 +187,7 @@ class Grid(dict[str, Any]):
 
     def all_of(self, setting: str) -> list[str]:
         """All values of a setting, of evaluation or of the task, over the models, in order."""
-        found = (str((self.asked(m) | m["task"])[setting]) for m in self.models)
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(str((self.asked(m) | m["task"])[setting]) for m in self.models))
 
     def how_asked(self, model: Model) -> str:
         """How a model was asked, in a line; empty: with the checkpoint's steps, in one view."""

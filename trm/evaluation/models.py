@@ -47,9 +47,7 @@ def labels(checkpoints: Sequence[str | Path], seeds: Sequence[Any] | None = None
     return told_apart(names, *seeded, list(map(str, checkpoints)))
 
 
-def describe_all(
-    checkpoints: Sequence[str | Path], steps: int | None = None
-) -> list[dict[str, Any]]:
+def describe_all(checkpoints: Sequence[str | Path], steps: int | None) -> list[dict[str, Any]]:
     """The entries of models that are asked the same problems, named by `labels`.
 
     Raises what `describe` does, and ValueError if a checkpoint is given twice, or tasks or bases

@@ -108,8 +108,7 @@ def overlap_figure(heads: Sequence[Head], title: str) -> Figure:
     draw_table(axes, values, texts, rows, starred, colours("Blues", 0, 1))
     for i, head in enumerate(heads):
         corner = (names.index(head.best.selector) - 0.5, i - 0.5)
-        frame = Rectangle(corner, 1, 1, fill=False, edgecolor=WRONG, linewidth=2)
-        axes.add_patch(frame)
+        axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=WRONG, linewidth=2))
     for label in axes.get_xticklabels():
         label.set(rotation=60, ha="left", rotation_mode="anchor")
     return figure

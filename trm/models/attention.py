@@ -131,9 +131,7 @@ def rotate(x: Tensor, rotation: Rotation) -> Tensor:
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
 
 
-def attend(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, causal: bool = False
-) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool) -> Tensor:
     """Softmax attention, scores scaled by head_dim ** -0.5.
 
     On a CPU, learned biases and short sequences (bfloat16 or biased) go through plain matrix

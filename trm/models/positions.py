@@ -162,8 +162,7 @@ class Learned2D(Position):
         on_canvas = self.rows[cells.rows[..., p:]] + self.columns[cells.columns[..., p:]]
         if self.prefix is None:
             return on_canvas
-        prefix = self.prefix.expand(*on_canvas.shape[:-2], -1, -1)
-        return torch.cat((prefix, on_canvas), dim=-2)
+        return torch.cat((self.prefix.expand(*on_canvas.shape[:-2], -1, -1), on_canvas), dim=-2)
 
 
 class Sinusoidal(Position):

@@ -192,9 +192,7 @@ class RoundingBound:
         value = b * h.value
         rest = (most_a * gate.size + most_b * up.size) * gamma * x.norm
         rest = rest + h.value.abs().amax(-1) * g.error.square() / 4 + 1.1 * g.error * h.error
-        rest = rest + 12 * self.u * (
-            value.norm(dim=-1) + rest + g.error * most_a + h.error * most_b
-        )
+        rest += 12 * self.u * (value.norm(dim=-1) + rest + g.error * most_a + h.error * most_b)
         written = _whole(down(Bounded(value, rest), self.gamma(value.shape[-1])))
         total, error = x.value + written.value, slope * x.error + written.error
         return Bounded(total, error + self.u * (total.norm(dim=-1) + error))

@@ -62,8 +62,7 @@ class Proof:
         if self.explored:
             found["codes"] = {n: part.tolist() for n, part in self.explored.meanings.items()}
         elif judged is not None:
-            shown = dict(zip(("windows", "problems"), self.shown, strict=True))
-            found["shown_in_training"] = shown
+            found["shown_in_training"] = dict(zip(("windows", "problems"), self.shown, strict=True))
         if self.program:
             tables = self.program.tables.items()
             found["outputs"] = {
@@ -127,8 +126,7 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
     if found is None and search:
         found = hunt(windows, search, report)
         looked += search
-    verdict = REFUTED if found else OPEN
-    return Proof(solver, verdict, looked, found, **known)
+    return Proof(solver, REFUTED if found else OPEN, looked, found, **known)
 
 
 def refute(solver: Solver, problems: int, report: Report) -> Proof:

@@ -112,8 +112,7 @@ Judge = BySolving | ByWindows
 
 def pages(task: Task, problems: Problems) -> Iterator[tuple[np.ndarray, WorkedDrawing]]:
     """Problems of one size after the other, int64 indices, on canvases with and without margins."""
-    sizes = task.rules.sizes(problems).T
-    different, which = np.unique(sizes, axis=0, return_inverse=True)
+    different, which = np.unique(task.rules.sizes(problems).T, axis=0, return_inverse=True)
     for number, (height, width) in enumerate(different.tolist()):
         index = np.flatnonzero(which.reshape(-1) == number)
         for margin in _MARGINS:

@@ -155,8 +155,7 @@ class GPTPredictor(Predictor):
         symbol_log_probs = np.where(present, by_cell.sum(axis=2)[sample[:, None], rows], 0.0)
         # Blank rows that an early end leaves out are as good as written.
         known = [np.where(np.isneginf(p), 0, p) for p in (written, symbol_log_probs)]
-        other = known[0].sum(axis=-1) - known[1].sum(axis=-1)
-        symbol_log_probs[sample, drawing.steps - 1] += other
+        symbol_log_probs[sample, drawing.steps - 1] += known[0].sum(axis=-1) - known[1].sum(axis=-1)
         confidence = np.where(present, self.calibration(symbol_log_probs), np.float32(1))
         return Rollout.begun(drawing)._replace(canvases=canvases, confidence=confidence)
 

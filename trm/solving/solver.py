@@ -95,16 +95,14 @@ class Solver:
         if voting is None:
             return self.solutions(problems, drawing, self.predictor.free_running(drawing, on_row))
         if voting.orders == 2:
-            one_order = replace(voting, orders=1) if voting.samples > 2 else None
-            solver = replace(self, voting=one_order)
+            solver = replace(self, voting=replace(voting, orders=1) if voting.samples > 2 else None)
             first = solver.solve_drawing(problems, drawing, on_row)
             reverse = [operands[::-1] for operands in problems.to_ints()]
             with_truth = isinstance(drawing, WorkedDrawing)
             second = solver.solve(Problems.from_ints(reverse, problems.base), with_truth)
             return [agreed(voting.vote, *pair) for pair in zip(first, second, strict=True)]
         rollout, decisions = solve_by_vote(self.predictor, voting, drawing, on_row)
-        found = self.solutions(problems, drawing, rollout)
-        return list(map(self._with_votes, found, decisions))
+        return list(map(self._with_votes, self.solutions(problems, drawing, rollout), decisions))
 
     def solutions(self, problems: Problems, drawing: Drawing, rollout: Rollout) -> list[Solution]:
         """What a model wrote, read off its canvases."""
@@ -293,8 +291,7 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
 
     def on_step(step: int, _: np.ndarray, cells: np.ndarray, confidence: np.ndarray) -> None:
         nonlocal latest
-        answer = drawing.answer_cells(latest.number - 1)[0]
-        canvas = np.where(answer, cells[0], latest.canvas)
+        canvas = np.where(drawing.answer_cells(latest.number - 1)[0], cells[0], latest.canvas)
         sure = None if np.isnan(confidence[0]) else float(confidence[0])
         latest = latest._replace(canvas=canvas, step=step, confidence=sure, masked=False)
         show(latest)

@@ -211,8 +211,7 @@ class CanvasModule(L.LightningModule):
     def configure_optimizers(self) -> Any:
         """One optimiser, its learning rate set anew after every step."""
         optimizer = build_optimizer(self.model, self.optimizer)
-        total = self.trainer.estimated_stepping_batches
-        scheduler = Schedule(optimizer, self.schedule, total)
+        scheduler = Schedule(optimizer, self.schedule, self.trainer.estimated_stepping_batches)
         every_step = {"scheduler": scheduler, "interval": "step", "name": "learning_rate"}
         return {"optimizer": optimizer, "lr_scheduler": every_step}
 

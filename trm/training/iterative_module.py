@@ -61,8 +61,7 @@ class IterativeModule(CanvasModule):
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         model, batch = self.trained(), {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
         if self.depth.schedule == "fresh":
-            seed = self.batch_seed(batch_idx)
-            figures = fresh_step(model, batch, self.depth, seed, self.loss)
+            figures = fresh_step(model, batch, self.depth, self.batch_seed(batch_idx), self.loss)
         else:
             figures, self.carry = carried_step(model, batch, self.carry, self.depth, self.loss)
             figures["supervision_steps"] = self.carry.steps  # under `fresh` they are drawn
@@ -89,8 +88,7 @@ class IterativeModule(CanvasModule):
         gradient and then the supervised ones, under `carry` as many as it may take.
         """
         # A step of each problem, which neither batches nor devices change.
-        step = drawing.truth.sum(axis=(1, 2), dtype=np.int64) % drawing.steps
-        steps = row_steps(drawing, step)
+        steps = row_steps(drawing, drawing.truth.sum(axis=(1, 2), dtype=np.int64) % drawing.steps)
         batch = {
             name: torch.from_numpy(getattr(steps, name)).to(self.device)
             for name in ("inputs", "labels", "answer")

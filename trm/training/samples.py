@@ -138,8 +138,7 @@ class TrainingSamples(Samples):
         height, width = self.canvas.size(rows + more[0], columns + more[1], spare)
         more = min(more[0], height - rows), min(more[1], width - columns)
         where = random_words(self._keys(epoch, index, _PLACE), 2 + sum(more))
-        canvas = height - more[0], width - more[1]
-        drawing = self._draw(problems, sizes, canvas, where[:, :2])
+        drawing = self._draw(problems, sizes, (height - more[0], width - more[1]), where[:, :2])
         return problems, drawing, Insertion.draw(drawing, more, where[:, 2:]), epoch, index
 
     def _of_batch(
@@ -284,5 +283,4 @@ class SolvedProblems(Samples):
         words = random_words(self._keys(0, index, _PLACE), 2)
         longest = self.lengths or self.task.longest
         size = self.canvas.size(*self.task.rules.room(longest, self.task.base))
-        sizes = self.task.rules.sizes(problems)
-        return problems, self._draw(problems, sizes, size, words)
+        return problems, self._draw(problems, self.task.rules.sizes(problems), size, words)

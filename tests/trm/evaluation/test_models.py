@@ -66,9 +66,9 @@ def test_models_that_cannot_be_asked_the_same_are_refused(checkpoint, trained, c
     octal = changed(lambda content: content[DATA_KEY]["task"].update(base=8), "octal")
     told = r"debug: multiplication in base 10, octal: multiplication in base 8\. Evaluate them one"
     with pytest.raises(ValueError, match=told):
-        describe_all([checkpoint, octal])
+        describe_all([checkpoint, octal], None)
     with pytest.raises(ValueError, match=r"trained.* and .*best\.ckpt: one checkpoint, given more"):
-        describe_all([trained, checkpoint])
+        describe_all([trained, checkpoint], None)
 
 
 def models(*names: str, **other) -> list[dict]:
