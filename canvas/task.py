@@ -6,7 +6,7 @@ in a line, and which layouts draw it. Multiplication and addition are in modules
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -127,6 +127,10 @@ class Task(ABC):
         operands = tuple(parse(part, self.base) for part in parts)
         self.problems([operands])
         return operands
+
+    def parsed(self, texts: Iterable[str]) -> Problems:
+        """Problems from what people type; ValueError: a text is none."""
+        return self.problems([self.parse(text) for text in texts])
 
     def problems(self, operands: Sequence[Sequence[int]]) -> Problems:
         """Problems from whole numbers; ValueError if the task or its layout does not know such."""

@@ -24,14 +24,7 @@ from torch import Tensor
 
 from canvas.symbols import MASK, ROW_END
 from trm.analysis.pairs import draw_pairs, kinds_of
-from trm.analysis.record import (
-    Change,
-    SequenceRecorder,
-    Site,
-    StepRecorder,
-    attention_of,
-    check_cells,
-)
+from trm.analysis.record import Change, SequenceRecorder, StepRecorder, attention_of, check_cells
 from trm.cells import size_name
 from trm.models.gpt import GPT
 from trm.solving.rollout import Predictor
@@ -170,7 +163,7 @@ def replacement(groups: Tensor, seen: Sequence[Tensor], heads: bool) -> Change:
     B had there, [2, ...].
     """
 
-    def change(_: Site, number: int, value: Tensor) -> Tensor:
+    def change(_: object, number: int, value: Tensor) -> Tensor:
         chosen = groups.to(value.device)
         if heads:
             chosen = chosen.unsqueeze(1)

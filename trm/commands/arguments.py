@@ -23,7 +23,6 @@ from trm.precision import FLOAT32, NO_UNITS, PRECISIONS, settle
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from canvas.problems import Problems
     from canvas.task import Task
     from trm.solving.solver import Solver
     from trm.solving.voting_settings import Voting
@@ -74,11 +73,6 @@ def check_problems(texts: list[str]) -> None:
                 f"{shortened(text)} is no problem; write it like 123x456, or 12+34+5 for a model "
                 "that adds"
             )
-
-
-def read_problems(texts: list[str], task: Task) -> Problems:
-    """Problems of a task from what people type; ValueError: a text is none."""
-    return task.problems([task.parse(text) for text in texts])
 
 
 def results() -> Console:

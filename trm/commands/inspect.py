@@ -16,15 +16,7 @@ import numpy as np
 from canvas import symbols
 from canvas.render import RowSteps, WorkedDrawing, row_steps
 from trm.checkpoints import COST_KEY, SUFFIX, find_checkpoint
-from trm.commands.arguments import (
-    Arguments,
-    Parser,
-    check_problems,
-    print_table,
-    read_problems,
-    results,
-    whole,
-)
+from trm.commands.arguments import Arguments, Parser, check_problems, print_table, results, whole
 from trm.files import fingerprint, make_folder, replacing
 
 if TYPE_CHECKING:
@@ -104,7 +96,7 @@ def run(args: Arguments) -> int:
     from trm.solving.solver import solve_watched
 
     (solver,) = args.solvers(args.one_device(), args.steps)
-    problems = read_problems([args.problem], solver.task)
+    problems = solver.task.parsed([args.problem])
     drawing, predictor = solver.draw_worked(problems), solver.predictor
     number = int(drawing.steps[0])
     if args.row is not None and args.row > number:
@@ -160,7 +152,7 @@ def run(args: Arguments) -> int:
         title = f"{titles[row]}: what the head would write after each layer"
         figures["lens"] = pictures.lens_figure(lens, canvas, truth, title)
     if patching is not None:
-        second = solver.task.names(read_problems([args.patch], solver.task))[0]
+        second = solver.task.names(solver.task.parsed([args.patch]))[0]
         both = name, second.replace("x", "×")
         title = f"{titles[row]}: what activations of B change in A"
         figures["patch"] = pictures.patching_figure(patching, both, title)
@@ -235,7 +227,7 @@ def _patched(args: Arguments, solver: Solver, row: int) -> Patching:
     from trm.analysis.pairs import alike
     from trm.analysis.patch import patch
 
-    pair = solver.draw_worked(read_problems([args.problem, args.patch], solver.task))
+    pair = solver.draw_worked(solver.task.parsed([args.problem, args.patch]))
     if not alike(pair):
         raise ValueError(
             f"--patch {args.patch}: it has to lie in the same cells as {args.problem}. Take one "

@@ -15,7 +15,7 @@ from canvas.problems import MOST_CELLS, Problems
 from canvas.render import WorkedDrawing, row_steps
 from canvas.task import Task
 from canvas.tasks import TASKS, task_of
-from trm.commands.arguments import Arguments, Parser, read_problems, whole
+from trm.commands.arguments import Arguments, Parser, whole
 from trm.files import replacing
 
 _FRAME, _LAST = 0.6, 2.0  # seconds of an animation's frames, and of the last one
@@ -57,7 +57,7 @@ def run(args: Arguments) -> int:
     if animated:
         args.refuse("an animation shows every step", step=None)
     task = task_of(args.problem, args.task, args.layout, args.base)
-    problems = read_problems([args.problem], task)
+    problems = task.parsed([args.problem])
     drawing = _draw(args, task, problems)
     steps = row_steps(drawing)
     if args.step is not None and args.step > len(steps.inputs):

@@ -16,7 +16,7 @@ from canvas.picture import to_terminal
 from canvas.problems import Problems
 from canvas.sampling import sample
 from trm.checkpoints import SHIPPED
-from trm.commands.arguments import Arguments, Parser, check_problems, read_problems, results, whole
+from trm.commands.arguments import Arguments, Parser, check_problems, results, whole
 from trm.precision import computing_in
 from trm.problem_files import format_of
 
@@ -79,7 +79,7 @@ def run(args: Arguments) -> int:
         return _work_through(args)
     check_problems(args.problems)
     (solver,) = args.solvers(args.one_device(), args.steps)
-    problems = read_problems(args.problems, solver.task)
+    problems = solver.task.parsed(args.problems)
     solver.draw(problems)  # complain about any of them before the first is shown
     if args.checkpoint == SHIPPED:
         args.info.print(

@@ -10,7 +10,7 @@ from canvas import symbols
 from canvas.render import Drawing, from_sequences, to_sequences, tokens_to_write
 from canvas.task import Task
 from trm.models.gpt import GPT
-from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, Trace, symbol_trace
+from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, Trace
 
 FREE = -1  # a token that the model is to write
 # Log-probabilities that are distinguished: beyond lies the rounding of float32.
@@ -102,7 +102,7 @@ class GPTPredictor(Predictor):
         return Prediction(answers, self.calibration(log_probs.sum(axis=(1, 2))), steps)
 
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
-        return symbol_trace(inputs, *self._write(inputs), labels)
+        return Trace.by_symbol(inputs, *self._write(inputs), labels)
 
     def _write(self, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Canvases with their masked rows filled in, and the log-probabilities of that."""

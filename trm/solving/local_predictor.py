@@ -16,16 +16,7 @@ from canvas.windows import OWN, TOKEN, LocalRule
 from trm.models.attention import compute_dtype
 from trm.models.in_order import InOrder, Known, work_in_order
 from trm.models.local import LocalRecursiveModel
-from trm.solving.rollout import (
-    OnRow,
-    Prediction,
-    Predictor,
-    Rollout,
-    Trace,
-    free_running,
-    predict_views,
-    symbol_trace,
-)
+from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, Trace, free_running
 
 
 class LocalPredictor(Predictor):
@@ -90,10 +81,8 @@ class LocalPredictor(Predictor):
         filled, confidence = self._solved(drawing.masked)
 
         def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
-            masked, sure = (
-                inputs == symbols.MASK,
-                confidence[active, drawing.row_of_step(step)[active]],
-            )
+            masked = inputs == symbols.MASK
+            sure = confidence[active, drawing.row_of_step(step)[active]]
             cells = np.where(masked, filled[active], inputs)
             self._show(cells, masked, sure)
             return Prediction(cells, sure, np.zeros(len(active), dtype=np.int64))
@@ -103,7 +92,7 @@ class LocalPredictor(Predictor):
     def free_running_views(self, drawing: Drawing, views: Sequence[View]) -> Rollout:
         """See `Predictor`: all rows at once, which share the confidence in the page evenly."""
         rollout, unknown = Rollout.begun(drawing), drawing.unknown
-        filled = predict_views(self, drawing.masked, views)
+        filled = self.in_views(drawing.masked, views)
         rollout.canvases[unknown] = filled.canvases[unknown]
         steps = drawing.steps[:, None]
         share = filled.confidence[:, None] ** (1 / steps)
@@ -113,7 +102,7 @@ class LocalPredictor(Predictor):
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
         worked = self._work(inputs)
         written = worked.tokens.byte().cpu().numpy(), worked.log_symbol.cpu().numpy()
-        return symbol_trace(inputs, *written, labels)
+        return Trace.by_symbol(inputs, *written, labels)
 
     def fields(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
         """What cells of ``uint8 [B, H, W]`` decide, by field, see `canvas.pages.draw_fields`.

@@ -82,21 +82,21 @@ class Trace(NamedTuple):
     answers: np.ndarray  # uint8 [B, H, W], what it wrote; only masked cells count
     curves: list[ConfidenceCurve]  # on the way to each row
 
+    @classmethod
+    def by_symbol(
+        cls, inputs: np.ndarray, answers: np.ndarray, log_probs: np.ndarray, labels: np.ndarray
+    ) -> "Trace":
+        """Of rows written symbol by symbol, each once: a point for each, lowest digit first.
 
-def symbol_trace(
-    inputs: np.ndarray, answers: np.ndarray, log_probs: np.ndarray, labels: np.ndarray
-) -> Trace:
-    """Of rows that were written symbol by symbol, each once: a point for each, lowest digit first.
-
-    Canvases are ``uint8 [B, H, W]``; log-probabilities, ``float32 [B, H, W]``, are those of what
-    was written, given what was before.
-    """
-    curves = []
-    for i, masked in enumerate(inputs == symbols.MASK):
-        right = (answers[i] == labels[i])[masked][::-1]
-        outcome = f"row {'right' if right.all() else 'wrong'}"
-        curves.append(ConfidenceCurve(np.exp(log_probs[i][masked][::-1]), right, 0, outcome))
-    return Trace("confidence symbol by symbol, as it writes", answers, curves)
+        Canvases are ``uint8 [B, H, W]``; log-probabilities, ``float32 [B, H, W]``, are those of
+        what was written, given what was before.
+        """
+        curves = []
+        for i, masked in enumerate(inputs == symbols.MASK):
+            right = (answers[i] == labels[i])[masked][::-1]
+            outcome = f"row {'right' if right.all() else 'wrong'}"
+            curves.append(ConfidenceCurve(np.exp(log_probs[i][masked][::-1]), right, 0, outcome))
+        return cls("confidence symbol by symbol, as it writes", answers, curves)
 
 
 class Predictor(ABC):
@@ -146,6 +146,11 @@ class Predictor(ABC):
         """At most how many pairs of cells of such a canvas attend to each other."""
         return (height * width) ** 2
 
+    def at_once(self, height: int, width: int) -> int:
+        """How many canvases are filled at once where there are more than enough of them."""
+        most = 2**18 if self.device == "cpu" else 2**27  # pairs of cells that attend to each other
+        return max(1, most // self.pairs(height, width))
+
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
         """Fill in the masked rows of ``uint8 [B, H, W]``, and say how, judged by labels as large.
 
@@ -167,9 +172,35 @@ class Predictor(ABC):
         """
 
         def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
-            return predict_views(self, inputs, [views[i] for i in active])
+            return self.in_views(inputs, [views[i] for i in active])
 
         return free_running(fill, drawing)
+
+    def in_views(self, inputs: np.ndarray, views: Sequence[View]) -> Prediction:
+        """Fill in the masked rows of canvases, each seen in a view of its own.
+
+        As they are masked already, the mask moves with them. What looks the same in two views, as
+        small canvases often do, is worked out once; to a `translation_invariant` model it looks the
+        same wherever it lies. All that is returned is in the problems' own frame.
+        """
+        # Views keep the room of a solution on its canvas. What a model has written beside it may
+        # come in again at the other edge, and goes back on undoing.
+        viewed = apply_views(views, inputs)
+        if self.translation_invariant:
+            ups, _, lefts, _ = possible_shifts(viewed != symbols.BLANK).tolist()
+            views = [
+                View(view.symmetry, view.down - up, view.right - left)
+                for view, up, left in zip(views, ups, lefts, strict=True)
+            ]
+            viewed = apply_views(views, inputs)
+        seen = viewed.reshape(len(viewed), -1)
+        _, first, which = np.unique(seen, axis=0, return_index=True, return_inverse=True)
+        parts = np.split(first, range(most := self.at_once(*inputs.shape[1:]), len(first), most))
+        filled = Prediction.joined([self(viewed[i]) for i in parts]).take(which.reshape(-1))
+        canvases = undo_views(views, filled.canvases)
+        steps = np.zeros_like(filled.steps)
+        steps[first] = filled.steps[first]  # what was worked out once has cost once
+        return replace(filled, canvases=canvases, steps=steps)
 
 
 def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
@@ -192,39 +223,6 @@ def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> R
         if on_row:
             on_row(step, canvases)
     return rollout
-
-
-def predict_views(predictor: Predictor, inputs: np.ndarray, views: Sequence[View]) -> Prediction:
-    """Fill in the masked rows of canvases, each seen in a view of its own.
-
-    As they are masked already, the mask moves with them. What looks the same in two
-    views, as small canvases often do, is worked out once; to a `translation_invariant` model it
-    looks the same wherever it lies. All that is returned is in the problems' own frame.
-    """
-    # Views keep the room of a solution on its canvas. What a model has written beside it may come
-    # in again at the other edge, and goes back on undoing.
-    viewed = apply_views(views, inputs)
-    if predictor.translation_invariant:
-        ups, _, lefts, _ = possible_shifts(viewed != symbols.BLANK).tolist()
-        views = [
-            View(view.symmetry, view.down - up, view.right - left)
-            for view, up, left in zip(views, ups, lefts, strict=True)
-        ]
-        viewed = apply_views(views, inputs)
-    seen = viewed.reshape(len(viewed), -1)
-    _, first, which = np.unique(seen, axis=0, return_index=True, return_inverse=True)
-    parts = np.split(first, range(most := at_once(predictor, *inputs.shape[1:]), len(first), most))
-    filled = Prediction.joined([predictor(viewed[i]) for i in parts]).take(which.reshape(-1))
-    canvases = undo_views(views, filled.canvases)
-    steps = np.zeros_like(filled.steps)
-    steps[first] = filled.steps[first]  # what was worked out once has cost once
-    return replace(filled, canvases=canvases, steps=steps)
-
-
-def at_once(predictor: Predictor, height: int, width: int) -> int:
-    """How many canvases a model fills at once where there are more than enough of them."""
-    most = 2**18 if predictor.device == "cpu" else 2**27  # pairs of cells that attend to each other
-    return max(1, most // predictor.pairs(height, width))
 
 
 class TeacherForced(NamedTuple):

@@ -13,7 +13,7 @@ from canvas.layouts import Reading, read
 from canvas.problems import MOST_CELLS, Problems
 from canvas.render import Drawing, WorkedDrawing
 from canvas.task import Task, describe_ranges
-from trm.solving.rollout import OnRow, Predictor, Rollout, at_once
+from trm.solving.rollout import OnRow, Predictor, Rollout
 from trm.solving.solution import Solution, Vote
 from trm.solving.voting import Decision, Voting, agreed, solve_by_vote
 
@@ -76,7 +76,7 @@ class Solver:
         different, which = np.unique(sizes, axis=0, return_inverse=True)
         for number, (rows, columns) in enumerate(different.tolist()):
             alike = np.flatnonzero(which == number)
-            most = at_once(self.predictor, *self.canvas.size(rows, columns))
+            most = self.predictor.at_once(*self.canvas.size(rows, columns))
             for index in np.split(alike, range(most, len(alike), most)):
                 batch = problems[index]
                 drawing = self.draw_worked(batch) if with_truth else self.draw(batch)

@@ -18,7 +18,7 @@ import numpy as np
 
 from augment.views import View, distinct_views
 from canvas.render import Drawing
-from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, free_running, predict_views
+from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, free_running
 from trm.solving.solution import Solution, Vote
 from trm.solving.voting_settings import Voting
 
@@ -81,7 +81,7 @@ def solve_by_vote(
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
         mine = [views[problem] for problem in active]
         back = np.repeat(np.arange(len(active)), [len(some) for some in mine])
-        seen = predict_views(predictor, inputs[back], [view for some in mine for view in some])
+        seen = predictor.in_views(inputs[back], [view for some in mine for view in some])
         answer = drawing.answer_cells(step)[active]
         canvases, confidence = inputs.copy(), np.empty(len(inputs), dtype=np.float32)
         settled = np.empty(len(inputs), dtype=bool)

@@ -131,11 +131,8 @@ STEPS = (1, 3)
 
 def read(solver: Solver, texts: tuple[str, str], row: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Two problems with a row masked, and with it filled in."""
-    task = solver.task
-    steps = [
-        row_steps(solver.draw_worked(task.problems([task.parse(text)])), np.array([row]))
-        for text in texts
-    ]
+    pages = [solver.draw_worked(solver.task.parsed([text])) for text in texts]
+    steps = [row_steps(page, np.array([row])) for page in pages]
     parts = zip(*((step.inputs, step.labels) for step in steps), strict=True)
     return tuple(map(np.concatenate, parts))
 

@@ -19,7 +19,6 @@ from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.local_predictor import LocalPredictor
-from trm.solving.rollout import predict_views
 from trm.solving.solver import Solver
 from trm.solving.voting import decide
 from trm.solving.voting_settings import PER, VOTES, Voting
@@ -111,7 +110,7 @@ def test_views_that_look_the_same_are_worked_out_once():
     canvas = np.full((1, 3, 3), BLANK, np.uint8)
     canvas[0, 1] = [1, MASK, 1]  # turned by a half and mirrored it stays what it is
     views = [View(name) for name in SYMMETRIES]
-    filled = predict_views(Counting(tiny_trm(**SEES), 2), np.repeat(canvas, 8, axis=0), views)
+    filled = Counting(tiny_trm(**SEES), 2).in_views(np.repeat(canvas, 8, axis=0), views)
     assert Counting.asked == 2
     assert (filled.steps > 0).sum() == 2
     assert len(np.unique(filled.confidence)) <= 2
