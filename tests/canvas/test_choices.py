@@ -8,17 +8,8 @@ from textwrap import dedent
 
 import pytest
 
-from canvas import symbols
+from canvas import choices, symbols
 from canvas.addition import Addition
-from canvas.choices import (
-    check_choice,
-    check_choices,
-    class_name,
-    did_you_mean,
-    import_code,
-    load_class,
-    one_of,
-)
 from canvas.layouts import Layout, read
 
 LAYOUT = """
@@ -79,7 +70,7 @@ def refusal(call, *arguments) -> str:
 
 
 def layout(name: str) -> type:
-    return load_class(name, Layout, "layout")
+    return choices.load_class(name, Layout, "layout")
 
 
 @pytest.mark.parametrize("name", ["my_layouts", "my_package.deep.layouts"])
@@ -87,7 +78,7 @@ def test_an_own_layout_is_found_in_the_working_folder(name):
     written(f"{name.replace('.', '/')}.py", LAYOUT)
     task = Addition(f"{name}.Upper", addends=(2, 3))
     assert task.rules.name == "upper"
-    assert class_name(type(task.rules)) == f"{name}.Upper"
+    assert choices.class_name(type(task.rules)) == f"{name}.Upper"
     assert task.extent() == (4, 6)
     problems = task.problems([(87, 604, 9), (1, 2)])
     drawing = task.rules.draw_worked(problems, 4, 5)
@@ -107,7 +98,7 @@ def test_code_that_cannot_be_imported_is_told_with_its_line(code, message):
     file = written("my_code.py", code)
     for call, argument, what in (
         (layout, "my_code.Upper", "layout my_code.Upper"),
-        (partial(import_code, "my_code"), "--import my_code", "--import my_code"),
+        (partial(choices.import_code, "my_code"), "--import my_code", "--import my_code"),
     ):
         expected = f"{what}: {message.format(file=file.resolve())}"
         assert refusal(call, argument).startswith(expected)
@@ -131,17 +122,18 @@ def test_a_class_that_cannot_be_used_is_refused(name, message):
 
 
 def test_the_nearest_name_is_suggested_and_fields_are_checked_by_theirs():
-    check_choice("colour", "red", ["red", "green"])
+    choices.check_choice("colour", "red", ["red", "green"])
     with pytest.raises(ValueError, match=r"colour must be .* red, green, got 'gren'. Did you mean"):
-        check_choice("colour", "gren", ["red", "green"])
-    assert did_you_mean("xyz", ["red", "green"]) == did_you_mean("red", ["red"]) == ""
+        choices.check_choice("colour", "gren", ["red", "green"])
+    assert choices.did_you_mean("xyz", ["red", "green"]) == ""
+    assert choices.did_you_mean("red", ["red"]) == ""
 
     @dataclass
     class Settings:
-        closed: str = one_of("a", ["a", "b"])
-        open: str = one_of("a", ["a", "b"], open=True)
+        closed: str = choices.one_of("a", ["a", "b"])
+        open: str = choices.one_of("a", ["a", "b"], open=True)
 
-    check_choices(Settings(open="mine.Own"))
+    choices.check_choices(Settings(open="mine.Own"))
     for wrong in (Settings(closed="mine.Own"), Settings(open="c")):
         with pytest.raises(ValueError, match=r"model.(closed|open) must be one of a, b"):
-            check_choices(wrong, "model.")
+            choices.check_choices(wrong, "model.")

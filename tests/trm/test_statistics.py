@@ -5,15 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from trm.statistics import (
-    Share,
-    bootstrap,
-    difference,
-    of_seeds,
-    paired,
-    reliability,
-    risk_coverage,
-)
+from trm import statistics
+from trm.statistics import Share, bootstrap, difference, paired, reliability, risk_coverage
 
 
 @pytest.mark.parametrize(
@@ -44,9 +37,9 @@ def test_shares_are_written_with_their_numbers_and_seeds_with_their_spread():
     assert math.isnan(nothing.value)
     assert nothing.interval == (0.0, 1.0)
     assert (str(nothing), nothing.short, nothing.percent) == ("none", "–", "")
-    assert of_seeds([Share(50, 100), Share(100, 100)]) == "75.0 [50.0–100.0] (65.7–82.5)"
-    assert of_seeds([Share(50, 100)]) == "50.0 (40.4–59.6)"
-    assert of_seeds([]) == "–"
+    assert statistics.of_seeds([Share(50, 100), Share(100, 100)]) == "75.0 [50.0–100.0] (65.7–82.5)"
+    assert statistics.of_seeds([Share(50, 100)]) == "50.0 (40.4–59.6)"
+    assert statistics.of_seeds([]) == "–"
 
 
 @pytest.mark.parametrize(

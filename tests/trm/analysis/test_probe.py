@@ -20,24 +20,12 @@ from canvas.render import to_sequences
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from trm.analysis import probe
-from trm.analysis.probe import (
-    BLOCKS,
-    INPUT,
-    Point,
-    Settings,
-    draw_subtasks,
-    examples,
-    fit,
-    observe,
-    run_probes,
-    share,
-    shares_right,
-)
+from trm.analysis.probe import Point, examples, fit, observe, run_probes, share
 from trm.analysis.record import StepRecorder, token_of_cell
 from trm.models.iterative import Loop, named
 from trm.statistics import Share
 
-QUICK = Settings(steps=(1, 2), problems=4, train_problems=6)
+QUICK = probe.Settings(steps=(1, 2), problems=4, train_problems=6)
 SIZES = [{"digits_a": 2, "digits_b": 2}, {"digits_a": 3, "digits_b": 2}]
 PROBLEMS = Problems.from_ints([(5, 7), (8, 3), (2, 4)], base=3)
 
@@ -63,7 +51,7 @@ def test_what_a_row_writes_is_no_sub_task_there_and_every_other_field_is(name):
     problems = sample(task, 0, "train", 0, np.arange(60))
     drawing = task.rules.draw_worked(problems, 9, 12)
     rule = task.local_rule()
-    fields, subtasks = draw_fields(rule, drawing), draw_subtasks(rule, drawing)
+    fields, subtasks = draw_fields(rule, drawing), probe.draw_subtasks(rule, drawing)
     kinds = np.pad(drawing.kinds, ((0, 0), (0, 9 - drawing.kinds.shape[1])), constant_values=-1)
     for kind in np.unique(kinds[kinds > GIVEN]):
         cells = (kinds == kind)[:, :, None] & (drawing.truth != BLANK) & ~drawing.given
@@ -79,7 +67,7 @@ def test_sub_tasks_of_addition_are_what_integers_say(base):
     task = Addition("column", base=base, digits=(1, 4), addends=(2, 4))
     problems = sample(task, 0, "train", 0, np.arange(60))
     drawing = task.rules.draw_worked(problems, 7, 9, top=1, left=1)
-    found = draw_subtasks(task.local_rule(), drawing)
+    found = probe.draw_subtasks(task.local_rule(), drawing)
     assert list(found) == [*task.local_rule().fields, *task.local_rule().besides]
     for i, numbers in enumerate(problems.to_ints()):
         row, end = 1 + len(numbers), 1 + int(drawing.widths[i])
@@ -106,7 +94,7 @@ def test_a_gpt_is_read_where_it_writes_a_cell(make_solver):
     drawing = solver.draw_worked(PROBLEMS)
     kinds = np.pad(drawing.kinds, ((0, 0), (0, inputs.shape[1] - drawing.kinds.shape[1])))
     written = (kinds != GIVEN)[:, :, None] & ~drawing.given
-    for i, held in enumerate(draw_subtasks(solver.task.local_rule(), drawing).values()):
+    for i, held in enumerate(probe.draw_subtasks(solver.task.local_rule(), drawing).values()):
         assert (targets[..., i] == np.where(written, held, UNDEFINED))[written].all()
         assert (targets[..., i][drawing.given] == UNDEFINED).all()
 
@@ -117,7 +105,7 @@ def test_states_are_those_after_each_supervision_step(make_solver, more):
     inputs = examples(solver, PROBLEMS)[0]
     observed = observe(solver.predictor, inputs, (1, 3))
     assert list(observed.features) == [
-        Point(INPUT, 0), *(Point(name, step) for step in (1, 3) for name in ("z_H", "z_L"))
+        Point(probe.INPUT, 0), *(Point(name, step) for step in (1, 3) for name in ("z_H", "z_L"))
     ]  # fmt: skip
     loop = Loop(solver.predictor.model, torch.from_numpy(inputs))
     loop.advance(3)
@@ -132,8 +120,8 @@ def test_a_gpt_is_read_after_each_block(make_solver, loops):
     solver = make_solver("gpt", num_layers=3, loops=loops)
     inputs = examples(solver, PROBLEMS)[0]
     observed = observe(solver.predictor, inputs, (1,))
-    blocks = [Point(BLOCKS, step) for step in range(1, 3 * loops + 1)]
-    assert list(observed.features) == [Point(INPUT, 0), *blocks]
+    blocks = [Point(probe.BLOCKS, step) for step in range(1, 3 * loops + 1)]
+    assert list(observed.features) == [Point(probe.INPUT, 0), *blocks]
     gpt, (_, H, W) = solver.predictor.model, inputs.shape
     x = gpt.activations(torch.from_numpy(to_sequences(inputs)), H, W)
     read = gpt.norm(observed.features[blocks[-1]])
@@ -158,9 +146,9 @@ def test_cells_without_a_label_do_not_count_weights_decay_and_constant_features_
     assert torch.equal(fit(features, y, 3).weight, fit(more, padded, 3).weight)
     free, decayed = (fit(features, y, 3, l2=l2).weight.norm() for l2 in (0.0, 1.0))
     assert decayed < free / 3
-    probe = fit(torch.cat((features, torch.ones(100, 1)), dim=1), y, 9)
-    assert not probe.weight[-1].any()
-    assert probe.said(torch.ones(9, 5)).max() < 3  # never a class that did not occur
+    fitted = fit(torch.cat((features, torch.ones(100, 1)), dim=1), y, 9)
+    assert not fitted.weight[-1].any()
+    assert fitted.said(torch.ones(9, 5)).max() < 3  # never a class that did not occur
 
 
 def test_the_interval_of_cells_is_that_of_problems():
@@ -211,7 +199,7 @@ def test_what_features_hold_plainly_is_read_and_what_is_not_defined_does_not_cou
     labels = torch.from_numpy(targets)
     probes = [fit(features.float(), of, 4) for of in labels.T]
     said = np.stack([one.said(features) for one in probes], axis=1)
-    read = shares_right(said, targets, np.arange(600) // 10)
+    read = probe.shares_right(said, targets, np.arange(600) // 10)
     assert [(one.right, one.total) for one in read] == [(600, 600), (500, 500)]
 
 

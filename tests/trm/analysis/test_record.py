@@ -9,16 +9,8 @@ from tiny import tiny_trm
 from torch import nn
 
 from canvas.symbols import BLANK, MASK
-from trm.analysis.record import (
-    INPUT,
-    OUTPUT,
-    Recorder,
-    SequenceRecorder,
-    Site,
-    StepRecorder,
-    attention_of,
-    cell_attention,
-)
+from trm.analysis import record
+from trm.analysis.record import Recorder, SequenceRecorder, Site, StepRecorder, attention_of
 from trm.models.configs import GPTConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import named
@@ -58,9 +50,9 @@ def test_a_record_changes_nothing_and_has_a_site_for_each_call():
     before = mine(tokens, steps=2)
     recorder = StepRecorder(mine, canvases(), 2)
     sites = [site for of_update in recorder.layers().values() for site in of_update]
-    record = recorder.run([*recorder.input_sites(), *sites, *recorder.states([1, 2])])
-    assert torch.equal(record.logits, before[0])
-    assert [len(record.values[site]) for site in sites] == [2] * len(sites)
+    found = recorder.run([*recorder.input_sites(), *sites, *recorder.states([1, 2])])
+    assert torch.equal(found.logits, before[0])
+    assert [len(found.values[site]) for site in sites] == [2] * len(sites)
     assert torch.equal(mine(tokens, steps=2)[0], before[0])
     assert hooks_of(mine) == []
     # The last layer's output in the last update of a step is the state after it.
@@ -69,12 +61,12 @@ def test_a_record_changes_nothing_and_has_a_site_for_each_call():
     state = recorder.states([2])[0]
     values = recorder.run([last, state]).values
     assert torch.equal(values[last][0], values[state][list(named(recorder.initial)).index("z_H")])
-    given = last._replace(kind=INPUT)
+    given = last._replace(kind=record.INPUT)
     values = recorder.run([given, before]).values
     assert torch.equal(values[given][0], values[before][0])
 
 
-@pytest.mark.parametrize("kind", [INPUT, OUTPUT])
+@pytest.mark.parametrize("kind", [record.INPUT, record.OUTPUT])
 @pytest.mark.parametrize("family", ["steps", "sequence"])
 def test_what_is_put_there_is_seen_and_computed_with_and_no_hook_stays(kind, family):
     recorder: Recorder = SequenceRecorder(gpt(), canvases())
@@ -85,7 +77,7 @@ def test_what_is_put_there_is_seen_and_computed_with_and_no_hook_stays(kind, fam
     base = recorder.run([site])
     swapped = recorder.run([site], change=lambda _, n, value: base.values[site][n].flip(0))
     assert torch.equal(swapped.values[site][-1], base.values[site][-1].flip(0))
-    if kind == OUTPUT:  # the answer is read from it
+    if kind == record.OUTPUT:  # the answer is read from it
         alone = recorder.run([site], [1, 0]).logits
         assert not torch.allclose(swapped.logits, base.logits)
         if family == "sequence":
@@ -118,7 +110,7 @@ def test_the_attention_is_the_one_that_made_the_answer(family, how):
     for update, passes in recorder.updates.items():
         last = frozenset([before + passes[-1]])
         for layer, weights in zip(attention_of(recorder.model), attention[update], strict=True):
-            given, made = (Site(kind, layer, kind, last) for kind in (INPUT, OUTPUT))
+            given, made = (Site(kind, layer, kind, last) for kind in (record.INPUT, record.OUTPUT))
             values = recorder.run([given, made]).values
             _, _, v = layer.project(values[given][0])
             averaged = layer.out((weights @ v).transpose(1, 2).flatten(2))
@@ -129,7 +121,7 @@ def test_the_attention_is_the_one_that_made_the_answer(family, how):
 @pytest.mark.parametrize("how", [{"skip_blank": True}, PREFIX])
 def test_the_attention_between_cells_is_that_between_their_tokens(how):
     recorder = StepRecorder(model(**how), canvases(), 2)
-    found = cell_attention(recorder.model, canvases(), 2)["z_H"]
+    found = record.cell_attention(recorder.model, canvases(), 2)["z_H"]
     weights = recorder.attention(2)["z_H"][..., -recorder.length :, -recorder.length :]
     for sample, places in enumerate(recorder.cells):
         there = places[places < 20]
@@ -141,8 +133,8 @@ def test_the_attention_between_cells_is_that_between_their_tokens(how):
 
 def test_a_model_that_tells_no_updates_has_neither_layers_nor_heads(monkeypatch):
     mine = model()
-    assert list(cell_attention(mine, canvases(), 4)) == ["z_L", "z_H"]
+    assert list(record.cell_attention(mine, canvases(), 4)) == ["z_L", "z_H"]
     monkeypatch.setattr(type(mine), "updates", ())
-    assert cell_attention(mine, canvases(), 3) == {}
+    assert record.cell_attention(mine, canvases(), 3) == {}
     with pytest.raises(ValueError, match="heads of TinyRecursiveModel cannot be patched"):
         StepRecorder(mine, canvases(), 1).heads()

@@ -5,16 +5,7 @@ import pytest
 from trm.evaluation.grid import Grid
 from trm.files import write_json
 from trm.statistics import Share
-from trm.sweep.report import (
-    PAGE,
-    by_name,
-    columns_of,
-    costs_of,
-    gathered,
-    shares_of,
-    study_figure,
-    write_report,
-)
+from trm.sweep import report
 from trm.sweep.runs import Jobs, State
 from trm.sweep.study import Setting, Study
 
@@ -41,27 +32,27 @@ def jobs(tmp_path, study, make_grid) -> Jobs:
 
 
 def page(jobs: Jobs) -> str:
-    write_report(jobs)
-    return (jobs.output / PAGE).read_text()
+    report.write_report(jobs)
+    return (jobs.output / report.PAGE).read_text()
 
 
 def test_seeds_and_regions_stand_together(jobs, make_grid):
-    grid = gathered(jobs)["near"]
-    first, second = by_name(grid).values()
-    assert columns_of(grid) == ["4 x 2 digits", "4 x 4 digits"]
-    for column in columns_of(grid):
-        assert shares_of(grid, first, column) == [Share(128, 128), Share(64, 128)]
+    grid = report.gathered(jobs)["near"]
+    first, second = report.by_name(grid).values()
+    assert report.columns_of(grid) == ["4 x 2 digits", "4 x 4 digits"]
+    for column in report.columns_of(grid):
+        assert report.shares_of(grid, first, column) == [Share(128, 128), Share(64, 128)]
     assert [seed["cost"] for seed in second] == [COST]
-    assert [*costs_of(second).values()] == [2, 2, 12]  # of 4 x 2 and 4 x 4 digits, the mean
+    assert [*report.costs_of(second).values()] == [2, 2, 12]  # of 4 x 2 and 4 x 4 digits, the mean
     for run in jobs.states:
         write_json(jobs.grid("near", run), make_grid({"m": lambda a, b: 1.0}, 5, 4))
     regions = ["in range", "first beyond", "second beyond", "both beyond"]
-    assert columns_of(gathered(jobs)["near"]) == regions
+    assert report.columns_of(report.gathered(jobs)["near"]) == regions
 
 
 def test_the_page_tells_what_is_done_by_these_options_and_what_failed(jobs, study):
     jobs.study = replace(study, evaluations={"near": ["--problems", "500"]})
-    assert gathered(jobs) == {}
+    assert report.gathered(jobs) == {}
     text = page(jobs)
     assert "0 of 4 runs are done" in text
     assert "study.png" not in text
@@ -91,12 +82,12 @@ def studied(make_grid):
 
 
 def test_the_picture_has_a_mark_for_every_seed_and_does_without_costs(studied):
-    figure = study_figure({"near": studied(a=[1, 0.5], c=[0.25])})
+    figure = report.study_figure({"near": studied(a=[1, 0.5], c=[0.25])})
     by_setting, training, minutes, solving = figure.axes
     assert [text.get_text() for text in by_setting.get_yticklabels()] == ["a", "c"]
     marks = [line for line in by_setting.lines if line.get_linestyle() == "None"]
     assert sorted(x for line in marks for x in line.get_xdata()) == [0.25, 0.5, 1]
     for axes, cost in ((training, 2.0), (minutes, 2.0), (solving, 12.0)):
         assert all(x == pytest.approx(cost) for line in axes.lines for x in line.get_xdata())
-    assert not study_figure({"near": studied(cost=None, a=[0.05])}).axes[1].axison
-    assert study_figure({}) is None
+    assert not report.study_figure({"near": studied(cost=None, a=[0.05])}).axes[1].axison
+    assert report.study_figure({}) is None

@@ -4,15 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from trm.training import optimisers
 from trm.training.configs import OPTIMIZERS, OptimizerConfig, ScheduleConfig
-from trm.training.optimisers import (
-    AdamATan2,
-    MuonWithAdamW,
-    Schedule,
-    build_optimizer,
-    learning_rate_factor,
-    split_parameters,
-)
+from trm.training.optimisers import build_optimizer, learning_rate_factor, split_parameters
 
 
 class TinyModel(nn.Module):
@@ -60,7 +54,7 @@ def names_of(model, params):
 def test_a_resumed_optimiser_keeps_its_state_and_takes_the_settings_of_its_config(name):
     model = tiny_model()
     before = build_optimizer(model, OptimizerConfig(name=name))
-    schedule = Schedule(before, ScheduleConfig(decay="linear"), 4)
+    schedule = optimisers.Schedule(before, ScheduleConfig(decay="linear"), 4)
     for _ in range(4):  # to rate 0
         before.zero_grad()
         loss_of(model).backward()
@@ -69,7 +63,7 @@ def test_a_resumed_optimiser_keeps_its_state_and_takes_the_settings_of_its_confi
     others = {"lr": 0.5, "weight_decay": 0.25, "matrix_lr": 0.75, "matrix_weight_decay": 0.125}
     config = OptimizerConfig(name=name, betas=(0.5, 0.75), **others)
     after = build_optimizer(model, config)
-    schedule = Schedule(after, ScheduleConfig(decay="linear"), 8)
+    schedule = optimisers.Schedule(after, ScheduleConfig(decay="linear"), 8)
     after.load_state_dict(before.state_dict())
     schedule.load_state_dict({"last_epoch": 4, "base_lrs": [9.0] * 3, "lr_lambdas": [None] * 3})
     groups = {group["name"]: group for group in after.param_groups}
@@ -96,7 +90,7 @@ def test_adam_atan2_follows_the_written_formula():
     lr, beta1, beta2, decay = 0.03, 0.8, 0.9, 0.2
     p = nn.Parameter(torch.randn(3, 4, dtype=torch.float64))
     settings = {"lr": lr, "betas": (beta1, beta2), "weight_decay": decay}
-    optimizer = AdamATan2([{"params": [p], **settings}])
+    optimizer = optimisers.AdamATan2([{"params": [p], **settings}])
     expected, m, v = p.detach().clone(), torch.zeros_like(p), torch.zeros_like(p)
     for t in range(1, 8):
         g = torch.randn_like(p)
@@ -120,7 +114,7 @@ def test_matrices_move_as_under_torch_muon():
     theirs = [nn.Parameter(p.detach().clone()) for p in ours]
     start = [p.detach().clone() for p in ours]
     settings = {"name": "matrices", "lr": 0.02, "weight_decay": 0.1}
-    composite = MuonWithAdamW([{"params": ours, **settings}])
+    composite = optimisers.MuonWithAdamW([{"params": ours, **settings}])
     muon = torch.optim.Muon(theirs, lr=0.02, weight_decay=0.1)
     for _ in range(4):
         for p, q in zip(ours, theirs, strict=True):

@@ -15,19 +15,11 @@ from canvas.symbols import PAD
 from trm.models.configs import RecursiveConfig
 from trm.models.iterative import State, map_state
 from trm.models.recursive import TinyRecursiveModel
+from trm.training import step as draws
 from trm.training.configs import DepthConfig
 from trm.training.data import Canvas
 from trm.training.samples import RowStepSamples
-from trm.training.step import (
-    LOSSES,
-    carried_step,
-    fresh_step,
-    normal_pair,
-    random_bits,
-    stablemax_cross_entropy,
-    step_loss,
-    uniform,
-)
+from trm.training.step import LOSSES, carried_step, fresh_step, step_loss
 
 TASK = Multiplication("lattice", base=3, digits_a=(1, 2), digits_b=(1, 1))
 TRM_FILES = sorted((Path(__file__).parents[2] / "reference").glob("trm_*.npz"))
@@ -195,7 +187,7 @@ def test_step_loss_times_the_batch_is_the_loss_of_the_reference_trm(path):
 @pytest.mark.parametrize("values", [[0.0, 0.0, 0.0], [1.0, 1.0, -1e6], [1e6, -1.0, 1.0]])
 def test_stablemax_gradient_is_finite_and_not_lost_where_its_branches_meet(values):
     logits = torch.tensor([values], dtype=torch.float64, requires_grad=True)
-    stablemax_cross_entropy(logits, torch.tensor([1])).sum().backward()
+    LOSSES["stablemax"](logits, torch.tensor([1])).sum().backward()
     assert logits.grad.isfinite().all()
     assert logits.grad[0, 1] < 0
 
@@ -238,13 +230,13 @@ def test_metrics_and_the_halting_head_look_at_the_whole_row_alone():
 def test_random_bits_are_those_of_problems_and_uniform_numbers_even():
     drawn = keys(3, "train", 0, np.arange(5))
     seeds = torch.from_numpy(drawn.view(np.int64))
-    mine = torch.stack([random_bits(seeds, k) for k in range(7)], dim=1)
+    mine = torch.stack([draws.random_bits(seeds, k) for k in range(7)], dim=1)
     assert (mine.numpy().view(np.uint64) == random_words(drawn, 7)).all()
     counters = torch.tensor([0, 1, 2**40])
-    table = random_bits(seeds[:, None], counters)
+    table = draws.random_bits(seeds[:, None], counters)
     for column, counter in enumerate(counters.tolist()):
-        assert torch.equal(table[:, column], random_bits(seeds, counter))
-    drawn = uniform(torch.arange(200_000))
+        assert torch.equal(table[:, column], draws.random_bits(seeds, counter))
+    drawn = draws.uniform(torch.arange(200_000))
     assert drawn.dtype == torch.float32
     assert 0 <= drawn.min() < 1e-4
     assert 1 - 1e-4 < drawn.max() < 1
@@ -255,7 +247,8 @@ def test_random_bits_are_those_of_problems_and_uniform_numbers_even():
 @pytest.mark.parametrize("axis", ["seeds", "counters"])
 def test_pairs_are_normal_and_independent(axis):
     n = torch.arange(200_000)
-    first, second = normal_pair(n, 4) if axis == "seeds" else normal_pair(torch.tensor([7]), n)
+    seeds, counters = (n, 4) if axis == "seeds" else (torch.tensor([7]), n)
+    first, second = draws.normal_pair(seeds, counters)
     drawn = torch.stack([first, second])
     assert drawn.isfinite().all()
     assert (drawn.mean(dim=1).abs() < 0.012).all()
