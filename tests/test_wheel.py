@@ -78,8 +78,7 @@ def test_it_holds_every_module_the_configs_and_the_model(repository, wheel):
 def test_what_runs_was_installed_and_has_its_configs(repository, installed, tmp_path):
     lines = "import sys, json, trm, canvas.render, augment; found = map(sys.modules.get, sys.argv)"
     lines += "; print(json.dumps([sys.path, [each.__path__[0] for each in found if each]]))"
-    told = done(installed / "python", "-c", lines, *PACKAGES, folder=tmp_path)
-    path, folders = json.loads(told)
+    path, folders = json.loads(done(installed / "python", "-c", lines, *PACKAGES, folder=tmp_path))
     assert str(repository) not in path
     assert [Path(folder).name for folder in folders] == list(PACKAGES)
     assert all(Path(folder).is_relative_to(installed.parent) for folder in folders)

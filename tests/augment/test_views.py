@@ -48,8 +48,7 @@ def every_accepted_view(canvas: np.ndarray) -> list[View]:
         shifts = views.possible_shifts(symmetry.apply(name, canvas[None] != BLANK))
         up, most_down, left, most_right = shifts[:, 0].tolist()
         for down in range(-up, most_down + 1):
-            rights = range(-left, most_right + 1)
-            accepted += [View(name, down, right) for right in rights]
+            accepted += [View(name, down, right) for right in range(-left, most_right + 1)]
     return accepted
 
 
@@ -60,8 +59,7 @@ def test_every_accepted_view_keeps_its_content():
             assert viewed.dtype == np.uint8
             turned = symmetry.apply(view.symmetry, canvas)
             rows, columns = (turned != BLANK).nonzero()
-            moved = viewed[rows + view.down, columns + view.right]
-            assert (moved == turned[rows, columns]).all()
+            assert (viewed[rows + view.down, columns + view.right] == turned[rows, columns]).all()
             assert (viewed != BLANK).sum() == len(rows)
 
 

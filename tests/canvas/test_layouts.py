@@ -65,8 +65,7 @@ def written_out(layout: Layout, operands: Operands, base: int) -> list[str]:
 
 
 def lines(worked: WorkedDrawing, i: int) -> list[str]:
-    cells = worked.truth[i, : worked.heights[i], : worked.widths[i]]
-    return [symbols.decode(row) for row in cells]
+    return [symbols.decode(row) for row in worked.truth[i, : worked.heights[i], : worked.widths[i]]]
 
 
 def work(layout: Layout, problems: list[Operands], base: int = 10) -> WorkedDrawing:
@@ -125,8 +124,7 @@ def test_the_room_depends_on_lengths_alone_and_the_largest_operands_need_it_all(
         if base == 2 and min(lengths) == 1:
             continue  # times 1 makes nothing longer
         smallest = tuple(base ** (n - 1) for n in lengths)
-        largest = tuple(base**n - 1 for n in lengths)
-        worked = work(layout, [smallest, largest], base)
+        worked = work(layout, [smallest, tuple(base**n - 1 for n in lengths)], base)
         assert {*zip(worked.heights, worked.widths, strict=True)} == {layout.room(lengths, base)}
         if base == 10 or layout.name in Multiplication.layouts:
             used = len(cut(lines(worked, 1))[0])

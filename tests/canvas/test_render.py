@@ -56,8 +56,7 @@ def test_ids_are_the_same_in_every_release():
     ids = dict(zip(symbols.CHARACTERS, range(len(symbols.CHARACTERS)), strict=True))
     digits = {str(digit): digit + 1 for digit in range(10)}
     others = {"~": 0, "_": 11, "*": 12, ".": 13, "#": 14, "^": 15, "$": 16, "+": 17}
-    letters = dict(zip("ABCDEF", range(18, 24), strict=True))
-    assert ids == digits | others | letters
+    assert ids == digits | others | dict(zip("ABCDEF", range(18, 24), strict=True))
     assert symbols.decode(symbols.DIGIT_IDS) == symbols.DIGIT_CHARACTERS
     assert (symbols.DIGIT_OF[symbols.DIGIT_IDS] == np.arange(16)).all()
     assert symbols.DIGIT_OF[symbols.BLANK] == -1
@@ -81,8 +80,7 @@ def test_a_solution_lies_at_its_offset_and_the_rest_is_blank(layout):
             expected[top : top + height, left : left + width] = part[i, :height, :width]
             assert np.array_equal(there[i], expected)
     assert len(set(zip(drawing.top.tolist(), drawing.left.tolist(), strict=True))) > 5
-    size = drawing.canvases.shape[1:]
-    prompt = layout.draw(problems, *size, top=drawing.top, left=drawing.left)
+    prompt = layout.draw(problems, *drawing.canvases.shape[1:], top=drawing.top, left=drawing.left)
     assert type(prompt) is Drawing
     for field in fields(Drawing):
         assert np.array_equal(getattr(prompt, field.name), getattr(drawing, field.name))

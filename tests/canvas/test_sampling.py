@@ -64,8 +64,7 @@ def test_lengths_are_drawn_by_their_product_and_numbers_of_addends_by_themselves
     """To the power of the bias."""
     task = Multiplication(digits_a=(1, 4), digits_b=(1, 3), long_bias=bias)
     problems = sample(task, 0, "train", 0, np.arange(12_000))
-    listed = problems.to_ints()
-    assert problems.lengths.tolist() == [[len(str(n)) for n in pair] for pair in listed]
+    assert problems.lengths.tolist() == [[len(str(n)) for n in pair] for pair in problems.to_ints()]
     counts = np.zeros((4, 3), dtype=int)
     np.add.at(counts, tuple(problems.lengths.T - 1), 1)
     weights = np.outer(range(1, 5), range(1, 4)) ** bias

@@ -87,8 +87,7 @@ def test_the_rule_says_what_is_drawn_and_no_page_leaves_the_closure(name: str, d
         assert (found.outputs[SYMBOL][asked] == truth[asked]).all()
         if rows is None:
             seen, known = rule.seen(found.windows, found.outputs)[0], all_windows(name)
-            places = np.searchsorted(known, seen).clip(max=len(known) - 1)
-            assert (known[places] == seen).all()
+            assert (known[np.searchsorted(known, seen).clip(max=len(known) - 1)] == seen).all()
 
 
 Cells = dict[str, dict[tuple[int, int], int]]  # by field the class at a row and column, 0 elsewhere

@@ -74,8 +74,7 @@ def test_a_finished_working_is_drawn_shown_and_saved(tmp_path):
     assert picture.given[:2].all()
     assert not picture.given[2:].any()
     picture = render("12x3")
-    shown = ET.fromstring(picture._repr_html_())
-    assert shown.tag == "{http://www.w3.org/2000/svg}svg"
+    assert ET.fromstring(picture._repr_html_()).tag == "{http://www.w3.org/2000/svg}svg"
     picture.save(tmp_path / "a.svg")
     ET.parse(tmp_path / "a.svg")
     picture.save(tmp_path / "a.png")

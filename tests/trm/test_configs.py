@@ -27,8 +27,7 @@ def test_configs_are_listed_with_what_they_are_and_printed(repository, command):
     assert told.keys() == configs.shipped_configs().keys()
     assert told["debug"] == "Some seconds, to see that everything runs"
     ran = command("configs", "gpt/small_learned")
-    written = (repository / "configs/gpt/small_learned.yaml").read_text()
-    assert ran.out == written
+    assert ran.out == (repository / "configs/gpt/small_learned.yaml").read_text()
 
 
 def test_a_name_is_written_in_several_ways_and_own_files_win(monkeypatch, tmp_path, repository):

@@ -46,8 +46,7 @@ def test_the_end_of_a_line_and_of_the_file_do_not_matter(end):
     whole = told(f"a,b{end}1,2{end}3,4")
     for rest in (end, end * 3, f"{end}  {end}\t"):
         assert told(f"a,b{end}1,2{end}3,4{rest}") == whole
-        line = '{"a": 1, "b": 2}'
-        assert told(line + rest, format="jsonl") == [(1, (1, 2), None)]
+        assert told('{"a": 1, "b": 2}' + rest, format="jsonl") == [(1, (1, 2), None)]
     assert [operands for _, operands, _ in told(f"\ufeffa,b{end}1,2")] == [(1, 2)]
 
 

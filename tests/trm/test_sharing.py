@@ -107,8 +107,7 @@ def test_a_supervision_step_as_onnx_begins_and_goes_on_as_the_model_does(checkpo
     state = model.iterate(context, model.initial_state(context))
     begins = torch.tensor([False, True, False])
     with torch.no_grad():
-        again = model.iterate(context, state)
-        mixed = where(begins, state, again)
+        mixed = where(begins, state, model.iterate(context, state))
         found = run_onnx(solver, tokens, begins, *(part.detach() for part in state))
         assert_same(found, (*model.read(mixed, context), *mixed))
 
@@ -117,6 +116,5 @@ def test_a_missing_extra_is_told_in_a_sentence(command, tmp_path, monkeypatch):
     for part in [name for name in sys.modules if name.startswith("torch.onnx._internal.exporter")]:
         monkeypatch.delitem(sys.modules, part)
     monkeypatch.setitem(sys.modules, "onnxscript", None)
-    ran = command("inspect", "--export", "cell.onnx", folder=tmp_path, code=1)
-    assert "onnxscript" in ran.err
+    assert "onnxscript" in command("inspect", "--export", "cell.onnx", folder=tmp_path, code=1).err
     assert not list(tmp_path.iterdir())

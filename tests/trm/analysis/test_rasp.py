@@ -41,8 +41,7 @@ def test_selectors_are_combined_and_what_has_no_mean_is_refused():
     found = aggregate(last, np.array([[4, 5, 6], [7, 8, 9]]), -1)
     assert found.tolist() == [[-1, 4, 5], [-1, 7, 8]]
     letters = tokens("abb")
-    last_two = np.array([[False, True, True]] * 3)
-    assert "".join(aggregate(last_two, letters, "")) == "bbb"
+    assert "".join(aggregate(np.array([[False, True, True]] * 3), letters, "")) == "bbb"
     with pytest.raises(ValueError, match="position 0 selects a and b, and there is no mean of"):
         aggregate(true_of(letters == letters), letters, "")
     nothing = np.zeros((2, 2), dtype=bool)
@@ -89,8 +88,7 @@ def test_longer_numbers_zeros_and_carries_on_the_programs_own_rows(layout):
     some = [Problems.from_ints([operands]) for operands in (HARD if multiplies else SUMS)]
     for problems in (longer, *some):
         drawing = drawn(task, problems)
-        ran = run_program(layout, drawing, task.base)
-        np.testing.assert_array_equal(ran, drawing.truth)
+        np.testing.assert_array_equal(run_program(layout, drawing, task.base), drawing.truth)
         used = {*write_row(layout, row_steps(drawing).inputs, task.base)[1].selectors}
         used -= set(NEIGHBOURS)
         more = {"same column", LOOK_UP} if layout == "running_sum" else set()

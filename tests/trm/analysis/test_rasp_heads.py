@@ -132,8 +132,7 @@ def test_a_gpt_is_read_at_the_token_that_shows_the_cell_on_the_right(gpt_of_blan
     assert here.shape[-1] == N + height + 1  # the row ends, and the start
     looped = copy(gpt.predictor.model)
     looped.config = replace(looped.config, loops=2)
-    twice = GPTPredictor(looped, gpt.predictor.calibration)
-    loops = watch(twice, row.inputs, row.labels)
+    loops = watch(GPTPredictor(looped, gpt.predictor.calibration), row.inputs, row.labels)
     assert list(loops) == ["loop 1", "loop 2"]
     np.testing.assert_array_equal(loops["loop 1"], seen["tokens"])
     assert not np.allclose(loops["loop 2"], seen["tokens"])

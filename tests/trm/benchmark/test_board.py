@@ -101,8 +101,7 @@ def test_a_trained_entry_has_to_fail_with_random_weights(board, answers):
     add(board, "ours", {}, answers)
     random = board / f"ours/random-{STRUCTURED.name}.jsonl.gz"
     write(random, short)
-    text = page(board)
-    assert f"With random weights: 0.0 % (0 of {len(short)}; " in text
+    assert f"With random weights: 0.0 % (0 of {len(short)}; " in page(board)
     right = {item.id: item.answer for item in STRUCTURED.within(8).items}
     write(random, short | dict(list(right.items())[: len(short) // 50]))
     with pytest.raises(ValueError, match="ours is refused: with random weights it is right on 2"):

@@ -37,8 +37,7 @@ def test_cells_carry_what_is_right_of_them_with_wilsons_interval(tmp_path):
         assert cell["answered"] == "".join("01"[one] for one in of_cell)
         assert cell["solutions"] is None
         assert found.cells[cell["row"], cell["column"]] == Share(sum(of_cell), len(of_cell))
-    grid = grid_of(SUITE, found.model)
-    assert grid["settings"]["suite"]["name"] == "multiply-v1"
+    assert grid_of(SUITE, found.model)["settings"]["suite"]["name"] == "multiply-v1"
 
 
 def test_what_is_missing_or_says_nothing_is_wrong_and_long_numbers_are_read(tmp_path):

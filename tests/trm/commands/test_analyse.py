@@ -98,6 +98,5 @@ def test_heads_of_a_lattice_beside_its_program(command, repository, tmp_path):
     assert len(size["heads"]) == 32
     best = size["heads"][7]["overlaps"][0]
     assert re.search(rf"layer 1, head 8 +above left \* +{best['overlap']:.2f} \(", ran.out)
-    pictures = {path.name for path in tmp_path.glob("*.png")}
-    assert pictures == {"overlap_3x4.png", "overlap_4x4.png"}
+    assert {path.name for path in tmp_path.glob("*.png")} == {"overlap_3x4.png", "overlap_4x4.png"}
     assert ran.out.count("* in the program of lattice, which writes 8 of these rows right") == 2

@@ -94,8 +94,7 @@ def test_a_page_says_whether_its_weights_are_proved(command, tmp_path):
 @pytest.mark.usefixtures("undrawn")
 def test_a_card_repeats_the_figures_of_its_own_checkpoint_alone(command, checkpoint, tmp_path):
     grid, file, other = tmp_path / "grid", tmp_path / "m.safetensors", tmp_path / "o.safetensors"
-    evaluated = ("evaluate", *CELL, "--output")
-    command(*evaluated, grid, "--checkpoint", checkpoint)
+    command("evaluate", *CELL, "--output", grid, "--checkpoint", checkpoint)
     ran = export(command, checkpoint, file, "--figures", grid)
     card = unpack(file)["card"]
     assert card["checkpoint_sha256"] == hashlib.sha256(checkpoint.read_bytes()).hexdigest()

@@ -26,8 +26,7 @@ def saved(folder: Path, task, model: LocalRecursiveModel) -> Path:
     about |= {"network": "trm.models.local.LocalRecursiveModel", "model": plain(model.config)}
     data = {"task": task_data(task), "canvas": plain(Canvas())}
     file = folder / "model.safetensors"
-    content = {CHECKPOINT_KEY: about, DATA_KEY: data}
-    file.write_bytes(pack(content, {}, dict(model.state_dict())))
+    file.write_bytes(pack({CHECKPOINT_KEY: about, DATA_KEY: data}, {}, dict(model.state_dict())))
     return file
 
 

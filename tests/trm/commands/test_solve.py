@@ -12,8 +12,7 @@ def test_each_answer_is_printed_with_its_confidence_and_whether_it_is_right(comm
     assert ran.out.count("confidence ") == 2
     assert ran.out.count("supervision steps a row: 2") == 2
     assert ran.out.count("(wrong, it is") + ran.out.count("(right;") == 2
-    watched = command("solve", "--checkpoint", checkpoint, "12x3", "7*8", "--watch")
-    assert watched.out == ran.out
+    assert command("solve", "--checkpoint", checkpoint, "12x3", "7*8", "--watch").out == ran.out
     ran = command("solve", "--checkpoint", checkpoint, "98765x4321")  # longer than in training
     assert ran.out.count("should be") == 4
 

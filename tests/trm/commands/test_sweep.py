@@ -35,8 +35,7 @@ def study(tmp_path):
 
 
 def test_a_dry_run_starts_nothing_and_a_folder_is_one_sweeps_at_a_time(command, study, tmp_path):
-    words = ("--output", "out", "--dry-run", "--jobs", 1)
-    ran = command("sweep", study, *words, folder=tmp_path)
+    ran = command("sweep", study, "--output", "out", "--dry-run", "--jobs", 1, folder=tmp_path)
     assert "3 settings x 1 seeds: 3 runs, 1 at once" in ran.out
     assert "5,818" in ran.out
     assert not (tmp_path / "out").exists()
@@ -93,8 +92,7 @@ def test_a_study_is_run_and_told_and_stays(command, study, tmp_path, monkeypatch
 )
 def test_what_is_wrong_is_told_before_anything_is_written(command, study, tmp_path, more, told):
     study.write_text(yaml.safe_dump(STUDY | more))
-    ran = command("sweep", study, "--output", "out", folder=tmp_path, code=2)
-    assert told in ran.err
+    assert told in command("sweep", study, "--output", "out", folder=tmp_path, code=2).err
     assert not (tmp_path / "out").exists()
 
 

@@ -212,8 +212,7 @@ def test_a_grid_holds_every_cell_and_how_it_was_measured(checkpoint, tmp_path, s
     assert one["cells"] == two["cells"]
     assert sizes == [(3, 2), (3, 1), (1, 2), (1, 1)]  # once, large cells first
     assert [(c["row"], c["column"]) for c in one["cells"]] == [(1, 1), (1, 2), (3, 1), (3, 2)]
-    solver = load_solver(checkpoint, device="cpu")
-    expected = measure_cell(solver, AXES, (3, 1), problems=4)
+    expected = measure_cell(load_solver(checkpoint, device="cpu"), AXES, (3, 1), problems=4)
     assert without_the_clock(one["cells"][2]) == without_the_clock(expected)
 
 

@@ -92,8 +92,7 @@ def test_models_of_one_seed_or_made_otherwise_are_settings_of_their_own():
     assert list(by_setting(models("seed 1", "seed 2"))) == ["seed 1", "seed 2"]
     held = models("a, seed 0", "a, seed 1") + models("a, seed 2", model={"hidden_size": 16})
     for order in (held, held[::-1]):
-        found = {n: len(some) for n, some in by_setting(order).items()}
-        assert found == {"a": 2, "a, seed 2": 1}
+        assert {n: len(some) for n, some in by_setting(order).items()} == {"a": 2, "a, seed 2": 1}
     deeper = models("a, seed 0") + models("a, seed 1", settings={"steps": 9})
     assert list(by_setting(deeper)) == ["a, seed 0", "a, seed 1"]
     alone = by_setting(models("a", "a, seed 0", "a, seed 1"))

@@ -72,8 +72,7 @@ def heads(layers: int = 2, number: int = 8) -> list[Head]:
 def test_the_table_marks_the_program_and_leaves_out_what_no_head_attends_to():
     figure = analysis.overlap_figure(heads(), "a longer title\non two lines")
     (axes,) = axes_of(figure)
-    labels = axes.get_xticklabels()
-    names = [label.get_text() for label in labels]
+    names = [label.get_text() for label in axes.get_xticklabels()]
     assert names[:2] == ["above *", "right *"]
     assert "itself" not in names
     assert len(names) == 7
@@ -89,8 +88,7 @@ def test_ranks_have_a_panel_for_each_kind_of_weights_and_states_and_a_line_for_e
     trm = [Rank("weights", 1, name, 8.0, 16) for name in ("gate", "up")]
     figure = analysis.ranks_figure({"gpt": gpt, "trm": trm})
     axes = {one.get_title(): one for one in axes_of(figure)}
-    panels = ["feed-forward up", "states: block", "feed-forward gate"]
-    assert list(axes) == panels
+    assert list(axes) == ["feed-forward up", "states: block", "feed-forward gate"]
     assert [len(one.lines) for one in axes.values()] == [2, 1, 1]
     assert axes["states: block"].lines[0].get_xydata().tolist() == [[0, 0.25], [1, 0.25]]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["gpt", "trm"]

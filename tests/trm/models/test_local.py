@@ -61,8 +61,7 @@ def test_a_page_is_worked_out_cell_by_cell(shape: dict[str, int], layout: str) -
                 if SYMBOL in head.says and token == MASK:
                     found = net.parts(logits)[SYMBOL][0].log_softmax(-1).max()
                     torch.testing.assert_close(worked.log_symbol[0, row, column], found)
-            expected = mine[SYMBOL] if token == MASK else token
-            assert worked.tokens[0, row, column] == expected
+            assert worked.tokens[0, row, column] == (mine[SYMBOL] if token == MASK else token)
             fields = [1, *(mine[name] for name in rule.fields)]
             assert worked.handed[0, row + 1, column + 1].tolist() == fields
     assert worked.handed[..., 0].sum() == 18

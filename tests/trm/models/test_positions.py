@@ -145,8 +145,7 @@ def test_fire_is_a_function_of_the_distance_relative_to_the_place():
     for i, j in [(0, 0), (3, 1), (1, 3), (10, 0), (10, 9)]:
         x = squeezed(abs(i - j)) / squeezed(max(4.0, i, j))
         assert 0 <= x <= 1
-        f = weights[1] @ (weights[0] * x).clamp(min=0)
-        torch.testing.assert_close(bias[:, i, j], f)
+        torch.testing.assert_close(bias[:, i, j], weights[1] @ (weights[0] * x).clamp(min=0))
 
 
 @pytest.mark.parametrize("name", POSITIONS)

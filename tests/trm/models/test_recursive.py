@@ -99,8 +99,7 @@ def test_the_head_judges_the_masked_row():
     torch.testing.assert_close(context.halt_weights[1], torch.full((20,), 1 / 20))
     state = model.initial_state(context)
     state = state._replace(z_H=torch.randn_like(state.z_H))
-    head = model.halt_head
-    expected = head(state.z_H[0].view(4, 5, -1)[2].mean(0))[0]
+    expected = model.halt_head(state.z_H[0].view(4, 5, -1)[2].mean(0))[0]
     torch.testing.assert_close(model.read(state, context)[1][0], expected)
 
 

@@ -65,8 +65,7 @@ def test_outputs_depend_on_few_inputs(programs):
 def test_the_written_program_runs_by_itself(name, operands, answer, programs, tmp_path):
     base = programs[name].base
     numbers = [int(one, base) for one in operands]
-    right = sum(numbers) if name == "sums" else numbers[0] * numbers[1]
-    assert int(answer, base) == right
+    assert int(answer, base) == (sum(numbers) if name == "sums" else numbers[0] * numbers[1])
     file = tmp_path / "program.py"
     file.write_text(write_python(programs[name]))
     assert len(file.read_text().splitlines()) < 200

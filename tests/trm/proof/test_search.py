@@ -29,8 +29,7 @@ class Fails:
         self.solved += 1
         (operands,) = problem.to_ints()
         blank = np.zeros((1, 1), dtype=np.uint8)
-        name = self.task.names(problem)[0]
-        found = Counterexample(name, operands, blank, blank, blank)
+        found = Counterexample(self.task.names(problem)[0], operands, blank, blank, blank)
         return found if self.wrong(*operands) else None
 
 
@@ -92,5 +91,4 @@ def test_wrong_windows_are_shown_by_problems(binary):
     windows = ByWindows(model, binary.rule, binary.task, judged)
     assert windows.score(binary.task.problems([(1, 1)])) == 0
     assert refute(spoilt, 100, print).verdict == REFUTED
-    right = Solver(LocalPredictor(binary.model), binary.task)
-    assert refute(right, 20, print).verdict == OPEN
+    assert refute(Solver(LocalPredictor(binary.model), binary.task), 20, print).verdict == OPEN

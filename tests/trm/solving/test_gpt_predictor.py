@@ -139,8 +139,7 @@ def test_a_look_goes_from_the_lowest_digit_up():
     curves = GPTPredictor(Knowing(drawing), Calibration()).trace(steps.inputs, labels).curves
     assert curves[0].right.tolist() == [False] + [True] * (WIDTH - 1)
     first = 1 + row * (WIDTH + 1)
-    expected = np.exp(log_prob(np.arange(first, first + WIDTH)))
-    assert curves[0].confidence == pytest.approx(expected)
+    assert curves[0].confidence == pytest.approx(np.exp(log_prob(np.arange(first, first + WIDTH))))
     assert (curves[0].outcome, curves[1].outcome) == ("row wrong", "row right")
 
 
@@ -182,8 +181,7 @@ def test_a_watcher_sees_rows_masked_and_then_written():
 def test_a_shifted_view_is_decoded_from_the_shifted_canvas_and_comes_back():
     drawing = drawing_of("standard")
     predictor = GPTPredictor(tiny_gpt(HEIGHT, WIDTH), Calibration())
-    views = [View("e", 1, 0)] * len(drawing)
-    rollout = predictor.free_running_views(drawing, views)
+    rollout = predictor.free_running_views(drawing, [View("e", 1, 0)] * len(drawing))
     canvases, given = (np.roll(part, 1, axis=1) for part in (drawing.canvases, drawing.given))
     below = replace(drawing, canvases=canvases, given=given, top=drawing.top + 1)
     shifted = predictor.free_running(below)

@@ -275,8 +275,7 @@ def test_each_row_is_shown_masked_and_as_it_is_after_each_of_its_supervision_ste
     masked = [moment for moment in shown if moment.masked]
     assert [moment.confidence for moment in masked] == [None] * 3
     rows = np.stack([moment.canvas for moment in masked])
-    model = stepping.predictor.model
-    after = [IterativePredictor(model, n, halt=False)(rows) for n in (1, 2, 3)]
+    after = [IterativePredictor(stepping.predictor.model, n, halt=False)(rows) for n in (1, 2, 3)]
     for moment in shown:
         if 0 < moment.step <= 3:
             held, row = after[moment.step - 1], moment.number - 1

@@ -72,8 +72,7 @@ def test_a_run_is_trained_and_evaluated_once(tmp_path, monkeypatch, repository):
     assert fit[-1] == "--ckpt_path=last"  # goes on where it was ended
     assert f"--output={tmp_path / 'evaluations/near/a-seed0'}" in near
     assert far[1:3] == ["--digits-a", "9"]
-    held = json.loads((tmp_path / "runs/a-seed0/state.json").read_text())
-    assert held["trained"] is True
+    assert json.loads((tmp_path / "runs/a-seed0/state.json").read_text())["trained"] is True
 
 
 def test_runs_can_be_added_and_have_a_device_each(tmp_path, monkeypatch):

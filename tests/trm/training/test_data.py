@@ -36,8 +36,7 @@ def test_samples_are_the_same_in_any_order_and_one_by_one():
     backwards = data.__getitems__(range(7, -1, -1))
     for name, value in batch.items():
         assert torch.equal(backwards[name].flip(0), value)
-        one_by_one = [data.__getitems__([i])[name] for i in range(8)]
-        assert torch.equal(torch.cat(one_by_one), value)
+        assert torch.equal(torch.cat([data.__getitems__([i])[name] for i in range(8)]), value)
     solved = SolvedProblems(TASK, Canvas(margin=2), "validation", 7, 12, 4)
     _, together = solved.__getitems__(range(12))
     alone = [solved.__getitems__([i])[1].truth for i in range(12)]
@@ -218,8 +217,7 @@ def test_longer_problems_have_twice_the_digits_and_are_of_the_validation_split()
     assert (len(problems), others) == (6, [])
     assert (problems.lengths == [6, 4]).all()
     assert (split_of(problems) == 1).all()
-    again = next(iter(made.val_dataloader()[2]))[1]
-    assert (drawing.truth == again.truth).all()
+    assert (drawing.truth == next(iter(made.val_dataloader()[2]))[1].truth).all()
 
 
 @pytest.mark.parametrize(

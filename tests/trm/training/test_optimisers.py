@@ -166,8 +166,7 @@ def test_weights_decay_by_what_they_are_and_frozen_ones_are_left_out():
     model = tiny_model()
     model.embed_tokens.requires_grad_(False)
     groups = build_optimizer(model, OptimizerConfig()).param_groups
-    held = {p for group in groups for p in group["params"]}
-    assert model.embed_tokens.weight not in held
+    assert model.embed_tokens.weight not in {p for group in groups for p in group["params"]}
     with pytest.raises(ValueError, match="no trainable parameter"):
         build_optimizer(model.requires_grad_(False), OptimizerConfig())
 
