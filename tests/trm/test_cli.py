@@ -23,8 +23,7 @@ def test_the_package_says_its_version_and_that_it_is_typed(command, repository):
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_command_explains_itself(command, name):
-    ran = command(name, "--help")
-    assert f"usage: trm {name}" in ran.out
+    assert f"usage: trm {name}" in command(name, "--help").out
 
 
 def test_a_call_is_read_before_anything_heavy_is_imported(tmp_path):

@@ -34,7 +34,6 @@ def test_a_name_is_written_in_several_ways_and_own_files_win(monkeypatch, tmp_pa
     monkeypatch.chdir(tmp_path)
     for name in ("gpt/small_learned", "gpt/small_learned.yaml", "configs/gpt/small_learned.yaml"):
         assert find_config(name) == repository / "configs/gpt/small_learned.yaml"
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "quickstart").mkdir()
     assert find_config("quickstart") == repository / "configs/quickstart.yaml"
     for own in ("debug.yaml", "debug"):

@@ -101,8 +101,7 @@ def test_every_site_has_its_map_and_cells_that_differ_are_framed(sites, width):
     figure = inspection.patching_figure(found, ("12 × 3", "13 × 3"), "why")
     assert_apart(figure)
     maps = [axes for axes in axes_of(figure) if axes.get_title(loc="left")]
-    titles = [axes.get_title(loc="left") for axes in maps]
-    assert titles == ["A: 12 × 3", "B: 13 × 3", *names]
+    assert [axes.get_title(loc="left") for axes in maps] == ["A: 12 × 3", "B: 13 × 3", *names]
     for axes in maps:
         colours = {round(f.get_y() + 0.44): to_hex(f.get_edgecolor()) for f in axes.patches}
         assert colours == {0: "#e69f00", 2: "#1a1a1a"}  # black in the row of the answer

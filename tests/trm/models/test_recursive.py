@@ -119,7 +119,6 @@ def test_a_cropped_canvas_is_its_box_and_is_answered_alike_wherever_it_lies():
     context = model.encode(working(7, 9, 2, 3))
     cells = [row * 9 + column for row in (2, 3, 4) for column in (3, 4, 5, 6)]
     assert context.places.tolist() == [cells]
-    model = make(crop=True, **OFFSETS)
     answers = []
     for size, top, left in [((3, 4), 0, 0), ((7, 9), 2, 3), ((12, 5), 8, 1)]:
         loop = Loop(model, working(*size, top, left))

@@ -160,8 +160,7 @@ def test_a_browser_shows_a_wrong_model_beside_a_proved_one_and_measures_both(rep
     assert "The two differ, first in row 2, column 2 from the right" in text
     assert dom.count('class="filled differs') + dom.count(" differs") >= 2
     assert len(re.findall("5 of 5 right, 95 % interval 56.6 to 100.0 %", dom)) == 16
-    dom = in_browser(
-        tmp_path, models, "", 'byId("model").value = 2; byId("model").onchange(); go(99)'
-    )
+    choose = 'byId("model").value = 2; byId("model").onchange(); go(99)'
+    dom = in_browser(tmp_path, models, "", choose)
     assert "2539 + 839 = 3378 (right" in dom
     assert "Write it in digits alone" in in_browser(tmp_path, models, "12y3")

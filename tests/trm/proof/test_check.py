@@ -105,7 +105,6 @@ def test_every_entry_is_needed_and_other_pages_are_noticed(layout, checked):
             assert code == 1
             assert f"there is an entry of {output}" in said
     # A table is right for the pages of its own layout alone.
-    right = known(layout)
     others = {*WHOLE} if layout in WHOLE else {"standard", "accumulate", "interleaved"}
     for other in others - {layout}:
         assert checked(right._replace(layout=other))[0] != 0

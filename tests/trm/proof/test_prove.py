@@ -19,7 +19,6 @@ def test_a_model_that_knows_all_windows_is_proved_within_its_rounding(name, requ
     assert trained.judged.margin.min() > trained.judged.left.min() > 0
     assert trained.judged.arithmetic == ("float64" if name == "ternary" else "float32")
     # Logits in float32 and float64 differ by less than what is allowed for.
-    trained = request.getfixturevalue(name)
     numbers, answers = trained.judged.numbers, trained.rule.answers(trained.judged.numbers)
     sights = torch.from_numpy(numbers)
     labels = {name: torch.from_numpy(part) for name, part in answers.items()}

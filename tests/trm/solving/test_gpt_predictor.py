@@ -88,8 +88,7 @@ def test_confidence_in_a_row_covers_its_symbols_and_in_the_last_row_all_that_is_
 def test_rows_are_written_from_the_true_rows_above_and_nothing_below(layout):
     drawing = drawing_of(layout)
     model = Knowing(drawing)
-    forced = teacher_forced(GPTPredictor(model, Calibration()), drawing)
-    assert forced.rows_exact.all()
+    assert teacher_forced(GPTPredictor(model, Calibration()), drawing).rows_exact.all()
     for prompt in model.asked:
         assert prompt[0, 0] == START
         free = np.flatnonzero((prompt < 0).any(axis=0))
@@ -217,7 +216,6 @@ def test_a_calibration_doubts_what_is_doubtful_wrong_or_never_written():
     assert found.scale == 0
     assert np.ptp(found(log_probs)) == 0
     assert Calibration(2.0, 50.0)(np.array([-np.inf])) == 0
-    known = fit_calibration(*judged(0.5, 0.0, 100))
     log_probs, right = judged(0.5, 0.0, 100)
     more = np.append(log_probs, -np.inf), np.append(right, False)
-    assert fit_calibration(*more) == known
+    assert fit_calibration(*more) == fit_calibration(log_probs, right)

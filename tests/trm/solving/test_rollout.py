@@ -48,8 +48,7 @@ def test_an_oracle_that_sees_single_masked_rows_solves_every_layout_whatever_it_
 def test_a_wrong_row_is_what_later_rows_are_built_on(layout):
     drawing = drawing_of(layout)
     predictor = Oracle(drawing, fault=slip)
-    rollout = free_running(predictor, drawing)
-    assert not drawing.rows_right(rollout.canvases)[:, 0].any()
+    assert not drawing.rows_right(free_running(predictor, drawing).canvases)[:, 0].any()
     for inputs in predictor.seen[1:]:
         for canvas in inputs:
             page = predictor.page(canvas)

@@ -39,11 +39,10 @@ def test_a_run_leaves_its_config_checkpoints_and_figures(trained):
     assert pictures <= set(events.Tags()["images"])
     assert [event.step for event in events.Scalars("train/loss")] == list(range(10))
     assert last_of(trained)["global_step"] == 10
-    run = trained / "runs/debug/version_0"
     solver = load_solver(run / "checkpoints/last.ckpt", device="cpu")
     data = SolvedProblems(solver.task, solver.canvas, "train", 0, 8, 8)
     forced = teacher_forced(solver.predictor, data.__getitems__(range(8))[1])
-    logged = events_of(run).Scalars("training_problems/teacher_forced_cells")
+    logged = events.Scalars("training_problems/teacher_forced_cells")
     assert logged[-1].value == pytest.approx(forced.cells_right.mean(), abs=1e-6)
 
 

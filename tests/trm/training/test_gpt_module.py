@@ -43,13 +43,12 @@ def trained_gpt(command, tmp_path_factory) -> Path:
 
 def test_a_run_has_the_pages_of_a_recursive_one_and_is_scored(trained_gpt, command):
     events = events_of(trained_gpt)
-    scalars = set(events.Tags()["scalars"])
     assert {
         *(f"train/{name}" for name in ("loss", "cell_accuracy")),
         *(f"validation/{name}" for name in ("solved", "loss", "teacher_forced_rows")),
         *(f"validation/{name}" for name in ("teacher_forced_cells", "confidence_accuracy")),
         "speed/samples_per_second",
-    } <= scalars
+    } <= set(events.Tags()["scalars"])
     assert set(events.Tags()["images"]) == {"panels/row_1", "panels/wrong_1"}
     ran = command("test", *TINY, "--ckpt_path", "best", folder=trained_gpt)
     assert " of 9; 95 % interval" in ran.out

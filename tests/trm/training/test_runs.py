@@ -63,8 +63,7 @@ def with_a_perfect_best(halves) -> Path:
 
 def test_what_is_not_there_is_not_scored_nor_are_random_weights(command, debug, tmp_path):
     for words, told in ((), "give --ckpt_path best"), (LAST, "there is no checkpoint runs/debug"):
-        ran = command("test", *debug, *words, folder=tmp_path, code=2)
-        assert told in ran.err
+        assert told in command("test", *debug, *words, folder=tmp_path, code=2).err
         assert not list(tmp_path.iterdir())
 
 
