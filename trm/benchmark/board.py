@@ -115,7 +115,6 @@ def _entry(folder: Path, card: Card) -> Entry:
                 f"{file} is larger than {LARGEST:,} bytes; of predictions, trm benchmark score "
                 "writes a file of the answers alone"
             )
-
     held, by_chance = dict[str, Scored](), dict[str, Share]()
     for suite in card.suites:
         file = folder / f"predictions-{suite}.jsonl.gz"

@@ -1,9 +1,8 @@
 """The suites: fixed sets of problems, drawn from the test split by a public rule, and as files.
 
 A suite is a list of cells, each a size of problems (or a family of them and a size), drawn by
-`trm.cells` with the suite's seed. Problems of a cell are
-different from each other, fewer where the test split has no more, and numbered in the order in
-which they are drawn: ``multiply-v1/12x7/031``.
+`trm.cells` with the suite's seed. Problems of a cell are different from each other, fewer where the
+test split has no more, and numbered in the order in which they are drawn: ``multiply-v1/12x7/031``.
 
 A suite never changes. What should change gets a new name, with the next version.
 """
