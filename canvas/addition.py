@@ -11,7 +11,7 @@ from canvas import symbols
 from canvas.arithmetic import Numbers, add_shifted
 from canvas.choices import one_of
 from canvas.layouts import ANSWER, CARRIES, CellIndex, Layout, Row, table, write
-from canvas.local_rules import ColumnCarriesRule, ColumnRule
+from canvas.local_rules import ColumnCarriesRule, ColumnRule, PairRule
 from canvas.problems import MOST_OPERANDS, Problems, random_words
 from canvas.task import Task, digits_range, draw_sizes
 from canvas.windows import LocalRule
@@ -148,6 +148,8 @@ class Addition(Task):
                 f"the local rule of {self.layout} is of {rule.most_operands} addends: set "
                 f"data.task.addends to [2, {rule.most_operands}], or take the layout column"
             )
+        if untold and self.addends[1] == 2 and type(rule) is ColumnRule:
+            return PairRule(self.base)  # what sums of more should hand on, no page has shown
         return rule
 
     def in_range(self, problems: Problems) -> np.ndarray:

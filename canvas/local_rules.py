@@ -29,6 +29,7 @@ class LatticeRule(LocalRule):
         top = {
             "margin": Column("margin", blank, ("margin", "sign")),
             "sign": Column("sign", (TIMES,), ("gap",)),
+            "edge": Column("edge", (TIMES,), ("gap",)),  # the same without a margin
             "gap": Column("gap", blank, ("units", "only")),
             "units": Column("units", digits, ("tens", "last_tens")),
             "only": Column("units", digits, ("no_tens",)),
@@ -43,14 +44,15 @@ class LatticeRule(LocalRule):
         below = {
             "margin": Column("margin", asked, ("margin", "multiplier")),
             "multiplier": Column("sign", digits, ("gap",)),
+            "edge": Column("edge", digits, ("gap",)),
             "gap": Column("gap", asked, ("units",)),
             "units": Column("units", asked, ("tens",)),
             "tens": Column("tens", asked, ("rest", END)),
             "rest": Column("rest", asked, ("rest", END)),
         }
         self.rows = {
-            "multiplicand": RowKind(top, ("margin", "sign"), ("",)),
-            "total": RowKind(below, ("margin", "multiplier"), ("multiplicand", "total")),
+            "multiplicand": RowKind(top, ("margin", "edge"), ("",)),
+            "total": RowKind(below, ("margin", "edge"), ("multiplicand", "total")),
         }
 
     def classes(self, field: str) -> int:
@@ -140,7 +142,7 @@ class ColumnRule(LocalRule):
     def __init__(self, base: int) -> None:
         super().__init__(base)
         given = columns((BLANK,), self.digits, (*self.digits, BLANK, PLUS))
-        asked, first = columns((MASK,), (MASK,), (MASK,)), ("margin", "units")
+        asked, first = columns((MASK,), (MASK,), (MASK,)), ("margin", "edge")
         self.rows = {
             "addend": RowKind(given, first, ("", "addend")),
             "sum": RowKind(asked, first, ("addend",)),
@@ -179,13 +181,9 @@ class ColumnRule(LocalRule):
         return dict(zip(self.besides, (first, above, total), strict=True))
 
 
-class ColumnCarriesRule(ColumnRule):
-    """Of the layout `canvas.addition.ColumnCarries`, with two addends.
+class PairRule(ColumnRule):
+    """Of the same layout, with two addends: of pages with more nothing is said."""
 
-    Rows are counted. The third adds, writes what was carried, and hands down the sum alone.
-    """
-
-    down = ("row", *ColumnRule.down)
     most_operands = 2
 
     def __init__(self, base: int) -> None:
@@ -194,9 +192,22 @@ class ColumnCarriesRule(ColumnRule):
         self.rows = {
             "first": addend._replace(below=("",)),
             "last": addend._replace(below=("first",)),
-            "carries": asked._replace(below=("last",)),
-            "sum": asked._replace(below=("carries",)),
+            "sum": asked._replace(below=("last",)),
         }
+
+
+class ColumnCarriesRule(PairRule):
+    """Of the layout `canvas.addition.ColumnCarries`, with two addends.
+
+    Rows are counted. The third adds, writes what was carried, and hands down the sum alone.
+    """
+
+    down = ("row", *ColumnRule.down)
+
+    def __init__(self, base: int) -> None:
+        super().__init__(base)
+        asked = self.rows["sum"]
+        self.rows |= {"carries": asked, "sum": asked._replace(below=("carries",))}
 
     def classes(self, field: str) -> int:
         return 5 if field == "row" else super().classes(field)
@@ -220,6 +231,7 @@ def columns(
     return {
         "margin": Column("margin", beside, ("margin", "units")),
         "units": Column("units", units, ("rest",)),
+        "edge": Column("edge", units, ("rest",)),  # the same without a margin
         "rest": Column("rest", rest, ("rest", END)),
     }
 

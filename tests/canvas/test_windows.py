@@ -35,6 +35,7 @@ TASKS: dict[str, Task] = {
     "column, base 2": Addition(layout="column", base=2),
     "column_carries": Addition(layout="column_carries"),
     "column_carries, base 2": Addition(layout="column_carries", base=2),
+    "untold column": Addition(layout="column"),
     "untold lattice": Multiplication(layout="lattice", smallest=0),
     "untold lattice, base 3": Multiplication(layout="lattice", base=3, smallest=0),
 }
@@ -73,12 +74,11 @@ def drawn(task: Task, operands: list[tuple[int, ...]], around: tuple[int, int, i
 def test_the_rule_says_what_is_drawn_and_no_page_leaves_the_closure(name: str, data) -> None:
     task, least = TASKS[name], TASKS[name].smallest
     number = st.integers(1, 12).flatmap(lambda n: st.integers(least, task.base**n))
-    many = st.integers(2, 7 if task.layout == "column" else 2)
-    count = data.draw(many)
+    rule = rule_of(name)
+    count = data.draw(st.integers(2, rule.most_operands or (7 if task.layout == "column" else 2)))
     operands = data.draw(st.lists(st.tuples(*[number] * count), min_size=1, max_size=3))
     around = data.draw(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2)))
     drawing = drawn(task, operands, around)
-    rule = rule_of(name)
     some = np.array([data.draw(st.integers(0, int(n) - 1)) for n in drawing.steps])
     for rows in (None, some):
         found = page_windows(rule, drawing, rows)
@@ -174,6 +174,7 @@ def test_fields_are_what_integers_say_down_to_a_step(name: str) -> None:
         ("column_carries", 834),
         ("standard, base 3", 345),
         ("untold lattice", 7406),
+        ("untold column", 801),
     ],
 )
 def test_how_many_windows_there_are(name: str, number: int) -> None:

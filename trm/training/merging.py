@@ -10,27 +10,38 @@ Learning Competition"), with all that follows from a pair (congruence closure: D
 Tarjan 1980). The network then learns the codes that are left, on all sights evenly.
 """
 
-from collections.abc import Iterable, Sequence
-from itertools import combinations
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 _CONTRADICTIONS = 0.05  # for one cell that speaks for two states being the same, at most
-_RARE = 0.005  # states that fewer cells lead to, of those with the same told part, are noise
+_EVIDENCE = 5  # cells that speak for two states being the same, or lead to a state, at least
 
 
 class PageCells(NamedTuple):
-    """N cells of pages that hand on C codes each, and are handed K."""
+    """N cells of pages that hand on a message of codes in W ways each."""
 
     window: np.ndarray  # int64 [N], which of all that cells see, but for the codes, is seen
-    codes: np.ndarray  # int64 [N, C], what is handed on
-    told: np.ndarray  # int64 [N, C], what is told beside each of these
-    sources: np.ndarray  # int64 [N, K], the cells by which codes are handed to it, −1 for none
-    kinds: tuple[int, ...]  # which of their codes each is
+    messages: np.ndarray  # int64 [N, W], what is handed on: all codes that go one way together
+    told: np.ndarray  # int64 [N, W], what is told beside each of these
+    sources: np.ndarray  # int64 [N, W], the cells by which it is handed messages, −1 for none
     symbol: np.ndarray  # int64 [N], what stands there in truth, −1 where it is given
     right: np.ndarray  # bool [N], whether that is what is written
+
+    def suspected(self) -> "PageCells":
+        """The same where a given cell is not right if what it hands on, one after the other, leads
+        to a cell that is not: it writes nothing by which it could be judged itself."""
+        right = self.right.copy()
+        while True:
+            before = right.copy()
+            asked = self.sources[~right]
+            right[asked[asked >= 0]] &= self.symbol[asked[asked >= 0]] >= 0
+            if np.array_equal(before, right):
+                return self._replace(right=right)
 
     def counted(self) -> np.ndarray:
         """Cells that depend on nothing wrong, bool [N]: they see codes that mean something."""
@@ -42,50 +53,83 @@ class PageCells(NamedTuple):
                 return counted
 
 
-def merged_codes(cells: PageCells, numbers: Sequence[int]) -> np.ndarray:
-    """The codes that each cell should hand on, int64 [N, C]; −1: that is not known.
+def merged_messages(cells: PageCells, numbers: Sequence[int]) -> np.ndarray:
+    """The messages that each cell should hand on, int64 [N, W]; −1: that is not known.
 
-    ``numbers`` are how many there are of each code.
+    ``numbers`` are how many there are in each way.
     """
-    counted = cells.counted()
-    seen = [
-        np.where(source >= 0, cells.codes[source, kind], -1)
-        for source, kind in zip(cells.sources.T, cells.kinds, strict=True)
-    ]
-    sights = np.stack((cells.window, *seen), axis=1)
+    counted, ways = cells.counted(), np.arange(len(numbers))
+    received = np.take_along_axis(cells.messages, cells.sources, axis=0)
+    sights = np.column_stack((cells.window, np.where(cells.sources >= 0, received, -1)))
     _, first, sight = np.unique(sights, axis=0, return_index=True, return_inverse=True)
-    size = len(first)  # code c of sight s is state c * size + s
-    handed = np.where(cells.sources >= 0, np.array(cells.kinds) * size + sight[cells.sources], -1)
+    size = len(first)  # what follows from sight s in way w is state w * size + s
+    handed = np.where(cells.sources >= 0, ways * size + sight[cells.sources], -1)
     # What no cell is handed, as below the last row, means nothing.
-    used = np.isin(np.arange(len(numbers) * size), handed)
-    end = np.arange(len(numbers)) * size + sight[:, None]
+    used = np.isin(np.arange(len(ways) * size), handed)
+    end = ways * size + sight[:, None]
     end = np.where(cells.right[:, None] & used[end], end, -1)
     # The same for all cells of a sight.
-    told, codes = cells.told[first].T.ravel(), cells.codes[first].T.ravel()
-    kind = np.repeat(np.arange(len(numbers)), size)
+    told, messages = cells.told[first].T.ravel(), cells.messages[first].T.ravel()
+    way = np.repeat(ways, size)
     weight = np.bincount(sight[counted & cells.right], minlength=size)
-    weight = np.tile(weight, len(numbers)) * used
-    groups = list(zip(kind.tolist(), told.tolist(), strict=True))
-    steps = np.column_stack((cells.window, handed, cells.symbol, end))[counted]
-    states = _Automaton(groups, _steps(steps, len(cells.kinds)))
-    states.merge_codes(codes.tolist(), np.argsort(-weight, kind="stable").tolist())
-    while any(states.merge_group(group) for group in sorted(set(groups))):
-        pass  # what is merged adds to the evidence in other groups
-    root = np.array([states.find(state) for state in range(len(groups))])
+    weight = np.tile(weight, len(ways)) * used
+    groups = list(zip(way.tolist(), told.tolist(), strict=True))
+    steps = np.column_stack((cells.window, handed, end, cells.symbol))[counted]
+    order = np.argsort(-weight, kind="stable").tolist()
+    said = [*zip(groups, messages.tolist(), strict=True)]
+    states = _Automaton(groups, steps, range(len(groups)))
+    states.merge(said, order, evidence=0)
+    states.merge_alike(order)
+    # Of what a network says some is borne out by nothing else, as one message may mean two things
+    # that pages never show in one place. Once all else is known, it is asked what these mean.
+    said = states.roots.tolist()
+    states = _Automaton(groups, steps, _borne_out(steps, states.roots, weight))
+    states.merge_alike(order)
+    weights = np.bincount(states.roots, weight, minlength=len(groups))[states.roots]
+    states.merge(said, [state for state in order if weights[state] >= _EVIDENCE], evidence=0)
+    root = states.roots
     weights = np.bincount(root, weight, minlength=len(groups))
     names = np.full(len(groups), -1)
-    for c, one in sorted(set(groups)):
-        mine = (kind == c) & (told == one)
+    for w, one in sorted(set(groups)):
+        mine = (way == w) & (told == one)
         roots = np.unique(root[mine])
-        roots = roots[np.argsort(-weights[roots], kind="stable")][: numbers[c]]
-        roots = roots[weights[roots] > _RARE * weight[mine].sum()]
-        # Each keeps a code of its own, the one that it has had most.
-        use = np.zeros((len(roots), numbers[c]))
+        roots = roots[np.argsort(-weights[roots], kind="stable")][: numbers[w]]
+        roots = roots[weights[roots] >= _EVIDENCE]
+        # Each keeps a message of its own, the one that it has had most.
+        use = np.zeros((len(roots), numbers[w]))
         for row, state in zip(use, roots, strict=True):
-            np.add.at(row, codes[root == state], weight[root == state])
+            np.add.at(row, messages[root == state], weight[root == state])
         states_named, names_found = linear_sum_assignment(use, maximize=True)
         names[roots[states_named]] = names_found
-    return names[root].reshape(len(numbers), size).T[sight]
+    return names[root].reshape(len(ways), size).T[sight]
+
+
+def _borne_out(steps: np.ndarray, root: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Who stands for each state that others bear out, int64 [states].
+
+    States of one root that are met in the same contexts speak for one another, and so do others by
+    way of these. Of each root most do; the rest falls into parts that stand for themselves.
+    """
+    handed = steps[:, 1 : 1 + (steps.shape[1] - 2) // 2]
+    links = []  # of states and contexts
+    for way in range(handed.shape[1]):
+        met = handed[:, way] >= 0
+        seen = np.column_stack((steps[met, :1], np.append(root, -1)[handed[met]]))
+        context = np.unique(seen, axis=0, return_inverse=True)[1] + len(root) + len(steps) * way
+        links.append((handed[met, way], context))
+    ends = tuple(map(np.concatenate, zip(*links, strict=True)))
+    size = len(root) + len(steps) * handed.shape[1]
+    graph = csr_array((np.ones(len(ends[0]), dtype=bool), ends), shape=(size, size))
+    part = connected_components(graph, directed=False)[1][: len(root)]
+    heavy = np.bincount(part, weight)[part]
+    most = np.zeros(len(root))
+    np.maximum.at(most, root, heavy)
+    met = np.isin(np.arange(len(root)), ends[0])
+    part = np.where((heavy == most[root]) | ~met, -1, part)
+    _, first, same = np.unique(
+        np.column_stack((root, part)), axis=0, return_index=True, return_inverse=True
+    )
+    return first[same]
 
 
 class _Step(NamedTuple):
@@ -108,17 +152,6 @@ _Seen = tuple[int, ...]  # a window, and the states that are handed to it, −1 
 _Steps = dict[_Seen, _Step]
 
 
-def _steps(cells: np.ndarray, handed: int) -> _Steps:
-    """What was seen to follow from what: of cells the window, the states handed, symbol, states."""
-    found, times = np.unique(cells, axis=0, return_counts=True)
-    steps: _Steps = {}
-    for row, number in zip(found.tolist(), times.tolist(), strict=True):
-        seen, (symbol, *states) = tuple(row[: 1 + handed]), row[1 + handed :]
-        step = _Step(symbol, tuple(states), number)
-        steps[seen] = steps[seen].also(step) if seen in steps else step
-    return steps
-
-
 class _Merger(NamedTuple):
     """What changes if two states are the same."""
 
@@ -131,13 +164,31 @@ class _Merger(NamedTuple):
 class _Automaton:
     """States, some of which are found to be the same: only those of one group can be."""
 
-    def __init__(self, groups: list[tuple[int, int]], steps: _Steps) -> None:
-        self.groups, self.steps, self.parent = groups, steps, list(range(len(groups)))
+    def __init__(
+        self, groups: list[tuple[int, int]], cells: np.ndarray, alike: Sequence[int] | np.ndarray
+    ) -> None:
+        """``cells`` are windows, the states handed, the states that follow, and symbols.
+
+        ``alike`` says who stands for each state from the beginning.
+        """
+        self.groups, self.parent = groups, [int(state) for state in alike]
+        self.steps: _Steps = {}
         self.uses: list[set[_Seen]] = [set() for _ in groups]  # steps that a state is handed to
-        for seen in steps:
+        ways = (cells.shape[1] - 2) // 2
+        cells = cells.copy()
+        cells[:, 1:-1] = np.append(self.parent, -1)[cells[:, 1:-1]]
+        found, times = np.unique(cells, axis=0, return_counts=True)
+        for (*row, symbol), number in zip(found.tolist(), times.tolist(), strict=True):
+            seen, step = tuple(row[: 1 + ways]), _Step(symbol, tuple(row[1 + ways :]), number)
+            self.steps[seen] = self.steps[seen].also(step) if seen in self.steps else step
             for state in seen[1:]:
                 if state >= 0:
                     self.uses[state].add(seen)
+
+    @property
+    def roots(self) -> np.ndarray:
+        """Who stands for each state, int64 [states]."""
+        return np.array([self.find(state) for state in range(len(self.parent))])
 
     def find(self, state: int) -> int:
         """The state that stands for it."""
@@ -196,32 +247,43 @@ class _Automaton:
         for state, keys in merger.uses.items():
             self.uses[state] = keys
 
-    def merge_codes(self, codes: list[int], order: list[int]) -> None:
-        """Merge the states of one code, in an order, unless they contradict."""
-        states: dict[tuple[tuple[int, int], int], list[int]] = {}
-        for state in order:
-            mine = states.setdefault((self.groups[state], codes[state]), [])
-            mine[:] = dict.fromkeys(map(self.find, mine))
-            if self.find(state) in mine:
-                continue
-            merger = next(filter(None, (self.merger(other, state) for other in mine)), None)
-            if merger is None:
-                mine.append(self.find(state))
-            else:
-                self.accept(merger)
+    def merge_alike(self, order: list[int]) -> None:
+        """Merge states of a group, in an order, by evidence, which grows with what is merged."""
+        while self.merge(self.groups, order, _EVIDENCE, _CONTRADICTIONS):
+            pass
 
-    def merge_group(self, group: tuple[int, int]) -> bool:
-        """Merge what has most evidence, again and again, as long as little contradicts it.
+    def merge(
+        self, classes: Sequence[Hashable], order: list[int], evidence: int, tolerance: float = 0.0
+    ) -> bool:
+        """Merge states, in an order, each with that of its class before it that most speaks for.
 
-        In one group; whether anything was merged.
+        If there is so much evidence, and what contradicts it is tolerated. Whether any was merged.
         """
+        kept: dict[Hashable, list[int]] = {}
+        contexts: dict[int, set[_Seen]] = {}  # in which states are met; -2 stands for them
         merged = False
-        while True:
-            mine = sorted({self.find(s) for s, one in enumerate(self.groups) if one == group})
-            pairs = combinations(mine, 2)
-            mergers = filter(None, (self.merger(*pair, _CONTRADICTIONS) for pair in pairs))
-            best = max(mergers, key=lambda each: each.evidence, default=None)
-            if best is None or not best.evidence:
-                return merged
-            self.accept(best)
-            merged = True
+        for state in order:
+            others = kept.setdefault(classes[state], [])
+            others[:] = dict.fromkeys(map(self.find, others))
+            if (mine := self.find(state)) in others:
+                continue
+            for one in (mine, *others):
+                if one not in contexts:
+                    contexts[one] = {
+                        (seen[0], *(-2 if self.find(s) == one else s for s in seen[1:]))
+                        for seen in self.uses[one]
+                    }
+            mergers = (
+                self.merger(other, mine, tolerance)
+                for other in others
+                if not evidence or not contexts[mine].isdisjoint(contexts[other])
+            )
+            best = max(filter(None, mergers), key=lambda each: each.evidence, default=None)
+            if best is None or best.evidence < evidence:
+                others.append(mine)
+            else:
+                self.accept(best)
+                merged = True
+                for one, parent in best.parents.items():
+                    contexts[parent] = contexts.get(parent, set()) | contexts.pop(one, set())
+        return merged

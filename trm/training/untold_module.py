@@ -27,7 +27,7 @@ from trm.training.canvas_module import logs_at
 from trm.training.configs import check_range
 from trm.training.data import CanvasDataModule
 from trm.training.local_module import CellModule
-from trm.training.merging import PageCells, merged_codes
+from trm.training.merging import PageCells, merged_messages
 from trm.training.samples import PageSamples
 
 _DECISIVE = 0.05  # weight of the shares' entropy where the temperature has fallen
@@ -163,40 +163,42 @@ def merged_sights(rule: LocalRule, model: LocalRecursiveModel, pages: list[Batch
                 seen[read_name(way, name)] = np.where(source >= 0, known[name][source], 0)
         return seen
 
-    # Of a code every cell that is handed it is told these fields, too.
-    beside = (
-        [
-            field
-            for field in rule.fields
-            if field not in names and all(field in of for of in ways.values() if name in of)
-        ]
-        for name in names
+    # Of ways that hand on codes: which one, these codes, and what is told beside them.
+    split = (
+        (w, [n for n in of if n in names], [n for n in of if n not in names])
+        for w, of in enumerate(ways.values())
     )
-    places = [(w, name) for w, of in enumerate(ways.values()) for name in of if name in names]
+    places, together, beside = zip(*(one for one in split if one[1]), strict=True)
+    said = dict(zip(names, codes.T, strict=True))
     cells = PageCells(
         window=mine.whole.numbers(0, windows(np.zeros_like(codes))),
-        codes=codes,
+        messages=np.stack([mine.code(of, said) - 1 for of in together], axis=1),
         told=np.stack([mine.code(told, fields) for told in beside], axis=1),
-        sources=sources[:, [way for way, _ in places]],
-        kinds=tuple(names.index(name) for _, name in places),
+        sources=sources[:, places],
         symbol=symbols,
         right=(written[:, 0] == symbols) | (symbols < 0),
-    )
-    merged = merged_codes(cells, list(model.config.codes.values()))
-    handed = merged[cells.sources, cells.kinds]
-    known = cells.counted() & ((cells.sources < 0) | (handed >= 0)).all(axis=1)
+    ).suspected()
+    numbers = [math.prod(model.config.codes[name] for name in of) for of in together]
+    messages = merged_messages(cells, numbers)
+    received = np.take_along_axis(messages, cells.sources, axis=0)
+    known = cells.counted() & ((cells.sources < 0) | (received >= 0)).all(axis=1)
+    merged = np.full_like(codes, -1)
+    for of, message in zip(together, messages.T, strict=True):
+        found = mine.message(of, 1 + message)
+        for name in of:
+            merged[:, names.index(name)] = np.where(message >= 0, found[name], -1)
     theirs = [1 + list(rule.fields).index(name) for name in names]
     labels[:, theirs] = np.where(cells.right[:, None], merged, -1)
-    numbers = mine.seen(windows(np.maximum(merged, 0)), {})[0]
+    sights = mine.seen(windows(np.maximum(merged, 0)), {})[0]
     unknown = (labels[:, theirs] < 0).sum(axis=1)
-    found, times = np.unique(
-        np.column_stack((numbers, unknown, labels))[known], axis=0, return_counts=True
+    shown, times = np.unique(
+        np.column_stack((sights, unknown, labels))[known], axis=0, return_counts=True
     )
     # Of what a sight was followed by, what is known, and what came most often.
-    order = np.lexsort((-times, found[:, 1], found[:, 0]))
-    numbers, which = np.unique(found[order, 0], return_index=True)
-    labels = found[order[which], 2:]
-    return {"numbers": torch.from_numpy(numbers), "labels": torch.from_numpy(labels)}
+    order = np.lexsort((-times, shown[:, 1], shown[:, 0]))
+    sights, which = np.unique(shown[order, 0], return_index=True)
+    labels = shown[order[which], 2:]
+    return {"numbers": torch.from_numpy(sights), "labels": torch.from_numpy(labels)}
 
 
 def work_relaxed(

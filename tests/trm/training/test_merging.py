@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trm.training.merging import PageCells, merged_codes
+from trm.training.merging import PageCells, merged_messages
 
 RANDOM = np.random.default_rng(0)
 
@@ -29,10 +29,9 @@ def rows(step, *, number=400, length=6):
     window = seen + 2 * (source < 0)
     cells = PageCells(
         window=window.ravel(),
-        codes=codes.reshape(-1, 1),
+        messages=codes.reshape(-1, 1),
         told=np.zeros((number * length, 1), dtype=np.int64),
         sources=source.reshape(-1, 1),
-        kinds=(0,),
         symbol=(sums == 0).ravel().astype(np.int64),
         right=((codes % 3 == 0) == (sums == 0)).ravel(),
     )
@@ -55,23 +54,54 @@ def counting_with_a_mistake(seen, code):
 
 
 def meanings(codes, sums):
-    return {(int(code), int(total)) for code, total in zip(codes.ravel(), sums, strict=True)}
+    return {
+        (int(code), int(total)) for code, total in zip(codes.ravel(), sums.ravel(), strict=True)
+    }
 
 
 def test_codes_that_do_the_same_become_one_by_what_should_have_been_written():
     cells, sums = rows(counting_in_six_codes)
-    assert len(meanings(cells.codes, sums)) == 6
-    pairs = meanings(merged_codes(cells, [6]), sums)
+    assert len(meanings(cells.messages, sums)) == 6
+    pairs = meanings(merged_messages(cells, [6]), sums)
     assert {total for _, total in pairs} == {0, 1, 2}
     assert len(pairs) == 3
     assert all(code % 3 == total for code, total in pairs)
     cells, sums = rows(counting_with_a_mistake)
     assert not cells.right.all()
     counted = cells.counted() & cells.right
-    assert (5, 1) in meanings(cells.codes[counted], sums[counted])
-    pairs = meanings(merged_codes(cells, [6])[counted], sums[counted])
+    assert (5, 1) in meanings(cells.messages[counted], sums[counted])
+    pairs = meanings(merged_messages(cells, [6])[counted], sums[counted])
     assert {total for _, total in pairs} == {0, 1, 2}
     assert len(pairs) == 3
+
+
+def test_a_message_that_means_two_things_in_places_of_their_own_is_told_apart():
+    """The first cell counts nothing, and says 4; after the fourth a sum of 2 is 4 now and then."""
+    number, length = 400, 8
+    seen = RANDOM.integers(0, 2, (number, length))
+    seen[:, 0] = 0
+    sums = seen.cumsum(axis=1) % 3
+    marked = np.arange(length) >= 4
+    four = np.zeros(seen.shape, dtype=bool)
+    for column in range(4, length):  # of a 2, if it says that for the first time, and sees 0
+        four[:, column] = (sums[:, column] == 2) & (seen[:, column] == 0) & ~four[:, column - 1]
+    codes = np.where(four, 4, sums)
+    codes[:, 0] = 4
+    cell = np.arange(seen.size).reshape(seen.shape)
+    source = np.where(np.arange(length) > 0, cell - 1, -1)
+    window = seen + 2 * marked + 4 * (source < 0)
+    cells = PageCells(
+        window=window.ravel(),
+        messages=codes.reshape(-1, 1),
+        told=np.zeros((seen.size, 1), dtype=np.int64),
+        sources=source.reshape(-1, 1),
+        symbol=np.where(source < 0, -1, sums == 0).ravel(),
+        right=np.ones(seen.size, dtype=bool),
+    )
+    found = merged_messages(cells, [6])
+    assert found[four.ravel()].min() >= 0
+    assert len(meanings(found, sums)) == 3
+    assert set(found[four.ravel()].ravel()) == set(found[(sums == 2).ravel()].ravel())
 
 
 def test_codes_that_go_down_and_codes_that_go_left_are_merged_together():
@@ -93,14 +123,13 @@ def test_codes_that_go_down_and_codes_that_go_left_are_merged_together():
     codes = np.stack((down + 3 * seen, left + 2 * seen), axis=-1).reshape(-1, 2)  # twice as many
     cells = PageCells(
         window=window.ravel(),
-        codes=codes,
+        messages=codes,
         told=np.zeros_like(codes),
         sources=sources.reshape(-1, 2),
-        kinds=(0, 1),
         symbol=symbol.ravel(),
         right=np.ones(cell.size, dtype=bool),
     )
-    found = merged_codes(cells, [6, 4])
+    found = merged_messages(cells, [6, 4])
     assert len(meanings(found[:, 0], down.ravel())) == 3
     # In the first row nothing depends on what goes left but what goes left.
     lower = (np.arange(cell.size) // width) % height > 0
@@ -114,8 +143,8 @@ def test_cells_left_of_a_wrong_one_and_rare_states_do_not_count():
     assert cells._replace(right=right).counted()[:8].tolist() == expected
     cells, _ = rows(counting)
     cells.window[5] = 9  # at the end of a row: nothing tells its state from others
-    cells.codes[5] = 3
-    found = merged_codes(cells, [4])
+    cells.messages[5] = 3
+    found = merged_messages(cells, [4])
     assert found[5] == -1
     assert (np.delete(found, 5) >= 0).all()
 
@@ -123,5 +152,5 @@ def test_cells_left_of_a_wrong_one_and_rare_states_do_not_count():
 @pytest.mark.parametrize("codes", [1, 2])
 def test_no_more_codes_are_named_than_there_are(codes):
     cells, _ = rows(counting)
-    found = merged_codes(cells._replace(codes=cells.codes % codes), [codes])
+    found = merged_messages(cells._replace(messages=cells.messages % codes), [codes])
     assert set(found.ravel().tolist()) <= {-1, *range(codes)}
