@@ -207,7 +207,8 @@ class ColumnCarriesRule(PairRule):
     def __init__(self, base: int) -> None:
         super().__init__(base)
         asked = self.rows["sum"]
-        self.rows |= {"carries": asked, "sum": asked._replace(below=("carries",))}
+        last = {"carries": asked, "sum": asked._replace(below=("carries",))}
+        self.rows = {**self.rows, **last}
 
     def classes(self, field: str) -> int:
         return 5 if field == "row" else super().classes(field)

@@ -223,5 +223,6 @@ def describe_ranges(ranges: Mapping[str, tuple[int, int]]) -> str:
     """Sizes of problems in words, like ``1 to 4 x 1 to 4 digits``."""
     if "addends" in ranges:
         (low, high), (fewest, most) = ranges["digits"], ranges["addends"]
-        return f"{low} to {high} digits, {fewest} to {most} addends"
+        addends = f"{fewest} to {most}" if fewest < most else fewest
+        return f"{low} to {high} digits, {addends} addends"
     return " x ".join(f"{low} to {high}" for low, high in ranges.values()) + " digits"

@@ -171,8 +171,10 @@ def sentence(proof: Proof) -> str:
         return f"refuted: {found.problem} goes wrong{least}"
     if judged is None:
         return f"open: none of {proof.looked:,} problems goes wrong, which proves nothing"
-    if proof.program:
-        return f"proved, in {judged.arithmetic}: right on every problem of any length"
+    if proof.program and proof.rule:
+        most = proof.rule.most_operands
+        of = f"every sum of {most} numbers" if most else "every problem"
+        return f"proved, in {judged.arithmetic}: right on {of} of any length"
     if len(judged.wrong):
         return (
             f"open: {len(judged.wrong):,} windows are wrong, and none of {proof.looked:,} problems "
