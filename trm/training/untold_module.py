@@ -32,6 +32,7 @@ from trm.training.samples import PageSamples
 
 _DECISIVE = 0.05  # weight of the shares' entropy where the temperature has fallen
 _SIGHTS = 4096  # in a batch at most, once codes are merged
+_EPOCHS = 4  # whose pages show what codes do, so that they show what is rare, too
 
 
 class UntoldModule(CellModule):
@@ -42,8 +43,8 @@ class UntoldModule(CellModule):
             the run.
         coldest: the temperature once it has fallen. At 0.1 shares are as good as decided, and what
             was learned of several codes at once can be lost again.
-        merging: from which share of the run on each epoch merges the codes of pages of the epoch
-            before, and trains on their sights; 1: none does.
+        merging: from which share of the run on each epoch merges the codes of pages of the four
+            epochs before, and trains on their sights; 1: none does.
         more: see `CellModule`; of a seed are the sights of a batch, once codes are merged.
     """
 
@@ -64,7 +65,6 @@ class UntoldModule(CellModule):
         check_range("model.coldest", coldest, 0.01, 0.99)
         super().__init__(**more)
         self.cooling, self.merging, self.coldest = cooling, merging, coldest
-        self.shown: list[Batch] = []  # pages of this epoch, for the next one to merge
         self.sights: Batch | None = None  # that pages have shown, with merged codes
 
     def check(self, data: CanvasDataModule) -> None:
@@ -109,17 +109,14 @@ class UntoldModule(CellModule):
         return _DECISIVE * math.log(temperature) / math.log(self.coldest) * entropy
 
     def on_train_epoch_start(self) -> None:
-        """Merge the codes of the pages of the epoch before; after a resume they are drawn again."""
+        """Merge the codes of the pages of the last epochs, which are drawn again."""
         if self.merges(self.current_epoch):
-            pages = self.shown or list(self.batches_of([self.current_epoch - 1]))
-            sights = merged_sights(self.rule, self.model, pages)
+            last = range(max(0, self.current_epoch - _EPOCHS), self.current_epoch)
+            sights = merged_sights(self.rule, self.model, list(self.batches_of(last)))
             self.sights = move_data_to_device(sights, self.device)
             self.log("train/sights", float(len(self.sights["numbers"])))
-        self.shown = []
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        if self.merges(self.current_epoch + 1):
-            self.shown.append(batch)
         if self.sights is not None:
             random = np.random.default_rng(self.batch_seed(batch_idx))
             number = len(self.sights["numbers"])
