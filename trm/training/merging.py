@@ -2,12 +2,13 @@
 
 Trained with soft codes, a network says one thing in several codes, and now and then two things in
 one. But pages that are worked out with one code at a time are runs of an automaton: a state is what
-a cell hands on, a step is what another cell makes of the states that it is handed and of what else
-it sees. Two states are the same if, whatever they meet, the same symbols are written and the same
-states follow. What true pages show of that is put together, pair by pair, most evidence first
-(evidence-driven state merging: Lang, Pearlmutter & Price 1998, "Results of the Abbadingo One DFA
-Learning Competition"), with all that follows from a pair (congruence closure: Downey, Sethi &
-Tarjan 1980). The network then learns the codes that are left, on all sights evenly.
+a cell hands on one way, all codes together; a step is what another cell makes of the states that it
+is handed and of what else it sees. Two states are the same if, whatever they meet, the same symbols
+are written and the same states follow. What true pages show of that is put together, state by
+state, each with that for which there is most evidence (evidence-driven state merging: Lang,
+Pearlmutter & Price 1998, "Results of the Abbadingo One DFA Learning Competition"), with all that
+follows from a pair (congruence closure: Downey, Sethi & Tarjan 1980). The network then learns the
+messages that are left, on all sights evenly.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -33,8 +34,10 @@ class PageCells(NamedTuple):
     right: np.ndarray  # bool [N], whether that is what is written
 
     def suspected(self) -> "PageCells":
-        """The same where a given cell is not right if what it hands on, one after the other, leads
-        to a cell that is not: it writes nothing by which it could be judged itself."""
+        """The same, but a given cell is not right if what it hands on ends in one that is not.
+
+        It writes nothing by which it could be judged itself.
+        """
         right = self.right.copy()
         while True:
             before = right.copy()
@@ -87,21 +90,27 @@ def merged_messages(cells: PageCells, numbers: Sequence[int]) -> np.ndarray:
     states.merge_alike(order)
     weights = np.bincount(states.roots, weight, minlength=len(groups))[states.roots]
     states.merge(said, [state for state in order if weights[state] >= _EVIDENCE], evidence=0)
-    root = states.roots
-    weights = np.bincount(root, weight, minlength=len(groups))
-    names = np.full(len(groups), -1)
-    for w, one in sorted(set(groups)):
-        mine = (way == w) & (told == one)
-        roots = np.unique(root[mine])
-        roots = roots[np.argsort(-weights[roots], kind="stable")][: numbers[w]]
-        roots = roots[weights[roots] >= _EVIDENCE]
-        # Each keeps a message of its own, the one that it has had most.
-        use = np.zeros((len(roots), numbers[w]))
-        for row, state in zip(use, roots, strict=True):
-            np.add.at(row, messages[root == state], weight[root == state])
-        states_named, names_found = linear_sum_assignment(use, maximize=True)
-        names[roots[states_named]] = names_found
-    return names[root].reshape(len(ways), size).T[sight]
+    root, names = states.roots, np.full(len(groups), -1)
+    for one in sorted(set(groups)):
+        mine = np.array([group == one for group in groups])
+        names[mine] = _named(root[mine], messages[mine], weight[mine], numbers[one[0]])
+    return names.reshape(len(ways), size).T[sight]
+
+
+def _named(root: np.ndarray, said: np.ndarray, weight: np.ndarray, number: int) -> np.ndarray:
+    """What N states of a group should say, int64 [N]; −1: too few cells lead to their like.
+
+    Each root has a message of its own, of so many that there are: that which it has had most.
+    """
+    roots, of = np.unique(root, return_inverse=True)
+    use = np.zeros((len(roots), number))
+    np.add.at(use, (of, said), weight)
+    kept = np.argsort(-use.sum(axis=1), kind="stable")[:number]
+    kept = kept[use[kept].sum(axis=1) >= _EVIDENCE]
+    named, found = linear_sum_assignment(use[kept], maximize=True)
+    names = np.full(len(roots), -1)
+    names[kept[named]] = found
+    return names[of]
 
 
 def _borne_out(steps: np.ndarray, root: np.ndarray, weight: np.ndarray) -> np.ndarray:
