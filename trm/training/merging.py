@@ -7,8 +7,8 @@ is handed and of what else it sees. Two states are the same if, whatever they me
 are written and the same states follow. What true pages show of that is put together, state by
 state, each with that for which there is most evidence (evidence-driven state merging: Lang,
 Pearlmutter & Price 1998, "Results of the Abbadingo One DFA Learning Competition"), with all that
-follows from a pair (congruence closure: Downey, Sethi & Tarjan 1980). The network then learns the
-messages that are left, on all sights evenly.
+follows from a pair (congruence closure: Downey, Sethi & Tarjan 1980). States of few cells come
+last, by evidence alone. The network then learns the messages that are left, on all sights evenly.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -21,6 +21,7 @@ from scipy.sparse.csgraph import connected_components
 
 _CONTRADICTIONS = 0.05  # for one cell that speaks for two states being the same, at most
 _EVIDENCE = 5  # cells that speak for two states being the same, or lead to a state, at least
+_MANY = 12  # cells that lead to a state, from which on what a network says of it counts
 
 
 class PageCells(NamedTuple):
@@ -80,16 +81,22 @@ def merged_messages(cells: PageCells, numbers: Sequence[int]) -> np.ndarray:
     steps = np.column_stack((cells.window, handed, end, cells.symbol))[counted]
     order = np.argsort(-weight, kind="stable").tolist()
     said = [*zip(groups, messages.tolist(), strict=True)]
+    # What a network says counts at first where many cells show what it leads to, or none does.
+    many = [state for state in order if not 0 < weight[state] < _MANY]
     states = _Automaton(groups, steps, range(len(groups)))
-    states.merge(said, order, evidence=0)
-    states.merge_alike(order)
-    # Of what a network says some is borne out by nothing else, as one message may mean two things
-    # that pages never show in one place. Once all else is known, it is asked what these mean.
-    said = states.roots.tolist()
+    states.merge(said, many, evidence=0)
+    states.merge_alike(many)
+    # Of what it says some is borne out by nothing else, as one message may mean two things that
+    # pages never show in one place. Once all else is known, it is asked what these mean.
+    found = states.roots.tolist()
     states = _Automaton(groups, steps, _borne_out(steps, states.roots, weight))
-    states.merge_alike(order)
+    states.merge_alike(many)
     weights = np.bincount(states.roots, weight, minlength=len(groups))[states.roots]
-    states.merge(said, [state for state in order if weights[state] >= _EVIDENCE], evidence=0)
+    states.merge(found, [state for state in many if weights[state] >= _MANY], evidence=0)
+    # What few cells show is what these speak for; else what it says, unless they are too few.
+    states.merge_few(order, weight)
+    some = [state for state in order if _EVIDENCE <= weight[state] < _MANY]
+    states.merge(said, some, evidence=0)
     root, names = states.roots, np.full(len(groups), -1)
     for one in sorted(set(groups)):
         mine = np.array([group == one for group in groups])
@@ -218,7 +225,7 @@ class _Automaton:
             return state
 
         def found(keys: Iterable[_Seen]) -> set[_Seen]:
-            return {(key[0], *(s if s < 0 else find(s) for s in key[1:])) for key in keys}
+            return {(key[0], *[s if s < 0 else find(s) for s in key[1:]]) for key in keys}
 
         pairs, evidence, wrong = [(one, other)], 0, 0
         while pairs:
@@ -233,11 +240,13 @@ class _Automaton:
             uses[many] = uses.get(many, self.uses[many]) | found(mine)
             for key in mine:
                 step = steps.get(key) or self.steps[key]
-                (now,) = found((key,))
+                now = (key[0], *[many if state == few else state for state in key[1:]])
                 if known := steps.get(now) or self.steps.get(now):
                     least, ends = min(known.times, step.times), (known.states, step.states)
                     if known.symbol != step.symbol:
                         wrong += least
+                        if not tolerance:
+                            return None
                     else:
                         then = [pair for pair in zip(*ends, strict=True) if min(pair) >= 0]
                         same = then and all(find(mine) == find(theirs) for mine, theirs in then)
@@ -260,6 +269,22 @@ class _Automaton:
         """Merge states of a group, in an order, by evidence, which grows with what is merged."""
         while self.merge(self.groups, order, _EVIDENCE, _CONTRADICTIONS):
             pass
+
+    def merge_few(self, order: list[int], weight: np.ndarray) -> None:
+        """Merge each state of few cells with the state of many that most evidence speaks for.
+
+        With none, if as much speaks for several. The message itself does not count, as it may be
+        made up; what later cells make of it does.
+        """
+        known = np.flatnonzero(np.bincount(self.roots, weight) >= _MANY).tolist()
+        for state in order:
+            if self.find(state) in known:
+                continue
+            mergers = (self.merger(one, state) for one in known)
+            found = sorted(filter(None, mergers), key=lambda each: -each.evidence)
+            if found and found[0].evidence > (found[1].evidence if found[1:] else 0):
+                self.accept(found[0])
+                known = list(dict.fromkeys(map(self.find, known)))
 
     def merge(
         self, classes: Sequence[Hashable], order: list[int], evidence: int, tolerance: float = 0.0

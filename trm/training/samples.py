@@ -224,8 +224,8 @@ class PageSamples(TrainingSamples):
 
     Of N cells, each after those that it depends on: ``tokens`` int64 [N]; ``labels`` int64 [N, 1 +
     fields], the symbol, −1 where it is given, then each field; ``sources``, which cells are its
-    neighbours, −1 for none, int64 [N, ways]; and ``places``, its row on the page and its column
-    from the right, int64 [N, 2].
+    neighbours, −1 for none, int64 [N, ways]; ``places``, its row on the page and its column from
+    the right, int64 [N, 2]; and ``pages``, which page it is of, int64 [N].
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
@@ -248,6 +248,7 @@ class PageSamples(TrainingSamples):
             "labels": np.stack([symbols, *(found.outputs[name] for name in rule.fields)], axis=1),
             "sources": np.stack(sources, axis=1),
             "places": np.stack(places, axis=1),
+            "pages": found.page,
         }
         return {name: torch.from_numpy(array) for name, array in batch.items()}
 

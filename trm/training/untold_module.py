@@ -12,15 +12,17 @@ sights that pages have shown, with the codes that are left: see `trm.training.me
 """
 
 import math
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
-from canvas.windows import SYMBOL, TOKEN, LocalRule, read_name
+from canvas.windows import TOKEN, LocalRule, read_name
+from trm.models.in_order import Known
 from trm.models.iterative import Batch
 from trm.models.local import LocalRecursiveModel
 from trm.training.canvas_module import logs_at
@@ -32,7 +34,9 @@ from trm.training.samples import PageSamples
 
 _DECISIVE = 0.05  # weight of the shares' entropy where the temperature has fallen
 _SIGHTS = 4096  # in a batch at most, once codes are merged
-_EPOCHS = 4  # whose pages show what codes do, so that they show what is rare, too
+_EPOCHS = 16  # whose pages show what codes do, so that they show what is rare, too
+_OFTEN = 8  # cells that have shown a sight, from which on it is not rare
+_KEPT = ("tokens", "labels", "sources", "written", "codes")
 
 
 class UntoldModule(CellModule):
@@ -43,8 +47,8 @@ class UntoldModule(CellModule):
             the run.
         coldest: the temperature once it has fallen. At 0.1 shares are as good as decided, and what
             was learned of several codes at once can be lost again.
-        merging: from which share of the run on each epoch merges the codes of pages of the four
-            epochs before, and trains on their sights; 1: none does.
+        merging: from which share of the run on each epoch merges the codes of the pages of
+            sixteen epochs before it, and trains on their sights; 1: none does.
         more: see `CellModule`; of a seed are the sights of a batch, once codes are merged.
     """
 
@@ -112,7 +116,7 @@ class UntoldModule(CellModule):
         """Merge the codes of the pages of the last epochs, which are drawn again."""
         if self.merges(self.current_epoch):
             last = range(max(0, self.current_epoch - _EPOCHS), self.current_epoch)
-            sights = merged_sights(self.rule, self.model, list(self.batches_of(last)))
+            sights = merged_sights(self.rule, self.model, self.batches_of(last))
             self.sights = move_data_to_device(sights, self.device)
             self.log("train/sights", float(len(self.sights["numbers"])))
 
@@ -127,38 +131,76 @@ class UntoldModule(CellModule):
         return super().training_step(batch, batch_idx)
 
 
+def _sights(
+    mine: LocalRule, tokens: np.ndarray, sources: np.ndarray, said: np.ndarray
+) -> np.ndarray:
+    """Numbers of what N cells see, int64 [N], as sights of `LocalRule.whole`.
+
+    ``said``, int64 [cells + 1, 1 + fields], is 1 and what each cell says, then 0, for no cell.
+    """
+    seen, by = {TOKEN: tokens}, dict(zip(("", *mine.fields), said.T, strict=True))
+    for (way, names), source in zip(mine.whole.ways.items(), sources.T, strict=True):
+        seen |= {read_name(way, name): by[name][source] for name in ("", *names)}
+    return mine.whole.numbers(0, seen)
+
+
+def _worked_out(mine: LocalRule, known: Known, batch: Batch) -> dict[str, np.ndarray]:
+    """Cells of `PageSamples`, and what they see, write and hand on, one code at a time.
+
+    ``sights`` and ``written`` int64 [N], ``codes`` [N, codes]. What is told they see as it is.
+    """
+    cells = {name: part.cpu().numpy() for name, part in batch.items()}
+    columns = [1 + list(mine.fields).index(name) for name in mine.codes]
+    said = np.pad(cells["labels"], ((0, 1), (0, 0)))
+    said[:-1, 0] = 1
+    sights, written = np.zeros((2, len(cells["tokens"])), dtype=np.int64)
+    front = _fronts(known.model, batch).cpu().numpy()
+    order = np.argsort(front, kind="stable")
+    for here in np.split(order, np.flatnonzero(np.diff(front[order])) + 1):
+        sights[here] = _sights(mine, cells["tokens"][here], cells["sources"][here], said)
+        numbers = torch.from_numpy(sights[here]).to(known.tables[0].device)
+        decided = known(numbers).classes.cpu().numpy()
+        written[here] = decided[:, 0]
+        said[here[:, None], columns] = decided[:, columns]
+    return cells | {"sights": sights, "written": written, "codes": said[:-1, columns]}
+
+
+def _telling(
+    mine: LocalRule, model: LocalRecursiveModel, pages: Iterable[Batch]
+) -> list[np.ndarray]:
+    """Of cells of pages with a sight that few cells of pages before had: all of `_KEPT`."""
+    known, times, begin = Known(model), Counter[int](), 0
+    kept: list[list[np.ndarray]] = []
+    for batch in pages:
+        cells = _worked_out(mine, known, batch)
+        rare = np.array([times[sight] < _OFTEN for sight in cells["sights"].tolist()])
+        here = np.isin(cells["pages"], cells["pages"][rare])
+        times.update(cells["sights"][here].tolist())
+        number = np.append(begin + np.cumsum(here) - 1, -1)  # last, of no cell
+        begin += int(here.sum())
+        cells["sources"] = number[cells["sources"]]
+        kept.append([cells[name][here] for name in _KEPT])
+    return [np.concatenate(parts) for parts in zip(*kept, strict=True)]
+
+
 @torch.no_grad()
-def merged_sights(rule: LocalRule, model: LocalRecursiveModel, pages: list[Batch]) -> Batch:
+def merged_sights(rule: LocalRule, model: LocalRecursiveModel, pages: Iterable[Batch]) -> Batch:
     """All that cells of `PageSamples` have seen and should say with merged codes, every sight once.
 
     As `trm.training.samples.sight_batch`; a code's label is −1 where it is not known. The rule is
-    of what is told.
+    of what is told. Pages all of whose sights were shown often enough before are left out.
     """
-    names = list(model.config.codes)
-    decided: list[np.ndarray] = []
-    for batch in pages:
-        logits = model.parts(work_relaxed(model, batch, temperature=0)[0])
-        parts = [logits[name].argmax(dim=-1) for name in (SYMBOL, *names)]
-        decided.append(torch.stack(parts, dim=1).cpu().numpy())
-    written, codes = np.split(np.concatenate(decided), [1], axis=1)
-    begins = np.cumsum([0, *map(len, decided[:-1])])
-    tokens, labels, sources = (
-        np.concatenate([batch[name].cpu().numpy() for batch in pages])
-        for name in ("tokens", "labels", "sources")
-    )
-    sources = np.where(sources >= 0, sources + np.repeat(begins, [*map(len, decided)])[:, None], -1)
-    mine, symbols = rule.with_codes(model.config.codes), labels[:, 0]
+    mine = rule.with_codes(model.config.codes)
+    tokens, labels, sources, written, codes = _telling(mine, model, pages)
+    symbols, names, ways = labels[:, 0], list(mine.codes), mine.whole.ways
     fields = dict(zip(rule.fields, labels.T[1:], strict=True))
-    ways = mine.whole.ways
+    theirs = [1 + list(rule.fields).index(name) for name in names]
 
-    def windows(codes: np.ndarray) -> dict[str, np.ndarray]:
+    def sights(codes: np.ndarray) -> np.ndarray:
         """What cells see where these codes are handed on."""
-        known = fields | dict(zip(names, codes.T, strict=True)) | {"": np.ones_like(tokens)}
-        seen = {TOKEN: tokens}
-        for (way, handed), source in zip(ways.items(), sources.T, strict=True):
-            for name in ("", *handed):
-                seen[read_name(way, name)] = np.where(source >= 0, known[name][source], 0)
-        return seen
+        said = np.pad(labels, ((0, 1), (0, 0)))
+        said[:-1, 0], said[:-1, theirs] = 1, codes
+        return _sights(mine, tokens, sources, said)
 
     # Of ways that hand on codes: which one, these codes, and what is told beside them.
     split = (
@@ -168,14 +210,14 @@ def merged_sights(rule: LocalRule, model: LocalRecursiveModel, pages: list[Batch
     places, together, beside = zip(*(one for one in split if one[1]), strict=True)
     said = dict(zip(names, codes.T, strict=True))
     cells = PageCells(
-        window=mine.whole.numbers(0, windows(np.zeros_like(codes))),
+        window=sights(np.zeros_like(codes)),
         messages=np.stack([mine.code(of, said) - 1 for of in together], axis=1),
         told=np.stack([mine.code(told, fields) for told in beside], axis=1),
         sources=sources[:, places],
         symbol=symbols,
-        right=(written[:, 0] == symbols) | (symbols < 0),
+        right=(written == symbols) | (symbols < 0),
     ).suspected()
-    numbers = [math.prod(model.config.codes[name] for name in of) for of in together]
+    numbers = [math.prod(mine.codes[name] for name in of) for of in together]
     messages = merged_messages(cells, numbers)
     received = np.take_along_axis(messages, cells.sources, axis=0)
     known = cells.counted() & ((cells.sources < 0) | (received >= 0)).all(axis=1)
@@ -184,18 +226,25 @@ def merged_sights(rule: LocalRule, model: LocalRecursiveModel, pages: list[Batch
         found = mine.message(of, 1 + message)
         for name in of:
             merged[:, names.index(name)] = np.where(message >= 0, found[name], -1)
-    theirs = [1 + list(rule.fields).index(name) for name in names]
+    seen = sights(np.maximum(merged, 0))
     labels[:, theirs] = np.where(cells.right[:, None], merged, -1)
-    sights = mine.seen(windows(np.maximum(merged, 0)), {})[0]
     unknown = (labels[:, theirs] < 0).sum(axis=1)
     shown, times = np.unique(
-        np.column_stack((sights, unknown, labels))[known], axis=0, return_counts=True
+        np.column_stack((seen, unknown, labels))[known], axis=0, return_counts=True
     )
     # Of what a sight was followed by, what is known, and what came most often.
     order = np.lexsort((-times, shown[:, 1], shown[:, 0]))
-    sights, which = np.unique(shown[order, 0], return_index=True)
+    seen, which = np.unique(shown[order, 0], return_index=True)
     labels = shown[order[which], 2:]
-    return {"numbers": torch.from_numpy(sights), "labels": torch.from_numpy(labels)}
+    return {"numbers": torch.from_numpy(seen), "labels": torch.from_numpy(labels)}
+
+
+def _fronts(model: LocalRecursiveModel, batch: Batch) -> Tensor:
+    """When each cell can be worked out, int64 [N]: after all by which it is handed a code."""
+    codes, ways = model.config.codes, model.heads.ways.items()
+    down = any(name in codes for way, names in ways if way != "left" for name in names)
+    row, column = batch["places"].unbind(1)
+    return column + 2 * row if down else column
 
 
 def work_relaxed(
@@ -204,14 +253,12 @@ def work_relaxed(
     """What the cells of pages say where codes are shares: as `LocalRecursiveModel.cells`.
 
     Cells of `PageSamples` that no code leads from one to another are worked out together. Of what
-    is told they see what is true. With a temperature of 0 codes are decided.
+    is told they see what is true.
     """
     codes, starts = model.config.codes, model.class_starts
     place = {name: i for i, name in enumerate(model.fields)}
     ways = list(model.heads.ways.items())
-    down = any(name in codes for way, names in ways if way != "left" for name in names)
-    row, column = batch["places"].unbind(1)
-    front = column + 2 * row if down else column
+    front = _fronts(model, batch)
     order = torch.argsort(front, stable=True)
     number = torch.empty_like(order)
     number[order] = torch.arange(len(order), device=order.device)
@@ -241,12 +288,7 @@ def work_relaxed(
         outputs, halt_logits = model.relaxed(batch["tokens"][order[here]], message, present[here])
         found.append((outputs, halt_logits))
         logits = model.parts(outputs)
-        if temperature:
-            decided = [(logits[name] / temperature).softmax(dim=-1) for name in codes]
-        else:
-            decided = [
-                F.one_hot(logits[name].argmax(dim=-1), codes[name]).float() for name in codes
-            ]
+        decided = [(logits[name] / temperature).softmax(dim=-1) for name in codes]
         shares = torch.cat((shares, torch.cat(decided, dim=-1)))
     outputs, halt_logits = (torch.cat(parts)[number] for parts in zip(*found, strict=True))
     return outputs, halt_logits

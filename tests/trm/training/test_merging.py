@@ -154,3 +154,22 @@ def test_no_more_codes_are_named_than_there_are(codes):
     cells, _ = rows(counting)
     found = merged_messages(cells._replace(messages=cells.messages % codes), [codes])
     assert set(found.ravel().tolist()) <= {-1, *range(codes)}
+
+
+def test_a_state_of_few_cells_is_that_which_what_follows_tells():
+    """A sum of 2 is said by a code of its own where a 7 is seen, after which one cell writes."""
+    cells, sums = rows(counting)
+    cell = next(i for i in range(0, len(sums), 6) if sums[i + 2] == 2 and sums[i + 3] == 0)
+    cells.window[cell + 2], cells.messages[cell + 2] = 7, 5
+    found = merged_messages(cells, [6])
+    assert found[cell + 2] == found[np.flatnonzero(sums == 2)[0]]
+    assert len(set(found.ravel().tolist())) == 3
+
+
+def test_a_state_of_few_cells_is_not_known_where_what_follows_fits_several():
+    """It says 1 for a sum of 2, and the last cell writes the same after both."""
+    cells, sums = rows(counting)
+    cells.window[5::6] += 8  # of last cells, which hand nothing on
+    cell = next(i for i in range(0, len(sums), 6) if sums[i + 4] == sums[i + 5] == 2)
+    cells.window[cell + 4], cells.messages[cell + 4] = 7, 1
+    assert merged_messages(cells, [6])[cell + 4] == -1

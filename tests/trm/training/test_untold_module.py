@@ -60,8 +60,8 @@ def test_a_run_gets_cold_and_its_model_solves(command, tmp_path):
 def test_merged_sights_are_what_pages_show_each_once(inventor):
     model, task = inventor
     rule = task.local_rule(untold=True)
-    samples = PageSamples(task, Canvas(margin=2), "train", 0, 64, 64)
-    pages = [samples.__getitems__(list(range(start, start + 32))) for start in (0, 32)]
+    samples = PageSamples(task, Canvas(margin=2), "train", 0, 512, 64)
+    pages = [samples.__getitems__(list(range(start, start + 64))) for start in range(0, 512, 64)]
     sights = merged_sights(rule, model, pages)
     assert len(sights["numbers"].unique()) == len(sights["numbers"])
     said = dict(zip((SYMBOL, *rule.fields), sights["labels"].T, strict=True))
@@ -71,7 +71,7 @@ def test_merged_sights_are_what_pages_show_each_once(inventor):
         assert torch.equal(parts[name].argmax(dim=1)[asked], said[name][asked])
     # A row's beginning and a carry of 0 are told apart by rows of a 0 alone.
     used = {tuple(pair) for pair in torch.stack((said["multiplier"], said["carry"])).T.tolist()}
-    assert (said["carry"] >= 0).float().mean() > 0.95  # the rest was shown by very few cells
+    assert (said["carry"] >= 0).all()
     labels = torch.cat([page["labels"] for page in pages]).T[1:]
     true = dict(zip(rule.fields, labels, strict=True))
     assert len(used) < len(torch.stack((true["multiplier"], true["carry"])).unique(dim=1)[0])
