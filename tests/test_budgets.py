@@ -24,9 +24,9 @@ def lines(*patterns: str) -> int:
 BUDGETS = {  # what: (how much there is, the most that there may be)
     "canvas, augment, trm": (
         lambda: lines("canvas/**/*.py", "augment/**/*.py", "trm/**/*.py"),
-        21_220,
+        21_181,
     ),
-    "tests": (lambda: lines("tests/**/*.py"), 13_785),
+    "tests": (lambda: lines("tests/**/*.py"), 13_789),
     "benchmarks": (lambda: lines("benchmarks/**/*.py"), 1_500),
     "documentation without the log": (  # and without the gallery, which nobody writes
         lambda: lines("docs/*.md") - lines("docs/gallery.md"),

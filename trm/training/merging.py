@@ -1,27 +1,34 @@
-"""Codes of a network that invents them, made few: those that do the same are merged.
+"""Codes of a network that invents them, made few: those that do the same become one.
 
 Trained with soft codes, a network says one thing in several codes, and now and then two things in
 one. But pages that are worked out with one code at a time are runs of an automaton: a state is what
-a cell hands on one way, all codes together; a step is what another cell makes of the states that it
-is handed and of what else it sees. Two states are the same if, whatever they meet, the same symbols
-are written and the same states follow. What true pages show of that is put together, state by
-state, each with that for which there is most evidence (evidence-driven state merging: Lang,
-Pearlmutter & Price 1998, "Results of the Abbadingo One DFA Learning Competition"), with all that
-follows from a pair (congruence closure: Downey, Sethi & Tarjan 1980). States of few cells come
-last, by evidence alone. The network then learns the messages that are left, on all sights evenly.
+a cell hands on one way, all codes together, and a step is what a cell that is handed states writes
+and hands on. Which state each sight hands on is found from true pages in turns, as clusters are:
+
+- Of each context, what cells see and the states that they are handed, it is noted what most of its
+  cells wrote in truth, and what most of them hand on.
+- Each sight takes the state that explains best what the cells do that are handed it (hard EM:
+  Celeux & Govaert 1992, "A classification EM algorithm for clustering and two stochastic
+  versions").
+- States become one that write the same, and hand on what may be the same, wherever both are met
+  (compatible states of a machine that leaves much open: Paull & Unger 1959, "Minimizing the number
+  of states in incompletely specified sequential switching functions").
+
+The network then learns the messages that are left, on all sights evenly.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
-_CONTRADICTIONS = 0.05  # for one cell that speaks for two states being the same, at most
-_EVIDENCE = 5  # cells that speak for two states being the same, or lead to a state, at least
-_MANY = 12  # cells that lead to a state, from which on what a network says of it counts
+_ROUNDS = 6  # of these turns, at most
+# Of contexts in which two states that are the same are both met, and of their cells, at most:
+_CONTRADICTIONS = 0.05  # in which different symbols are written
+_LEFT_OPEN = 0.25  # in which what is handed on is known to differ
+_EVIDENCE = 5  # cells of contexts in which both do the same, at least
+_COST = 2.0  # of a cell that a state explains wrongly, in cells that it explains
+_STAYS = 0.75  # of the cells that the best state explains; with so many a sight keeps its own
 
 
 class PageCells(NamedTuple):
@@ -57,267 +64,207 @@ class PageCells(NamedTuple):
                 return counted
 
 
-def merged_messages(cells: PageCells, numbers: Sequence[int]) -> np.ndarray:
-    """The messages that each cell should hand on, int64 [N, W]; −1: that is not known.
+def merged_messages(cells: PageCells) -> np.ndarray:
+    """The messages that each cell should hand on, int64 [N, W]; −1: that is not known."""
+    machine = _Machine(cells)
+    for _ in range(_ROUNDS):
+        machine.merge_alike()
+        if not sum([machine.choose(way) for way in range(cells.messages.shape[1])]):
+            break
+    return machine.messages()
 
-    ``numbers`` are how many there are in each way.
+
+class _Table(NamedTuple):
+    """What contexts show: one is a window, and the states that are handed to it.
+
+    Arrays by the number of a context; seen from one way, those of the other ways times its states.
     """
-    counted, ways = cells.counted(), np.arange(len(numbers))
-    received = np.take_along_axis(cells.messages, cells.sources, axis=0)
-    sights = np.column_stack((cells.window, np.where(cells.sources >= 0, received, -1)))
-    _, first, sight = np.unique(sights, axis=0, return_index=True, return_inverse=True)
-    size = len(first)  # what follows from sight s in way w is state w * size + s
-    handed = np.where(cells.sources >= 0, ways * size + sight[cells.sources], -1)
-    # What no cell is handed, as below the last row, means nothing.
-    used = np.isin(np.arange(len(ways) * size), handed)
-    end = ways * size + sight[:, None]
-    end = np.where(cells.right[:, None] & used[end], end, -1)
-    # The same for all cells of a sight.
-    told, messages = cells.told[first].T.ravel(), cells.messages[first].T.ravel()
-    way = np.repeat(ways, size)
-    weight = np.bincount(sight[counted & cells.right], minlength=size)
-    weight = np.tile(weight, len(ways)) * used
-    groups = list(zip(way.tolist(), told.tolist(), strict=True))
-    steps = np.column_stack((cells.window, handed, end, cells.symbol))[counted]
-    order = np.argsort(-weight, kind="stable").tolist()
-    said = [*zip(groups, messages.tolist(), strict=True)]
-    # What a network says counts at first where many cells show what it leads to, or none does.
-    many = [state for state in order if not 0 < weight[state] < _MANY]
-    states = _Automaton(groups, steps, range(len(groups)))
-    states.merge(said, many, evidence=0)
-    states.merge_alike(many)
-    # Of what it says some is borne out by nothing else, as one message may mean two things that
-    # pages never show in one place. Once all else is known, it is asked what these mean.
-    found = states.roots.tolist()
-    states = _Automaton(groups, steps, _borne_out(steps, states.roots, weight))
-    states.merge_alike(many)
-    weights = np.bincount(states.roots, weight, minlength=len(groups))[states.roots]
-    states.merge(found, [state for state in many if weights[state] >= _MANY], evidence=0)
-    # What few cells show is what these speak for; else what it says, unless they are too few.
-    states.merge_few(order, weight)
-    some = [state for state in order if _EVIDENCE <= weight[state] < _MANY]
-    states.merge(said, some, evidence=0)
-    root, names = states.roots, np.full(len(groups), -1)
-    for one in sorted(set(groups)):
-        mine = np.array([group == one for group in groups])
-        names[mine] = _named(root[mine], messages[mine], weight[mine], numbers[one[0]])
-    return names.reshape(len(ways), size).T[sight]
+
+    cells: np.ndarray  # how many have this context, float64
+    symbol: np.ndarray  # what most of them wrote in truth, int64; −1: it is given
+    following: list[np.ndarray]  # what most hand on, of each way, int64; 0: unknown
+
+    def seen_from(self, way: int, shape: tuple[int, ...]) -> "_Table":
+        """Arrays [others, states] of the contexts in which several states of a way are met."""
+
+        def turned(part: np.ndarray) -> np.ndarray:
+            return np.moveaxis(part.reshape(shape), 1 + way, -1).reshape(-1, shape[1 + way])
+
+        several = (turned(self.cells) > 0).sum(axis=1) > 1
+        cells, symbol, *following = (turned(part)[several] for part in (*self[:2], *self[2]))
+        return _Table(cells, symbol, following)
 
 
-def _named(root: np.ndarray, said: np.ndarray, weight: np.ndarray, number: int) -> np.ndarray:
-    """What N states of a group should say, int64 [N]; −1: too few cells lead to their like.
+class _Machine:
+    """States are numbered in each way, from 1; 0: no cell is there to hand on one.
 
-    Each root has a message of its own, of so many that there are: that which it has had most.
+    It is made of rows: cells that depend on nothing wrong and see and do the same.
     """
-    roots, of = np.unique(root, return_inverse=True)
-    use = np.zeros((len(roots), number))
-    np.add.at(use, (of, said), weight)
-    kept = np.argsort(-use.sum(axis=1), kind="stable")[:number]
-    kept = kept[use[kept].sum(axis=1) >= _EVIDENCE]
-    named, found = linear_sum_assignment(use[kept], maximize=True)
-    names = np.full(len(roots), -1)
-    names[kept[named]] = found
-    return names[of]
+
+    def __init__(self, cells: PageCells) -> None:
+        there = cells.sources >= 0
+        received = np.take_along_axis(cells.messages, cells.sources, axis=0)
+        sights = np.column_stack((cells.window, np.where(there, received, -1)))
+        _, first, self.sight = np.unique(sights, axis=0, return_index=True, return_inverse=True)
+        size = len(first)  # also the number of a sight that stands for no cell
+        window = np.unique(cells.window, return_inverse=True)[1]
+        by = np.where(there, self.sight[cells.sources], size)
+        rows = np.column_stack((window, self.sight, cells.symbol, cells.right, by))
+        rows, times = np.unique(rows[cells.counted()], axis=0, return_counts=True)
+        self.window, self.own, self.symbol, right = rows.T[:4]
+        self.right, self.by, self.times = right > 0, rows.T[4:], times.astype(np.float64)
+        # Of each way: the state that each sight hands on, as the network says, and as it is found;
+        # of each state what is told beside it, and its message.
+        self.said: list[np.ndarray] = []
+        self.told: list[np.ndarray] = []
+        self.message: list[np.ndarray] = []
+        for pair in zip(cells.told[first].T, cells.messages[first].T, strict=True):
+            pairs, state = np.unique(np.column_stack(pair), axis=0, return_inverse=True)
+            self.said.append(np.append(1 + state, 0))
+            told, message = np.pad(pairs, ((1, 0), (0, 0)), constant_values=-1).T
+            self.told.append(told)
+            self.message.append(message)
+        self.state = [said.copy() for said in self.said]
+        # What no cell is handed, as below the last row, means nothing, and stays as it is.
+        self.used = [np.isin(np.arange(size + 1), by[by < size]) for by in self.by]
+        self.known = [np.ones(size + 1, dtype=bool) for _ in self.by]
+        self.shape = (int(window.max()) + 1, *map(len, self.message))
+
+    def messages(self) -> np.ndarray:
+        """Of each cell and way, int64 [N, W]; −1: unknown."""
+        ways = zip(self.known, self.message, self.state, strict=True)
+        found = [np.where(known, message[state], -1) for known, message, state in ways]
+        return np.stack(found, axis=1)[self.sight]
+
+    def _contexts(self, but: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The context of each row, as if one way handed on nothing; whether all of it is known."""
+        parts, known = [self.window], np.ones(len(self.window), dtype=bool)
+        for way, by in enumerate(self.by):
+            counts = way != but
+            parts.append(self.state[way][by] * counts)
+            known &= self.known[way][by] | (not counts)
+        return np.ravel_multi_index(parts, self.shape), known
+
+    def _following(self) -> list[np.ndarray]:
+        """What each row hands on, in each way; 0: nobody knows."""
+        ways = zip(self.used, self.known, self.state, strict=True)
+        return [
+            np.where(self.right & (used & known)[self.own], state[self.own], 0)
+            for used, known, state in ways
+        ]
+
+    def _table(self) -> _Table:
+        contexts, known = self._contexts()
+        number = math.prod(self.shape)
+
+        def most(values: np.ndarray, least: int) -> np.ndarray:
+            """Of each context the value that most of its cells have, of those from the least up."""
+            found, shown = np.full(number, least - 1), known & (values >= least)
+            pairs = np.column_stack((contexts, values))[shown]
+            pairs, which = np.unique(pairs, axis=0, return_inverse=True)
+            order = np.argsort(np.bincount(which, self.times[shown]), kind="stable")
+            found[pairs[order, 0]] = pairs[order, 1]
+            return found
+
+        cells = np.bincount(contexts[known], self.times[known], minlength=number)
+        return _Table(cells, most(self.symbol, 0), [most(part, 1) for part in self._following()])
+
+    def choose(self, way: int) -> int:
+        """Give each sight the state that explains best what follows; how many get another.
+
+        What a sight explains by itself does not count. Of states that explain as much it gets the
+        one that explains most of all sights of which the network says the same.
+        """
+        table, state = self._table(), self.state[way]
+        contexts, known = self._contexts(but=way)
+        known &= self.used[way][self.by[way]]
+        rows = np.column_stack((self.by[way], contexts, self.symbol, *self._following()))[known]
+        rows, which = np.unique(rows, axis=0, return_inverse=True)
+        sight, contexts, symbol, *after = rows.T
+        times = np.bincount(which, self.times[known])
+        same = np.unique(rows[:, :2], axis=0, return_inverse=True)[1]
+        alone = np.bincount(same, times)[same]  # cells by which a sight itself has this context
+        step, sights = math.prod(self.shape[2 + way :]), len(state) - 1
+        score, wrong = np.full((2, sights, self.shape[1 + way]), -np.inf)
+        for one in range(1, self.shape[1 + way]):
+            at = contexts + one * step
+            others = table.cells[at] > np.where(state[sight] == one, alone, 0)
+            shown = others & (symbol >= 0) & (table.symbol[at] >= 0)
+            errs = shown & (symbol != table.symbol[at])
+            pairs = [(mine, other[at]) for mine, other in zip(after, table.following, strict=True)]
+            moves = others & ~errs & np.any([(a > 0) & (b > 0) for a, b in pairs], axis=0)
+            moves &= np.all([(a == b) | (a == 0) | (b == 0) for a, b in pairs], axis=0)
+            explained = (shown & ~errs) + moves.astype(np.float64)
+            wrong[:, one] = np.bincount(sight, times * errs, sights)
+            score[:, one] = np.bincount(sight, times * explained, sights) - _COST * wrong[:, one]
+        score[self.told[way] != self.told[way][state[:-1], None]] = -np.inf
+        prior = np.zeros((score.shape[1], score.shape[1]))
+        np.add.at(prior, self.said[way][:-1], np.maximum(score, 0))
+        score += (prior / np.maximum(2 * prior.max(axis=1, keepdims=True), 1))[self.said[way][:-1]]
+        mine = np.arange(sights), state[:-1]
+        enough = np.where(wrong[mine] == 0, _STAYS, 1) * score.max(axis=1)
+        moved = self.used[way][:-1] & (score[mine] < enough)
+        state[:-1] = np.where(moved, score.argmax(axis=1), state[:-1])
+        # Unknown is what only errs; what nothing else says may be a state of its own.
+        mine = mine[0], state[:-1]
+        self.known[way][:-1] = ~self.used[way][:-1] | (score[mine] > 0) | (wrong[mine] == 0)
+        return int(moved.sum())
+
+    def merge_alike(self) -> None:
+        """Make states one that do the same in all contexts, those of most evidence first."""
+        while True:
+            table = self._table()
+            views = [table.seen_from(way, self.shape) for way in range(len(self.state))]
+            alike = [told == told[:, None] for told in self.told]
+            while True:
+                pairs = zip(views, alike, strict=True)
+                compared = [_compared(view, may, alike) for view, may in pairs]
+                before, alike = alike, [may for may, _ in compared]
+                if all(map(np.array_equal, before, alike)):
+                    break
+            if not sum(self._merge(way, evidence) for way, (_, evidence) in enumerate(compared)):
+                return
+
+    def _merge(self, way: int, evidence: np.ndarray) -> int:
+        """Make pairs of states one for which there is enough evidence; how many."""
+        enough = np.argsort(-evidence, axis=None, kind="stable")[: (evidence >= _EVIDENCE).sum()]
+        weight = np.bincount(self.state[way][self.by[way]], self.times, len(evidence))
+        taken: set[int] = set()
+        for pair in np.column_stack(np.unravel_index(enough, evidence.shape)).tolist():
+            if taken.isdisjoint(pair):
+                taken |= set(pair)
+                few, many = sorted(pair, key=weight.__getitem__)
+                self.state[way][self.state[way] == few] = many
+        return len(taken)
 
 
-def _borne_out(steps: np.ndarray, root: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Who stands for each state that others bear out, int64 [states].
+def _compared(
+    view: _Table, may: np.ndarray, alike: list[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which states of a way may be the same, bool [states, states], of those that might be so far.
 
-    States of one root that are met in the same contexts speak for one another, and so do others by
-    way of these. Of each root most do; the rest falls into parts that stand for themselves.
+    And the cells that speak for it. ``alike`` says of each way which states might be the same.
     """
-    handed = steps[:, 1 : 1 + (steps.shape[1] - 2) // 2]
-    links = []  # of states and contexts
-    for way in range(handed.shape[1]):
-        met = handed[:, way] >= 0
-        seen = np.column_stack((steps[met, :1], np.append(root, -1)[handed[met]]))
-        context = np.unique(seen, axis=0, return_inverse=True)[1] + len(root) + len(steps) * way
-        links.append((handed[met, way], context))
-    ends = tuple(map(np.concatenate, zip(*links, strict=True)))
-    size = len(root) + len(steps) * handed.shape[1]
-    graph = csr_array((np.ones(len(ends[0]), dtype=bool), ends), shape=(size, size))
-    part = connected_components(graph, directed=False)[1][: len(root)]
-    heavy = np.bincount(part, weight)[part]
-    most = np.zeros(len(root))
-    np.maximum.at(most, root, heavy)
-    met = np.isin(np.arange(len(root)), ends[0])
-    part = np.where((heavy == most[root]) | ~met, -1, part)
-    _, first, same = np.unique(
-        np.column_stack((root, part)), axis=0, return_index=True, return_inverse=True
-    )
-    return first[same]
-
-
-class _Step(NamedTuple):
-    """What follows from what a cell sees."""
-
-    symbol: int  # −1: given
-    states: tuple[int, ...]  # −1: unknown
-    times: int  # that it was seen
-
-    def also(self, other: "_Step") -> "_Step":
-        """The same step, seen again: of two symbols the one that was seen more often stands."""
-        if self.symbol != other.symbol:
-            return max(self, other, key=lambda each: each.times)
-        pairs = zip(self.states, other.states, strict=True)
-        states = tuple(mine if mine >= 0 else theirs for mine, theirs in pairs)
-        return _Step(self.symbol, states, self.times + other.times)
-
-
-_Seen = tuple[int, ...]  # a window, and the states that are handed to it, −1 for none
-_Steps = dict[_Seen, _Step]
-
-
-class _Merger(NamedTuple):
-    """What changes if two states are the same."""
-
-    evidence: int  # cells after which with either of two states the same is written, or handed on
-    parents: dict[int, int]
-    steps: _Steps
-    uses: dict[int, set[_Seen]]
-
-
-class _Automaton:
-    """States, some of which are found to be the same: only those of one group can be."""
-
-    def __init__(
-        self, groups: list[tuple[int, int]], cells: np.ndarray, alike: Sequence[int] | np.ndarray
-    ) -> None:
-        """``cells`` are windows, the states handed, the states that follow, and symbols.
-
-        ``alike`` says who stands for each state from the beginning.
-        """
-        self.groups, self.parent = groups, [int(state) for state in alike]
-        self.steps: _Steps = {}
-        self.uses: list[set[_Seen]] = [set() for _ in groups]  # steps that a state is handed to
-        ways = (cells.shape[1] - 2) // 2
-        cells = cells.copy()
-        cells[:, 1:-1] = np.append(self.parent, -1)[cells[:, 1:-1]]
-        found, times = np.unique(cells, axis=0, return_counts=True)
-        for (*row, symbol), number in zip(found.tolist(), times.tolist(), strict=True):
-            seen, step = tuple(row[: 1 + ways]), _Step(symbol, tuple(row[1 + ways :]), number)
-            self.steps[seen] = self.steps[seen].also(step) if seen in self.steps else step
-            for state in seen[1:]:
-                if state >= 0:
-                    self.uses[state].add(seen)
-
-    @property
-    def roots(self) -> np.ndarray:
-        """Who stands for each state, int64 [states]."""
-        return np.array([self.find(state) for state in range(len(self.parent))])
-
-    def find(self, state: int) -> int:
-        """The state that stands for it."""
-        while self.parent[state] != state:
-            self.parent[state] = state = self.parent[self.parent[state]]
-        return state
-
-    def merger(self, one: int, other: int, tolerance: float = 0.0) -> _Merger | None:
-        """What follows from two states being the same; None: too much contradicts it."""
-        parents: dict[int, int] = {}
-        steps: _Steps = {}
-        uses: dict[int, set[_Seen]] = {}
-
-        def find(state: int) -> int:
-            state = self.find(state)
-            while state in parents:
-                state = parents[state]
-            return state
-
-        def found(keys: Iterable[_Seen]) -> set[_Seen]:
-            return {(key[0], *[s if s < 0 else find(s) for s in key[1:]]) for key in keys}
-
-        pairs, evidence, wrong = [(one, other)], 0, 0
-        while pairs:
-            a, b = map(find, pairs.pop())
-            if a == b:
-                continue
-            if self.groups[a] != self.groups[b]:
-                return None
-            few, many = sorted((a, b), key=lambda state: len(uses.get(state, self.uses[state])))
-            mine = found(uses.get(few, self.uses[few]))
-            parents[few] = many
-            uses[many] = uses.get(many, self.uses[many]) | found(mine)
-            for key in mine:
-                step = steps.get(key) or self.steps[key]
-                now = (key[0], *[many if state == few else state for state in key[1:]])
-                if known := steps.get(now) or self.steps.get(now):
-                    least, ends = min(known.times, step.times), (known.states, step.states)
-                    if known.symbol != step.symbol:
-                        wrong += least
-                        if not tolerance:
-                            return None
-                    else:
-                        then = [pair for pair in zip(*ends, strict=True) if min(pair) >= 0]
-                        same = then and all(find(mine) == find(theirs) for mine, theirs in then)
-                        evidence += least if same or step.symbol >= 0 else 0
-                        pairs += then
-                    step = known.also(step)
-                steps[now] = step
-            if wrong > tolerance * evidence:
-                return None
-        return _Merger(evidence, parents, steps, uses)
-
-    def accept(self, merger: _Merger) -> None:
-        for state, parent in merger.parents.items():
-            self.parent[state] = parent
-        self.steps |= merger.steps
-        for state, keys in merger.uses.items():
-            self.uses[state] = keys
-
-    def merge_alike(self, order: list[int]) -> None:
-        """Merge states of a group, in an order, by evidence, which grows with what is merged."""
-        while self.merge(self.groups, order, _EVIDENCE, _CONTRADICTIONS):
-            pass
-
-    def merge_few(self, order: list[int], weight: np.ndarray) -> None:
-        """Merge each state of few cells with the state of many that most evidence speaks for.
-
-        With none, if as much speaks for several. The message itself does not count, as it may be
-        made up; what later cells make of it does.
-        """
-        known = np.flatnonzero(np.bincount(self.roots, weight) >= _MANY).tolist()
-        for state in order:
-            if self.find(state) in known:
-                continue
-            mergers = (self.merger(one, state) for one in known)
-            found = sorted(filter(None, mergers), key=lambda each: -each.evidence)
-            if found and found[0].evidence > (found[1].evidence if found[1:] else 0):
-                self.accept(found[0])
-                known = list(dict.fromkeys(map(self.find, known)))
-
-    def merge(
-        self, classes: Sequence[Hashable], order: list[int], evidence: int, tolerance: float = 0.0
-    ) -> bool:
-        """Merge states, in an order, each with that of its class before it that most speaks for.
-
-        If there is so much evidence, and what contradicts it is tolerated. Whether any was merged.
-        """
-        kept: dict[Hashable, list[int]] = {}
-        contexts: dict[int, set[_Seen]] = {}  # in which states are met; -2 stands for them
-        merged = False
-        for state in order:
-            others = kept.setdefault(classes[state], [])
-            others[:] = dict.fromkeys(map(self.find, others))
-            if (mine := self.find(state)) in others:
-                continue
-            for one in (mine, *others):
-                if one not in contexts:
-                    contexts[one] = {
-                        (seen[0], *(-2 if self.find(s) == one else s for s in seen[1:]))
-                        for seen in self.uses[one]
-                    }
-            mergers = (
-                self.merger(other, mine, tolerance)
-                for other in others
-                if not evidence or not contexts[mine].isdisjoint(contexts[other])
-            )
-            best = max(filter(None, mergers), key=lambda each: each.evidence, default=None)
-            if best is None or best.evidence < evidence:
-                others.append(mine)
-            else:
-                self.accept(best)
-                merged = True
-                for one, parent in best.parents.items():
-                    contexts[parent] = contexts.get(parent, set()) | contexts.pop(one, set())
-        return merged
+    live = view.cells.any(axis=0)
+    may, evidence = np.logical_and(may, np.outer(live, live)), np.zeros(may.shape)
+    for one in np.flatnonzero(live):
+        here = view.cells[:, one] > 0
+        cells, symbol, following = view.cells[here], view.symbol[here], view.following
+        shown = (cells > 0) & (symbol >= 0) & (symbol[:, [one]] >= 0)
+        differs = shown & (symbol != symbol[:, [one]])
+        steps, different, left_open = np.zeros((3, *cells.shape), dtype=bool)
+        for part, might in zip(following, alike, strict=True):
+            theirs, mine = part[here], part[here][:, [one]]
+            both = (theirs > 0) & (mine > 0)
+            steps |= both
+            different |= both & (theirs != mine)
+            left_open |= both & ~might[theirs, mine]
+        same = ~differs & (shown | (steps & ~different))
+        support = np.minimum(cells, cells[:, [one]])
+        for weight in (cells > 0, support):
+            parts = (differs, shown, left_open, steps)
+            wrong, written, apart, moved = ((weight * part).sum(axis=0) for part in parts)
+            may[one] &= (wrong <= _CONTRADICTIONS * written) & (apart <= _LEFT_OPEN * moved)
+        evidence[one] = (support * same).sum(axis=0)
+    may &= may.T
+    return may, np.where(np.triu(may, 1), evidence, 0)

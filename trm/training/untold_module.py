@@ -13,7 +13,7 @@ sights that pages have shown, with the codes that are left: see `trm.training.me
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,9 @@ from trm.training.samples import PageSamples
 
 _DECISIVE = 0.05  # weight of the shares' entropy where the temperature has fallen
 _SIGHTS = 4096  # in a batch at most, once codes are merged
-_EPOCHS = 16  # whose pages show what codes do, so that they show what is rare, too
+_EPOCHS = 40  # of pages show what codes do, so that they show what is rare, too
 _OFTEN = 8  # cells that have shown a sight, from which on it is not rare
+_PAGES = 512  # that are drawn at once for it
 _KEPT = ("tokens", "labels", "sources", "written", "codes")
 
 
@@ -47,8 +48,8 @@ class UntoldModule(CellModule):
             the run.
         coldest: the temperature once it has fallen. At 0.1 shares are as good as decided, and what
             was learned of several codes at once can be lost again.
-        merging: from which share of the run on each epoch merges the codes of the pages of
-            sixteen epochs before it, and trains on their sights; 1: none does.
+        merging: from which share of the run on each epoch merges the codes of pages that are drawn
+            for it, forty times as many as an epoch has, and trains on their sights; 1: none does.
         more: see `CellModule`; of a seed are the sights of a batch, once codes are merged.
     """
 
@@ -113,19 +114,27 @@ class UntoldModule(CellModule):
         return _DECISIVE * math.log(temperature) / math.log(self.coldest) * entropy
 
     def on_train_epoch_start(self) -> None:
-        """Merge the codes of the pages of the last epochs, which are drawn again."""
+        """Merge the codes of pages that are drawn for it."""
         if self.merges(self.current_epoch):
-            last = range(max(0, self.current_epoch - _EPOCHS), self.current_epoch)
-            sights = merged_sights(self.rule, self.model, self.batches_of(last))
-            self.sights = move_data_to_device(sights, self.device)
+            self.sights = merged_sights(self.rule, self.model, self.more_pages())
             self.log("train/sights", float(len(self.sights["numbers"])))
+
+    def more_pages(self) -> Iterator[Batch]:
+        """Pages of the training split, others for each epoch."""
+        drawn = self.data.train_dataloader().dataset
+        assert isinstance(drawn, PageSamples)
+        for epoch in range(self.current_epoch * _EPOCHS, (self.current_epoch + 1) * _EPOCHS):
+            pages = range(epoch * drawn.size, (epoch + 1) * drawn.size)
+            for first in range(0, drawn.size, _PAGES):
+                yield drawn.__getitems__(pages[first : first + _PAGES])
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         if self.sights is not None:
             random = np.random.default_rng(self.batch_seed(batch_idx))
             number = len(self.sights["numbers"])
             some = torch.from_numpy(random.integers(0, number, min(number, _SIGHTS)))
-            batch = {name: part[some.to(part.device)] for name, part in self.sights.items()}
+            few = {name: part[some] for name, part in self.sights.items()}
+            batch = move_data_to_device(few, self.device)
         if logs_at(self.trainer, self.global_step + 1):
             self.log("train/temperature", self.temperature)
         return super().training_step(batch, batch_idx)
@@ -168,14 +177,20 @@ def _worked_out(mine: LocalRule, known: Known, batch: Batch) -> dict[str, np.nda
 def _telling(
     mine: LocalRule, model: LocalRecursiveModel, pages: Iterable[Batch]
 ) -> list[np.ndarray]:
-    """Of cells of pages with a sight that few cells of pages before had: all of `_KEPT`."""
+    """All cells, of `_KEPT`, of pages with one like which few cells of pages before were.
+
+    Cells are alike if they have the same sight, and are right both or wrong both.
+    """
     known, times, begin = Known(model), Counter[int](), 0
     kept: list[list[np.ndarray]] = []
     for batch in pages:
         cells = _worked_out(mine, known, batch)
-        rare = np.array([times[sight] < _OFTEN for sight in cells["sights"].tolist()])
+        symbol = cells["labels"][:, 0]
+        wrong = (symbol >= 0) & (cells["written"] != symbol)
+        alike = np.where(wrong, ~cells["sights"], cells["sights"])
+        rare = np.array([times[sight] < _OFTEN for sight in alike.tolist()])
         here = np.isin(cells["pages"], cells["pages"][rare])
-        times.update(cells["sights"][here].tolist())
+        times.update(alike[here].tolist())
         number = np.append(begin + np.cumsum(here) - 1, -1)  # last, of no cell
         begin += int(here.sum())
         cells["sources"] = number[cells["sources"]]
@@ -217,8 +232,7 @@ def merged_sights(rule: LocalRule, model: LocalRecursiveModel, pages: Iterable[B
         symbol=symbols,
         right=(written == symbols) | (symbols < 0),
     ).suspected()
-    numbers = [math.prod(mine.codes[name] for name in of) for of in together]
-    messages = merged_messages(cells, numbers)
+    messages = merged_messages(cells)
     received = np.take_along_axis(messages, cells.sources, axis=0)
     known = cells.counted() & ((cells.sources < 0) | (received >= 0)).all(axis=1)
     merged = np.full_like(codes, -1)
