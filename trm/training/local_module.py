@@ -111,13 +111,6 @@ class CellModule(CanvasModule):
         batch = move_data_to_device(self.samples.batch(self.rule, drawing), self.device)
         return float(self.loss(batch)[0]), len(drawing)
 
-    def batches_of(self, epochs: Iterable[int]) -> Iterator[Batch]:
-        """All batches of epochs before this one, drawn once more."""
-        loader: Any = self.data.train_dataloader()
-        for epoch in epochs:
-            loader.sampler.set_epoch(epoch)
-            yield from loader
-
     def predictor(self) -> LocalPredictor:
         return LocalPredictor(self.model)
 
@@ -165,6 +158,13 @@ class LocalModule(CellModule):
             more = {name: torch.cat((batch[name], part)) for name, part in more.items()}
             batch = {**batch, **more}
         return super().training_step(batch, batch_idx)
+
+    def batches_of(self, epochs: Iterable[int]) -> Iterator[Batch]:
+        """All batches of epochs before this one, drawn once more."""
+        loader: Any = self.data.train_dataloader()
+        for epoch in epochs:
+            loader.sampler.set_epoch(epoch)
+            yield from loader
 
     def _sights(self, numbers: np.ndarray) -> Batch:
         return move_data_to_device(sight_batch(self.rule, numbers), self.device)
