@@ -28,7 +28,7 @@ _CONTRADICTIONS = 0.05  # in which different symbols are written
 _LEFT_OPEN = 0.25  # in which what is handed on is known to differ
 _EVIDENCE = 5  # cells of contexts in which both do the same, at least
 _COST = 2.0  # of a cell that a state explains wrongly, in cells that it explains
-_STAYS = 0.75  # of the cells that the best state explains; with so many a sight keeps its own
+_STAYS = 0.9  # of the cells that the best state explains; with so many a sight keeps its own
 
 
 class PageCells(NamedTuple):
@@ -48,8 +48,7 @@ class PageCells(NamedTuple):
         """
         right = self.right.copy()
         while True:
-            before = right.copy()
-            asked = self.sources[~right]
+            before, asked = right.copy(), self.sources[~right]
             right[asked[asked >= 0]] &= self.symbol[asked[asked >= 0]] >= 0
             if np.array_equal(before, right):
                 return self._replace(right=right)
@@ -140,9 +139,8 @@ class _Machine:
         """The context of each row, as if one way handed on nothing; whether all of it is known."""
         parts, known = [self.window], np.ones(len(self.window), dtype=bool)
         for way, by in enumerate(self.by):
-            counts = way != but
-            parts.append(self.state[way][by] * counts)
-            known &= self.known[way][by] | (not counts)
+            parts.append(self.state[way][by] * (way != but))
+            known &= self.known[way][by] | (way == but)
         return np.ravel_multi_index(parts, self.shape), known
 
     def _following(self) -> list[np.ndarray]:
@@ -172,8 +170,9 @@ class _Machine:
     def choose(self, way: int) -> int:
         """Give each sight the state that explains best what follows; how many get another.
 
-        What a sight explains by itself does not count. Of states that explain as much it gets the
-        one that explains most of all sights of which the network says the same.
+        What a sight explains by itself does not count; what never errs gives way only to what
+        never errs either. Of states that explain as much it gets the one that explains most of all
+        sights of which the network says the same.
         """
         table, state = self._table(), self.state[way]
         contexts, known = self._contexts(but=way)
@@ -202,7 +201,9 @@ class _Machine:
         np.add.at(prior, self.said[way][:-1], np.maximum(score, 0))
         score += (prior / np.maximum(2 * prior.max(axis=1, keepdims=True), 1))[self.said[way][:-1]]
         mine = np.arange(sights), state[:-1]
-        enough = np.where(wrong[mine] == 0, _STAYS, 1) * score.max(axis=1)
+        sound = wrong[mine] == 0
+        score[sound[:, None] & (wrong > 0)] = -np.inf
+        enough = np.where(sound, _STAYS, 1) * score.max(axis=1)
         moved = self.used[way][:-1] & (score[mine] < enough)
         state[:-1] = np.where(moved, score.argmax(axis=1), state[:-1])
         # Unknown is what only errs; what nothing else says may be a state of its own.

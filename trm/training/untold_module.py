@@ -74,8 +74,7 @@ class UntoldModule(CellModule):
 
     def check(self, data: CanvasDataModule) -> None:
         super().check(data)
-        codes = self.model.config.codes
-        if not codes:
+        if not self.model.config.codes:
             raise ValueError(
                 "an UntoldModule trains models with codes: name the fields that are not told in "
                 "model.network.init_args.config.codes, or take trm.training.LocalModule"

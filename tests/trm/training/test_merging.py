@@ -164,17 +164,17 @@ def test_a_state_of_few_cells_stays_where_it_explains_what_follows_and_else_is_n
     assert merged_messages(cells)[cell + 4] == -1
 
 
-@pytest.mark.parametrize(("many", "states"), [(1, 1), (200, 2)])
-def test_states_that_most_cells_tell_apart_are_not_one_though_most_contexts_do_not(many, states):
-    """A first cell sees 0 or 1; of the second, which sees more, one context writes what it was."""
-    first = np.arange(2 * (24 + many)) % 2
-    second = np.append(np.repeat(np.arange(2, 26), 2), np.full(2 * many, 26))
+@pytest.mark.parametrize(("many", "states"), [(1, 1), (5, 2), (200, 2)])
+def test_states_that_many_cells_tell_apart_are_not_one_though_most_contexts_do_not(many, states):
+    """A first cell sees 0, 1 or 2, and says 1 or not; of the second one context writes which."""
+    first = np.arange(3 * (24 + many)) % 3
+    second = np.append(np.repeat(np.arange(3, 27), 3), np.full(3 * many, 27))
     cells = PageCells(
         window=np.append(first, second),
-        messages=np.append(first, 0 * first)[:, None],
+        messages=np.append(first == 1, 0 * first)[:, None].astype(np.int64),
         told=np.zeros((2 * len(first), 1), dtype=np.int64),
         sources=np.append(0 * first - 1, np.arange(len(first)))[:, None],
-        symbol=np.append(0 * first - 1, np.where(second == 26, first, 2)),
+        symbol=np.append(0 * first - 1, np.where(second == 27, first == 1, 2)),
         right=np.ones(2 * len(first), dtype=bool),
     )
     assert len(set(merged_messages(cells)[: len(first), 0].tolist())) == states
