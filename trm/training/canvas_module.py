@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import lightning as L
@@ -72,7 +73,7 @@ class CanvasModule(L.LightningModule):
         self.model: Any = model
         self.optimizer, self.schedule, self.seed = optimizer, schedule, seed
         self.compile_steps = compile
-        self._compiled: Callable[..., Any] | None = None
+        self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by `trained`'s settings
 
     @property
     def data(self) -> CanvasDataModule:
@@ -83,23 +84,26 @@ class CanvasModule(L.LightningModule):
         """Raise a ValueError where it cannot be trained on data."""
 
     def setup(self, stage: str) -> None:
-        """Before training: check the data, and compile what is trained, once."""
+        """Check the data before training."""
         if stage == "fit" and self.data is not None:
             self.check(self.data)
-        if stage == "fit" and self.compile_steps and self._compiled is None:
-            # Canvases cut to their problems differ in size from batch to batch.
-            self._compiled = torch.compile(getattr(self.model, self.compiled_method), dynamic=True)
 
-    def trained(self) -> Any:
-        """The model for the training step that begins, compiled if so wished.
+    def trained(self, **settings: Any) -> Any:
+        """Return the model for the training step that begins, compiled if so wished.
 
-        A second view of the same weights: solving keeps the plain one, as its batches shrink and
-        its sequences grow.
+        ``settings`` replace those of its config, such as the number of cycles. A second view of the
+        same weights: solving keeps the plain one, as its batches shrink and its sequences grow.
         """
-        if self._compiled is None:
+        if not self.compile_steps and not settings:
             return self.model
         model = copy(self.model)
-        setattr(model, self.compiled_method, self._compiled)
+        model.config = replace(model.config, **settings)
+        if self.compile_steps:
+            key, method = tuple(sorted(settings.items())), self.compiled_method
+            if key not in self._compiled:
+                # Canvases cut to their problems differ in size from batch to batch.
+                self._compiled[key] = torch.compile(getattr(model, method), dynamic=True)
+            setattr(model, method, self._compiled[key])
         return model
 
     @abstractmethod
