@@ -50,6 +50,17 @@ class Drawing:
         return ((row >= 0) & (row < self.steps[:, None]))[:, :, None] & ~self.given
 
     @property
+    def space(self) -> np.ndarray:
+        """The space that each solution needs at most, blank cells in it too: ``bool [B, H, W]``."""
+        parts = []
+        for size, first, extent in zip(
+            self.canvases.shape[1:], (self.top, self.left), (self.heights, self.widths), strict=True
+        ):
+            line = np.arange(size) - first[:, None]
+            parts.append((line >= 0) & (line < extent[:, None]))
+        return parts[0][:, :, None] & parts[1][:, None, :]
+
+    @property
     def masked(self) -> np.ndarray:
         """The canvases with all cells masked that are to be filled in, uint8 [B, H, W]."""
         return np.where(self.unknown, np.uint8(symbols.MASK), self.canvases)

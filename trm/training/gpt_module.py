@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from augment.symmetry import SYMMETRIES
 from canvas.problems import Problems
 from canvas.render import IGNORE, WorkedDrawing, sequences
 from trm.checkpoints import CHECKPOINT_KEY
@@ -15,7 +16,7 @@ from trm.models.gpt import GPT
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.data import CanvasDataModule
-from trm.training.samples import SequenceSamples, TrainingBatch
+from trm.training.samples import SHIFTS_ALONE, SequenceSamples, TrainingBatch
 
 
 def sequence_loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -60,11 +61,8 @@ class GPTModule(CanvasModule):
                 f"{position} positions are learned place by place: set data.canvas.height and "
                 "data.canvas.width, or another model.network.config.position"
             )
-        if data.transform:
-            raise ValueError(
-                "data.transforms turn and flip row steps, but a "
-                "GPT writes from the lowest digit up, row below row: remove them"
-            )
+        if turned := sorted(set(data.symmetries) - {"e"}, key=list(SYMMETRIES).index):
+            raise ValueError(f"{SHIFTS_ALONE} (now: {', '.join(turned)})")
 
     def training_step(self, batch: TrainingBatch, batch_idx: int) -> torch.Tensor:
         generator = torch.Generator().manual_seed(self.batch_seed(batch_idx))

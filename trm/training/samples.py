@@ -30,6 +30,10 @@ TrainingBatch = dict[str, Any]
 
 # Purposes of random keys; 0 draws the problem.
 _STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS = range(1, 7)
+SHIFTS_ALONE = (
+    "data.transforms turn or reflect canvases, but a GPT writes from the lowest digit up, row "
+    "below row: take augment.transforms.CanvasShift alone"
+)
 _FIXED = {"layout", "base"}  # settings of a task that stay the same in all stages of a curriculum
 
 
@@ -149,6 +153,28 @@ class TrainingSamples(Samples):
         first, second = random_below(words, np.array(most) + 1)[0].tolist()
         return first, second
 
+    def _transformed(
+        self,
+        inputs: np.ndarray,
+        labels: np.ndarray,
+        answer: np.ndarray,
+        epoch: int,
+        index: np.ndarray,
+    ) -> list[np.ndarray]:
+        """Return the three arrays ``[B, H, W]`` after each sample's own transform, if there is one.
+
+        `CanvasShift` keeps what is not blank in ``labels`` on the canvas.
+        """
+        arrays = [inputs, labels, answer]
+        if self.transform is None:
+            return arrays
+        seeds = self._keys(epoch, index, _TRANSFORM) >> np.uint64(33)
+        moved = [
+            self.transform(given, label, asked, int(seed))
+            for given, label, asked, seed in zip(*arrays, seeds, strict=True)
+        ]
+        return [np.stack(part) for part in zip(*moved, strict=True)]
+
 
 class RowStepSamples(TrainingSamples):
     """Batches of row steps: ``inputs``, ``labels`` uint8 and ``answer`` bool, [B, H, W] each.
@@ -165,14 +191,7 @@ class RowStepSamples(TrainingSamples):
         # In the row to fill in, new cells are masked, too.
         masked = inserted.blank & answer.any(axis=2, keepdims=True)
         inputs[masked], answer[masked] = MASK, True
-        arrays = [inputs, labels, answer]
-        if self.transform is not None:
-            seeds = self._keys(epoch, index, _TRANSFORM) >> np.uint64(33)
-            turned = [
-                self.transform(given, label, asked, int(seed))
-                for given, label, asked, seed in zip(*arrays, seeds, strict=True)
-            ]
-            arrays = [np.stack(part) for part in zip(*turned, strict=True)]
+        arrays = self._transformed(inputs, labels, answer, epoch, index)
         batch = dict(zip(("inputs", "labels", "answer"), arrays, strict=False))
         batch["seeds"] = self._keys(epoch, index, _MODEL).view(np.int64)
         return {name: torch.from_numpy(array) for name, array in batch.items()}
@@ -181,19 +200,38 @@ class RowStepSamples(TrainingSamples):
 class SequenceSamples(TrainingSamples):
     """Batches of whole problems as `canvas.render.sequences`: ``ids`` and ``labels``, int64 [B, S].
 
-    ``height`` and ``width`` are those of the canvas. A sequence is written in one direction only,
-    so that none is turned.
+    ``height`` and ``width`` are those of the canvas. A sequence is written in one direction only:
+    transforms may shift a canvas, and a ValueError is raised if one turns or reflects it.
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        _, drawing, inserted, _, _ = self._drawing(indices)
+        _, drawing, inserted, epoch, index = self._drawing(indices)
         truth, given = inserted(drawing.truth, BLANK), inserted(drawing.given, False)
         # That a row is left blank follows from nothing before it.
         given |= (inserted.rows < 0)[:, :, None]
-        top = inserted.row(drawing.row_of_step(0)) - drawing.first_step
+        first = inserted.row(drawing.row_of_step(0))
+        if self.transform is not None:
+            # All of a solution's space stays on the canvas, as in votes: where the operands are
+            # must not tell how long the answer is.
+            space = np.where(inserted(drawing.space, False), MASK, BLANK).astype(np.uint8)
+            before = _corner(space)
+            unmoved = truth
+            truth, space, given = self._transformed(truth, space, given, epoch, index)
+            shifts = _corner(space) - before
+            for cells, shift, result in zip(unmoved, shifts, truth, strict=True):
+                if (np.roll(cells, shift, (0, 1)) != result).any():
+                    raise ValueError(SHIFTS_ALONE)
+            first = first + shifts[:, 0]
+        top = first - drawing.first_step
         ids, labels = sequences(replace(drawing, truth=truth, given=given, top=top))
         batch = {"ids": torch.from_numpy(ids), "labels": torch.from_numpy(labels)}
         return batch | dict(zip(("height", "width"), truth.shape[1:], strict=True))
+
+
+def _corner(space: np.ndarray) -> np.ndarray:
+    """First row and first column that are not blank on each canvas: ``int64 [B, 2]``."""
+    shown = space != BLANK
+    return np.stack([shown.any(axis=2).argmax(axis=1), shown.any(axis=1).argmax(axis=1)], axis=1)
 
 
 class WindowSamples(TrainingSamples):

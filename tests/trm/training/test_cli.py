@@ -66,7 +66,10 @@ TOLD, UNTOLD = ("--config", "generalise/lattice"), ("--config", "generalise/unto
         (["--config", "debug.yaml", "--data.batchsize=3"], "Did you mean data.batch_size?"),
         (["--config", "debug.yaml", "--import", "nowhere_at_all"], "there is no module"),
         (["--config", "debug.yaml", "--model.network=trm.models.GPT"], "a subclass of Iterative"),
-        ([*GPT, "--data.transforms=[albumentations.D4]"], "transforms turn and flip row steps"),
+        (
+            [*GPT, "--data.transforms=[albumentations.D4]"],
+            "CanvasShift alone (now: r90, r180, r270, v, hvt, h, t)",
+        ),
         ([*TOLD, "--data.task.layout=direct"], "the layout direct declares no local rule"),
         ([*TOLD, "--data.blanks.rows=2"], "leave out data.transforms"),
         ([*UNTOLD, "--model=trm.training.LocalModule"], "leave out codes, or train the model"),

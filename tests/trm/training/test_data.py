@@ -6,13 +6,14 @@ import pytest
 import torch
 
 from augment.symmetry import SYMMETRIES
-from augment.transforms import CanvasShift
+from augment.transforms import CanvasShift, SampleTransform
+from augment.views import possible_shifts
 from canvas.addition import Addition
 from canvas.canvas_size import Blanks
 from canvas.multiplication import Multiplication
 from canvas.problems import split_of
-from canvas.render import row_steps
-from canvas.symbols import BLANK, MASK
+from canvas.render import IGNORE, from_sequences, row_steps
+from canvas.symbols import BLANK, END, MASK
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
 from trm.training.data import Canvas, CanvasDataModule, EpochSampler
@@ -193,6 +194,46 @@ def test_a_sequence_writes_blank_columns_and_learns_no_blank_row():
         assert (counted == written[:, :, None]).all()
         blank_columns += counted.transpose(0, 2, 1)[inserted.columns < 0].any(axis=1).sum()
     assert blank_columns > 50
+
+
+@pytest.mark.parametrize("blanks", [Blanks(), Blanks(2, 2)])
+def test_a_shifted_sequence_is_the_sequence_of_a_page_drawn_there(blanks):
+    of = (STANDARD, Canvas(12, 14), "train", 7, 64, 64)
+    shifted = SequenceSamples(*of, transform=SampleTransform([CanvasShift()]), blanks=blanks)
+    plain, moved = SequenceSamples(*of, blanks=blanks), shifted.__getitems__(range(64))
+    (_, drawing, inserted, *_), before = plain._drawing(range(64)), plain.__getitems__(range(64))
+    height, width = before["height"], before["width"]
+    assert (moved["height"], moved["width"]) == (height, width)
+    space = inserted(drawing.space, False)
+    truth = from_sequences(before["ids"].numpy(), height, width)
+    places = set()
+    for i, canvas in enumerate(from_sequences(moved["ids"].numpy(), height, width)):
+        # Every shift that keeps the solution's space on the canvas; one of them was drawn.
+        up, down, left, right = possible_shifts(space[i][None])[:, 0].tolist()
+        shifts = [(j, k) for j in range(-up, down + 1) for k in range(-left, right + 1)]
+        fits = [one for one in shifts if (np.roll(truth[i], one, (0, 1)) == canvas).all()]
+        assert len(fits) == 1
+        places.add(fits[0])
+        # Rows are reversed: to the right on a canvas is to the left in a sequence.
+        grid = moved["ids"][i, 1:].numpy().reshape(height, width + 1)
+        assert (grid[:, :width] == canvas[:, ::-1]).all()
+        labels = moved["labels"][i, :-1].numpy().reshape(height, width + 1)[:, :width]
+        counted = np.arange(height) >= inserted.row(drawing.row_of_step(0))[i] + fits[0][0]
+        counted &= np.roll(inserted.rows[i] >= 0, fits[0][0])
+        assert (labels[~counted] == IGNORE).all()
+        assert (labels[counted] == canvas[:, ::-1][counted]).all()
+        assert moved["labels"][i, -1] == END
+    assert len(places) > 5
+    same = SequenceSamples(*of, transform=SampleTransform([CanvasShift(p=0)]), blanks=blanks)
+    for name in ("ids", "labels"):
+        assert torch.equal(same.__getitems__(range(64))[name], before[name])
+
+
+def test_a_sequence_that_is_turned_now_and_then_is_refused():
+    rare = SampleTransform([A.HorizontalFlip(p=0.01)])
+    data = SequenceSamples(STANDARD, Canvas(12, 14), "train", 7, 640, 640, transform=rare)
+    with pytest.raises(ValueError, match=r"take augment\.transforms\.CanvasShift alone"):
+        data.__getitems__(range(640))
 
 
 # Problems beyond training's

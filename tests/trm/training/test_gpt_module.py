@@ -78,6 +78,16 @@ def test_its_calibration_fits_the_validation_rows_and_is_kept(trained_gpt):
     assert mine.calibration == again
 
 
+def test_a_gpt_learns_from_shifted_pages_and_votes_over_shifts(command, tmp_path):
+    shift = "--data.transforms=[augment.transforms.CanvasShift]"
+    short = "--trainer.max_epochs=1", "--data.batches_per_epoch=1"
+    command("fit", *TINY, *short, shift, folder=tmp_path)
+    last = next(tmp_path.rglob("last.ckpt"))
+    assert load_solver(last, device="cpu").trained_symmetries == ("e",)
+    ran = command("solve", "--checkpoint", last, "--views", 3, "12+7", folder=tmp_path)
+    assert "of 3 views" in ran.out
+
+
 def module(**model) -> GPTModule:
     torch.manual_seed(0)
     network = GPT(GPTConfig(6, 6, hidden_size=16, num_heads=2, num_layers=1, **model))
