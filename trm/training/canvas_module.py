@@ -74,6 +74,9 @@ class CanvasModule(L.LightningModule):
         self.optimizer, self.schedule, self.seed = optimizer, schedule, seed
         self.compile_steps = compile
         self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by `trained`'s settings
+        self._totals: dict[
+            str, tuple[float, int]
+        ] = {}  # sums of a validation's figures, and of what
 
     @property
     def data(self) -> CanvasDataModule:
@@ -167,9 +170,9 @@ class CanvasModule(L.LightningModule):
         group: str,
         uncalibrated: Predictor | None = None,
     ) -> Validated:
-        """Solve a batch of problems, and log under a group's name how that went.
+        """Solve a batch of problems, and add up figures under a group's name.
 
-        Not what the confidence of an ``uncalibrated`` predictor is worth.
+        Except for the confidence of an ``uncalibrated`` predictor.
         """
         problems, drawing = batch
         predictor = uncalibrated or self.predictor()
@@ -196,15 +199,32 @@ class CanvasModule(L.LightningModule):
         if group != "training_problems":
             figures |= self.more_figures(drawing, forced)
         for name, (value, weight) in figures.items():
+            total, of = self._totals.get(f"{group}/{name}", (0.0, 0))
+            self._totals[f"{group}/{name}"] = total + float(value) * weight, of + weight
+        return Validated(problems, drawing, forced)
+
+    def on_validation_epoch_start(self) -> None:
+        """Forget the figures of the validation before."""
+        self._totals = {}
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the figures of all problems, each of which counts once on any number of devices.
+
+        Lightning's own mean over devices rounds the number of problems on each down.
+        """
+        everywhere = self.gathered(self._totals)
+        for name in self._totals:
+            totals, weights = zip(*(of[name] for of in everywhere if name in of), strict=True)
             self.log(
-                f"{group}/{name}",
-                float(value),
-                batch_size=weight,
-                sync_dist=True,
-                prog_bar=name == "solved" and group == "validation",
+                name,
+                sum(totals) / sum(weights),
+                sync_dist=True,  # the same on all of them already, which Lightning cannot know
+                prog_bar=name == "validation/solved",
                 add_dataloader_idx=False,
             )
-        return Validated(problems, drawing, forced)
+
+    on_test_epoch_start = on_validation_epoch_start
+    on_test_epoch_end = on_validation_epoch_end
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, index: int) -> Any:
         """Training batches go to the device; whole problems stay: solvers send what they need."""

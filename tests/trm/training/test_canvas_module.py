@@ -23,8 +23,23 @@ def some_problems():
 def evaluated(mine: IterativeModule, split: str) -> dict[str, float]:
     figures: dict[str, float] = {}
     mine.log = lambda name, value, **_: figures.update({name: value})
+    getattr(mine, f"on_{split}_epoch_start")()
     getattr(mine, f"{split}_step")(some_problems(), 0)
+    mine.gathered = lambda own: [own]
+    getattr(mine, f"on_{split}_epoch_end")()
     return figures
+
+
+def test_figures_count_each_problem_once_however_many_a_device_has():
+    mine, figures = tiny_module(), {}
+    mine.log = lambda name, value, **_: figures.update({name: value})
+    mine._totals = {"validation/solved": (33.0, 33), "validation/loss": (4.0, 33)}
+    other = {"validation/solved": (31.0, 32), "validation/loss": (2.0, 32)}
+    mine.gathered = lambda own: [own, other, {}]  # the third had no problem
+    mine.on_validation_epoch_end()
+    assert figures == {"validation/solved": 64 / 65, "validation/loss": 6 / 65}
+    mine.on_validation_epoch_start()
+    assert mine._totals == {}
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])
