@@ -165,7 +165,7 @@ CASES = {
     ],
     "training": [
         (lambda: DepthConfig("cary"), "Did you mean carry"),
-        (lambda: DepthConfig(no_grad_steps=(3, 1)), r"from 0 up, not \[3, 1\]"),
+        (lambda: DepthConfig(no_grad_steps=(3, 1)), r"from 0 to 10,000, not \[3, 1\]"),
         (lambda: DepthConfig(exploration=1.5), "exploration is from 0 to 1, not 1.5"),
         (lambda: carrying(skip_blank=True), r"to be tokens: set depth\.schedule: fresh"),
         (lambda: carrying(crop=True), r"to be tokens: set depth\.schedule: fresh"),

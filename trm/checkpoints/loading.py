@@ -43,6 +43,7 @@ from trm.checkpoints import (
     find_checkpoint,
 )
 from trm.files import read_object
+from trm.limits import MOST_STEPS
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel
 from trm.models.local import LocalRecursiveModel
@@ -100,6 +101,8 @@ def load_solver(
     Errors as of `load_checkpoint`; ValueError: no such device, code that nobody imported, or views
     that the model has no use for.
     """
+    if steps is not None and not 1 <= steps <= MOST_STEPS:
+        raise ValueError(f"steps are from 1 to {MOST_STEPS:,}, not {steps:,}")
     path = SHIPPED if path is None else path
     content = load_checkpoint(path)
     about, data = content[CHECKPOINT_KEY], content[DATA_KEY]

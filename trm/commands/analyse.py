@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trm.cells import size_name
-from trm.commands.arguments import Arguments, Parser, lengths, print_table, results, whole
+from trm.commands.arguments import Arguments, Parser, print_table, results, step_numbers, whole
 from trm.files import make_own_folder, versions, write_json
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def add_arguments(parser: Parser) -> None:
             what = "of the training split, to fit the probes to (default: 400)"
             add("--train-problems", type=whole(1), default=400, help=what)
             what = f"supervision steps, or loops of a GPT, like 1..8,16 (default: up to {STEPS})"
-            add("--steps", type=lengths, metavar="N", help=what)
+            add("--steps", type=step_numbers, metavar="N", help=what)
         elif name == "heads":
             what = "what differs in a pair, like digit,carry, of digit, factor, carry and total"
             several: Any = {"type": lambda text: tuple(text.split(",")), "default": ()}

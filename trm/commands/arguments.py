@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from canvas.choices import did_you_mean, shortened
 from trm.checkpoints import SHIPPED, find_checkpoint
+from trm.limits import MOST_STEPS
 from trm.precision import FLOAT32, NO_UNITS, PRECISIONS, settle
 
 if TYPE_CHECKING:
@@ -59,6 +60,16 @@ def lengths(text: str) -> list[int]:
             )
         numbers.update(range(low, high + 1))
     return sorted(numbers)
+
+
+def step_numbers(text: str) -> list[int]:
+    """The supervision steps that a text like ``1..4,8`` stands for, as `lengths`."""
+    numbers = lengths(text)
+    if numbers[-1] > MOST_STEPS:
+        raise argparse.ArgumentTypeError(
+            f"{shortened(text)}: a row takes at most {MOST_STEPS:,} supervision steps"
+        )
+    return numbers
 
 
 def check_problems(texts: list[str]) -> None:
@@ -182,7 +193,7 @@ class Parser(argparse.ArgumentParser):
 
         self.add_checkpoint(several)
         what = "supervision steps a row gets at most, or loops of a GPT (default: the checkpoint's)"
-        self.add_argument("--steps", type=whole(1), help=what)
+        self.add_argument("--steps", type=whole(1, MOST_STEPS), help=what)
         for side in () if several else ("--height", "--width"):
             what = "as in training, or the problem's where that was cut"
             what = f"cells of the canvas (default: {what})"

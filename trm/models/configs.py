@@ -8,6 +8,7 @@ from typing import Any
 
 from canvas.choices import check_choices, one_of
 from canvas.symbols import VOCAB_SIZE
+from trm.limits import MOST_CHANNELS, MOST_LAYERS, MOST_STEPS
 
 POSITIONS = {  # ways to know where a token is on a canvas, and the class of each
     "none": "trm.models.positions.NoPosition",
@@ -24,6 +25,8 @@ POSITIONS = {  # ways to know where a token is on a canvas, and the class of eac
     "relative_2d": "trm.models.positions.Relative2D",
 }
 RANDOMISED_RANGE = 2048  # places that randomised positions are drawn from
+_MOST = {"hidden_size": MOST_CHANNELS, "intermediate_size": 4 * MOST_CHANNELS}
+_MOST |= {"num_layers": MOST_LAYERS} | dict.fromkeys(("H_cycles", "L_cycles", "loops"), MOST_STEPS)
 NEIGHBOURHOODS = ("all", "local_lines", "local_nearest")
 
 
@@ -107,6 +110,9 @@ def _check(config: Any, may_be_0: tuple[str, ...] = ()) -> None:
         value, least = getattr(config, part.name), 0 if part.name in may_be_0 else 1
         if part.type in (int, int | None) and value is not None and value < least:
             raise ValueError(f"{part.name} must be {least} or more, got {value}.")
+        if part.name in _MOST and (value or 0) > _MOST[part.name]:
+            most = _MOST[part.name]
+            raise ValueError(f"{part.name} must be {most:,} or less, got {value:,}.")
     if config.hidden_size % config.num_heads:
         raise ValueError(
             "hidden_size must be a multiple of num_heads, "

@@ -90,6 +90,7 @@ class CanvasModule(L.LightningModule):
         """Check the data before training."""
         if stage == "fit" and self.data is not None:
             self.check(self.data)
+            self.data.check_memory(self.samples)
 
     def trained(self, **settings: Any) -> Any:
         """Return the model for the training step that begins, compiled if so wished.

@@ -24,6 +24,7 @@ from canvas.task import Task
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_checkpoint
 from trm.configs import read_config, shipped_configs
+from trm.limits import lacks_memory
 from trm.precision import NO_UNITS, check_precision, settle
 from trm.processes import start_processes
 from trm.training.callbacks import CALLBACKS, BestCheckpoint, CheckpointFiles
@@ -165,6 +166,7 @@ class TrainingCLI(LightningCLI):
     def before_fit(self) -> None:
         """Say what is trained, unless it cannot be: before there is a folder of the run."""
         self.model.check(self.datamodule)
+        self.datamodule.check_memory(self.model.samples)
         if self.content:
             CanvasModule.on_load_checkpoint(self.model, self.content)
             optimizer = build_optimizer(self.model.model, self.model.optimizer)
@@ -225,6 +227,13 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
         )
     except (MisconfigurationException, ArgumentError, ValueError) as error:
         raise ValueError(explained(str(error))) from error
+    except (MemoryError, RuntimeError) as error:
+        if not lacks_memory(error):
+            raise
+        raise ValueError(
+            "there is too little memory: take a smaller data.batch_size, a smaller network, or "
+            "shorter numbers"
+        ) from error
     return made
 
 

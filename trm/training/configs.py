@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field, replace
 
 from canvas.choices import check_choices, one_of
+from trm.limits import MOST_STEPS
 
 OPTIMIZERS = ("adamw", "adam_atan2", "muon")
 DECAYS = ("constant", "cosine", "linear")
@@ -13,7 +14,7 @@ SCHEDULES = ("carry", "fresh")
 def check_range(name: str, value: float | None, low: float, high: float = math.inf) -> None:
     """Raise a ValueError unless a setting is a finite number from ``low`` to ``high``."""
     if value is None or not (low <= value <= high and math.isfinite(value)):
-        among = f"{low} or more" if high == math.inf else f"from {low} to {high}"
+        among = f"{low} or more" if high == math.inf else f"from {low:,} to {high:,}"
         raise ValueError(f"{name} is {among}, not {value}")
 
 
@@ -74,7 +75,7 @@ class CycleStage:
         check_range("depth.stages: until", self.until, 1)
         for name in ("H_cycles", "L_cycles", "supervised_steps"):
             if (value := getattr(self, name)) is not None:
-                check_range(f"depth.stages: {name}", value, 1)
+                check_range(f"depth.stages: {name}", value, 1, MOST_STEPS)
 
 
 @dataclass
@@ -110,12 +111,13 @@ class DepthConfig:
             )
         for stage in self.stages:  # a stage's own ranges are checked as those of the whole
             self._of(stage)
-        if not 0 <= self.no_grad_steps[0] <= self.no_grad_steps[1]:
+        if not 0 <= self.no_grad_steps[0] <= self.no_grad_steps[1] <= MOST_STEPS:
             raise ValueError(
-                f"depth.no_grad_steps is [fewest, most] from 0 up, not {list(self.no_grad_steps)}"
+                f"depth.no_grad_steps is [fewest, most] from 0 to {MOST_STEPS:,}, not "
+                f"{list(self.no_grad_steps)}"
             )
         for name in ("supervised_steps", "halt_max_steps"):
-            check_range(f"depth.{name}", getattr(self, name), 1)
+            check_range(f"depth.{name}", getattr(self, name), 1, MOST_STEPS)
         for name in ("exploration", "random_start"):
             check_range(f"depth.{name}", getattr(self, name), 0, 1)
 

@@ -1,5 +1,6 @@
 """Training samples and validation problems as a LightningDataModule; see `trm.training.samples`."""
 
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -16,10 +17,19 @@ from canvas.check import check_layout
 from canvas.problems import Split
 from canvas.task import Task
 from canvas.tasks import task_data
+from trm.limits import MOST_SAMPLES, MOST_WORKERS, host_memory
 from trm.training.configs import check_range
-from trm.training.samples import Curriculum, RowStepSamples, Samples, SolvedProblems, Stage
+from trm.training.samples import (
+    Curriculum,
+    RowStepSamples,
+    Samples,
+    SolvedProblems,
+    Stage,
+    TrainingSamples,
+)
 
 _WHOLE = 4  # times as many problems are worked out at once as samples trained on: no gradients
+_LARGE, _MEASURED = 10_000, 256  # samples of a batch whose memory is measured, and of the measure
 _MOST_CELLS = 1024  # of a canvas of longer problems: larger ones take too long beside training
 
 
@@ -101,9 +111,11 @@ class CanvasDataModule(L.LightningDataModule):
         self.stage = ""
         canvas.check(task, (self.blanks.rows, self.blanks.columns))
         check_layout(task)
-        for name in ("batch_size", "batches_per_epoch", "validation_problems"):
+        check_range("data.batch_size", batch_size, 1, MOST_SAMPLES)
+        check_range("data.workers", workers, 0, MOST_WORKERS)
+        for name in ("batches_per_epoch", "validation_problems"):
             check_range(f"data.{name}", getattr(self, name), 1)
-        for name in ("training_problems", "beyond_problems", "workers"):
+        for name in ("training_problems", "beyond_problems"):
             check_range(f"data.{name}", getattr(self, name), 0)
         for name in ("rows", "columns"):
             check_range(f"data.blanks.{name}", getattr(self.blanks, name), 0)
@@ -125,6 +137,31 @@ class CanvasDataModule(L.LightningDataModule):
                 "the digits would be too large for the model or take too long."
             )
 
+    def check_memory(self, kind: type[TrainingSamples]) -> None:
+        """Raise a ValueError if drawing a batch takes more than this machine's memory.
+
+        Measured on a small share of a large batch; others are not looked at.
+        """
+        memory = host_memory()
+        if memory is None or self.batch_size < _LARGE:
+            return
+        size = self.batch_size
+        data: Any = kind(self.task, self.canvas, "train", self.seed, size, size, **self._drawn)
+        data.__getitems__(range(_MEASURED))  # what is made once is not of the batch
+        tracemalloc.start()
+        try:
+            data.__getitems__(range(_MEASURED))
+            each = tracemalloc.get_traced_memory()[1] / _MEASURED
+        finally:
+            tracemalloc.stop()
+        machines = getattr(self.trainer, "num_nodes", 1) if self.trainer else 1
+        needed = each * self.batch_size / machines * max(1, self.workers)
+        if needed > memory:
+            raise ValueError(
+                f"data.batch_size {size:,} takes {needed / 1e9:,.0f} GB to draw, and this machine "
+                f"has {memory / 1e9:,.0f} GB: take a far smaller one"
+            )
+
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint says about the data: enough to draw and solve problems like these."""
         return {
@@ -141,10 +178,14 @@ class CanvasDataModule(L.LightningDataModule):
             getattr(module, "samples", RowStepSamples),
             "train",
             self.batch_size * self.batches_per_epoch,
-            transform=self.transform,
-            curriculum=self.curriculum,
-            blanks=self.blanks,
+            **self._drawn,
         )
+
+    @property
+    def _drawn(self) -> dict[str, Any]:
+        """How training samples are drawn."""
+        parts = {"curriculum": self.curriculum, "blanks": self.blanks}
+        return {"transform": self.transform, **parts}
 
     @property
     def groups(self) -> dict[str, dict[str, Any]]:

@@ -8,6 +8,7 @@ from lightning.fabric.utilities import move_data_to_device
 
 from canvas.choices import check_choice
 from canvas.render import WorkedDrawing, row_steps
+from trm.limits import MOST_STEPS
 from trm.models.iterative import Batch, IterativeModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.training.canvas_module import CanvasModule
@@ -40,7 +41,7 @@ class IterativeModule(CanvasModule):
         solve_steps: int = 16,
         **more: Any,
     ) -> None:
-        check_range("model.solve_steps", solve_steps, 1)
+        check_range("model.solve_steps", solve_steps, 1, MOST_STEPS)
         check_choice("model.loss", loss, LOSSES)
         if depth.schedule == "carry" and network.ragged:
             raise ValueError(

@@ -72,6 +72,11 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("evaluate --checkpoint ADDER --output D --digits 2 --digits-a 2", "--digits and --addends;"),
     ("evaluate --output D --steps 3", "in no supervision steps: leave out --steps"),
     ("evaluate --output D --accelerator mps", "MPSAccelerator"),
+    *(
+        (f"{words} --steps 1000000000", "'1000000000' is not a whole number from 1 to 10,000")
+        for words in ("solve 1x2", "evaluate --output D", "inspect 12x3 --output D")
+    ),
+    ("analyse probe --output D --steps 4,1000000000", "a row takes at most 10,000 supervision ste"),
     ("inspect", "name a problem, like 123x456, and --output DIR"),
     (f"inspect {LONG} --checkpoint CKPT --output D", "is more than 12,000 cells"),
     ("inspect 12x3 --output D --row 2", "--row 2: 12x3 has 1 rows to fill in"),

@@ -175,7 +175,7 @@ def test_the_first_epochs_take_fewer_cycles_of_the_same_weights(monkeypatch):
     [
         ([{"until": 3}, {"until": 3}], "listed in order"),
         ([{"until": 0}], "until is 1 or more"),
-        ([{"until": 1, "L_cycles": 0}], "L_cycles is 1 or more"),
+        ([{"until": 1, "L_cycles": 0}], "L_cycles is from 1 to 10,000"),
         ([{"until": 1, "no_grad_steps": (2, 1)}], "no_grad_steps is"),
     ],
 )

@@ -17,7 +17,14 @@ from canvas.symbols import BLANK, END, MASK
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
 from trm.training.data import Canvas, CanvasDataModule, EpochSampler
-from trm.training.samples import Curriculum, RowStepSamples, SequenceSamples, SolvedProblems, Stage
+from trm.training.samples import (
+    Curriculum,
+    RowStepSamples,
+    SequenceSamples,
+    SolvedProblems,
+    Stage,
+    WindowSamples,
+)
 
 TASK = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 2))
 
@@ -105,6 +112,19 @@ def test_transforms_move_inputs_labels_and_answers_together():
         )
         before, after = (sorted(map(tuple, one.tolist())) for one in cells)
         assert before == after
+
+
+def test_a_batch_that_is_larger_than_the_machines_memory_is_refused(monkeypatch):
+    data = module(Canvas(10, 12), STANDARD, batch_size=1_000_000)
+    monkeypatch.setattr("trm.training.data.host_memory", lambda: 10**9)
+    for kind in (RowStepSamples, SequenceSamples, WindowSamples):
+        with pytest.raises(
+            ValueError, match=r"batch_size 1,000,000 takes \d+ GB .* machine has 1 GB"
+        ):
+            data.check_memory(kind)
+    module(Canvas(10, 12), STANDARD, batch_size=10_000).check_memory(RowStepSamples)
+    monkeypatch.setattr("trm.training.data.host_memory", lambda: None)  # as on Windows
+    data.check_memory(WindowSamples)
 
 
 def test_quarter_turns_need_a_square_canvas():
