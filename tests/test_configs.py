@@ -46,6 +46,8 @@ def test_a_config_builds_what_it_says_and_draws_its_batches(path, monkeypatch):
     epochs = cli.trainer.max_epochs
     assert cli.model.schedule.warmup_steps < epochs * data.batches_per_epoch
     assert epochs % cli.trainer.check_val_every_n_epoch == 0
+    if type(part := cli.trainer.val_check_interval) is float:
+        assert data.batches_per_epoch % int(part * data.batches_per_epoch) == 0
     tables = ((ROOT / page).read_text() for page in ("docs/results.md", "README.md"))
     every, some = (
         re.findall(rf"\((?:\.\./)?configs/{name(path)}\) .*\| ([\d,]+) \|", table)

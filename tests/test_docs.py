@@ -5,6 +5,7 @@ import os
 import re
 import runpy
 import shlex
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -202,6 +203,18 @@ def test_own_classes_from_python(own_folder, monkeypatch, capsys):
     last = blocks(ROOT / "docs/extending.md", "python")[-1]
     exec(compile(last, "extending.md", "exec"), {})
     assert capsys.readouterr().out.split()[-1].isdigit()
+
+
+def test_the_example_of_a_trainer_of_ones_own_trains_and_solves(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (block,) = (b for b in blocks(ROOT / "docs/extending.md", "python") if "L.Trainer(" in b)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Lightning's, of its defaults
+        exec(compile(block, "extending.md", "exec"), {})
+    solved, answer = capsys.readouterr().out.split()[-2:]
+    assert 0 <= float(solved) <= 1
+    assert answer.isdigit() or answer == "None"
+    assert os.listdir(tmp_path) == ["mine.ckpt"]
 
 
 @pytest.mark.parametrize("which", ["totals", "diagonal", "subtraction", "my-model"])

@@ -1,11 +1,13 @@
 """Short runs, whole and resumed."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
 # The published TRM's training, with a network that learns nothing in seconds.
 TINY_TRM = """
@@ -30,6 +32,20 @@ def events_of(folder: Path) -> EventAccumulator:
     """What the one run in a folder has told TensorBoard."""
     files = next(folder.rglob("events*")).parent
     return EventAccumulator(str(files), size_guidance={"images": 0, "tensors": 0}).Reload()
+
+
+def charts_without_a_curve(folder: Path) -> list[str]:
+    """Titles of charts in the only run below a folder that none of its curves belongs to."""
+    events = events_of(folder)
+    [config] = events.Tensors("custom_scalars__config__")
+    layout = Layout.FromString(config.tensor_proto.string_val[0])
+    charts = [chart for page in layout.category for chart in page.chart]
+    tags = events.Tags()["scalars"]
+    return [
+        chart.title
+        for chart in charts
+        if not any(re.match(chart.multiline.tag[0], tag) for tag in tags)
+    ]
 
 
 def whole_and_resumed(

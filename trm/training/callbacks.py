@@ -18,13 +18,14 @@ from rich.console import Console
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from canvas.choices import did_you_mean
 from trm.checkpoints import COST_KEY
 from trm.checkpoints.loading import load_checkpoint
 from trm.files import replacing
 from trm.flops import counted_flops
 from trm.processes import end_at_once_by_signals
 from trm.statistics import Share
-from trm.training.canvas_module import FIELD, logs_at
+from trm.training.canvas_module import FIELD, CanvasModule, logs_at
 from trm.training.runs import CHECKPOINTS
 
 
@@ -77,7 +78,30 @@ class BestCheckpoint(ModelCheckpoint):
                 f"checkpoint.monitor: {self.monitor} is of problems longer than those of training, "
                 "by which no checkpoint may be chosen: take validation/solved"
             )
+        if stage == "fit":
+            self._check_monitor(pl_module)
         super().setup(trainer, pl_module, stage)
+
+    def _check_monitor(self, module: Any) -> None:
+        """Refuse a figure that no validation logs with a ValueError, before anything is trained."""
+        name = self.monitor
+        if name is None or not isinstance(module, CanvasModule):
+            return
+        known = [f"validation/{figure}" for figure in module.validated_figures]
+        data = module.data
+        if data is not None and data.training_problems:
+            known += [
+                f"training_problems/{figure}"
+                for figure in module.validated_figures
+                if not figure.startswith(FIELD)
+            ]
+        if name not in known:
+            near = did_you_mean(name, known) or " Take validation/solved."
+            raise ValueError(f"checkpoint.monitor: no validation logs {name}.{near}")
+        if name.endswith("/loss") and self.mode == "max":
+            raise ValueError(
+                f"checkpoint.monitor: {name} is better the smaller it is: set checkpoint.mode: min"
+            )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Also of a run whose folder was moved, or is named another way.

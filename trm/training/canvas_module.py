@@ -56,9 +56,11 @@ class CanvasModule(L.LightningModule):
 
     Attributes:
         samples: what a training batch holds.
+        charted: names of figures that charts show, beside those that all modules log.
     """
 
     samples: type[TrainingSamples] = RowStepSamples
+    charted: tuple[str, ...] = ()
     compiled_method: str  # of the model, the part that is worth compiling, if any
 
     def __init__(
@@ -77,6 +79,12 @@ class CanvasModule(L.LightningModule):
         self._totals: dict[
             str, tuple[float, int]
         ] = {}  # sums of a validation's figures, and of what
+
+    @property
+    def validated_figures(self) -> list[str]:
+        """Names of the figures that a validation logs of each group; a subclass adds its own."""
+        rows = ("free_running_rows", "teacher_forced_rows", "teacher_forced_cells")
+        return ["solved", "loss", *rows, "confidence_accuracy"]
 
     @property
     def data(self) -> CanvasDataModule:

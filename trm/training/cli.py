@@ -6,8 +6,10 @@ import logging
 import re
 import warnings
 from argparse import ArgumentError
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import lightning as L
 import yaml
@@ -18,7 +20,7 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
-from canvas.choices import did_you_mean, load_class, look_here
+from canvas.choices import class_name, did_you_mean, load_class, look_here
 from canvas.symbols import vocab_size
 from canvas.task import Task
 from trm.checkpoints import find_checkpoint
@@ -252,6 +254,7 @@ _NO_CLASS = re.compile(
 _EXPECTED = re.compile(r"Expected a <class '([\w.]+)'>|Expected a typing\.Literal\[(.*?)\]")
 _GIVEN = re.compile(r"(?:Got|Given) value: (?:NestedArg\(key='[\w.]*', val=)?(.*?)\)?$", re.M)
 _HOMES = ("lightning.pytorch.callbacks", "lightning.pytorch.loggers", "canvas.tasks")
+_PACKAGES = ("trm", "canvas", "augment", "lightning")  # whose keys `trm fit --help` explains
 _ALIKE = 0.6  # of a name and the one suggested for it
 
 
@@ -263,7 +266,7 @@ def explained(told: str) -> str:
     if unknown := _UNKNOWN.search(told):
         name = ".".join(filter(None, unknown.groups())).replace("init_args.", "")
         inside = "class_path '" in told and not name.startswith("model.")
-        return _no_setting(f"{place}.{name}" if inside else name)
+        return _no_setting(f"{place}.{name}" if inside else name, _classes_in(told))
     if no_class := _NO_CLASS.search(told):
         module, own, bare = no_class.groups()
         homes = [importlib.import_module(home) for home in ([module] if module else _HOMES)]
@@ -288,14 +291,68 @@ def explained(told: str) -> str:
     return f"{place}: {sentence}{given}" if keys else sentence
 
 
-def _no_setting(name: str) -> str:
-    """That there is no such setting; nearest is one of the same last part, wherever it stands."""
+_CLASS_OF = re.compile(r"Parser key \"([\w.]+)\":|Problem with given class_path '([\w.]+)'")
+_NETWORK = re.compile(r"'network': \{'class_path': '([\w.]+)'")
+
+
+def _classes_in(told: str) -> dict[str, type]:
+    """Classes that an error says are used, by the places of their settings in a config."""
+    found, place = {}, ""
+    for key, name in _CLASS_OF.findall(told):
+        if key:
+            place = f"{place}.{key}".lstrip(".").replace(".init_args", "")
+        else:
+            found[place] = name
+    if (network := _NETWORK.search(told)) and "model" in found:
+        found.setdefault("model.network", network[1])
+    classes = {}
+    for place, name in found.items():
+        with suppress(ValueError):
+            classes[place] = load_class(name, object, place)
+    return classes
+
+
+def _settings_of(kind: type) -> set[str]:
+    """Names of a class's settings, and of those in its dataclasses, like ``config.channels``."""
+    names: set[str] = set()
+    for base in kind.__mro__[:-1]:
+        init: Any = vars(base).get("__init__")
+        if init is None:
+            continue
+        parameters = list(inspect.signature(init).parameters.values())[1:]
+        types: dict[str, Any] = {}
+        with suppress(Exception):  # of code that is not ours, annotations may be anything
+            types = get_type_hints(init)
+        for one in parameters:
+            if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+                continue
+            inside = fields(types[one.name]) if is_dataclass(types.get(one.name)) else ()
+            names |= {f"{one.name}.{part.name}" for part in inside} or {one.name}
+        if all(one.kind != one.VAR_KEYWORD for one in parameters):
+            break  # it takes no settings of the classes that it is derived from
+    return names
+
+
+def _no_setting(name: str, classes: dict[str, type]) -> str:
+    """That there is no such setting; nearest is one of the same last part, wherever it stands.
+
+    Of a place with one of the ``classes``, only settings which that class has are suggested.
+    """
     configs = (read_config(f) for name, f in shipped_configs().items() if "studies/" not in name)
     known = {key for config in configs for key, _ in flattened(config)}
     kinds = {"data": CanvasDataModule, "trainer": L.Trainer, "checkpoint": BestCheckpoint}
     for start, kind in kinds.items():
         known |= {f"{start}.{key}" for key in inspect.signature(kind).parameters}
-    others = sorted(known - {name})
+    for place, kind in classes.items():
+        outer = {key for key in known if not key.startswith(f"{place}.")}
+        mine = {f"{place}.{key}" for key in _settings_of(kind)}
+        inner = {key for key in known for own in mine if key.startswith(f"{own}.")}
+        known = outer | mine | inner
+    others = sorted(key for key in known if not f"{name}.".startswith(f"{key}."))
     moved = [key for key in others if key.rpartition(".")[2] == name.rpartition(".")[2]]
     near = did_you_mean(name, moved, 0) or did_you_mean(name, others, _ALIKE)
+    place = max((place for place in classes if name.startswith(f"{place}.")), key=len, default="")
+    if place and class_name(classes[place]).partition(".")[0] not in _PACKAGES:
+        has = ", ".join(sorted(_settings_of(classes[place])))
+        return f"there is no setting {name}.{near} {classes[place].__name__} has {has or 'none'}."
     return f"there is no setting {name}.{near or ' `trm fit --help` lists them all.'}"

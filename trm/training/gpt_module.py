@@ -46,6 +46,7 @@ class GPTModule(CanvasModule):
     """
 
     samples = SequenceSamples
+    charted = ("train/cell_accuracy",)
     compiled_method = "hidden"
 
     def __init__(self, network: GPT, **more: Any) -> None:

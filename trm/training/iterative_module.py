@@ -30,6 +30,10 @@ class IterativeModule(CanvasModule):
         more: see `CanvasModule`; of a seed are the model's own draws while training.
     """
 
+    charted = (
+        *("train/cell_accuracy", "train/row_accuracy", "train/halting_accuracy"),
+        *("train/loss_cells", "train/loss_halting", "validation/supervision_steps"),
+    )
     compiled_method = "iterate"
 
     def __init__(
@@ -58,6 +62,10 @@ class IterativeModule(CanvasModule):
         super().__init__(network, **more)
         self.depth, self.solve_steps, self.loss = depth, solve_steps, loss
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
+
+    @property
+    def validated_figures(self) -> list[str]:
+        return [*super().validated_figures, "supervision_steps"]
 
     def check(self, data: CanvasDataModule) -> None:
         if self.depth.schedule == "carry" and data.canvas.cut:

@@ -41,6 +41,7 @@ class CellModule(CanvasModule):
     """
 
     samples: type[WindowSamples] | type[PageSamples]
+    charted = ("train/cell_accuracy", "train/sight_accuracy", "train/loss_halting")
     untold = False
 
     def __init__(
@@ -51,6 +52,10 @@ class CellModule(CanvasModule):
         seed: int = 0,
     ) -> None:
         super().__init__(network, optimizer, schedule, seed=seed)
+
+    @property
+    def validated_figures(self) -> list[str]:
+        return [*super().validated_figures, *(f"{FIELD}{name}" for name in self.model.fields)]
 
     def check(self, data: CanvasDataModule) -> None:
         if data.transform or data.blanks.rows or data.blanks.columns:

@@ -1,5 +1,6 @@
 """What a run keeps of its config, and what TensorBoard shows beside curves: pictures of rows."""
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,11 +34,11 @@ CUSTOM_SCALARS = {
         for figure in ("solved", "loss", "free_running_rows", "teacher_forced_rows")
     },
     "How it trains": {
-        tag: f"{tag}$"
-        for tag in (
-            *("train/loss", "train/row_accuracy", "train/gradient_norm", "learning_rate/decayed"),
-            "speed/samples_per_second",
-        )
+        "train/loss": "train/loss$",
+        "training accuracy": "train/(cell|sight|row)_accuracy$",
+        "train/gradient_norm": "train/gradient_norm$",
+        "learning rates": "learning_rate/.*$",
+        "speed/samples_per_second": "speed/samples_per_second$",
     },
     "Confidence": {
         "validation": "validation/(confidence_accuracy|teacher_forced_rows)$",
@@ -46,6 +47,11 @@ CUSTOM_SCALARS = {
         "parts of the loss": "train/loss_(cells|halting)$",
     },
 }
+_OF_ALL = (  # figures of charts that modules of every kind log
+    *(f"validation/{figure}" for figure in CUSTOM_SCALARS["How good"]),
+    *("validation/confidence_accuracy", "train/loss", "train/gradient_norm"),
+    *("learning_rate/rest", "speed/samples_per_second"),
+)
 _LONGEST_NAME = 23  # characters of a title's problem
 _TRACED = 64  # rows that are followed over supervision steps
 _COMPARED = ("model", "data", "seed_everything", "trainer")  # of a config, what runs differ in
@@ -55,6 +61,19 @@ _NOT_COMPARED = ("callbacks", "logger", "profiler", "plugins", "enable_", "limit
 def writers(trainer: L.Trainer) -> list[SummaryWriter]:
     """The TensorBoard writers of a trainer."""
     return [log.experiment for log in trainer.loggers if isinstance(log, TensorBoardLogger)]
+
+
+def charts(module: Any) -> dict[str, dict[str, list[Any]]]:
+    """Pages of charts as TensorBoard takes them, without those that a module leaves empty."""
+    logged = (*_OF_ALL, *module.charted)
+    return {
+        page: {
+            title: ["Multiline", [tags]]
+            for title, tags in of.items()
+            if any(re.match(tags, name) for name in logged)
+        }
+        for page, of in CUSTOM_SCALARS.items()
+    }
 
 
 class SavedConfig(SaveConfigCallback):
@@ -76,10 +95,6 @@ class SavedConfig(SaveConfigCallback):
             return
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / CONFIG, self._text)
-        charts = {
-            page: {title: ["Multiline", [tags]] for title, tags in of.items()}
-            for page, of in CUSTOM_SCALARS.items()
-        }
         # Without the summaries of an experiment TensorBoard finds out itself which settings differ.
         _, settings, _ = hparams(hyperparameters(yaml.safe_load(self._text)), {})
         for writer in writers(trainer):
@@ -88,7 +103,7 @@ class SavedConfig(SaveConfigCallback):
                 event = Event(step=trainer.global_step, session_log=started)
                 writer._get_file_writer().add_event(event)
             writer.add_text("config", f"```yaml\n{self._text}```", trainer.global_step)
-            writer.add_custom_scalars(charts)
+            writer.add_custom_scalars(charts(pl_module))
             writer._get_file_writer().add_summary(settings)
 
 

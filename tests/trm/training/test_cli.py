@@ -1,6 +1,7 @@
 """What is wrong with a call or a config is told in one sentence, with exit code 2."""
 
 import pytest
+import yaml
 
 # What stands in a config, and what the sentence says.
 MISTAKES = [
@@ -39,20 +40,65 @@ MISTAKES = [
     ("trainer: {accelerator: cpuu}", "Did you mean cpu?"),
     ("checkpoint: {save_topk: 3}", "Did you mean checkpoint.save_top_k?"),
     ("checkpoint: {monitor: beyond/solved}", "by which no checkpoint may be chosen"),
+    ("checkpoint: {monitor: nope}", "no validation logs nope. Take validation/solved."),
+    ("checkpoint: {monitor: validation/solve}", "Did you mean validation/solved?"),
+    ("checkpoint: {monitor: validation/loss}", "set checkpoint.mode: min"),
     ("axes: {}", "is a study, of many runs: trm sweep"),
 ]
 
 
-@pytest.mark.parametrize(("yaml", "named"), MISTAKES, ids=lambda text: text[:40])
-def test_a_mistake_in_a_config_is_named(command, debug, tmp_path, yaml, named):
+@pytest.mark.parametrize(("text", "named"), MISTAKES, ids=lambda text: text[:40])
+def test_a_mistake_in_a_config_is_named(command, debug, tmp_path, text, named):
     file = tmp_path / "mistake.yaml"
-    file.write_text(yaml)
+    file.write_text(text)
     ran = command("fit", *debug, "--config", file, folder=tmp_path, code=2)
     assert named in ran.err
     assert "Traceback" not in ran.err
     assert "Namespace(" not in ran.err
     assert len(ran.err.splitlines()) <= 2  # that the seed was set, and what is wrong
     assert not list(tmp_path.rglob("*.ckpt"))
+
+
+OWN = """
+from dataclasses import dataclass
+
+from trm.models.iterative import IterativeModel
+
+
+@dataclass
+class KeysConfig:
+    channels: int = 8
+    updates: int = 2
+
+
+class KeysModel(IterativeModel):
+    def __init__(self, config: KeysConfig):
+        super().__init__()
+
+    encode = initial_state = iterate = read = None
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("config.channel", "config.channel. Did you mean model.network.config.channels?"),
+        ("config.hidden_size", "config.hidden_size. Did you mean model.network.config.updates?"),
+        ("nothing", "setting model.network.nothing. KeysModel has config.channels, config.updates"),
+    ],
+)
+def test_a_wrong_key_of_an_own_network_is_told_by_the_keys_of_its_class(
+    command, debug, tmp_path, monkeypatch, key, told
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "own_keys.py").write_text(OWN)
+    config = yaml.safe_load(debug[1].read_text())
+    config["model"]["init_args"]["network"] = {"class_path": "own_keys.KeysModel"}
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(config))
+    words = ("--config", "own.yaml", f"--model.network.{key}=3")
+    ran = command("fit", *words, folder=tmp_path, code=2)
+    assert told in ran.err
 
 
 GPT = ("--config", "gpt/small_learned_2d")

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from runs import events_of, last_of
+from runs import charts_without_a_curve, events_of, last_of
 
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
@@ -50,6 +50,7 @@ def test_a_run_has_the_pages_of_a_recursive_one_and_is_scored(trained_gpt, comma
         "speed/samples_per_second",
     } <= set(events.Tags()["scalars"])
     assert set(events.Tags()["images"]) == {"panels/row_1", "panels/wrong_1"}
+    assert charts_without_a_curve(trained_gpt) == []
     ran = command("test", *TINY, "--ckpt_path", "best", folder=trained_gpt)
     assert " of 9; 95 % interval" in ran.out
     solver = load_solver(trained_gpt, device="cpu")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from runs import assert_same, whole_and_resumed
+from runs import assert_same, charts_without_a_curve, whole_and_resumed
 
 from canvas.canvas_size import Canvas
 from canvas.closure import closure
@@ -43,6 +43,7 @@ def test_a_short_run_solves_longer_problems_than_it_saw(command, tmp_path):
     problems = [(2**9 - 1, 2**9 - 2), (0, 7), (500, 2**7)]
     solutions = solve(problems, load_solver(tmp_path / "runs/small"))
     assert [solution.correct for solution in solutions] == [True] * 3
+    assert charts_without_a_curve(tmp_path / "runs") == []
 
 
 def test_a_run_that_is_resumed_is_the_uninterrupted_one(command, tmp_path):
