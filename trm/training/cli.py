@@ -353,6 +353,10 @@ def _no_setting(name: str, classes: dict[str, type]) -> str:
     near = did_you_mean(name, moved, 0) or did_you_mean(name, others, _ALIKE)
     place = max((place for place in classes if name.startswith(f"{place}.")), key=len, default="")
     if place and class_name(classes[place]).partition(".")[0] not in _PACKAGES:
-        has = ", ".join(sorted(_settings_of(classes[place])))
+        own = {key.rpartition(".")[2]: key for key in _settings_of(classes[place])}
+        like = did_you_mean(name.rpartition(".")[2], own, _ALIKE)  # whatever stands before it
+        if near not in {f" Did you mean {place}.{key}?" for key in own.values()} or not like:
+            near = like
+        has = ", ".join(sorted(own.values()))
         return f"there is no setting {name}.{near} {classes[place].__name__} has {has or 'none'}."
     return f"there is no setting {name}.{near or ' `trm fit --help` lists them all.'}"

@@ -82,8 +82,11 @@ class KeysModel(IterativeModel):
 @pytest.mark.parametrize(
     ("key", "told"),
     [
-        ("config.channel", "config.channel. Did you mean model.network.config.channels?"),
-        ("config.hidden_size", "config.hidden_size. Did you mean model.network.config.updates?"),
+        ("config.chanels", "config.chanels. Did you mean model.network.config.channels?"),
+        (
+            "config.hidden_size",
+            "config.hidden_size. KeysModel has config.channels, config.updates.",
+        ),
         ("nothing", "setting model.network.nothing. KeysModel has config.channels, config.updates"),
     ],
 )
