@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 EXAMPLES = f"""\
 examples:
   trm inspect 123x456 --output inspected
-  trm inspect --checkpoint C 987x65 --row 2 --cell 4,3 --output inspected
+  trm inspect --checkpoint C 987x65 --row 2 --cell 3,3 --output inspected
   trm inspect --checkpoint C 2539x839 --row 2 --lens --patch 2539x849 --output inspected
   trm inspect --checkpoint runs/quickstart --export quickstart{SUFFIX} --figures grid
   trm inspect --export multiply.html --beside C docs/models/column-seed0{SUFFIX}
@@ -86,7 +86,7 @@ def run(args: Arguments) -> int:
     from canvas.pages import draw_fields
     from canvas.picture import save_gif
     from trm.analysis.lens import read_layers, some_steps
-    from trm.analysis.record import cell_attention, check_cells
+    from trm.analysis.record import cell_attention, check_cells, check_token
     from trm.figures import inspection as pictures
     from trm.figures.animation import animate
     from trm.figures.row_panels import sample_panels
@@ -105,9 +105,11 @@ def run(args: Arguments) -> int:
     cell = _chosen(args.cell, drawing, row)
     if args.lens or args.patch or args.cell:
         check_cells(predictor.model)
+    stepwise = isinstance(predictor, IterativePredictor)
+    if not stepwise:
+        args.refuse("attention is shown of recursive models alone", cell=None)
     patching = None if args.patch is None else _patched(args, solver, row)
     output = Path(args.output)
-    make_folder(output)
 
     moments: list[Moment] = []
     solution = solve_watched(solver, problems, moments.append)
@@ -120,7 +122,9 @@ def run(args: Arguments) -> int:
     steps = RowSteps(met, labels, answer, np.zeros(number, np.int64), np.arange(number))
     used = np.array(solution.row_steps)
     canvas, truth = steps.inputs[row], steps.labels[row]
-    stepwise = isinstance(predictor, IterativePredictor)
+    if args.cell:
+        check_token(predictor.model, canvas, cell)
+    make_folder(output)
     most = int(used.max()) + _SPARE if stepwise else None
     name = solver.task.names(problems)[0].replace("x", "×")
     titles = [f"{name}   row {k + 1} of {number}" for k in range(number)]
@@ -279,7 +283,11 @@ def _export(args: Arguments) -> int:
         )
     with replacing(output) as part:
         part.write_bytes(packed)
-    args.info.print(f"{output}: {model.num_parameters:,} parameters, {len(packed):,} bytes")
+    held = [first, *others] if output.suffix == _PAGE else [first]
+    sizes = [f"{one.solver.predictor.model.num_parameters:,} parameters" for one in held]
+    if others:  # which are told apart
+        sizes = [f"{one.name} {size}" for one, size in zip(held, sizes, strict=True)]
+    args.info.print(f"{output}: {', '.join(sizes)}; {len(packed):,} bytes")
     return 0
 
 

@@ -123,7 +123,9 @@ def _work_through(args: Arguments) -> int:
         return 0
     if not args.quiet:
         print(summary if args.output == "-" else f"{summary} → {args.output}", file=sys.stderr)
-    args.note_views(summary.share_of_views, f" at the fewest, in {summary.few_views:,} problems fewer")
+    args.note_views(
+        summary.share_of_views, f" at the fewest, in {summary.few_views:,} problems fewer"
+    )
     return 1 if summary.errors else 0
 
 

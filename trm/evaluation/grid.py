@@ -9,9 +9,9 @@ solutions alone.
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from trm.cells import BOTH, FAMILY, INSIDE, REGIONS, SHORTER, UNKNOWN, Key
 from trm.files import read_object, validated, versions

@@ -99,9 +99,7 @@ class Noise:
         kept = index.tolist()
         self.generators = [g for g, k in zip(self.generators, kept, strict=True) if k]
 
-    def _of(
-        self, generator: torch.Generator, i: int, shape: torch.Size, context: object
-    ) -> Tensor:
+    def _of(self, generator: torch.Generator, i: int, shape: torch.Size, context: object) -> Tensor:
         """The noise of a sample; where tokens are some of the cells, each takes its cell's."""
         how: Any = {"generator": generator, "dtype": torch.float32, "device": "cpu"}
         if not isinstance(context, Context) or context.places is None:

@@ -12,7 +12,7 @@ A recursive model can work on each view several times, with noise on its states 
 `trm.solving.iterative_predictor`); such rollouts vote as views do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -63,9 +63,16 @@ def decide(vote: str, answers: Sequence[Any], confidence: np.ndarray) -> Decisio
 
 
 def solve_by_vote(
-    predictor: Predictor, voting: Voting, drawing: Drawing, on_row: OnRow | None = None
+    predictor: Predictor,
+    voting: Voting,
+    drawing: Drawing,
+    on_row: OnRow | None = None,
+    answers: Callable[[int, np.ndarray], bool] = lambda *_: True,
 ) -> tuple[Rollout, list[list[Decision]]]:
     """Work problems out in many views; ``on_row`` is called before and after each voted row.
+
+    ``answers`` is called with the index of a problem and a worked canvas ``uint8 [H, W]``: whether
+    a number can be read from it. The confidence of a whole solution from which none can be is 0.
 
     In which views a problem is shown depends on its place on its canvas and the seed, not on the
     problems beside it. Returns a rollout that views agreed upon, whose steps are those of all views
@@ -82,7 +89,7 @@ def solve_by_vote(
                 "views that vote on whole solutions work on a canvas each, and there is no one "
                 "canvas to watch: let them vote per row, or watch one view"
             )
-        return _by_solution(predictor, voting, drawing, looks)
+        return _by_solution(predictor, voting, drawing, looks, answers)
     decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
 
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
@@ -130,7 +137,11 @@ def _columns(looks: Sequence[Sequence[Look]]) -> tuple[list[View], np.ndarray | 
 
 
 def _by_solution(
-    predictor: Predictor, voting: Voting, drawing: Drawing, looks: list[list[Look]]
+    predictor: Predictor,
+    voting: Voting,
+    drawing: Drawing,
+    looks: list[list[Look]],
+    answers: Callable[[int, np.ndarray], bool],
 ) -> tuple[Rollout, list[list[Decision]]]:
     of = np.repeat(np.arange(len(drawing)), [len(mine) for mine in looks])
     alone = predictor.free_running_views(drawing[of], *_columns(looks))
@@ -138,6 +149,7 @@ def _by_solution(
     for i, n in enumerate(drawing.steps.tolist()):
         mine, unknown = of == i, ~drawing.given[i]
         found, sure = alone.canvases[mine][:, unknown], alone.confidence[mine].prod(axis=1)
+        sure = np.where([answers(i, canvas) for canvas in alone.canvases[mine]], sure, 0)
         decision = decide(voting.vote, [cells.tobytes() for cells in found], sure)
         voted.canvases[i][unknown] = found[decision.behind[0]]
         # A solution is held right as a whole; its rows share that evenly.

@@ -119,3 +119,11 @@ def test_a_model_that_invents_its_codes_is_shown_as_it_solves(command, repositor
     assert len(shares) == 3
     assert all(right == of for _, right, of in shares)
     assert (tmp_path / "rows.png").is_file()
+
+
+def test_a_page_of_several_models_says_the_size_of_each(command, repository, tmp_path):
+    beside = [repository / f"docs/models/{name}-seed0.safetensors" for name in ("tiny", "column")]
+    ran = export(command, SHIPPED, tmp_path / "m.html", "--beside", *beside)
+    sizes = "lattice 50,853 parameters, tiny-seed0 8,314 parameters, column-seed0 46,588 parameters"
+    size = (tmp_path / "m.html").stat().st_size
+    assert " ".join(ran.out.split()) == f"{tmp_path / 'm.html'}: {sizes}; {size:,} bytes"
