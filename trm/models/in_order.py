@@ -92,6 +92,29 @@ class InOrder(NamedTuple):
     handed: Tensor
 
 
+def schedule(tokens: Tensor) -> tuple[Tensor, list[int]]:
+    """The order in which the cells of canvases [B, H, W] are worked out.
+
+    Returns the cells (sample, row, column), int64 [N, 3], and how many belong to each front, whose
+    cells are worked out together.
+    """
+    asked, used = tokens == MASK, tokens != BLANK
+    last = asked.any(dim=2).flip(1).cumsum(dim=1).flip(1) > 0  # [B, H], rows down to the last asked
+    rows = used.any(dim=2) & (last | ~last[:, :1])
+    cells = (span(rows).unsqueeze(2) & span(used.any(dim=1)).unsqueeze(1)).nonzero()
+    front, order = (2 * cells[:, 1] - cells[:, 2]).sort(stable=True)
+    return cells[order], front.unique_consecutive(return_counts=True)[1].tolist()
+
+
+def wavefront(tokens: Tensor) -> Tensor:
+    """The front, from 1, in which each cell of canvases is worked out, int64 [B, H, W]; 0: none."""
+    cells, fronts = schedule(tokens)
+    steps = torch.arange(1, len(fronts) + 1).repeat_interleave(torch.tensor(fronts))
+    found = torch.zeros(tokens.shape, dtype=torch.long, device=tokens.device)
+    found[cells.unbind(1)] = steps.to(found)
+    return found
+
+
 @torch.no_grad()
 def work_in_order(
     model: LocalRecursiveModel, tokens: Tensor, known: Known | None = None
@@ -109,17 +132,13 @@ def work_in_order(
     check_tokens(tokens)
     known = known or Known(model)
     B, H, W = tokens.shape
-    asked, used = tokens == MASK, tokens != BLANK
-    last = asked.any(dim=2).flip(1).cumsum(dim=1).flip(1) > 0  # [B, H], rows down to the last asked
-    rows = used.any(dim=2) & (last | ~last[:, :1])
-    cells = (span(rows).unsqueeze(2) & span(used.any(dim=1)).unsqueeze(1)).nonzero()
-    front, order = (2 * cells[:, 1] - cells[:, 2]).sort(stable=True)
-    page, row, column = cells[order].unbind(1)
+    asked = tokens == MASK
+    cells, front = schedule(tokens)
+    page, row, column = cells.unbind(1)
     token, asks = tokens[page, row, column].long(), asked[page, row, column]
     # What is handed on, with a margin around each page, as one list of cells.
     margin = tokens.new_zeros(B, H + 1, W + 2, 1 + len(model.fields), dtype=torch.int16)
     handed, place = margin.flatten(0, 2), (page * (H + 1) + row + 1) * (W + 2) + column + 1
-    front = front.unique_consecutive(return_counts=True)[1].tolist()
     steps = [NEIGHBOURS[way] for way in model.heads.ways if way != OWN]
     around = torch.tensor([down * (W + 2) + right for down, right in steps]).to(place)
     found = []

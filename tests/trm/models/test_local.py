@@ -10,7 +10,7 @@ from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, MASK, encode
 from canvas.windows import NEIGHBOURS, OWN, SYMBOL, TOKEN, read_name
 from trm.models.configs import LocalConfig
-from trm.models.in_order import all_right, work_in_order
+from trm.models.in_order import all_right, wavefront, work_in_order
 from trm.models.local import LocalRecursiveModel
 from trm.training.samples import WindowSamples
 
@@ -94,3 +94,8 @@ def test_a_head_sees_what_it_reads_alone(layout: str) -> None:
     all_at_once, _ = net.cells(sights)
     one_by_one = [net.cells(one)[0] for one in sights.split(1)]
     torch.testing.assert_close(all_at_once, torch.cat(one_by_one))
+
+
+def test_the_wavefront_runs_from_the_right_and_two_columns_behind_the_row_above() -> None:
+    found = wavefront(pages("_____", "__12*", "_...5"))
+    assert found.tolist() == [[[0, 0, 0, 0, 0], [0, 4, 3, 2, 1], [0, 6, 5, 4, 3]]]

@@ -292,3 +292,24 @@ def test_noise_is_refused_by_models_without_z_H(binary):
     solver = Solver(IterativePredictor(Plain(), 2), Multiplication(digits_b=(1, 3)), Canvas(7, 7))
     with pytest.raises(ValueError, match="the state of Plain has state: leave out --rollouts"):
         solver.with_voting(Voting(rollouts=2, noise=0.1)).solve(problems)
+
+
+def test_a_solution_without_a_number_loses_however_sure_its_view_is():
+    def blank(page: Page, shown: np.ndarray, filled: np.ndarray) -> None:
+        filled[shown == MASK] = BLANK
+
+    predictor = Oracle(fault=blank)
+    task = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 3))
+    solver = Solver(predictor, task, Canvas(7, 7), trained_symmetries=tuple(SYMMETRIES))
+    solver = solver.with_voting(Voting(views=4, vote="max_confidence", per="solution"))
+    problems = Problems.from_ints([(321, 45)])
+    (page,) = Oracle(solver.draw_worked(problems)).pages
+    predictor.pages = [
+        replace(one, confidence=0.999 if one.faulty else 0.7)
+        for one in seen_in_all_views(page, ("e",))
+    ]
+    (solution,) = solver.solve(problems)
+    assert solution.correct
+    assert solution.confidence == pytest.approx(0.7**2)
+    nothing = next(vote for vote in solution.votes[0] if vote.answer is None)
+    assert nothing.confidence == 0
