@@ -159,7 +159,7 @@ class Parser(argparse.ArgumentParser):
 
         Of ``several`` it is a list, by default empty.
         """
-        what = "a checkpoint, or a run's folder: its best one"
+        what = "a checkpoint, a run's folder: its best one, or a name that `trm models` lists"
         more: dict[str, Any] = {"required": True} if required else {"default": SHIPPED}
         if several:
             more = {"nargs": "+", "action": "extend", "default": []}
@@ -250,13 +250,13 @@ class Arguments(argparse.Namespace):
         return self.checkpoint or [SHIPPED] if several else [self.checkpoint]
 
     def find_checkpoints(self, *paths: str | Path) -> None:
-        """Look for checkpoints, and say which file a folder leads to.
+        """Look for checkpoints, and say which file a folder, or a name, leads to.
 
         FileNotFoundError, ValueError: see `trm.checkpoints.find_checkpoint`.
         """
         for path in paths:
             file = find_checkpoint(path)
-            if Path(path).is_dir() and not self.quiet:
+            if file != Path(path) and not self.quiet:
                 _tell(f"checkpoint: {file}")
 
     def one_device(self) -> str:

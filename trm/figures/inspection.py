@@ -117,8 +117,8 @@ def settled_figure(
     """A worked canvas in cells whose colour is the step that decided them.
 
     Canvas and truth are ``uint8 [H, W]``, steps ``int64 [H, W]``, 0 of cells that were not decided,
-    which are grey. Wrong cells are framed, with the right symbol in the corner. ``unit`` says what a
-    step is.
+    which are grey. Wrong cells are framed, with the right symbol in the corner. ``unit`` says what
+    a step is.
     """
     used = (canvas != BLANK) | (truth != BLANK) | (decided > 0)
     down, across = (
