@@ -87,10 +87,18 @@ class Noise:
                 f"{' and '.join(state)}: leave out --rollouts and --noise"
             )
         z_H, context = state["z_H"], loop.context
+        cells, places = z_H.shape[1], None  # for how many tokens noise is drawn, and which get it
+        if isinstance(context, Context) and context.places is not None:  # some cells are tokens
+            prefix = z_H.shape[1] - context.places.shape[1]
+            cells = prefix + context.height * context.width + 1  # the last one is that of padding
+            of_prefix = torch.arange(prefix).expand(len(z_H), -1)
+            places = torch.cat([of_prefix, prefix + context.places.cpu()], dim=1)
         noise = torch.zeros(z_H.shape, dtype=torch.float32, device="cpu")
+        how: Any = {"dtype": torch.float32, "device": "cpu"}
         for i, generator in enumerate(self.generators):
             if generator is not None:
-                noise[i] = self._of(generator, i, z_H.shape[1:], context)
+                drawn = torch.randn((cells, *z_H.shape[2:]), generator=generator, **how)
+                noise[i] = drawn if places is None else drawn[places[i]]
         changed = z_H + (self.sigma * noise).to(z_H)
         loop.state = unnamed(loop.state, state | {"z_H": changed})
 
@@ -98,15 +106,6 @@ class Noise:
         """Go on with some samples, by bool [B]."""
         kept = index.tolist()
         self.generators = [g for g, k in zip(self.generators, kept, strict=True) if k]
-
-    def _of(self, generator: torch.Generator, i: int, shape: torch.Size, context: object) -> Tensor:
-        """The noise of a sample; where tokens are some of the cells, each takes its cell's."""
-        how: Any = {"generator": generator, "dtype": torch.float32, "device": "cpu"}
-        if not isinstance(context, Context) or context.places is None:
-            return torch.randn(shape, **how)
-        prefix, cells = shape[0] - context.places.shape[1], context.height * context.width
-        drawn = torch.randn((prefix + cells + 1, *shape[1:]), **how)  # the last one of padding
-        return torch.cat([drawn[:prefix], drawn[prefix + context.places[i].cpu()]])
 
 
 def _generator(seed: int, canvas: np.ndarray, rollout: int) -> torch.Generator:
