@@ -11,6 +11,7 @@ A sample is masked first and transformed after; its inputs, labels and answer ma
 import os
 import random
 from collections.abc import Sequence
+from copy import copy, deepcopy
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +25,8 @@ from albumentations import BasicTransform
 
 from augment import symmetry
 from canvas.symbols import BLANK
+
+_TRIED = 64  # times that a transform is tried before it is used
 
 
 class CanvasShift(A.DualTransform):
@@ -68,16 +71,54 @@ class CanvasShift(A.DualTransform):
 class SampleTransform:
     """Apply albumentations transforms to a training sample, as a pure function of sample and seed.
 
-    They only move cells (`A.D4`, flips, quarter turns, `CanvasShift`), and are done in this order.
+    They turn, reflect or move whole canvases (`A.D4`, flips, quarter turns, `CanvasShift`), and are
+    done in this order. ValueError: one does something else.
     Those that exchange rows and columns need square canvases, as samples of a batch have one shape.
     """
 
     def __init__(self, transforms: Sequence[BasicTransform | A.BaseCompose]):
         self.transforms = transforms
-        self._compose = A.Compose(
+        self._compose = self._composed(transforms)
+        for transform in transforms:
+            self._check(transform)
+
+    @staticmethod
+    def _composed(transforms: Sequence[BasicTransform | A.BaseCompose]) -> A.Compose:
+        return A.Compose(
             list(transforms),
             additional_targets={"labels": "mask", "answer": "mask"},
             is_check_shapes=False,
+        )
+
+    def _check(self, transform: BasicTransform | A.BaseCompose) -> None:
+        """Raise a ValueError unless a transform turns, reflects or moves a drawing as a whole.
+
+        It is tried, always applied, on a small drawing whose cells are all different.
+        """
+        always = deepcopy(transform)
+        always.p = 1.0
+        alone = copy(self)
+        alone.transforms, alone._compose = [transform], self._composed([always])
+        alone._try()
+
+    def _try(self) -> None:
+        drawing = np.full((12, 12), BLANK, dtype=np.uint8)
+        drawing[4:7, 3:8] = 100 + np.arange(15).reshape(3, 5)
+        whole = {symmetry.apply(name, drawing[4:7, 3:8]).tobytes() for name in symmetry.SYMMETRIES}
+        for seed in range(_TRIED):
+            moved, labels, answer = self(drawing, drawing, drawing != BLANK, seed)
+            shown = moved != BLANK
+            rows, columns = (shown.any(axis=axis).nonzero()[0] for axis in (1, 0))
+            box = moved[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+            alike = (labels == moved).all() and (answer == shown).all()
+            if not alike or moved.shape != drawing.shape or box.tobytes() not in whole:
+                raise ValueError(self._refusal("tore a drawing apart"))
+
+    def _refusal(self, what: str) -> str:
+        names = ", ".join(type(one).__name__ for one in self.transforms)
+        return (
+            f"data.transforms: {names} {what}; use only transforms that turn, reflect or move "
+            "whole canvases, such as D4, HorizontalFlip, RandomRotate90 or CanvasShift"
         )
 
     @cached_property
@@ -103,9 +144,5 @@ class SampleTransform:
         moved = self._compose(image=inputs, labels=labels, answer=answer.view(np.uint8))
         before, after = (np.bincount(x.ravel(), minlength=256) for x in (inputs, moved["image"]))
         if (before != after).any():
-            raise ValueError(
-                f"{', '.join(type(one).__name__ for one in self.transforms)} changed the symbols "
-                "of a canvas; use only transforms that move whole cells, such as D4, "
-                "HorizontalFlip, RandomRotate90 or CanvasShift"
-            )
+            raise ValueError(self._refusal("changed the symbols of a canvas"))
         return moved["image"], moved["labels"], moved["answer"].view(np.bool_)

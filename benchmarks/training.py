@@ -45,8 +45,7 @@ def module_and_data(name: str, *words: str) -> tuple[Any, Any]:
 def stepper(module: Any, batches: list[Any], way: str) -> Callable[[int], None]:
     """A training step on the batch of a number."""
     if "compiled" in way:
-        part = getattr(module.model, module.compiled_method)
-        module._compiled = torch.compile(part, dynamic=True)
+        module.compile_steps = True
     optimizer = torch.optim.AdamW(module.parameters(), lr=1e-4)
 
     def step(number: int) -> None:

@@ -156,3 +156,24 @@ def test_a_quarter_turn_exchanges_height_and_width():
 )
 def test_transforms_tell_in_which_symmetries_samples_come_out(transforms, names):
     assert set(SampleTransform(transforms).symmetries) == names
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [
+        A.RandomGridShuffle(grid=(3, 3), p=0.01),
+        A.OneOf([A.D4(p=1.0), A.RandomGridShuffle(grid=(2, 2), p=1.0)], p=0.5),
+        A.RandomCrop(6, 6),
+        A.Affine(rotate=45, p=1.0),
+        A.PixelDropout(p=0.5),
+    ],
+    ids=lambda transform: type(transform).__name__,
+)
+def test_a_transform_that_does_not_move_whole_canvases_is_refused_by_its_name(torn):
+    with pytest.raises(ValueError, match=f"data.transforms: {type(torn).__name__} "):
+        SampleTransform([A.D4(p=1.0), torn, CanvasShift()])
+
+
+def test_transforms_that_move_whole_canvases_are_accepted():
+    for kept in (A.NoOp(), A.Transpose(p=0.1), A.Sequential([A.D4(p=1.0), CanvasShift()], p=1.0)):
+        assert SampleTransform([kept, A.RandomRotate90(p=0.5)])

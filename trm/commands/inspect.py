@@ -132,7 +132,7 @@ def run(args: Arguments) -> int:
     if stepwise:
         decided = last_changes(moments)
     elif predictor.in_order:
-        fronts = wavefront(predictor.tokens(drawing.masked))[0].cpu().numpy()
+        fronts = wavefront(predictor.model, predictor.tokens(drawing.masked))[0].cpu().numpy()
         decided, unit = fronts * drawing.unknown[0], "step of the wavefront\nthat decides a cell"
     name = solver.task.names(problems)[0].replace("x", "×")
     titles = [f"{name}   row {k + 1} of {number}" for k in range(number)]

@@ -1,84 +1,16 @@
-"""Pages as a `LocalRecursiveModel` works them out: in the order of writing, every cell once."""
+"""The order of writing, every cell once: the shortcut to the fixed point of a cell model.
+
+No cell depends on a later one, so that updating each once, after all that it depends on, gives what
+`LocalRecursiveModel.iterate` gives after as many steps as the longest chain of cells.
+"""
 
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from canvas.symbols import BLANK, MASK
-from canvas.windows import NEIGHBOURS, OWN, SYMBOL
-from trm.models.coordinates import span
-from trm.models.iterative import check_tokens
-from trm.models.local import LocalRecursiveModel
-
-_MOST_KNOWN = 2**24  # sights that there can be at most for their answers to be remembered
-
-
-class Decided(NamedTuple):
-    """What N heads have decided, or all heads of N cells."""
-
-    classes: Tensor  # int64 [N, outputs], 0 for what a head does not say
-    log_right: Tensor  # float32 [N], log of the probability that all of it is right
-    log_symbol: Tensor  # float32 [N], and that the symbol is, of all symbols; else 0
-
-
-class Known:
-    """What a model as it is now answers to sights, each worked out once where there are few."""
-
-    def __init__(self, model: LocalRecursiveModel) -> None:
-        self.model, self.tables = model, model.message_tables()
-        self.index: Tensor | None = None  # of each sight's answer in `found`; −1: it is new
-        self.found: Decided | None = None
-
-    def __call__(self, numbers: Tensor) -> Decided:
-        """The answers to N sights, see `LocalRecursiveModel.numbers`."""
-        count = self.model.heads.starts[-1]
-        if count > _MOST_KNOWN:
-            return self._answers(numbers)
-        if self.index is None:
-            with torch.inference_mode(False):  # it may be made there, and used elsewhere
-                self.index = torch.full((count,), -1, device=numbers.device)
-        new = numbers[self.index[numbers] < 0].unique()
-        if len(new):
-            parts = [part for part in (self.found, self._answers(new)) if part]
-            before = len(parts[0].classes) if self.found else 0
-            self.index[new] = torch.arange(len(new)).to(new) + before
-            self.found = Decided(*map(torch.cat, zip(*parts, strict=True)))
-        index = self.index[numbers]
-        assert self.found is not None
-        return Decided(*(part[index] for part in self.found))
-
-    def _answers(self, numbers: Tensor) -> Decided:
-        """The same, all of them worked out."""
-        outputs, halt_logits = self.model.cells(numbers, self.tables)
-        classes, log_right = self.model.decided(outputs), F.logsigmoid(halt_logits)
-        symbol = outputs[:, : self.model.outputs[SYMBOL]]
-        log_symbol = symbol.float().log_softmax(dim=-1).amax(dim=-1)
-        if len(self.model.heads.heads) > 1:
-            says = self.model.says(numbers)
-            classes, log_symbol = classes * says, log_symbol * says[:, 0]
-        return Decided(classes, log_right, log_symbol)
-
-
-def _decide(tokens: Tensor, around: Tensor, known: Known) -> Decided:
-    """What N cells decide, head after head.
-
-    Args:
-        tokens: int64 [N].
-        around: of the neighbours, int64 [N, ways, 1 + fields], 1 for there being such a cell,
-            then classes; 0: no such cell.
-    """
-    N, outputs = len(tokens), len(known.model.outputs)
-    seen = torch.cat((tokens.unsqueeze(1), around.flatten(1), around.new_zeros(N, outputs)), dim=1)
-    log_right = log_symbol = torch.zeros_like(tokens, dtype=torch.float32)
-    for level in known.model.heads.levels:
-        found = known(known.model.numbers(level, seen))
-        log_right = log_right + found.log_right.view(-1, N).sum(dim=0)
-        log_symbol = log_symbol + found.log_symbol.view(-1, N).sum(dim=0)
-        # In place, where the next heads read them; no two heads say the same.
-        seen[:, -outputs:] += found.classes.view(-1, N, outputs).sum(dim=0)
-    return Decided(seen[:, -outputs:], log_right, log_symbol)
+from trm.models.cell_cache import CellCache
+from trm.models.local import LocalRecursiveModel, all_right
 
 
 class InOrder(NamedTuple):
@@ -92,23 +24,19 @@ class InOrder(NamedTuple):
     handed: Tensor
 
 
-def schedule(tokens: Tensor) -> tuple[Tensor, list[int]]:
-    """The order in which the cells of canvases [B, H, W] are worked out.
+def schedule(cells: Tensor) -> tuple[Tensor, list[int]]:
+    """Return the cells that take part, bool [B, H, W], in the order of writing.
 
-    Returns the cells (sample, row, column), int64 [N, 3], and how many belong to each front, whose
-    cells are worked out together.
+    As sample, row and column, int64 [N, 3]; and how many belong to each front.
     """
-    asked, used = tokens == MASK, tokens != BLANK
-    last = asked.any(dim=2).flip(1).cumsum(dim=1).flip(1) > 0  # [B, H], rows down to the last asked
-    rows = used.any(dim=2) & (last | ~last[:, :1])
-    cells = (span(rows).unsqueeze(2) & span(used.any(dim=1)).unsqueeze(1)).nonzero()
-    front, order = (2 * cells[:, 1] - cells[:, 2]).sort(stable=True)
-    return cells[order], front.unique_consecutive(return_counts=True)[1].tolist()
+    found = cells.nonzero()
+    front, order = (2 * found[:, 1] - found[:, 2]).sort(stable=True)
+    return found[order], front.unique_consecutive(return_counts=True)[1].tolist()
 
 
-def wavefront(tokens: Tensor) -> Tensor:
-    """The front, from 1, in which each cell of canvases is worked out, int64 [B, H, W]; 0: none."""
-    cells, fronts = schedule(tokens)
+def wavefront(model: LocalRecursiveModel, tokens: Tensor) -> Tensor:
+    """Return the front, from 1, that decides each cell of [B, H, W]: int64 [B, H, W], or 0."""
+    cells, fronts = schedule(model.encode(tokens).cells)
     steps = torch.arange(1, len(fronts) + 1).repeat_interleave(torch.tensor(fronts))
     found = torch.zeros(tokens.shape, dtype=torch.long, device=tokens.device)
     found[cells.unbind(1)] = steps.to(found)
@@ -117,33 +45,29 @@ def wavefront(tokens: Tensor) -> Tensor:
 
 @torch.no_grad()
 def work_in_order(
-    model: LocalRecursiveModel, tokens: Tensor, known: Known | None = None
+    model: LocalRecursiveModel, tokens: Tensor, cache: CellCache | None = None
 ) -> InOrder:
-    """Work canvases out, every cell once, after all that it depends on.
+    """Fill in masked cells, every cell once, after all that it depends on.
 
-    A page goes from its first row to the last one that is filled in. All cells of a front are
-    worked out together: of each row one, two columns behind the row above.
+    All cells of a front are updated together: of each row one, two columns behind the row above.
 
     Args:
         model: in evaluation mode.
         tokens: symbol ids, integers [B, H, W]; masked cells are filled in.
-        known: answers to sights that have come before; new ones are added.
+        cache: answers that have come before; new ones are added.
     """
-    check_tokens(tokens)
-    known = known or Known(model)
+    context = model.encode(tokens, cache)
     B, H, W = tokens.shape
-    asked = tokens == MASK
-    cells, front = schedule(tokens)
+    cells, fronts = schedule(context.cells)
     page, row, column = cells.unbind(1)
-    token, asks = tokens[page, row, column].long(), asked[page, row, column]
-    # What is handed on, with a margin around each page, as one list of cells.
+    token, asks = context.tokens[page, row, column], context.asked[page, row, column]
+    # Messages, with a margin around each page, as one list of cells.
     margin = tokens.new_zeros(B, H + 1, W + 2, 1 + len(model.fields), dtype=torch.int16)
     handed, place = margin.flatten(0, 2), (page * (H + 1) + row + 1) * (W + 2) + column + 1
-    steps = [NEIGHBOURS[way] for way in model.heads.ways if way != OWN]
-    around = torch.tensor([down * (W + 2) + right for down, right in steps]).to(place)
+    around = model.neighbours(W).to(place)
     found = []
-    for here, its in zip(place.split(front), token.split(front), strict=True):
-        decided = _decide(its, handed[here.unsqueeze(1) + around].long(), known)
+    for here, its in zip(place.split(fronts), token.split(fronts), strict=True):
+        decided = context.cache.decide(its, handed[here.unsqueeze(1) + around].long())
         found.append((decided.classes[:, 0].clone(), decided.log_right, decided.log_symbol))
         decided.classes[:, 0] = 1
         handed[here] = decided.classes.to(handed.dtype)
@@ -155,9 +79,3 @@ def work_in_order(
         log_symbol[page, row, column] = log * asks
         sure.index_put_((page, row), right * asks, accumulate=True)
     return InOrder(filled, all_right(sure), log_symbol, margin)
-
-
-def all_right(log_probability: Tensor) -> Tensor:
-    """The halt logit of "all cells are right" from the log of its probability, float32 [...]."""
-    log = log_probability.clamp(max=-1e-7)
-    return log - torch.log(-torch.expm1(log))

@@ -115,6 +115,30 @@ class Loop:
         self.context = context[index] if isinstance(context, Tensor) else context.select(index)
 
 
+def recur(
+    network: Callable[[Tensor], Tensor],
+    inputs: Tensor,
+    z_H: Tensor,
+    z_L: Tensor,
+    H_cycles: int,
+    L_cycles: int,
+) -> tuple[Tensor, Tensor]:
+    """Run the H and L cycles of a tiny recursive model; return z_H and z_L.
+
+    In each of ``H_cycles`` cycles z_L is updated ``L_cycles`` times from z_L + z_H + inputs, then
+    z_H once from z_H + z_L, all by one network. Only the last H cycle carries a gradient
+    (Jolicoeur-Martineau 2025, "Less is More: Recursive Reasoning with Tiny Networks"). Tensors are
+    [..., D] of one shape and dtype.
+    """
+    for left in reversed(range(H_cycles)):
+        with torch.set_grad_enabled(left == 0 and torch.is_grad_enabled()):
+            injected = z_H + inputs
+            for _ in range(L_cycles):
+                z_L = network(z_L + injected)
+            z_H = network(z_H + z_L)
+    return z_H, z_L
+
+
 def check_tokens(tokens: Tensor) -> None:
     """ValueError unless they are symbol ids of canvases."""
     if tokens.ndim != 3 or tokens.is_floating_point() or tokens.dtype == torch.bool:

@@ -21,10 +21,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from canvas.symbols import BLANK, MASK
 from canvas.windows import NEIGHBOURS, OWN, SYMBOL, TOKEN, Head, Heads, read_name
 from trm.models.attention import Attention, Linear, PostNormBlock, compute_dtype, truncated_normal_
+from trm.models.cell_cache import CellCache
 from trm.models.configs import LocalConfig
-from trm.models.iterative import Network
+from trm.models.coordinates import span
+from trm.models.iterative import IterativeModel, check_tokens, recur
+
+_CERTAIN = 30.0  # logit of a decided symbol
+
+
+def all_right(log_probability: Tensor) -> Tensor:
+    """Return the halt logit of "all cells are right" from its log probability, float32 [...]."""
+    log = log_probability.clamp(max=-1e-7)
+    return log - torch.log(-torch.expm1(log))
 
 
 class Around(NamedTuple):
@@ -45,8 +56,32 @@ class Sights(NamedTuple):
     present: Tensor  # bool [N, ways], whether there is something to read
 
 
-class LocalRecursiveModel(Network):
+class CellContext(NamedTuple):
+    """A batch of canvases as a cell model works on them."""
+
+    tokens: Tensor  # int64 [B, H, W], symbol ids as given
+    asked: Tensor  # bool [B, H, W], which are to be filled in
+    cells: Tensor  # bool [B, H, W], which take part: from a canvas's first row to the last asked
+    cache: CellCache  # decisions of the model
+
+    def select(self, index: Tensor) -> "CellContext":
+        """Return the same for some samples, by bool [B] or int64 indices."""
+        return CellContext(self.tokens[index], self.asked[index], self.cells[index], self.cache)
+
+
+class CellState(NamedTuple):
+    """The decisions of all cells of B canvases, all of the same time."""
+
+    messages: Tensor  # int16 [B, H, W, fields], classes
+    symbols: Tensor  # int64 [B, H, W], as they stand
+    log_right: Tensor  # float32 [B, H, W], log of the probability that a cell is right
+
+
+class LocalRecursiveModel(IterativeModel):
     """See this module's docstring.
+
+    One step of `iterate` updates all cells at once, each from its neighbours' messages of the step
+    before. `trm.models.in_order` gives the state in which nothing changes any more.
 
     Attributes:
         outputs: what the heads say of a cell, and how many classes each has: its symbol, then every
@@ -54,6 +89,7 @@ class LocalRecursiveModel(Network):
         heads: the steps of a cell, and how what they read is coded.
     """
 
+    translation_invariant = True
     config: LocalConfig
     H_init: Tensor
     L_init: Tensor
@@ -108,6 +144,73 @@ class LocalRecursiveModel(Network):
             truncated_normal_(self.embed_heads.weight, 1 / self.scale)
         self._add_codes()
 
+    def encode(self, tokens: Tensor, cache: CellCache | None = None) -> CellContext:
+        """Find the cells of canvases, symbol ids [B, H, W], that take part.
+
+        A canvas is worked out from its first row to the last one that is to be filled in, over the
+        columns that are used. ``cache``: answers that have come before; new ones are added.
+        """
+        check_tokens(tokens)
+        asked, used = tokens == MASK, tokens != BLANK
+        last = asked.any(dim=2).flip(1).cumsum(dim=1).flip(1) > 0  # [B, H], down to the last asked
+        rows = used.any(dim=2) & (last | ~last[:, :1])
+        cells = span(rows).unsqueeze(2) & span(used.any(dim=1)).unsqueeze(1)
+        return CellContext(tokens.long(), asked, cells, cache or CellCache(self))
+
+    def initial_state(self, context: CellContext) -> CellState:
+        """Return the state in which no cell has decided anything: all classes are 0."""
+        messages = context.tokens.new_zeros(
+            *context.tokens.shape, len(self.fields), dtype=torch.int16
+        )
+        never = torch.full_like(context.tokens, -torch.inf, dtype=torch.float32)
+        return CellState(messages, context.tokens, never)
+
+    def random_state(self, context: CellContext, generator: torch.Generator) -> CellState:
+        """Return a state in which each cell has some message and symbol, drawn evenly."""
+
+        def drawn(classes: int) -> Tensor:
+            shape = context.tokens.shape
+            return torch.randint(classes, shape, generator=generator, device=context.tokens.device)
+
+        state = self.initial_state(context)
+        messages = torch.stack([drawn(classes) for classes in self.fields.values()], dim=-1)
+        symbols = torch.where(context.asked, drawn(self.config.vocab_size), context.tokens)
+        return state._replace(messages=messages.to(state.messages.dtype), symbols=symbols)
+
+    @torch.no_grad()
+    def iterate(self, context: CellContext, state: CellState) -> CellState:
+        """Update all cells at once, each from the messages that its neighbours had before."""
+        _, H, W = context.tokens.shape
+        page, row, column = context.cells.nonzero().unbind(1)
+        token, asked = context.tokens[page, row, column], context.asked[page, row, column]
+        # 1 for a cell that takes part, then its message; around the canvas a margin of 0.
+        there = torch.cat((context.cells.unsqueeze(-1), state.messages), dim=-1)
+        there = F.pad(there * context.cells.unsqueeze(-1), (0, 0, 1, 1, 1, 0)).flatten(0, 2)
+        place = (page * (H + 1) + row + 1) * (W + 2) + column + 1
+        around = there[place.unsqueeze(1) + self.neighbours(W).to(place)].long()
+        decided = context.cache.decide(token, around)
+        messages, symbols, log_right = (part.clone() for part in state)
+        messages[page, row, column] = decided.classes[:, 1:].to(messages.dtype)
+        symbols[page, row, column] = torch.where(asked, decided.classes[:, 0], token)
+        log_right[page, row, column] = decided.log_right
+        return CellState(messages, symbols, log_right)
+
+    def read(self, state: CellState, context: CellContext) -> tuple[Tensor, Tensor]:
+        """Return the decided symbols as logits, 0 for each and a large one for it; halt logits.
+
+        [B, H, W, V] and float32 [B]: "all cells that were to be filled in are right".
+        """
+        logits = F.one_hot(state.symbols, self.config.vocab_size) * _CERTAIN
+        return logits, all_right((state.log_right.masked_fill(~context.asked, 0)).sum(dim=(1, 2)))
+
+    def neighbours(self, width: int) -> Tensor:
+        """Return how far each neighbour is in a list of all cells, int64 [ways].
+
+        Of canvases of a width with a margin of one column on both sides.
+        """
+        steps = [NEIGHBOURS[way] for way in self.heads.ways if way != OWN]
+        return torch.tensor([down * (width + 2) + right for down, right in steps])
+
     def cells(self, numbers: Tensor, tables: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """What follows from sights.
 
@@ -154,12 +257,8 @@ class LocalRecursiveModel(Network):
     def settle(self, x: Tensor, around: Around) -> Tensor:
         """The state z_H at the end of all cycles, of the input; [N, D] each."""
         z_H, z_L = (init.to(x.dtype).expand_as(x) for init in (self.H_init, self.L_init))
-        for left in reversed(range(self.config.H_cycles)):
-            with torch.set_grad_enabled(left == 0 and torch.is_grad_enabled()):
-                for _ in range(self.config.L_cycles):
-                    z_L = self.network(z_L + z_H + x, around)
-                z_H = self.network(z_H + z_L, around)
-        return z_H
+        cycles = self.config.H_cycles, self.config.L_cycles
+        return recur(lambda z: self.network(z, around), x, z_H, z_L, *cycles)[0]
 
     def network(self, x: Tensor, around: Around) -> Tensor:
         """All layers, once: [N, D] to the same."""

@@ -15,6 +15,7 @@ Transformers for Length Generalization").
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -25,7 +26,7 @@ from canvas.symbols import BLANK, MASK
 from trm.models.attention import Linear, PostNormBlock, Terms, compute_dtype, truncated_normal_
 from trm.models.configs import RecursiveConfig
 from trm.models.coordinates import Coordinates, box, neighbourhood_mask
-from trm.models.iterative import IterativeModel, check_tokens
+from trm.models.iterative import IterativeModel, check_tokens, recur
 from trm.models.positions import check_canvas, make_position
 
 _CERTAIN = 30.0  # logit of a blank cell that is no token
@@ -202,17 +203,9 @@ class TinyRecursiveModel(IterativeModel):
 
     def iterate(self, context: Context, state: RecursiveState) -> RecursiveState:
         """One supervision step: all H cycles, of which only the last carries a gradient."""
-        with torch.no_grad():
-            for _ in range(self.config.H_cycles - 1):
-                state = self._cycle(context, state)
-        return self._cycle(context, state)
+        cycles = self.config.H_cycles, self.config.L_cycles
+        network = partial(self.network, context=context)
+        return RecursiveState(*recur(network, context.inputs, *state, *cycles))
 
     def read(self, state: RecursiveState, context: Context) -> tuple[Tensor, Tensor]:
         return self.heads(state.z_H, context)
-
-    def _cycle(self, context: Context, state: RecursiveState) -> RecursiveState:
-        z_H, z_L = state
-        injected = z_H + context.inputs
-        for _ in range(self.config.L_cycles):
-            z_L = self.network(z_L + injected, context)
-        return RecursiveState(self.network(z_H + z_L, context), z_L)

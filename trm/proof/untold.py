@@ -17,7 +17,7 @@ import torch
 from canvas import symbols
 from canvas.closure import closed_windows
 from canvas.windows import SYMBOL, TOKEN, LocalRule, Seen, read_name
-from trm.models.in_order import Known
+from trm.models.cell_cache import CellCache
 from trm.models.local import LocalRecursiveModel
 from trm.proof.prove import Report
 
@@ -74,7 +74,7 @@ class Together(LocalRule):
         self.looked = 0
         self.asked: list[np.ndarray] = []
         self.meanings: dict[str, list[np.ndarray]] = {name: [] for name in mine.codes}
-        self._known = Known(model)
+        self._known = CellCache(model)
         super().__init__(rule.base)
         self.rows = rule.rows
 

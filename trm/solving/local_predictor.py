@@ -14,7 +14,8 @@ from canvas.render import Drawing
 from canvas.task import Task
 from canvas.windows import OWN, TOKEN, LocalRule
 from trm.models.attention import compute_dtype
-from trm.models.in_order import InOrder, Known, work_in_order
+from trm.models.cell_cache import CellCache
+from trm.models.in_order import InOrder, work_in_order
 from trm.models.local import LocalRecursiveModel
 from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, Trace, free_running
 
@@ -37,7 +38,7 @@ class LocalPredictor(Predictor):
         self, model: LocalRecursiveModel, proved: bool = False, rule: LocalRule | None = None
     ) -> None:
         self.model, self.proved, self.rule = model, proved, rule
-        self._known: dict[torch.dtype, Known] = {}
+        self._known: dict[torch.dtype, CellCache] = {}
 
     @cached_property
     def windows(self) -> np.ndarray:
@@ -46,11 +47,11 @@ class LocalPredictor(Predictor):
         return closed_windows(self.rule)
 
     @property
-    def known(self) -> Known:
+    def known(self) -> CellCache:
         """Answers to all sights that have come before, in the dtype that now is computed in."""
         dtype = compute_dtype(self.model.H_init)
         if dtype not in self._known:
-            self._known[dtype] = Known(self.model)
+            self._known[dtype] = CellCache(self.model)
         return self._known[dtype]
 
     def forget(self) -> None:

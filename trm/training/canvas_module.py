@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import lightning as L
@@ -72,7 +73,10 @@ class CanvasModule(L.LightningModule):
         self.model: Any = model
         self.optimizer, self.schedule, self.seed = optimizer, schedule, seed
         self.compile_steps = compile
-        self._compiled: Callable[..., Any] | None = None
+        self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by `trained`'s settings
+        self._totals: dict[
+            str, tuple[float, int]
+        ] = {}  # sums of a validation's figures, and of what
 
     @property
     def data(self) -> CanvasDataModule:
@@ -83,23 +87,26 @@ class CanvasModule(L.LightningModule):
         """Raise a ValueError where it cannot be trained on data."""
 
     def setup(self, stage: str) -> None:
-        """Before training: check the data, and compile what is trained, once."""
+        """Check the data before training."""
         if stage == "fit" and self.data is not None:
             self.check(self.data)
-        if stage == "fit" and self.compile_steps and self._compiled is None:
-            # Canvases cut to their problems differ in size from batch to batch.
-            self._compiled = torch.compile(getattr(self.model, self.compiled_method), dynamic=True)
 
-    def trained(self) -> Any:
-        """The model for the training step that begins, compiled if so wished.
+    def trained(self, **settings: Any) -> Any:
+        """Return the model for the training step that begins, compiled if so wished.
 
-        A second view of the same weights: solving keeps the plain one, as its batches shrink and
-        its sequences grow.
+        ``settings`` replace those of its config, such as the number of cycles. A second view of the
+        same weights: solving keeps the plain one, as its batches shrink and its sequences grow.
         """
-        if self._compiled is None:
+        if not self.compile_steps and not settings:
             return self.model
         model = copy(self.model)
-        setattr(model, self.compiled_method, self._compiled)
+        model.config = replace(model.config, **settings)
+        if self.compile_steps:
+            key, method = tuple(sorted(settings.items())), self.compiled_method
+            if key not in self._compiled:
+                # Canvases cut to their problems differ in size from batch to batch.
+                self._compiled[key] = torch.compile(getattr(model, method), dynamic=True)
+            setattr(model, method, self._compiled[key])
         return model
 
     @abstractmethod
@@ -163,9 +170,9 @@ class CanvasModule(L.LightningModule):
         group: str,
         uncalibrated: Predictor | None = None,
     ) -> Validated:
-        """Solve a batch of problems, and log under a group's name how that went.
+        """Solve a batch of problems, and add up figures under a group's name.
 
-        Not what the confidence of an ``uncalibrated`` predictor is worth.
+        Except for the confidence of an ``uncalibrated`` predictor.
         """
         problems, drawing = batch
         predictor = uncalibrated or self.predictor()
@@ -192,15 +199,32 @@ class CanvasModule(L.LightningModule):
         if group != "training_problems":
             figures |= self.more_figures(drawing, forced)
         for name, (value, weight) in figures.items():
+            total, of = self._totals.get(f"{group}/{name}", (0.0, 0))
+            self._totals[f"{group}/{name}"] = total + float(value) * weight, of + weight
+        return Validated(problems, drawing, forced)
+
+    def on_validation_epoch_start(self) -> None:
+        """Forget the figures of the validation before."""
+        self._totals = {}
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the figures of all problems, each of which counts once on any number of devices.
+
+        Lightning's own mean over devices rounds the number of problems on each down.
+        """
+        everywhere = self.gathered(self._totals)
+        for name in self._totals:
+            totals, weights = zip(*(of[name] for of in everywhere if name in of), strict=True)
             self.log(
-                f"{group}/{name}",
-                float(value),
-                batch_size=weight,
-                sync_dist=True,
-                prog_bar=name == "solved" and group == "validation",
+                name,
+                sum(totals) / sum(weights),
+                sync_dist=True,  # the same on all of them already, which Lightning cannot know
+                prog_bar=name == "validation/solved",
                 add_dataloader_idx=False,
             )
-        return Validated(problems, drawing, forced)
+
+    on_test_epoch_start = on_validation_epoch_start
+    on_test_epoch_end = on_validation_epoch_end
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, index: int) -> Any:
         """Training batches go to the device; whole problems stay: solvers send what they need."""

@@ -1,7 +1,7 @@
 """How training goes, as a config file says it; a ValueError for what is no such setting."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from canvas.choices import check_choices, one_of
 
@@ -30,8 +30,8 @@ class OptimizerConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "optimizer.")
-        for field in ("lr", "matrix_lr", "weight_decay", "matrix_weight_decay"):
-            check_range(f"optimizer.{field}", getattr(self, field), 0)
+        for name in ("lr", "matrix_lr", "weight_decay", "matrix_weight_decay"):
+            check_range(f"optimizer.{name}", getattr(self, name), 0)
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"optimizer.betas are from 0 to below 1, not {self.betas}")
 
@@ -51,6 +51,33 @@ class ScheduleConfig:
 
 
 @dataclass
+class CycleStage:
+    """Fewer cycles for the first epochs of a run: a step of a depth curriculum.
+
+    A network learns with few cycles, at a fraction of the time, and goes on with its own number
+    (after "Accelerating Training Speed of Tiny Recursive Models", arXiv 2511.08653, which adds
+    cycles on a schedule). Settings that are null are those of the network or of ``depth``.
+
+    Attributes:
+        until: epochs of the run after which the stage is over.
+        H_cycles, L_cycles: of the network until then.
+        no_grad_steps, supervised_steps: of `DepthConfig` until then.
+    """
+
+    until: int
+    H_cycles: int | None = None
+    L_cycles: int | None = None
+    no_grad_steps: tuple[int, int] | None = None
+    supervised_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        check_range("depth.stages: until", self.until, 1)
+        for name in ("H_cycles", "L_cycles", "supervised_steps"):
+            if (value := getattr(self, name)) is not None:
+                check_range(f"depth.stages: {name}", value, 1)
+
+
+@dataclass
 class DepthConfig:
     """How deep recursion is trained.
 
@@ -61,6 +88,8 @@ class DepthConfig:
         no_grad_steps: `fresh`: fewest and most steps without gradient.
         supervised_steps: `fresh`: steps with a loss after them; the losses are averaged.
         random_start: `fresh`: share of samples that start from random states.
+        stages: fewer cycles for the first epochs, in order of their ends, see `CycleStage`.
+            Validation and solving always take the network's own number.
     """
 
     schedule: str = one_of("fresh", SCHEDULES)
@@ -69,9 +98,18 @@ class DepthConfig:
     no_grad_steps: tuple[int, int] = (0, 5)
     supervised_steps: int = 2
     random_start: float = 0.0
+    stages: list[CycleStage] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         check_choices(self, "depth.")
+        ends = [stage.until for stage in self.stages]
+        if ends != sorted(set(ends)):
+            raise ValueError(
+                "depth.stages are listed in order, each with an `until` of more epochs than the "
+                f"one before, not {', '.join(map(str, ends))}"
+            )
+        for stage in self.stages:  # a stage's own ranges are checked as those of the whole
+            self._of(stage)
         if not 0 <= self.no_grad_steps[0] <= self.no_grad_steps[1]:
             raise ValueError(
                 f"depth.no_grad_steps is [fewest, most] from 0 up, not {list(self.no_grad_steps)}"
@@ -80,3 +118,16 @@ class DepthConfig:
             check_range(f"depth.{name}", getattr(self, name), 1)
         for name in ("exploration", "random_start"):
             check_range(f"depth.{name}", getattr(self, name), 0, 1)
+
+    def at(self, epoch: int) -> tuple["DepthConfig", dict[str, int]]:
+        """Return the depth of an epoch, from 0, and the network's cycles that differ then."""
+        stage = next((stage for stage in self.stages if epoch < stage.until), None)
+        if stage is None:
+            return self, {}
+        cycles = {"H_cycles": stage.H_cycles, "L_cycles": stage.L_cycles}
+        return self._of(stage), {name: n for name, n in cycles.items() if n is not None}
+
+    def _of(self, stage: CycleStage) -> "DepthConfig":
+        names = ("no_grad_steps", "supervised_steps")
+        changed = {n: getattr(stage, n) for n in names if getattr(stage, n) is not None}
+        return replace(self, stages=[], **changed)

@@ -97,6 +97,7 @@ class GPTModule(CanvasModule):
         return {"validated": validated}
 
     def on_validation_epoch_end(self) -> None:
+        super().on_validation_epoch_end()
         judged = [part for device in self.gathered(self._judged) for part in device]
         self._judged = []
         log_probs, right = (np.concatenate(parts) for parts in zip(*judged, strict=True))

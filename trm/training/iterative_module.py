@@ -47,6 +47,13 @@ class IterativeModule(CanvasModule):
                 "depth.schedule carry takes over states of one size, for which all cells have to "
                 "be tokens: set depth.schedule: fresh"
             )
+        for stage in depth.stages:
+            for name in ("H_cycles", "L_cycles"):
+                own = getattr(network.config, name, None)
+                if getattr(stage, name) is not None and own is None:
+                    raise ValueError(
+                        f"depth.stages sets {name}, which {type(network).__name__} does not have"
+                    )
         super().__init__(network, **more)
         self.depth, self.solve_steps, self.loss = depth, solve_steps, loss
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
@@ -59,11 +66,13 @@ class IterativeModule(CanvasModule):
             )
 
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
-        model, batch = self.trained(), {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
-        if self.depth.schedule == "fresh":
-            figures = fresh_step(model, batch, self.depth, self.batch_seed(batch_idx), self.loss)
+        depth, cycles = self.depth.at(self.current_epoch)
+        model = self.trained(**cycles)
+        batch = {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
+        if depth.schedule == "fresh":
+            figures = fresh_step(model, batch, depth, self.batch_seed(batch_idx), self.loss)
         else:
-            figures, self.carry = carried_step(model, batch, self.carry, self.depth, self.loss)
+            figures, self.carry = carried_step(model, batch, self.carry, depth, self.loss)
             figures["supervision_steps"] = self.carry.steps  # under `fresh` they are drawn
         self.log_training({n: part.detach().float().mean() for n, part in figures.items()})
         return figures["loss"]

@@ -22,7 +22,7 @@ from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
 from canvas.windows import TOKEN, LocalRule, read_name
-from trm.models.in_order import Known
+from trm.models.cell_cache import CellCache
 from trm.models.iterative import Batch
 from trm.models.local import LocalRecursiveModel
 from trm.training.canvas_module import logs_at
@@ -152,7 +152,7 @@ def _sights(
     return mine.whole.numbers(0, seen)
 
 
-def _worked_out(mine: LocalRule, known: Known, batch: Batch) -> dict[str, np.ndarray]:
+def _worked_out(mine: LocalRule, known: CellCache, batch: Batch) -> dict[str, np.ndarray]:
     """Cells of `PageSamples`, and what they see, write and hand on, one code at a time.
 
     ``sights`` and ``written`` int64 [N], ``codes`` [N, codes]. What is told they see as it is.
@@ -180,7 +180,7 @@ def _telling(
 
     Cells are alike if they have the same sight, and are right both or wrong both.
     """
-    known, times, begin = Known(model), Counter[int](), 0
+    known, times, begin = CellCache(model), Counter[int](), 0
     kept: list[list[np.ndarray]] = []
     for batch in pages:
         cells = _worked_out(mine, known, batch)

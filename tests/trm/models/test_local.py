@@ -1,5 +1,7 @@
 """A recursive model of one cell: in order, in steps, and along what it may see."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -7,11 +9,15 @@ import torch.nn.functional as F
 
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
+from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK, encode
 from canvas.windows import NEIGHBOURS, OWN, SYMBOL, TOKEN, read_name
+from trm.checkpoints import SHIPPED
+from trm.checkpoints.loading import load_solver
 from trm.models.configs import LocalConfig
-from trm.models.in_order import all_right, wavefront, work_in_order
-from trm.models.local import LocalRecursiveModel
+from trm.models.in_order import wavefront, work_in_order
+from trm.models.iterative import Loop
+from trm.models.local import LocalRecursiveModel, all_right
 from trm.training.samples import WindowSamples
 
 LAYOUTS = ("lattice", "standard")  # a cell of one head, and of many
@@ -29,6 +35,8 @@ def pages(*rows: str) -> torch.Tensor:
     return torch.from_numpy(np.stack([encode(row) for row in rows]))[None]
 
 
+ROOT = Path(__file__).parents[3]
+SAVED = [SHIPPED, *sorted((ROOT / "docs/models").glob("*.safetensors"))]
 SHAPES = ({"H_cycles": 1, "L_cycles": 1}, {"H_cycles": 2, "L_cycles": 3, "num_layers": 2})
 
 
@@ -96,6 +104,42 @@ def test_a_head_sees_what_it_reads_alone(layout: str) -> None:
     torch.testing.assert_close(all_at_once, torch.cat(one_by_one))
 
 
+def fixed_point(loop: Loop) -> int:
+    """Step until nothing changes; return how many steps changed something."""
+    changed = 0
+    while True:
+        before = loop.state
+        loop.step()
+        if all(torch.equal(*pair) for pair in zip(before[:2], loop.state[:2], strict=True)):
+            return changed
+        changed += 1
+
+
+@pytest.mark.parametrize("path", SAVED, ids=lambda path: path.stem)
+@torch.no_grad()
+def test_updating_all_cells_at_once_ends_as_the_order_of_writing_does(path: Path) -> None:
+    """From no messages and from random ones, in at most as many steps as a chain has cells."""
+    solver = load_solver(path, device="cpu")
+    net = solver.predictor.model
+    if not isinstance(net, LocalRecursiveModel):
+        pytest.skip("not a cell model")
+    tokens = torch.from_numpy(solver.draw(sample(solver.task, 0, "test", 0, np.arange(3))).masked)
+    worked = work_in_order(net, tokens)
+    blank, scrambled = Loop(net, tokens), Loop(net, tokens)
+    scrambled.state = net.random_state(scrambled.context, torch.Generator().manual_seed(0))
+    row, column = blank.context.cells.any(dim=0).nonzero().unbind(1)
+    longest = len((2 * row - column).unique())
+    for loop in (blank, scrambled):
+        assert 3 < fixed_point(loop) <= longest
+        assert torch.equal(loop.state.symbols, worked.tokens.long())
+        inside, handed = loop.context.cells, worked.handed[:, 1:, 1:-1, 1:]
+        assert torch.equal(loop.state.messages[inside], handed[inside])
+        logits, halt_logits = loop.read()
+        assert torch.equal(logits.argmax(dim=-1), loop.state.symbols)
+        sure = F.logsigmoid(worked.halt_logits).sum(dim=1)  # of all rows
+        torch.testing.assert_close(F.logsigmoid(halt_logits), sure, atol=1e-4, rtol=1e-3)
+
+
 def test_the_wavefront_runs_from_the_right_and_two_columns_behind_the_row_above() -> None:
-    found = wavefront(pages("_____", "__12*", "_...5"))
+    found = wavefront(model(), pages("_____", "__12*", "_...5"))
     assert found.tolist() == [[[0, 0, 0, 0, 0], [0, 4, 3, 2, 1], [0, 6, 5, 4, 3]]]

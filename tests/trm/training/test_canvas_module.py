@@ -10,7 +10,7 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.render import row_steps
 from trm.checkpoints import CHECKPOINT_KEY
-from trm.training.configs import DepthConfig
+from trm.training.configs import CycleStage, DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import Canvas, CanvasDataModule
 from trm.training.iterative_module import IterativeModule
 
@@ -23,8 +23,23 @@ def some_problems():
 def evaluated(mine: IterativeModule, split: str) -> dict[str, float]:
     figures: dict[str, float] = {}
     mine.log = lambda name, value, **_: figures.update({name: value})
+    getattr(mine, f"on_{split}_epoch_start")()
     getattr(mine, f"{split}_step")(some_problems(), 0)
+    mine.gathered = lambda own: [own]
+    getattr(mine, f"on_{split}_epoch_end")()
     return figures
+
+
+def test_figures_count_each_problem_once_however_many_a_device_has():
+    mine, figures = tiny_module(), {}
+    mine.log = lambda name, value, **_: figures.update({name: value})
+    mine._totals = {"validation/solved": (33.0, 33), "validation/loss": (4.0, 33)}
+    other = {"validation/solved": (31.0, 32), "validation/loss": (2.0, 32)}
+    mine.gathered = lambda own: [own, other, {}]  # the third had no problem
+    mine.on_validation_epoch_end()
+    assert figures == {"validation/solved": 64 / 65, "validation/loss": 6 / 65}
+    mine.on_validation_epoch_start()
+    assert mine._totals == {}
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])
@@ -124,7 +139,7 @@ def test_a_compiled_module_learns_what_a_plain_one_does(compilations):
 
 def test_solving_with_its_shrinking_batches_is_not_compiled(compilations, monkeypatch):
     mine = set_up(tiny_module(compile=True), "fit")
-    monkeypatch.setattr(mine, "_compiled", None)  # would fail if called
+    monkeypatch.setattr(mine, "_compiled", {(): None})  # would fail if called
     assert mine.predictor().model is mine.model
     assert "iterate" not in vars(mine.model)
     assert evaluated(mine, "validation")["validation/solved"] == 0
@@ -133,3 +148,49 @@ def test_solving_with_its_shrinking_batches_is_not_compiled(compilations, monkey
 def test_a_module_checks_its_data_in_any_trainer(fit, tmp_path):
     with pytest.raises(ValueError, match="takes samples over from batch to batch"):
         fit(tmp_path, module=tiny_module(depth=DepthConfig("carry")))
+
+
+def test_the_first_epochs_take_fewer_cycles_of_the_same_weights(monkeypatch):
+    stages = [CycleStage(2, H_cycles=1, L_cycles=2, no_grad_steps=(3, 3), supervised_steps=4)]
+    depth = DepthConfig(no_grad_steps=(1, 1), supervised_steps=2, stages=stages)
+    mine = set_up(tiny_module({"H_cycles": 2, "L_cycles": 3}, depth=depth))
+    seen = []
+
+    def step(model, batch, depth, seed, loss):
+        assert model.layers is mine.model.layers
+        cycles = model.config.H_cycles, model.config.L_cycles
+        seen.append((*cycles, depth.no_grad_steps, depth.supervised_steps))
+        return {"loss": torch.zeros(())}
+
+    monkeypatch.setattr("trm.training.iterative_module.fresh_step", step)
+    for epoch in range(4):
+        mine._trainer.current_epoch = epoch
+        mine.training_step({"seeds": torch.arange(2)}, 0)
+    assert seen == [(1, 2, (3, 3), 4)] * 2 + [(2, 3, (1, 1), 2)] * 2
+    assert (mine.model.config.H_cycles, mine.model.config.L_cycles) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("stages", "told"),
+    [
+        ([{"until": 3}, {"until": 3}], "listed in order"),
+        ([{"until": 0}], "until is 1 or more"),
+        ([{"until": 1, "L_cycles": 0}], "L_cycles is 1 or more"),
+        ([{"until": 1, "no_grad_steps": (2, 1)}], "no_grad_steps is"),
+    ],
+)
+def test_stages_that_make_no_sense_are_refused(stages, told):
+    with pytest.raises(ValueError, match=told):
+        DepthConfig(stages=[CycleStage(**stage) for stage in stages])
+
+
+def test_a_stage_of_cycles_that_a_network_does_not_have_is_refused():
+    network = tiny_module().model
+    network.config = SimpleNamespace(L_cycles=1)
+    with pytest.raises(ValueError, match="H_cycles, which TinyRecursiveModel does not have"):
+        IterativeModule(
+            network,
+            depth=DepthConfig(stages=[CycleStage(1, H_cycles=1)]),
+            optimizer=OptimizerConfig(),
+            schedule=ScheduleConfig(),
+        )
