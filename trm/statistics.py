@@ -208,14 +208,14 @@ class RiskCoverage(NamedTuple):
         return _intervals(self.risk, self.answered)
 
     def share_at(self, coverage: float) -> Share:
-        """How many of how many are wrong at the smallest coverage that is at least as large."""
+        """Share of wrong answers at the smallest coverage that is at least as large."""
         place = int(np.searchsorted(self.coverage, coverage - 1e-12))
         answered = int(self.answered[place])
         return Share(round(float(self.risk[place]) * answered), answered)
 
     @property
     def problems(self) -> int:
-        """How many there are in all."""
+        """Number of problems in all."""
         return int(self.answered[-1])
 
     @property

@@ -1,4 +1,4 @@
-"""When the cells of a worked canvas were decided."""
+"""Supervision steps in which the cells of a worked canvas settled."""
 
 from collections.abc import Sequence
 
@@ -9,11 +9,11 @@ from trm.solving.solver import Moment
 
 
 def last_changes(moments: Sequence[Moment]) -> np.ndarray:
-    """The supervision step, from 1, in which each cell last changed while its row was filled in.
+    """Supervision step, from 1, in which each cell last changed while its row was filled in.
 
     The moments are those of `trm.solving.solver.solve_watched` on an iterative model. Returns
-    ``int64 [H, W]``; 0: a cell was not filled in, as it was given or is blank. A cell that got its
-    symbol in the first step and kept it has a 1, for it was masked before.
+    ``int64 [H, W]``, 0 for cells that were not filled in. A cell that keeps the symbol of the first
+    step has a 1: it was masked before.
 
     Example: a row is masked ``__``, and then ``12``, ``13``, ``13`` after three steps → ``1 2``.
     """

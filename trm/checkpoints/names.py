@@ -24,7 +24,7 @@ _BUFFERS = ("H_init", "L_init")  # fixed, and not among a model's parameters
 
 
 def named_weights() -> dict[str, Path]:
-    """The files that names stand for, those of the package first."""
+    """Files of weights by name, those of the package first."""
     in_sources = (_ROOT / "pyproject.toml").is_file()  # else the package is installed
     folders = [_PACKAGE, *([_SOURCES] if in_sources else [])]
     found: dict[str, Path] = {}
@@ -34,7 +34,7 @@ def named_weights() -> dict[str, Path]:
 
 
 def no_such_name(name: str) -> str:
-    """Why a name leads to no weights, and which ones are nearest."""
+    """Part of an error about a name without weights: the nearest names."""
     known = named_weights()
     near = get_close_matches(name.removesuffix(SUFFIX), list(known), n=3, cutoff=0.6)
     nearest = f" (the nearest: {', '.join(near)})" if near else ""
@@ -43,7 +43,7 @@ def no_such_name(name: str) -> str:
 
 
 def elsewhere() -> str:
-    """Where weights are that do not come with an installation."""
+    """Hint for an installed package, which holds few weights."""
     return (
         "other weights are not in the installed package: take their files from the folder "
         "docs/models of the project's sources, and name the file"
@@ -51,18 +51,19 @@ def elsewhere() -> str:
 
 
 class About(NamedTuple):
-    """What a file of weights says of itself."""
+    """Facts in the header of a file of weights."""
 
     family: str  # recursive (with its cycles), cell model or GPT
     task: str  # with its layout and base
     parameters: int
-    told: str  # what is proved or was tested
+    told: str  # a proof's verdict and tests
 
 
 def about(file: Path) -> About:
-    """What the header of a file of weights says.
+    """Read the header of a file of weights.
 
-    ValueError: it says nothing that can be read.
+    Raises:
+        ValueError: it has none of this package, or is damaged.
     """
     try:
         with safe_open(file, "numpy") as content:
@@ -85,7 +86,7 @@ def about(file: Path) -> About:
 
 
 def _told(card: Mapping[str, Any]) -> str:
-    """Like ``proved; tested in range: 500 of 500``, of whole held-out solutions."""
+    """Summary of a card, like ``proved; tested: in range 500 of 500``, of whole solutions."""
     parts = [(card.get("proof") or {}).get("verdict") or ""]
     counts: dict[str, list[int]] = {}
     for cell in card.get("cells") or ():

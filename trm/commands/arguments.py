@@ -293,7 +293,7 @@ class Arguments(argparse.Namespace):
         return None
 
     def note_views(self, share: float, where: str = "") -> None:
-        """Say so where problems have that share of the views asked for, and how to get more."""
+        """Print a note if problems have a smaller share than 1 of the views asked for."""
         asked = getattr(self, "views", 1)
         if share < 1 and not self.quiet:
             _tell(

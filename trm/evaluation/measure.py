@@ -197,5 +197,5 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
 
 
 def _views(voting: Voting | None, solutions: list[Solution]) -> float | None:
-    """Mean views of a problem in one order of its operands; None: nothing votes."""
+    """Mean number of views of a problem in one order of its operands; None without a vote."""
     return float(np.mean([s.views for s in solutions])) / voting.orders if voting else None

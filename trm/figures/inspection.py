@@ -114,11 +114,11 @@ def attention_figure(
 def settled_figure(
     canvas: np.ndarray, truth: np.ndarray, decided: np.ndarray, title: str, unit: str
 ) -> Figure:
-    """A worked canvas in cells whose colour is the step that decided them.
+    """Draw a worked canvas in cells whose colour is the step that decided them.
 
     Canvas and truth are ``uint8 [H, W]``, steps ``int64 [H, W]``, 0 of cells that were not decided,
-    which are grey. Wrong cells are framed, with the right symbol in the corner. ``unit`` says what
-    a step is.
+    which are grey. Wrong cells are framed, with the right symbol in the corner. ``unit`` names
+    the step.
     """
     used = (canvas != BLANK) | (truth != BLANK) | (decided > 0)
     down, across = (

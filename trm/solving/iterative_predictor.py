@@ -63,8 +63,9 @@ class Step(NamedTuple):
 class Noise:
     """Gaussian noise on z_H before each supervision step, as PTRM does (arXiv 2605.19943).
 
-    A canvas and a number of a rollout have the same noise wherever they are worked on: it follows
-    from them and the seed, token by token, and is drawn on the CPU in float32. Rollout 0 has none.
+    The noise is a function of the seed, the canvas, the number of the rollout, the step and the
+    cell, so that it does not depend on the batch. It is drawn on the CPU in float32. Rollout 0 has
+    none.
     """
 
     def __init__(self, sigma: float, seed: int, inputs: np.ndarray, rollouts: np.ndarray) -> None:

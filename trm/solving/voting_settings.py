@@ -21,39 +21,42 @@ Score = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def majority(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
-    """How many views gave each answer; the mean confidence, at most 1, breaks ties alone."""
+    """Number of views that gave each answer; the mean confidence breaks ties."""
     return gave.sum(axis=1) + 0.5 * mean_confidence(gave, confidence)
 
 
 def max_confidence(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
-    """The confidence of the most confident view that gave each answer."""
+    """Highest confidence of the views that gave each answer."""
     return np.where(gave, confidence, 0).max(axis=1)
 
 
 def weighted(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
-    """The sum of the confidences of the views that gave each answer."""
+    """Sum of the confidences of the views that gave each answer."""
     return gave @ confidence
 
 
 def product(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
-    """The sum over all views of the log-probability that each gives to each answer.
+    """Log of the product, over all views, of the probability that each gives to each answer.
 
-    A view with confidence p gives p to its own answer. The rest, 1 - p, it spreads evenly over A
-    others: the A - 1 that other views gave, and one that stands for all that nobody gave. The
-    probabilities are those of answers, not of cells: no view says what it thinks of another's.
-    p is at least 1e-6 and at most 1 - 1e-6, so that no single view decides alone.
+    A view with confidence p gives p to its own answer. It spreads the rest, 1 - p, evenly over A
+    others: the A - 1 answers of other views, and one that stands for all that no view gave. The
+    probabilities are those of answers, not of cells: a view has none for another view's answer.
+    p is clipped to 1e-6 and 1 - 1e-6, so that no single view decides alone.
+
+    Example: two views give x with 0.6 and 0.5, a third gives y with 0.9, so A is 2. The product of
+    x is 0.6 · 0.5 · 0.1 / 2 = 0.015, that of y 0.4 / 2 · 0.5 / 2 · 0.9 = 0.045: y wins.
     """
     p = np.clip(confidence, 1e-6, 1 - 1e-6)
     return np.where(gave, np.log(p), np.log((1 - p) / len(gave))).sum(axis=1)
 
 
 def mean_confidence(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
-    """The mean confidence of the views that gave each answer, ``float [A]``."""
+    """Mean confidence of the views that gave each answer, ``float [A]``."""
     return (gave @ confidence) / gave.sum(axis=1)
 
 
 class Rule(NamedTuple):
-    """How answers become one: the highest score wins, of equal ones the one given first."""
+    """A score of answers, of which the highest wins; of equal ones the answer given first."""
 
     score: Score
     meaning: str
