@@ -7,10 +7,10 @@ import numpy as np
 
 from canvas.arithmetic import Numbers
 from canvas.choices import OwnCodeError, failure
-from canvas.layouts import read
+from canvas.layouts import Row, read
 from canvas.problems import Problems
 from canvas.sampling import sample
-from canvas.symbols import DIGIT_IDS
+from canvas.symbols import BLANK, DIGIT_IDS
 from canvas.task import Task
 
 _PROBLEMS = 32  # of a sample
@@ -47,6 +47,9 @@ def _wrong_rows(task: Task, problems: Problems) -> Iterator[str]:
         return Numbers.from_ints([number], base).to_text()[0]
 
     for found in layout.rows(problems.operands):
+        if not isinstance(found, Row):
+            yield f"its rows() gives {found!r} where a canvas.layouts.Row is due"
+            return
         wrong = found.present & (found.numbers.digits >= base).any(axis=1)
         places = np.broadcast_to(found.row, wrong.shape)
         for i in np.flatnonzero(wrong).tolist():
@@ -57,6 +60,11 @@ def _wrong_rows(task: Task, problems: Problems) -> Iterator[str]:
         try:
             said = read(canvas, layout, base)
         except ValueError as error:
+            written_rows = (canvas != BLANK).any(axis=1)
+            if not written_rows.all():
+                row = int(np.argmin(written_rows)) + 1
+                yield f"row {row} of {names[i]} is empty: write at least one digit, perhaps 0"
+                continue
             yield f"{names[i]} cannot be read back: {error}"
             continue
         if said.operands != operands:

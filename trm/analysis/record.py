@@ -279,6 +279,25 @@ def cell_attention(model: IterativeModel, canvases: np.ndarray, steps: int) -> d
     return found
 
 
+def check_token(model: IterativeModel, canvas: np.ndarray, cell: tuple[int, int]) -> None:
+    """ValueError unless the cell (row, column) of a canvas ``uint8 [H, W]`` is a token."""
+    places = StepRecorder(model, canvas[None], 1).cells.cpu().numpy()
+    tokens = np.isin(np.arange(canvas.size), places).reshape(canvas.shape)
+    if not tokens[cell]:
+        rows = (f"{row}: {_ranges(line)}" for row, line in enumerate(tokens, 1) if line.any())
+        raise ValueError(
+            f"the cell {cell[0] + 1},{cell[1] + 1} is blank and no token of this model, so it "
+            f"attends to nothing. Name a row and a column of these tokens: {'; '.join(rows)}"
+        )
+
+
+def _ranges(there: np.ndarray) -> str:
+    """The places of a line ``bool [N]``, from 1, like ``3-5, 7``."""
+    places = np.flatnonzero(there) + 1
+    runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
 def check_cells(model: nn.Module) -> None:
     """ValueError for a model between whose cells nothing passes but decided messages."""
     if isinstance(model, LocalRecursiveModel):

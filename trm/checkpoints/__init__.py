@@ -7,7 +7,7 @@ reads them is in `trm.checkpoints.loading`.
 from collections.abc import Sequence
 from pathlib import Path
 
-SUFFIX = ".safetensors"  # of a file of weights alone
+from trm.checkpoints.names import SUFFIX, named_weights, no_such_name
 
 # How it was trained is in docs/generalisation.md.
 SHIPPED = Path(__file__).parent.parent / "pretrained" / f"lattice{SUFFIX}"
@@ -27,6 +27,7 @@ _BEST_FIRST = ("best.ckpt", "last.ckpt", "*.ckpt", f"*{SUFFIX}")
 def find_checkpoint(path: str | Path, names: Sequence[str] = _BEST_FIRST) -> Path:
     """A checkpoint file: the path itself, or below a folder the newest of the first of the names.
 
+    Where there is no such path, it may be a name of weights, see `trm.checkpoints.names`.
     FileNotFoundError: there is none. ValueError: the path is empty, which would mean the current
     folder, or the folder holds several files of weights alone, which no run leaves.
     """
@@ -36,8 +37,12 @@ def find_checkpoint(path: str | Path, names: Sequence[str] = _BEST_FIRST) -> Pat
     if path.is_file():
         return path
     if not path.is_dir():
+        may_be_name = path.name == str(path)
+        if may_be_name and (file := named_weights().get(path.name.removesuffix(SUFFIX))):
+            return file
+        why = f"; {no_such_name(path.name)}" if may_be_name else ""
         raise FileNotFoundError(
-            f"there is no checkpoint {path}; train one, for example with "
+            f"there is no checkpoint {path}{why}; train one, for example with "
             "`trm fit --config quickstart`, and name its file or its run's folder"
         )
     for name in names:

@@ -42,6 +42,7 @@ from trm.checkpoints import (
     SUFFIX,
     find_checkpoint,
 )
+from trm.checkpoints.names import HEADER
 from trm.files import read_object
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel
@@ -53,7 +54,7 @@ from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
 
-HEADER, _DIGEST = "canvas_trm", "sha256"  # the entry of a safetensors header, and one in it
+_DIGEST = "sha256"  # an entry of the entry `HEADER`
 _HEADER = {"model": CHECKPOINT_KEY, "data": DATA_KEY}  # what stands there, and in a checkpoint
 _HEADER |= {"step": "global_step", "epoch": "epoch", "cost": COST_KEY}
 _PREFIX = "model."  # of the network's weights in a checkpoint
@@ -90,7 +91,8 @@ def load_solver(
     """A model, ready to solve problems.
 
     Args:
-        path: a checkpoint's file, or the folder of a run: its best one; None: the shipped model.
+        path: a checkpoint's file, the folder of a run: its best one, or a name that `trm models`
+            lists; None: the shipped model.
         steps: supervision steps a row gets at most, or loops of a looped GPT; None: as the
             checkpoint says. A GPT that is not looped has no use for it.
         height, width: the canvas; None: as in training, or cut to the problems if training's was.

@@ -159,7 +159,7 @@ class Parser(argparse.ArgumentParser):
 
         Of ``several`` it is a list, by default empty.
         """
-        what = "a checkpoint, or a run's folder: its best one"
+        what = "a checkpoint, a run's folder: its best one, or a name that `trm models` lists"
         more: dict[str, Any] = {"required": True} if required else {"default": SHIPPED}
         if several:
             more = {"nargs": "+", "action": "extend", "default": []}
@@ -214,12 +214,16 @@ class Parser(argparse.ArgumentParser):
         known = f"{', '.join(SYMMETRIES)}; or all; or trained, those of training (default)"
         what = f"of the views, like e,h: {known}"
         add("--symmetries", type=_symmetries, metavar="NAMES", help=what)
-        votes = "; ".join(f"{name}: {meaning}" for name, meaning in VOTES.items())
+        votes = "; ".join(f"{name}: {rule.meaning}" for name, rule in VOTES.items())
         add("--vote", choices=VOTES, default="majority", help=f"{votes} (default: majority)")
         what = "vote on each row, which all views then go on from, or on the solutions of views"
         add("--vote-per", choices=PER, default="row", help=f"{what} that work alone (default: row)")
         what = "2: each problem with its operands the other way round, too (default: 1)"
         add("--orders", type=int, choices=(1, 2), default=1, help=what)
+        what = "of a recursive model: how often each view is worked on, all but the first time with"
+        add("--rollouts", type=whole(1), default=1, metavar="N", help=f"{what} noise (default: 1)")
+        what = "standard deviation of that noise on z_H, before each supervision step"
+        add("--noise", type=float, default=0.0, metavar="SIGMA", help=what)
 
 
 class Arguments(argparse.Namespace):
@@ -246,13 +250,13 @@ class Arguments(argparse.Namespace):
         return self.checkpoint or [SHIPPED] if several else [self.checkpoint]
 
     def find_checkpoints(self, *paths: str | Path) -> None:
-        """Look for checkpoints, and say which file a folder leads to.
+        """Look for checkpoints, and say which file a folder, or a name, leads to.
 
         FileNotFoundError, ValueError: see `trm.checkpoints.find_checkpoint`.
         """
         for path in paths:
             file = find_checkpoint(path)
-            if Path(path).is_dir() and not self.quiet:
+            if file != Path(path) and not self.quiet:
                 _tell(f"checkpoint: {file}")
 
     def one_device(self) -> str:
@@ -280,13 +284,23 @@ class Arguments(argparse.Namespace):
 
         if not hasattr(self, "views"):
             return None
-        names = ("views", "symmetries", "vote", "orders")
+        names = ("views", "symmetries", "vote", "orders", "rollouts", "noise")
         voting = Voting(per=self.vote_per, **{name: getattr(self, name) for name in names})
         if voting.samples > 1:
             return voting
         alone = "one view does not vote, so ask for more by --views"
         self.refuse(alone, symmetries=None, vote="majority", vote_per="row")
         return None
+
+    def note_views(self, share: float, where: str = "") -> None:
+        """Print a note if problems have a smaller share than 1 of the views asked for."""
+        asked = getattr(self, "views", 1)
+        if share < 1 and not self.quiet:
+            _tell(
+                f"note: {share * asked:g} views instead of the {asked} asked for{where}: the "
+                "canvas has no room for more shifts. For more views, name more --symmetries, or "
+                "solve on a larger canvas (`trm solve` has --height and --width)"
+            )
 
     def solvers(self, device: str, steps: int | None = None) -> list[Solver]:
         """The models that the arguments name, on a device, as they are to solve.

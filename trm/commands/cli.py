@@ -32,6 +32,7 @@ COMMANDS = {
     "sweep": "the runs of a study: trained, evaluated, side by side",
     "benchmark": "a benchmark for models of any kind: problems, scores",
     "configs": "the shipped configs, listed or printed",
+    "models": "the weights that a name loads",
 }
 TRAINING = {
     "fit": "train a model",

@@ -196,4 +196,5 @@ def _draw(proof: Proof, file: Path) -> None:
     if program is None:  # of what it should have learned
         ideal = rule.answers(judged.numbers)
         program = Program.extract(task.layout, rule, judged.numbers, ideal)
-    save(margins_figure(program, rule, judged, sentence(proof)), file)
+    if (figure := margins_figure(program, rule, judged, sentence(proof))) is not None:
+        save(figure, file)

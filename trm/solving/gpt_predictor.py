@@ -95,7 +95,7 @@ class GPTPredictor(Predictor):
             "alone, --symmetries e"
         )
 
-    def __call__(self, inputs: np.ndarray) -> Prediction:
+    def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
         """See `Predictor`; of what is below the masked row the model sees nothing."""
         answers, log_probs = self._write(inputs)
         steps = np.zeros(len(inputs), dtype=np.int64)
@@ -133,7 +133,9 @@ class GPTPredictor(Predictor):
             on_row(step, shown)
         return rollout
 
-    def free_running_views(self, drawing: Drawing, views: Sequence[View]) -> Rollout:
+    def free_running_views(
+        self, drawing: Drawing, views: Sequence[View], rollouts: np.ndarray | None = None
+    ) -> Rollout:
         """See `Predictor`; of views only shifts, as it writes in one direction."""
         canvases, given = (apply_views(views, part) for part in (drawing.canvases, drawing.given))
         top = drawing.top + [view.down for view in views]

@@ -69,7 +69,7 @@ class LocalPredictor(Predictor):
             )
         return LocalPredictor(self.model, self.proved, task.local_rule())
 
-    def __call__(self, inputs: np.ndarray) -> Prediction:
+    def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
         masked = inputs == symbols.MASK
         cells, confidence = self._solved(inputs)
         # Of the rows that were asked for; where there is none, of nothing.
@@ -90,7 +90,9 @@ class LocalPredictor(Predictor):
 
         return free_running(fill, drawing, on_row)
 
-    def free_running_views(self, drawing: Drawing, views: Sequence[View]) -> Rollout:
+    def free_running_views(
+        self, drawing: Drawing, views: Sequence[View], rollouts: np.ndarray | None = None
+    ) -> Rollout:
         """See `Predictor`: all rows at once, which share the confidence in the page evenly."""
         rollout, unknown = Rollout.begun(drawing), drawing.unknown
         filled = self.in_views(drawing.masked, views)

@@ -43,12 +43,14 @@ class Solver:
             voting = replace(voting, symmetries=self.trained_symmetries)
         canvas, predictor = self.canvas, self.predictor
         if set(voting.symmetries or ()) - {"e"}:
-            if predictor.in_order and (voting.per, voting.vote) != ("solution", "max_confidence"):
+            if predictor.in_order and voting.per != "solution":
                 raise ValueError(
                     "the model recognises which one of several pages lies upright, not which row: "
-                    "take its solution, --vote max_confidence --vote-per solution"
+                    "let solutions vote, --vote-per solution"
                 )
             predictor = predictor.for_any_view(self.task)
+        if voting.noise:
+            predictor = predictor.with_noise(voting.noise, voting.seed)
         if voting.transposes and canvas.cut:
             canvas = replace(canvas, square=True)
         elif voting.transposes and canvas.height != canvas.width:
@@ -101,7 +103,12 @@ class Solver:
             with_truth = isinstance(drawing, WorkedDrawing)
             second = solver.solve(Problems.from_ints(reverse, problems.base), with_truth)
             return [agreed(voting.vote, *pair) for pair in zip(first, second, strict=True)]
-        rollout, decisions = solve_by_vote(self.predictor, voting, drawing, on_row)
+        asked = problems.to_ints()
+
+        def answers(i: int, canvas: np.ndarray) -> bool:
+            return self._read(canvas, asked[i]) is not None
+
+        rollout, decisions = solve_by_vote(self.predictor, voting, drawing, on_row, answers)
         return list(map(self._with_votes, self.solutions(problems, drawing, rollout), decisions))
 
     def solutions(self, problems: Problems, drawing: Drawing, rollout: Rollout) -> list[Solution]:
@@ -171,8 +178,16 @@ class Solver:
 
         votes = [[vote(*ballot) for ballot in decision.ballots] for decision in decisions]
         agreement = min(decision.agreement for decision in decisions)
-        views = sum(one.views for one in votes[0])
-        return replace(solution, views=views, agreement=agreement, votes=votes)
+        looks, voting = sum(one.views for one in votes[0]), self.voting
+        assert voting is not None
+        return replace(
+            solution,
+            views=looks // voting.rollouts,
+            views_asked=voting.views,
+            rollouts=voting.rollouts,
+            agreement=agreement,
+            votes=votes,
+        )
 
     def for_lengths(self, lengths: Sequence[int]) -> "Solver | None":
         """The same solver on a canvas that operands of so many digits each fit on.
