@@ -52,6 +52,7 @@ from trm.solving.local_predictor import LocalPredictor
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
+from trm.torch_settings import standard_settings
 
 HEADER, _DIGEST = "canvas_trm", "sha256"  # the entry of a safetensors header, and one in it
 _HEADER = {"model": CHECKPOINT_KEY, "data": DATA_KEY}  # what stands there, and in a checkpoint
@@ -79,6 +80,7 @@ Network = TypeVar("Network", bound=nn.Module)
 _log = logging.getLogger(__name__)
 
 
+@standard_settings()
 def load_solver(
     path: str | Path | None = None,
     steps: int | None = None,
@@ -134,6 +136,7 @@ def load_solver(
     return solver.with_voting(voting) if voting else solver
 
 
+@standard_settings()
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """The content of a checkpoint file, or of exported weights; nothing in it is executed.
 
@@ -367,6 +370,7 @@ def _device(name: str) -> torch.device:
     return device
 
 
+@standard_settings()
 def drawn_anew(model: Any) -> Any:
     """A network of the same class and config on the same device, with weights drawn anew."""
     with torch.random.fork_rng(devices=[]):

@@ -159,7 +159,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool) -
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)  # [B, heads, Q, K]
     if causal:  # added in place: a masked copy takes three times as long
-        scores += torch.full(scores.shape[-2:], -math.inf, dtype=scores.dtype).triu(1)
+        scores += scores.new_full(scores.shape[-2:], -math.inf).triu(1)
     if bias is not None:
         scores += bias.to(scores.dtype)
     # In float32: exact, and faster than the CPU's bfloat16 softmax.

@@ -43,7 +43,7 @@ class Known:
         if len(new):
             parts = [part for part in (self.found, self._answers(new)) if part]
             before = len(parts[0].classes) if self.found else 0
-            self.index[new] = torch.arange(len(new)).to(new) + before
+            self.index[new] = torch.arange(len(new), device=new.device) + before
             self.found = Decided(*map(torch.cat, zip(*parts, strict=True)))
         index = self.index[numbers]
         assert self.found is not None
@@ -121,14 +121,16 @@ def work_in_order(
     handed, place = margin.flatten(0, 2), (page * (H + 1) + row + 1) * (W + 2) + column + 1
     front = front.unique_consecutive(return_counts=True)[1].tolist()
     steps = [NEIGHBOURS[way] for way in model.heads.ways if way != OWN]
-    around = torch.tensor([down * (W + 2) + right for down, right in steps]).to(place)
+    offsets = [down * (W + 2) + right for down, right in steps]
+    around = torch.tensor(offsets, device=place.device)
     found = []
     for here, its in zip(place.split(front), token.split(front), strict=True):
         decided = _decide(its, handed[here.unsqueeze(1) + around].long(), known)
         found.append((decided.classes[:, 0].clone(), decided.log_right, decided.log_symbol))
         decided.classes[:, 0] = 1
         handed[here] = decided.classes.to(handed.dtype)
-    filled, log_symbol = tokens.clone(), torch.zeros(B, H, W, device=tokens.device)
+    filled = tokens.clone()
+    log_symbol = torch.zeros(B, H, W, dtype=torch.float32, device=tokens.device)
     sure = log_symbol[..., 0].clone()
     if found:
         classes, right, log = map(torch.cat, zip(*found, strict=True))

@@ -25,6 +25,7 @@ from canvas.windows import NEIGHBOURS, OWN, SYMBOL, TOKEN, Head, Heads, read_nam
 from trm.models.attention import Attention, Linear, PostNormBlock, compute_dtype, truncated_normal_
 from trm.models.configs import LocalConfig
 from trm.models.iterative import Network
+from trm.torch_settings import float32_default
 
 
 class Around(NamedTuple):
@@ -67,6 +68,7 @@ class LocalRecursiveModel(Network):
     _logits: Tensor  # int64 [outputs, most classes], where the logits are; last: there is none
     _says: Tensor  # int64 [heads, outputs], 1 for what each says
 
+    @float32_default()
     def __init__(self, config: LocalConfig):
         super().__init__()
         if not config.messages:

@@ -10,6 +10,7 @@ from torch import Tensor
 from canvas import symbols
 from trm.models.iterative import IterativeModel, Loop
 from trm.solving.rollout import ConfidenceCurve, Prediction, Predictor, Trace
+from trm.torch_settings import standard_settings
 
 PATIENCE = 2  # steps in succession that must leave a row as it is before it counts as settled
 
@@ -71,6 +72,7 @@ class IterativePredictor(Predictor):
         self.model, self.max_steps, self.halt = model, max_steps, halt
         self.translation_invariant = model.translation_invariant
 
+    @standard_settings()
     @torch.no_grad()
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
         """See `Predictor`: a point after each of so many steps, as if no row had settled."""
@@ -91,6 +93,7 @@ class IterativePredictor(Predictor):
         answers = cells[halts - 1, np.arange(len(inputs))]  # without a halt the last
         return Trace("confidence over supervision steps", answers, curves)
 
+    @standard_settings()
     @torch.no_grad()
     def __call__(self, inputs: np.ndarray) -> Prediction:
         """Fill in masked rows, in as many supervision steps as each needs."""
