@@ -85,9 +85,13 @@ class Summary:
     beyond: int = 0  # of other sizes than those trained on
 
     def write(self, sink: IO[str], records: list[dict[str, Any]]) -> None:
-        """Count records as they are written, a JSON object a line."""
+        """Count records as they are written, a JSON object a line.
+
+        Characters are escaped where the encoding may lack some.
+        """
+        escaped = not (getattr(sink, "encoding", None) or "utf").lower().startswith("utf")
         for record in records:
-            sink.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+            sink.write(json.dumps(record, ensure_ascii=escaped, allow_nan=False) + "\n")
             self.problems += 1
             self.correct += bool(record["correct"])
             self.errors += record["error"] is not None

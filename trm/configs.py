@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from canvas.choices import did_you_mean
+from trm.files import read_utf8
 
 SUFFIX = ".yaml"
 _PREFIX = "configs/"  # as the sources have them; it may stand before a name
@@ -51,7 +52,7 @@ def find_config(name: str) -> Path:
 
 def about(config: Path) -> str:
     """What a configuration is: the first sentence of the comment that it begins with."""
-    lines = config.read_text(encoding="utf-8").splitlines()
+    lines = read_utf8(config).splitlines()
     comment = takewhile(lambda line: line.startswith("#"), lines)
     text = " ".join(line.removeprefix("#").strip() for line in comment)
     return re.split(r"\.(?:\s|$)|(?:: )?\btrm (?:fit|sweep)\b", text)[0].strip()
@@ -77,8 +78,9 @@ def read_config(
 
     ValueError: it is no YAML, has no keys, or one twice; the message names it.
     """
+    text = read_utf8(file)
     try:
-        held = yaml.load(file.read_text(encoding="utf-8"), _Loader)
+        held = yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:
         where = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ValueError(f"{file}{where}: {error.problem}") from None

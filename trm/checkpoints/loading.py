@@ -37,6 +37,7 @@ from trm.checkpoints import (
     COST_KEY,
     DATA_KEY,
     FORMAT,
+    HEADER,
     PROOF_SUFFIX,
     SHIPPED,
     SUFFIX,
@@ -54,7 +55,7 @@ from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
 from trm.torch_settings import standard_settings
 
-HEADER, _DIGEST = "canvas_trm", "sha256"  # the entry of a safetensors header, and one in it
+_DIGEST = "sha256"  # an entry of `HEADER`
 _HEADER = {"model": CHECKPOINT_KEY, "data": DATA_KEY}  # what stands there, and in a checkpoint
 _HEADER |= {"step": "global_step", "epoch": "epoch", "cost": COST_KEY}
 _PREFIX = "model."  # of the network's weights in a checkpoint
