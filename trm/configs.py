@@ -7,6 +7,7 @@ A configuration is code: it imports and calls the classes that it names.
 """
 
 import re
+from difflib import get_close_matches
 from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,13 @@ def find_config(name: str) -> Path:
     suffix = SUFFIX if name.endswith(SUFFIX) else ""
     others = [str(other) for other in Path(name).parent.glob(f"*{SUFFIX}")]
     others += [f"{prefix}{other}{suffix}" for other in found for prefix in ("", _PREFIX)]
-    near = did_you_mean(Path(name), others, _ALIKE) or " `trm configs` lists those of the package."
+    last = {other.rpartition("/")[2]: other for other in found}  # a name without its folder
+    near = did_you_mean(Path(name), others, _ALIKE)
+    if not near and (alike := get_close_matches(Path(short).name, last, n=1, cutoff=_ALIKE)):
+        near = f" Did you mean {last[alike[0]]}?"
+    if not near:
+        top = " and ".join(other for other in found if "/" not in other)
+        near = f" There are {top}, and more in folders: `trm configs` lists all."
     raise ValueError(f"there is no config {name}.{near}")
 
 

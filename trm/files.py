@@ -193,7 +193,7 @@ def numbered_lines(file: Path, source: BinaryIO | None = None) -> Iterator[tuple
 
     Of a file, or of a stream in its place, perhaps packed by gzip. UTF-16 with its mark, as
     PowerShell's > writes it, comes as UTF-8. Of a line of more than `LONGEST` bytes the rest is
-    left out. ValueError: it is damaged, or in UTF-16 without a mark.
+    left out. ValueError: it is damaged.
     """
     number = 0
     with ExitStack() as open_ones:
@@ -210,8 +210,6 @@ def numbered_lines(file: Path, source: BinaryIO | None = None) -> Iterator[tuple
                 while not rest.endswith(b"\n") and (rest := lines.readline(LONGEST)):
                     pass
                 text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-                if number == 1 and b"\0" in text:
-                    raise ValueError(f"{file} {NO_UTF8}")
                 if text.strip():
                     yield number, text.removesuffix(b"\n").removesuffix(b"\r")
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:

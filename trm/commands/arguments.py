@@ -86,13 +86,12 @@ def _task_of(checkpoint: str | Path) -> Task | None:
     from canvas.tasks import TASKS
 
     settings = read_task(checkpoint)
-    kind = TASKS.get(settings.pop("task", ""))
+    name = settings.pop("task", None)
     settings.pop("repeats", None)  # of older files
-    if kind is None or settings.get("layout") not in kind.layouts:
-        return None
     try:
-        return kind(**settings)
-    except (TypeError, ValueError):
+        kind = TASKS[name]
+        return kind(**settings) if settings["layout"] in kind.layouts else None
+    except (KeyError, TypeError, ValueError):
         return None
 
 
