@@ -96,9 +96,13 @@ class Summary:
     share_of_views: float = 1.0  # that the problem with fewest has
 
     def write(self, sink: IO[str], records: list[dict[str, Any]]) -> None:
-        """Count records as they are written, a JSON object a line."""
+        """Count records as they are written, a JSON object a line.
+
+        Characters are escaped where the encoding may lack some.
+        """
+        escaped = not (getattr(sink, "encoding", None) or "utf").lower().startswith("utf")
         for record in records:
-            sink.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+            sink.write(json.dumps(record, ensure_ascii=escaped, allow_nan=False) + "\n")
             self.problems += 1
             self.correct += bool(record["correct"])
             self.errors += record["error"] is not None

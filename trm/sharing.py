@@ -24,6 +24,7 @@ from trm.models.iterative import where
 from trm.models.local import LocalRecursiveModel
 from trm.models.recursive import RecursiveState, TinyRecursiveModel
 from trm.solving.solver import Solver
+from trm.torch_settings import standard_settings
 
 _LIBRARY = "library_name: canvas-trm"  # in a model card
 
@@ -93,6 +94,7 @@ def model_card(solver: Solver, card: dict[str, Any], name: str) -> str:
     return "\n\n".join([*parts, f"```python\n{imports}\n\n{code}\n```\n"])
 
 
+@standard_settings()
 def to_onnx(model: nn.Module, height: int, width: int) -> bytes:
     """A network as ONNX, for any number of samples; ValueError: of a kind that cannot be.
 

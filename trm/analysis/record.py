@@ -24,6 +24,7 @@ from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel, Loop, map_state, named, unnamed
 from trm.models.local import LocalRecursiveModel
 from trm.models.recursive import Context
+from trm.torch_settings import standard_settings
 
 OUTPUT, INPUT, ATTENTION = "output", "input", "attention"  # what a site of a module holds
 
@@ -158,6 +159,7 @@ class Recorder(ABC):
         """What a site of that name holds as [B, S, D], a prefix left out."""
         return value
 
+    @standard_settings()
     @torch.no_grad()
     def run(
         self,
@@ -185,6 +187,7 @@ class StepRecorder(Recorder):
 
     model: IterativeModel
 
+    @standard_settings()
     def __init__(self, model: IterativeModel, canvases: np.ndarray, last: int) -> None:
         self.model, self.last = model, last
         self.tokens = torch.from_numpy(canvases).to(next(model.parameters()).device)
@@ -236,6 +239,7 @@ class SequenceRecorder(Recorder):
 
     model: GPT
 
+    @standard_settings()
     def __init__(self, model: GPT, canvases: np.ndarray, height: int | None = None) -> None:
         self.model, device = model, next(model.parameters()).device
         B, h, W = canvases.shape
@@ -260,6 +264,7 @@ class SequenceRecorder(Recorder):
         return self.model.head(self.on_canvas(x))
 
 
+@standard_settings()
 def cell_attention(model: IterativeModel, canvases: np.ndarray, steps: int) -> dict[str, Tensor]:
     """What cells attend to in a supervision step, from 1.
 

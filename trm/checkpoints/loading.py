@@ -37,12 +37,12 @@ from trm.checkpoints import (
     COST_KEY,
     DATA_KEY,
     FORMAT,
+    HEADER,
     PROOF_SUFFIX,
     SHIPPED,
     SUFFIX,
     find_checkpoint,
 )
-from trm.checkpoints.names import HEADER
 from trm.files import read_object
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel
@@ -53,6 +53,7 @@ from trm.solving.local_predictor import LocalPredictor
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
+from trm.torch_settings import standard_settings
 
 _DIGEST = "sha256"  # an entry of the entry `HEADER`
 _HEADER = {"model": CHECKPOINT_KEY, "data": DATA_KEY}  # what stands there, and in a checkpoint
@@ -80,6 +81,7 @@ Network = TypeVar("Network", bound=nn.Module)
 _log = logging.getLogger(__name__)
 
 
+@standard_settings()
 def load_solver(
     path: str | Path | None = None,
     steps: int | None = None,
@@ -136,6 +138,7 @@ def load_solver(
     return solver.with_voting(voting) if voting else solver
 
 
+@standard_settings()
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """The content of a checkpoint file, or of exported weights; nothing in it is executed.
 
@@ -369,6 +372,7 @@ def _device(name: str) -> torch.device:
     return device
 
 
+@standard_settings()
 def drawn_anew(model: Any) -> Any:
     """A network of the same class and config on the same device, with weights drawn anew."""
     with torch.random.fork_rng(devices=[]):

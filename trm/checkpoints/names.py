@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from safetensors import safe_open
 
-HEADER = "canvas_trm"  # the entry of a safetensors header
+HEADER = "canvas_trm"  # the entry of a safetensors header that holds the settings
 SUFFIX = ".safetensors"  # of a file of weights alone
 
 _PACKAGE = Path(__file__).parents[1] / "pretrained"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from canvas.choices import did_you_mean, shortened
-from trm.checkpoints import SHIPPED, find_checkpoint
+from trm.checkpoints import SHIPPED, find_checkpoint, read_task
 from trm.precision import FLOAT32, NO_UNITS, PRECISIONS, settle
 
 if TYPE_CHECKING:
@@ -61,10 +61,14 @@ def lengths(text: str) -> list[int]:
     return sorted(numbers)
 
 
-def check_problems(texts: list[str]) -> None:
-    """Look at what people typed before any model is loaded: numbers, and signs between them.
+def check_problems(texts: list[str], checkpoint: str | Path | None = None) -> None:
+    """Check problems that people typed before a framework or a model is loaded.
 
-    ValueError: a text is no problem of any task.
+    Args:
+        texts: as typed, like 123x456.
+        checkpoint: a file whose task they belong to, if it is known without a framework.
+
+    ValueError: a text is no problem of any task, or not of the checkpoint's.
     """
     for text in texts:
         numbers = re.split(r"[^0-9A-Fa-f]", text.replace(" ", ""))  # digits of base 16, too
@@ -73,6 +77,22 @@ def check_problems(texts: list[str]) -> None:
                 f"{shortened(text)} is no problem; write it like 123x456, or 12+34+5 for a model "
                 "that adds"
             )
+    if checkpoint is not None and (task := _task_of(checkpoint)):
+        task.parsed(texts)
+
+
+def _task_of(checkpoint: str | Path) -> Task | None:
+    """The task of a file of weights; None: loading the file will say more."""
+    from canvas.tasks import TASKS
+
+    settings = read_task(checkpoint)
+    name = settings.pop("task", None)
+    settings.pop("repeats", None)  # of older files
+    try:
+        kind = TASKS[name]
+        return kind(**settings) if settings["layout"] in kind.layouts else None
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def results() -> Console:
@@ -128,7 +148,13 @@ def _symmetries(text: str) -> tuple[str, ...] | None:
 
 
 class Parser(argparse.ArgumentParser):
-    """Has options that several commands share; asks whether the nearest word was meant."""
+    """Has options that several commands share; asks whether the nearest word was meant.
+
+    Options are written in full: --view is no --views.
+    """
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False} | more)
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and exit with code 2."""

@@ -81,7 +81,7 @@ def run(args: Arguments) -> int:
         return _export(args)
     if args.problem is None or args.output is None:
         raise ValueError("name a problem, like 123x456, and --output DIR for its pictures")
-    check_problems([args.problem, *filter(None, [args.patch])])
+    check_problems([args.problem, *filter(None, [args.patch])], args.checkpoint)
 
     from canvas.pages import draw_fields
     from canvas.picture import save_gif

@@ -77,7 +77,7 @@ def run(args: Arguments) -> int:
         raise ValueError("--input and --output go together: where problems come from, and go to")
     if args.input is not None:
         return _work_through(args)
-    check_problems(args.problems)
+    check_problems(args.problems, args.checkpoint)
     (solver,) = args.solvers(args.one_device(), args.steps)
     problems = solver.task.parsed(args.problems)
     solver.draw(problems)  # complain about any of them before the first is shown

@@ -64,14 +64,15 @@ def work_in_order(
     # Messages, with a margin around each page, as one list of cells.
     margin = tokens.new_zeros(B, H + 1, W + 2, 1 + len(model.fields), dtype=torch.int16)
     handed, place = margin.flatten(0, 2), (page * (H + 1) + row + 1) * (W + 2) + column + 1
-    around = model.neighbours(W).to(place)
+    around = model.neighbours(W, place.device)
     found = []
     for here, its in zip(place.split(fronts), token.split(fronts), strict=True):
         decided = context.cache.decide(its, handed[here.unsqueeze(1) + around].long())
         found.append((decided.classes[:, 0].clone(), decided.log_right, decided.log_symbol))
         decided.classes[:, 0] = 1
         handed[here] = decided.classes.to(handed.dtype)
-    filled, log_symbol = tokens.clone(), torch.zeros(B, H, W, device=tokens.device)
+    filled = tokens.clone()
+    log_symbol = torch.zeros(B, H, W, dtype=torch.float32, device=tokens.device)
     sure = log_symbol[..., 0].clone()
     if found:
         classes, right, log = map(torch.cat, zip(*found, strict=True))

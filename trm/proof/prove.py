@@ -17,6 +17,7 @@ from canvas.task import Task
 from canvas.windows import LocalRule
 from trm.models.local import LocalRecursiveModel
 from trm.proof.bound import RoundingBound
+from trm.torch_settings import standard_settings
 
 Report = Callable[[str, int, int], None]  # what is done, how much of how many
 
@@ -88,6 +89,7 @@ def provable(model: torch.nn.Module, task: Task) -> LocalRule:
     return rule
 
 
+@standard_settings(threads=1)
 @torch.no_grad()
 def judge(
     model: LocalRecursiveModel,

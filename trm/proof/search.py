@@ -23,6 +23,7 @@ from trm.models.in_order import work_in_order
 from trm.models.local import LocalRecursiveModel
 from trm.proof.prove import Judged, Report
 from trm.solving.solver import Solver
+from trm.torch_settings import standard_settings
 
 _SMALL = 30_000  # problems of a size at most, where all of it are looked through
 _AT_ONCE = 500
@@ -96,6 +97,7 @@ class ByWindows:
             np.minimum.at(found, index[seen.page[window]], score)
         return found
 
+    @standard_settings(threads=1)
     def solve(self, problem: Problems) -> Counterexample | None:
         for _, drawing in pages(self.task, problem):
             canvas = work_in_order(self.model, torch.from_numpy(drawing.masked)).tokens.numpy()

@@ -20,6 +20,7 @@ from canvas.windows import SYMBOL, TOKEN, LocalRule, Seen, read_name
 from trm.models.cell_cache import CellCache
 from trm.models.local import LocalRecursiveModel
 from trm.proof.prove import Report
+from trm.torch_settings import standard_settings
 
 _BATCH = 16384
 _MOST = 20_000_000  # windows that are looked at; of a model that is wrong there are far more
@@ -41,6 +42,7 @@ class Explored:
     complete: bool  # else there is far more than a model that is right can meet
 
 
+@standard_settings(threads=1)
 def explore(
     rule: LocalRule, mine: LocalRule, model: LocalRecursiveModel, report: Report
 ) -> Explored:

@@ -11,6 +11,7 @@ from canvas.render import Drawing, from_sequences, to_sequences, tokens_to_write
 from canvas.task import Task
 from trm.models.gpt import GPT
 from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, Trace
+from trm.torch_settings import standard_settings
 
 FREE = -1  # a token that the model is to write
 # Log-probabilities that are distinguished: beyond lies the rounding of float32.
@@ -161,6 +162,7 @@ class GPTPredictor(Predictor):
         confidence = np.where(present, self.calibration(symbol_log_probs), np.float32(1))
         return Rollout.begun(drawing)._replace(canvases=canvases, confidence=confidence)
 
+    @standard_settings()
     def _generate(
         self, forced: np.ndarray, height: int, width: int
     ) -> tuple[np.ndarray, np.ndarray]:

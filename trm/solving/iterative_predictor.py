@@ -13,6 +13,7 @@ from canvas import symbols
 from trm.models.iterative import IterativeModel, Loop, named, unnamed
 from trm.models.recursive import Context
 from trm.solving.rollout import ConfidenceCurve, Prediction, Predictor, Trace
+from trm.torch_settings import standard_settings
 
 PATIENCE = 2  # steps in succession that must leave a row as it is before it counts as settled
 
@@ -135,6 +136,7 @@ class IterativePredictor(Predictor):
         one.noise, one.seed = noise, seed
         return one
 
+    @standard_settings()
     @torch.no_grad()
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
         """See `Predictor`: a point after each of so many steps, as if no row had settled."""
@@ -155,6 +157,7 @@ class IterativePredictor(Predictor):
         answers = cells[halts - 1, np.arange(len(inputs))]  # without a halt the last
         return Trace("confidence over supervision steps", answers, curves)
 
+    @standard_settings()
     @torch.no_grad()
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
         """Fill in masked rows, in as many supervision steps as each needs."""

@@ -18,6 +18,7 @@ from trm.models.cell_cache import CellCache
 from trm.models.in_order import InOrder, work_in_order
 from trm.models.local import LocalRecursiveModel
 from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, Trace, free_running
+from trm.torch_settings import standard_settings
 
 
 class LocalPredictor(Predictor):
@@ -134,6 +135,7 @@ class LocalPredictor(Predictor):
             sure[page[self.windows[at] != number]] = 0
         return worked.tokens.byte().cpu().numpy(), sure
 
+    @standard_settings(threads=1)
     @torch.inference_mode()
     def _work(self, canvases: np.ndarray) -> InOrder:
         return work_in_order(self.model, self.tokens(canvases), self.known)

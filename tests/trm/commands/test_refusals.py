@@ -25,6 +25,7 @@ def folder(make_grid, tmp_path_factory):
         (folder / name).write_text("a,b\n1,2\n")
     (folder / "x.jsonl").write_text("{}\n")
     (folder / "y.jsonl").touch()
+    (folder / "c.csv").write_text("a,c\n1,2\n")
     (folder / "p.jsonl").write_text('{"id": "multiply-v1/1x1/000", "prediction": "1"}\n')
     for name, models, more in (
         ("one", ("small", "gpt"), {}),
@@ -51,6 +52,10 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("render 12x34 --output a.txt", "argument --output: 'a.txt' does not end in .png, .svg, .gif"),
     ("render 12x34 --output a.gif --step 2", "shows every step: leave out --step"),
     ("render", "the following arguments are required: problem"),
+    ("solve 1+2", "'1+2' is no multiplication; write it like 123x456"),
+    ("solve 1x2 --view r90", "unrecognized arguments: --view r90. Did you mean --views?"),
+    ("benchmark export --suit multiply-v1 --output D", "arguments are required: --suite"),
+    ("solve --input c.csv --output new/deep/o.jsonl", "no column 'b'"),
     ("solve 1x2 --devices 2", "on one device: take --devices 1"),
     ("solve 1x2 --checkpoint strange.ckpt", "there is no checkpoint strange.ckpt"),
     (f"solve {LONG} --checkpoint CKPT", "is more than 12,000 cells"),
