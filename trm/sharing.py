@@ -81,7 +81,7 @@ def model_card(solver: Solver, card: dict[str, Any], name: str) -> str:
         f"A `{type(model).__name__}` of {size:,} parameters for {task.name} in base {task.base}, "
         f"layout `{task.layout}`, trained on {solver.trained_on}.",
     ]
-    if (proof := card.get("proof") or {}).get("verdict") == "proved":
+    if solver.predictor.proved and (proof := card.get("proof")):
         of = f"{proof['windows']:,} windows, smallest margin {proof['smallest_margin']:.1f}"
         parts.append(f"**Proved right at every length** ({of}).")
     if cells := card.get("cells"):

@@ -19,7 +19,7 @@ class Fails:
 
     def __init__(self, task, wrong, near=lambda *_: 0.5):
         self.task, self.wrong, self.near = task, wrong, near
-        self.solved = 0
+        self.solved, self.most_operands = 0, None
 
     def score(self, problems):
         found = problems.to_ints()
