@@ -65,13 +65,18 @@ def checked_pages(
     for problems, trained in _problems(task, rule, *how_many):
         if not len(problems):
             continue
-        heights, widths = task.rules.sizes(problems)
-        random = randoms[trained]
-        left, beside = random.integers(0, 3, size=2)
-        width = int(widths.max() + left + beside)
-        place = random.integers(0, width - widths + 1)
-        drawing = task.rules.draw_worked(problems, int(heights.max()), width, 0, place)
-        yield _checked(task, rule, problems, drawing, trained)
+        try:
+            pages = _checked(
+                task, rule, problems, _drawn(task, problems, randoms[trained]), trained
+            )
+        except (OwnCodeError, MemoryError):
+            raise
+        except Exception as error:
+            where = failure(error, inspect.getfile(type(rule)))
+            raise OwnCodeError(
+                f"the layout {task.layout}, or {_rule_name(rule)}, is wrong: {where}"
+            ) from error
+        yield pages
 
 
 def check_rule(task: Task, rule: LocalRule, how_many: tuple[int, int] = QUICK) -> int:
@@ -190,18 +195,20 @@ def _number(random: Random, digits: int, base: int) -> int:
     return sum(digit * base**place for place, digit in enumerate(reversed(drawn)))
 
 
+def _drawn(task: Task, problems: Problems, random: np.random.Generator) -> WorkedDrawing:
+    """One batch of pages, with up to two blank columns more on either side than the widest has."""
+    heights, widths = task.rules.sizes(problems)
+    left, beside = random.integers(0, 3, size=2)
+    width = int(widths.max() + left + beside)
+    place = random.integers(0, width - widths + 1)
+    return task.rules.draw_worked(problems, int(heights.max()), width, 0, place)
+
+
 def _checked(
     task: Task, rule: LocalRule, problems: Problems, drawing: WorkedDrawing, trained: bool
 ) -> DrawnPages:
     """The pages of one batch, worked out by the rule and compared."""
-    names = task.names(problems)
-    try:
-        found = page_windows(rule, drawing)
-    except OwnCodeError:
-        raise
-    except Exception as error:
-        where = failure(error, inspect.getfile(type(rule)))
-        raise OwnCodeError(f"{_rule_name(rule)} is wrong: {where}") from error
+    names, found = task.names(problems), page_windows(rule, drawing)
     asked = found.windows[TOKEN] == MASK
     shows = drawing.truth[found.page, found.row, found.column].astype(np.int64)
     says = found.outputs[SYMBOL]

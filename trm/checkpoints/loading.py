@@ -132,7 +132,12 @@ def load_solver(
     _log.debug("%s: %s, %s, on %s", path, about["network"], task, predictor.device)
     solver = Solver(predictor, task, canvas, symmetries)
     if proof.get("verdict") == REFUTED:
-        solver = _refuted(solver, proof)
+        try:
+            solver = _refuted(solver, proof)
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            raise ValueError(
+                f"{path}: the note of its refutation is damaged: run `trm prove` again"
+            ) from None
     return solver.with_voting(voting) if voting else solver
 
 
