@@ -213,8 +213,8 @@ def sentence(proof: Proof, call: str | None = None) -> str:
         if proof.laws:
             layout = proof.solver.task.layout
             said += (
-                f". For the layout {layout} the laws that `--check` checks prove the rest: right "
-                f"on {of} of any length"
+                f". For the layout {layout} the laws in the checker prove the rest: right on {of} "
+                "of any length"
             )
         return said
     if len(judged.wrong):

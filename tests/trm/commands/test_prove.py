@@ -49,7 +49,8 @@ def proof(ternary, command, tmp_path_factory):
 def test_a_proof_says_what_it_rests_on(proof, ternary):
     folder, said = proof
     assert {file.name for file in folder.iterdir()} == FILES
-    assert "right on every problem of any length" in said
+    assert "the network does what the rule says on every page; the rule agreed with 2,149" in said
+    assert "For the layout lattice the laws in the checker prove the rest: right on every" in said
     assert "1,368" in said
     assert "right.multiplier" in said
     record = json.loads((folder / "proof.json").read_text())
@@ -296,7 +297,7 @@ def test_an_own_layout_is_proved_of_drawn_pages_and_checked_without_laws(learn, 
     assert {one.name for one in folder.iterdir()} == FILES - {"check.py"}
     said = command("prove", "--import", "twice", "--check", folder).out
     assert "reachable inputs it says what the rule says" in said
-    assert "checked: all three parts; of the layout twice no laws are known" in said
+    assert "checked: all three parts; no laws are known of the layout twice, so nothing is" in said
     with np.load(folder / "table.npz") as arrays:
         table = dict(arrays)
     table["symbol.values"][table["symbol.values"] == 3] = 2  # writes 1 where a 2 belongs
@@ -337,9 +338,10 @@ def test_codes_are_checked_again_without_laws(command, tmp_path):
     shutil.copyfile(MODELS / "untold-base2-seed0.safetensors", file)
     ran = command("prove", "--checkpoint", file, "--output", tmp_path / "proof")
     assert "the rule agreed with 2,149 drawn pages" in ran.out
+    assert "the laws in the checker prove the rest: right on every problem of any" in ran.out
     said = command("prove", "--check", tmp_path / "proof").out
     assert "table against the set: in all 48 reachable inputs it says what the rule says" in said
-    assert "checked: all three parts; of latent codes no laws are known" in said
+    assert "checked: all three parts; laws are of tables without latent codes" in said
     with np.load(tmp_path / "proof/table.npz") as arrays:
         table = dict(arrays)
     table["carry.values"][:] = table["carry.values"].max()  # another code than is handed on
