@@ -105,7 +105,7 @@ def places(
     names: list[str],
     rule: LocalRule,
 ) -> np.ndarray:
-    """Where the inputs that pages show are in a sorted set of reachable inputs, int64 [M].
+    """Places of the inputs that pages show in a sorted set of reachable inputs, int64 [M].
 
     Args:
         reachable: numbers of inputs, sorted.
@@ -126,8 +126,9 @@ def places(
         row, column = found.row[cell], found.column[cell]
         raise OwnCodeError(
             f"the reachable inputs of {_rule_name(rule)} are too few: the cell in row {row + 1}, "
-            f"column {column + 1} of {names[found.page[cell]]} has an input that is not among "
-            f"them. Nothing is proved: have the rule's `rows` name all that can stand on a page"
+            f"column {column + 1} of {names[found.page[cell]]}, in which "
+            f"{_symbol(int(found.windows[TOKEN][cell]))} stands, has an input that is not among "
+            "them. Nothing is proved: have the rule's `rows` name all that can stand on a page"
         )
     return at
 
@@ -184,6 +185,8 @@ def _longer(task: Task, rule: LocalRule, random: Random, number: int) -> Problem
             lengths[random.randrange(len(lengths))] = size
             tried.append(tuple(_number(random, n, task.base) for n in lengths))
         found += _allowed(task, tried).to_ints()
+        if len(found) == number:
+            break
     return Problems.from_ints(found, task.base)
 
 
@@ -270,7 +273,7 @@ def _first(found: PageWindows, cells: np.ndarray) -> int:
 
 
 def _symbol(number: int) -> str:
-    """A symbol as a page shows it, or what is no symbol."""
+    """A symbol as a page shows it, or a number that is none."""
     if 0 <= number < len(CHARACTERS):
         return CHARACTERS[number] if number in DIGIT_IDS else repr(CHARACTERS[number])
     return f"{number}, which is no symbol"

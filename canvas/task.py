@@ -146,9 +146,9 @@ class Task(ABC):
         return problems
 
     def refused(self, problems: Problems) -> list[str | None]:
-        """Why problems are none of the task, or have no room in its layout; None where they are.
+        """Reasons against problems: none of the task, or without room in its layout; else None.
 
-        Those of other bases are not looked for.
+        Bases are not compared.
         """
         found = [self._miscounted(count) for count in problems.counts.tolist()]
         counted = np.array([i for i, why in enumerate(found) if why is None], dtype=np.int64)
@@ -170,7 +170,7 @@ class Task(ABC):
         return found
 
     def _miscounted(self, count: int) -> str | None:
-        """Why the task takes no such number of operands; None: it does."""
+        """Reason against a number of operands; None: the task takes it."""
         fewest, most = self.arity
         many = str(most) if fewest == most else f"{fewest} to {most}"
         fits = fewest <= count <= most

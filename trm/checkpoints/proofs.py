@@ -71,7 +71,7 @@ def proof_digest(model: nn.Module, task: Task) -> str:
 
 
 def _declared(rule: LocalRule) -> dict[str, Any]:
-    """All that a rule declares, as plain data."""
+    """The declarations of a rule as plain data."""
     return {
         "rule": class_name(type(rule)),
         "base": rule.base,
@@ -90,7 +90,7 @@ def _declared(rule: LocalRule) -> dict[str, Any]:
 def noted_proof(
     path: str | Path, content: dict[str, Any], model: nn.Module, task: Task
 ) -> dict[str, Any]:
-    """What `trm prove` last noted of this model: beside the file, or in its card; or nothing.
+    """The note of `trm prove` on this model: the one beside the file, or in its card, or none.
 
     Of another model, of other settings, or without a digest a note counts for nothing.
     """

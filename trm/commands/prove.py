@@ -226,7 +226,7 @@ def sentence(proof: Proof, call: str | None = None) -> str:
 
 
 def _on_page(found: Counterexample) -> str:
-    """On which page a problem goes wrong, if it has blank columns."""
+    """The page on which a problem goes wrong, in words; empty without blank columns."""
     sides = [(found.left, "left"), (found.right, "right")]
     blank = [(number, side) for number, side in sides if number]
     if not blank:

@@ -89,7 +89,7 @@ def compute_dtype(tensor: Tensor) -> torch.dtype:
 
 
 def computes_float32(tensor: Tensor) -> bool:
-    """Whether a network with such a weight computes in float32 now, products of matrices too.
+    """True if a network with such a weight computes in float32 now, products of matrices too.
 
     It does not under autocast, with weights of another type, or where PyTorch may replace float32
     by TF32 or bfloat16 in products of matrices.

@@ -57,7 +57,7 @@ class Table(NamedTuple):
             size *= 4
 
     def look_up(self, name: str, inputs: Mapping[str, np.ndarray], number: int) -> np.ndarray:
-        """The values of N inputs, int64 [N]; LookupError: there is no entry for one."""
+        """Values of N inputs, int64 [N]; LookupError: there is no entry for one."""
         keys = self.keys.astype(np.int64).T
         sizes = [1 + int(part.max(initial=0)) for part in keys]
         parts = [inputs[name].astype(np.int64) for name in self.inputs]
@@ -152,10 +152,9 @@ class Program(NamedTuple):
             raise ValueError(f"{file} is no table of `trm prove`, or is damaged") from None
 
     def decide(self, rule: LocalRule, numbers: np.ndarray) -> dict[str, np.ndarray]:
-        """What the tables say of inputs: int64 [N] by output, −1 where it is not asked.
+        """Outputs of the tables for N inputs of a rule: int64 [N] by output, −1 where it is none.
 
-        Of a rule whose ops are the program's, and the inputs' numbers. LookupError: a table has no
-        entry for one of them, or there is no table.
+        LookupError: a table has no entry for an input, or there is no table.
         """
         found = {name: np.full(len(numbers), -1) for name in (SYMBOL, *rule.fields)}
         for head, here, seen in rule.heads.shown(numbers):

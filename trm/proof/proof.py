@@ -52,7 +52,7 @@ class Proof:
 
     @property
     def laws(self) -> bool:
-        """Whether laws prove the rule itself right, of layouts of the package.
+        """True if laws prove the rule itself right: for layouts of the package.
 
         `trm.proof.check` checks those of the rule with hints. That of a lattice without hints
         writes the same symbol on all pages of any size (tests/canvas/test_windows.py).

@@ -78,13 +78,13 @@ def main(path: str | Path, record: str) -> int:
 
 
 def _ended(laws: bool, why: str) -> int:
-    """What could not be checked, and why; the exit code."""
+    """Print why the three parts were not checked; return the exit code."""
     print(f"not checked: {', '.join(_PARTS)}: {why}", file=sys.stdout if laws else sys.stderr)
     return 0 if laws else 2
 
 
 def _checked(program: Program, task: Task) -> tuple[int, int]:
-    """How many inputs and pages the three parts looked at.
+    """Check the three parts; return the numbers of reachable inputs and of pages.
 
     AssertionError, LookupError, OwnCodeError: what is wrong.
     """

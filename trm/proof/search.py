@@ -293,7 +293,7 @@ def shrunk(judge: Judge, found: Counterexample) -> Counterexample:
 
 
 def _known(task: Task, operands: list[tuple[int, ...]]) -> Problems:
-    """Those that are problems of the task: some have limits of their own."""
+    """The problems of the task among some: tasks have limits of their own."""
     problems = Problems.from_ints(operands, task.base)
     refused = task.refused(problems) if operands else []
     return problems[np.array([i for i, why in enumerate(refused) if why is None], dtype=np.int64)]

@@ -76,7 +76,7 @@ class LocalPredictor(Predictor):
 
     @property
     def proved(self) -> bool:
-        """Whether it is right at every length, as it is computed now."""
+        """True if it is proved, and computes in the arithmetic of its proof now."""
         return self._proved and computes_float32(self.model.H_init)
 
     @proved.setter

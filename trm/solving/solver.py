@@ -185,8 +185,8 @@ class Solver:
         """
         if len(lengths) > (self.predictor.most_operands or len(lengths)):
             raise ValueError(
-                f"the cells of this model are of {self.predictor.most_operands} operands at most, "
-                f"not of {len(lengths)}"
+                f"this model works with at most {self.predictor.most_operands} operands, not with "
+                f"{len(lengths)}"
             )
         rows, columns = self.task.rules.room(lengths, self.task.base)
         height, width = self._size(rows, columns)
@@ -251,7 +251,7 @@ class Solver:
         return found
 
     def _refused(self, problems: Problems) -> list[str | None]:
-        """Why problems are none that the model can be asked; None where they are."""
+        """Reasons against problems that task, layout or model exclude; else None."""
         found = self.task.refused(problems)
         most, counts = self.predictor.most_operands, problems.counts
         if most is None:
@@ -259,8 +259,8 @@ class Solver:
         return [
             why
             or (
-                f"{self.task.names(problems[i : i + 1])[0]} has {count} operands, and the cells of "
-                f"this model are of {most} at most: take a model that was trained on more"
+                f"{self.task.names(problems[i : i + 1])[0]} has {count} operands, and this "
+                f"model works with at most {most}: take one that was trained on more"
                 if count > most
                 else None
             )

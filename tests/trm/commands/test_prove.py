@@ -123,7 +123,7 @@ def test_who_solves_with_a_proved_file_is_told(ternary, proof, command, tmp_path
 def test_three_addends_are_refused_of_a_model_of_two(command, tmp_path):
     """From the command line, in files and in Python, whatever the problems come as."""
     file = MODELS / "column-carries-seed0.safetensors"
-    sentence = "12 + 34 + 56 has 3 operands, and the cells of this model are of 2 at most"
+    sentence = "12 + 34 + 56 has 3 operands, and this model works with at most 2"
     assert sentence in command("solve", "--checkpoint", file, "12+34+56", code=2).err
     (tmp_path / "sums.csv").write_text("problem\n12+34+56\n12+34\n")
     words = ("solve", "--checkpoint", file, "--input", "sums.csv", "--output", "sums.jsonl")
@@ -135,7 +135,7 @@ def test_three_addends_are_refused_of_a_model_of_two(command, tmp_path):
     for three in ("12+34+56", [(12, 34, 56)], Problems.from_ints([(12, 34), (12, 34, 56)])):
         with pytest.raises(ValueError, match=re.escape(sentence)):
             solve(three, solver)
-    with pytest.raises(ValueError, match="cells of this model are of 2 operands at most, not of 3"):
+    with pytest.raises(ValueError, match="this model works with at most 2 operands, not with 3"):
         solver.for_lengths((2, 2, 2))
 
 

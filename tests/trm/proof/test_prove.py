@@ -73,7 +73,7 @@ def test_a_set_that_lacks_an_input_of_a_page_proves_nothing(ternary):
     numbers = ternary.judged.numbers
     seen, _, _ = held_against_pages(ternary.rule, ternary.task, numbers)
     first, *_, last = np.flatnonzero(seen)
-    said = r"row \d+, column \d+ of \d+ x \d+ has an input that is not among them"
+    said = r"row \d+, column \d+ of \d+ x \d+, in which .+ stands, has an input that is not"
     for few in (np.delete(numbers, first), np.delete(numbers, last), numbers[:last], numbers[:0]):
         with pytest.raises(OwnCodeError, match=said):
             held_against_pages(ternary.rule, ternary.task, few)

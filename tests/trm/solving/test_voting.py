@@ -13,6 +13,8 @@ from augment.symmetry import SYMMETRIES
 from augment.views import View, apply_views, distinct_views
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
+from canvas.choices import OwnCodeError
+from canvas.closure import closed_windows
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
@@ -173,3 +175,13 @@ def test_whether_a_page_is_upright_is_not_told_by_a_row(binary):
     for how in ({"vote": "max_confidence"}, {"per": "solution"}):
         with pytest.raises(ValueError, match="--vote max_confidence --vote-per solution"):
             solver.with_voting(Voting(8, tuple(SYMMETRIES), **how))
+
+
+def test_a_set_of_inputs_that_is_too_small_judges_no_page(binary, monkeypatch):
+    """Else a page that lies as it should would be taken for a turned one."""
+    few = closed_windows(binary.rule)[::2]
+    monkeypatch.setattr("trm.solving.local_predictor.closed_windows", lambda rule: few)
+    eight = Voting(8, tuple(SYMMETRIES), vote="max_confidence", per="solution")
+    solver = Solver(LocalPredictor(binary.model), binary.task).with_voting(eight)
+    with pytest.raises(OwnCodeError, match="LatticeRule are too few: the cell in row"):
+        solver.solve(binary.task.problems([(3, 5)]))
