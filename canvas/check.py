@@ -9,9 +9,11 @@ from canvas.arithmetic import Numbers
 from canvas.choices import OwnCodeError, failure
 from canvas.layouts import Row, read
 from canvas.problems import Problems
+from canvas.rule_check import check_rule
 from canvas.sampling import sample
 from canvas.symbols import BLANK, DIGIT_IDS
 from canvas.task import Task
+from canvas.windows import LocalRule
 
 _PROBLEMS = 32  # of a sample
 _MOST, _SHORTER = 100, 30  # digits of an operand; where there can be more, so many are drawn
@@ -20,8 +22,11 @@ _MOST, _SHORTER = 100, 30  # digits of an operand; where there can be more, so m
 def check_layout(task: Task, more: Problems | None = None) -> int:
     """Work out a sample of a task's problems, and some more; how many they were.
 
+    The local rules of a user's own layout are held against drawn pages as well; those of the
+    package are where a model is trained on them, loaded or proved, see `canvas.rule_check`.
+
     OwnCodeError names the first row that does not show the answer that the task says, or lies
-    outside the layout's room.
+    outside the layout's room; or the first cell in which a rule and its page differ.
     """
     shorter = [min(n, _SHORTER) for n in task.longest]
     longest = shorter if max(task.longest) > _MOST else None
@@ -37,7 +42,24 @@ def check_layout(task: Task, more: Problems | None = None) -> int:
         wrong = failure(error, inspect.getfile(type(task.rules)))
     if wrong:
         raise OwnCodeError(f"the layout {task.layout} is wrong: {wrong}")
+    for rule in _own_rules(task):
+        check_rule(task, rule)
     return len(problems)
+
+
+def _own_rules(task: Task) -> Iterator[LocalRule]:
+    """The local rules of a layout, if it, the rule or the task is a user's own."""
+    known: set[type] = set()
+    for latent in (False, True):
+        try:
+            rule = task.local_rule(untold=latent)
+        except ValueError:  # there is none, or none of so many operands
+            continue
+        parts = type(task), type(task.rules), type(rule)
+        own = any(part.__module__.partition(".")[0] != "canvas" for part in parts)
+        if own and type(rule) not in known:
+            known.add(type(rule))
+            yield rule
 
 
 def _wrong_rows(task: Task, problems: Problems) -> Iterator[str]:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from canvas.symbols import MASK
 from trm.checkpoints import SUFFIX
 from trm.checkpoints.loading import load_solver, unpack
+from trm.checkpoints.proofs import proof_digest
 from trm.evaluation.grid import share
 from trm.files import make_folder, write_text
 from trm.markdown import safe, table
@@ -82,7 +83,8 @@ def model_card(solver: Solver, card: dict[str, Any], name: str) -> str:
         f"A `{type(model).__name__}` of {size:,} parameters for {task.name} in base {task.base}, "
         f"layout `{task.layout}`, trained on {solver.trained_on}.",
     ]
-    if (proof := card.get("proof") or {}).get("verdict") == "proved":
+    proof = card.get("proof") or {}
+    if solver.predictor.proved and proof.get("digest") == proof_digest(model, task):
         of = f"{proof['windows']:,} windows, smallest margin {proof['smallest_margin']:.1f}"
         parts.append(f"**Proved right at every length** ({of}).")
     if cells := card.get("cells"):

@@ -38,7 +38,7 @@ Into the folder go solving.gif and pictures of rows, of when cells settled, of a
 as far as the model has them, and with --lens and --patch of these.
 """
 # Of a proof, what a model card repeats.
-_CARD_PROOF: tuple[str, ...] = ("verdict", "arithmetic", "weights_sha256", "windows")
+_CARD_PROOF: tuple[str, ...] = ("verdict", "arithmetic", "weights_sha256", "digest", "windows")
 _CARD_PROOF += ("windows_sha256", "smallest_margin", "margin_left_by_rounding")
 # Of each cell's figures, those that a model card repeats.
 _CARD_FIGURES = ("row", "column", "region", "solutions", "answers", "rows_teacher_forced")
@@ -305,13 +305,15 @@ def _export(args: Arguments) -> int:
 
 def _shown(name: str, checkpoint: str | Path) -> Shown:
     """A checkpoint's solver, weights and card, in which its noted proof stands."""
-    from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights, noted_proof
+    from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights
+    from trm.checkpoints.proofs import noted_proof
     from trm.page.page import Shown
 
     solver = load_solver(checkpoint, device="cpu")  # complains about what does not fit
     content = load_checkpoint(checkpoint)
     card = dict(content.get("card") or {})
-    if proof := noted_proof(checkpoint, content, solver.predictor.model):
+    card.pop("proof", None)  # it is taken over only if it is of this model
+    if proof := noted_proof(checkpoint, content, solver.predictor.model, solver.task):
         card["proof"] = {name: proof.get(name) for name in _CARD_PROOF}
     return Shown(name, solver, network_weights(content), card)
 

@@ -1,7 +1,7 @@
 """The layers that the transformers are built from: attention, SwiGLU, RMS norm."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -90,6 +90,23 @@ def compute_dtype(tensor: Tensor) -> torch.dtype:
     """The dtype that activations on the tensor's device should have: autocast's, or its own."""
     kind = tensor.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tensor.dtype
+
+
+def computes_float32(tensor: Tensor) -> bool:
+    """True if a network with such a weight computes in float32 now, products of matrices too.
+
+    It does not under autocast, with weights of another type, or where PyTorch may replace float32
+    by TF32 or bfloat16 in products of matrices.
+    """
+    if compute_dtype(tensor) is not torch.float32:
+        return False
+    # `torch.get_float32_matmul_precision` raises an error where these were set one by one.
+    backends: Any = torch.backends
+    backend = backends.mkldnn if tensor.device.type == "cpu" else backends.cuda
+    precision = getattr(backend.matmul, "fp32_precision", "ieee")  # older releases have none
+    if precision == "none":
+        precision = getattr(backends, "fp32_precision", "ieee")
+    return precision in ("none", "ieee")
 
 
 def truncated_normal_(weight: Tensor, std: float) -> Tensor:

@@ -106,6 +106,7 @@ class Predictor(ABC):
     translation_invariant = False  # whether it answers alike wherever the same cells lie
     row_by_row = True  # whether a row follows from those above it, alone and as one of a solution
     proved = False  # whether it is right at every length on upright pages, see `trm prove`
+    most_operands: int | None = None  # that problems can have; None: as many as the task knows
     in_order = False  # whether it works a row out cell by cell from the right, without steps
     on_step: OnStep | None = None  # who is shown how a row comes about; a GPT shows nothing
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from canvas.pages import draw_fields
 from canvas.render import WorkedDrawing
+from canvas.rule_check import check_rule
 from canvas.windows import SYMBOL, LocalRule
 from trm.models.iterative import Batch
 from trm.models.local import LocalRecursiveModel
@@ -60,6 +61,7 @@ class CellModule(CanvasModule):
                 "a local model knows which neighbour is on its right: leave out "
                 "data.transforms and data.blanks"
             )
+        check_rule(data.task, data.task.local_rule(self.untold))
 
     @property
     def rule(self) -> LocalRule:

@@ -14,6 +14,8 @@ from augment.symmetry import SYMMETRIES
 from augment.views import View, apply_views, distinct_views
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
+from canvas.choices import OwnCodeError
+from canvas.closure import closed_windows
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK, VOCAB_SIZE, encode
@@ -313,3 +315,13 @@ def test_a_solution_without_a_number_loses_however_sure_its_view_is():
     assert solution.confidence == pytest.approx(0.7**2)
     nothing = next(vote for vote in solution.votes[0] if vote.answer is None)
     assert nothing.confidence == 0
+
+
+def test_a_set_of_inputs_that_is_too_small_judges_no_page(binary, monkeypatch):
+    """Else a page that lies as it should would be taken for a turned one."""
+    few = closed_windows(binary.rule)[::2]
+    monkeypatch.setattr("trm.solving.local_predictor.closed_windows", lambda rule: few)
+    eight = Voting(8, tuple(SYMMETRIES), vote="max_confidence", per="solution")
+    solver = Solver(LocalPredictor(binary.model), binary.task).with_voting(eight)
+    with pytest.raises(OwnCodeError, match="LatticeRule are too few: the cell in row"):
+        solver.solve(binary.task.problems([(3, 5)]))
