@@ -50,7 +50,7 @@ def processes_of(session: int) -> list[int]:
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError):
-            fields = stat.read_text().rpartition(")")[2].split()
+            fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
             if int(fields[3]) == session and fields[0] != "Z":
                 found.append(int(stat.parent.name))
     return sorted(found)
@@ -99,7 +99,7 @@ def trials(words: list[str], times: int, dice: random.Random) -> Iterator[str]:
     for number in range(times + 1):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            (folder / "p.csv").write_text("\n".join(["a,b", *lines, ""]))
+            (folder / "p.csv").write_text("\n".join(["a,b", *lines, ""]), encoding="utf-8")
             for _ in range(dice.choice((1, 1, 2)) if number else 0):
                 yield from disturb(words, folder, dice, longest)
             began = time.monotonic()

@@ -99,7 +99,7 @@ class Report:
             heads = ["", "computed in", *COLUMNS[part], "remarks"]
             parts += [f"## {part}", table(heads, rows)]
         if self.output:
-            self.output.write_text("\n\n".join(parts) + "\n")
+            self.output.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
     def run(self, case: Case, batch: int) -> None:
         """Measure a case, with fewer samples where so many do not fit, and write what came out."""
@@ -367,7 +367,7 @@ def run_until(end: float, command: list[str], folder: Path) -> None:
         TimeoutError: it was not done by then.
         RuntimeError: it failed.
     """
-    with (folder / "stderr").open("w+") as err:
+    with (folder / "stderr").open("w+", encoding="utf-8") as err:
         ran = subprocess.Popen(command, cwd=folder, stderr=err, start_new_session=True)
         try:
             code = ran.wait(max(1.0, end - time.monotonic()))

@@ -108,7 +108,7 @@ def main() -> None:
     )
     print(f"\nprocesses, `trm solve` with a file of {options.problems:,} problems: seconds")
     with tempfile.TemporaryDirectory() as folder:
-        with (Path(folder) / "problems.csv").open("w", newline="") as file:
+        with (Path(folder) / "problems.csv").open("w", newline="", encoding="utf-8") as file:
             pairs = drawn(models["the shipped model, in order"][0], 4, options.problems).to_ints()
             csv.writer(file).writerows([("a", "b"), *pairs])
         table(

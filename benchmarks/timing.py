@@ -72,7 +72,7 @@ class Config:
     @classmethod
     def read(cls, name: str) -> "Config":
         """The one of a name like ``trm/reference``."""
-        found = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
+        found = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text(encoding="utf-8"))
         return cls(found["model"]["init_args"], found["data"], found["trainer"])
 
     @property

@@ -7,11 +7,13 @@ import numpy as np
 
 from canvas.arithmetic import Numbers
 from canvas.choices import OwnCodeError, failure
-from canvas.layouts import read
+from canvas.layouts import Row, read
 from canvas.problems import Problems
+from canvas.rule_check import check_rule
 from canvas.sampling import sample
-from canvas.symbols import DIGIT_IDS
+from canvas.symbols import BLANK, DIGIT_IDS
 from canvas.task import Task
+from canvas.windows import LocalRule
 
 _PROBLEMS = 32  # of a sample
 _MOST, _SHORTER = 100, 30  # digits of an operand; where there can be more, so many are drawn
@@ -20,8 +22,11 @@ _MOST, _SHORTER = 100, 30  # digits of an operand; where there can be more, so m
 def check_layout(task: Task, more: Problems | None = None) -> int:
     """Work out a sample of a task's problems, and some more; how many they were.
 
+    The local rules of a user's own layout are held against drawn pages as well; those of the
+    package are where a model is trained on them, loaded or proved, see `canvas.rule_check`.
+
     OwnCodeError names the first row that does not show the answer that the task says, or lies
-    outside the layout's room.
+    outside the layout's room; or the first cell in which a rule and its page differ.
     """
     shorter = [min(n, _SHORTER) for n in task.longest]
     longest = shorter if max(task.longest) > _MOST else None
@@ -37,7 +42,24 @@ def check_layout(task: Task, more: Problems | None = None) -> int:
         wrong = failure(error, inspect.getfile(type(task.rules)))
     if wrong:
         raise OwnCodeError(f"the layout {task.layout} is wrong: {wrong}")
+    for rule in _own_rules(task):
+        check_rule(task, rule)
     return len(problems)
+
+
+def _own_rules(task: Task) -> Iterator[LocalRule]:
+    """The local rules of a layout, if it, the rule or the task is a user's own."""
+    known: set[type] = set()
+    for latent in (False, True):
+        try:
+            rule = task.local_rule(untold=latent)
+        except ValueError:  # there is none, or none of so many operands
+            continue
+        parts = type(task), type(task.rules), type(rule)
+        own = any(part.__module__.partition(".")[0] != "canvas" for part in parts)
+        if own and type(rule) not in known:
+            known.add(type(rule))
+            yield rule
 
 
 def _wrong_rows(task: Task, problems: Problems) -> Iterator[str]:
@@ -47,6 +69,9 @@ def _wrong_rows(task: Task, problems: Problems) -> Iterator[str]:
         return Numbers.from_ints([number], base).to_text()[0]
 
     for found in layout.rows(problems.operands):
+        if not isinstance(found, Row):
+            yield f"its rows() gives {found!r} where a canvas.layouts.Row is due"
+            return
         wrong = found.present & (found.numbers.digits >= base).any(axis=1)
         places = np.broadcast_to(found.row, wrong.shape)
         for i in np.flatnonzero(wrong).tolist():
@@ -57,6 +82,11 @@ def _wrong_rows(task: Task, problems: Problems) -> Iterator[str]:
         try:
             said = read(canvas, layout, base)
         except ValueError as error:
+            written_rows = (canvas != BLANK).any(axis=1)
+            if not written_rows.all():
+                row = int(np.argmin(written_rows)) + 1
+                yield f"row {row} of {names[i]} is empty: write at least one digit, perhaps 0"
+                continue
             yield f"{names[i]} cannot be read back: {error}"
             continue
         if said.operands != operands:

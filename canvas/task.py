@@ -134,20 +134,47 @@ class Task(ABC):
 
     def problems(self, operands: Sequence[Sequence[int]]) -> Problems:
         """Problems from whole numbers; ValueError if the task or its layout does not know such."""
-        fewest, most = self.arity
         for one in operands:
             for number in one:
                 if isinstance(number, bool) or not isinstance(number, Integral):
                     raise ValueError(f"{number!r} is not a whole number")
-            if not fewest <= len(one) <= most:
-                many = str(most) if fewest == most else f"{fewest} to {most}"
-                raise ValueError(f"{self.name} takes {many} operands, not {len(one)}")
+            if why := self._miscounted(len(one)):
+                raise ValueError(why)
         problems = Problems.from_ints(operands, self.base)
-        if not (known := self.allows(problems)).all():
-            name = self.names(problems[~known])[0]
-            raise ValueError(f"{name} is no problem of the task {self.name}")
-        self.rules.sizes(problems)  # the layout may have no room for as many operands
+        for why in filter(None, self.refused(problems)):
+            raise ValueError(why)
         return problems
+
+    def refused(self, problems: Problems) -> list[str | None]:
+        """Reasons against problems: none of the task, or without room in its layout; else None.
+
+        Bases are not compared.
+        """
+        found = [self._miscounted(count) for count in problems.counts.tolist()]
+        counted = np.array([i for i, why in enumerate(found) if why is None], dtype=np.int64)
+        if not len(counted):
+            return found
+        # Operands beyond the most that the task takes, of which there are none here.
+        known = Problems(problems[counted].operands[: self.arity[1]])
+        allowed = self.allows(known)
+        for i in np.flatnonzero(~allowed).tolist():
+            name = self.names(known[i : i + 1])[0]
+            found[counted[i]] = f"{name} is no problem of the task {self.name}"
+        different, which = np.unique(known.lengths, axis=0, return_inverse=True)
+        for number, lengths in enumerate(different.tolist()):
+            try:
+                self.rules.room([n for n in lengths if n], self.base)
+            except ValueError as error:  # no room for so many operands
+                for i in np.flatnonzero((which.reshape(-1) == number) & allowed).tolist():
+                    found[counted[i]] = str(error)
+        return found
+
+    def _miscounted(self, count: int) -> str | None:
+        """Reason against a number of operands; None: the task takes it."""
+        fewest, most = self.arity
+        many = str(most) if fewest == most else f"{fewest} to {most}"
+        fits = fewest <= count <= most
+        return None if fits else f"{self.name} takes {many} operands, not {count}"
 
     def names(self, problems: Problems) -> list[str]:
         """Each problem as people write it, like ``321 x 654``."""

@@ -82,12 +82,14 @@ def test_what_runs_was_installed_and_has_its_configs(repository, installed, tmp_
     assert str(repository) not in path
     assert [Path(folder).name for folder in folders] == list(PACKAGES)
     assert all(Path(folder).is_relative_to(installed.parent) for folder in folders)
-    version, configs, quickstart = (
+    version, configs, quickstart, models = (
         done(installed / "trm", *words.split(), folder=tmp_path)
-        for words in ("--version", "configs", "configs quickstart")
+        for words in ("--version", "configs", "configs quickstart", "models")
     )
     assert version.startswith("trm ")
     assert len(configs.splitlines()) == len(list((repository / "configs").rglob("*.yaml")))
+    assert models.startswith("lattice  cell model")
+    assert "take their files from the folder docs/models of the project's sources" in models
     assert quickstart == (repository / "configs/quickstart.yaml").read_text()
 
 

@@ -30,6 +30,7 @@ from canvas.tasks import task_of
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.grid import Grid
+from trm.files import removing_empty_folders
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
@@ -174,6 +175,7 @@ class Evaluation(Grid):
         return f"{to_svg(self.figure())}<pre>{html.escape(repr(self))}</pre>"
 
 
+@removing_empty_folders()
 def evaluate(
     checkpoints: str | Path | Sequence[str | Path] | None = None,
     *,

@@ -27,7 +27,7 @@ from trm.devices import join_processes, make_files, open_devices
 from trm.files import alone, fingerprint, make_folder, numbered_lines, writing
 from trm.precision import FLOAT32
 from trm.problem_files import Entry, carried_name, format_of, read_entries
-from trm.solving.solution import COLUMNS
+from trm.solving.solution import COLUMNS, VOTED
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
@@ -36,22 +36,31 @@ _HASH = "[0-9a-f]" * 12  # as a pattern, of `Job.key`
 
 def solve(
     solver: Solver,
-    problems: Iterable[Sequence[int]],
+    problems: Iterable[str | Sequence[int]],
     batch_size: int | None = None,
     canvases: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """Work any number of problems out, a record each, as they come: some hundred at a time.
 
-    Or ``batch_size``; perhaps with the worked ``canvases``, as text. In records ``line`` counts
-    from 1; what is no problem of the task has an ``error``.
+    Problems are texts like ``123x45``, or operands. Or ``batch_size`` at a time; perhaps with the
+    worked ``canvases``, as text. In records ``line`` counts from 1; what is no problem of the task
+    has an ``error``. ValueError: the problems are a single text, which would be taken letter by
+    letter.
     """
+    if isinstance(problems, str):
+        raise ValueError(f"give a list of problems, like [{problems!r}], not one text")
 
-    def entry(line: int, operands: Sequence[int]) -> Entry:
+    def entry(line: int, problem: str | Sequence[int]) -> Entry:
+        task = solver.task
         try:
-            solver.task.problems([operands])
-        except ValueError as error:
-            return Entry(line, error=str(error))
-        return Entry(line, tuple(operands))
+            operands = task.parse(problem) if isinstance(problem, str) else tuple(problem)
+            task.problems([operands])
+        except (TypeError, ValueError) as error:
+            said = str(error)
+            if isinstance(error, TypeError):
+                said = f"{problem!r} is no problem: give a text like '123x456' or operands"
+            return Entry(line, problem=problem if isinstance(problem, str) else None, error=said)
+        return Entry(line, operands)
 
     entries = (entry(line, operands) for line, operands in enumerate(problems, start=1))
     size = batch_size or _unit_size(solver.voting, solver.predictor.device)
@@ -83,15 +92,24 @@ class Summary:
     correct: int = 0
     errors: int = 0
     beyond: int = 0  # of other sizes than those trained on
+    few_views: int = 0  # seen in fewer views than were asked for
+    share_of_views: float = 1.0  # that the problem with fewest has
 
     def write(self, sink: IO[str], records: list[dict[str, Any]]) -> None:
-        """Count records as they are written, a JSON object a line."""
+        """Count records as they are written, a JSON object a line.
+
+        Characters are escaped where the encoding may lack some.
+        """
+        escaped = not (getattr(sink, "encoding", None) or "utf").lower().startswith("utf")
         for record in records:
-            sink.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+            sink.write(json.dumps(record, ensure_ascii=escaped, allow_nan=False) + "\n")
             self.problems += 1
             self.correct += bool(record["correct"])
             self.errors += record["error"] is not None
             self.beyond += record["in_range"] is False
+            share = (record.get("views") or 1) / (record.get("views_asked") or 1)
+            self.few_views += share < 1
+            self.share_of_views = min(self.share_of_views, share)
 
     def __str__(self) -> str:
         solved = self.problems - self.errors
@@ -121,7 +139,7 @@ class Job(NamedTuple):
     def lines(self, entries: list[Entry]) -> list[dict[str, Any]]:
         """The records of some entries as they are written, with what else their lines held."""
         left_out = {"exact"}  # which takes the finished working
-        left_out |= set() if self.solver.voting else {"views", "votes"}
+        left_out |= set() if self.solver.voting else {*VOTED}
         left_out |= set() if self.canvases else {"canvas"}
         lines = []
         records = answer(self.solver, entries, self.canvases)

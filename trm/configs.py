@@ -7,6 +7,7 @@ A configuration is code: it imports and calls the classes that it names.
 """
 
 import re
+from difflib import get_close_matches
 from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import yaml
 
 from canvas.choices import did_you_mean
+from trm.files import read_utf8
 
 SUFFIX = ".yaml"
 _PREFIX = "configs/"  # as the sources have them; it may stand before a name
@@ -45,13 +47,19 @@ def find_config(name: str) -> Path:
     suffix = SUFFIX if name.endswith(SUFFIX) else ""
     others = [str(other) for other in Path(name).parent.glob(f"*{SUFFIX}")]
     others += [f"{prefix}{other}{suffix}" for other in found for prefix in ("", _PREFIX)]
-    near = did_you_mean(Path(name), others, _ALIKE) or " `trm configs` lists those of the package."
+    last = {other.rpartition("/")[2]: other for other in found}  # a name without its folder
+    near = did_you_mean(Path(name), others, _ALIKE)
+    if not near and (alike := get_close_matches(Path(short).name, last, n=1, cutoff=_ALIKE)):
+        near = f" Did you mean {last[alike[0]]}?"
+    if not near:
+        top = " and ".join(other for other in found if "/" not in other)
+        near = f" There are {top}, and more in folders: `trm configs` lists all."
     raise ValueError(f"there is no config {name}.{near}")
 
 
 def about(config: Path) -> str:
     """What a configuration is: the first sentence of the comment that it begins with."""
-    lines = config.read_text(encoding="utf-8").splitlines()
+    lines = read_utf8(config).splitlines()
     comment = takewhile(lambda line: line.startswith("#"), lines)
     text = " ".join(line.removeprefix("#").strip() for line in comment)
     return re.split(r"\.(?:\s|$)|(?:: )?\btrm (?:fit|sweep)\b", text)[0].strip()
@@ -77,8 +85,9 @@ def read_config(
 
     ValueError: it is no YAML, has no keys, or one twice; the message names it.
     """
+    text = read_utf8(file)
     try:
-        held = yaml.load(file.read_text(encoding="utf-8"), _Loader)
+        held = yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:
         where = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ValueError(f"{file}{where}: {error.problem}") from None

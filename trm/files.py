@@ -1,5 +1,6 @@
 """Files that are read with care, and written whole or not at all."""
 
+import codecs
 import glob
 import gzip
 import hashlib
@@ -12,6 +13,7 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -26,10 +28,34 @@ T = TypeVar("T")
 _STALE = 3600  # seconds; no write takes as long
 LONGEST = 2**20  # bytes of a line
 _GZIP = b"\x1f\x8b"
+NO_UTF8 = (  # follows the name of a file
+    "is no text in UTF-8, perhaps UTF-16, as PowerShell's > writes it: save it as UTF-8, for "
+    "example by `| Out-File -Encoding utf8 FILE`"
+)
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_new_folders: ContextVar[list[Path] | None] = ContextVar("new_folders", default=None)
+
+
+@contextmanager
+def removing_empty_folders() -> Iterator[None]:
+    """Remove what `make_folder` has made and nothing was written into, if an error ends this."""
+    made = list[Path]()
+    before = _new_folders.set(made)
+    try:
+        yield
+    except BaseException:
+        for folder in reversed(made):
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
+        raise
+    finally:
+        _new_folders.reset(before)
 
 
 def make_folder(output: Path) -> None:
     """Make the folder that ``--output`` names; ValueError: it cannot be, or cannot be written."""
+    if (made := _new_folders.get()) is not None:
+        made += reversed([one for one in (output, *output.parents) if not one.exists()])
     try:
         output.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=output):
@@ -141,23 +167,49 @@ def fingerprint(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+class _AsUTF8:
+    """Lines of a text as bytes of UTF-8."""
+
+    def __init__(self, text: IO[str]) -> None:
+        self.text = text
+
+    def readline(self, size: int) -> bytes:
+        return self.text.readline(size).encode("utf-8", "replace")
+
+
+def read_utf8(file: Path) -> str:
+    """A text that people have written; ValueError: it is not in UTF-8, with what to do."""
+    held = file.read_bytes()
+    try:
+        if held[:2] in _UTF16 or b"\0" in held:
+            raise UnicodeError
+        return held.removeprefix(codecs.BOM_UTF8).decode("utf-8")
+    except UnicodeError:
+        raise ValueError(f"{file} {NO_UTF8}") from None
+
+
 def numbered_lines(file: Path, source: BinaryIO | None = None) -> Iterator[tuple[int, bytes]]:
     """The lines that are not empty, without their ends, numbered from 1.
 
-    Of a file, or of a stream in its place, perhaps packed by gzip. Of a line of more than `LONGEST`
-    bytes the rest is left out. ValueError: it is damaged.
+    Of a file, or of a stream in its place, perhaps packed by gzip. UTF-16 with its mark, as
+    PowerShell's > writes it, comes as UTF-8. Of a line of more than `LONGEST` bytes the rest is
+    left out. ValueError: it is damaged.
     """
     number = 0
     with ExitStack() as open_ones:
         raw: Any = source or open_ones.enter_context(file.open("rb"))
         packed = hasattr(raw, "peek") and raw.peek(len(_GZIP)).startswith(_GZIP)
         try:
-            lines = gzip.GzipFile(fileobj=raw) if packed else raw
+            lines: Any = gzip.GzipFile(fileobj=raw) if packed else raw
+            if hasattr(lines, "peek") and lines.peek(2)[:2] in _UTF16:
+                text_of = io.TextIOWrapper(lines, "utf-16", errors="replace", newline="\n")
+                open_ones.callback(text_of.detach)  # otherwise it closes a stream that is not ours
+                lines = _AsUTF8(text_of)
             while line := lines.readline(LONGEST + 2):
                 number, rest = number + 1, line
                 while not rest.endswith(b"\n") and (rest := lines.readline(LONGEST)):
                     pass
-                text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+                text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
                 if text.strip():
                     yield number, text.removesuffix(b"\n").removesuffix(b"\r")
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:

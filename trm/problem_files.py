@@ -20,7 +20,7 @@ from pydantic_core import from_json
 from canvas.arithmetic import parse
 from canvas.choices import shortened
 from canvas.task import Task
-from trm.files import LONGEST
+from trm.files import LONGEST, NO_UTF8
 
 PROBLEM, OPERANDS = "problem", "operands"  # columns that hold a whole problem
 _METADATA = "metadata"  # of JSON, as `trm benchmark export` writes it: may hold the operands
@@ -171,6 +171,8 @@ def _fields(text: str) -> list[str]:
 def _text(line: bytes) -> str:
     if len(line) > LONGEST:
         raise ValueError(f"a line of more than {LONGEST:,} bytes")
+    if b"\0" in line:
+        raise ValueError(f"it {NO_UTF8}")
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from canvas.symbols import MASK
 from trm.checkpoints import SUFFIX
 from trm.checkpoints.loading import load_solver, unpack
+from trm.checkpoints.proofs import proof_digest
 from trm.evaluation.grid import share
 from trm.files import make_folder, write_text
 from trm.markdown import safe, table
@@ -24,6 +25,7 @@ from trm.models.iterative import where
 from trm.models.local import LocalRecursiveModel
 from trm.models.recursive import RecursiveState, TinyRecursiveModel
 from trm.solving.solver import Solver
+from trm.torch_settings import standard_settings
 
 _LIBRARY = "library_name: canvas-trm"  # in a model card
 
@@ -81,7 +83,8 @@ def model_card(solver: Solver, card: dict[str, Any], name: str) -> str:
         f"A `{type(model).__name__}` of {size:,} parameters for {task.name} in base {task.base}, "
         f"layout `{task.layout}`, trained on {solver.trained_on}.",
     ]
-    if (proof := card.get("proof") or {}).get("verdict") == "proved":
+    proof = card.get("proof") or {}
+    if solver.predictor.proved and proof.get("digest") == proof_digest(model, task):
         of = f"{proof['windows']:,} windows, smallest margin {proof['smallest_margin']:.1f}"
         parts.append(f"**Proved right at every length** ({of}).")
     if cells := card.get("cells"):
@@ -93,6 +96,7 @@ def model_card(solver: Solver, card: dict[str, Any], name: str) -> str:
     return "\n\n".join([*parts, f"```python\n{imports}\n\n{code}\n```\n"])
 
 
+@standard_settings()
 def to_onnx(model: nn.Module, height: int, width: int) -> bytes:
     """A network as ONNX, for any number of samples; ValueError: of a kind that cannot be.
 

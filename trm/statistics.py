@@ -207,9 +207,16 @@ class RiskCoverage(NamedTuple):
         """Lower and upper ends of the risks' Wilson 95 % intervals, ``float [M]``."""
         return _intervals(self.risk, self.answered)
 
-    def at(self, coverage: float) -> float:
-        """The risk of the smallest coverage that is at least as large."""
-        return float(self.risk[np.searchsorted(self.coverage, coverage - 1e-12)])
+    def share_at(self, coverage: float) -> Share:
+        """Share of wrong answers at the smallest coverage that is at least as large."""
+        place = int(np.searchsorted(self.coverage, coverage - 1e-12))
+        answered = int(self.answered[place])
+        return Share(round(float(self.risk[place]) * answered), answered)
+
+    @property
+    def problems(self) -> int:
+        """Number of problems in all."""
+        return int(self.answered[-1])
 
     @property
     def area(self) -> float:

@@ -48,6 +48,18 @@ class Broken(Direct):
         yield Row(SUM, operands[0].nothing, 0, 2, operands[0].lengths > 0)
 
 
+class Empty(Direct):
+    def rows(self, operands):
+        for row in super().rows(operands):
+            lengths = 0 * row.numbers.lengths
+            yield row._replace(numbers=type(row.numbers)(row.numbers.digits, lengths))
+
+
+class NoRow(Direct):
+    def rows(self, operands):
+        yield None
+
+
 @pytest.mark.parametrize(
     ("layout", "sentence"),
     [
@@ -56,6 +68,8 @@ class Broken(Direct):
         (Gap, r"\d+ x \d+ cannot be read back: the answer .* is not a number"),
         (Confused, r"\d+ \+ \d+ is read back as \d+ \+ \d+"),
         (Overfull, r"row 3 of \d+ x \d+ has a digit that base 10 does not have"),
+        (Empty, r"row 3 of \d+ x \d+ is empty: write at least one digit, perhaps 0"),
+        (NoRow, r"its rows\(\) gives None where a canvas.layouts.Row is due"),
         (Broken, r"test_check.py, line \d+: AttributeError: .* no attribute 'nothing'"),
     ],
 )

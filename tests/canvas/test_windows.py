@@ -16,7 +16,7 @@ from canvas.pages import UNDEFINED, draw_fields, page_windows
 from canvas.problems import Problems
 from canvas.symbols import BLANK, MASK, TIMES
 from canvas.task import Task
-from canvas.windows import SYMBOL, TOKEN, LocalRule, Seen
+from canvas.windows import NEIGHBOURS, SYMBOL, TOKEN, LocalRule, Seen, read_name
 
 TASKS: dict[str, Task] = {
     "lattice": Multiplication(layout="lattice"),
@@ -265,3 +265,41 @@ def test_of_the_eight_views_of_a_page_of_any_size_the_upright_one_alone_has_know
         met = asked & (windows["above.multiplicand"] > 0)
         assert met.any()
         assert not np.isin(right[met], after(rule, windows, MASK)).any()
+
+
+class SideBySide(LocalRule):
+    """Two rules of one layout on the same pages; counts cells to be filled in where they differ."""
+
+    def __init__(self, *rules: LocalRule) -> None:
+        self.parts = {f"{number} ": rule for number, rule in enumerate(rules)}
+        for way in NEIGHBOURS:
+            names = (which + n for which, rule in self.parts.items() for n in getattr(rule, way))
+            setattr(self, way, tuple(names))
+        super().__init__(rules[0].base)
+        self.rows, self.differ = rules[0].rows, 0
+
+    def classes(self, field: str) -> int:
+        return self.parts[field[:2]].fields[field[2:]]
+
+    def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
+        found: dict[str, np.ndarray] = {}
+        written = []
+        for which, rule in self.parts.items():
+            mine = {TOKEN: seen[TOKEN]}
+            for way, names in rule.whole.ways.items():
+                mine[read_name(way, "")] = seen[read_name(way, "")]
+                mine |= {read_name(way, n): seen[read_name(way, which + n)] for n in names}
+            out = rule.apply(mine)
+            written.append(out.pop(SYMBOL))
+            found |= {which + name: part for name, part in out.items()}
+        self.differ += int((written[0] != written[1])[seen[TOKEN] == MASK].sum())
+        return found | {SYMBOL: written[0]}
+
+
+@pytest.mark.parametrize(("base", "number"), [(2, 184), (3, 1368), (5, 22516)])
+def test_the_rule_without_hints_writes_what_the_one_with_hints_writes_on_all_pages(base, number):
+    """So the laws of the lattice are of both: whatever cells of both can meet, they write it."""
+    task = Multiplication("lattice", base=base)
+    both = SideBySide(task.local_rule(), task.local_rule(untold=True))
+    assert len(closed_windows(both)) == number
+    assert both.differ == 0

@@ -135,6 +135,17 @@ def test_half_precision_has_the_loss_and_the_gradient_of_float32(make):
     assert (gradients[1] - gradients[0]).norm() < 0.1 * gradients[0].norm()
 
 
+def test_noise_is_that_of_the_cpu():
+    voting = Voting(rollouts=3, noise=0.1, per="solution")
+    there, here = (
+        trm.load_solver("decimal-seed0", device=device, voting=voting) for device in (DEVICE, "cpu")
+    )
+    asked = sample(here.task, 0, "test", 0, np.arange(12))
+    for one, other in zip(there.solve(asked), here.solve(asked), strict=True):
+        assert (one.answer, one.agreement) == (other.answer, other.agreement)
+        assert one.confidence == pytest.approx(other.confidence, abs=0.02)
+
+
 @pytest.mark.parametrize("name", [None, "decimal-seed0", "trm-quick-seed0", "addition-gpt-seed0"])
 @pytest.mark.parametrize("voting", [None, Voting(views=4)])
 def test_answers_and_confidence_are_those_of_the_cpu(name, voting):

@@ -176,7 +176,8 @@ Learn = Callable[..., Trained]
 def _fewer_problems_beside_a_proof():
     """Those that say how much of what there is to see training shows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trm.proof.prove._DRAWN", 2000)
+        for module in ("prove", "untold"):
+            patch.setattr(f"trm.proof.{module}.THOROUGH", (2000, 100))
         yield
 
 
@@ -184,7 +185,7 @@ def _fewer_problems_beside_a_proof():
 def learn(once: Callable) -> Learn:
     """Trains on all windows of a task, of a base that has few of them."""
 
-    def trained(task: Task, untold: bool = False, **more: int) -> Trained:
+    def trained(task: Task, untold: bool = False, steps: int = 250, **more: int) -> Trained:
         rule = task.local_rule(untold)
         torch.manual_seed(0)
         shape = {"hidden_size": 32, "num_heads": 4, "intermediate_size": 64} | more
@@ -194,8 +195,8 @@ def learn(once: Callable) -> Learn:
             batch = sight_batch(rule, numbers)
             labels = dict(zip(model.outputs, batch["labels"].T, strict=True))
             optimiser = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.0)
-            for step in range(250):
-                optimiser.param_groups[0]["lr"] = 0.01 * (1 - step / 250)
+            for step in range(steps):
+                optimiser.param_groups[0]["lr"] = 0.01 * (1 - step / steps)
                 parts = model.parts(model.cells(batch["numbers"])[0])
                 loss = sum(F.cross_entropy(parts[n], labels[n], ignore_index=-1) for n in parts)
                 optimiser.zero_grad()
@@ -203,7 +204,7 @@ def learn(once: Callable) -> Learn:
                 optimiser.step()
             torch.save(model.state_dict(), folder / "weights")
 
-        folder = once(f"{task.layout}-{task.base}{'-untold' * untold}", train)
+        folder = once(f"{task.layout}-{task.base}{'-untold' * untold}-{steps}", train)
         model.load_state_dict(torch.load(folder / "weights", weights_only=True))
         return Trained(task, rule, model.eval(), judge(model.eval(), rule, numbers))
 

@@ -57,7 +57,7 @@ def test_each_line_gets_the_record_of_its_solution(command, checkpoint, source, 
         (alone,) = solver.solve(problem)
         expected = alone.record(1)
         assert next(solve(solver, [PAIRS[i]], canvases=True)) == expected
-        left_out = ("line", "exact", "views", "votes")
+        left_out = ("line", "exact", "views", "views_asked", "rollouts", "votes")
         data = {name: expected[name] for name in expected if name not in left_out}
         near = ("confidence", "row_confidence")
         assert record == data | {name: pytest.approx(data[name], abs=1e-4) for name in near}
@@ -206,3 +206,18 @@ def test_what_gzip_has_packed_is_read_and_written(command, checkpoint, source, t
     ran = command(*words, packed, "--output", tmp_path / "z.jsonl.gz", code=2)
     assert "problems.csv.gz is damaged" in ran.err
     assert not (tmp_path / "z.jsonl.gz").exists()
+
+
+def test_problems_are_texts_or_operands(checkpoint):
+    solver = load_solver(checkpoint)
+    texts, pairs = (solve(solver, problems) for problems in (["12x3", "7 * 8"], [(12, 3), (7, 8)]))
+    assert list(texts) == list(pairs)
+    first, *errors = solve(solver, ["12x3", "12", "12+3", 5, (1, 2, 3)])
+    assert first["error"] is None
+    assert [record["problem"] for record in errors] == ["12", "12+3", None, None]
+    told = ["is no multiplication", "is no multiplication", "5 is no problem: give a text like"]
+    for record, part in zip(errors, [*told, "takes 2 operands, not 3"], strict=True):
+        assert part in record["error"]
+        assert record["answer"] is None
+    with pytest.raises(ValueError, match=r"give a list of problems, like \['12x3'\], not one text"):
+        solve(solver, "12x3")

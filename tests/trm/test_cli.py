@@ -30,6 +30,7 @@ def test_a_call_is_read_before_anything_heavy_is_imported(tmp_path):
     """In a process of its own: here, everything has been imported long ago."""
     light = [
         "render 12x34",
+        "models",
         f"benchmark export {SUITE} --output suite",
         f"benchmark score answers.jsonl {SUITE} --output out",
     ]
@@ -43,11 +44,13 @@ def test_a_call_is_read_before_anything_heavy_is_imported(tmp_path):
         "benchmark": "export --suite multiply-v1 --output suite",
         "report": "grid other --output compared",
         "configs": "quickstart",
+        "models": "",
         "sweep": "studies/depth --output small --jobs 2",
     }
     wrong = [
         "solve 12xy3",
         "solve 12x3 --checkpoint nowhere.ckpt",
+        "solve 12x3 --checkpoint trm-quik-seed0",
         "solve --input nowhere.csv --output answers.csv",
         "prove --check nowhere",
         "evaluate --checkpoint nowhere.ckpt --output grid",

@@ -47,7 +47,9 @@ def test_a_name_is_written_in_several_ways_and_own_files_win(monkeypatch, tmp_pa
         ("quikstart", "Did you mean quickstart?"),
         ("untold", "Did you mean generalise/untold?"),
         ("mime.yaml", "Did you mean mine.yaml?"),
-        ("frobnicate", "`trm configs` lists those of the package."),
+        ("small_lerned", "Did you mean gpt/small_learned?"),
+        ("reference", "Did you mean trm/reference?"),
+        ("nope", "There are debug and quickstart, and more in folders: `trm configs` lists all."),
     ],
 )
 def test_the_nearest_one_is_suggested(monkeypatch, tmp_path, name, told):
@@ -66,3 +68,15 @@ def test_what_a_config_is_stands_in_its_first_sentence(tmp_path):
     ):
         file.write_text(comment)
         assert about(file) == told
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "cp1252"])
+def test_a_config_in_another_encoding_is_refused_by_its_name(command, tmp_path, encoding):
+    file = tmp_path / "mine.yaml"
+    file.write_text("# Mine \u00d7.\nmodel: {}\n", encoding=encoding)
+    for words in (("fit", "--config"), ("sweep", "--output", "runs")):
+        error = command(*words, "mine.yaml", folder=tmp_path, code=2).err
+        assert "mine.yaml is no text in UTF-8, perhaps UTF-16, as PowerShell's >" in error
+    file.write_text("# Mine \u00d7.\nmodel: {}\n", encoding="utf-8-sig")
+    assert read_config(file) == {"model": {}}
+    assert about(file) == "Mine \u00d7"

@@ -1,10 +1,18 @@
 import os
+import re
 import stat
 from pathlib import Path
 
 import pytest
 
-from trm.files import alone, read_object, replacing, write_json
+from trm.files import (
+    alone,
+    make_folder,
+    read_object,
+    removing_empty_folders,
+    replacing,
+    write_json,
+)
 
 
 def write(file: Path, text: str) -> None:
@@ -93,3 +101,41 @@ def test_json_that_is_nested_too_deeply_is_no_object(tmp_path):
     file = tmp_path / "grid.json"
     file.write_text('{"models": ' + "[" * 100_000 + "]" * 100_000 + "}")
     assert read_object(file) is None
+
+
+def test_of_an_error_no_empty_folders_stay(tmp_path):
+    (tmp_path / "mine").mkdir()
+
+    def refused(name: str, file: str = "") -> None:
+        with removing_empty_folders():
+            make_folder(tmp_path / name)
+            if file:
+                (tmp_path / name / file).touch()
+            raise ValueError("refused")
+
+    for name in ("new/deep", "mine", "mine/below"):
+        with pytest.raises(ValueError, match="refused"):
+            refused(name)
+    assert list(tmp_path.rglob("*")) == [tmp_path / "mine"]
+    with pytest.raises(ValueError, match="refused"):
+        refused("new/deep", "kept")
+    assert (tmp_path / "new/deep/kept").exists()
+    with removing_empty_folders():
+        make_folder(tmp_path / "empty")
+    assert (tmp_path / "empty").is_dir()
+
+
+def test_all_texts_are_written_and_read_as_utf8(repository):
+    """The locale decides otherwise; binary files have no encoding."""
+    calls = re.compile(r"(?:\.open|\.write_text|\.read_text|\bopen)\((?!.*encoding).*\)")
+    of_bytes = re.compile(
+        r'"[rwa]b\+?"|(?:gzip|zipfile|Image|os|pickle)\.open|def |write_text\(\w+'
+    )
+    left = [
+        f"{file.relative_to(repository)}: {line.strip()}"
+        for package in ("canvas", "augment", "trm", "benchmarks")
+        for file in (repository / package).rglob("*.py")
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if calls.search(line) and not of_bytes.search(line)
+    ]
+    assert left == []

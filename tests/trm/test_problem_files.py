@@ -1,5 +1,6 @@
 """Lines of all kinds, and that none of them is lost, reordered or spoils another."""
 
+import gzip
 import io
 import json
 from pathlib import Path
@@ -182,3 +183,23 @@ def test_a_column_may_hold_the_whole_problem(written, task, operands):
     (entry,) = read(f"id,{column}\n7,{written}\n", task=task)
     assert (entry.operands, entry.error, entry.other) == (operands, None, {"id": "7"})
     assert entry.problem == written.strip('"')
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_powershell_writes_utf16_and_it_is_read(tmp_path, encoding, packed):
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    for text, format in (("a,b,n\r\n12,34,é\r\n", "csv"), ('{"a":12,"b":34,"n":"é"}\r\n', "jsonl")):
+        data = (mark + text).encode(encoding)
+        source = io.BufferedReader(io.BytesIO(gzip.compress(data) if packed else data))
+        lines = numbered_lines(Path("problems"), source)
+        (entry,) = read_entries(lines, "problems", format, MULTIPLICATION)
+        assert (entry.operands, entry.other["n"], entry.error) == ((12, 34), "é", None)
+        assert not source.closed
+
+
+def test_utf16_without_a_mark_is_refused_by_its_name():
+    with pytest.raises(ValueError, match="no header like a,b: it is no text in UTF-8, perhaps UTF"):
+        read("a,b\n1,2\n".encode("utf-16-le"))
+    (entry, _) = read('{"a":1,"b":2}\n'.encode("utf-16-le"), "jsonl")
+    assert "no text in UTF-8, perhaps UTF-16" in entry.error

@@ -107,7 +107,8 @@ def test_the_curve_of_a_score_by_hand_equal_ones_together():
     np.testing.assert_allclose(curve.coverage, [0.25, 0.5, 0.75, 1])
     np.testing.assert_allclose(curve.risk, [0, 1 / 2, 1 / 3, 2 / 4])
     assert curve.area == pytest.approx((0 + 1 / 2 + 1 / 3 + 1 / 2) / 4)
-    assert [curve.at(c) for c in (0.25, 0.3, 1.0)] == [0, 1 / 2, 1 / 2]
+    shares = [curve.share_at(c) for c in (0.25, 0.3, 1.0)]
+    assert [(s.right, s.total) for s in shares] == [(0, 1), (1, 2), (2, 4)]
     score, right = np.array([1.0, 0.5, 0.5, 0.5]), np.array([True, True, False, False])
     for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 1, 3]):
         curve = risk_coverage(score[order], right[order])

@@ -16,6 +16,7 @@ from trm.analysis.record import SequenceRecorder, Site, StepRecorder, check_cell
 from trm.models.gpt import GPT
 from trm.models.iterative import named
 from trm.solving.rollout import Predictor
+from trm.torch_settings import standard_settings
 
 SHOWN = 6  # supervision steps that are read, at most
 
@@ -39,6 +40,7 @@ class Lens(NamedTuple):
         return np.take_along_axis(self.log_probs, right[None, :, None], axis=-1)[..., 0]
 
 
+@standard_settings()
 @torch.no_grad()
 def read_layers(predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]) -> Lens:
     """Let the head read every layer while a model fills in the masked row of ``uint8 [H, W]``.

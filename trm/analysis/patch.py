@@ -30,6 +30,7 @@ from trm.models.gpt import GPT
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
 from trm.statistics import bootstrap
+from trm.torch_settings import standard_settings
 
 _PAIRS = 2**21  # of tokens that attend to each other, over all runs at once
 _SITES = 12  # maps at most
@@ -53,6 +54,7 @@ class Patching:
     right: tuple[bool, bool]  # whether the model is right in every cell of A's row, and of B's
 
 
+@standard_settings()
 @torch.no_grad()
 def patch(
     predictor: Predictor,
@@ -125,6 +127,7 @@ def patch(
     return Patching(names, effects, canvases, scored, (of_a, of_b), (right_a, right_b))
 
 
+@standard_settings()
 def open_pair(
     predictor: Predictor, inputs: np.ndarray, labels: np.ndarray, steps: Sequence[int]
 ) -> tuple[StepRecorder | SequenceRecorder, np.ndarray, np.ndarray]:
@@ -189,6 +192,7 @@ class HeadEffects:
     left_out: int  # pairs in which the model has a wrong symbol in one of both rows
 
 
+@standard_settings()
 def head_effects(
     solver: Solver,
     size: dict[str, int],

@@ -38,6 +38,7 @@ from trm.models.recursive import Context
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
 from trm.statistics import Share, bootstrap
+from trm.torch_settings import standard_settings
 
 INPUT = "input"  # the embedded tokens, before anything has been computed
 BLOCKS = "block"  # of a GPT, what each block passes on
@@ -98,6 +99,7 @@ class Observed(NamedTuple):
     cells: Tensor  # int64 [B, S], the cell of each token, row by row; H * W where it is padding
 
 
+@standard_settings()
 def observe(
     predictor: Predictor, inputs: np.ndarray, steps: Sequence[int], layers: bool = False
 ) -> Observed:
@@ -151,6 +153,7 @@ class Cells(NamedTuple):
     problem: np.ndarray  # int64 [N]
 
 
+@standard_settings()
 def read(solver: Solver, problems: Problems, steps: Sequence[int]) -> tuple[Cells, str]:
     """The cells of all rows of problems, and the main points, see `Observed`."""
     inputs, targets, problem = examples(solver, problems)
@@ -184,6 +187,7 @@ class LinearProbe(NamedTuple):
         return (features.float() @ self.weight + self.bias).argmax(dim=-1).cpu().numpy()
 
 
+@standard_settings()
 def fit(
     features: Tensor, labels: Tensor, classes: int, l2: float = 1e-3, iterations: int = 60
 ) -> LinearProbe:
@@ -283,6 +287,7 @@ class ProbeStudy:
         return data
 
 
+@standard_settings()
 def run_probes(
     solver: Solver,
     sizes: Sequence[dict[str, int]],

@@ -21,6 +21,7 @@ from trm.models.attention import PostNormBlock, SwiGLU
 from trm.models.gpt import GPT, Block
 from trm.models.local import LocalRecursiveModel
 from trm.solving.solver import Solver
+from trm.torch_settings import standard_settings
 
 WEIGHTS, STATES = "weights", "states"
 _TOKENS = 4096  # whose states are taken, at most
@@ -51,6 +52,7 @@ def effective_rank(matrix: Tensor) -> float:
     return float(torch.special.entr(values / values.sum()).sum().exp())
 
 
+@standard_settings()
 def weight_ranks(model: nn.Module) -> list[Rank]:
     """Of the feed-forward weights of each layer; none of a model whose layers are its own."""
     found = []
@@ -67,6 +69,7 @@ def weight_ranks(model: nn.Module) -> list[Rank]:
     return found
 
 
+@standard_settings()
 def state_ranks(solver: Solver, problems: int = 32, seed: int = 0, step: int = 8) -> list[Rank]:
     """Of the states after each layer, with their mean taken away.
 

@@ -16,6 +16,7 @@ from trm.models.gpt import GPT
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
 from trm.statistics import bootstrap
+from trm.torch_settings import standard_settings
 
 _CLOSE = 0.05  # gains that differ by less are as large
 
@@ -73,6 +74,7 @@ class Comparison:
     heads: tuple[Head, ...]  # update by update, layer by layer
 
 
+@standard_settings()
 def watch(predictor: Predictor, inputs: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
     """The attention of heads when the masked rows ``uint8 [B, H, W]``, upright, are filled in.
 
@@ -154,6 +156,7 @@ def heads_of(
     return tuple(heads)
 
 
+@standard_settings()
 def compare_heads(
     solver: Solver,
     size: dict[str, int],

@@ -24,6 +24,7 @@ from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel, Loop, map_state, named, unnamed
 from trm.models.local import LocalRecursiveModel
 from trm.models.recursive import Context
+from trm.torch_settings import standard_settings
 
 OUTPUT, INPUT, ATTENTION = "output", "input", "attention"  # what a site of a module holds
 
@@ -158,6 +159,7 @@ class Recorder(ABC):
         """What a site of that name holds as [B, S, D], a prefix left out."""
         return value
 
+    @standard_settings()
     @torch.no_grad()
     def run(
         self,
@@ -185,6 +187,7 @@ class StepRecorder(Recorder):
 
     model: IterativeModel
 
+    @standard_settings()
     def __init__(self, model: IterativeModel, canvases: np.ndarray, last: int) -> None:
         self.model, self.last = model, last
         self.tokens = torch.from_numpy(canvases).to(next(model.parameters()).device)
@@ -236,6 +239,7 @@ class SequenceRecorder(Recorder):
 
     model: GPT
 
+    @standard_settings()
     def __init__(self, model: GPT, canvases: np.ndarray, height: int | None = None) -> None:
         self.model, device = model, next(model.parameters()).device
         B, h, W = canvases.shape
@@ -260,6 +264,7 @@ class SequenceRecorder(Recorder):
         return self.model.head(self.on_canvas(x))
 
 
+@standard_settings()
 def cell_attention(model: IterativeModel, canvases: np.ndarray, steps: int) -> dict[str, Tensor]:
     """What cells attend to in a supervision step, from 1.
 
@@ -277,6 +282,25 @@ def cell_attention(model: IterativeModel, canvases: np.ndarray, steps: int) -> d
         full.flatten(3).scatter_(3, flat.expand_as(weights).flatten(3), weights.flatten(3))
         found[name] = full[..., :cells, :cells]
     return found
+
+
+def check_token(model: IterativeModel, canvas: np.ndarray, cell: tuple[int, int]) -> None:
+    """ValueError unless the cell (row, column) of a canvas ``uint8 [H, W]`` is a token."""
+    places = StepRecorder(model, canvas[None], 1).cells.cpu().numpy()
+    tokens = np.isin(np.arange(canvas.size), places).reshape(canvas.shape)
+    if not tokens[cell]:
+        rows = (f"{row}: {_ranges(line)}" for row, line in enumerate(tokens, 1) if line.any())
+        raise ValueError(
+            f"the cell {cell[0] + 1},{cell[1] + 1} is blank and no token of this model, so it "
+            f"attends to nothing. Name a row and a column of these tokens: {'; '.join(rows)}"
+        )
+
+
+def _ranges(there: np.ndarray) -> str:
+    """The places of a line ``bool [N]``, from 1, like ``3-5, 7``."""
+    places = np.flatnonzero(there) + 1
+    runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def check_cells(model: nn.Module) -> None:

@@ -4,10 +4,15 @@ Needs no framework: a command line that names a wrong file is answered before on
 reads them is in `trm.checkpoints.loading`.
 """
 
+import io
+import json
+import pickle
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-SUFFIX = ".safetensors"  # of a file of weights alone
+from trm.checkpoints.names import HEADER, SUFFIX, named_weights, no_such_name
 
 # How it was trained is in docs/generalisation.md.
 SHIPPED = Path(__file__).parent.parent / "pretrained" / f"lattice{SUFFIX}"
@@ -27,6 +32,7 @@ _BEST_FIRST = ("best.ckpt", "last.ckpt", "*.ckpt", f"*{SUFFIX}")
 def find_checkpoint(path: str | Path, names: Sequence[str] = _BEST_FIRST) -> Path:
     """A checkpoint file: the path itself, or below a folder the newest of the first of the names.
 
+    Where there is no such path, it may be a name of weights, see `trm.checkpoints.names`.
     FileNotFoundError: there is none. ValueError: the path is empty, which would mean the current
     folder, or the folder holds several files of weights alone, which no run leaves.
     """
@@ -36,8 +42,12 @@ def find_checkpoint(path: str | Path, names: Sequence[str] = _BEST_FIRST) -> Pat
     if path.is_file():
         return path
     if not path.is_dir():
+        may_be_name = path.name == str(path)
+        if may_be_name and (file := named_weights().get(path.name.removesuffix(SUFFIX))):
+            return file
+        why = f"; {no_such_name(path.name)}" if may_be_name else ""
         raise FileNotFoundError(
-            f"there is no checkpoint {path}; train one, for example with "
+            f"there is no checkpoint {path}{why}; train one, for example with "
             "`trm fit --config quickstart`, and name its file or its run's folder"
         )
     for name in names:
@@ -49,3 +59,55 @@ def find_checkpoint(path: str | Path, names: Sequence[str] = _BEST_FIRST) -> Pat
         if files:
             return max(files, key=lambda file: file.stat().st_mtime_ns)
     raise FileNotFoundError(f"there is no checkpoint below {path}")
+
+
+def read_task(path: str | Path) -> dict[str, Any]:
+    """The settings of a file's task, which are its name and more; empty if they cannot be read.
+
+    PyTorch is not imported, and nothing in the file is executed. `trm.checkpoints.loading` reads
+    the same with care, and says what is wrong.
+    """
+    try:
+        file = find_checkpoint(path)
+        if file.suffix == SUFFIX:
+            with file.open("rb") as stream:
+                size = int.from_bytes(stream.read(8), "little")
+                header = json.loads(stream.read(min(size, file.stat().st_size)))
+            data = json.loads(header["__metadata__"][HEADER])["data"]
+        else:
+            with zipfile.ZipFile(file) as archive:
+                (entry,) = (one for one in archive.infolist() if one.filename.endswith("data.pkl"))
+                if entry.compress_type != zipfile.ZIP_STORED:
+                    return {}
+                data = _WithoutTensors(io.BytesIO(archive.read(entry))).load()[DATA_KEY]
+        return dict(data["task"])
+    except Exception:  # bytes that are no checkpoint can fail in any way
+        return {}
+
+
+class _WithoutTensors(pickle.Unpickler):
+    """Reads plain data; classes and functions that are named become an empty dictionary."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        return _Nothing
+
+    def persistent_load(self, key: Any) -> None:
+        return None
+
+
+class _Nothing(dict[Any, Any]):
+    """Stands for whatever a pickle makes beside plain data."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+
+    def __setstate__(self, state: Any) -> None:
+        pass
+
+    def append(self, item: Any) -> None:
+        """Be a list, too."""
+
+    def add(self, item: Any) -> None:
+        """Be a set, too."""
+
+    extend = append

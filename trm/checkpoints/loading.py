@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
+import numpy as np
 import torch
 from pydantic import TypeAdapter, ValidationError
 from safetensors import safe_open
@@ -30,31 +31,34 @@ from augment.symmetry import SYMMETRIES
 from canvas.canvas_size import Canvas
 from canvas.check import check_layout
 from canvas.choices import OPEN, OwnCodeError, check_choice, check_imported, load_class
+from canvas.rule_check import check_rule
 from canvas.symbols import CHARACTERS, VOCAB_SIZE
+from canvas.task import Task
 from canvas.tasks import task_class
 from trm.checkpoints import (
     CHECKPOINT_KEY,
     COST_KEY,
     DATA_KEY,
     FORMAT,
-    PROOF_SUFFIX,
+    HEADER,
     SHIPPED,
     SUFFIX,
     find_checkpoint,
 )
-from trm.files import read_object
+from trm.checkpoints.proofs import PROVED, REFUTED, noted_proof
 from trm.limits import MOST_STEPS
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel
 from trm.models.local import LocalRecursiveModel
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.local_predictor import LocalPredictor
+from trm.solving.local_predictor import LocalPredictor, Refutation
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
+from trm.torch_settings import standard_settings
 
-HEADER, _DIGEST = "canvas_trm", "sha256"  # the entry of a safetensors header, and one in it
+_DIGEST = "sha256"  # an entry of the entry `HEADER`
 _HEADER = {"model": CHECKPOINT_KEY, "data": DATA_KEY}  # what stands there, and in a checkpoint
 _HEADER |= {"step": "global_step", "epoch": "epoch", "cost": COST_KEY}
 _PREFIX = "model."  # of the network's weights in a checkpoint
@@ -80,6 +84,7 @@ Network = TypeVar("Network", bound=nn.Module)
 _log = logging.getLogger(__name__)
 
 
+@standard_settings()
 def load_solver(
     path: str | Path | None = None,
     steps: int | None = None,
@@ -91,7 +96,8 @@ def load_solver(
     """A model, ready to solve problems.
 
     Args:
-        path: a checkpoint's file, or the folder of a run: its best one; None: the shipped model.
+        path: a checkpoint's file, the folder of a run: its best one, or a name that `trm models`
+            lists; None: the shipped model.
         steps: supervision steps a row gets at most, or loops of a looped GPT; None: as the
             checkpoint says. A GPT that is not looped has no use for it.
         height, width: the canvas; None: as in training, or cut to the problems if training's was.
@@ -108,12 +114,11 @@ def load_solver(
     about, data = content[CHECKPOINT_KEY], content[DATA_KEY]
     try:
         predictor = _predictor(about, network_weights(content), steps)
-        settings = dict(data["task"])
-        name = settings.pop("task")
-        settings.pop("repeats", None)  # of older files: how problems of training were drawn
-        check_imported(str(name), "task", _PACKAGES)
-        task, canvas = restored(task_class(name), settings), restored(Canvas, data["canvas"])
+        task, canvas = restored_task(data["task"]), restored(Canvas, data["canvas"])
         check_layout(task)
+        if isinstance(predictor, LocalPredictor):
+            rule = task.local_rule(untold=bool(predictor.model.config.codes))
+            check_rule(task, rule)
         symmetries = tuple(data.get("symmetries", ["e"]))
         for name in symmetries:
             check_choice("a symmetry", name, SYMMETRIES)
@@ -124,19 +129,41 @@ def load_solver(
         raise ValueError(
             f"{path} does not fit this version's models ({reason}): use the version that trained it"
         ) from None
+    proof = noted_proof(path, content, predictor.model, task)
     if isinstance(predictor, LocalPredictor):
-        proof = noted_proof(path, content, predictor.model)
-        predictor.proved = proof.get("verdict") == "proved"
-        rule = task.local_rule(untold=bool(predictor.model.config.codes))
+        predictor.proved = proof.get("verdict") == PROVED
         if rule.most_operands is not None:  # on other pages its cells see what these never show
-            predictor.rule = rule
+            predictor = predictor.for_pages_of(task, rule)
     predictor.model.eval().to(_device(device))
     canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
     _log.debug("%s: %s, %s, on %s", path, about["network"], task, predictor.device)
     solver = Solver(predictor, task, canvas, symmetries)
+    if proof.get("verdict") == REFUTED:
+        try:
+            solver = _refuted(solver, proof)
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            raise ValueError(
+                f"{path}: the note of its refutation is damaged: run `trm prove` again"
+            ) from None
     return solver.with_voting(voting) if voting else solver
 
 
+def _refuted(solver: Solver, proof: dict[str, Any]) -> Solver:
+    """A solver that is no surer than the note of its refutation allows."""
+    predictor, wrong = solver.predictor, proof.get("wrong_inputs")
+    if isinstance(predictor, LocalPredictor) and proof.get("windows"):
+        codes = predictor.model.config.codes
+        rule = solver.task.local_rule(untold=bool(codes)).with_codes(codes)
+        numbers = np.unique(np.array(wrong or (), dtype=np.int64))
+        most = 1 - proof["wrong_windows"] / proof["windows"]
+        predictor.refutation = Refutation(rule, numbers, most)
+    if wrong:  # which cover the counterexample, too
+        return solver
+    found = (proof.get("counterexample") or {}).get("problem", "")
+    return replace(solver, known_wrong=(solver.task.parse(found),)) if found else solver
+
+
+@standard_settings()
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """The content of a checkpoint file, or of exported weights; nothing in it is executed.
 
@@ -185,23 +212,6 @@ def network_weights(content: dict[str, Any]) -> dict[str, Tensor]:
     """The network's weights in a checkpoint by its own names, averaged if training averaged."""
     found = content["state_dict"].items()
     return {k.removeprefix(_PREFIX): value for k, value in found if k.startswith(_PREFIX)}
-
-
-def weights_hash(model: nn.Module) -> str:
-    """SHA-256 of all tensors, by their names."""
-    found = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        found.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
-        found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return found.hexdigest()
-
-
-def noted_proof(path: str | Path, content: dict[str, Any], model: nn.Module) -> dict[str, Any]:
-    """What `trm prove` last said of these weights: beside the file, or in its card; or nothing."""
-    noted = read_object(find_checkpoint(path).with_suffix(PROOF_SUFFIX)) or {}
-    if noted and noted.get("weights_sha256") == weights_hash(model):
-        return noted
-    return dict((content.get("card") or {}).get("proof") or {})
 
 
 def pack(
@@ -293,6 +303,20 @@ def restored(kind: type[T], settings: dict[str, Any]) -> T:
         raise ValueError(told) from None
 
 
+def restored_task(data: dict[str, Any]) -> Task:
+    """A task as `canvas.tasks.task_data` describes it.
+
+    ValueError, TypeError, KeyError: it is none. OwnCodeError: its code was not imported.
+    """
+    settings = dict(data)
+    name = settings.pop("task")
+    settings.pop("repeats", None)  # of older files: how problems of training were drawn
+    check_imported(str(name), "task", _PACKAGES)
+    found = restored(task_class(name), settings)
+    assert isinstance(found, Task)
+    return found
+
+
 def plain(config: Any) -> dict[str, Any]:
     """A dataclass's settings as JSON has them."""
     return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(config).items()}
@@ -370,6 +394,7 @@ def _device(name: str) -> torch.device:
     return device
 
 
+@standard_settings()
 def drawn_anew(model: Any) -> Any:
     """A network of the same class and config on the same device, with weights drawn anew."""
     with torch.random.fork_rng(devices=[]):

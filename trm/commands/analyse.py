@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import product
@@ -76,15 +75,8 @@ def run(args: Arguments) -> int:
     analyse, name, output = KINDS[args.kind], args.kind, Path(args.output)
     models = list(map(describe, given, labels(given)))
     pictures = "overlap*.png" if name == "rasp" else f"{name}.png"
-    fresh = not output.exists()
     make_own_folder(output, f"trm analyse {name}", (f"{name}.json", pictures))
-    try:
-        data, figures = analyse(args, solvers, models)
-    except BaseException:
-        if fresh:  # of a refused call no empty folder stays
-            with suppress(OSError):
-                output.rmdir()
-        raise
+    data, figures = analyse(args, solvers, models)
     created = datetime.now(UTC).isoformat(timespec="seconds")
     file = output / f"{name}.json"
     write_json(file, data | {"format": 1, "created": created, "versions": versions()})

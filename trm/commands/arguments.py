@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from canvas.choices import did_you_mean, shortened
-from trm.checkpoints import SHIPPED, find_checkpoint
+from trm.checkpoints import SHIPPED, find_checkpoint, read_task
 from trm.limits import MOST_STEPS
 from trm.precision import FLOAT32, NO_UNITS, PRECISIONS, settle
 
@@ -72,10 +72,14 @@ def step_numbers(text: str) -> list[int]:
     return numbers
 
 
-def check_problems(texts: list[str]) -> None:
-    """Look at what people typed before any model is loaded: numbers, and signs between them.
+def check_problems(texts: list[str], checkpoint: str | Path | None = None) -> None:
+    """Check problems that people typed before a framework or a model is loaded.
 
-    ValueError: a text is no problem of any task.
+    Args:
+        texts: as typed, like 123x456.
+        checkpoint: a file whose task they belong to, if it is known without a framework.
+
+    ValueError: a text is no problem of any task, or not of the checkpoint's.
     """
     for text in texts:
         numbers = re.split(r"[^0-9A-Fa-f]", text.replace(" ", ""))  # digits of base 16, too
@@ -84,6 +88,22 @@ def check_problems(texts: list[str]) -> None:
                 f"{shortened(text)} is no problem; write it like 123x456, or 12+34+5 for a model "
                 "that adds"
             )
+    if checkpoint is not None and (task := _task_of(checkpoint)):
+        task.parsed(texts)
+
+
+def _task_of(checkpoint: str | Path) -> Task | None:
+    """The task of a file of weights; None: loading the file will say more."""
+    from canvas.tasks import TASKS
+
+    settings = read_task(checkpoint)
+    name = settings.pop("task", None)
+    settings.pop("repeats", None)  # of older files
+    try:
+        kind = TASKS[name]
+        return kind(**settings) if settings["layout"] in kind.layouts else None
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def results() -> Console:
@@ -139,7 +159,13 @@ def _symmetries(text: str) -> tuple[str, ...] | None:
 
 
 class Parser(argparse.ArgumentParser):
-    """Has options that several commands share; asks whether the nearest word was meant."""
+    """Has options that several commands share; asks whether the nearest word was meant.
+
+    Options are written in full: --view is no --views.
+    """
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False} | more)
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and exit with code 2."""
@@ -170,7 +196,7 @@ class Parser(argparse.ArgumentParser):
 
         Of ``several`` it is a list, by default empty.
         """
-        what = "a checkpoint, or a run's folder: its best one"
+        what = "a checkpoint, a run's folder: its best one, or a name that `trm models` lists"
         more: dict[str, Any] = {"required": True} if required else {"default": SHIPPED}
         if several:
             more = {"nargs": "+", "action": "extend", "default": []}
@@ -225,12 +251,16 @@ class Parser(argparse.ArgumentParser):
         known = f"{', '.join(SYMMETRIES)}; or all; or trained, those of training (default)"
         what = f"of the views, like e,h: {known}"
         add("--symmetries", type=_symmetries, metavar="NAMES", help=what)
-        votes = "; ".join(f"{name}: {meaning}" for name, meaning in VOTES.items())
+        votes = "; ".join(f"{name}: {rule.meaning}" for name, rule in VOTES.items())
         add("--vote", choices=VOTES, default="majority", help=f"{votes} (default: majority)")
         what = "vote on each row, which all views then go on from, or on the solutions of views"
         add("--vote-per", choices=PER, default="row", help=f"{what} that work alone (default: row)")
         what = "2: each problem with its operands the other way round, too (default: 1)"
         add("--orders", type=int, choices=(1, 2), default=1, help=what)
+        what = "of a recursive model: how often each view is worked on, all but the first time with"
+        add("--rollouts", type=whole(1), default=1, metavar="N", help=f"{what} noise (default: 1)")
+        what = "standard deviation of that noise on z_H, before each supervision step"
+        add("--noise", type=float, default=0.0, metavar="SIGMA", help=what)
 
 
 class Arguments(argparse.Namespace):
@@ -257,13 +287,13 @@ class Arguments(argparse.Namespace):
         return self.checkpoint or [SHIPPED] if several else [self.checkpoint]
 
     def find_checkpoints(self, *paths: str | Path) -> None:
-        """Look for checkpoints, and say which file a folder leads to.
+        """Look for checkpoints, and say which file a folder, or a name, leads to.
 
         FileNotFoundError, ValueError: see `trm.checkpoints.find_checkpoint`.
         """
         for path in paths:
             file = find_checkpoint(path)
-            if Path(path).is_dir() and not self.quiet:
+            if file != Path(path) and not self.quiet:
                 _tell(f"checkpoint: {file}")
 
     def one_device(self) -> str:
@@ -291,13 +321,23 @@ class Arguments(argparse.Namespace):
 
         if not hasattr(self, "views"):
             return None
-        names = ("views", "symmetries", "vote", "orders")
+        names = ("views", "symmetries", "vote", "orders", "rollouts", "noise")
         voting = Voting(per=self.vote_per, **{name: getattr(self, name) for name in names})
         if voting.samples > 1:
             return voting
         alone = "one view does not vote, so ask for more by --views"
         self.refuse(alone, symmetries=None, vote="majority", vote_per="row")
         return None
+
+    def note_views(self, share: float, where: str = "") -> None:
+        """Print a note if problems have a smaller share than 1 of the views asked for."""
+        asked = getattr(self, "views", 1)
+        if share < 1 and not self.quiet:
+            _tell(
+                f"note: {share * asked:g} views instead of the {asked} asked for{where}: the "
+                "canvas has no room for more shifts. For more views, name more --symmetries, or "
+                "solve on a larger canvas (`trm solve` has --height and --width)"
+            )
 
     def solvers(self, device: str, steps: int | None = None) -> list[Solver]:
         """The models that the arguments name, on a device, as they are to solve.

@@ -17,6 +17,8 @@ from platform import python_version
 from canvas.choices import import_code
 from trm import __version__
 from trm.commands.arguments import VERBOSE, Arguments, Parser
+from trm.commands.streams import write_similar_characters
+from trm.files import removing_empty_folders
 from trm.processes import INTERRUPTED, TERMINATED, Terminated, ending_by_signals, one_of_several
 
 # One line for the help. The module of a name is imported only when its command runs, so that
@@ -32,6 +34,7 @@ COMMANDS = {
     "sweep": "the runs of a study: trained, evaluated, side by side",
     "benchmark": "a benchmark for models of any kind: problems, scores",
     "configs": "the shipped configs, listed or printed",
+    "models": "the weights that a name loads",
 }
 TRAINING = {
     "fit": "train a model",
@@ -84,8 +87,9 @@ def run(arguments: list[str]) -> int:
     """Run one command; returns its exit code."""
     name = arguments[0] if arguments else ""
     verbose = any(word in VERBOSE for word in arguments)
+    write_similar_characters()
     try:
-        with _logged(verbose), ending_by_signals():
+        with _logged(verbose), ending_by_signals(), removing_empty_folders():
             return _run(name, arguments)
     except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -122,7 +126,7 @@ def _run(name: str, arguments: list[str]) -> int:
     if name in TRAINING:
         from trm.configs import check_call
 
-        parser = Parser(prog=f"trm {name}", add_help=False, allow_abbrev=False)
+        parser = Parser(prog=f"trm {name}", add_help=False)
         parser.add_import()
         parser.add_verbosity()
         args, words = parser.parse_known_args(check_call(arguments))

@@ -40,6 +40,9 @@ def run(args: Arguments) -> int:
     grid = measure(checkpoints, settings, output, *where, args.quiet)
     if grid is not None:  # in the first of several processes
         show_grid(args, grid, output)
+        cells = [cell for model in grid.models for cell in model["cells"]]
+        views = [cell["views"] for cell in cells if cell.get("views")]
+        args.note_views(min(views, default=args.views) / args.views, " in some cells")
     return 0
 
 

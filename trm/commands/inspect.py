@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 EXAMPLES = f"""\
 examples:
   trm inspect 123x456 --output inspected
-  trm inspect --checkpoint C 987x65 --row 2 --cell 4,3 --output inspected
+  trm inspect --checkpoint C 987x65 --row 2 --cell 3,3 --output inspected
   trm inspect --checkpoint C 2539x839 --row 2 --lens --patch 2539x849 --output inspected
   trm inspect --checkpoint runs/quickstart --export quickstart{SUFFIX} --figures grid
   trm inspect --export multiply.html --beside C docs/models/column-seed0{SUFFIX}
 
-Into the folder go solving.gif and pictures of rows, attention and fields, as far as the model has
-them, and with --lens and --patch of these.
+Into the folder go solving.gif and pictures of rows, of when cells settled, of attention and fields,
+as far as the model has them, and with --lens and --patch of these.
 """
 # Of a proof, what a model card repeats.
-_CARD_PROOF: tuple[str, ...] = ("verdict", "arithmetic", "weights_sha256", "windows")
+_CARD_PROOF: tuple[str, ...] = ("verdict", "arithmetic", "weights_sha256", "digest", "windows")
 _CARD_PROOF += ("windows_sha256", "smallest_margin", "margin_left_by_rounding")
 # Of each cell's figures, those that a model card repeats.
 _CARD_FIGURES = ("row", "column", "region", "solutions", "answers", "rows_teacher_forced")
 _PAGE, _ONNX = ".html", ".onnx"  # in place of `SUFFIX`
 _SPARE = 4  # supervision steps that are shown beyond those that were taken
 _FILM = "solving.gif"
-_PICTURES = ("rows", "attention", "fields", "lens", "patch")  # all that there may be
+_PICTURES = ("rows", "settled", "attention", "fields", "lens", "patch")  # all that there may be
 
 
 def add_arguments(parser: Parser) -> None:
@@ -81,16 +81,18 @@ def run(args: Arguments) -> int:
         return _export(args)
     if args.problem is None or args.output is None:
         raise ValueError("name a problem, like 123x456, and --output DIR for its pictures")
-    check_problems([args.problem, *filter(None, [args.patch])])
+    check_problems([args.problem, *filter(None, [args.patch])], args.checkpoint)
 
     from canvas.pages import draw_fields
     from canvas.picture import save_gif
     from trm.analysis.lens import read_layers, some_steps
-    from trm.analysis.record import cell_attention, check_cells
+    from trm.analysis.record import cell_attention, check_cells, check_token
+    from trm.analysis.settled import last_changes
     from trm.figures import inspection as pictures
     from trm.figures.animation import animate
     from trm.figures.row_panels import sample_panels
     from trm.figures.style import save
+    from trm.models.in_order import wavefront
     from trm.solving.iterative_predictor import IterativePredictor
     from trm.solving.local_predictor import LocalPredictor, right_cells
     from trm.solving.solver import solve_watched
@@ -105,9 +107,11 @@ def run(args: Arguments) -> int:
     cell = _chosen(args.cell, drawing, row)
     if args.lens or args.patch or args.cell:
         check_cells(predictor.model)
+    stepwise = isinstance(predictor, IterativePredictor)
+    if not stepwise:
+        args.refuse("attention is shown of recursive models alone", cell=None)
     patching = None if args.patch is None else _patched(args, solver, row)
     output = Path(args.output)
-    make_folder(output)
 
     moments: list[Moment] = []
     solution = solve_watched(solver, problems, moments.append)
@@ -120,13 +124,25 @@ def run(args: Arguments) -> int:
     steps = RowSteps(met, labels, answer, np.zeros(number, np.int64), np.arange(number))
     used = np.array(solution.row_steps)
     canvas, truth = steps.inputs[row], steps.labels[row]
-    stepwise = isinstance(predictor, IterativePredictor)
+    if args.cell:
+        check_token(predictor.model, canvas, cell)
+    make_folder(output)
     most = int(used.max()) + _SPARE if stepwise else None
+    decided, unit = None, "supervision step in which\na cell last changed"
+    if stepwise:
+        decided = last_changes(moments)
+    elif predictor.in_order:
+        fronts = wavefront(predictor.model, predictor.tokens(drawing.masked))[0].cpu().numpy()
+        decided, unit = fronts * drawing.unknown[0], "step of the wavefront\nthat decides a cell"
     name = solver.task.names(problems)[0].replace("x", "×")
     titles = [f"{name}   row {k + 1} of {number}" for k in range(number)]
     given = np.repeat(drawing.given, number, axis=0)
     traced = predictor.trace(steps.inputs, steps.labels, most)
     figures: dict[str, Figure] = {"rows": sample_panels(steps, given, traced, titles)}
+    if decided is not None:
+        shown = solution.canvas, drawing.truth[0], decided
+        title = f"{name}: when its cells were decided"
+        figures["settled"] = pictures.settled_figure(*shown, title, unit)
     attention: dict[str, Any] = {}
     if stepwise:
         attention = cell_attention(predictor.model, canvas[None], int(used[row]))
@@ -279,19 +295,25 @@ def _export(args: Arguments) -> int:
         )
     with replacing(output) as part:
         part.write_bytes(packed)
-    args.info.print(f"{output}: {model.num_parameters:,} parameters, {len(packed):,} bytes")
+    held = [first, *others] if output.suffix == _PAGE else [first]
+    sizes = [f"{one.solver.predictor.model.num_parameters:,} parameters" for one in held]
+    if others:  # which are told apart
+        sizes = [f"{one.name} {size}" for one, size in zip(held, sizes, strict=True)]
+    args.info.print(f"{output}: {', '.join(sizes)}; {len(packed):,} bytes")
     return 0
 
 
 def _shown(name: str, checkpoint: str | Path) -> Shown:
     """A checkpoint's solver, weights and card, in which its noted proof stands."""
-    from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights, noted_proof
+    from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights
+    from trm.checkpoints.proofs import noted_proof
     from trm.page.page import Shown
 
     solver = load_solver(checkpoint, device="cpu")  # complains about what does not fit
     content = load_checkpoint(checkpoint)
     card = dict(content.get("card") or {})
-    if proof := noted_proof(checkpoint, content, solver.predictor.model):
+    card.pop("proof", None)  # it is taken over only if it is of this model
+    if proof := noted_proof(checkpoint, content, solver.predictor.model, solver.task):
         card["proof"] = {name: proof.get(name) for name in _CARD_PROOF}
     return Shown(name, solver, network_weights(content), card)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from canvas.windows import LocalRule
     from trm.proof.proof import Proof
     from trm.proof.prove import Judged
+    from trm.proof.search import Counterexample
     from trm.proof.untold import Explored
 
 FIGURE = "margins.png"
@@ -25,7 +27,7 @@ EXAMPLES = """\
 examples:
   trm prove                                              # the shipped model
   trm prove --checkpoint runs/quickstart --output proof
-  trm prove --check proof                                # the same as: python proof/check.py proof
+  trm prove --check proof                                # again, without the model
   trm prove --checkpoint runs/debug --search 500         # any model: look for what it gets wrong
 
 A cell that is handed decided messages sees one of finitely many windows: a model that is right on
@@ -40,7 +42,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_checkpoint()
     add = parser.add_argument
     add("--output", metavar="DIR", help="a folder for the proof, or what is known instead")
-    what = "of a proof, or a table: check it again, without the model"
+    what = "of a proof, or a table: check it again, without the model, as far as that can be"
     add("--check", metavar="DIR", help=what)
     what = "where it is not proved, look through N structured problems; of any model"
     add("--search", type=whole(1), default=0, metavar="N", help=what)
@@ -56,9 +58,10 @@ def run(args: Arguments) -> int:
         if not Path(args.check).exists():
             raise ValueError(f"--check {args.check}: there is no such folder")
 
-        from trm.proof import check
+        from trm.proof import recheck
+        from trm.proof.proof import RECORD
 
-        return check.main(args.check)
+        return recheck.main(args.check, RECORD)
     (solver,) = args.solvers("cpu")
 
     from trm.proof.proof import PROVED, prove, refute
@@ -79,26 +82,54 @@ def run(args: Arguments) -> int:
             if not args.search:
                 raise
             proof = refute(solver, args.search, report)
-    show(proof)
+    # All is written before anything is printed: who reads it may close the pipe at any time.
     checkpoint = find_checkpoint(args.checkpoint)
-    finer = not args.as_computed and checkpoint.with_suffix(PROOF_SUFFIX).exists()
-    if finer or solver.predictor.proved != (proof.verdict == PROVED):  # than was noted before
-        try:
-            proof.note(checkpoint)
-        except OSError as error:  # shared weights, which others may only read
-            print(
-                f"the verdict is not noted beside {checkpoint}: {error.strerror}", file=sys.stderr
-            )
+    _note(args, proof, checkpoint)
     if args.output:
         folder = Path(args.output)
         proof.write(folder)
         _draw(proof, folder / FIGURE)
+    show(proof, _call(args, proof))
+    if args.output:
         args.info.print(f"proof  {folder}")
     return 0 if proof.verdict == PROVED else 1
 
 
-def show(proof: Proof) -> None:
-    """The verdict in plain words, and what it rests on."""
+def _note(args: Arguments, proof: Proof, checkpoint: Path) -> None:
+    """Note a verdict beside the checkpoint, unless what is noted says as much or more."""
+    from trm.checkpoints.loading import load_checkpoint
+    from trm.checkpoints.proofs import OPEN, REFUTED, noted_proof
+
+    predictor, task = proof.solver.predictor, proof.solver.task
+    noted = noted_proof(checkpoint, load_checkpoint(checkpoint), predictor.model, task)
+    before = noted.get("verdict", OPEN)
+    there = checkpoint.with_suffix(PROOF_SUFFIX).exists()
+    if before == proof.verdict and (args.as_computed or not there):
+        return
+    if before == REFUTED and proof.verdict == OPEN:  # a counterexample stays one
+        return
+    try:
+        proof.note(checkpoint)
+    except OSError as error:  # shared weights, which others may only read
+        print(f"the verdict is not noted beside {checkpoint}: {error.strerror}", file=sys.stderr)
+
+
+def _call(args: Arguments, proof: Proof) -> str | None:
+    """The command that shows a counterexample; None: there is none, or no command does."""
+    found = proof.counterexample
+    if found is None or found.size is None:
+        return None
+    words = ["trm", "solve"]
+    words += [word for name in args.imports for word in ("--import", name)]
+    if args.checkpoint != SHIPPED:
+        words += ["--checkpoint", str(args.checkpoint)]
+    for option, cells in zip(("--height", "--width"), found.size, strict=True):
+        words += [option, str(cells)] if cells else []
+    return shlex.join([*words, found.problem.replace(" ", "")])
+
+
+def show(proof: Proof, call: str | None = None) -> None:
+    """The verdict in plain words, and what it rests on; with the call that shows an error."""
     task, judged, console = proof.solver.task, proof.judged, results()
     console.print(
         f"{task.name}, {task.layout} in base {task.base}; trained on {proof.solver.trained_on}\n"
@@ -112,7 +143,7 @@ def show(proof: Proof) -> None:
             numbers.add_row(*row)
         console.print(numbers)
         console.print()
-    console.print(sentence(proof), style="bold")
+    console.print(sentence(proof, call), style="bold")
     if found := proof.counterexample:
         console.print()
         console.print(to_terminal(found.canvas, truth=found.truth, given=found.given))
@@ -163,24 +194,49 @@ def _grounds(proof: Proof, judged: Judged) -> Iterator[tuple[str, str, str]]:
         yield "left of margins", f"{judged.least_left:.3f}", f"at least, {of}"
 
 
-def sentence(proof: Proof) -> str:
-    """The verdict, as one says it."""
+def sentence(proof: Proof, call: str | None = None) -> str:
+    """The verdict, as one says it; with the call that shows an error."""
     judged, found = proof.judged, proof.counterexample
     if found is not None:
         least = ", and no smaller problem does" if found.smallest else ""
-        return f"refuted: {found.problem} goes wrong{least}"
+        shown = f": {call}" if call else ""
+        return f"refuted: {found.problem} goes wrong{_on_page(found)}{least}{shown}"
     if judged is None:
         return f"open: none of {proof.looked:,} problems goes wrong, which proves nothing"
     if proof.program and proof.rule:
         most = proof.rule.most_operands
         of = f"every sum of {most} numbers" if most else "every problem"
-        return f"proved, in {judged.arithmetic}: right on {of} of any length"
+        said = (
+            f"proved, in {judged.arithmetic}: the network does what the rule says on every page; "
+            f"the rule agreed with {proof.agreed:,} drawn pages and with the task's answers"
+        )
+        if proof.laws:
+            layout = proof.solver.task.layout
+            said += (
+                f". For the layout {layout} the laws in the checker prove the rest: right on {of} "
+                "of any length"
+            )
+        return said
     if len(judged.wrong):
         return (
             f"open: {len(judged.wrong):,} windows are wrong, and none of {proof.looked:,} problems "
             "shows one; train it longer"
         )
     return "open: no window is wrong, but margins are too small for any rounding; train it longer"
+
+
+def _on_page(found: Counterexample) -> str:
+    """The page on which a problem goes wrong, in words; empty without blank columns."""
+    sides = [(found.left, "left"), (found.right, "right")]
+    blank = [(number, side) for number, side in sides if number]
+    if not blank:
+        return ""
+    if len({number for number, _ in blank}) == 1 and len(blank) == 2:
+        number, where = blank[0][0], "on either side"
+    else:
+        number, where = sum(n for n, _ in blank), "at the " + " and ".join(s for _, s in blank)
+    many = "a blank column" if number == 1 else f"{number} blank columns"
+    return f" on a page with {many} {where}"
 
 
 def _draw(proof: Proof, file: Path) -> None:
@@ -196,4 +252,5 @@ def _draw(proof: Proof, file: Path) -> None:
     if program is None:  # of what it should have learned
         ideal = rule.answers(judged.numbers)
         program = Program.extract(task.layout, rule, judged.numbers, ideal)
-    save(margins_figure(program, rule, judged, sentence(proof)), file)
+    if (figure := margins_figure(program, rule, judged, sentence(proof))) is not None:
+        save(figure, file)

@@ -58,7 +58,13 @@ def run(args: Arguments) -> int:
         args.refuse("an animation shows every step", step=None)
     task = task_of(args.problem, args.task, args.layout, args.base)
     problems = task.parsed([args.problem])
-    drawing = _draw(args, task, problems)
+    try:
+        drawing = _draw(args, task, problems)
+    except ValueError:
+        raise
+    except Exception:
+        check_layout(task)  # says where a layout of the user's own fails
+        raise
     steps = row_steps(drawing)
     if args.step is not None and args.step > len(steps.inputs):
         raise ValueError(

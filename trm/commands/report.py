@@ -7,6 +7,7 @@ from trm.commands.arguments import Arguments, Parser, print_table, results
 from trm.evaluation.grid import GRID, grid_file, read_grid
 from trm.evaluation.names import side_by_side, told_apart
 from trm.files import make_folder, numbered_lines
+from trm.statistics import Share
 
 TRUST = "calibration.png"
 
@@ -51,6 +52,8 @@ def run(args: Arguments) -> int:
 
 def _calibration(args: Arguments, files: list[Path], output: Path) -> int:
     """Whether confidence and agreement tell right answers from wrong ones."""
+    if twice := [str(f) for f in files if [g.resolve() for g in files].count(f.resolve()) > 1]:
+        raise ValueError(f"{' and '.join(twice)}: one file of answers, given more than once")
     names = told_apart([f.stem for f in files], [f.name for f in files], list(map(str, files)))
     held = {name: read_answers(file) for name, file in zip(names, files, strict=True)}
     make_folder(output)
@@ -59,7 +62,7 @@ def _calibration(args: Arguments, files: list[Path], output: Path) -> int:
 
     from trm.figures.grids import trust_figure
     from trm.figures.style import save
-    from trm.statistics import COVERAGES, Share, reliability, risk_coverage
+    from trm.statistics import COVERAGES, reliability, risk_coverage
 
     curves, bins = {}, {}
     for name, rows in held.items():
@@ -70,14 +73,20 @@ def _calibration(args: Arguments, files: list[Path], output: Path) -> int:
         bins[name] = reliability(confidence, right)
         share, error = Share(int(right.sum()), len(right)), 100 * bins[name].error
         results().print(f"{name}: {share} right, calibration error {error:.1f} %")
-    save(trust_figure(curves, bins, max(map(len, held.values()))), output / TRUST)
-    found = {f"{of:.0%}": [curve.at(of) for curve in curves.values()] for of in COVERAGES}
-    found["mean"] = [curve.area for curve in curves.values()]
-    shown = [(name, *(f"{100 * risk:.2f} %" for risk in risks)) for name, risks in found.items()]
-    title = "wrong, by the score they are ranked by"
+    save(trust_figure(curves, bins), output / TRUST)
+    shown = [
+        (f"{of:.0%}", *(_wrong(curve.share_at(of)) for curve in curves.values()))
+        for of in COVERAGES
+    ]
+    shown.append(("mean", *(f"{100 * curve.area:.2f} %" for curve in curves.values())))
+    title = "wrong answers, by the score they are ranked by"
     print_table(("of the surest", *curves), shown, title, wrap=True)
     args.info.print(f"figure  {output / TRUST}")
     return 0
+
+
+def _wrong(share: Share) -> str:
+    return f"{100 * share.value:.2f} % ({share.right:,} of {share.total:,})"
 
 
 def read_answers(file: Path) -> list[tuple[bool, float, float]]:

@@ -77,7 +77,7 @@ def run(args: Arguments) -> int:
         raise ValueError("--input and --output go together: where problems come from, and go to")
     if args.input is not None:
         return _work_through(args)
-    check_problems(args.problems)
+    check_problems(args.problems, args.checkpoint)
     (solver,) = args.solvers(args.one_device(), args.steps)
     problems = solver.task.parsed(args.problems)
     solver.draw(problems)  # complain about any of them before the first is shown
@@ -87,8 +87,11 @@ def run(args: Arguments) -> int:
             style="dim",
         )
     with computing_in(args.settled_precision(), solver.predictor.device):
-        for i in range(len(problems)):
+        solved = [
             solve_and_show(Console(), solver, problems[i : i + 1], watch=args.watch)
+            for i in range(len(problems))
+        ]
+    args.note_views(min(solution.views / solution.views_asked for solution in solved))
     return 0
 
 
@@ -120,15 +123,18 @@ def _work_through(args: Arguments) -> int:
         return 0
     if not args.quiet:
         print(summary if args.output == "-" else f"{summary} → {args.output}", file=sys.stderr)
+    args.note_views(
+        summary.share_of_views, f" at the fewest, in {summary.few_views:,} problems fewer"
+    )
     return 1 if summary.errors else 0
 
 
-def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: bool) -> None:
+def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: bool) -> Solution:
     """Solve one problem and print its canvas; ``watch`` shows it while it fills."""
     if not watch:
         (solution,) = solver.solve(problem, with_truth=True)
         console.print(describe(solution))
-        return
+        return solution
     from trm.solving.solver import solve_watched
 
     # Off a terminal there is nothing to repaint: the finished canvas alone is printed.
@@ -152,6 +158,7 @@ def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: b
 
         solution = solve_watched(solver, problem, show)
     console.print(describe(solution))
+    return solution
 
 
 def describe(solution: Solution) -> Group:
@@ -171,7 +178,11 @@ def describe(solution: Solution) -> Group:
         verdict.append(", though the worked solution has an error", style="yellow")
     details = []
     if solution.votes:
-        details.append(f"agreement {solution.agreement:.0%} of {solution.views} views")
+        views = "1 view" if solution.views == 1 else f"{solution.views} views"
+        votes = f"agreement {solution.agreement:.0%} of {views}"
+        votes += f" x {solution.rollouts} rollouts" if solution.rollouts > 1 else ""
+        few = solution.views < solution.views_asked
+        details.append(votes + (f" ({solution.views_asked} were asked for)" if few else ""))
     if any(solution.row_steps):
         rows = "a row, all views together" if solution.votes else "a row"
         counts = ", ".join(map(str, solution.row_steps))

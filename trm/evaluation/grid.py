@@ -9,7 +9,7 @@ solutions alone.
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -35,7 +35,7 @@ FIGURES = {
     "rows_teacher_forced": "Teacher-forced rows right",
 }
 SHOWN = {"solutions": "solved", "answers": "answered"}  # compared, and where each problem's lies
-MEANS = ("steps", "confidence", "seconds_per_problem", "flops_per_problem")  # of a cell
+MEANS = ("steps", "views", "confidence", "seconds_per_problem", "flops_per_problem")  # of a cell
 
 Axis = Literal["family", "digits_a", "digits_b", "digits", "addends"]
 Model = dict[str, Any]  # a `ModelData`
@@ -67,6 +67,7 @@ class CellData(TypedDict):
     rows_free_running: Counts | None  # rows right, each built on the model's own rows
     rows_teacher_forced: Counts | None  # rows right, each built on the true rows
     steps: float | None  # mean supervision steps a row, free-running; null without any
+    views: NotRequired[float | None]  # mean views of a problem, where views vote; not in old files
     confidence: float | None  # mean probability that the model gives its whole solution
     seconds_per_problem: float | None  # of free-running solving, by the clock
     solved: str | None  # whether each whole solution is right, a 1 or 0 for each problem
@@ -178,7 +179,7 @@ class Grid(dict[str, Any]):
                     total = counts.get("total")
                     row[figure] = counts["right"] / total if total else None
                     row |= {f"{figure}_{key}": counts.get(key) for key in Counts.__annotations__}
-                rows.append(row | {key: cell[key] for key in MEANS})
+                rows.append(row | {key: cell.get(key) for key in MEANS})
         return rows
 
     def asked(self, model: Model) -> dict[str, Any]:
@@ -197,7 +198,16 @@ class Grid(dict[str, Any]):
             parts.append(f"at most {steps} supervision steps a row")
         if voting:
             only = ",".join(voting["symmetries"] or ())
-            parts.append(f"{voting['views']} views{only and f' of {only}'}")
+            shown = [cell["views"] for cell in model["cells"] if cell.get("views")]
+            fewer = [f"{views:g}" for views in (min(shown), max(shown))] if shown else []
+            there = " to ".join(dict.fromkeys(fewer))
+            few = shown and min(shown) < voting["views"]
+            parts.append(
+                f"{voting['views']} views{only and f' of {only}'}"
+                + (f" asked for, {there} there" if few else "")
+            )
+            if (rollouts := voting.get("rollouts", 1)) > 1:
+                parts.append(f"{rollouts} rollouts with noise {voting['noise']:g}")
             if voting["orders"] > 1:
                 parts.append(f"orders {voting['orders']}")
             parts.append(f"{voting['vote'].replace('_', ' ')} vote on each {voting['per']}")

@@ -187,9 +187,15 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
         "rows_free_running": rows.data(),
         "rows_teacher_forced": forced_rows.data(),
         "steps": float(np.mean([n for s in solutions for n in s.row_steps])) or None,
+        "views": _views(solver.voting, solutions),
         "confidence": float(np.mean([s.confidence for s in solutions])),
         "seconds_per_problem": seconds / len(solutions),
         "solved": "".join("01"[one] for one in solved),
         "answered": "".join("01"[one] for one in answered),
         "flops_per_problem": counter.get_total_flops(),
     }
+
+
+def _views(voting: Voting | None, solutions: list[Solution]) -> float | None:
+    """Mean number of views of a problem in one order of its operands; None without a vote."""
+    return float(np.mean([s.views for s in solutions])) / voting.orders if voting else None

@@ -1,14 +1,15 @@
 """Figures of what models compute: probes, effects of heads, selectors, ranks, margins of proofs."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from textwrap import fill
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from canvas.picture import GREY
+from canvas.picture import GREY, GRID
 from canvas.windows import TOKEN, LocalRule
 from trm.analysis.patch import HeadEffects
 from trm.analysis.probe import INPUT, ProbeStudy
@@ -21,7 +22,7 @@ from trm.proof.program import CLASSES, Program
 from trm.proof.prove import Judged
 
 _ACROSS = 4  # panels of curves in a line
-_MARGINS = 3  # panels of margins
+_MARGINS, _MARGIN_SIZE = 4, (2.9, 2.75)  # panels of margins in a line, and inches of each
 _SEEN = 0.1  # an overlap that makes a selector worth a column
 
 
@@ -144,11 +145,19 @@ def ranks_figure(models: Mapping[str, Sequence[Rank]]) -> Figure:
     return figure
 
 
-def margins_figure(program: Program, rule: LocalRule, judged: Judged, title: str) -> Figure:
+class Margins(NamedTuple):
+    """The smallest margins where the classes of two inputs meet."""
+
+    outputs: str  # that depend on these inputs, by their names
+    inputs: tuple[str, str]  # down and across
+    classes: tuple[list[str], list[str]]  # the names of their classes, D down and A across
+    smallest: np.ndarray  # float [D, A]; not a number where no page shows these two
+
+
+def margins_figure(program: Program, rule: LocalRule, judged: Judged, title: str) -> Figure | None:
     """A panel for each output that depends on two inputs or more: the last two of them.
 
-    Colour: the smallest margin of all windows in which these two meet. White: no page shows it.
-    Crosses: a window is wrong. Classes are named as in the program that is written as Python.
+    Classes are named as in the program that is written as Python. None: no output does.
     """
     shown = list(rule.heads.shown(judged.numbers))
     pairs: dict[tuple[int, *tuple[str, ...]], list[str]] = {}
@@ -157,27 +166,49 @@ def margins_figure(program: Program, rule: LocalRule, judged: Judged, title: str
             fields = [i for i in program.tables[name].inputs if i != TOKEN and "." in i][-2:]
             if len(fields) == 2:
                 pairs.setdefault((number, *fields), []).append(name)
-    rows = -(-len(pairs) // _MARGINS)
-    figure = new_figure(15, 1.1 + 4.7 * rows, title)
-    panels = figure.subplots(rows, min(len(pairs), _MARGINS), squeeze=False)
-    least, most = min(0.0, float(judged.margin.min())), float(np.median(judged.margin))
-    for ((number, *fields), names), panel in zip(pairs.items(), panels.flat, strict=False):
+    panels = []
+    for (number, *fields), names in pairs.items():
         _, here, inputs = shown[number]
-        sizes = [rule.fields[name.partition(".")[2]] for name in fields]
-        smallest = np.full(sizes, np.inf)
+        own = [field.partition(".")[2] for field in fields]
+        smallest = np.full([rule.fields[name] for name in own], np.inf)
         np.minimum.at(smallest, tuple(inputs[name] for name in fields), judged.margin[here])
         smallest[np.isinf(smallest)] = np.nan
-        image = panel.imshow(smallest, vmin=least, vmax=most, cmap="viridis", origin="lower")
-        wrong = np.argwhere(smallest <= 0)
-        panel.scatter(wrong[:, 1], wrong[:, 0], marker="x", s=60, color=WRONG)
-        panel.set_title(", ".join(names), fontsize=11)
-        for axis, field, size in zip((panel.yaxis, panel.xaxis), fields, sizes, strict=True):
-            code = field.partition(".")[2] in rule.codes
-            names = [str(n) for n in range(size)] if code else list(CLASSES[:size])
-            axis.set_ticks(range(size), names, fontsize=8)
-            axis.set_label_text(field.replace("_", " ").replace(".", ": "), fontsize=9)
-    for panel in panels.flat[len(pairs) :]:
+        down, across = (
+            [str(n) for n in range(size)] if name in rule.codes else list(CLASSES[:size])
+            for name, size in zip(own, smallest.shape, strict=True)
+        )
+        first, second = (field.replace("_", " ").replace(".", ": ") for field in fields)
+        panels.append(Margins(", ".join(names), (first, second), (down, across), smallest))
+    return draw_margins(panels, float(np.median(judged.margin)), title) if panels else None
+
+
+def draw_margins(found: Sequence[Margins], most: float, title: str) -> Figure:
+    """Margins as heat maps, panels of one size, up to ``most``; at least one.
+
+    Colour: the smallest margin of all inputs of a cell in which two classes meet. Grey: no page
+    shows them. Crosses: an input is wrong.
+    """
+    down = -(-len(found) // _MARGINS)
+    across = -(-len(found) // down)  # as even as can be: five are three and two
+    width, height = _MARGIN_SIZE
+    size = max(width * across + 1.1, 0.085 * len(title) + 0.4), height * down + 0.9
+    figure = new_figure(*size, title, "grey: no page shows it; cross: an input is wrong")
+    axes = figure.subplots(down, across, squeeze=False)
+    least = min(0.0, *(float(np.nanmin(one.smallest)) for one in found))
+    for one, panel in zip(found, axes.flat, strict=False):
+        image = panel.imshow(one.smallest, "viridis", vmin=least, vmax=most, origin="lower")
+        panel.set(aspect="auto", facecolor=GRID)  # panels alike, however many classes there are
+        wrong = np.argwhere(one.smallest <= 0)
+        panel.scatter(wrong[:, 1], wrong[:, 0], marker="x", s=40, color=WRONG)
+        lowest = signed(float(np.nanmin(one.smallest)))
+        panel.set_title(fill(f"{one.outputs}: {lowest} at least", 40), fontsize=9.5, loc="left")
+        both = zip((panel.yaxis, panel.xaxis), one.inputs, one.classes, strict=True)
+        for axis, name, classes in both:
+            axis.set_ticks(range(len(classes)), classes, fontsize=8)
+            axis.set_label_text(name, fontsize=9)
+    for panel in axes.flat[len(found) :]:
         panel.set_visible(False)
-    bar = figure.colorbar(image, ax=list(panels.flat), shrink=0.7, pad=0.01)
-    bar.set_label("smallest margin between the right logit and the next")
+    bar = figure.colorbar(image, ax=list(axes.flat), shrink=min(1, 4 / size[1]), pad=0.01)
+    bar.set_label("margin of the right logit over the next", fontsize=9)
+    bar.ax.tick_params(labelsize=8)
     return figure

@@ -202,9 +202,14 @@ def _cut(text: str, most: int) -> str:
 
 
 def trust_figure(
-    curves: Mapping[str, RiskCoverage], reliabilities: Mapping[str, Reliability], problems: int
+    curves: Mapping[str, RiskCoverage], reliabilities: Mapping[str, Reliability]
 ) -> Figure:
-    """Risk against coverage, and confidence against the share that is right, by their names."""
+    """Risk against coverage, and confidence against the share that is right, by their names.
+
+    Where curves are of different numbers of problems, each says of how many.
+    """
+    counts_of = {curve.problems for curve in curves.values()}
+    alike = len(counts_of) == 1
     figure = new_figure(11, 6.2, note="Bands and bars: Wilson 95 % intervals.")
     grid = figure.add_gridspec(2, 2, height_ratios=(4, 1))
     left = figure.add_subplot(grid[:, 0])
@@ -215,11 +220,13 @@ def trust_figure(
         x, risk = 100 * curve.coverage, 100 * curve.risk
         left.fill_between(x, 100 * low, 100 * high, step="pre", alpha=0.1, linewidth=0, **style)
         style |= {"linestyle": LINES[i % len(LINES)], "drawstyle": "steps-pre"}
-        label = f"{name} (mean risk {100 * curve.area:.2f} %)"
+        of = "" if alike else f"{curve.problems:,} problems, "
+        label = f"{name} ({of}mean risk {100 * curve.area:.2f} %)"
         left.plot(x, risk, marker="." if len(risk) < 20 else None, label=label, **style)
         highest = max(highest, risk[curve.answered >= _FEW].max(initial=0))
     left.set(xlabel="coverage: answered, %", ylabel="risk: wrong among the answered, %")
-    left.set(xlim=(0, 101), title=f"If only the surest are answered ({problems:,} problems)")
+    problems = f" ({counts_of.pop():,} problems)" if alike else ""
+    left.set(xlim=(0, 101), title=f"If only the surest are answered{problems}")
     left.set_ylim(0, min(101, max(5, 1.25 * highest) if highest else 101))
     left.legend(loc="best", fontsize=9).set_in_layout(False)  # names may be long
     axes = figure.add_subplot(grid[0, 1])

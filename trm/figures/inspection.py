@@ -12,6 +12,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
 
 from canvas import picture
 from canvas.pages import UNDEFINED
@@ -107,6 +108,36 @@ def attention_figure(
         _frame(one, (cell[0] - int(used[0]), cell[1]), WRONG)
     bar: Any = {"aspect": 25, "shrink": min(1, 3 / high), "pad": 0.01, "anchor": (0, 1)}
     figure.colorbar(scale, ax=axes, **bar)
+    return _within(figure)
+
+
+def settled_figure(
+    canvas: np.ndarray, truth: np.ndarray, decided: np.ndarray, title: str, unit: str
+) -> Figure:
+    """Draw a worked canvas in cells whose colour is the step that decided them.
+
+    Canvas and truth are ``uint8 [H, W]``, steps ``int64 [H, W]``, 0 of cells that were not decided,
+    which are grey. Wrong cells are framed, with the right symbol in the corner. ``unit`` names
+    the step.
+    """
+    used = (canvas != BLANK) | (truth != BLANK) | (decided > 0)
+    down, across = (
+        slice(np.flatnonzero(line)[0], np.flatnonzero(line)[-1] + 1)
+        for line in (used.any(axis=1), used.any(axis=0))
+    )
+    canvas, truth, decided = (part[down, across] for part in (canvas, truth, decided))
+    height, width = canvas.shape
+    side = 1.4 * _cell_size(width, 1)
+    note = "grey: given. Framed: wrong, with the right symbol in the corner"
+    wide = max(side * width + 1.5, 0.09 * len(title) + 0.6, 0.07 * len(note) + 0.4)
+    high = max(side * height, 1.6) + 1.0
+    figure = new_figure(wide, high, title, note)
+    axes = figure.subplots(subplot_kw=_NO_TICKS)
+    scale = colours("viridis", 1, max(2, int(decided.max())))
+    fills, inks = _colours(np.where(decided, decided, np.nan), scale, picture.GRID)
+    draw_cells(axes, _SIGNS[canvas], fills, inks, wrong=canvas != truth, right=_SIGNS[truth])
+    bar: Any = {"aspect": 15, "pad": 0.02, "ticks": MaxNLocator(6, integer=True)}
+    figure.colorbar(scale, ax=axes, **bar).set_label(unit, fontsize=8.5)
     return _within(figure)
 
 

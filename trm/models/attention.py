@@ -1,7 +1,7 @@
 """The layers that the transformers are built from: attention, SwiGLU, RMS norm."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -81,11 +81,32 @@ class KeyValueCache:
 # scaled_dot_product_attention (at 45 tokens, forward and backward, by 6 to 10 times).
 _CPU_EXPLICIT_TOKENS = 256
 
+# CUDA's kernels of scaled_dot_product_attention take no more samples times heads: a grid has at
+# most 65,535 blocks in its second and third dimension.
+_MOST_SEQUENCES = 65_535
+
 
 def compute_dtype(tensor: Tensor) -> torch.dtype:
     """The dtype that activations on the tensor's device should have: autocast's, or its own."""
     kind = tensor.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tensor.dtype
+
+
+def computes_float32(tensor: Tensor) -> bool:
+    """True if a network with such a weight computes in float32 now, products of matrices too.
+
+    It does not under autocast, with weights of another type, or where PyTorch may replace float32
+    by TF32 or bfloat16 in products of matrices.
+    """
+    if compute_dtype(tensor) is not torch.float32:
+        return False
+    # `torch.get_float32_matmul_precision` raises an error where these were set one by one.
+    backends: Any = torch.backends
+    backend = backends.mkldnn if tensor.device.type == "cpu" else backends.cuda
+    precision = getattr(backend.matmul, "fp32_precision", "ieee")  # older releases have none
+    if precision == "none":
+        precision = getattr(backends, "fp32_precision", "ieee")
+    return precision in ("none", "ieee")
 
 
 def truncated_normal_(weight: Tensor, std: float) -> Tensor:
@@ -156,14 +177,26 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool) -
     if not explicit:
         # With a batch dimension the mask takes the fused CPU kernel, without it the plain path.
         mask = None if bias is None else bias.to(q.dtype).view(-1, *bias.shape[-3:])
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+        return _fused(q, k, v, mask, causal)
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)  # [B, heads, Q, K]
     if causal:  # added in place: a masked copy takes three times as long
-        scores += torch.full(scores.shape[-2:], -math.inf, dtype=scores.dtype).triu(1)
+        scores += scores.new_full(scores.shape[-2:], -math.inf).triu(1)
     if bias is not None:
         scores += bias.to(scores.dtype)
     # In float32: exact, and faster than the CPU's bfloat16 softmax.
     return torch.softmax(scores, dim=-1, dtype=torch.float32).to(v.dtype) @ v
+
+
+def _fused(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+    """``scaled_dot_product_attention``, of `_MOST_SEQUENCES` samples times heads at once."""
+    size = max(1, _MOST_SEQUENCES // q.shape[1])
+    if len(q) <= size:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+    masks = [mask] * -(-len(q) // size)
+    if mask is not None and len(mask) == len(q):
+        masks = list(mask.split(size))
+    parts = zip(q.split(size), k.split(size), v.split(size), masks, strict=True)
+    return torch.cat([_fused(*part, causal) for part in parts])
 
 
 class Attention(nn.Module):

@@ -45,7 +45,7 @@ class CellCache:
         if len(new):
             parts = [part for part in (self.found, self._answers(new)) if part]
             before = len(parts[0].classes) if self.found else 0
-            self.index[new] = torch.arange(len(new)).to(new) + before
+            self.index[new] = torch.arange(len(new), device=new.device) + before
             self.found = Decided(*map(torch.cat, zip(*parts, strict=True)))
         index = self.index[numbers]
         assert self.found is not None

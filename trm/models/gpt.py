@@ -25,6 +25,7 @@ from trm.models.configs import GPTConfig
 from trm.models.coordinates import Coordinates
 from trm.models.iterative import Network
 from trm.models.positions import Learned, Learned2D, check_canvas, make_position
+from trm.torch_settings import float32_default
 
 INITIAL_STD = 0.02
 
@@ -55,6 +56,7 @@ class GPT(Network):
     are kept in autocast's dtype.
     """
 
+    @float32_default()
     def __init__(self, config: GPTConfig):
         super().__init__()
         self.config = config
@@ -132,7 +134,7 @@ class GPT(Network):
         autocast = kind != "cpu" and torch.is_autocast_enabled(kind)
         batch, length = forced.shape
         ids = torch.where(given, forced, end)
-        log_probs = torch.zeros(batch, length, device=ids.device)
+        log_probs = torch.zeros(batch, length, dtype=torch.float32, device=ids.device)
         with torch.autocast(kind, enabled=autocast):
             terms = self._terms(height, width)
             config, dtype = self.config, compute_dtype(self.embed_tokens.weight)

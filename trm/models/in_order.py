@@ -24,6 +24,25 @@ class InOrder(NamedTuple):
     handed: Tensor
 
 
+def schedule(cells: Tensor) -> tuple[Tensor, list[int]]:
+    """Return the cells that take part, bool [B, H, W], in the order of writing.
+
+    As sample, row and column, int64 [N, 3]; and how many belong to each front.
+    """
+    found = cells.nonzero()
+    front, order = (2 * found[:, 1] - found[:, 2]).sort(stable=True)
+    return found[order], front.unique_consecutive(return_counts=True)[1].tolist()
+
+
+def wavefront(model: LocalRecursiveModel, tokens: Tensor) -> Tensor:
+    """Return the front, from 1, that decides each cell of [B, H, W]: int64 [B, H, W], or 0."""
+    cells, fronts = schedule(model.encode(tokens).cells)
+    steps = torch.arange(1, len(fronts) + 1).repeat_interleave(torch.tensor(fronts))
+    found = torch.zeros(tokens.shape, dtype=torch.long, device=tokens.device)
+    found[cells.unbind(1)] = steps.to(found)
+    return found
+
+
 @torch.no_grad()
 def work_in_order(
     model: LocalRecursiveModel, tokens: Tensor, cache: CellCache | None = None
@@ -39,22 +58,21 @@ def work_in_order(
     """
     context = model.encode(tokens, cache)
     B, H, W = tokens.shape
-    cells = context.cells.nonzero()
-    front, order = (2 * cells[:, 1] - cells[:, 2]).sort(stable=True)
-    page, row, column = cells[order].unbind(1)
+    cells, fronts = schedule(context.cells)
+    page, row, column = cells.unbind(1)
     token, asks = context.tokens[page, row, column], context.asked[page, row, column]
     # Messages, with a margin around each page, as one list of cells.
     margin = tokens.new_zeros(B, H + 1, W + 2, 1 + len(model.fields), dtype=torch.int16)
     handed, place = margin.flatten(0, 2), (page * (H + 1) + row + 1) * (W + 2) + column + 1
-    front = front.unique_consecutive(return_counts=True)[1].tolist()
-    around = model.neighbours(W).to(place)
+    around = model.neighbours(W, place.device)
     found = []
-    for here, its in zip(place.split(front), token.split(front), strict=True):
+    for here, its in zip(place.split(fronts), token.split(fronts), strict=True):
         decided = context.cache.decide(its, handed[here.unsqueeze(1) + around].long())
         found.append((decided.classes[:, 0].clone(), decided.log_right, decided.log_symbol))
         decided.classes[:, 0] = 1
         handed[here] = decided.classes.to(handed.dtype)
-    filled, log_symbol = tokens.clone(), torch.zeros(B, H, W, device=tokens.device)
+    filled = tokens.clone()
+    log_symbol = torch.zeros(B, H, W, dtype=torch.float32, device=tokens.device)
     sure = log_symbol[..., 0].clone()
     if found:
         classes, right, log = map(torch.cat, zip(*found, strict=True))

@@ -28,6 +28,7 @@ from trm.models.cell_cache import CellCache
 from trm.models.configs import LocalConfig
 from trm.models.coordinates import span
 from trm.models.iterative import IterativeModel, check_tokens, recur
+from trm.torch_settings import float32_default
 
 _CERTAIN = 30.0  # logit of a decided symbol
 
@@ -103,6 +104,7 @@ class LocalRecursiveModel(IterativeModel):
     _logits: Tensor  # int64 [outputs, most classes], where the logits are; last: there is none
     _says: Tensor  # int64 [heads, outputs], 1 for what each says
 
+    @float32_default()
     def __init__(self, config: LocalConfig):
         super().__init__()
         if not config.messages:
@@ -187,7 +189,7 @@ class LocalRecursiveModel(IterativeModel):
         there = torch.cat((context.cells.unsqueeze(-1), state.messages), dim=-1)
         there = F.pad(there * context.cells.unsqueeze(-1), (0, 0, 1, 1, 1, 0)).flatten(0, 2)
         place = (page * (H + 1) + row + 1) * (W + 2) + column + 1
-        around = there[place.unsqueeze(1) + self.neighbours(W).to(place)].long()
+        around = there[place.unsqueeze(1) + self.neighbours(W, place.device)].long()
         decided = context.cache.decide(token, around)
         messages, symbols, log_right = (part.clone() for part in state)
         messages[page, row, column] = decided.classes[:, 1:].to(messages.dtype)
@@ -200,16 +202,17 @@ class LocalRecursiveModel(IterativeModel):
 
         [B, H, W, V] and float32 [B]: "all cells that were to be filled in are right".
         """
-        logits = F.one_hot(state.symbols, self.config.vocab_size) * _CERTAIN
+        logits = F.one_hot(state.symbols, self.config.vocab_size).float() * _CERTAIN
         return logits, all_right((state.log_right.masked_fill(~context.asked, 0)).sum(dim=(1, 2)))
 
-    def neighbours(self, width: int) -> Tensor:
+    def neighbours(self, width: int, device: torch.device) -> Tensor:
         """Return how far each neighbour is in a list of all cells, int64 [ways].
 
-        Of canvases of a width with a margin of one column on both sides.
+        The canvases have a width, and a margin of one column on both sides.
         """
         steps = [NEIGHBOURS[way] for way in self.heads.ways if way != OWN]
-        return torch.tensor([down * (width + 2) + right for down, right in steps])
+        far = [down * (width + 2) + right for down, right in steps]
+        return torch.tensor(far, device=device)
 
     def cells(self, numbers: Tensor, tables: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """What follows from sights.

@@ -283,7 +283,7 @@ class Alibi(RelativePosition):
 
     def bias(self, cells: Coordinates) -> Tensor:
         index = cells.index.float()
-        heads = torch.arange(1, self.num_heads + 1, device=index.device)
+        heads = torch.arange(1, self.num_heads + 1, dtype=torch.float32, device=index.device)
         slopes = torch.exp2(-8 * heads / self.num_heads)
         distance = (index.unsqueeze(-2) - index.unsqueeze(-1)).abs()
         return -slopes[:, None, None] * distance.unsqueeze(-3)

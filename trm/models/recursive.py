@@ -28,6 +28,7 @@ from trm.models.configs import RecursiveConfig
 from trm.models.coordinates import Coordinates, box, neighbourhood_mask
 from trm.models.iterative import IterativeModel, check_tokens, recur
 from trm.models.positions import check_canvas, make_position
+from trm.torch_settings import float32_default
 
 _CERTAIN = 30.0  # logit of a blank cell that is no token
 
@@ -73,6 +74,7 @@ class TinyRecursiveModel(IterativeModel):
     H_init: Tensor
     L_init: Tensor
 
+    @float32_default()
     def __init__(self, config: RecursiveConfig):
         super().__init__()
         self.config = config

@@ -56,6 +56,27 @@ class Table(NamedTuple):
                 return cls(tuple(names), *found)
             size *= 4
 
+    def look_up(self, name: str, inputs: Mapping[str, np.ndarray], number: int) -> np.ndarray:
+        """Values of N inputs, int64 [N]; LookupError: there is no entry for one."""
+        keys = self.keys.astype(np.int64).T
+        sizes = [1 + int(part.max(initial=0)) for part in keys]
+        parts = [inputs[name].astype(np.int64) for name in self.inputs]
+        inside = np.ones(number, dtype=bool)
+        for part, size in zip(parts, sizes, strict=True):
+            inside &= part < size
+        known = np.ravel_multi_index(tuple(keys), sizes) if sizes else np.zeros(1, dtype=np.int64)
+        order = np.argsort(known)
+        key = np.zeros(number, dtype=np.int64)
+        if sizes:
+            key = np.ravel_multi_index(tuple(parts), sizes, mode="clip")
+        at = order[np.searchsorted(known, key, sorter=order).clip(max=len(known) - 1)]
+        missing = ~inside | (known[at] != key)
+        if missing.any():
+            first = int(np.argmax(missing))
+            of = ", ".join(f"{n} {int(inputs[n][first])}" for n in self.inputs)
+            raise LookupError(f"there is no entry of {name} for {of}")
+        return self.values.astype(np.int64)[at]
+
 
 def _function(parts: list[np.ndarray], values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """Different keys in order, and their values; None if one key has two values."""
@@ -113,6 +134,40 @@ class Program(NamedTuple):
             arrays |= {f"{name}.keys": table.keys, f"{name}.values": table.values}
         with replacing(file) as part, part.open("wb") as written:
             np.savez_compressed(written, **arrays)  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, file: Path) -> Self:
+        """One that was saved; ValueError: it is none, or damaged."""
+        try:
+            with file.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
+                about = json.loads(str(arrays["about"]))
+                tables = {
+                    name: Table(tuple(inputs), arrays[f"{name}.keys"], arrays[f"{name}.values"])
+                    for name, inputs in about["inputs"].items()
+                }
+            messages = {way: tuple(names) for way, names in about["messages"].items()}
+            codes = tuple(about.get("codes", ()))
+            return cls(str(about["layout"]), int(about["base"]), messages, tables, codes)
+        except Exception:  # what is no archive, or no table, can fail in any way
+            raise ValueError(f"{file} is no table of `trm prove`, or is damaged") from None
+
+    def decide(self, rule: LocalRule, numbers: np.ndarray) -> dict[str, np.ndarray]:
+        """Outputs of the tables for N inputs of a rule: int64 [N] by output, −1 where it is none.
+
+        LookupError: a table has no entry for an input, or there is no table.
+        """
+        found = {name: np.full(len(numbers), -1) for name in (SYMBOL, *rule.fields)}
+        for head, here, seen in rule.heads.shown(numbers):
+            for name in head.says:
+                if name not in self.tables:
+                    raise LookupError(f"there is no table of {name}")
+                some = np.ones(len(here), dtype=bool)
+                if name == SYMBOL and TOKEN in seen:
+                    some = seen[TOKEN] == MASK
+                table = self.tables[name]
+                parts = {n: seen[n][some] for n in table.inputs}
+                found[name][here[some]] = table.look_up(name, parts, int(some.sum()))
+        return found
 
 
 # None, digits, and beyond those of a base what is special; of codes as many as there may be.

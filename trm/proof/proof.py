@@ -13,19 +13,26 @@ from canvas.closure import closure
 from canvas.tasks import task_data
 from canvas.windows import LocalRule
 from trm.checkpoints import PROOF_SUFFIX
-from trm.checkpoints.loading import weights_hash
+from trm.checkpoints.proofs import OPEN, PROVED, REFUTED, proof_digest, weights_hash
 from trm.files import make_own_folder, read_object, replacing, versions, write_json
 from trm.proof import check
 from trm.proof.program import TABLE, Program, write_python
-from trm.proof.prove import Judged, Report, judge, provable, shown_in_training
-from trm.proof.search import BySolving, ByWindows, Counterexample, hunt, smallest_wrong
+from trm.proof.prove import Judged, Report, held_against_pages, judge, provable
+from trm.proof.search import (
+    BySolving,
+    ByWindows,
+    Counterexample,
+    hunt,
+    shown_on,
+    smallest_wrong,
+)
 from trm.proof.untold import Explored, explore
 from trm.solving.solver import Solver
 
-PROVED, REFUTED, OPEN = "proved", "refuted", "open"
 FORMAT = 1
 RECORD, PYTHON, CHECKER = "proof.json", "program.py", "check.py"  # files beside the table
 SEARCHED = 20_000  # structured problems that are looked through where a window is wrong
+_MOST_NOTED = 20_000  # inputs that are wrong; of a model with more the share of them is noted
 
 
 @dataclass(frozen=True)
@@ -39,14 +46,28 @@ class Proof:
     rule: LocalRule | None = None  # None, as `judged`: the model sees no windows
     judged: Judged | None = None
     shown: tuple[int, int] = (0, 0)  # windows that training shows, of so many drawn problems
+    agreed: int = 0  # drawn pages on which the rule did what the layout draws and the task answers
     program: Program | None = None  # what it has learned; of a proved model
     explored: Explored | None = None  # of a model with codes what they meet, in place of `shown`
+
+    @property
+    def laws(self) -> bool:
+        """True if laws prove the rule itself right: for layouts of the package.
+
+        `trm.proof.check` checks those of the rule with hints. That of a lattice without hints
+        writes the same symbol on all pages of any size (tests/canvas/test_windows.py).
+        """
+        layout = self.solver.task.rules
+        of = (type(layout), type(self.solver.task), type(self.rule))
+        ours = all(kind.__module__.partition(".")[0] == "canvas" for kind in of)
+        return ours and layout.name in check.LAYOUTS
 
     def record(self) -> dict[str, Any]:
         """As plain data."""
         model = self.solver.predictor.model
         found: dict[str, Any] = {"format": FORMAT, "verdict": self.verdict}
         found |= {"task": task_data(self.solver.task), "weights_sha256": weights_hash(model)}
+        found |= {"digest": proof_digest(model, self.solver.task)}
         found |= {"parameters": sum(p.numel() for p in model.parameters())}
         if (judged := self.judged) is not None:
             left, numbers = judged.least_left, judged.numbers.astype("<i8")
@@ -59,6 +80,8 @@ class Proof:
                 "margin_left_by_rounding": left if np.isfinite(left) else None,
                 "proved_in_float32": int((judged.float32 & judged.right).sum()),
             }
+        if self.rule is not None:
+            found |= {"agreed_pages": self.agreed, "laws": self.laws}
         if self.explored:
             found["codes"] = {n: part.tolist() for n, part in self.explored.meanings.items()}
         elif judged is not None:
@@ -75,22 +98,28 @@ class Proof:
     def write(self, folder: Path) -> None:
         """The record; of a proved model the table, the program, and what checks them, too."""
         make_own_folder(folder, "trm prove", (RECORD, TABLE, PYTHON, CHECKER), "verdict")
-        before = (read_object(folder / RECORD) or {}).get("weights_sha256")
-        if before not in (None, weights_hash(self.solver.predictor.model)):
-            raise ValueError(f"{folder} is of other weights: choose another --output")
+        before, record = read_object(folder / RECORD) or {}, self.record()
+        if any(before.get(key, record[key]) != record[key] for key in ("weights_sha256", "digest")):
+            raise ValueError(
+                f"{folder} is of another model, or of other settings: choose another --output"
+            )
         for name in (TABLE, PYTHON, CHECKER):
             (folder / name).unlink(missing_ok=True)
         if self.program:
             self.program.save(folder / TABLE)
             with replacing(folder / PYTHON) as part:
                 part.write_text(write_python(self.program), encoding="utf-8")
-            if self.explored is None:  # the checker knows what named fields have to be
+            if self.laws and self.explored is None:  # which are of named fields
                 shutil.copyfile(check.__file__, folder / CHECKER)
-        write_json(folder / RECORD, json.loads(json.dumps(self.record())))
+        write_json(folder / RECORD, json.loads(json.dumps(record)))
 
     def note(self, checkpoint: Path) -> None:
         """The record beside a checkpoint, where whoever solves with it finds the verdict."""
-        write_json(checkpoint.with_suffix(PROOF_SUFFIX), self.record())
+        record = self.record()
+        if self.verdict == REFUTED and self.judged is not None:
+            wrong = np.unique(self.judged.wrong)
+            record["wrong_inputs"] = wrong.tolist() if len(wrong) <= _MOST_NOTED else None
+        write_json(checkpoint.with_suffix(PROOF_SUFFIX), record)
 
 
 def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True) -> Proof:
@@ -98,19 +127,21 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
 
     ``search``: structured problems that are looked through in any case where it is not proved;
     ``bounded``: whether to bound what rounding can do. NotProvableError: nothing can be proved.
+    OwnCodeError: rule, layout, task and the set of reachable inputs do not agree on drawn pages.
     """
     task, model = solver.task, solver.predictor.model
     rule, explored = provable(model, task), None
     known: dict[str, Any] = {"rule": rule}
     if rule.codes:
-        explored = explore(task.local_rule(untold=True), rule, model, report)
+        explored = explore(task.local_rule(untold=True), rule, model, report, task)
+        known |= {"explored": explored, "agreed": explored.agreed}
         judged = judge(model, rule, explored.numbers, report, bounded, explored.labels)
-        known["explored"] = explored
     else:
         report("enumerating", 0, 1)
-        judged = judge(model, rule, closure(rule), report, bounded)
-        seen, drawn = shown_in_training(rule, task, judged.numbers)
+        numbers = closure(rule)
+        seen, drawn, known["agreed"] = held_against_pages(rule, task, numbers, report)
         known["shown"] = int(seen.sum()), drawn
+        judged = judge(model, rule, numbers, report, bounded)
     known["judged"] = judged
     if judged.arithmetic and (explored is None or explored.complete):
         report("reading the program off", 0, 1)
@@ -126,10 +157,12 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
     if found is None and search:
         found = hunt(windows, search, report)
         looked += search
+    found = found and shown_on(found, solver)
     return Proof(solver, REFUTED if found else OPEN, looked, found, **known)
 
 
 def refute(solver: Solver, problems: int, report: Report) -> Proof:
     """Look for a problem that any model gets wrong, among so many."""
     found = hunt(BySolving(solver), problems, report)
+    found = found and shown_on(found, solver)
     return Proof(solver, REFUTED if found else OPEN, problems, found)

@@ -11,19 +11,18 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from canvas.pages import page_windows
-from canvas.sampling import sample
+from canvas.rule_check import THOROUGH, checked_pages, places
 from canvas.task import Task
 from canvas.windows import LocalRule
+from trm.models.attention import computes_float32
 from trm.models.local import LocalRecursiveModel
 from trm.proof.bound import RoundingBound
+from trm.torch_settings import standard_settings
 
 Report = Callable[[str, int, int], None]  # what is done, how much of how many
 
 _BATCH = 2048  # windows run at once
 _NARROW = 1.0  # what has to be left of a margin, or it is looked at more finely
-_DRAWN = 20_000  # problems of the training range that are looked through
-_AT_ONCE = 1000
 
 
 class NotProvableError(ValueError):
@@ -85,9 +84,15 @@ def provable(model: torch.nn.Module, task: Task) -> LocalRule:
         )
     if not all(torch.isfinite(tensor).all() for tensor in model.state_dict().values()):
         raise NotProvableError("the model's weights are not all finite numbers")
+    if not computes_float32(model.H_init):
+        raise NotProvableError(
+            "a proof is of float32, and this model would compute in another arithmetic: leave out "
+            "autocast, TF32, and weights of other types"
+        )
     return rule
 
 
+@standard_settings(threads=1)
 @torch.no_grad()
 def judge(
     model: LocalRecursiveModel,
@@ -136,18 +141,32 @@ def judge(
     return Judged(numbers, by_name, found[0], found[1], found[2], found[3], bounded)
 
 
-def shown_in_training(rule: LocalRule, task: Task, numbers: np.ndarray) -> tuple[np.ndarray, int]:
-    """Which windows problems of the training range show: bool [N], of so many that are drawn."""
+def held_against_pages(
+    rule: LocalRule, task: Task, numbers: np.ndarray, report: Report | None = None
+) -> tuple[np.ndarray, int, int]:
+    """Hold a rule and its reachable inputs against drawn pages.
+
+    Args:
+        rule: of a model with hints.
+        task: of which pages are drawn.
+        numbers: of the reachable inputs, sorted.
+        report: called after each batch of pages.
+
+    Returns:
+        Which inputs problems of training show, bool [N]; of so many problems; and how many pages
+        agreed in all.
+
+    Raises:
+        OwnCodeError: see `canvas.rule_check.checked_pages`, or the inputs lack one of a page.
+    """
     seen = np.zeros(len(numbers), dtype=bool)
-    random = np.random.default_rng(0)
-    for start in range(0, _DRAWN, _AT_ONCE):
-        problems = sample(task, 0, "train", 0, np.arange(start, start + _AT_ONCE))
-        heights, widths = task.rules.sizes(problems)
-        left, beside = random.integers(0, 3, size=2)
-        width = int(widths.max() + left + beside)
-        place = random.integers(0, width - widths + 1)
-        drawing = task.rules.draw_worked(problems, int(heights.max()), width, 0, place)
-        found = page_windows(rule, drawing)
-        shown, _ = rule.seen(found.windows, found.outputs)
-        seen[np.searchsorted(numbers, np.unique(shown))] = True
-    return seen, _DRAWN
+    trained = looked = 0
+    for pages in checked_pages(task, rule, THOROUGH):
+        shown, cells = rule.seen(pages.found.windows, pages.found.outputs)
+        at = places(numbers, shown, pages.found, cells, pages.names, rule)
+        looked += len(pages.problems)
+        if pages.trained:
+            seen[at] = True
+            trained += len(pages.problems)
+        (report or (lambda *_: None))("holding the rule against pages", looked, sum(THOROUGH))
+    return seen, trained, looked

@@ -6,6 +6,7 @@ problem can only go wrong if one of its windows does, which takes no network to 
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -14,7 +15,8 @@ import torch
 
 from canvas.pages import page_windows
 from canvas.problems import Problems
-from canvas.render import WorkedDrawing
+from canvas.render import Drawing, WorkedDrawing
+from canvas.rule_check import places
 from canvas.sampling import FAMILIES, family_problems
 from canvas.symbols import decode
 from canvas.task import Task
@@ -23,11 +25,12 @@ from trm.models.in_order import work_in_order
 from trm.models.local import LocalRecursiveModel
 from trm.proof.prove import Judged, Report
 from trm.solving.solver import Solver
+from trm.torch_settings import standard_settings
 
 _SMALL = 30_000  # problems of a size at most, where all of it are looked through
 _AT_ONCE = 500
 _KEPT = 50  # problems that are mutated
-_MARGINS = (0, 1)  # blank columns on both sides of a page
+_MARGINS = ((0, 0), (1, 0), (1, 1))  # blank columns on the left and on the right of a page
 _TARGETS = 64  # wrong windows that problems are made to show
 _LONGEST = 40  # digits of a mutated operand
 
@@ -41,11 +44,17 @@ class Counterexample(NamedTuple):
     truth: np.ndarray  # uint8 [H, W], as it should be
     given: np.ndarray  # bool [H, W]
     smallest: bool = False  # all smaller problems were looked at, and none goes wrong
+    left: int = 0  # blank columns of the page, beside the room of its solution
+    right: int = 0
+    # Height and width of a canvas on which `trm solve` shows it, each None if it need not be given;
+    # None: no such canvas is known.
+    size: tuple[int | None, int | None] | None = None
 
     def record(self) -> dict[str, Any]:
         """As plain data."""
         worked, right = ([decode(row) for row in page] for page in (self.canvas, self.truth))
         found: dict[str, Any] = {"problem": self.problem, "smallest": self.smallest}
+        found |= {"blank_columns": [self.left, self.right], "canvas_size": self.size}
         return found | {"worked": worked, "right": right}
 
 
@@ -54,6 +63,7 @@ class BySolving:
 
     def __init__(self, solver: Solver):
         self.solver, self.task = solver, solver.task
+        self.most_operands = solver.predictor.most_operands
 
     def score(self, problems: Problems) -> np.ndarray:
         found = self.solver.solve(problems, with_truth=True)
@@ -63,7 +73,8 @@ class BySolving:
         (one,) = self.solver.solve(problem, with_truth=True)
         if one.exact or one.truth is None:
             return None
-        return Counterexample(one.problem, one.operands, one.canvas, one.truth, one.given)
+        found = Counterexample(one.problem, one.operands, one.canvas, one.truth, one.given)
+        return _placed(found, self.solver.draw(problem))
 
 
 class ByWindows:
@@ -75,6 +86,7 @@ class ByWindows:
 
     def __init__(self, model: LocalRecursiveModel, rule: LocalRule, task: Task, judged: Judged):
         self.model, self.rule, self.task, self.judged = model, rule, task, judged
+        self.most_operands = rule.most_operands
         wrong = judged.wrong
         some = np.random.default_rng(0).permutation(len(wrong))[:_TARGETS]
         self.targets = _parts(rule, wrong[some]) if len(wrong) else None
@@ -84,7 +96,8 @@ class ByWindows:
         for index, drawing in pages(self.task, problems):
             seen = page_windows(self.rule, drawing)
             number, window = self.rule.seen(seen.windows, seen.outputs)
-            at = np.searchsorted(self.judged.numbers, number).clip(max=len(self.judged.numbers) - 1)
+            names = self.task.names(problems[index])
+            at = places(self.judged.numbers, number, seen, window, names, self.rule)
             if self.targets is None:
                 score = self.judged.margin[at].astype(float)
             else:
@@ -96,13 +109,55 @@ class ByWindows:
             np.minimum.at(found, index[seen.page[window]], score)
         return found
 
+    @standard_settings(threads=1)
     def solve(self, problem: Problems) -> Counterexample | None:
         for _, drawing in pages(self.task, problem):
             canvas = work_in_order(self.model, torch.from_numpy(drawing.masked)).tokens.numpy()
             if (canvas != drawing.truth).any():
-                found = (canvas[0].astype(np.uint8), drawing.truth[0], drawing.given[0])
-                return Counterexample(self.task.names(problem)[0], problem.to_ints()[0], *found)
+                found = Counterexample(
+                    self.task.names(problem)[0],
+                    problem.to_ints()[0],
+                    canvas[0].astype(np.uint8),
+                    drawing.truth[0],
+                    drawing.given[0],
+                )
+                return _placed(found, drawing)
         return None
+
+
+def shown_on(found: Counterexample, solver: Solver) -> Counterexample:
+    """The same with the size of a canvas on which the solver shows it: its usual one if it can.
+
+    Of a problem that goes wrong beside blank columns the page is that canvas.
+    """
+    problem = solver.task.problems([found.operands])
+    rows, columns = (int(side[0]) for side in solver.task.rules.sizes(problem))
+    usual = solver.canvas.size(rows, columns)
+    sizes: list[tuple[int | None, int | None]] = [(None, None)]
+    for more in (found.left + found.right, 0, 1, 2):
+        sizes += [(None, columns + more)] * (not solver.canvas.cut)
+        sizes += [(rows, columns + more), (max(rows, usual[0]), columns + more)]
+    for size in dict.fromkeys(sizes):
+        both = size[0] or solver.canvas.height, size[1] or solver.canvas.width
+        canvas = replace(solver.canvas, height=both[0], width=both[1])
+        one = replace(solver, canvas=canvas)
+        if any(one.misfits(problem)):
+            continue
+        (shown,) = one.solve(problem, with_truth=True)
+        if shown.exact or shown.truth is None:
+            continue
+        found = found._replace(size=size)
+        if not found.left + found.right:
+            return found
+        found = found._replace(canvas=shown.canvas, truth=shown.truth, given=shown.given)
+        return _placed(found, one.draw(problem))
+    return found
+
+
+def _placed(found: Counterexample, drawing: Drawing) -> Counterexample:
+    """The same with the blank columns beside the room that the page's solution takes."""
+    left, width = int(drawing.left[0]), int(drawing.widths[0])
+    return found._replace(left=left, right=drawing.canvases.shape[2] - left - width)
 
 
 # `score` says how near each of B problems comes to going wrong, float [B], 0 or less: it may; and
@@ -115,9 +170,9 @@ def pages(task: Task, problems: Problems) -> Iterator[tuple[np.ndarray, WorkedDr
     different, which = np.unique(task.rules.sizes(problems).T, axis=0, return_inverse=True)
     for number, (height, width) in enumerate(different.tolist()):
         index = np.flatnonzero(which.reshape(-1) == number)
-        for margin in _MARGINS:
-            size = height, width + 2 * margin
-            yield index, task.rules.draw_worked(problems[index], *size, 0, margin)
+        for left, right in _MARGINS:
+            size = height, left + width + right
+            yield index, task.rules.draw_worked(problems[index], *size, 0, left)
 
 
 def _parts(rule: LocalRule, numbers: np.ndarray) -> np.ndarray:
@@ -135,8 +190,8 @@ def _parts(rule: LocalRule, numbers: np.ndarray) -> np.ndarray:
 def smallest_wrong(judge: Judge, report: Report) -> tuple[Counterexample | None, int]:
     """The smallest problem that goes wrong, of sizes with few, and how many were looked through."""
     looked = 0
-    for operands in small_problems(judge.task):
-        problems = judge.task.problems(operands)
+    for operands in small_problems(judge.task, judge.most_operands):
+        problems = _known(judge.task, operands)
         report("small problems", looked, looked + len(problems))
         for i in np.flatnonzero(judge.score(problems) <= 0):
             if found := judge.solve(problems[i : i + 1]):
@@ -145,9 +200,13 @@ def smallest_wrong(judge: Judge, report: Report) -> tuple[Counterexample | None,
     return None, looked
 
 
-def small_problems(task: Task) -> Iterator[list[tuple[int, ...]]]:
-    """All problems by digits in all, then by their largest operand, at most `_AT_ONCE` at once."""
+def small_problems(task: Task, most_operands: int | None = None) -> Iterator[list[tuple[int, ...]]]:
+    """All problems by digits in all, then by their largest operand, at most `_AT_ONCE` at once.
+
+    Of at most so many operands; None: of as many as the task takes.
+    """
     fewest, most = task.arity
+    most = min(most, most_operands or most)
     digits, base = fewest, task.base
     while True:
         found: list[tuple[int, ...]] = []
@@ -182,9 +241,10 @@ def hunt(judge: Judge, most: int, report: Report) -> Counterexample | None:
         batch = [one for one in dict.fromkeys(batch) if one not in known]
         known.update(batch)
         looked += max(1, len(batch))
+        problems = _known(task, batch)
+        batch = problems.to_ints()
         if not batch:
             continue
-        problems = task.problems(batch)
         scores = judge.score(problems)
         for i in np.flatnonzero(scores <= 0):
             if found := judge.solve(problems[i : i + 1]):
@@ -224,14 +284,21 @@ def shrunk(judge: Judge, found: Counterexample) -> Counterexample:
                     value = max(task.smallest, _number([*rest[0], *middle, *rest[1]], task.base))
                     smaller.add((*found.operands[:k], value, *found.operands[k + 1 :]))
         ordered = sorted(smaller - {found.operands}, key=lambda operands: (max(operands), operands))
-        problems = task.problems(ordered) if ordered else None
+        problems = _known(task, ordered)
         better = None
-        for i in np.flatnonzero(judge.score(problems) <= 0) if problems else ():
-            if better := judge.solve(problems[i : i + 1]):  # type: ignore[index]
+        for i in np.flatnonzero(judge.score(problems) <= 0) if len(problems) else ():
+            if better := judge.solve(problems[i : i + 1]):
                 break
         if better is None:
             return found
         found = better
+
+
+def _known(task: Task, operands: list[tuple[int, ...]]) -> Problems:
+    """The problems of the task among some: tasks have limits of their own."""
+    problems = Problems.from_ints(operands, task.base)
+    refused = task.refused(problems) if operands else []
+    return problems[np.array([i for i, why in enumerate(refused) if why is None], dtype=np.int64)]
 
 
 def _digits(number: int, base: int) -> Iterator[int]:

@@ -9,6 +9,7 @@ the right symbol in each, and says all that it is told rightly, every page of an
 one decides whether two automata are equal: by their product (Hopcroft & Karp 1971).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +17,13 @@ import torch
 
 from canvas import symbols
 from canvas.closure import closed_windows
+from canvas.rule_check import THOROUGH, checked_pages, places
+from canvas.task import Task
 from canvas.windows import SYMBOL, TOKEN, LocalRule, Seen, read_name
 from trm.models.cell_cache import CellCache
 from trm.models.local import LocalRecursiveModel
 from trm.proof.prove import Report
+from trm.torch_settings import standard_settings
 
 _BATCH = 16384
 _MOST = 20_000_000  # windows that are looked at; of a model that is wrong there are far more
@@ -39,18 +43,44 @@ class Explored:
     # code, int64 [M, 3].
     meanings: dict[str, np.ndarray]
     complete: bool  # else there is far more than a model that is right can meet
+    agreed: int = 0  # drawn pages that the rule and this set agreed with
 
 
+Decide = Callable[[torch.Tensor], torch.Tensor]  # inputs, int64 [N], to int64 [N, outputs]
+
+
+@standard_settings(threads=1)
 def explore(
-    rule: LocalRule, mine: LocalRule, model: LocalRecursiveModel, report: Report
+    rule: LocalRule,
+    mine: LocalRule,
+    model: LocalRecursiveModel,
+    report: Report,
+    task: Task | None = None,
 ) -> Explored:
     """Every pair of truth and codes that can meet on a page of any size.
 
-    Of the true rule, and the same with the network's codes.
+    Args:
+        rule: the true one.
+        mine: the same with the network's codes.
+        model: the network.
+        report: is called as it goes on.
+        task: of which drawn pages are held against what was found; None: of none.
+
+    Raises:
+        OwnCodeError: rule and pages differ, or a page shows what was not found.
     """
-    together, complete = Together(rule, mine, model, report), True
+    known = CellCache(model)
+    return explore_by(rule, mine, lambda numbers: known(numbers).classes, report, task)
+
+
+def explore_by(
+    rule: LocalRule, mine: LocalRule, decide: Decide, report: Report, task: Task | None = None
+) -> Explored:
+    """As `explore`, of anything that decides on inputs as a network does."""
+    together, complete = Together(rule, mine, decide, report), True
+    agreed = 0
     try:
-        closed_windows(together)
+        windows = closed_windows(together)
     except OverflowError:
         complete = False
     sights = np.unique(np.concatenate(together.asked), axis=0)
@@ -58,25 +88,39 @@ def explore(
     meanings = {
         name: np.unique(np.concatenate(parts), axis=0) for name, parts in together.meanings.items()
     }
-    return Explored(sights[:, 0].copy(), labels, meanings, complete)
+    if complete and task is not None:
+        agreed = together.hold_against_pages(task, windows)
+    return Explored(sights[:, 0].copy(), labels, meanings, complete, agreed)
 
 
 class Together(LocalRule):
     """A rule, and beside it the codes that a network hands on; arguments as for `explore`."""
 
-    def __init__(
-        self, rule: LocalRule, mine: LocalRule, model: LocalRecursiveModel, report: Report
-    ) -> None:
-        self.rule, self.mine, self.model, self.report = rule, mine, model, report
+    def __init__(self, rule: LocalRule, mine: LocalRule, decide: Decide, report: Report) -> None:
+        self.rule, self.mine, self.decide, self.report = rule, mine, decide, report
         for way, names in rule.messages.items():
             setattr(self, way, (*names, *(_CODE + name for name in names if name in mine.codes)))
         self.kept_together = rule.kept_together
         self.looked = 0
         self.asked: list[np.ndarray] = []
         self.meanings: dict[str, list[np.ndarray]] = {name: [] for name in mine.codes}
-        self._known = CellCache(model)
         super().__init__(rule.base)
-        self.rows = rule.rows
+        self.rows, self.most_operands = rule.rows, rule.most_operands
+        self.exploring = True  # else what is found is not kept
+
+    def hold_against_pages(self, task: Task, windows: np.ndarray) -> int:
+        """Hold the set that was explored against drawn pages; returns how many they were.
+
+        The cells of the pages hand on the network's codes beside the true classes. OwnCodeError: a
+        page and the rule differ, or the set lacks an input of a page.
+        """
+        self.exploring, looked = False, 0
+        for pages in checked_pages(task, self, THOROUGH):
+            shown = self.whole.numbers(0, pages.found.windows)
+            places(windows, shown, pages.found, np.arange(len(shown)), pages.names, self.rule)
+            looked += len(pages.problems)
+            self.report("holding the rule against pages", looked, sum(THOROUGH))
+        return looked
 
     def classes(self, field: str) -> int:
         name = field.removeprefix(_CODE)
@@ -85,10 +129,11 @@ class Together(LocalRule):
     @torch.no_grad()
     def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
         """What follows from windows by the true rule, and the codes that the network hands on."""
-        self.looked += len(seen[TOKEN])
-        self.report("exploring", self.looked, _MOST)
-        if self.looked > _MOST:
-            raise OverflowError
+        if self.exploring:
+            self.looked += len(seen[TOKEN])
+            self.report("exploring", self.looked, _MOST)
+            if self.looked > _MOST:
+                raise OverflowError
         found = self.rule.apply(seen)
         codes = {
             read_name(way, name): seen[read_name(way, _CODE + name)]
@@ -99,8 +144,10 @@ class Together(LocalRule):
         sights = self.mine.seen(seen | codes, {})[0]
         different, index = np.unique(sights, return_inverse=True)
         parts = torch.from_numpy(different).split(_BATCH)
-        classes = torch.cat([self._known(part).classes for part in parts]).numpy()
-        said = dict(zip(self.model.outputs, classes.T, strict=True))
+        classes = torch.cat([self.decide(part) for part in parts]).numpy()
+        said = dict(zip((SYMBOL, *self.mine.fields), classes.T, strict=True))
+        if not self.exploring:
+            return found | {_CODE + name: said[name][index] for name in self.mine.codes}
         labels = []
         for name in (SYMBOL, *self.mine.fields):
             if name in self.mine.codes:

@@ -11,6 +11,7 @@ from canvas.render import Drawing, from_sequences, to_sequences, tokens_to_write
 from canvas.task import Task
 from trm.models.gpt import GPT
 from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, Trace
+from trm.torch_settings import standard_settings
 
 FREE = -1  # a token that the model is to write
 # Log-probabilities that are distinguished: beyond lies the rounding of float32.
@@ -95,7 +96,7 @@ class GPTPredictor(Predictor):
             "alone, --symmetries e"
         )
 
-    def __call__(self, inputs: np.ndarray) -> Prediction:
+    def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
         """See `Predictor`; of what is below the masked row the model sees nothing."""
         answers, log_probs = self._write(inputs)
         steps = np.zeros(len(inputs), dtype=np.int64)
@@ -133,7 +134,9 @@ class GPTPredictor(Predictor):
             on_row(step, shown)
         return rollout
 
-    def free_running_views(self, drawing: Drawing, views: Sequence[View]) -> Rollout:
+    def free_running_views(
+        self, drawing: Drawing, views: Sequence[View], rollouts: np.ndarray | None = None
+    ) -> Rollout:
         """See `Predictor`; of views only shifts, as it writes in one direction."""
         canvases, given = (apply_views(views, part) for part in (drawing.canvases, drawing.given))
         top = drawing.top + [view.down for view in views]
@@ -159,6 +162,7 @@ class GPTPredictor(Predictor):
         confidence = np.where(present, self.calibration(symbol_log_probs), np.float32(1))
         return Rollout.begun(drawing)._replace(canvases=canvases, confidence=confidence)
 
+    @standard_settings()
     def _generate(
         self, forced: np.ndarray, height: int, width: int
     ) -> tuple[np.ndarray, np.ndarray]:

@@ -1,15 +1,19 @@
 """An iterative model as it solves: supervision steps until a row has settled."""
 
+import hashlib
 from collections.abc import Iterator
-from typing import NamedTuple
+from copy import copy
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from canvas import symbols
-from trm.models.iterative import IterativeModel, Loop
+from trm.models.iterative import IterativeModel, Loop, named, unnamed
+from trm.models.recursive import Context
 from trm.solving.rollout import ConfidenceCurve, Prediction, Predictor, Trace
+from trm.torch_settings import standard_settings
 
 PATIENCE = 2  # steps in succession that must leave a row as it is before it counts as settled
 
@@ -57,6 +61,61 @@ class Step(NamedTuple):
     last: Tensor  # bool [N], whose last step this is
 
 
+class Noise:
+    """Gaussian noise on z_H before each supervision step, as PTRM does (arXiv 2605.19943).
+
+    The noise is a function of the seed, the canvas, the number of the rollout, the step and the
+    cell, so that it does not depend on the batch. It is drawn on the CPU in float32. Rollout 0 has
+    none.
+    """
+
+    def __init__(self, sigma: float, seed: int, inputs: np.ndarray, rollouts: np.ndarray) -> None:
+        """Noise of standard deviation ``sigma`` for ``uint8 [B, H, W]`` and ``int64 [B]``."""
+        self.sigma = sigma
+        self.generators = [
+            _generator(seed, canvas, rollout) if rollout else None
+            for canvas, rollout in zip(inputs, rollouts.tolist(), strict=True)
+        ]
+
+    def add(self, loop: Loop) -> None:
+        """Add it to the state of all samples that are still at work.
+
+        ValueError: the state is another than z_H and z_L.
+        """
+        state = named(loop.state)
+        if "z_H" not in state:
+            raise ValueError(
+                f"noise goes onto z_H, and the state of {type(loop.model).__name__} has "
+                f"{' and '.join(state)}: leave out --rollouts and --noise"
+            )
+        z_H, context = state["z_H"], loop.context
+        cells, places = z_H.shape[1], None  # for how many tokens noise is drawn, and which get it
+        if isinstance(context, Context) and context.places is not None:  # some cells are tokens
+            prefix = z_H.shape[1] - context.places.shape[1]
+            cells = prefix + context.height * context.width + 1  # the last one is that of padding
+            of_prefix = torch.arange(prefix).expand(len(z_H), -1)
+            places = torch.cat([of_prefix, prefix + context.places.cpu()], dim=1)
+        noise = torch.zeros(z_H.shape, dtype=torch.float32, device="cpu")
+        how: Any = {"dtype": torch.float32, "device": "cpu"}
+        for i, generator in enumerate(self.generators):
+            if generator is not None:
+                drawn = torch.randn((cells, *z_H.shape[2:]), generator=generator, **how)
+                noise[i] = drawn if places is None else drawn[places[i]]
+        changed = z_H + (self.sigma * noise).to(z_H)
+        loop.state = unnamed(loop.state, state | {"z_H": changed})
+
+    def keep(self, index: Tensor) -> None:
+        """Go on with some samples, by bool [B]."""
+        kept = index.tolist()
+        self.generators = [g for g, k in zip(self.generators, kept, strict=True) if k]
+
+
+def _generator(seed: int, canvas: np.ndarray, rollout: int) -> torch.Generator:
+    about = f"{seed} {rollout} {canvas.shape} ".encode() + canvas.tobytes()
+    number = int.from_bytes(hashlib.sha256(about).digest()[:8], "little", signed=True)
+    return torch.Generator().manual_seed(number)
+
+
 class IterativePredictor(Predictor):
     """Fills rows with an iterative model, in as many supervision steps as each sample needs.
 
@@ -70,7 +129,14 @@ class IterativePredictor(Predictor):
             raise ValueError(f"a row takes at least one supervision step, not {max_steps}")
         self.model, self.max_steps, self.halt = model, max_steps, halt
         self.translation_invariant = model.translation_invariant
+        self.noise, self.seed = 0.0, 0  # see `with_noise`
 
+    def with_noise(self, noise: float, seed: int) -> "IterativePredictor":
+        one = copy(self)
+        one.noise, one.seed = noise, seed
+        return one
+
+    @standard_settings()
     @torch.no_grad()
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
         """See `Predictor`: a point after each of so many steps, as if no row had settled."""
@@ -91,11 +157,12 @@ class IterativePredictor(Predictor):
         answers = cells[halts - 1, np.arange(len(inputs))]  # without a halt the last
         return Trace("confidence over supervision steps", answers, curves)
 
+    @standard_settings()
     @torch.no_grad()
-    def __call__(self, inputs: np.ndarray) -> Prediction:
+    def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
         """Fill in masked rows, in as many supervision steps as each needs."""
         parts = []
-        for step in self._steps(inputs, self.max_steps, self.halt):
+        for step in self._steps(inputs, self.max_steps, self.halt, rollouts):
             confidence = step.halt_logits.float().sigmoid()
             if self.on_step is not None:
                 shown = (step.samples, step.cells, confidence)
@@ -107,12 +174,17 @@ class IterativePredictor(Predictor):
         order = samples.argsort()
         return Prediction(*(part[order].cpu().numpy() for part in found))
 
-    def _steps(self, inputs: np.ndarray, steps: int, halt: bool) -> Iterator[Step]:
+    def _steps(
+        self, inputs: np.ndarray, steps: int, halt: bool, rollouts: np.ndarray | None = None
+    ) -> Iterator[Step]:
         """At most so many supervision steps; to ``halt``, none of rows that have settled."""
         tokens = self.tokens(inputs)
         loop, settling = Loop(self.model, tokens), Settling(tokens == symbols.MASK)
         samples = torch.arange(len(tokens), device=tokens.device)
+        noise = None if rollouts is None else Noise(self.noise, self.seed, inputs, rollouts)
         for number in range(1, steps + 1):
+            if noise is not None:
+                noise.add(loop)
             loop.step()
             logits, halt_logits = loop.read()
             cells = logits.argmax(dim=-1).to(tokens.dtype)
@@ -125,3 +197,5 @@ class IterativePredictor(Predictor):
                 samples = samples[~last]
                 loop.keep(~last)
                 settling.keep(~last)
+                if noise is not None:
+                    noise.keep(~last)

@@ -1,7 +1,9 @@
 """A `LocalRecursiveModel` as it solves: in the order of writing, every cell once."""
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,13 +13,40 @@ from canvas import symbols
 from canvas.closure import closed_windows
 from canvas.pages import UNDEFINED
 from canvas.render import Drawing
+from canvas.rule_check import check_reachable
 from canvas.task import Task
 from canvas.windows import OWN, TOKEN, LocalRule
-from trm.models.attention import compute_dtype
+from trm.models.attention import compute_dtype, computes_float32
 from trm.models.cell_cache import CellCache
 from trm.models.in_order import InOrder, work_in_order
 from trm.models.local import LocalRecursiveModel
 from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, Trace, free_running
+from trm.torch_settings import standard_settings
+
+
+class Refutation(NamedTuple):
+    """Inputs of cells in which a model is known to be wrong."""
+
+    rule: LocalRule  # the model's, with its latent codes
+    wrong: np.ndarray  # int64 [N], sorted, see `LocalRule.seen`
+    most: float  # confidence in a row at most, 0 to 1: the share of inputs that are right
+
+    def limit(self, sure: np.ndarray, canvases: np.ndarray, handed: np.ndarray) -> None:
+        """Limit the confidence in rows, float32 [B, H], of canvases worked out, in place.
+
+        Where a cell has an input that is known to be wrong, it and all rows below get 0. What cells
+        hand on is as `LocalRule.around` takes it.
+        """
+        np.minimum(sure, self.most, out=sure)
+        page, row, column = handed[:, 1:, 1:-1, 0].nonzero()
+        seen = self.rule.around(handed, page, row, column)
+        seen[TOKEN] = canvases[page, row, column].astype(np.int64)
+        decided = handed[page, row + 1, column + 1, 1:].astype(np.int64)
+        numbers, cells = self.rule.seen(seen, dict(zip(self.rule.fields, decided.T, strict=True)))
+        wrong = cells[np.isin(numbers, self.wrong)]
+        first = np.full(len(sure), sure.shape[1])
+        np.minimum.at(first, page[wrong], row[wrong])
+        sure[np.arange(sure.shape[1]) >= first[:, None]] = 0
 
 
 class LocalPredictor(Predictor):
@@ -25,26 +54,48 @@ class LocalPredictor(Predictor):
 
     Args:
         model: on the device where it is to run.
-        proved: whether it is right at every length, so that there is nothing to doubt.
+        proved: whether it is right at every length, so that there is nothing to doubt. That is of
+            float32: in any other arithmetic its confidence is the network's own.
         rule: of the layout, where pages may be turned or have more operands than it is of: where
             a cell sees a window that its pages do not have, the confidence in the page is 0. None:
             all pages are its own.
+        task: of which these pages are; the rule's windows are held against some of them.
     """
 
     translation_invariant = True
     in_order = True
 
     def __init__(
-        self, model: LocalRecursiveModel, proved: bool = False, rule: LocalRule | None = None
+        self,
+        model: LocalRecursiveModel,
+        proved: bool = False,
+        rule: LocalRule | None = None,
+        task: Task | None = None,
     ) -> None:
-        self.model, self.proved, self.rule = model, proved, rule
+        self.model, self.proved, self.rule, self.task = model, proved, rule, task
+        self.refutation: Refutation | None = None  # what is known to be wrong; None: nothing
         self._known: dict[torch.dtype, CellCache] = {}
+
+    @property
+    def proved(self) -> bool:
+        """True if it is proved, and computes in the arithmetic of its proof now."""
+        return self._proved and computes_float32(self.model.H_init)
+
+    @proved.setter
+    def proved(self, proved: bool) -> None:
+        self._proved = proved
 
     @cached_property
     def windows(self) -> np.ndarray:
-        """All that upright pages have, see `canvas.closure.closed_windows`; it takes seconds."""
+        """All that upright pages have, see `canvas.closure.closed_windows`; it takes seconds.
+
+        OwnCodeError: a drawn page has another one.
+        """
         assert self.rule is not None
-        return closed_windows(self.rule)
+        found = closed_windows(self.rule)
+        if self.task is not None:
+            check_reachable(self.task, self.rule, found)
+        return found
 
     @property
     def known(self) -> CellCache:
@@ -67,9 +118,16 @@ class LocalPredictor(Predictor):
                 "which windows an upright page has is not known of a model that invents its codes: "
                 "leave out --symmetries"
             )
-        return LocalPredictor(self.model, self.proved, task.local_rule())
+        return self.for_pages_of(task, task.local_rule())
 
-    def __call__(self, inputs: np.ndarray) -> Prediction:
+    def for_pages_of(self, task: Task, rule: LocalRule) -> "LocalPredictor":
+        """The same, sure of upright pages of a rule alone."""
+        one = copy(self)
+        vars(one).pop("windows", None)  # of another rule
+        one.rule, one.task, one.most_operands = rule, task, rule.most_operands
+        return one
+
+    def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
         masked = inputs == symbols.MASK
         cells, confidence = self._solved(inputs)
         # Of the rows that were asked for; where there is none, of nothing.
@@ -90,7 +148,9 @@ class LocalPredictor(Predictor):
 
         return free_running(fill, drawing, on_row)
 
-    def free_running_views(self, drawing: Drawing, views: Sequence[View]) -> Rollout:
+    def free_running_views(
+        self, drawing: Drawing, views: Sequence[View], rollouts: np.ndarray | None = None
+    ) -> Rollout:
         """See `Predictor`: all rows at once, which share the confidence in the page evenly."""
         rollout, unknown = Rollout.begun(drawing), drawing.unknown
         filled = self.in_views(drawing.masked, views)
@@ -130,8 +190,11 @@ class LocalPredictor(Predictor):
             number = self.rule.whole.numbers(0, seen)
             at = np.searchsorted(self.windows, number).clip(max=len(self.windows) - 1)
             sure[page[self.windows[at] != number]] = 0
+        if self.refutation is not None:
+            self.refutation.limit(sure, canvases, worked.handed.cpu().numpy())
         return worked.tokens.byte().cpu().numpy(), sure
 
+    @standard_settings(threads=1)
     @torch.inference_mode()
     def _work(self, canvases: np.ndarray) -> InOrder:
         return work_in_order(self.model, self.tokens(canvases), self.known)

@@ -106,6 +106,7 @@ class Predictor(ABC):
     translation_invariant = False  # whether it answers alike wherever the same cells lie
     row_by_row = True  # whether a row follows from those above it, alone and as one of a solution
     proved = False  # whether it is right at every length on upright pages, see `trm prove`
+    most_operands: int | None = None  # that problems can have; None: as many as the task knows
     in_order = False  # whether it works a row out cell by cell from the right, without steps
     on_step: OnStep | None = None  # who is shown how a row comes about; a GPT shows nothing
 
@@ -116,9 +117,22 @@ class Predictor(ABC):
         """
         return self
 
+    def with_noise(self, noise: float, seed: int) -> "Predictor":
+        """The same, able to work on a canvas several times, with noise on its states.
+
+        ValueError: it has no states to put noise on.
+        """
+        raise ValueError(
+            "noise goes onto the states of a recursive model, and this model has none: leave out "
+            "--rollouts and --noise"
+        )
+
     @abstractmethod
-    def __call__(self, inputs: np.ndarray) -> Prediction:
-        """Fill in the masked row of every canvas ``uint8 [B, H, W]``."""
+    def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
+        """Fill in the masked row of every canvas ``uint8 [B, H, W]``.
+
+        ``rollouts``, int64 [B], tell which noise each gets, see `with_noise`; 0, or None: none.
+        """
 
     def forget(self) -> None:  # noqa: B027 - most remember nothing
         """Drop what is remembered of earlier canvases; the next ones take all the work again."""
@@ -165,23 +179,30 @@ class Predictor(ABC):
         """
         return free_running(lambda inputs, *_: self(inputs), drawing, on_row)
 
-    def free_running_views(self, drawing: Drawing, views: Sequence[View]) -> Rollout:
+    def free_running_views(
+        self, drawing: Drawing, views: Sequence[View], rollouts: np.ndarray | None = None
+    ) -> Rollout:
         """As `free_running`, each sample seen in a view of its own from the first row to the last.
 
         Views move no working off its canvas; what was written is in the problems' own frame.
+        ``rollouts`` are as for `__call__`.
         """
 
         def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
-            return self.in_views(inputs, [views[i] for i in active])
+            with_noise = None if rollouts is None else rollouts[active]
+            return self.in_views(inputs, [views[i] for i in active], with_noise)
 
         return free_running(fill, drawing)
 
-    def in_views(self, inputs: np.ndarray, views: Sequence[View]) -> Prediction:
+    def in_views(
+        self, inputs: np.ndarray, views: Sequence[View], rollouts: np.ndarray | None = None
+    ) -> Prediction:
         """Fill in the masked rows of canvases, each seen in a view of its own.
 
         As they are masked already, the mask moves with them. What looks the same in two views, as
         small canvases often do, is worked out once; to a `translation_invariant` model it looks the
-        same wherever it lies. All that is returned is in the problems' own frame.
+        same wherever it lies. All that is returned is in the problems' own frame. ``rollouts`` are
+        as for `__call__`.
         """
         # Views keep the room of a solution on its canvas. What a model has written beside it may
         # come in again at the other edge, and goes back on undoing.
@@ -194,9 +215,13 @@ class Predictor(ABC):
             ]
             viewed = apply_views(views, inputs)
         seen = viewed.reshape(len(viewed), -1)
+        if rollouts is not None:
+            seen = np.concatenate([seen, rollouts[:, None]], axis=1)
         _, first, which = np.unique(seen, axis=0, return_index=True, return_inverse=True)
         parts = np.split(first, range(most := self.at_once(*inputs.shape[1:]), len(first), most))
-        filled = Prediction.joined([self(viewed[i]) for i in parts]).take(which.reshape(-1))
+        filled = Prediction.joined(
+            [self(viewed[i]) if rollouts is None else self(viewed[i], rollouts[i]) for i in parts]
+        ).take(which.reshape(-1))
         canvases = undo_views(views, filled.canvases)
         steps = np.zeros_like(filled.steps)
         steps[first] = filled.steps[first]  # what was worked out once has cost once

@@ -19,14 +19,15 @@ from canvas.picture import to_figure, to_svg, to_text
 COLUMNS: tuple[str, ...]
 COLUMNS = ("line", "problem", "operands", "answer", "correct", "exact", "in_range", "confidence")
 COLUMNS += ("calibrated", "uncalibrated_reason", "agreement", "steps", "row_confidence")
-COLUMNS += ("row_steps", "views", "votes", "canvas", "error")
+COLUMNS += ("row_steps", "views", "views_asked", "rollouts", "votes", "canvas", "error")
+VOTED = ("views", "views_asked", "rollouts", "votes")  # which there are of votes alone
 
 
 class Vote(NamedTuple):
     """One of the different answers that views gave."""
 
     answer: str | None  # a row's symbols, or the product; None where no number can be read
-    views: int  # how many gave it
+    views: int  # how many gave it; of rollouts, how many of these
     confidence: float  # their mean
 
 
@@ -43,13 +44,15 @@ class Solution:
     canvas: np.ndarray  # uint8 [H, W], the model's
     given: np.ndarray  # bool [H, W], the cells that the model was shown
     rows: list[int]  # the canvas row of each step
-    row_confidence: list[float]  # probability that each row is right; 0 where it is no number
+    row_confidence: list[float]  # the model's, that each row is right; 0 where it is not a number
     row_steps: list[int]  # supervision steps spent on each row, by all views together
     truth: np.ndarray | None = None  # uint8 [H, W], as it should look; None: not worked out
     answer_cells: tuple[CellIndex, ...] = ()  # of the answer's digits, lowest first, if any
     # Why the confidence is not calibrated, as few rows of that kind were seen in training.
     uncalibrated_reason: str = ""
-    views: int = 1  # of the problem, or orders, see `Voting`
+    views: int = 1  # different ones of the problem, or orders, see `Voting`
+    views_asked: int = 1  # how many were wanted; a small canvas may have fewer
+    rollouts: int = 1  # of each view
     agreement: float = 1.0  # share that gave the answer; of voted rows the least agreed upon one's
     votes: list[list[Vote]] = field(default_factory=list)  # on rows or the solution, all answers
 
@@ -71,8 +74,12 @@ class Solution:
 
     @property
     def confidence(self) -> float:
-        """Probability that the whole solution is right: the product of its rows'."""
-        return float(np.prod(self.row_confidence))
+        """Probability that the whole solution is right: the product of its rows'.
+
+        It is 0 where no number can be read: such a solution cannot be right, however sure the model
+        is of its rows.
+        """
+        return 0.0 if self.answer is None else float(np.prod(self.row_confidence))
 
     @property
     def answer_text(self) -> str | None:
@@ -125,6 +132,8 @@ class Solution:
             "row_confidence": [round(sure, 6) for sure in self.row_confidence],
             "row_steps": self.row_steps,
             "views": self.views if votes else None,
+            "views_asked": self.views_asked if votes else None,
+            "rollouts": self.rollouts if votes else None,
             "votes": votes or None,
             "canvas": to_text(self.canvas) if canvas else None,
         }

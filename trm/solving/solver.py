@@ -27,6 +27,7 @@ class Solver:
     canvas: Canvas = field(default_factory=Canvas)  # to solve on
     trained_symmetries: tuple[str, ...] = ("e",)  # in which it has seen canvases in training
     voting: Voting | None = None  # how many views are asked, and how they agree; None: one
+    known_wrong: tuple[tuple[int, ...], ...] = ()  # problems that it is known to get wrong
 
     def __repr__(self) -> str:
         model = type(getattr(self.predictor, "model", self.predictor)).__name__
@@ -43,12 +44,14 @@ class Solver:
             voting = replace(voting, symmetries=self.trained_symmetries)
         canvas, predictor = self.canvas, self.predictor
         if set(voting.symmetries or ()) - {"e"}:
-            if predictor.in_order and (voting.per, voting.vote) != ("solution", "max_confidence"):
+            if predictor.in_order and voting.per != "solution":
                 raise ValueError(
                     "the model recognises which one of several pages lies upright, not which row: "
-                    "take its solution, --vote max_confidence --vote-per solution"
+                    "let solutions vote, --vote-per solution"
                 )
             predictor = predictor.for_any_view(self.task)
+        if voting.noise:
+            predictor = predictor.with_noise(voting.noise, voting.seed)
         if voting.transposes and canvas.cut:
             canvas = replace(canvas, square=True)
         elif voting.transposes and canvas.height != canvas.width:
@@ -101,13 +104,20 @@ class Solver:
             with_truth = isinstance(drawing, WorkedDrawing)
             second = solver.solve(Problems.from_ints(reverse, problems.base), with_truth)
             return [agreed(voting.vote, *pair) for pair in zip(first, second, strict=True)]
-        rollout, decisions = solve_by_vote(self.predictor, voting, drawing, on_row)
+        asked = problems.to_ints()
+
+        def answers(i: int, canvas: np.ndarray) -> bool:
+            return self._read(canvas, asked[i]) is not None
+
+        rollout, decisions = solve_by_vote(self.predictor, voting, drawing, on_row, answers)
         return list(map(self._with_votes, self.solutions(problems, drawing, rollout), decisions))
 
     def solutions(self, problems: Problems, drawing: Drawing, rollout: Rollout) -> list[Solution]:
         """What a model wrote, read off its canvases."""
         names, in_range = self.task.names(problems), self.task.in_range(problems)
         confidence = np.nan_to_num(rollout.confidence)  # none where weights are far too large
+        refuted = [operands in self.known_wrong for operands in problems.to_ints()]
+        confidence = np.where(np.array(refuted, dtype=bool)[:, None], 0, confidence)
         solutions = []
         for i, operands in enumerate(problems.to_ints()):
             n = int(drawing.steps[i])
@@ -171,15 +181,28 @@ class Solver:
 
         votes = [[vote(*ballot) for ballot in decision.ballots] for decision in decisions]
         agreement = min(decision.agreement for decision in decisions)
-        views = sum(one.views for one in votes[0])
-        return replace(solution, views=views, agreement=agreement, votes=votes)
+        looks, voting = sum(one.views for one in votes[0]), self.voting
+        assert voting is not None
+        return replace(
+            solution,
+            views=looks // voting.rollouts,
+            views_asked=voting.views,
+            rollouts=voting.rollouts,
+            agreement=agreement,
+            votes=votes,
+        )
 
     def for_lengths(self, lengths: Sequence[int]) -> "Solver | None":
         """The same solver on a canvas that operands of so many digits each fit on.
 
         Training's canvas if it is large enough, else a larger one; None where the model cannot
-        work on any.
+        work on any. ValueError: the layout or the model does not work with so many operands.
         """
+        if len(lengths) > (self.predictor.most_operands or len(lengths)):
+            raise ValueError(
+                f"this model works with at most {self.predictor.most_operands} operands, not with "
+                f"{len(lengths)}"
+            )
         rows, columns = self.task.rules.room(lengths, self.task.base)
         height, width = self._size(rows, columns)
         height, width = max(height, rows), max(width, columns)
@@ -208,10 +231,13 @@ class Solver:
         """The canvas's height and width, and where each problem begins on it."""
         if problems.base != self.task.base:
             raise ValueError(f"the model works in base {self.task.base}, not {problems.base}")
+        for why in filter(None, self._refused(problems)):
+            raise ValueError(why)
         rows, columns = self.task.rules.sizes(problems)
         height, width = self._size(int(rows.max()), int(columns.max()))
-        for misfit in filter(None, self.misfits(problems, (height, width))):
-            raise ValueError(misfit)
+        for i, size in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
+            if misfit := self._misfit(problems, i, *size, height, width):
+                raise ValueError(misfit)
         return height, width, (height - rows) // 2, width - (width - columns) // 2 - columns
 
     def _size(self, rows: int, columns: int) -> tuple[int, int]:
@@ -228,12 +254,32 @@ class Solver:
     def misfits(self, problems: Problems, size: tuple[int, int] | None = None) -> list[str | None]:
         """Why problems do not fit a canvas; None where they do.
 
-        Of ``size``, height and width; None: of that on which each is solved by itself.
+        Of ``size``, height and width; None: of that on which each is solved by itself. What the
+        task, the layout or the model does not know at all fits none.
         """
-        sizes = self.task.rules.sizes(problems).T.tolist()
+        found = self._refused(problems)
+        known = np.array([i for i, why in enumerate(found) if why is None], dtype=np.int64)
+        sizes = self.task.rules.sizes(problems[known]).T.tolist()
+        for i, (rows, columns) in zip(known.tolist(), sizes, strict=True):
+            on = size or self._size(rows, columns)
+            found[i] = self._misfit(problems, i, rows, columns, *on)
+        return found
+
+    def _refused(self, problems: Problems) -> list[str | None]:
+        """Reasons against problems that task, layout or model exclude; else None."""
+        found = self.task.refused(problems)
+        most, counts = self.predictor.most_operands, problems.counts
+        if most is None:
+            return found
         return [
-            self._misfit(problems, i, rows, columns, *(size or self._size(rows, columns)))
-            for i, (rows, columns) in enumerate(sizes)
+            why
+            or (
+                f"{self.task.names(problems[i : i + 1])[0]} has {count} operands, and this "
+                f"model works with at most {most}: take one that was trained on more"
+                if count > most
+                else None
+            )
+            for i, (why, count) in enumerate(zip(found, counts.tolist(), strict=True))
         ]
 
     def _misfit(

@@ -7,9 +7,12 @@ in the problem's own frame.
 Views vote row by row, the row that wins going back onto the one canvas that all of them then see,
 or each works alone to the end and they vote on whole solutions. The two orders of a problem's
 operands, a x b and b x a, vote on the answer alone: their solutions have little else in common.
+
+A recursive model can work on each view several times, with noise on its states (`Noise` in
+`trm.solving.iterative_predictor`); such rollouts vote as views do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -20,7 +23,7 @@ from augment.views import View, distinct_views
 from canvas.render import Drawing
 from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, free_running
 from trm.solving.solution import Solution, Vote
-from trm.solving.voting_settings import Voting
+from trm.solving.voting_settings import VOTES, Voting, mean_confidence
 
 _COINCIDE = 0.01  # chance that two wrong answers of two orders are the same
 
@@ -28,8 +31,8 @@ _COINCIDE = 0.01  # chance that two wrong answers of two orders are the same
 class Decision(NamedTuple):
     """What several answers came to."""
 
-    behind: list[int]  # who gave the one that won
-    confidence: float  # theirs: under `max_confidence` the highest, or the mean
+    behind: list[int]  # who voted for the one that won
+    confidence: float  # theirs: under `max_confidence` the highest, else the mean
     agreement: float  # their share
     # The different answers, most often given first: each, how many gave it, their mean confidence.
     ballots: list[tuple[Any, int, float]]
@@ -38,27 +41,38 @@ class Decision(NamedTuple):
 def decide(vote: str, answers: Sequence[Any], confidence: np.ndarray) -> Decision:
     """Make one answer of several, of whatever can be compared; of equal ones the first wins.
 
-    By one of `VOTES`; of V ``answers`` and their ``confidence``, ``float [V]``, 0 to 1.
+    By one of `VOTES`; of V ``answers`` and their ``confidence``, ``float [V]``, 0 to 1. A view with
+    confidence 0 does not vote, unless all have that: so a cell model says that a page is turned.
     """
     groups: dict[Any, list[int]] = {}
     for view, answer in enumerate(answers):
         groups.setdefault(answer, []).append(view)
     ballots = [(answer, len(who), float(confidence[who].mean())) for answer, who in groups.items()]
-    highest = [float(confidence[who].max()) for who in groups.values()]
-    if vote == "max_confidence":
-        best = int(np.argmax(highest))
-        sure = highest[best]
-    else:
-        best = max(range(len(ballots)), key=lambda i: ballots[i][1:])
-        sure = ballots[best][2]
-    behind, ranked = [*groups.values()][best], sorted(ballots, key=lambda ballot: -ballot[1])
-    return Decision(behind, sure, len(behind) / len(answers), ranked)
+    votes = confidence > 0 if (confidence > 0).any() else np.ones(len(answers), dtype=bool)
+    gave = np.zeros((len(groups), len(answers)), dtype=bool)
+    for i, who in enumerate(groups.values()):
+        gave[i, who] = True
+    voted = (gave & votes).any(axis=1)  # answers that a view voted for
+    gave, sure = gave[voted][:, votes], confidence[votes].astype(np.float64)
+    best = int(np.argmax(VOTES[vote].score(gave, sure)))
+    means = mean_confidence(gave, sure)
+    of_winner = sure[gave[best]].max() if vote == "max_confidence" else means[best]
+    behind = np.flatnonzero(votes)[gave[best]].tolist()
+    ranked = sorted(ballots, key=lambda ballot: -ballot[1])
+    return Decision(behind, float(of_winner), len(behind) / len(answers), ranked)
 
 
 def solve_by_vote(
-    predictor: Predictor, voting: Voting, drawing: Drawing, on_row: OnRow | None = None
+    predictor: Predictor,
+    voting: Voting,
+    drawing: Drawing,
+    on_row: OnRow | None = None,
+    answers: Callable[[int, np.ndarray], bool] = lambda *_: True,
 ) -> tuple[Rollout, list[list[Decision]]]:
     """Work problems out in many views; ``on_row`` is called before and after each voted row.
+
+    ``answers`` is called with the index of a problem and a worked canvas ``uint8 [H, W]``: whether
+    a number can be read from it. The confidence of a whole solution from which none can be is 0.
 
     In which views a problem is shown depends on its place on its canvas and the seed, not on the
     problems beside it. Returns a rollout that views agreed upon, whose steps are those of all views
@@ -68,20 +82,20 @@ def solve_by_vote(
     """
     size = drawing.canvases.shape[1:]
     boxes = np.stack([drawing.top, drawing.left, drawing.heights, drawing.widths], axis=1)
-    views = [_views_of(voting, size, *map(int, box)) for box in boxes]
+    looks = [_looks_of(voting, size, *map(int, box)) for box in boxes]
     if voting.per == "solution":
         if on_row is not None:
             raise ValueError(
                 "views that vote on whole solutions work on a canvas each, and there is no one "
                 "canvas to watch: let them vote per row, or watch one view"
             )
-        return _by_solution(predictor, voting, drawing, views)
+        return _by_solution(predictor, voting, drawing, looks, answers)
     decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
 
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
-        mine = [views[problem] for problem in active]
+        mine = [looks[problem] for problem in active]
         back = np.repeat(np.arange(len(active)), [len(some) for some in mine])
-        seen = predictor.in_views(inputs[back], [view for some in mine for view in some])
+        seen = predictor.in_views(inputs[back], *_columns(mine))
         answer = drawing.answer_cells(step)[active]
         canvases, confidence = inputs.copy(), np.empty(len(inputs), dtype=np.float32)
         settled = np.empty(len(inputs), dtype=bool)
@@ -98,25 +112,44 @@ def solve_by_vote(
     return free_running(fill, drawing, on_row), decisions
 
 
+class Look(NamedTuple):
+    """One way to look at a problem."""
+
+    view: View
+    rollout: int  # 0: without noise
+
+
 @lru_cache(maxsize=4096)
-def _views_of(
+def _looks_of(
     voting: Voting, size: tuple[int, int], top: int, left: int, rows: int, columns: int
-) -> list[View]:
-    """The views of all problems that take up the same box on their canvases."""
+) -> list[Look]:
+    """The looks at all problems that take up the same box on their canvases."""
     content = np.zeros(size, dtype=bool)
     content[top : top + rows, left : left + columns] = True
-    return distinct_views(content, voting.symmetries or (), voting.views, voting.seed)
+    views = distinct_views(content, voting.symmetries or (), voting.views, voting.seed)
+    return [Look(view, rollout) for rollout in range(voting.rollouts) for view in views]
+
+
+def _columns(looks: Sequence[Sequence[Look]]) -> tuple[list[View], np.ndarray | None]:
+    """All views, one after the other, and their rollouts, None where there is no noise."""
+    views, rollouts = zip(*(look for some in looks for look in some), strict=True)
+    return [*views], np.array(rollouts) if any(rollouts) else None
 
 
 def _by_solution(
-    predictor: Predictor, voting: Voting, drawing: Drawing, views: list[list[View]]
+    predictor: Predictor,
+    voting: Voting,
+    drawing: Drawing,
+    looks: list[list[Look]],
+    answers: Callable[[int, np.ndarray], bool],
 ) -> tuple[Rollout, list[list[Decision]]]:
-    of = np.repeat(np.arange(len(drawing)), [len(mine) for mine in views])
-    alone = predictor.free_running_views(drawing[of], [view for mine in views for view in mine])
+    of = np.repeat(np.arange(len(drawing)), [len(mine) for mine in looks])
+    alone = predictor.free_running_views(drawing[of], *_columns(looks))
     voted, decisions = Rollout.begun(drawing), []
     for i, n in enumerate(drawing.steps.tolist()):
         mine, unknown = of == i, ~drawing.given[i]
         found, sure = alone.canvases[mine][:, unknown], alone.confidence[mine].prod(axis=1)
+        sure = np.where([answers(i, canvas) for canvas in alone.canvases[mine]], sure, 0)
         decision = decide(voting.vote, [cells.tobytes() for cells in found], sure)
         voted.canvases[i][unknown] = found[decision.behind[0]]
         # A solution is held right as a whole; its rows share that evenly.
@@ -137,7 +170,7 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
     """
     both = [solution, other]
     texts = [one.answer_text for one in both]
-    confidence = np.array([one.confidence if one.answer is not None else 0.0 for one in both])
+    confidence = np.array([one.confidence for one in both])
     decision = decide(vote, texts, confidence)
     place, agree = decision.behind[0], len(decision.ballots) == 1
     won, rows = both[place], len(both[place].row_confidence)
@@ -152,6 +185,7 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
         row_confidence=[sure ** (1 / rows)] * rows,
         uncalibrated_reason="; ".join(dict.fromkeys(filter(None, reasons))),
         views=solution.views + other.views,
+        views_asked=solution.views_asked + other.views_asked,
         agreement=decision.agreement,
         votes=[[Vote(*ballot) for ballot in decision.ballots]],
     )

@@ -3,19 +3,77 @@
 Needs no framework: command lines are read before one is imported. `trm.solving.voting` votes.
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
 
 from augment.symmetry import SYMMETRIES, lookup
 from canvas.choices import check_choice
 
-# How answers become one, and where that comes from.
-VOTES = {
-    "majority": "the answer of most views, then of the highest mean confidence (the evaluator of "
-    "Jolicoeur-Martineau's TRM on ARC)",
-    "max_confidence": "the answer of the most confident view; a local model, as quickstart is, has "
-    "confidence 0 in pages that do not lie upright",
-}
 PER = ("row", "solution")
+
+# The scores of A different answers, ``float [A]``: of which views gave which answer, ``bool
+# [A, V]``, one of them each, and of the views' confidence in what they gave, ``float [V]``.
+Score = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def majority(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
+    """Number of views that gave each answer; the mean confidence breaks ties."""
+    return gave.sum(axis=1) + 0.5 * mean_confidence(gave, confidence)
+
+
+def max_confidence(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
+    """Highest confidence of the views that gave each answer."""
+    return np.where(gave, confidence, 0).max(axis=1)
+
+
+def weighted(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
+    """Sum of the confidences of the views that gave each answer."""
+    return gave @ confidence
+
+
+def product(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
+    """Log of the product, over all views, of the probability that each gives to each answer.
+
+    A view with confidence p gives p to its own answer. It spreads the rest, 1 - p, evenly over A
+    others: the A - 1 answers of other views, and one that stands for all that no view gave. The
+    probabilities are those of answers, not of cells: a view has none for another view's answer.
+    p is clipped to 1e-6 and 1 - 1e-6, so that no single view decides alone.
+
+    Example: two views give x with 0.6 and 0.5, a third gives y with 0.9, so A is 2. The product of
+    x is 0.6 · 0.5 · 0.1 / 2 = 0.015, that of y 0.4 / 2 · 0.5 / 2 · 0.9 = 0.045: y wins.
+    """
+    p = np.clip(confidence, 1e-6, 1 - 1e-6)
+    return np.where(gave, np.log(p), np.log((1 - p) / len(gave))).sum(axis=1)
+
+
+def mean_confidence(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
+    """Mean confidence of the views that gave each answer, ``float [A]``."""
+    return (gave @ confidence) / gave.sum(axis=1)
+
+
+class Rule(NamedTuple):
+    """A score of answers, of which the highest wins; of equal ones the answer given first."""
+
+    score: Score
+    meaning: str
+
+
+VOTES = {
+    "majority": Rule(
+        majority,
+        "the answer of most views, then of the highest mean confidence (the evaluator of "
+        "Jolicoeur-Martineau's TRM on ARC)",
+    ),
+    "max_confidence": Rule(max_confidence, "the answer of the most confident view"),
+    "weighted": Rule(weighted, "the answer with the largest sum of confidences"),
+    "product": Rule(
+        product, "the answer with the largest product of the probabilities that all views give it"
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -26,8 +84,10 @@ class Voting:
     symmetries: tuple[str, ...] | None = None  # of views, beside shifts; None: those of training
     vote: str = "majority"  # one of `VOTES`
     per: str = "row"  # one of `PER`: on each row, which all views then go on from, or at the end
-    seed: int = 0  # which views
+    seed: int = 0  # which views, and which noise
     orders: int = 1  # 2 solves each problem with its operands reversed, too; answers vote
+    rollouts: int = 1  # how often each view is worked on, all but the first time with noise
+    noise: float = 0.0  # its standard deviation on z_H, before each supervision step
 
     def __post_init__(self) -> None:
         check_choice("vote", self.vote, VOTES)
@@ -38,6 +98,15 @@ class Voting:
             raise ValueError(f"a problem is looked at in at least one view, not {self.views}")
         if self.orders not in (1, 2):
             raise ValueError(f"a problem has 1 or 2 orders of its operands, not {self.orders}")
+        if self.rollouts < 1:
+            raise ValueError(f"each view has at least one rollout, not {self.rollouts}")
+        if not (math.isfinite(self.noise) and self.noise >= 0):
+            raise ValueError(f"noise is a standard deviation from 0 up, not {self.noise}")
+        if (self.rollouts > 1) != (self.noise > 0):
+            raise ValueError(
+                "rollouts of a view differ by their noise alone: give both, like --rollouts 8 "
+                "--noise 0.2"
+            )
 
     @property
     def transposes(self) -> bool:
@@ -47,4 +116,4 @@ class Voting:
     @property
     def samples(self) -> int:
         """How often a problem is looked at, at most."""
-        return self.views * self.orders
+        return self.views * self.orders * self.rollouts

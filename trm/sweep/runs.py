@@ -260,7 +260,7 @@ class Jobs:
         environment = os.environ | {ENDS_WITH: str(os.getpid())}
         if device:
             environment["CUDA_VISIBLE_DEVICES"] = device
-        with (self.folder(run) / _LOG).open("a", buffering=1) as log:
+        with (self.folder(run) / _LOG).open("a", buffering=1, encoding="utf-8") as log:
             print(f"{time.strftime('%F %T')} trm {words[0]}", file=log)
             # A Ctrl-C is for this process alone, which ends the others.
             how: dict[str, Any] = {"stdin": DEVNULL, "stdout": log, "stderr": STDOUT}
@@ -273,7 +273,8 @@ class Jobs:
 
         state, stage = self.states[run], self.stages.pop(run)
         if code != 0:
-            last = (self.folder(run) / _LOG).read_text(errors="replace").strip().rpartition("\n")[2]
+            log = (self.folder(run) / _LOG).read_text(encoding="utf-8", errors="replace")
+            last = log.strip().rpartition("\n")[2]
             state.error = f"{stage} ended with code {code}: {last[:_SHOWN]}"
         elif stage == "training":
             content = load_checkpoint(self._checkpoint(run, "last"))

@@ -262,10 +262,10 @@ class PredictionWriter(BasePredictionWriter):
         folder = Path(trainer.ckpt_path or trainer.default_root_dir).parent
         folder = folder.parent if folder.name == CHECKPOINTS else folder
         self.file = folder / f"predictions-{trainer.global_rank}.jsonl"
-        self.file.write_text("")
+        self.file.write_text("", encoding="utf-8")
 
     def write_on_batch_end(self, trainer: Any, module: Any, prediction: Any, *_: Any) -> None:
-        with self.file.open("a") as file:
+        with self.file.open("a", encoding="utf-8") as file:
             file.writelines(json.dumps(record) + "\n" for record in prediction)
 
     def on_predict_end(self, *_: Any) -> None:

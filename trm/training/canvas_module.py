@@ -18,6 +18,7 @@ from trm.checkpoints import CHECKPOINT_KEY, FORMAT
 from trm.checkpoints.loading import plain
 from trm.solving.rollout import Predictor, TeacherForced, teacher_forced
 from trm.solving.solver import Solver
+from trm.torch_settings import standard_settings
 from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 from trm.training.optimisers import Schedule, build_optimizer
@@ -57,9 +58,11 @@ class CanvasModule(L.LightningModule):
     Attributes:
         samples: what a training batch holds.
         charted: names of figures that charts show, beside those that all modules log.
+        threads: the most that its operations are worth; None: as many as PyTorch takes.
     """
 
     samples: type[TrainingSamples] = RowStepSamples
+    threads: int | None = None
     charted: tuple[str, ...] = ()
     compiled_method: str  # of the model, the part that is worth compiling, if any
 
@@ -149,6 +152,16 @@ class CanvasModule(L.LightningModule):
         own = keys(self.seed, "train", self.current_epoch, np.array([batch_idx], dtype=np.uint64))
         return int(own[0] >> np.uint64(1))
 
+    def backward(self, *args: Any, **more: Any) -> None:
+        """As Lightning's, on as many threads as it is worth."""
+        with standard_settings(self.threads):
+            super().backward(*args, **more)
+
+    def optimizer_step(self, *args: Any, **more: Any) -> None:
+        """As Lightning's, the batch's training step among it, on as many threads."""
+        with standard_settings(self.threads):
+            super().optimizer_step(*args, **more)
+
     def log_training(self, figures: dict[str, Any]) -> None:
         """Log a training step's figures, where the trainer keeps them."""
         if logs_at(self.trainer, self.global_step + 1):
@@ -183,7 +196,16 @@ class CanvasModule(L.LightningModule):
 
         Except for the confidence of an ``uncalibrated`` predictor.
         """
-        problems, drawing = batch
+        with standard_settings(self.threads):
+            return self._score(*batch, group, uncalibrated)
+
+    def _score(
+        self,
+        problems: Problems,
+        drawing: WorkedDrawing,
+        group: str,
+        uncalibrated: Predictor | None,
+    ) -> Validated:
         predictor = uncalibrated or self.predictor()
         free = predictor.free_running(drawing)
         forced = teacher_forced(predictor, drawing, free if predictor.row_by_row else None)

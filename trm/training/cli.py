@@ -32,6 +32,7 @@ from trm.processes import start_processes
 from trm.training.callbacks import CALLBACKS, BestCheckpoint, CheckpointFiles
 from trm.training.canvas_module import CanvasModule
 from trm.training.data import CanvasDataModule
+from trm.training.loggers import give_ids, keep_tables, share_version
 from trm.training.optimisers import build_optimizer
 from trm.training.runs import NEWEST, find_newest, say, settle_folder
 from trm.training.tensorboard import CONFIG_KEY, Pictures, SavedConfig, flattened, hyperparameters
@@ -115,7 +116,10 @@ class TrainingCLI(LightningCLI):
                 raise ValueError(f"trainer.{name} is 1 or more, not {config.trainer[name]}")
         if self.subcommand == "fit":
             path = config.ckpt_path
-            settle_folder(config, Path(path) if path else None, self._has_other_problems(config))
+            other = self._has_other_problems(config)
+            self.goes_on = settle_folder(config, Path(path) if path else None, other)
+            if self.goes_on:
+                give_ids(config, self.content)
         elif self.subcommand:
             config.trainer.logger = False  # nothing is trained, and there is no curve to draw
             # `Scores` says it better; predictions are written as they come.
@@ -163,6 +167,10 @@ class TrainingCLI(LightningCLI):
             trainer.strategy.checkpoint_io = CheckpointFiles()
         if self.subcommand is not None:
             start_processes(trainer.strategy)
+        if self.subcommand == "fit":
+            share_version(trainer.loggers)
+            if self.goes_on and trainer.is_global_zero:
+                keep_tables(trainer.loggers, self.content["global_step"])
         return trainer
 
     def before_fit(self) -> None:

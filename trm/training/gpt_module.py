@@ -14,6 +14,7 @@ from canvas.render import IGNORE, WorkedDrawing, sequences
 from trm.checkpoints import CHECKPOINT_KEY
 from trm.models.gpt import GPT
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
+from trm.torch_settings import standard_settings
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.data import CanvasDataModule
 from trm.training.samples import SHIFTS_ALONE, SequenceSamples, TrainingBatch
@@ -65,6 +66,7 @@ class GPTModule(CanvasModule):
         if turned := sorted(set(data.symmetries) - {"e"}, key=list(SYMMETRIES).index):
             raise ValueError(f"{SHIFTS_ALONE} (now: {', '.join(turned)})")
 
+    @standard_settings()
     def training_step(self, batch: TrainingBatch, batch_idx: int) -> torch.Tensor:
         generator = torch.Generator().manual_seed(self.batch_seed(batch_idx))
         logits = self.trained()(batch["ids"], batch["height"], batch["width"], generator)

@@ -11,6 +11,7 @@ from canvas.render import WorkedDrawing, row_steps
 from trm.limits import MOST_STEPS
 from trm.models.iterative import Batch, IterativeModel
 from trm.solving.iterative_predictor import IterativePredictor
+from trm.torch_settings import standard_settings
 from trm.training.canvas_module import CanvasModule
 from trm.training.configs import DepthConfig, check_range
 from trm.training.data import CanvasDataModule
@@ -74,6 +75,7 @@ class IterativeModule(CanvasModule):
                 "size: set data.canvas.height and data.canvas.width, or depth.schedule: fresh"
             )
 
+    @standard_settings()
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         depth, cycles = self.depth.at(self.current_epoch)
         model = self.trained(**cycles)

@@ -11,11 +11,13 @@ from torch import Tensor
 
 from canvas.pages import draw_fields
 from canvas.render import WorkedDrawing
+from canvas.rule_check import check_rule
 from canvas.windows import SYMBOL, LocalRule
 from trm.models.iterative import Batch
 from trm.models.local import LocalRecursiveModel
 from trm.solving.local_predictor import LocalPredictor, right_cells
 from trm.solving.rollout import TeacherForced
+from trm.torch_settings import standard_settings
 from trm.training.canvas_module import FIELD, CanvasModule, Figures
 from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule
@@ -42,6 +44,7 @@ class CellModule(CanvasModule):
 
     samples: type[WindowSamples] | type[PageSamples]
     charted = ("train/cell_accuracy", "train/sight_accuracy", "train/loss_halting")
+    threads = 1  # an operation is small
     untold = False
 
     def __init__(
@@ -63,6 +66,7 @@ class CellModule(CanvasModule):
                 "a local model knows which neighbour is on its right: leave out "
                 "data.transforms and data.blanks"
             )
+        check_rule(data.task, data.task.local_rule(self.untold))
 
     @property
     def rule(self) -> LocalRule:
@@ -102,6 +106,7 @@ class CellModule(CanvasModule):
         shares["cells"], shares["loss_halting"] = right.float().mean(), halt.detach()
         return total + HALT_WEIGHT * halt, shares
 
+    @standard_settings(threads=1)
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         loss, shares = self.loss(batch)
         figures = {"loss": loss.detach(), "loss_halting": shares["loss_halting"]}
@@ -154,6 +159,7 @@ class LocalModule(CellModule):
         """The mean over all sights: a head that says less weighs less."""
         return F.cross_entropy(logits, label, reduction="none", ignore_index=-1).mean()
 
+    @standard_settings(threads=1)
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         if self.counterexamples:
             self.seen.append(batch["numbers"].cpu().numpy())
@@ -174,6 +180,7 @@ class LocalModule(CellModule):
     def _sights(self, numbers: np.ndarray) -> Batch:
         return move_data_to_device(sight_batch(self.rule, numbers), self.device)
 
+    @standard_settings(threads=1)
     @torch.no_grad()
     def on_train_epoch_start(self) -> None:
         """Run the model on all sights that training has shown, and keep those that are hard."""

@@ -47,10 +47,10 @@ def find_newest(config: Namespace, name: str, fit: bool) -> Path | None:
     return None
 
 
-def settle_folder(config: Namespace, checkpoint: Path | None, anew: bool) -> None:
+def settle_folder(config: Namespace, checkpoint: Path | None, anew: bool) -> bool:
     """Settle that a run goes on in its own folder, or, with other problems, in a new one.
 
-    ValueError: it would write over another run.
+    Returns whether it goes on. ValueError: it would write over another run.
     """
     settings, folder = logger_settings(config), folder_of_runs(config)
     version = settings.get("version")
@@ -60,7 +60,7 @@ def settle_folder(config: Namespace, checkpoint: Path | None, anew: bool) -> Non
         mine = run.parent == folder.resolve() and (version is None or run.name == name)
         if mine and checkpoint.name == LAST and not anew:
             settings.version = run.name
-            return
+            return True
         say(f"A new run begins with the weights of {checkpoint}.")
     last = folder / name / CHECKPOINTS / LAST
     if last.is_file():
@@ -68,6 +68,7 @@ def settle_folder(config: Namespace, checkpoint: Path | None, anew: bool) -> Non
             f"{last.parent} holds a run already: go on with it by --ckpt_path {last}, or choose "
             "another version"
         )
+    return False
 
 
 @rank_zero_only

@@ -23,6 +23,7 @@ from trm.files import write_text
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.configs import check_range
+from trm.training.loggers import IDS, run_ids, without_run
 from trm.training.runs import CONFIG
 
 CONFIG_KEY = "trm.config"  # of a checkpoint: the config of its run
@@ -79,15 +80,19 @@ def charts(module: Any) -> dict[str, dict[str, list[Any]]]:
 class SavedConfig(SaveConfigCallback):
     """Keeps a run's config as a file and in its checkpoints, and on TensorBoard.
 
-    There its settings are compared with those of other runs. The curves of a run that goes on do
-    so where its checkpoint was written, without what was logged after that.
+    The file names no checkpoint, version or id of a logger: used again, it begins a new run. On
+    TensorBoard its settings are compared with those of other runs. The curves of a run that goes on
+    do so where its checkpoint was written, without what was logged after that.
     """
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
-        self._text = self.parser.dump(self.config, skip_none=False)
+        self._text = self.parser.dump(without_run(self.config), skip_none=False)
+        if self.config.ckpt_path:
+            self._text = f"# went on from {self.config.ckpt_path}\n{self._text}"
 
     def on_save_checkpoint(self, trainer: L.Trainer, _: Any, checkpoint: dict[str, Any]) -> None:
         checkpoint[CONFIG_KEY] = yaml.safe_load(self._text)
+        checkpoint[IDS] = run_ids(trainer.loggers)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked by every process

@@ -25,6 +25,7 @@ from canvas.windows import TOKEN, LocalRule, read_name
 from trm.models.cell_cache import CellCache
 from trm.models.iterative import Batch
 from trm.models.local import LocalRecursiveModel
+from trm.torch_settings import standard_settings
 from trm.training.canvas_module import logs_at
 from trm.training.configs import check_range
 from trm.training.data import CanvasDataModule
@@ -112,6 +113,7 @@ class UntoldModule(CellModule):
         entropy = sum(-(log.exp() * log).sum(dim=-1).mean() for log in logs)
         return _DECISIVE * math.log(temperature) / math.log(self.coldest) * entropy
 
+    @standard_settings(threads=1)
     def on_train_epoch_start(self) -> None:
         """Merge the codes of pages that are drawn for it."""
         if self.merges(self.current_epoch):
@@ -127,6 +129,7 @@ class UntoldModule(CellModule):
             for first in range(0, drawn.size, _PAGES):
                 yield drawn.__getitems__(pages[first : first + _PAGES])
 
+    @standard_settings(threads=1)
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         if self.sights is not None:
             random = np.random.default_rng(self.batch_seed(batch_idx))

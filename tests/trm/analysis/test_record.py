@@ -138,3 +138,15 @@ def test_a_model_that_tells_no_updates_has_neither_layers_nor_heads(monkeypatch)
     assert record.cell_attention(mine, canvases(), 3) == {}
     with pytest.raises(ValueError, match="heads of TinyRecursiveModel cannot be patched"):
         StepRecorder(mine, canvases(), 1).heads()
+
+
+def test_a_cell_that_is_no_token_is_refused_with_those_that_are():
+    canvas = canvases()[1]
+    for cell in ((0, 1), (0, 3), (2, 0)):
+        record.check_token(model(skip_blank=True), canvas, cell)
+    record.check_token(model(), canvas, (3, 4))  # all cells are tokens
+    record.check_token(model(crop=True), canvas, (1, 2))  # within the box of what is not blank
+    with pytest.raises(ValueError, match=r"the cell 2,3 is blank .* tokens: 1: 2-4; 3: 1-5$"):
+        record.check_token(model(skip_blank=True), canvas, (1, 2))
+    with pytest.raises(ValueError, match=r"tokens: 1: 1-5; 2: 1-5; 3: 1-5$"):
+        record.check_token(model(crop=True), canvas, (3, 0))

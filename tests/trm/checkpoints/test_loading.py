@@ -1,12 +1,14 @@
 import json
 import os
+import pickle
+import zipfile
 from pathlib import Path
 
 import pytest
 import torch
 
 from canvas.problems import Problems
-from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, SHIPPED, find_checkpoint
+from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, SHIPPED, find_checkpoint, read_task
 from trm.checkpoints.loading import load_checkpoint, load_solver, pack, unpack
 
 
@@ -131,3 +133,25 @@ def test_without_an_accelerator_the_cpu_is_taken_whatever_the_index(checkpoint, 
         assert load_solver(checkpoint, device=device).predictor.device == "cpu"
     with pytest.raises(ValueError, match="there is no GPU to compute on: take cpu or auto"):
         load_solver(checkpoint, device="gpu")
+
+
+def test_the_task_of_a_file_is_read_without_pytorch(checkpoint, tmp_path):
+    for file in (SHIPPED, checkpoint):
+        assert read_task(file) == load_checkpoint(file)[DATA_KEY]["task"]
+    broken = tmp_path / "broken.ckpt"
+    for content in (b"", b"PK\x03\x04", SHIPPED.read_bytes()[:100]):
+        broken.write_bytes(content)
+        assert read_task(broken) == {}
+    assert read_task(tmp_path / "nowhere.ckpt") == {}
+
+
+def test_nothing_in_a_file_is_executed_while_its_task_is_read(tmp_path):
+    class Harm:
+        def __reduce__(self):
+            return (Path(tmp_path / "harm").touch, ())
+
+    file = tmp_path / "harmful.ckpt"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("x/data.pkl", pickle.dumps({DATA_KEY: {"task": {"a": Harm()}}}))
+    read_task(file)
+    assert list(tmp_path.iterdir()) == [file]

@@ -27,7 +27,7 @@ def test_pictures_of_a_model_that_takes_steps(command, checkpoint, tmp_path):
     words = ("inspect", "--checkpoint", checkpoint, "12x3", "--output", tmp_path)
     ran = command(*words, "--cell", "2,3", "--lens")
     steps = list(map(int, re.search(r"row by row: ([\d, ]+)", ran.out)[1].split(", ")))
-    assert pictures(tmp_path) == {"rows.png", "attention.png", "lens.png"}
+    assert pictures(tmp_path) == {"rows.png", "settled.png", "attention.png", "lens.png"}
     with Image.open(tmp_path / "solving.gif") as film:
         # Each row masked and after each supervision step, and how the product is read off.
         assert film.n_frames > sum(step + 1 for step in steps)
@@ -35,14 +35,16 @@ def test_pictures_of_a_model_that_takes_steps(command, checkpoint, tmp_path):
     assert sites[0].startswith("step 1, ")
     assert sites[-1].startswith(f"step {steps[0]}, ")
     command("inspect", "7x8", "--output", tmp_path)
-    assert pictures(tmp_path) == {"rows.png", "fields.png"}, "none of another problem is left there"
+    assert pictures(tmp_path) == {"rows.png", "settled.png", "fields.png"}, (
+        "none of another problem is left there"
+    )
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_model_that_works_in_order_is_shown_as_it_writes(command, tmp_path):
     ran = command("inspect", "253x83", "--row", "2", "--output", tmp_path)
     assert ran.out.startswith("this model works out each cell once, in the order of writing\n")
-    assert pictures(tmp_path) == {"rows.png", "fields.png"}
+    assert pictures(tmp_path) == {"rows.png", "settled.png", "fields.png"}
     for name in ("multiplicand", "multiplier", "product", "carry", "sum_carry"):
         right, of = re.search(rf"\b{name} +(\d+) of (\d+) *\n", ran.out).groups()
         assert int(right) == int(of) > 0
@@ -119,3 +121,11 @@ def test_a_model_that_invents_its_codes_is_shown_as_it_solves(command, repositor
     assert len(shares) == 3
     assert all(right == of for _, right, of in shares)
     assert (tmp_path / "rows.png").is_file()
+
+
+def test_a_page_of_several_models_says_the_size_of_each(command, repository, tmp_path):
+    beside = [repository / f"docs/models/{name}-seed0.safetensors" for name in ("tiny", "column")]
+    ran = export(command, SHIPPED, tmp_path / "m.html", "--beside", *beside)
+    sizes = "lattice 50,853 parameters, tiny-seed0 8,314 parameters, column-seed0 46,588 parameters"
+    size = (tmp_path / "m.html").stat().st_size
+    assert " ".join(ran.out.split()) == f"{tmp_path / 'm.html'}: {sizes}; {size:,} bytes"

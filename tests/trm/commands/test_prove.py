@@ -2,19 +2,26 @@
 
 import copy
 import json
+import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from twice import AddTwice
 
 from canvas.canvas_size import Canvas
+from canvas.layouts import table
+from canvas.multiplication import Lattice, Multiplication
+from canvas.problems import Problems
 from canvas.tasks import task_data
-from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, FORMAT
-from trm.checkpoints.loading import load_solver, pack, plain, unpack
+from trm import solve
+from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, FORMAT, SHIPPED
+from trm.checkpoints.loading import load_checkpoint, load_solver, pack, plain, unpack
 from trm.models.local import LocalRecursiveModel
 
 MODELS = Path(__file__).parents[3] / "docs" / "models"
@@ -42,7 +49,8 @@ def proof(ternary, command, tmp_path_factory):
 def test_a_proof_says_what_it_rests_on(proof, ternary):
     folder, said = proof
     assert {file.name for file in folder.iterdir()} == FILES
-    assert "right on every problem of any length" in said
+    assert "the network does what the rule says on every page; the rule agreed with 2,149" in said
+    assert "For the layout lattice the laws in the checker prove the rest: right on every" in said
     assert "1,368" in said
     assert "right.multiplier" in said
     record = json.loads((folder / "proof.json").read_text())
@@ -61,9 +69,18 @@ def test_a_proof_is_checked_again(proof, command, tmp_path):
     ran = command("prove", "--check", folder)
     assert ran.err == ""
     assert "proved: lattice in base 3, all 1,368 windows" in ran.out
+    assert "table against the set: in all 1,368 reachable inputs it says what the rule" in ran.out
+    assert "set against drawn pages: 2,149 pages show no other input" in ran.out
+    assert "answers against the task: 2,149 pages are worked out by the rule" in ran.out
+    assert "checked: all three parts; the laws of the layout prove it of all pages" in ran.out
     words = [sys.executable, "-I", folder / "check.py", folder]
     alone = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    assert (alone.returncode, alone.stdout) == (0, ran.out)
+    assert alone.returncode == 0
+    assert ran.out.startswith(alone.stdout)
+    shutil.copyfile(folder / "table.npz", tmp_path / "alone.npz")
+    ran = command("prove", "--check", tmp_path / "alone.npz")
+    assert ran.out.startswith(alone.stdout)
+    assert "not checked: table against the set, set against drawn pages, answers against" in ran.out
     with np.load(folder / "table.npz") as arrays:
         changed = dict(arrays)
     changed["carry.values"][5] += 1
@@ -103,12 +120,233 @@ def test_who_solves_with_a_proved_file_is_told(ternary, proof, command, tmp_path
     assert confidence(alone) < 1
 
 
-def test_a_proved_model_is_sure_of_no_page_that_its_rule_is_not_of():
-    solver = load_solver(MODELS / "column-carries-seed0.safetensors")  # two addends
-    solver.predictor.proved = True
-    two, three = solver.solve(solver.task.problems([(12, 34), (12, 34, 56)]))
-    assert (two.correct, two.confidence) == (True, 1)
-    assert (three.correct, three.confidence) == (False, 0)
+def test_three_addends_are_refused_of_a_model_of_two(command, tmp_path):
+    """From the command line, in files and in Python, whatever the problems come as."""
+    file = MODELS / "column-carries-seed0.safetensors"
+    sentence = "12 + 34 + 56 has 3 operands, and this model works with at most 2"
+    assert sentence in command("solve", "--checkpoint", file, "12+34+56", code=2).err
+    (tmp_path / "sums.csv").write_text("problem\n12+34+56\n12+34\n")
+    words = ("solve", "--checkpoint", file, "--input", "sums.csv", "--output", "sums.jsonl")
+    command(*words, folder=tmp_path, code=1)
+    lines = [json.loads(line) for line in (tmp_path / "sums.jsonl").read_text().splitlines()]
+    assert sentence in lines[0]["error"]
+    assert (lines[1]["answer"], lines[1]["confidence"]) == ("46", 1)
+    solver = load_solver(file)
+    for three in ("12+34+56", [(12, 34, 56)], Problems.from_ints([(12, 34), (12, 34, 56)])):
+        with pytest.raises(ValueError, match=re.escape(sentence)):
+            solve(three, solver)
+    with pytest.raises(ValueError, match="this model works with at most 2 operands, not with 3"):
+        solver.for_lengths((2, 2, 2))
+
+
+def test_what_a_task_excludes_is_refused_of_problems_from_python_too():
+    solver = load_solver()
+    for operands, sentence in (((1, 2, 3), "takes 2 operands, not 3"), ((1,), "not 1")):
+        with pytest.raises(ValueError, match=sentence):
+            solve(Problems.from_ints([operands]), solver)
+    solver = replace(solver, task=Few())
+    with pytest.raises(ValueError, match="8 x 3 is no problem of the task few"):
+        solve(Problems.from_ints([(1, 3), (8, 3)]), solver)
+    with pytest.raises(ValueError, match="no room for 100"):
+        solve(Problems.from_ints([(1, 3), (1, 100)]), solver)
+
+
+class Small(Lattice):
+    def room(self, lengths, base):
+        if lengths[1] > 2:
+            raise ValueError("no room for 100")
+        return super().room(lengths, base)
+
+
+class Few(Multiplication):
+    layouts = table([Small()])
+
+    def allows(self, problems):
+        return np.array([a < 5 for a, _ in problems.to_ints()])
+
+
+def changed(file: Path, to: Path, **settings: object) -> Path:
+    """The same file with other settings of its network, its card as it was."""
+    content = load_checkpoint(file)
+    content[CHECKPOINT_KEY]["model"] |= settings
+    to.write_bytes(pack(content, content["card"]))
+    return to
+
+
+def test_a_proof_is_of_a_network_with_its_settings(ternary, proof, command, tmp_path):
+    """The note beside a file, and the proof in its card, count for nothing once one is changed."""
+    exported = tmp_path / "exported.safetensors"
+    command("inspect", "--checkpoint", proof[0].parent / "model.safetensors", "--export", exported)
+    assert load_solver(exported).predictor.proved
+    cycles = changed(exported, tmp_path / "cycles.safetensors", H_cycles=1)
+    assert unpack(cycles)["card"]["proof"]["verdict"] == "proved"
+    assert not load_solver(cycles).predictor.proved
+    note = (proof[0].parent / "model.proof.json").read_text()
+    cycles.with_suffix(".proof.json").write_text(note)
+    assert not load_solver(cycles).predictor.proved
+    copied = tmp_path / "copied.safetensors"
+    command("inspect", "--checkpoint", cycles, "--export", copied)
+    assert "proof" not in unpack(copied)["card"]
+    # Without a digest, as older versions wrote it, and with another layout or base.
+    content = load_checkpoint(exported)
+    del content["card"]["proof"]["digest"]
+    for name in ("weights_sha256", "digest"):
+        cycles.with_suffix(".proof.json").unlink(missing_ok=True)
+        cycles.write_bytes(pack(content, content["card"]))
+        assert not load_solver(cycles).predictor.proved, name
+        content = load_checkpoint(exported)
+        content[DATA_KEY]["task"]["smallest"] = 1 - ternary.task.smallest
+
+
+def test_a_proved_model_is_not_proved_in_another_arithmetic():
+    solver = load_solver()
+    problems = solver.task.problems([(123, 456)])
+    assert solver.predictor.proved
+    assert solver.solve(problems)[0].confidence == 1
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not solver.predictor.proved
+        assert solver.solve(problems)[0].confidence < 1
+    for precision in ("high", "medium"):
+        torch.set_float32_matmul_precision(precision)
+        try:
+            assert not solver.predictor.proved
+        finally:
+            torch.set_float32_matmul_precision("highest")
+    assert solver.predictor.proved
+    solver.predictor.model.double()
+    assert not solver.predictor.proved
+
+
+@pytest.mark.parametrize(
+    "file", [*sorted(MODELS.glob("*.safetensors")), SHIPPED], ids=Path.name.fget
+)
+def test_files_that_carry_a_proof_are_proved(file):
+    """And who changes what the digest covers has to convert them."""
+    proof = (unpack(file)["card"] or {}).get("proof") or {}
+    if proof:
+        assert proof["verdict"] == "proved"
+        assert load_solver(file).predictor.proved
+
+
+def test_what_is_wanted_is_written_before_anything_is_printed(ternary, command, tmp_path):
+    """As of `trm prove | head`: who reads may close the pipe at once."""
+    file = saved(tmp_path, ternary.task, ternary.model)
+    with pytest.MonkeyPatch.context() as patch:
+
+        def closed(*_: object) -> None:
+            raise AssertionError("nothing can be printed")
+
+        patch.setattr("trm.commands.prove.show", closed)
+        with pytest.raises(AssertionError, match="nothing can be printed"):
+            command("prove", "--checkpoint", file, "--output", "proof", folder=tmp_path)
+    assert {one.name for one in (tmp_path / "proof").iterdir()} == FILES
+    assert json.loads((tmp_path / "model.proof.json").read_text())["verdict"] == "proved"
+
+
+def test_a_refuted_model_is_no_surer_than_its_refutation_allows(ternary, command, tmp_path):
+    model = copy.deepcopy(ternary.model)
+    with torch.no_grad():
+        model.lm_head.bias[3] -= 1000  # writes 0 where a digit 2 belongs
+        model.halt_head.bias += 50  # and is sure of it
+    file = saved(tmp_path, ternary.task, model)
+
+    def confidence() -> list[float]:
+        solver = load_solver(file)
+        found = solver.solve(solver.task.problems([(1, 2), (1, 1)]))
+        assert [one.correct for one in found] == [False, True]
+        return [one.confidence for one in found]
+
+    assert confidence() == pytest.approx([1, 1])
+    ran = command("prove", "--checkpoint", file, code=1)
+    assert f"no smaller problem does: trm solve --checkpoint {file} 1x2" in ran.out
+    record = json.loads((tmp_path / "model.proof.json").read_text())
+    wrong, right = confidence()
+    share = record["wrong_windows"] / record["windows"]
+    assert wrong == 0
+    assert right == pytest.approx(1 - share)
+    assert 0 < share < 0.5
+    assert len(record["wrong_inputs"]) == record["wrong_windows"]
+    # Of too many wrong inputs their share is noted, and the problem.
+    (tmp_path / "model.proof.json").write_text(json.dumps(record | {"wrong_inputs": None}))
+    assert confidence() == [0, pytest.approx(1 - share)]
+    command("prove", "--checkpoint", file, "--as-computed", code=1)
+    assert json.loads((tmp_path / "model.proof.json").read_text())["verdict"] == "refuted"
+
+
+def test_a_model_of_any_kind_is_not_sure_of_the_problem_that_refutes_it(
+    checkpoint, command, tmp_path
+):
+    file = tmp_path / "model.ckpt"
+    shutil.copyfile(checkpoint, file)
+    command("prove", "--checkpoint", file, "--search", 50, code=1)
+    problem = json.loads((tmp_path / "model.proof.json").read_text())["counterexample"]["problem"]
+    assert solve(problem, load_solver(file)).confidence == 0
+    assert solve(problem, load_solver(checkpoint)).confidence > 0
+
+
+def test_an_own_layout_is_proved_of_drawn_pages_and_checked_without_laws(learn, command, tmp_path):
+    trained = learn(AddTwice(base=3))
+    file = saved(tmp_path, trained.task, trained.model)
+    words = ("--import", "twice", "--checkpoint", file)
+    ran = command("prove", *words, "--output", "proof", folder=tmp_path)
+    verdict = "the network does what the rule says on every page; the rule agreed with 2,149 drawn"
+    assert verdict in ran.out
+    assert "pages and with the task's answers\n" in ran.out
+    assert "any length" not in ran.out
+    folder = tmp_path / "proof"
+    assert {one.name for one in folder.iterdir()} == FILES - {"check.py"}
+    said = command("prove", "--import", "twice", "--check", folder).out
+    assert "reachable inputs it says what the rule says" in said
+    assert "checked: all three parts; no laws are known of the layout twice, so nothing is" in said
+    with np.load(folder / "table.npz") as arrays:
+        table = dict(arrays)
+    table["symbol.values"][table["symbol.values"] == 3] = 2  # writes 1 where a 2 belongs
+    np.savez(folder / "table.npz", **table)
+    said = command("prove", "--import", "twice", "--check", folder, code=1).out
+    assert "not proved: in " in said
+    assert "the table says another symbol than the rule: first 2, where it is 3" in said
+
+
+@pytest.mark.parametrize(
+    ("layout", "said"),
+    [("thrice", "the rule says 3, and the page"), ("few_classes", "it says class 3 of sum_carry")],
+)
+def test_a_rule_that_is_wrong_is_told_wherever_it_is_used(layout, said, learn, command, tmp_path):
+    """It is trained on, loaded, proved or drawn."""
+    trained = learn(AddTwice(base=10), steps=1)
+    file = saved(tmp_path, replace(trained.task, layout=layout), trained.model)
+    own = ("--import", "twice", "--checkpoint", file)
+    more = ("--data.task", "twice.AddTwice", "--data.task.layout", layout)
+    for words in (
+        ("prove", *own),
+        ("solve", *own, "1+2"),
+        ("render", "1+2", "--task", "twice.AddTwice", "--layout", layout),
+        ("fit", "--config", "quickstart", *more),
+    ):
+        assert said in command(*words, folder=tmp_path, code=2).err
+
+
+def test_a_set_that_is_too_small_proves_nothing(learn, command, tmp_path):
+    trained = learn(AddTwice("no_four"), steps=1)
+    file = saved(tmp_path, trained.task, trained.model)
+    ran = command("prove", "--import", "twice", "--checkpoint", file, code=2)
+    assert "the reachable inputs of the local rule NoFourRule are too few: the cell in" in ran.err
+
+
+def test_codes_are_checked_again_without_laws(command, tmp_path):
+    file = tmp_path / "model.safetensors"
+    shutil.copyfile(MODELS / "untold-base2-seed0.safetensors", file)
+    ran = command("prove", "--checkpoint", file, "--output", tmp_path / "proof")
+    assert "the rule agreed with 2,149 drawn pages" in ran.out
+    assert "the laws in the checker prove the rest: right on every problem of any" in ran.out
+    said = command("prove", "--check", tmp_path / "proof").out
+    assert "table against the set: in all 48 reachable inputs it says what the rule says" in said
+    assert "checked: all three parts; laws are of tables without latent codes" in said
+    with np.load(tmp_path / "proof/table.npz") as arrays:
+        table = dict(arrays)
+    table["carry.values"][:] = table["carry.values"].max()  # another code than is handed on
+    np.savez(tmp_path / "proof/table.npz", **table)
+    assert "not proved: " in command("prove", "--check", tmp_path / "proof", code=1).out
 
 
 def test_a_wrong_model_is_refuted_by_the_smallest_problem(ternary, command, tmp_path, checkpoint):

@@ -24,6 +24,8 @@ def folder(make_grid, tmp_path_factory):
     for name in ("problems.csv", "problems.jsonl"):
         (folder / name).write_text("a,b\n1,2\n")
     (folder / "x.jsonl").write_text("{}\n")
+    (folder / "y.jsonl").touch()
+    (folder / "c.csv").write_text("a,c\n1,2\n")
     (folder / "p.jsonl").write_text('{"id": "multiply-v1/1x1/000", "prediction": "1"}\n')
     for name, models, more in (
         ("one", ("small", "gpt"), {}),
@@ -50,6 +52,10 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("render 12x34 --output a.txt", "argument --output: 'a.txt' does not end in .png, .svg, .gif"),
     ("render 12x34 --output a.gif --step 2", "shows every step: leave out --step"),
     ("render", "the following arguments are required: problem"),
+    ("solve 1+2", "'1+2' is no multiplication; write it like 123x456"),
+    ("solve 1x2 --view r90", "unrecognized arguments: --view r90. Did you mean --views?"),
+    ("benchmark export --suit multiply-v1 --output D", "arguments are required: --suite"),
+    ("solve --input c.csv --output new/deep/o.jsonl", "no column 'b'"),
     ("solve 1x2 --devices 2", "on one device: take --devices 1"),
     ("solve 1x2 --checkpoint strange.ckpt", "there is no checkpoint strange.ckpt"),
     (f"solve {LONG} --checkpoint CKPT", "is more than 12,000 cells"),
@@ -81,6 +87,11 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     (f"inspect {LONG} --checkpoint CKPT --output D", "is more than 12,000 cells"),
     ("inspect 12x3 --output D --row 2", "--row 2: 12x3 has 1 rows to fill in"),
     ("inspect 12x3 --output D --cell 40,1", "--cell 40,1 is not on the canvas"),
+    (
+        "inspect 987x65 --row 2 --cell 4,3 --output D --checkpoint STEPPING",
+        "the cell 4,3 is blank and no token of this model, so it attends to nothing. Name a row "
+        "and a column of these tokens: 1: 3-5, 7; 2: 2-5, 7; 3: 1-7",
+    ),
     ("inspect 12x3 --output D --cell 4", "is no cell; write row and column, like 4,3"),
     ("inspect 123x45 --output D --checkpoint STEPPING --patch 45x123", "lie in the same cells as"),
     ("inspect 123x45 --output D --lens", "the cells of a local model see decided messages"),
@@ -105,6 +116,7 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("report one x.jsonl --output D", "one after the other"),
     ("report x.jsonl --output D", "does not hold answers"),
     ("report none.jsonl --output D", "holds no solved problem"),
+    ("report y.jsonl ./y.jsonl --output D", "one file of answers, given more than once"),
     ("report one --output file", "--output"),
     ("sweep blank.yaml --output D", "Did you mean studies/blanks.yaml?"),  # and not gpt_blanks
 ]

@@ -51,8 +51,9 @@ def test_risks_of_answers_are_told_and_drawn(command, tmp_path, monkeypatch):
     assert "answers: 75.0 % (3 of 4" in ran.out
     assert "calibration error 30.0 %" in ran.out
     rows = [line.replace("│", " ").split() for line in ran.out.splitlines() if " %" in line]
-    assert ["50%", "0.00", "%", "0.00", "%"] in rows
-    assert ["100%", "25.00", "%", "25.00", "%"] in rows
+    found = {row[0]: " ".join(row[1:]) for row in rows}
+    assert found["50%"] == "0.00 % (0 of 2) 0.00 % (0 of 2)"
+    assert found["100%"] == "25.00 % (1 of 4) 25.00 % (1 of 4)"
     assert ["mean", "6.25", "%", "6.25", "%"] in rows
     with Image.open(tmp_path / "out/calibration.png") as picture:
         assert picture.size == (1100, 620)

@@ -1,3 +1,6 @@
+import json
+import re
+
 import pytest
 import torch
 
@@ -76,3 +79,41 @@ def test_a_demo_watches_problems_and_ends_with_numbers_of_a_hundred_digits(comma
     assert not list(tmp_path.iterdir())
     assert ran.out.count("confidence ") == 3
     assert "right in every cell" in ran.out
+
+
+def test_fewer_views_than_asked_for_are_told_with_how_to_get_more(command, checkpoint, tmp_path):
+    """The canvas of 12 x 3 leaves room for some shifts alone."""
+    words = ("solve", "--checkpoint", checkpoint, "--views")
+    ran = command(*words, 64, "12x3")
+    (there,) = re.findall(r"agreement \d+% of (\d+) views \(64 were asked for\)", ran.out)
+    told = f"note: {there} views instead of the 64 asked for: the canvas has no room"
+    assert told in ran.err
+    assert "--symmetries" in ran.err
+    assert "--height and --width" in ran.err
+    assert command(*words, 64, "12x3", "--quiet").err == ""
+    assert command(*words, 2, "12x3").err == ""
+    more = command(*words, 64, "12x3", "--height", 12, "--width", 12)
+    assert "agreement" in more.out
+    assert more.err == ""
+    (tmp_path / "p.csv").write_text("a,b\n12,3\n12,4\n")
+    ran = command(*words, 64, "--input", "p.csv", "--output", "o.jsonl", folder=tmp_path)
+    told = f"note: {there} views instead of the 64 asked for at the fewest, in 2 problems fewer"
+    assert told in ran.err
+    records = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    found = [(r["views"], r["views_asked"], r["rollouts"]) for r in records]
+    assert found == [(int(there), 64, 1)] * 2
+
+
+def test_rollouts_with_noise_vote_and_are_recorded(command, checkpoint, tmp_path):
+    words = ("solve", "--checkpoint", checkpoint, "--rollouts", 4, "--noise", 0.3, "--views", 2)
+    (tmp_path / "p.csv").write_text("a,b\n12,3\n")
+    found = []
+    for per, vote in (("row", "weighted"), ("solution", "product"), ("solution", "product")):
+        more = ("--vote", vote, "--vote-per", per, "--input", "p.csv", "--output", "-")
+        (line,) = command(*words, *more, folder=tmp_path).out.splitlines()
+        record = json.loads(line)
+        assert (record["views"], record["rollouts"]) == (2, 4)
+        assert sum(one["views"] for one in record["votes"][0]) == 8
+        found.append(record)
+    assert found[1] == found[2]
+    assert "views x 4 rollouts" in command(*words, "12x3").out

@@ -147,7 +147,7 @@ def test_a_gpt_is_measured_like_a_recursive_model_but_for_its_steps():
     gpt = GPTPredictor(tiny_gpt(6, 6), Calibration())
     cell = measure_cell(Solver(gpt, TASK, Canvas(6, 6)), AXES, (3, 2), problems=5)
     assert [total for _, total in counts(cell)] == [5, 5, 15, 15]
-    assert [name for name, value in cell.items() if value is None] == ["reason", "steps"]
+    assert [name for name, value in cell.items() if value is None] == ["reason", "steps", "views"]
 
 
 ADDITION = Addition("column_carries", digits=(1, 2), addends=(2, 3))
@@ -234,7 +234,7 @@ def test_other_settings_take_no_cell_of_earlier_ones(changed, tmp_path, sizes, m
     (tmp_path / "grid.json").unlink()
     retrained = evaluate(twin, tmp_path, ONE)
     assert sizes == [(2, 1)] * 6
-    one, other = (grid["models"][0]["cells"][0]["confidence"] for grid in (first, retrained))
+    one, other = (grid["models"][0]["sha256"] for grid in (first, retrained))
     assert one != other
     before = SETTINGS.key("cpu")
     assert SETTINGS.key("cuda") != before

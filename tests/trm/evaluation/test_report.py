@@ -129,6 +129,19 @@ def test_models_that_were_not_asked_alike_say_so_wherever_their_figures_stand(ma
     assert "ALIKE" not in markdown(grid)
 
 
+def test_rollouts_and_how_many_views_there_were_are_told(make_grid):
+    grid = make_grid({"one": right})
+    more = {"views": 16, "symmetries": None, "orders": 1, "rollouts": 8, "noise": 0.25}
+    grid["settings"]["voting"] = VOTED | more
+    (model,) = grid["models"]
+    rest = "8 rollouts with noise 0.25, max confidence vote on each row"
+    assert grid.how_asked(model) == f"16 views, {rest}"
+    for cell, views in zip(model["cells"], (4.0, 7.5, *[16.0] * 99), strict=False):
+        cell["views"] = views
+    assert grid.how_asked(model) == f"16 views asked for, 4 to 16 there, {rest}"
+    assert grid.rows[1]["views"] == 7.5
+
+
 def test_seeds_of_a_setting_are_told_together(make_grid):
     names = ("b-seed0", *(f"a [wide] lattice_1-seed{seed}" for seed in (0, 1)))
     shares = zip(names, (0.25, 1.0, 0.5), strict=True)

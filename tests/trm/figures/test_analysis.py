@@ -92,3 +92,29 @@ def test_ranks_have_a_panel_for_each_kind_of_weights_and_states_and_a_line_for_e
     assert [len(one.lines) for one in axes.values()] == [2, 1, 1]
     assert axes["states: block"].lines[0].get_xydata().tolist() == [[0, 0.25], [1, 0.25]]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["gpt", "trm"]
+
+
+@pytest.mark.parametrize("panels", range(1, 13))
+def test_margins_fill_their_picture_however_many_panels_there_are(panels):
+    classes = list("-0123456789A"), list("-012")
+    smallest = np.arange(48.0).reshape(12, 4) - 1  # of which two are wrong
+    smallest[3, 3] = np.nan
+    one = analysis.Margins("product, carry", ("own: a", "above: carry"), classes, smallest)
+    figure = analysis.draw_margins([one] * panels, 20.0, "open: 2 windows are wrong")
+    assert_apart(figure)
+    figure.draw_without_rendering()
+    *drawn, _ = (axes for axes in axes_of(figure) if axes.get_visible())
+    assert len(drawn) == panels
+    boxes = [axes.get_position() for axes in drawn]
+    assert len({(round(box.width, 3), round(box.height, 3)) for box in boxes}) == 1
+    used = sum(box.width * box.height for box in boxes)
+    assert used > 0.45
+    width, _ = figure.get_size_inches()
+    assert width <= 13
+    assert boxes[0].width * width > 2  # inches
+    assert drawn[0].get_title(loc="left") == "product, carry: −1.00 at least"
+    crosses = drawn[0].collections[0].get_offsets()
+    assert [tuple(place) for place in crosses] == [(0, 0), (1, 0)]
+    labels = [[text.get_text() for text in axis.get_ticklabels()] for axis in
+              (drawn[0].yaxis, drawn[0].xaxis)]  # fmt: skip
+    assert labels == [*classes]

@@ -141,7 +141,7 @@ def test_sizes_are_pooled_by_the_longest(make_grid, rows, columns, axes, right, 
 def test_risks_are_told_apart_without_colour_and_bins_have_intervals():
     curve = risk_coverage(np.array([0.2, 0.9]), np.array([False, True]))
     bins = reliability(np.array([0.2, 0.9]), np.array([False, True]))
-    left, right, _ = trust_figure({"a": curve, "b": curve}, {"a": bins}, 2).axes
+    left, right, _ = trust_figure({"a": curve, "b": curve}, {"a": bins}).axes
     assert len({line.get_linestyle() for line in left.lines}) == 2
     assert len({to_hex(line.get_color()) for line in left.lines}) == 2
     assert "mean risk 25.00 %" in left.get_legend().get_texts()[0].get_text()
@@ -149,9 +149,27 @@ def test_risks_are_told_apart_without_colour_and_bins_have_intervals():
     score = np.repeat([0.95, 0.85, 0.15], [100, 100, 3])
     right = np.arange(203) < 200
     curves, bins = {"rows": risk_coverage(score, right)}, {"rows": reliability(score, right)}
-    _, axes, counts = trust_figure(curves, bins, 203).axes
+    _, axes, counts = trust_figure(curves, bins).axes
     _, line = axes.lines
     np.testing.assert_allclose(line.get_xydata(), [[15, 0], [85, 100], [95, 100]])
     low, high = axes.collections[0].get_segments()[0][:, 1]
     assert high - low > 40
     assert [bar.get_height() for bar in counts.patches] == [3, 100, 100]
+
+
+def test_curves_of_different_numbers_of_problems_each_say_of_how_many():
+    def drawn(*numbers):
+        found = [(np.linspace(0.1, 0.9, n), np.arange(n) % 3 > 0) for n in numbers]
+        curves = {f"{i}, confidence": risk_coverage(*both) for i, both in enumerate(found)}
+        bins = {str(i): reliability(*both) for i, both in enumerate(found)}
+        left = trust_figure(curves, bins).axes[0]
+        return left.get_title(), [text.get_text() for text in left.get_legend().get_texts()]
+
+    title, labels = drawn(3, 120, 57)
+    assert title == "If only the surest are answered"
+    assert [label.partition(" problems, ")[0] for label in labels] == [
+        "0, confidence (3", "1, confidence (120", "2, confidence (57"
+    ]  # fmt: skip
+    title, labels = drawn(57, 57)
+    assert title == "If only the surest are answered (57 problems)"
+    assert not any("problems" in label for label in labels)

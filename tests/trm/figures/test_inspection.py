@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import matplotlib
 import numpy as np
 import pytest
 from drawings import drawn
@@ -105,3 +106,21 @@ def test_every_site_has_its_map_and_cells_that_differ_are_framed(sites, width):
     for axes in maps:
         colours = {round(f.get_y() + 0.44): to_hex(f.get_edgecolor()) for f in axes.patches}
         assert colours == {0: "#e69f00", 2: "#1a1a1a"}  # black in the row of the answer
+
+
+def test_a_worked_canvas_is_coloured_by_the_step_that_decided_each_cell():
+    canvas = np.stack([encode(row) for row in ("____", "_12*", "_35_", "____")])
+    truth = np.stack([encode(row) for row in ("____", "_12*", "_36_", "____")])
+    decided = np.zeros((4, 4), np.int64)
+    decided[2] = 1, 4, 2, 0
+    figure = inspection.settled_figure(canvas, truth, decided, "12 × 3: settled", "step")
+    assert_apart(figure)
+    axes, bar = figure.axes
+    assert bar.get_ylabel() == "step"
+    assert [round(tick) for tick in bar.get_yticks()] == [1, 2, 3, 4]
+    fills = axes.collections[0].get_facecolors()[:, :3].round(3)
+    assert len(fills) == 2 * 4  # blank rows are left out
+    viridis = matplotlib.colormaps["viridis"]
+    for place, share in ((4, 0.0), (5, 1.0), (6, 1 / 3)):
+        assert fills[place] == pytest.approx(viridis(share)[:3], abs=0.01)
+    assert len({tuple(fill) for fill in fills[[0, 1, 2, 3, 7]]}) == 1, "what is given is grey"

@@ -34,3 +34,22 @@ def test_norm_rotation_feed_forward_and_first_weights():
     assert [swiglu_size(width) for width in (32, 96, 97, 512)] == [256, 256, 512, 1536]
     assert SwiGLU(12, 256)(torch.zeros(2, 12)).shape == (2, 12)
     assert Linear(400, 300).weight.std().item() == pytest.approx(1 / 20, rel=0.02)
+
+
+@pytest.mark.parametrize("mask", [None, (1, 3, 6, 6), (5, 1, 6, 6)], ids=str)
+def test_large_batches_are_split_where_kernels_take_so_many(monkeypatch, mask):
+    torch.manual_seed(0)
+    monkeypatch.setattr(attention, "_CPU_EXPLICIT_TOKENS", 0)
+    q, k, v = torch.randn(3, 5, 3, 6, 8)
+    bias = None if mask is None else torch.randn(mask)
+    whole, sizes = attend(q, k, v, bias, False), []
+    fused = F.scaled_dot_product_attention
+
+    def counted(q, *more, **how):
+        sizes.append(len(q) * q.shape[1])
+        return fused(q, *more, **how)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", counted)
+    monkeypatch.setattr(attention, "_MOST_SEQUENCES", 7)  # two samples of three heads
+    torch.testing.assert_close(attend(q, k, v, bias, False), whole)
+    assert sizes == [6, 6, 3]

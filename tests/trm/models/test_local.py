@@ -15,7 +15,7 @@ from canvas.windows import NEIGHBOURS, OWN, SYMBOL, TOKEN, read_name
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.models.configs import LocalConfig
-from trm.models.in_order import work_in_order
+from trm.models.in_order import wavefront, work_in_order
 from trm.models.iterative import Loop
 from trm.models.local import LocalRecursiveModel, all_right
 from trm.training.samples import WindowSamples
@@ -138,3 +138,8 @@ def test_updating_all_cells_at_once_ends_as_the_order_of_writing_does(path: Path
         assert torch.equal(logits.argmax(dim=-1), loop.state.symbols)
         sure = F.logsigmoid(worked.halt_logits).sum(dim=1)  # of all rows
         torch.testing.assert_close(F.logsigmoid(halt_logits), sure, atol=1e-4, rtol=1e-3)
+
+
+def test_the_wavefront_runs_from_the_right_and_two_columns_behind_the_row_above() -> None:
+    found = wavefront(model(), pages("_____", "__12*", "_...5"))
+    assert found.tolist() == [[[0, 0, 0, 0, 0], [0, 4, 3, 2, 1], [0, 6, 5, 4, 3]]]

@@ -3,13 +3,16 @@
 import copy
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
+from canvas.choices import OwnCodeError
 from canvas.multiplication import Multiplication
+from canvas.rule_check import THOROUGH
 from trm.models.local import LocalRecursiveModel
 from trm.proof.bound import RoundingBound
-from trm.proof.prove import NotProvableError, provable, shown_in_training
+from trm.proof.prove import NotProvableError, held_against_pages, provable
 
 
 @pytest.mark.parametrize("name", ["binary", "ternary", "sums", "written"])
@@ -60,6 +63,27 @@ def test_what_cannot_be_proved_is_refused_with_a_sentence(binary):
 
 
 def test_problems_of_training_show_windows_of_the_set(ternary):
-    seen, drawn = shown_in_training(ternary.rule, ternary.task, ternary.judged.numbers)
-    assert drawn > 1000
+    seen, trained, looked = held_against_pages(ternary.rule, ternary.task, ternary.judged.numbers)
+    assert (trained, looked) == (2000, 2000 + 100 + 49), "fewer than where it is not tested"
+    assert THOROUGH == (20_000, 2000)
     assert 0 < seen.sum() < len(seen)
+
+
+def test_a_set_that_lacks_an_input_of_a_page_proves_nothing(ternary):
+    numbers = ternary.judged.numbers
+    seen, _, _ = held_against_pages(ternary.rule, ternary.task, numbers)
+    first, *_, last = np.flatnonzero(seen)
+    said = r"row \d+, column \d+ of \d+ x \d+, in which .+ stands, has an input that is not"
+    for few in (np.delete(numbers, first), np.delete(numbers, last), numbers[:last], numbers[:0]):
+        with pytest.raises(OwnCodeError, match=said):
+            held_against_pages(ternary.rule, ternary.task, few)
+
+
+def test_a_model_is_proved_in_float32_alone(binary):
+    with (
+        torch.autocast("cpu", torch.bfloat16),
+        pytest.raises(NotProvableError, match="a proof is of float32"),
+    ):
+        provable(binary.model, binary.task)
+    with pytest.raises(NotProvableError, match="a proof is of float32"):
+        provable(copy.deepcopy(binary.model).double(), binary.task)

@@ -4,12 +4,24 @@ import copy
 from itertools import islice
 
 import numpy as np
+import pytest
 import torch
 
 from canvas.addition import Addition
+from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
-from trm.proof.proof import OPEN, REFUTED, prove, refute
-from trm.proof.search import ByWindows, Counterexample, hunt, shrunk, small_problems, smallest_wrong
+from canvas.symbols import BLANK, MASK
+from trm.commands.prove import sentence
+from trm.proof.proof import OPEN, REFUTED, Proof, prove, refute
+from trm.proof.search import (
+    ByWindows,
+    Counterexample,
+    hunt,
+    shown_on,
+    shrunk,
+    small_problems,
+    smallest_wrong,
+)
 from trm.solving.local_predictor import LocalPredictor
 from trm.solving.solver import Solver
 
@@ -19,7 +31,7 @@ class Fails:
 
     def __init__(self, task, wrong, near=lambda *_: 0.5):
         self.task, self.wrong, self.near = task, wrong, near
-        self.solved = 0
+        self.solved, self.most_operands = 0, None
 
     def score(self, problems):
         found = problems.to_ints()
@@ -92,3 +104,55 @@ def test_wrong_windows_are_shown_by_problems(binary):
     assert windows.score(binary.task.problems([(1, 1)])) == 0
     assert refute(spoilt, 100, print).verdict == REFUTED
     assert refute(Solver(LocalPredictor(binary.model), binary.task), 20, print).verdict == OPEN
+
+
+class WrongBeside(LocalPredictor):
+    """Works 0 x 0 out wrongly where the page has a blank column at its left."""
+
+    def _solved(self, canvases):
+        cells, sure = super()._solved(canvases)
+        blank = (canvases[:, 0, :2] == BLANK).all(axis=1)  # one is the solution's own room
+        return np.where(blank[:, None, None] & (canvases == MASK), BLANK, cells), sure
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_counterexample_says_on_which_page_it_goes_wrong_and_what_shows_it(fixed, binary):
+    canvas = Canvas(2, 4) if fixed else Canvas(margin=0)
+    solver = Solver(WrongBeside(binary.model), binary.task, canvas)
+    problem = binary.task.problems([(0, 0)])
+    assert solver.solve(problem, with_truth=True)[0].exact
+    drawing = binary.task.rules.draw_worked(problem, 2, 5, 0, 1)
+    cells = solver.predictor.free_running(drawing).canvases[0]
+    found = Counterexample("0 x 0", (0, 0), cells, drawing.truth[0], drawing.given[0], left=1)
+    found = shown_on(found, solver)
+    assert (found.left, found.right) == (1, 0)
+    assert found.size == ((None, 5) if fixed else (2, 5))
+    proof = Proof(solver, REFUTED, counterexample=found)
+    call = "trm solve --width 5 0x0"
+    said = f"refuted: 0 x 0 goes wrong on a page with a blank column at the left: {call}"
+    assert sentence(proof, call) == said
+    both = found._replace(right=1), found._replace(left=2, right=1), found._replace(left=0)
+    for one, page in zip(
+        both,
+        ("with a blank column on either side", "with 3 blank columns at the left and right", ""),
+        strict=True,
+    ):
+        assert page in sentence(Proof(solver, REFUTED, counterexample=one))
+    assert "page" not in sentence(Proof(solver, REFUTED, counterexample=both[2]))
+
+
+def test_problems_are_looked_for_among_those_that_there_are():
+    """Of a task with limits of its own, and of models of two operands."""
+
+    class Ordered(Multiplication):
+        def allows(self, problems):
+            return np.array([a >= b for a, b in problems.to_ints()])
+
+    judge = Fails(Ordered("direct"), lambda a, b: a >= 7 and b >= 5)
+    found, _ = smallest_wrong(judge, print)
+    assert found.operands == (7, 5)
+    judge = Fails(Ordered("direct"), lambda a, b: a >= 7777777 and b >= 5)
+    found = hunt(judge, 3000, print)
+    assert found.operands[0] >= found.operands[1]
+    sums = [one for batch in islice(small_problems(Addition(), 2), 3) for one in batch]
+    assert {len(one) for one in sums} == {2}

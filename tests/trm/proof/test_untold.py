@@ -1,8 +1,11 @@
 """Models that invent what their cells hand on: pages from shares of codes, and their proof."""
 
 import numpy as np
+import pytest
 import torch
 
+from canvas.choices import OwnCodeError
+from canvas.closure import closed_windows
 from canvas.problems import Problems
 from canvas.windows import SYMBOL, TOKEN, read_name
 from trm.models.in_order import work_in_order
@@ -84,3 +87,19 @@ def test_shares_of_codes_become_the_codes_that_are_handed_on_as_it_gets_cold(inv
     numbers, _ = mine.seen(seen | {TOKEN: batch["tokens"].numpy()}, {})
     expected = model.parts(model.cells(torch.from_numpy(numbers))[0])["carry"]
     torch.testing.assert_close(cold["carry"], expected, atol=1e-4, rtol=1e-4)
+
+
+def test_a_set_that_lacks_what_codes_meet_on_a_page_proves_nothing(inventor, monkeypatch) -> None:
+    model, task = inventor
+    rule = task.local_rule(untold=True)
+    mine = rule.with_codes(model.config.codes)
+    found = explore(rule, mine, model, print, task)
+    assert found.complete
+    assert found.agreed == 2149
+
+    def without_some(together) -> np.ndarray:
+        return closed_windows(together)[::2]
+
+    monkeypatch.setattr("trm.proof.untold.closed_windows", without_some)
+    with pytest.raises(OwnCodeError, match="UntoldLatticeRule are too few: the cell in row"):
+        explore(rule, mine, model, print, task)

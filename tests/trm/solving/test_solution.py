@@ -93,3 +93,10 @@ def test_a_record_is_fit_for_json_with_its_votes_and_numbers_of_any_length():
     assert (data["views"], data["agreement"]) == (4, 0.666667)
     kept = {"answer": "36", "views": 3, "confidence": 0.812346}
     assert data["votes"] == [[kept, {"answer": None, "views": 1, "confidence": 0.5}]]
+
+
+def test_a_solution_without_a_number_cannot_be_right_however_sure_its_rows_are():
+    none = solution(answer=None, row_confidence=[0.999, 1.0])
+    assert none.verdict == "12 x 3 = no number (wrong, it is 36; confidence 0.0%)"
+    record = none.record()
+    assert (record["confidence"], record["row_confidence"]) == (0, [0.999, 1.0])

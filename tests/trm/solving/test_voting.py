@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from oracle import Oracle, Page
 from tiny import tiny_gpt, tiny_trm
 
@@ -13,11 +14,15 @@ from augment.symmetry import SYMMETRIES
 from augment.views import View, apply_views, distinct_views
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
+from canvas.choices import OwnCodeError
+from canvas.closure import closed_windows
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
-from canvas.symbols import BLANK, DIGIT_ZERO, MASK
+from canvas.symbols import BLANK, DIGIT_ZERO, MASK, VOCAB_SIZE, encode
+from trm.models.iterative import IterativeModel, Loop
+from trm.models.recursive import TinyRecursiveModel
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
-from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.iterative_predictor import IterativePredictor, Noise
 from trm.solving.local_predictor import LocalPredictor
 from trm.solving.solver import Solver
 from trm.solving.voting import decide
@@ -37,13 +42,31 @@ def test_each_vote_follows_its_rule_and_ties_are_broken():
     confidence = np.array([0.2, 0.2, 0.2, 0.9])
     said = {vote: decide(vote, ["11", "11", "11", "33"], confidence) for vote in VOTES}
     assert said["majority"].behind == [0, 1, 2]
-    assert said["max_confidence"].behind == [3]
+    for vote in ("max_confidence", "weighted", "product"):  # 0.9 of all, or above the sum 0.6
+        assert said[vote].behind == [3]
     shares = {vote: (d.confidence, d.agreement) for vote, d in said.items()}
     assert shares["majority"] == pytest.approx((0.2, 0.75))
     assert shares["max_confidence"] == pytest.approx((0.9, 0.25))
+    confidence = np.array([0.6, 0.5, 0.9])
+    said = {vote: decide(vote, ["11", "11", "33"], confidence) for vote in VOTES}
+    assert said["weighted"].behind == [0, 1]  # 1.1 and 0.9
+    assert said["weighted"].confidence == pytest.approx(0.55)
+    # Probabilities: 11 gets 0.6 · 0.5 · 0.05 = 0.015, and 33 gets 0.2 · 0.25 · 0.9 = 0.045.
+    assert said["product"].behind == [2]
+    assert said["product"].confidence == pytest.approx(0.9)
+    scores = VOTES["product"].score(np.array([[1, 1, 0], [0, 0, 1]], bool), confidence)
+    assert np.exp(scores) == pytest.approx([0.015, 0.045])
     assert decide("majority", "1212", np.array([0.5, 0.6, 0.5, 0.6])).behind == [1, 3]
     for vote in VOTES:
         assert decide(vote, "1212", np.full(4, 0.5)).behind == [0, 2]
+
+
+def test_a_view_with_confidence_0_does_not_vote_unless_all_have_it():
+    for vote in VOTES:
+        found = decide(vote, "1112", np.array([0.0, 0.0, 0.0, 0.3]))
+        assert (found.behind, found.confidence, found.agreement) == ([3], 0.3, 0.25)
+        assert [ballot[:2] for ballot in found.ballots] == [("1", 3), ("2", 1)]
+    assert decide("majority", "2111", np.zeros(4)).behind == [1, 2, 3]
 
 
 def blunder(page: Page, shown: np.ndarray, filled: np.ndarray) -> None:
@@ -87,9 +110,12 @@ def test_views_that_are_right_outvote_views_that_blunder(per, vote, restless):
 
 def test_what_a_problem_gets_does_not_depend_on_the_problems_beside_it():
     solver = solver_on(7, 7)
-    problems, how = Problems.from_ints(PAIRS), {"symmetries": tuple(SYMMETRIES), "seed": 5}
-    voting = (solver.with_voting(Voting(6, per=per, **how)) for per in PER)
-    for asked in (solver, *voting):
+    problems = Problems.from_ints(PAIRS)
+    how: dict = {"symmetries": tuple(SYMMETRIES), "seed": 5}
+    voting = [solver.with_voting(Voting(6, per=per, **how)) for per in PER]
+    how |= {"vote": "weighted", "noise": 0.5, "rollouts": 3}
+    noisy = [solver.with_voting(Voting(2, per=per, **how)) for per in PER]
+    for asked in (solver, *voting, *noisy):
         together = asked.solve(problems)
         for i, solution in enumerate(together):
             (alone,) = asked.solve(problems[i : i + 1])
@@ -154,12 +180,14 @@ def test_a_model_that_solves_sees_nothing_of_the_truth(family, layout):
         assert records == other_records
 
 
-@pytest.mark.parametrize("model", ["binary", "written"])
-def test_of_eight_views_one_alone_is_upright_and_a_model_of_one_cell_knows_it(model, request):
+@pytest.mark.parametrize(
+    ("model", "vote"), [*(("binary", vote) for vote in VOTES), ("written", "majority")]
+)
+def test_of_eight_views_one_alone_is_upright_and_a_model_of_one_cell_knows_it(model, vote, request):
     """Of a proved model, which works out once what there is to see on upright pages."""
     trained = request.getfixturevalue(model)
     upright = Solver(LocalPredictor(trained.model, proved=True), trained.task)
-    eight = Voting(8, tuple(SYMMETRIES), vote="max_confidence", per="solution")
+    eight = Voting(8, tuple(SYMMETRIES), vote=vote, per="solution")
     solver = upright.with_voting(eight)
     problems = Problems.from_ints([*itertools.product((0, 3, 8), repeat=2)], upright.task.base)
     for solution in solver.solve(problems):
@@ -170,6 +198,130 @@ def test_of_eight_views_one_alone_is_upright_and_a_model_of_one_cell_knows_it(mo
 
 def test_whether_a_page_is_upright_is_not_told_by_a_row(binary):
     solver = Solver(LocalPredictor(binary.model), binary.task)
-    for how in ({"vote": "max_confidence"}, {"per": "solution"}):
-        with pytest.raises(ValueError, match="--vote max_confidence --vote-per solution"):
-            solver.with_voting(Voting(8, tuple(SYMMETRIES), **how))
+    for vote in VOTES:
+        with pytest.raises(ValueError, match="let solutions vote, --vote-per solution"):
+            solver.with_voting(Voting(8, tuple(SYMMETRIES), vote))
+
+
+def canvases(*rows: str) -> np.ndarray:
+    return np.stack([encode(row)[None] for row in rows])
+
+
+def state_of(model: TinyRecursiveModel, inputs: np.ndarray) -> Loop:
+    return Loop(model, torch.from_numpy(inputs))
+
+
+def test_noise_is_gaussian_on_z_H_alone_and_rollout_0_has_none():
+    model = tiny_trm(**SEES)
+    inputs = canvases("12_.", "12_.", "12_.")
+    loop = state_of(model, inputs)
+    before = loop.state
+    noise = Noise(0.25, 0, inputs, np.array([0, 1, 2]))
+    noise.add(loop)
+    assert torch.equal(loop.state.z_L, before.z_L)
+    added = loop.state.z_H - before.z_H
+    assert not added[0].any()
+    assert not torch.equal(added[1], added[2])
+    for _ in range(200):
+        noise.add(loop)
+    total = (loop.state.z_H - before.z_H)[1:]
+    assert float(total.std()) == pytest.approx(0.25 * 201**0.5, rel=0.15)
+    assert float(total.mean()) == pytest.approx(0, abs=1.5)
+
+
+def test_noise_follows_from_seed_canvas_and_rollout_whatever_else_is_worked_on():
+    """Beside a canvas with more tokens, too, for whose sake it is padded."""
+    model = tiny_trm(**SEES)
+
+    def added(inputs, rollouts, seed=0):
+        loop = state_of(model, inputs)
+        before = loop.state.z_H
+        Noise(1.0, seed, inputs, np.array(rollouts)).add(loop)
+        return loop.state.z_H - before
+
+    (alone,) = added(canvases("_12_."), [1])
+    long, short = added(canvases("1234.", "_12_."), [1, 1])
+    assert len(short) == len(long) == 5 > len(alone) == 3
+    assert torch.allclose(short[:3], alone, atol=1e-6)
+    for other in (added(canvases("_12_."), [2]), added(canvases("_12_."), [1], seed=1)):
+        assert not torch.allclose(other[0], alone)
+
+
+def test_rollouts_of_next_to_no_noise_agree_and_of_much_noise_do_not():
+    solver, problems = solver_on(7, 7), Problems.from_ints(PAIRS)
+    plain = solver.solve(problems)
+    agreements = []
+    for noise in (1e-9, 3.0):
+        voting = Voting(rollouts=4, noise=noise, per="solution")
+        found = solver.with_voting(voting).solve(problems)
+        assert {(s.views, s.views_asked, s.rollouts) for s in found} == {(1, 1, 4)}
+        assert all(sum(vote.views for vote in s.votes[0]) == 4 for s in found)
+        agreements.append([s.agreement for s in found])
+        if noise < 1:
+            for one, other in zip(plain, found, strict=True):
+                np.testing.assert_array_equal(one.canvas, other.canvas)
+                assert [4 * n for n in one.row_steps] == other.row_steps
+    assert agreements[0] == [1.0] * 4
+    assert max(agreements[1]) < 1
+
+
+class Plain(IterativeModel):
+    """Its state is one tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+
+    def encode(self, tokens):
+        return torch.nn.functional.one_hot(tokens.long(), VOCAB_SIZE).float()
+
+    def initial_state(self, context):
+        return context
+
+    def iterate(self, context, state):
+        return state
+
+    def read(self, state, context):
+        return state, state.sum(dim=(1, 2, 3))
+
+
+def test_noise_is_refused_by_models_without_z_H(binary):
+    problems = Problems.from_ints([(12, 3)])
+    gpt = GPTPredictor(tiny_gpt(8, 8), Calibration())
+    for predictor in (gpt, LocalPredictor(binary.model)):
+        with pytest.raises(ValueError, match="this model has none: leave out --rollouts"):
+            Solver(predictor, binary.task).with_voting(Voting(rollouts=2, noise=0.1))
+    solver = Solver(IterativePredictor(Plain(), 2), Multiplication(digits_b=(1, 3)), Canvas(7, 7))
+    with pytest.raises(ValueError, match="the state of Plain has state: leave out --rollouts"):
+        solver.with_voting(Voting(rollouts=2, noise=0.1)).solve(problems)
+
+
+def test_a_solution_without_a_number_loses_however_sure_its_view_is():
+    def blank(page: Page, shown: np.ndarray, filled: np.ndarray) -> None:
+        filled[shown == MASK] = BLANK
+
+    predictor = Oracle(fault=blank)
+    task = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 3))
+    solver = Solver(predictor, task, Canvas(7, 7), trained_symmetries=tuple(SYMMETRIES))
+    solver = solver.with_voting(Voting(views=4, vote="max_confidence", per="solution"))
+    problems = Problems.from_ints([(321, 45)])
+    (page,) = Oracle(solver.draw_worked(problems)).pages
+    predictor.pages = [
+        replace(one, confidence=0.999 if one.faulty else 0.7)
+        for one in seen_in_all_views(page, ("e",))
+    ]
+    (solution,) = solver.solve(problems)
+    assert solution.correct
+    assert solution.confidence == pytest.approx(0.7**2)
+    nothing = next(vote for vote in solution.votes[0] if vote.answer is None)
+    assert nothing.confidence == 0
+
+
+def test_a_set_of_inputs_that_is_too_small_judges_no_page(binary, monkeypatch):
+    """Else a page that lies as it should would be taken for a turned one."""
+    few = closed_windows(binary.rule)[::2]
+    monkeypatch.setattr("trm.solving.local_predictor.closed_windows", lambda rule: few)
+    eight = Voting(8, tuple(SYMMETRIES), vote="max_confidence", per="solution")
+    solver = Solver(LocalPredictor(binary.model), binary.task).with_voting(eight)
+    with pytest.raises(OwnCodeError, match="LatticeRule are too few: the cell in row"):
+        solver.solve(binary.task.problems([(3, 5)]))

@@ -1,13 +1,18 @@
+import csv
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
+from jsonargparse import Namespace
+from lightning.pytorch.loggers import CSVLogger
 from runs import assert_same, events_of
 
 from trm.checkpoints import COST_KEY
 from trm.evaluation.models import describe
+from trm.training.loggers import IDS, give_ids, keep_tables, without_run
 
 CONSTANT = ("--model.schedule.decay", "constant")
 LAST = ("--ckpt_path", "last")
@@ -174,3 +179,62 @@ def test_what_only_evaluates_leaves_no_run_and_is_none_to_go_on_with(command, de
     assert runs(halves) == ["version_0", "version_1"]
     assert load(halves / RUN)["global_step"] == 5
     assert_same(load(whole), load(halves / "runs/debug/version_1"))
+
+
+def table(run: Path) -> list[dict[str, str]]:
+    """The rows of a run's metrics.csv, without those figures that tell how fast it was."""
+    with (run / "metrics.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [{k: v for k, v in row.items() if v and not k.startswith("speed/")} for row in rows]
+
+
+def test_the_tables_of_a_resumed_run_are_those_of_one_run(command, debug, tmp_path):
+    """A CSVLogger beside TensorBoard writes to the same folder."""
+    place = {"save_dir": "runs", "name": "debug"}
+    names = "TensorBoardLogger", "CSVLogger"
+    kinds = [f"lightning.pytorch.loggers.{name}" for name in names]
+    loggers = json.dumps([{"class_path": kind, "init_args": place} for kind in kinds])
+    for name, ends in (("whole", (2,)), ("resumed", (1, 2))):
+        (tmp_path / name).mkdir()
+        for end in ends:
+            words = ("--trainer.logger", loggers, "--trainer.max_epochs", end, *LAST)
+            command("fit", *debug, *CONSTANT, *words, folder=tmp_path / name)
+        assert runs(tmp_path / name) == ["version_0"]
+    whole, resumed = (table(tmp_path / name / RUN) for name in ("whole", "resumed"))
+    assert {"validation/solved", "train/loss"} <= {name for row in whole for name in row}
+    assert resumed == whole
+
+
+def test_a_table_that_was_moved_aside_when_a_run_was_killed_is_found_again(tmp_path):
+    folder = tmp_path / "mine/version_0"
+    folder.mkdir(parents=True)
+    (folder / "metrics.before.csv").write_text("a,step\n1,0\n2,1\n3,2\n")
+    logger = CSVLogger(tmp_path, "mine", 0)
+    keep_tables([logger], step=2)
+    assert (folder / "metrics.csv").read_text().split() == ["a,step", "1,0", "2,1"]
+    assert not (folder / "metrics.before.csv").exists()
+
+
+def test_the_config_that_a_resumed_run_keeps_begins_a_new_run(command, debug, halves):
+    command("fit", *debug, *LONGER, *LAST, folder=halves)
+    kept = halves / RUN / "config.yaml"
+    assert kept.read_text().startswith(f"# went on from {RUN}/checkpoints/last.ckpt")
+    config = yaml.safe_load(kept.read_text())
+    assert config["ckpt_path"] is None
+    assert config["trainer"]["logger"]["init_args"]["version"] is None
+    before = files(halves / RUN)
+    command("fit", "--config", kept, "--trainer.max_epochs", 1, folder=halves)
+    assert runs(halves) == ["version_0", "version_1"]
+    assert files(halves / RUN) == before
+
+
+def test_loggers_of_services_are_given_the_id_of_the_run_that_goes_on():
+    name = "lightning.pytorch.loggers.MLFlowLogger"
+    logger = Namespace(class_path=name, init_args=Namespace())
+    config = Namespace(trainer=Namespace(logger=[logger]))
+    give_ids(config, {IDS: {"MLFlowLogger": "abc", "WandbLogger": "def"}})
+    assert config.trainer.logger[0].init_args.run_id == "abc"
+    config.ckpt_path = "last.ckpt"
+    assert without_run(config).trainer.logger[0].init_args.run_id is None
+    assert without_run(config).ckpt_path is None
+    assert config.trainer.logger[0].init_args.run_id == "abc"

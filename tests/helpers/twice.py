@@ -1,0 +1,119 @@
+"""A user's own layout of a + 2 b, and what can be wrong with its local rule."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from canvas.addition import Column
+from canvas.arithmetic import add_shifted
+from canvas.choices import one_of
+from canvas.layouts import ANSWER, Row, table
+from canvas.local_rules import PairRule, digit_class, value
+from canvas.symbols import BLANK, DIGIT_IDS
+from canvas.task import TwoOperands
+from canvas.windows import SYMBOL, TOKEN
+
+
+class TwiceRule(PairRule):
+    """The last row writes a + 2 b: rows are counted, and both digits go down to it."""
+
+    left = ("sum_carry",)
+    down = ("row", "a", "b")
+    times: ClassVar[int] = 2
+
+    def classes(self, field):
+        return {"row": 4, "sum_carry": 5}.get(field, 1 + self.base)
+
+    def cell(self, says, seen):
+        row = np.where(seen["above"] > 0, np.minimum(seen["above.row"] + 1, 3), 1)
+        a, b, carry = seen["above.a"], seen["above.b"], seen["right.sum_carry"]
+        over, digit = np.divmod(value(a) + self.times * value(b) + value(carry), self.base)
+        stands = (row == 3) & ((a > 0) | (b > 0) | (carry > 1))
+        here = digit_class(seen[TOKEN], self.base)
+        return {
+            SYMBOL: np.where(stands, DIGIT_IDS[digit], BLANK).astype(np.int64),
+            "sum_carry": np.where(stands | ((row == 3) & (carry > 0)), 1 + over, 0),
+            "row": row,
+            "a": np.where(row == 1, here, np.where(row == 2, a, 0)),
+            "b": np.where(row == 2, here, 0),
+        }
+
+
+class ThriceRule(TwiceRule):
+    """Adds a + 3 b, where the page shows a + 2 b."""
+
+    times = 3
+
+
+class NoFourRule(TwiceRule):
+    """Its rows leave out the digit 4 in the second number, so that its inputs are too few."""
+
+    def __init__(self, base):
+        super().__init__(base)
+        row = self.rows["last"]
+        four = DIGIT_IDS[4]
+        columns = {
+            name: column._replace(tokens=tuple(t for t in column.tokens if t != four))
+            for name, column in row.columns.items()
+        }
+        self.rows = self.rows | {"last": row._replace(columns=columns)}
+
+
+class FewClassesRule(TwiceRule):
+    """Has one class of the carry too few."""
+
+    def classes(self, field):
+        return 3 if field == "sum_carry" else super().classes(field)
+
+
+class Twice(Column):
+    """The two numbers below each other, and a + 2 b."""
+
+    name = "twice"
+    local_rule = TwiceRule
+
+    def room(self, lengths, base):
+        return 3, max(lengths) + 2
+
+    def rows(self, operands):
+        a, b = operands
+        total = add_shifted(add_shifted(a, b), b)
+        yield Row(ANSWER, total, shift=0, row=2, present=total.lengths > 0)
+
+
+class Thrice(Twice):
+    name = "thrice"
+    local_rule = ThriceRule
+
+
+class NoFour(Twice):
+    name = "no_four"
+    local_rule = NoFourRule
+
+
+class FewClasses(Twice):
+    name = "few_classes"
+    local_rule = FewClassesRule
+
+
+@dataclass
+class AddTwice(TwoOperands):
+    """a + 2 b."""
+
+    layouts = table([Twice(), Thrice(), NoFour(), FewClasses()])
+    sign, signs = "+", "+"
+    smallest = 0
+
+    layout: str = one_of("twice", layouts, open=True)
+
+    def answer(self, operands):
+        return operands[0] + 2 * operands[1]
+
+
+@dataclass
+class AddOnce(AddTwice):
+    """The same pages, and another answer than they show."""
+
+    def answer(self, operands):
+        return operands[0] + operands[1]

@@ -1,0 +1,75 @@
+"""Weights by short names, and what is listed of them."""
+
+import shutil
+
+import pytest
+
+from trm import load_solver
+from trm.checkpoints import SHIPPED, find_checkpoint, names
+from trm.checkpoints.loading import load_checkpoint
+from trm.checkpoints.names import about, named_weights
+
+
+def test_a_name_leads_to_a_file_of_the_sources_or_the_package(repository):
+    models = repository / "docs/models"
+    for name in ("trm-quick-seed0", "trm-quick-seed0.safetensors"):
+        assert find_checkpoint(name) == models / "trm-quick-seed0.safetensors"
+    assert find_checkpoint("lattice") == SHIPPED
+    assert named_weights().keys() == {"lattice"} | {f.stem for f in models.glob("*.safetensors")}
+    solver = load_solver("tiny-seed0", device="cpu")
+    assert solver.task.layout == "standard"
+
+
+def test_an_existing_path_wins_over_a_name(repository, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(repository / "docs/models/column-seed0.safetensors", "tiny-seed0.safetensors")
+    assert find_checkpoint("tiny-seed0.safetensors").resolve().parent == tmp_path
+    assert load_solver("tiny-seed0.safetensors", device="cpu").task.layout == "column"
+    (tmp_path / "tiny-seed0").mkdir()
+    shutil.copy("tiny-seed0.safetensors", "tiny-seed0/x.safetensors")
+    assert find_checkpoint("tiny-seed0").name == "x.safetensors"
+
+
+def test_an_unknown_name_is_told_the_nearest_and_a_path_is_not():
+    nearest = r"`trm models` lists \(the nearest: trm-quick-seed0.*\); train one"
+    with pytest.raises(FileNotFoundError, match=f"no checkpoint trm-quik-seed0; nor .* {nearest}"):
+        find_checkpoint("trm-quik-seed0")
+    with pytest.raises(FileNotFoundError, match="no checkpoint nowhere/lattice; train one"):
+        find_checkpoint("nowhere/lattice")
+
+
+def test_an_installed_package_says_where_other_weights_are(monkeypatch, tmp_path, command):
+    monkeypatch.setattr(names, "_ROOT", tmp_path)
+    told = "in the installed package: take their files from the folder docs/models"
+    with pytest.raises(FileNotFoundError, match=told):
+        find_checkpoint("tiny-seed0")
+    ran = command("models")
+    assert ran.out.startswith("lattice  cell model  multiplication, lattice  50,853 parameters")
+    assert told in ran.out
+
+
+def test_what_is_listed_is_what_the_files_hold(command):
+    lines = {line.split()[0]: line for line in command("models").out.splitlines()}
+    assert lines.keys() == named_weights().keys()
+    for name, told in {
+        "lattice": "cell model proved; tested: in range 500 of 500, first beyond 1,000 of 1,000, "
+        "second beyond 1,000 of 1,000, both beyond 2,000 of 2,000",
+        "multiplication-trm-seed0": "recursive, H 3, L 6 neither proved nor tested in its header",
+        "addition-gpt-seed0": "GPT tested: in range 1,000 of 1,000, first beyond 0 of 3,000",
+        "lattice-hex-seed0": "cell model proved",
+    }.items():
+        one = about(named_weights()[name])
+        solver = load_solver(name, device="cpu")
+        base = "" if solver.task.base == 10 else f", base {solver.task.base}"
+        assert one.task == f"{solver.task.name}, {solver.task.layout}{base}"
+        assert one.parameters == solver.predictor.model.num_parameters
+        assert f"{one.family} {one.told}".startswith(told)
+        for part in (one.family, one.task, f"{one.parameters:,} parameters", one.told):
+            assert part in lines[name]
+
+
+def test_a_file_that_says_nothing_is_refused(tmp_path):
+    (tmp_path / "x.safetensors").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="does not say which model it holds"):
+        about(tmp_path / "x.safetensors")
+    assert load_checkpoint("lattice")["card"]["proof"]["verdict"] == "proved"

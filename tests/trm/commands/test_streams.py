@@ -1,0 +1,90 @@
+"""Output in encodings that lack some characters: similar ones stand there, and answers stay."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from trm.batch import Summary
+from trm.commands import cli
+from trm.commands.streams import write_similar_characters
+
+
+def written(encoding: str, text: str) -> bytes:
+    """What standard output holds of a text; standard error does the same."""
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", streams[0])
+        patch.setattr(sys, "stderr", streams[1])
+        write_similar_characters()
+        for stream in (sys.stdout, sys.stderr):
+            print(text, end="", file=stream, flush=True)
+    out, err = (stream.buffer.getvalue() for stream in streams)
+    assert out == err
+    return out
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text", "there"),
+    [
+        ("ascii", "✓ 12 × 34 · −5 … é", b"ok 12 x 34 . -5 ... e"),
+        ("cp1252", "✓ 12 × 34 · é", "ok 12 × 34 · é".encode("cp1252")),
+        ("ascii", "漢", b"\\u6f22"),
+        ("utf-8", "✓ ×", "✓ ×".encode()),
+    ],
+)
+def test_similar_characters_or_escapes_stand_for_missing_ones(encoding, text, there):
+    assert written(encoding, text) == there
+
+
+def test_records_are_escaped_where_characters_may_be_missing():
+    record = {"correct": True, "error": None, "in_range": True, "name": "é×"}
+    for encoding, there in (
+        ("ascii", b"\\u00e9\\u00d7"),
+        ("cp1252", b"\\u00e9"),
+        ("utf-8", b"\xc3"),
+    ):
+        sink = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        Summary().write(sink, [record])
+        sink.flush()
+        assert there in sink.buffer.getvalue()
+        assert json.loads(sink.buffer.getvalue()) == record
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "cp437"])
+@pytest.mark.parametrize(
+    ("words", "there"),
+    [
+        ("render 12x34 --step 1", "3  4"),
+        ("solve 12x34", "12 x 34 = 408 (right; confidence 100.0%)"),
+        ("inspect --help", "usage: trm inspect"),
+        ("configs quickstart", "model:"),
+        ("--help", "usage: trm COMMAND"),
+    ],
+)
+def test_commands_print_their_results_in_any_encoding(encoding, words, there):
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", streams[0])
+        patch.setattr(sys, "stderr", streams[1])
+        try:
+            assert cli.run(words.split()) == 0
+        except SystemExit as stop:  # after a help text
+            assert stop.code == 0  # noqa: PT017
+        for stream in streams:
+            stream.flush()
+    assert there in streams[0].buffer.getvalue().decode(encoding)
+    assert streams[1].buffer.getvalue() == b""
+
+
+@pytest.mark.parametrize("how", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}], ids=str)
+def test_an_error_is_a_sentence_in_any_encoding(how, repository):
+    environment = os.environ | {"PYTHONPATH": str(repository)} | how
+    words = [sys.executable, "-m", "trm", "render", "12×34", "--layout", "l×ttice"]
+    ran = subprocess.run(words, env=environment, capture_output=True)
+    assert ran.returncode == 2
+    assert b"Did you mean lattice?" in ran.stderr
+    assert b"Traceback" not in ran.stderr

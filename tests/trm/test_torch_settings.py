@@ -1,0 +1,260 @@
+"""Models answer alike whatever other code in the process has set, and leave it as it was."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import lightning as L
+import numpy as np
+import pytest
+import torch
+from tiny import tiny_gpt, tiny_trm
+
+from canvas import symbols
+from canvas.canvas_size import Canvas
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems
+from trm import evaluate, load_solver, solve
+from trm import torch_settings as settings
+from trm.analysis.lens import read_layers
+from trm.analysis.record import cell_attention
+from trm.checkpoints import SHIPPED
+from trm.models.configs import GPTConfig, LocalConfig, RecursiveConfig
+from trm.models.gpt import GPT
+from trm.models.local import LocalRecursiveModel
+from trm.models.recursive import TinyRecursiveModel
+from trm.proof.prove import judge, provable
+from trm.solving.gpt_predictor import Calibration, GPTPredictor
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.solver import Solver
+from trm.torch_settings import standard_settings
+from trm.training import GPTModule, IterativeModule, LocalModule
+from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
+from trm.training.data import CanvasDataModule
+
+DEFAULTS = [torch.float16, torch.bfloat16, torch.float64, "meta"]
+TASK = Multiplication("lattice", digits_a=(1, 2), digits_b=(1, 2))
+PROBLEMS = Problems.from_ints([(12, 34), (98, 7)])
+
+
+@pytest.fixture(params=DEFAULTS, ids=str)
+def changed_default(request):
+    """What other code in the process may have set: a default dtype, or a default device."""
+    if isinstance(request.param, str):
+        torch.set_default_device(request.param)
+    else:
+        torch.set_default_dtype(request.param)
+    try:
+        yield request.param
+        if isinstance(request.param, str):
+            assert torch.get_default_device().type == request.param
+        else:
+            assert torch.get_default_dtype() == request.param
+    finally:
+        torch.set_default_device(None)
+        torch.set_default_dtype(torch.float32)
+
+
+def figures(solver: Solver) -> list[tuple]:
+    solutions = solver.solve(PROBLEMS)
+    return [(one.canvas.tobytes(), one.row_confidence, one.row_steps) for one in solutions]
+
+
+def small_solvers() -> list[Solver]:
+    canvas = Canvas(5, 8)
+    predictors = [
+        GPTPredictor(tiny_gpt(5, 8), Calibration()),
+        IterativePredictor(tiny_trm(position="alibi"), 3),
+        IterativePredictor(tiny_trm(position="relative_2d", neighbourhood="local_lines"), 3),
+        IterativePredictor(tiny_trm(skip_blank=True, halt_pool="mask"), 3),
+    ]
+    return [Solver(predictor, TASK, canvas) for predictor in predictors]
+
+
+SOLVERS = small_solvers()
+EXPECTED = [figures(solver) for solver in SOLVERS]
+
+
+@pytest.mark.parametrize("number", range(len(SOLVERS)))
+def test_every_family_solves_alike_whatever_the_defaults(changed_default, number):
+    solver = SOLVERS[number]
+    getattr(solver.predictor, "forget", lambda: None)()
+    assert figures(solver) == EXPECTED[number]
+
+
+@pytest.mark.parametrize("name", ["shipped", "decimal-seed0.safetensors"])
+def test_a_loaded_model_is_what_its_file_says(changed_default, name, repository):
+    file = SHIPPED if name == "shipped" else repository / "docs/models" / name
+    solver = load_solver(file, device="cpu")
+    weights = solver.predictor.model.state_dict().values()
+    assert {w.dtype for w in weights if w.is_floating_point()} == {torch.float32}
+    assert {w.device.type for w in weights} == {"cpu"}
+    (solution,) = solve(["123x456"], solver)
+    assert (solution.answer, solution.exact) == (56088, True)
+
+
+def test_networks_are_made_in_float32(changed_default):
+    rule = TASK.local_rule()
+    networks = [
+        TinyRecursiveModel(RecursiveConfig(hidden_size=16, num_heads=2, position="fire")),
+        GPT(GPTConfig(4, 5, hidden_size=16, num_heads=2, num_layers=1)),
+        LocalRecursiveModel(LocalConfig(**rule.network, hidden_size=16, num_heads=2)),
+    ]
+    for network in networks:
+        assert {p.dtype for p in network.parameters()} == {torch.float32}
+
+
+def test_evaluation_and_analysis_do_not_depend_on_defaults(changed_default, stepping):
+    sizes = {"digits_a": [2], "digits_b": [2]}
+    grid = evaluate(problems=3, progress=False, accelerator="cpu", **sizes)
+    assert grid["models"][0]["cells"][0]["solved"] == "111"
+    drawing = stepping.draw_worked(PROBLEMS)
+    inputs = np.where(drawing.answer_cells(0), np.uint8(symbols.MASK), drawing.canvases)[:1]
+    for weights in cell_attention(stepping.predictor.model, inputs, 1).values():
+        assert weights.dtype == torch.float32
+    assert np.isfinite(read_layers(stepping.predictor, inputs[0], [1]).of(drawing.truth[0])).all()
+
+
+def test_a_proof_does_not_depend_on_defaults(changed_default, binary):
+    rule = provable(binary.model, binary.task)
+    judged = judge(binary.model, rule, binary.judged.numbers[:200])
+    np.testing.assert_array_equal(judged.left, binary.judged.left[:200])
+    assert judged.arithmetic == "float32"
+
+
+def one_step(family: str) -> list[torch.Tensor]:
+    """The parameters of a tiny network after two training steps."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_heads": 2, "num_layers": 1}
+    how = {"optimizer": OptimizerConfig(lr=0.01), "schedule": ScheduleConfig()}
+    if family == "gpt":
+        module = GPTModule(network=GPT(GPTConfig(5, 8, **sizes)), **how)
+    elif family == "iterative":
+        network = TinyRecursiveModel(RecursiveConfig(5, 8, **sizes, H_cycles=1, L_cycles=1))
+        depth = DepthConfig("carry")
+        module = IterativeModule(network=network, depth=depth, solve_steps=2, **how)
+    else:
+        config = LocalConfig(**TASK.local_rule().network, **sizes)
+        module = LocalModule(network=LocalRecursiveModel(config), **how)
+    canvas = Canvas() if family == "local" else Canvas(5, 8)
+    data = CanvasDataModule(TASK, canvas, 4, 2, validation_problems=2)
+    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False}
+    trainer = L.Trainer(max_epochs=1, accelerator="cpu", enable_checkpointing=False, **quiet)
+    trainer.fit(module, data)
+    return [p.detach() for p in module.parameters()]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("family", ["gpt", "iterative", "local"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+def test_training_from_python_does_not_depend_on_the_default_dtype(family, dtype):
+    expected = one_step(family)
+    torch.set_default_dtype(dtype)
+    try:
+        found = one_step(family)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one, other)
+
+
+# Threads
+
+
+@pytest.fixture
+def many_threads(monkeypatch):
+    """As if nobody had chosen a number of threads, on a machine with four cores."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(settings, "_usual_numbers", lambda: {4})
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(before)
+
+
+def used(monkeypatch, solver: Solver) -> set[int]:
+    """Numbers of threads while a solver solves."""
+    numbers = set()
+    layer = solver.predictor.model.layers[0]
+    name = "after" if hasattr(layer, "after") else "forward"
+    original = getattr(layer, name)
+
+    def noted(*args, **more):
+        numbers.add(torch.get_num_threads())
+        return original(*args, **more)
+
+    monkeypatch.setattr(layer, name, noted)
+    solver.predictor.forget()
+    solver.solve(PROBLEMS)
+    return numbers
+
+
+def test_a_cell_model_works_on_one_thread_and_others_on_all(many_threads, monkeypatch, shipped):
+    assert used(monkeypatch, shipped) == {1}
+    assert used(monkeypatch, SOLVERS[1]) == {4}
+    assert torch.get_num_threads() == 4
+
+
+def test_a_number_of_threads_that_the_user_has_chosen_stays(many_threads, monkeypatch, shipped):
+    torch.set_num_threads(3)
+    assert used(monkeypatch, shipped) == {3}
+    torch.set_num_threads(4)
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    assert used(monkeypatch, shipped) == {4}
+
+
+def test_threads_are_restored_after_nesting_errors_and_in_other_python_threads(many_threads):
+    seen = []
+
+    def beside():
+        with standard_settings(1):
+            seen.append(torch.get_num_threads())
+        seen.append(torch.get_num_threads())
+
+    with standard_settings(1):
+        with standard_settings(1):
+            pass
+        assert torch.get_num_threads() == 1
+        thread = threading.Thread(target=beside)
+        thread.start()
+        thread.join()
+        with pytest.raises(ZeroDivisionError), standard_settings(1):
+            1 / 0  # noqa: B018
+        assert torch.get_num_threads() == 1
+    assert seen == [1, 4]
+    assert torch.get_num_threads() == 4
+
+
+FORKED = """
+import os, signal, sys
+import numpy as np, torch
+torch.set_num_threads(2)
+sys.path[:0] = {helpers!r}
+from test_torch_settings import SOLVERS, figures, EXPECTED
+from trm import load_solver, solve
+big = torch.randn(600, 600)
+(big @ big).exp().sum()  # starts OpenMP's threads
+solver = load_solver(device="cpu")
+right = [solve("123x456", solver).answer, *map(figures, SOLVERS)]
+child = os.fork()
+if not child:
+    signal.alarm(60)  # ends it where it hangs
+    for one in (solver, *SOLVERS):
+        one.predictor.forget()
+    again = [solve("123x456", solver).answer, *map(figures, SOLVERS)]
+    loaded = solve("98x76").answer == 7448
+    os._exit(0 if again == right and loaded else 3)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_that_is_forked_after_solving_solves_as_well(repository):
+    folders = [str(repository / "tests" / part) for part in ("helpers", "trm")]
+    environment = os.environ | {"PYTHONPATH": str(repository)}
+    environment.pop("OMP_NUM_THREADS", None)
+    code = FORKED.format(helpers=folders)
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+    assert ran.returncode == 0, ran.stderr.decode()

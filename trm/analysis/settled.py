@@ -1,0 +1,28 @@
+"""Supervision steps in which the cells of a worked canvas settled."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from canvas.symbols import MASK
+from trm.solving.solver import Moment
+
+
+def last_changes(moments: Sequence[Moment]) -> np.ndarray:
+    """Supervision step, from 1, in which each cell last changed while its row was filled in.
+
+    The moments are those of `trm.solving.solver.solve_watched` on an iterative model. Returns
+    ``int64 [H, W]``, 0 for cells that were not filled in. A cell that keeps the symbol of the first
+    step has a 1: it was masked before.
+
+    Example: a row is masked ``__``, and then ``12``, ``13``, ``13`` after three steps → ``1 2``.
+    """
+    changed = np.zeros(moments[0].canvas.shape, dtype=np.int64)
+    before, due = moments[0].canvas, np.zeros(changed.shape, dtype=bool)
+    for moment in moments:
+        if moment.masked:
+            due = moment.canvas == MASK
+        elif moment.step:
+            changed[due & (moment.canvas != before)] = moment.step
+        before = moment.canvas
+    return changed

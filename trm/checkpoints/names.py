@@ -1,0 +1,100 @@
+"""Weights by short names: those that come with the package, and those of the sources' docs/models.
+
+Needs no framework: headers of files alone are read.
+"""
+
+import json
+from collections.abc import Mapping
+from difflib import get_close_matches
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from safetensors import safe_open
+
+HEADER = "canvas_trm"  # the entry of a safetensors header that holds the settings
+SUFFIX = ".safetensors"  # of a file of weights alone
+
+_PACKAGE = Path(__file__).parents[1] / "pretrained"
+_ROOT = Path(__file__).parents[2]
+_SOURCES = _ROOT / "docs" / "models"
+_FAMILIES = {"iterative": "recursive", "local": "cell model", "gpt": "GPT"}
+_REGIONS = ("in range", "first beyond", "second beyond", "both beyond")
+_BUFFERS = ("H_init", "L_init")  # fixed, and not among a model's parameters
+
+
+def named_weights() -> dict[str, Path]:
+    """Files of weights by name, those of the package first."""
+    in_sources = (_ROOT / "pyproject.toml").is_file()  # else the package is installed
+    folders = [_PACKAGE, *([_SOURCES] if in_sources else [])]
+    found: dict[str, Path] = {}
+    for file in (file for folder in folders for file in sorted(folder.glob(f"*{SUFFIX}"))):
+        found.setdefault(file.stem, file)
+    return found
+
+
+def no_such_name(name: str) -> str:
+    """Part of an error about a name without weights: the nearest names."""
+    known = named_weights()
+    near = get_close_matches(name.removesuffix(SUFFIX), list(known), n=3, cutoff=0.6)
+    nearest = f" (the nearest: {', '.join(near)})" if near else ""
+    said = f"nor is it a name that `trm models` lists{nearest}"
+    return said if len(known) > 1 else f"{said}; {elsewhere()}"
+
+
+def elsewhere() -> str:
+    """Hint for an installed package, which holds few weights."""
+    return (
+        "other weights are not in the installed package: take their files from the folder "
+        "docs/models of the project's sources, and name the file"
+    )
+
+
+class About(NamedTuple):
+    """Facts in the header of a file of weights."""
+
+    family: str  # recursive (with its cycles), cell model or GPT
+    task: str  # with its layout and base
+    parameters: int
+    told: str  # a proof's verdict and tests
+
+
+def about(file: Path) -> About:
+    """Read the header of a file of weights.
+
+    Raises:
+        ValueError: it has none of this package, or is damaged.
+    """
+    try:
+        with safe_open(file, "numpy") as content:
+            header = json.loads(content.metadata()[HEADER])
+            shapes = {name: content.get_slice(name).get_shape() for name in content.keys()}  # noqa: SIM118
+        model, task = header["model"], header["data"]["task"]
+        family = _FAMILIES.get(model["family"], model["family"])
+        if family == "recursive" and "H_cycles" in model["model"]:
+            family += f", H {model['model']['H_cycles']}, L {model['model']['L_cycles']}"
+        base = "" if task["base"] == 10 else f", base {task['base']}"
+        said = About(
+            family,
+            f"{task['task']}, {task['layout']}{base}",
+            sum(prod(shape) for name, shape in shapes.items() if name not in _BUFFERS),
+            _told(header.get("card") or {}),
+        )
+    except Exception as error:  # bytes that are no such file can fail in any way
+        raise ValueError(f"{file} does not say which model it holds ({error})") from None
+    return said
+
+
+def _told(card: Mapping[str, Any]) -> str:
+    """Summary of a card, like ``proved; tested: in range 500 of 500``, of whole solutions."""
+    parts = [(card.get("proof") or {}).get("verdict") or ""]
+    counts: dict[str, list[int]] = {}
+    for cell in card.get("cells") or ():
+        figures = cell["solutions"] or cell["answers"]
+        sums = counts.setdefault(cell["region"], [0, 0])
+        sums[0] += figures["right"]
+        sums[1] += figures["total"]
+    order = sorted(counts, key=lambda region: [*_REGIONS, region].index(region))
+    tested = ["{} {:,} of {:,}".format(region, *counts[region]) for region in order]
+    parts.append(f"tested: {', '.join(tested)}" if tested else "")
+    return "; ".join(filter(None, parts)) or "neither proved nor tested in its header"

@@ -1,0 +1,104 @@
+"""Notes of proofs: which model a note is of, and whether it is of the one at hand.
+
+A proof is of a network with its settings, on the pages of one task and layout, by one rule, in
+float32. The digest covers all of these, so that a note counts for nothing once one has changed.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from canvas.choices import class_name
+from canvas.pages import page_windows
+from canvas.rule_check import edge_problems
+from canvas.task import Task
+from canvas.tasks import task_data
+from canvas.windows import LocalRule
+from trm.checkpoints import PROOF_SUFFIX, find_checkpoint
+from trm.files import read_object
+from trm.models.local import LocalRecursiveModel
+
+PROVED, REFUTED, OPEN = "proved", "refuted", "open"  # verdicts
+ARITHMETIC = "float32"  # in which a proof is of what a model computes
+
+
+def weights_hash(model: nn.Module) -> str:
+    """SHA-256 of all tensors, by their names."""
+    found = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        found.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()
+
+
+def proof_digest(model: nn.Module, task: Task) -> str:
+    """SHA-256 of all that a proof of a model rests on.
+
+    These are weights, network, its settings, task, layout, rule and arithmetic. Layout and rule
+    count as what they declare, and as what they do on `canvas.rule_check.edge_problems`.
+    """
+    found = hashlib.sha256()
+    config: Any = model.config
+    about = {
+        "weights": weights_hash(model),
+        "network": class_name(type(model)),
+        "settings": vars(config),
+        "task": task_data(task),
+        "layout": class_name(type(task.rules)),
+        "arithmetic": ARITHMETIC,
+    }
+    problems = edge_problems(task)
+    if isinstance(model, LocalRecursiveModel):
+        rule = task.local_rule(untold=bool(model.config.codes))
+        about["rule"] = _declared(rule)
+    found.update(json.dumps(about, sort_keys=True, default=str).encode())
+    if not len(problems):
+        return found.hexdigest()
+    drawing = task.rules.draw_worked(problems)
+    arrays = [drawing.truth, drawing.given, drawing.heights, drawing.widths]
+    if isinstance(model, LocalRecursiveModel):
+        pages = page_windows(rule, drawing)
+        for part in (pages.windows, pages.outputs):
+            arrays += [part[name] for name in sorted(part)]
+    for array in arrays:
+        numbers = np.ascontiguousarray(array, dtype="<i8")
+        found.update(f"{list(numbers.shape)}\n".encode() + numbers.tobytes())
+    return found.hexdigest()
+
+
+def _declared(rule: LocalRule) -> dict[str, Any]:
+    """The declarations of a rule as plain data."""
+    return {
+        "rule": class_name(type(rule)),
+        "base": rule.base,
+        "fields": rule.fields,
+        "messages": rule.messages,
+        "steps": [(step.says, step.reads) for step in rule.steps],
+        "rows": {
+            name: ({n: tuple(column) for n, column in row.columns.items()}, row.first, row.below)
+            for name, row in rule.rows.items()
+        },
+        "most_operands": rule.most_operands,
+        "kept_together": rule.kept_together,
+    }
+
+
+def noted_proof(
+    path: str | Path, content: dict[str, Any], model: nn.Module, task: Task
+) -> dict[str, Any]:
+    """The note of `trm prove` on this model: the one beside the file, or in its card, or none.
+
+    Of another model, of other settings, or without a digest a note counts for nothing.
+    """
+    beside = read_object(find_checkpoint(path).with_suffix(PROOF_SUFFIX))
+    card = content.get("card")
+    card = card.get("proof") if isinstance(card, dict) else None
+    notes = [note for note in (beside, card) if isinstance(note, dict) and note.get("digest")]
+    if not notes:
+        return {}
+    digest = proof_digest(model, task)
+    return dict(next((note for note in notes if note["digest"] == digest), {}))

@@ -1,0 +1,123 @@
+"""Check the folder of a proof again, of any layout, and of models without hints.
+
+`trm.proof.check` needs a table alone, and knows the laws of the package's layouts. Of others no
+laws are known. Then three parts remain, which need the layout, its local rule and the task:
+
+1. The table against the set: the reachable inputs are enumerated anew, and in each of them the
+   table has to say what the rule says. Of latent codes nothing is asked but what they lead to.
+2. The set against drawn pages: none shows an input that is not among them.
+3. The answers against the task: the rule works drawn pages out as the layout draws them, and they
+   show what the task answers.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from canvas.choices import OwnCodeError
+from canvas.closure import closure
+from canvas.task import Task
+from canvas.windows import SYMBOL
+from trm.checkpoints.loading import restored_task
+from trm.files import read_object
+from trm.proof import check
+from trm.proof.program import TABLE, Program
+from trm.proof.prove import held_against_pages
+from trm.proof.untold import explore_by
+
+_PARTS = ("table against the set", "set against drawn pages", "answers against the task")
+
+
+def main(path: str | Path, record: str) -> int:
+    """Check what can be checked, and print it part by part.
+
+    Args:
+        path: the folder of a proof, or a table alone, of which the laws alone can be checked.
+        record: the name of the file in the folder that says what was proved.
+
+    Returns:
+        0: all that could be checked is right; 1: something is wrong; 2: nothing could be checked.
+    """
+    folder = Path(path)
+    file = folder / TABLE if folder.is_dir() else folder
+    try:
+        program = Program.load(file)
+    except (OSError, ValueError):
+        return check.main(path)  # which says why
+    about = (read_object(folder / record) or {}) if folder.is_dir() else {}
+    known = program.layout in check.LAYOUTS and not program.codes
+    laws = known and about.get("laws", True)
+    if laws and (code := check.main(path)):
+        return code
+    try:
+        task = restored_task(about["task"])
+        if (task.layout, task.base) != (program.layout, program.base):
+            raise ValueError(f"{record} is of another layout than {TABLE}")
+    except OwnCodeError as error:
+        return _ended(laws, f"{error}")
+    except (KeyError, TypeError, ValueError) as error:
+        why = "" if isinstance(error, KeyError) else f": {error}"
+        return _ended(laws, f"there is no {record} beside the table that says of which task{why}")
+    try:
+        inputs, pages = _checked(program, task)
+    except (AssertionError, LookupError, OwnCodeError) as wrong:
+        print(f"not proved: {wrong.args[0]}")
+        return 1
+    print(f"{_PARTS[0]}: in all {inputs:,} reachable inputs it says what the rule says")
+    print(f"{_PARTS[1]}: {pages:,} pages show no other input")
+    print(f"{_PARTS[2]}: {pages:,} pages are worked out by the rule, and show the task's answer")
+    rest = f"no laws are known of the layout {program.layout}, so nothing is said of other pages"
+    if laws:
+        rest = "the laws of the layout prove it of all pages"
+    elif program.codes:
+        rest = "laws are of tables without latent codes, and were not checked"
+    print(f"checked: all three parts; {rest}")
+    return 0
+
+
+def _ended(laws: bool, why: str) -> int:
+    """Print why the three parts were not checked; return the exit code."""
+    print(f"not checked: {', '.join(_PARTS)}: {why}", file=sys.stdout if laws else sys.stderr)
+    return 0 if laws else 2
+
+
+def _checked(program: Program, task: Task) -> tuple[int, int]:
+    """Check the three parts; return the numbers of reachable inputs and of pages.
+
+    AssertionError, LookupError, OwnCodeError: what is wrong.
+    """
+    rule = task.local_rule(untold=bool(program.codes))
+    if program.messages != rule.messages:
+        raise AssertionError("the table's cells hand on other messages than the rule declares")
+    if not program.codes:
+        numbers = closure(rule)
+        _, _, pages = held_against_pages(rule, task, numbers)
+        _compare(program.decide(rule, numbers), rule.answers(numbers))
+        return len(numbers), pages
+    sizes = {name: 1 + int(program.tables[name].values.max(initial=1)) for name in program.codes}
+    mine = rule.with_codes(sizes)
+
+    def decide(numbers: torch.Tensor) -> torch.Tensor:
+        said = program.decide(mine, numbers.numpy())
+        return torch.from_numpy(np.stack([said[name] for name in (SYMBOL, *mine.fields)], axis=1))
+
+    explored = explore_by(rule, mine, decide, lambda *_: None, task)
+    if not explored.complete:
+        raise AssertionError("its cells meet more than those of a right table can meet")
+    said = program.decide(mine, explored.numbers)
+    _compare({n: part for n, part in said.items() if n not in program.codes}, explored.labels)
+    return len(explored.numbers), explored.agreed
+
+
+def _compare(says: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> None:
+    """AssertionError names the first output of which a table says something else."""
+    for name, part in says.items():
+        wrong = (part != right[name]) & (right[name] >= 0)
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise AssertionError(
+                f"in {int(wrong.sum()):,} of {len(wrong):,} reachable inputs the table says "
+                f"another {name} than the rule: first {part[i]}, where it is {right[name][i]}"
+            )

@@ -1,0 +1,86 @@
+"""Loggers of a run that goes on: their curves are those of one run.
+
+TensorBoard's files need nothing: `SavedConfig` marks where earlier ones end. Lightning's CSVLogger
+deletes the table that it finds; W&B and MLflow begin a run of their own unless they are given the
+id of the one before, which a checkpoint keeps.
+"""
+
+import csv
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jsonargparse import Namespace
+from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+
+IDS = "trm.loggers"  # of a checkpoint: by logger class, the id of its run
+_ID_SETTINGS = {"WandbLogger": "id", "MLFlowLogger": "run_id"}  # where such an id is given
+
+
+def share_version(loggers: Sequence[Logger]) -> None:
+    """Let all local loggers that were not given a version write to the first one's version."""
+    local = [one for one in loggers if isinstance(one, TensorBoardLogger | CSVLogger)]
+    for other in local[1:]:
+        if other._version is None and local[0] is loggers[0]:
+            other._version = local[0].version
+
+
+def keep_tables(loggers: Sequence[Logger], step: int) -> None:
+    """Keep the rows of earlier epochs in the tables of CSVLoggers.
+
+    Rows from optimiser step ``step`` on, from 0, are dropped: they are logged again. The old table
+    is moved aside until the new one is written, so that none is lost.
+    """
+    for logger in loggers:
+        if not isinstance(logger, CSVLogger):
+            continue
+        table = Path(logger.log_dir, "metrics.csv")
+        aside = table.with_suffix(".before.csv")
+        if table.is_file() and not aside.is_file():
+            table.rename(aside)
+        if not aside.is_file():
+            continue
+        with aside.open(newline="", encoding="utf-8") as file:
+            rows = [row for row in csv.DictReader(file) if int(row["step"]) < step]
+        with warnings.catch_warnings():  # that earlier files are deleted, as they are not
+            warnings.simplefilter("ignore")
+            writer = logger.experiment
+        writer.metrics = [
+            {name: value for name, value in row.items() if value} for row in rows
+        ] + writer.metrics
+        writer.save()
+        aside.unlink()
+
+
+def run_ids(loggers: Sequence[Logger]) -> dict[str, str]:
+    """Return the ids of the runs that W&B and MLflow have begun, by logger class."""
+    ids = {type(one).__name__: one.version for one in loggers}
+    return {name: str(ids[name]) for name in _ID_SETTINGS if ids.get(name)}
+
+
+def settings_of_loggers(config: Namespace) -> list[Namespace]:
+    """Return the settings of a config's loggers, each with class_path and init_args."""
+    given = config.trainer.logger
+    every = given if isinstance(given, list) else [given]
+    return [one for one in every if isinstance(one, Namespace)]
+
+
+def give_ids(config: Namespace, content: dict[str, Any]) -> None:
+    """Give loggers the ids of the runs that a checkpoint's content names."""
+    for settings in settings_of_loggers(config):
+        name = settings.class_path.rpartition(".")[2]
+        if (held := content.get(IDS, {}).get(name)) and name in _ID_SETTINGS:
+            settings.init_args[_ID_SETTINGS[name]] = held
+
+
+def without_run(config: Namespace) -> Namespace:
+    """Return the config without what names one run: a checkpoint, versions and ids of loggers."""
+    kept = config.clone()
+    kept.ckpt_path = None
+    for settings in settings_of_loggers(kept):
+        name = settings.class_path.rpartition(".")[2]
+        for key in ("version", _ID_SETTINGS.get(name, "version")):
+            if key in settings.init_args:
+                settings.init_args[key] = None
+    return kept
