@@ -2,12 +2,12 @@
 
 import numpy as np
 import torch
-from runs import assert_same, charts_without_a_curve, whole_and_resumed
 
 from canvas.canvas_size import Canvas
 from canvas.closure import closure
 from canvas.multiplication import Multiplication
 from canvas.windows import SYMBOL
+from runs import assert_same, charts_without_a_curve, whole_and_resumed
 from trm import load_solver, solve
 from trm.training.samples import WindowSamples
 
