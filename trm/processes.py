@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 TERMINATED, INTERRUPTED = 128 + signal.SIGTERM, 128 + signal.SIGINT  # exit codes
 ENDS_WITH = "TRM_ENDS_WITH"  # environment: the process that the ones it starts end with
+_INTERACTIVE = ("interactive", "bash")  # names of SLURM jobs whose commands srun does not start
 _NAMES = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")  # that the agent handles, where they are known
 _AGENTS = [signal.Signals[name] for name in _NAMES if hasattr(signal, name)]
 
@@ -28,6 +29,30 @@ class Terminated(SystemExit):
 
     def __init__(self) -> None:
         super().__init__(TERMINATED)
+
+
+def settle_slurm() -> None:
+    """Tell Lightning whether srun has started this process as one of a job's.
+
+    In an allocation whose command srun did not start (salloc, a shell, a job script without srun)
+    Lightning would wait for processes that nobody starts; the command then runs by itself, which a
+    warning says. ValueError: srun did, and it does not say how many processes each node has.
+    """
+    tasks, job = os.environ.get("SLURM_NTASKS", ""), os.environ.get("SLURM_JOB_NAME")
+    if not tasks or job in _INTERACTIVE:
+        return
+    if "SLURM_STEP_ID" not in os.environ:
+        os.environ["SLURM_JOB_NAME"] = _INTERACTIVE[0]  # by which Lightning knows it
+        if tasks != "1":
+            logging.getLogger("trm").warning(
+                f"This SLURM allocation has {tasks} tasks, and srun did not start this command: it "
+                "runs by itself, on the devices that it is given. For all tasks, start it by srun."
+            )
+    elif tasks != "1" and "SLURM_NTASKS_PER_NODE" not in os.environ:
+        raise ValueError(
+            f"srun has started {tasks} tasks without saying how many each node has: give it "
+            f"--ntasks-per-node, as in srun --nodes=1 --ntasks-per-node={tasks}"
+        )
 
 
 def one_of_several() -> bool:

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lightning.fabric.plugins.environments import SLURMEnvironment
 
-from trm.processes import Terminated, ending_by_signals
+from trm.processes import Terminated, ending_by_signals, settle_slurm
 
 # The agent and its two workers say who they are; a worker then hangs as a library may.
 JOB = """
@@ -104,3 +105,39 @@ def test_a_sigterm_to_a_single_process_is_an_exception_and_handlers_are_restored
         stopped()
     assert stop.value.code == 143
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+@pytest.fixture
+def slurm(monkeypatch):
+    """Sets variables of SLURM alone, as in a job of another name than Lightning's own."""
+
+    def put(**variables: str) -> None:
+        for name in [name for name in os.environ if name.startswith("SLURM_")]:
+            monkeypatch.delenv(name)
+        monkeypatch.setenv("SLURM_JOB_NAME", "mine")
+        for name, value in variables.items():
+            monkeypatch.setenv(f"SLURM_{name}", value)
+
+    return put
+
+
+def test_a_command_in_an_allocation_that_srun_did_not_start_runs_by_itself(slurm, caplog):
+    slurm(NTASKS="2", JOB_ID="1")
+    with caplog.at_level("WARNING", logger="trm"):
+        settle_slurm()
+    assert "srun did not start this command: it runs by itself" in caplog.text
+    assert not SLURMEnvironment.detect()
+    caplog.clear()
+    slurm(NTASKS="1", JOB_ID="1")
+    settle_slurm()
+    assert caplog.text == ""
+    assert not SLURMEnvironment.detect()
+
+
+def test_a_task_that_srun_started_is_left_to_lightning(slurm):
+    slurm(NTASKS="2", JOB_ID="1", STEP_ID="0", NTASKS_PER_NODE="2")
+    settle_slurm()
+    assert os.environ["SLURM_JOB_NAME"] == "mine"
+    slurm(NTASKS="2", JOB_ID="1", STEP_ID="0")
+    with pytest.raises(ValueError, match=r"srun --nodes=1 --ntasks-per-node=2"):
+        settle_slurm()

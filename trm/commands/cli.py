@@ -19,7 +19,14 @@ from trm import __version__
 from trm.commands.arguments import VERBOSE, Arguments, Parser
 from trm.commands.streams import write_similar_characters
 from trm.files import removing_empty_folders
-from trm.processes import INTERRUPTED, TERMINATED, Terminated, ending_by_signals, one_of_several
+from trm.processes import (
+    INTERRUPTED,
+    TERMINATED,
+    Terminated,
+    ending_by_signals,
+    one_of_several,
+    settle_slurm,
+)
 
 # One line for the help. The module of a name is imported only when its command runs, so that
 # drawing a canvas does not wait for a training framework.
@@ -90,6 +97,7 @@ def run(arguments: list[str]) -> int:
     write_similar_characters()
     try:
         with _logged(verbose), ending_by_signals(), removing_empty_folders():
+            settle_slurm()
             return _run(name, arguments)
     except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
