@@ -16,10 +16,10 @@ from timing import in_turn, show
 
 from canvas.problems import Problems
 from canvas.render import tokens_to_write
-from trm.cells import cell_problems
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.models import labels
+from trm.grid_cells import cell_problems
 from trm.models.gpt import GPT
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver

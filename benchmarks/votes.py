@@ -24,7 +24,7 @@ from canvas.problems import Problems, keys, random_below, random_words
 from canvas.render import WorkedDrawing
 from canvas.sampling import sample
 from trm import load_solver
-from trm.cells import cell_problems
+from trm.grid_cells import cell_problems
 from trm.markdown import table
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
@@ -48,7 +48,7 @@ def held_out(solver: Solver, number: int, seed: int, digits: Sequence[int] | Non
 
 def placed(solver: Solver, problems: Problems, seed: int) -> WorkedDrawing:
     """The problems worked out on training's canvas, each at a random place."""
-    rules, canvas = solver.task.rules, solver.canvas
+    rules, canvas = solver.task.layout_impl, solver.canvas
     sizes = rules.sizes(problems)
     room = rules.room(solver.task.longest, solver.task.base)
     height, width = np.maximum(canvas.size(*room), sizes.max(axis=1))

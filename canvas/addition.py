@@ -9,12 +9,12 @@ import numpy as np
 
 from canvas import symbols
 from canvas.arithmetic import Numbers, add_shifted
+from canvas.cell_inputs import LocalRule
 from canvas.choices import one_of
 from canvas.layouts import ANSWER, CARRIES, CellIndex, Layout, Row, table, write
 from canvas.local_rules import ColumnCarriesRule, ColumnRule, PairRule
 from canvas.problems import MOST_OPERANDS, Problems, random_words
 from canvas.task import Task, digits_range, draw_sizes
-from canvas.windows import LocalRule
 
 
 class Column(Layout):
@@ -141,14 +141,14 @@ class Addition(Task):
         by_operand = zip(_BY_OPERAND, lengths.T if (counts == 2).all() else (), strict=False)
         return {"digits": lengths.max(axis=1), "addends": counts, **dict(by_operand)}
 
-    def local_rule(self, untold: bool = False) -> LocalRule:
-        rule = super().local_rule(untold)
+    def local_rule(self, latent: bool = False) -> LocalRule:
+        rule = super().local_rule(latent)
         if rule.most_operands is not None and self.addends[1] > rule.most_operands:
             raise ValueError(
                 f"the local rule of {self.layout} is of {rule.most_operands} addends: set "
                 f"data.task.addends to [2, {rule.most_operands}], or take the layout column"
             )
-        if untold and self.addends[1] == 2 and type(rule) is ColumnRule:
+        if latent and self.addends[1] == 2 and type(rule) is ColumnRule:
             return PairRule(self.base)  # what sums of more should hand on, no page has shown
         return rule
 

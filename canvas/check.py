@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from canvas.arithmetic import Numbers
+from canvas.cell_inputs import LocalRule
 from canvas.choices import OwnCodeError, failure
 from canvas.layouts import Row, read
 from canvas.problems import Problems
@@ -13,7 +14,6 @@ from canvas.rule_check import check_rule
 from canvas.sampling import sample
 from canvas.symbols import BLANK, DIGIT_IDS
 from canvas.task import Task
-from canvas.windows import LocalRule
 
 _PROBLEMS = 32  # of a sample
 _MOST, _SHORTER = 100, 30  # digits of an operand; where there can be more, so many are drawn
@@ -39,7 +39,7 @@ def check_layout(task: Task, more: Problems | None = None) -> int:
     except OwnCodeError:
         raise
     except Exception as error:
-        wrong = failure(error, inspect.getfile(type(task.rules)))
+        wrong = failure(error, inspect.getfile(type(task.layout_impl)))
     if wrong:
         raise OwnCodeError(f"the layout {task.layout} is wrong: {wrong}")
     for rule in _own_rules(task):
@@ -52,10 +52,10 @@ def _own_rules(task: Task) -> Iterator[LocalRule]:
     known: set[type] = set()
     for latent in (False, True):
         try:
-            rule = task.local_rule(untold=latent)
+            rule = task.local_rule(latent=latent)
         except ValueError:  # there is none, or none of so many operands
             continue
-        parts = type(task), type(task.rules), type(rule)
+        parts = type(task), type(task.layout_impl), type(rule)
         own = any(part.__module__.partition(".")[0] != "canvas" for part in parts)
         if own and type(rule) not in known:
             known.add(type(rule))
@@ -63,7 +63,7 @@ def _own_rules(task: Task) -> Iterator[LocalRule]:
 
 
 def _wrong_rows(task: Task, problems: Problems) -> Iterator[str]:
-    layout, base, names = task.rules, task.base, task.names(problems)
+    layout, base, names = task.layout_impl, task.base, task.names(problems)
 
     def written(number: int) -> str:
         return Numbers.from_ints([number], base).to_text()[0]

@@ -14,10 +14,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from canvas import symbols
 from canvas.arithmetic import Numbers
+from canvas.cell_inputs import LocalRule
 from canvas.choices import OwnCodeError
 from canvas.problems import Problems
 from canvas.render import Drawing, WorkedDrawing
-from canvas.windows import LocalRule
 
 GIVEN, PARTIAL, SUM, ANSWER, CARRIES = range(5)
 # The name of each kind of row.
@@ -50,12 +50,12 @@ class Layout(ABC):
     margin: int = 0  # columns at the right end that digits of the rows never use
     given_columns: int = 0  # columns at the right end that are given in every row
     local_rule: type[LocalRule] | None = None  # what cells hand on; None: not declared
-    untold_rule: type[LocalRule] | None = None  # the same for networks that invent some of that
+    latent_rule: type[LocalRule] | None = None  # the same for networks that invent some of that
 
     def __init_subclass__(cls) -> None:
         """A layout that writes rows of its own does not inherit the local rule."""
         if "rows" in vars(cls) and "local_rule" not in vars(cls):
-            cls.local_rule = cls.untold_rule = None
+            cls.local_rule = cls.latent_rule = None
 
     @abstractmethod
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:

@@ -1,13 +1,13 @@
 """The local rules of lattices and of sums: what cells hand on, and what follows from it.
 
-Each is declared as `canvas.windows` has it. A cell reads all that it sees at once.
+Each is declared as `canvas.cell_inputs` has it. A cell reads all that it sees at once.
 """
 
 import numpy as np
 
+from canvas.cell_inputs import END, SYMBOL, TOKEN, Column, LocalRule, RowKind, Seen
 from canvas.render import WorkedDrawing
 from canvas.symbols import BLANK, DIGIT_IDS, DIGIT_OF, MASK, PLUS, TIMES
-from canvas.windows import END, SYMBOL, TOKEN, Column, LocalRule, RowKind, Seen
 
 
 class LatticeRule(LocalRule):
@@ -55,10 +55,10 @@ class LatticeRule(LocalRule):
             "total": RowKind(below, ("margin", "edge"), ("multiplicand", "total")),
         }
 
-    def classes(self, field: str) -> int:
-        return 3 if field == "sum_carry" else 1 + self.base
+    def classes(self, signal: str) -> int:
+        return 3 if signal == "sum_carry" else 1 + self.base
 
-    def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
+    def cell(self, outputs: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
         base, number = self.base, digit_class(seen[TOKEN], self.base)
         top, multiplier, carry = seen["above"] == 0, seen["right.multiplier"], seen["right.carry"]
         # Which kind of column this is follows from the message from the right.
@@ -89,7 +89,7 @@ class LatticeRule(LocalRule):
         }
 
 
-class UntoldLatticeRule(LocalRule):
+class LatentLatticeRule(LocalRule):
     """Of the same layout, for cells that see the digits on the page, and of the rest one carry.
 
     A cell sees the digit of a on top of its column, that of b beside its row, and that of t_(i−1)
@@ -105,10 +105,10 @@ class UntoldLatticeRule(LocalRule):
         super().__init__(base)
         self.rows = LatticeRule(base).rows
 
-    def classes(self, field: str) -> int:
-        return self.base + (2 if field == "carry" else 1)
+    def classes(self, signal: str) -> int:
+        return self.base + (2 if signal == "carry" else 1)
 
-    def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
+    def cell(self, outputs: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
         number = digit_class(seen[TOKEN], self.base)
         top, multiplier, carried = seen["above"] == 0, seen["right.multiplier"], seen["right.carry"]
         a, addend = seen["above.multiplicand"], seen["above_left.addend"]
@@ -137,7 +137,7 @@ class ColumnRule(LocalRule):
 
     left = ("sum_carry",)
     down: tuple[str, ...] = ("addend", "sum")
-    besides = ("first_addend", "addend_above", "digit_sum")
+    probe_targets = ("first_addend", "addend_above", "digit_sum")
 
     def __init__(self, base: int) -> None:
         super().__init__(base)
@@ -148,10 +148,10 @@ class ColumnRule(LocalRule):
             "sum": RowKind(asked, first, ("addend",)),
         }
 
-    def classes(self, field: str) -> int:
-        return 3 if field == "sum_carry" else 1 + self.base
+    def classes(self, signal: str) -> int:
+        return 3 if signal == "sum_carry" else 1 + self.base
 
-    def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
+    def cell(self, outputs: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
         there, addend, above = seen["above"] > 0, seen["above.addend"], seen["above.sum"]
         carried = seen["right.sum_carry"] == 2
         stands = there & ((addend > 0) | (above > 0) | carried)
@@ -164,7 +164,7 @@ class ColumnRule(LocalRule):
             "sum": np.where(stands, 1 + digit, 0),
         }
 
-    def draw_besides(self, drawing: WorkedDrawing) -> dict[str, np.ndarray]:
+    def draw_probe_targets(self, drawing: WorkedDrawing) -> dict[str, np.ndarray]:
         """What a sum of two numbers is made of, beside ``sum_carry``.
 
         - ``first_addend``, ``addend_above``: the digits that meet in the column, of the first
@@ -178,7 +178,7 @@ class ColumnRule(LocalRule):
         first = np.where((rows > drawing.top[:, None])[:, :, None], first, 0)
         total = 1 + value(above).cumsum(axis=1) % self.base
         total = np.where(above.cumsum(axis=1) > 0, total, 0)
-        return dict(zip(self.besides, (first, above, total), strict=True))
+        return dict(zip(self.probe_targets, (first, above, total), strict=True))
 
 
 class PairRule(ColumnRule):
@@ -210,11 +210,11 @@ class ColumnCarriesRule(PairRule):
         last = {"carries": asked, "sum": asked._replace(below=("carries",))}
         self.rows = {**self.rows, **last}
 
-    def classes(self, field: str) -> int:
-        return 5 if field == "row" else super().classes(field)
+    def classes(self, signal: str) -> int:
+        return 5 if signal == "row" else super().classes(signal)
 
-    def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
-        found, carry = super().cell(says, seen), seen["right.sum_carry"]
+    def cell(self, outputs: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
+        found, carry = super().cell(outputs, seen), seen["right.sum_carry"]
         row = np.where(seen["above"] > 0, np.minimum(seen["above.row"] + 1, 4), 1)
         written = (carry > 0) & (found["sum"] > 0)  # not in column 0, into which none comes
         carries = np.where(written, DIGIT_IDS[value(carry)], BLANK)

@@ -1,17 +1,17 @@
 """The local rules of layouts with the operands on top, whose cells work in steps.
 
-Each is declared as `canvas.windows` has it.
+Each is declared as `canvas.cell_inputs` has it.
 """
 
 from collections.abc import Mapping
 
 import numpy as np
 
+from canvas.cell_inputs import END, TOKEN, Column, LocalRule, Op, RowKind, Seen
 from canvas.local_rules import columns, digit_class, value
 from canvas.symbols import BLANK, DIGIT_IDS, MASK, TIMES
-from canvas.windows import END, TOKEN, Column, Head, LocalRule, RowKind, Seen
 
-# What each head says of `LongRule`, and what it reads; before them or after come those of a layout.
+# What each op says of `LongRule`, and what it reads; before them or after come those of a layout.
 _READS = {
     "row": "above above.row",
     "number": "token own.row right.multiplier",
@@ -28,9 +28,9 @@ _READS = {
 }
 
 
-def _heads(reads: Mapping[str, str]) -> tuple[Head, ...]:
+def _ops(inputs: Mapping[str, str]) -> tuple[Op, ...]:
     """Heads by what they say, one or two things, and what each reads."""
-    return tuple(Head(tuple(says.split()), tuple(of.split())) for says, of in reads.items())
+    return tuple(Op(tuple(outputs.split()), tuple(of.split())) for outputs, of in inputs.items())
 
 
 class LongRule(LocalRule):
@@ -80,21 +80,21 @@ class LongRule(LocalRule):
         """
         return self.base + 1
 
-    def classes(self, field: str) -> int:
+    def classes(self, signal: str) -> int:
         few = {"row": 7, "zero": 2, "adds": 2, "total": 2, "comes": 3, "sum_carry": 3}
         few |= {"carry": self.base, "product": self.base + 3}
-        return few.get(field, self.base + 2)
+        return few.get(signal, self.base + 2)
 
-    def kept(self, field: str, classes: np.ndarray) -> np.ndarray:
+    def kept(self, signal: str, classes: np.ndarray) -> np.ndarray:
         """Which row it is; else none, a digit, or what is no digit. Of a what is 0, too."""
-        if field == "row":
+        if signal == "row":
             return classes
-        digit = np.minimum(classes, 2 if field == "column_multiplicand" else 1)
+        digit = np.minimum(classes, 2 if signal == "column_multiplicand" else 1)
         return np.where(classes < self.special, digit, 3 + classes - self.special)
 
-    def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
-        found = getattr(self, f"_{says[0]}")(seen)
-        return found if isinstance(found, dict) else {says[0]: found}
+    def cell(self, outputs: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
+        found = getattr(self, f"_{outputs[0]}")(seen)
+        return found if isinstance(found, dict) else {outputs[0]: found}
 
     def _is(self, seen: Seen, kinds: tuple[int, ...]) -> np.ndarray:
         """Whether a cell's row is of one of these kinds."""
@@ -195,7 +195,7 @@ class StandardRule(LongRule):
     """
 
     below: Mapping[str, tuple[str, ...]] = {"worked": ("b", "worked")}
-    steps = _heads(
+    ops = _ops(
         {"adds": "above.sum"}
         | _READS
         | {
@@ -225,7 +225,7 @@ class AccumulateRule(LongRule):
 
     endless = (LongRule.B, LongRule.PRODUCT)
     below: Mapping[str, tuple[str, ...]] = {"total": ("b", "total")}
-    steps = _heads(_READS | {"symbol": "own.sum"})
+    ops = _ops(_READS | {"symbol": "own.sum"})
 
     def _symbol(self, seen: Seen) -> np.ndarray:
         return self._write(seen["own.sum"])
@@ -243,7 +243,7 @@ class InterleavedRule(LongRule):
     moving = (LongRule.SUM,)
     endless = (LongRule.B, LongRule.SUM)
     below: Mapping[str, tuple[str, ...]] = {"product": ("b", "sum"), "sum": ("product",)}
-    steps = _heads(
+    ops = _ops(
         _READS
         | {
             "sum sum_carry": "above.product above.sum right.sum_carry",
@@ -278,7 +278,7 @@ class RunningSumRule(LongRule):
     endless = (LongRule.SUM, LongRule.LATER_SUM)
     moving = (LongRule.PRODUCT, LongRule.LATER_PRODUCT, *endless)
     below: Mapping[str, tuple[str, ...]] = {"worked": ("b", "worked")}
-    steps = _heads(
+    ops = _ops(
         {"comes": "above.column_multiplier above_left.diagonal"}
         | _READS
         | {

@@ -11,7 +11,7 @@ from canvas import symbols
 from canvas.arithmetic import Numbers, add_shifted, partial_products, running_sums
 from canvas.choices import one_of
 from canvas.layouts import ANSWER, PARTIAL, SUM, CellIndex, Layout, Row, table, write
-from canvas.local_rules import LatticeRule, UntoldLatticeRule
+from canvas.local_rules import LatentLatticeRule, LatticeRule
 from canvas.long_rules import AccumulateRule, InterleavedRule, RunningSumRule, StandardRule
 from canvas.problems import Problems
 from canvas.task import TwoOperands
@@ -133,7 +133,7 @@ class Lattice(Layout):
     margin = 2
     given_columns = 1
     local_rule = LatticeRule
-    untold_rule = UntoldLatticeRule
+    latent_rule = LatentLatticeRule
 
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
         digits_a, digits_b = lengths

@@ -5,25 +5,25 @@ from typing import NamedTuple
 import numpy as np
 
 from canvas import symbols
+from canvas.cell_inputs import TOKEN, LocalRule
 from canvas.render import WorkedDrawing
-from canvas.windows import TOKEN, LocalRule
 
 UNDEFINED = 255  # in place of a class: it follows from rows that are not yet written
 
 
-class PageWindows(NamedTuple):
-    """The windows of all cells of B pages, N together, as training takes them."""
+class PageCellInputs(NamedTuple):
+    """The cell inputs of all cells of B pages, N together, as training takes them."""
 
-    windows: dict[str, np.ndarray]  # see `LocalRule.apply`
+    cell_inputs: dict[str, np.ndarray]  # see `LocalRule.apply`
     outputs: dict[str, np.ndarray]  # what follows from them, int64 [N] each
     page: np.ndarray  # int64 [N], which page each is of
     row: np.ndarray  # int64 [N], and which of its canvas rows
     column: np.ndarray
 
 
-def page_windows(
+def page_cell_inputs(
     rule: LocalRule, drawing: WorkedDrawing, known_rows: np.ndarray | None = None
-) -> PageWindows:
+) -> PageCellInputs:
     """What every cell of worked pages sees, worked out by the rule in the order of writing.
 
     A page begins with its first row, ends with its last one, and is as wide as the canvas. Of the
@@ -37,7 +37,7 @@ def page_windows(
     given = drawing.given | (row < shown[:, None])[..., None]
     tokens = np.where(given, drawing.truth, np.uint8(symbols.MASK)).astype(np.int64)
     # What each cell hands on, first that it is there; those beyond the edges nothing.
-    handed = np.zeros((B, H + 1, W + 2, 1 + len(rule.fields)), dtype=np.int64)
+    handed = np.zeros((B, H + 1, W + 2, 1 + len(rule.signals)), dtype=np.int64)
     found: list[tuple[dict[str, np.ndarray], ...]] = []
     for time in range(W + 2 * (H - 1)):  # of each row one cell, two columns behind the row above
         rows = np.arange(max(0, -(-(time - W + 1) // 2)), min(H - 1, time // 2) + 1)
@@ -46,29 +46,29 @@ def page_windows(
         c = W - 1 - (time - 2 * r)
         if not len(r):
             continue
-        windows = {TOKEN: tokens[page, r, c]} | rule.around(handed, page, r, c)
-        outputs = rule.apply(windows)
-        says = [np.ones_like(r), *(outputs[name] for name in rule.fields)]
+        cell_inputs = {TOKEN: tokens[page, r, c]} | rule.around(handed, page, r, c)
+        outputs = rule.apply(cell_inputs)
+        says = [np.ones_like(r), *(outputs[name] for name in rule.signals)]
         handed[page, r + 1, c + 1] = np.stack(says, axis=1)
-        found.append((windows, outputs, {"page": page, "row": r, "column": c}))
-    windows, outputs, where = (
+        found.append((cell_inputs, outputs, {"page": page, "row": r, "column": c}))
+    cell_inputs, outputs, where = (
         {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         for parts in zip(*found, strict=True)
     )
-    return PageWindows(windows, outputs, **where)
+    return PageCellInputs(cell_inputs, outputs, **where)
 
 
-def draw_fields(
+def draw_signals(
     rule: LocalRule, drawing: WorkedDrawing, step: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """What cells of worked pages decide: by field its classes, uint8 [B, H, W].
+    """What cells of worked pages decide: by signal its classes, uint8 [B, H, W].
 
     At a ``step [B]``, None the last one, below whose row all is `UNDEFINED`.
     """
-    found, maps = page_windows(rule, drawing), {}
+    found, maps = page_cell_inputs(rule, drawing), {}
     last = drawing.top + drawing.heights - 1 if step is None else drawing.row_of_step(step)
     below = np.arange(drawing.truth.shape[1]) > last[:, None]
-    for name in rule.fields:
+    for name in rule.signals:
         maps[name] = np.zeros(drawing.truth.shape, dtype=np.uint8)
         maps[name][found.page, found.row, found.column] = found.outputs[name]
         maps[name][below] = UNDEFINED

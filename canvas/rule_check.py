@@ -17,14 +17,14 @@ from typing import NamedTuple
 import numpy as np
 
 from canvas.arithmetic import Numbers
+from canvas.cell_inputs import SYMBOL, TOKEN, LocalRule
 from canvas.choices import OwnCodeError, failure
-from canvas.pages import PageWindows, page_windows
+from canvas.pages import PageCellInputs, page_cell_inputs
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing
 from canvas.sampling import sample
 from canvas.symbols import BLANK, CHARACTERS, DIGIT_IDS, MASK, decode
 from canvas.task import Task
-from canvas.windows import SYMBOL, TOKEN, LocalRule
 
 QUICK = 64, 32  # pages of training's lengths, and longer ones, wherever a rule is used
 THOROUGH = 20_000, 2000  # and where a proof rests on it
@@ -42,7 +42,7 @@ class DrawnPages(NamedTuple):
 
     problems: Problems
     drawing: WorkedDrawing
-    found: PageWindows
+    found: PageCellInputs
     trained: bool  # of the lengths of training, and of its split
     names: list[str]  # of the problems, as people write them
 
@@ -87,20 +87,20 @@ def check_rule(task: Task, rule: LocalRule, how_many: tuple[int, int] = QUICK) -
 def check_reachable(
     task: Task, rule: LocalRule, numbers: np.ndarray, how_many: tuple[int, int] = QUICK
 ) -> None:
-    """Hold a set of windows, see `canvas.closure.closed_windows`, against drawn pages.
+    """Hold a set of cell inputs, see `canvas.reachable.reachable_cell_inputs`, against drawn pages.
 
     OwnCodeError names the first page and cell that show an input that the set lacks.
     """
     for pages in checked_pages(task, rule, how_many):
         found = pages.found
-        shown = rule.whole.numbers(0, found.windows)
+        shown = rule.whole.numbers(0, found.cell_inputs)
         places(numbers, shown, found, np.arange(len(shown)), pages.names, rule)
 
 
 def places(
     reachable: np.ndarray,
     shown: np.ndarray,
-    found: PageWindows,
+    found: PageCellInputs,
     cells: np.ndarray,
     names: list[str],
     rule: LocalRule,
@@ -127,7 +127,8 @@ def places(
         raise OwnCodeError(
             f"the reachable inputs of {_rule_name(rule)} are too few: the cell in row {row + 1}, "
             f"column {column + 1} of {names[found.page[cell]]}, in which "
-            f"{_symbol(int(found.windows[TOKEN][cell]))} stands, has an input that is not among "
+            f"{_symbol(int(found.cell_inputs[TOKEN][cell]))} stands, has an input that is not "
+            f"among "
             "them. Nothing is proved: have the rule's `rows` name all that can stand on a page"
         )
     return at
@@ -163,7 +164,7 @@ def _problems(
     lengths = None
     if max(task.longest) > _MOST_SAMPLED:
         lengths = [min(n, _SHORTER) for n in task.longest]
-    height, width = task.rules.room(lengths or task.longest, task.base)
+    height, width = task.layout_impl.room(lengths or task.longest, task.base)
     in_range = min(in_range, max(1, _MOST_CELLS // (height * width)))
     for start in range(0, in_range, _AT_ONCE):
         index = np.arange(start, min(in_range, start + _AT_ONCE))
@@ -200,24 +201,24 @@ def _number(random: Random, digits: int, base: int) -> int:
 
 def _drawn(task: Task, problems: Problems, random: np.random.Generator) -> WorkedDrawing:
     """One batch of pages, with up to two blank columns more on either side than the widest has."""
-    heights, widths = task.rules.sizes(problems)
+    heights, widths = task.layout_impl.sizes(problems)
     left, beside = random.integers(0, 3, size=2)
     width = int(widths.max() + left + beside)
     place = random.integers(0, width - widths + 1)
-    return task.rules.draw_worked(problems, int(heights.max()), width, 0, place)
+    return task.layout_impl.draw_worked(problems, int(heights.max()), width, 0, place)
 
 
 def _checked(
     task: Task, rule: LocalRule, problems: Problems, drawing: WorkedDrawing, trained: bool
 ) -> DrawnPages:
     """The pages of one batch, worked out by the rule and compared."""
-    names, found = task.names(problems), page_windows(rule, drawing)
-    asked = found.windows[TOKEN] == MASK
+    names, found = task.names(problems), page_cell_inputs(rule, drawing)
+    asked = found.cell_inputs[TOKEN] == MASK
     shows = drawing.truth[found.page, found.row, found.column].astype(np.int64)
     says = found.outputs[SYMBOL]
     wrong = asked & (says != shows)
     bad_field = ""
-    for name, classes in rule.fields.items():
+    for name, classes in rule.signals.items():
         outside = (found.outputs[name] < 0) | (found.outputs[name] >= classes)
         if outside.any():
             bad_field, wrong = name, outside
@@ -230,7 +231,7 @@ def _checked(
             raise OwnCodeError(
                 f"{_rule_name(rule)} is wrong: {where} it says class "
                 f"{found.outputs[bad_field][cell]} of {bad_field}, which has the classes 0 to "
-                f"{rule.fields[bad_field] - 1}: make `cell` and `classes` agree"
+                f"{rule.signals[bad_field] - 1}: make `cell` and `classes` agree"
             )
         raise OwnCodeError(
             f"{_rule_name(rule)} is wrong: {where} the rule says {_symbol(says[cell])}, and the "
@@ -257,7 +258,7 @@ def _check_answers(
     answers = Numbers.from_ints([task.answer(one) for one in problems.to_ints()], task.base)
     for i, (right, box) in enumerate(zip(answers.to_text(), boxes, strict=True)):
         content = drawing.truth[i, box[0] : box[1], box[2] : box[3]]
-        cells = [content[cell] for cell in task.rules.answer_cells(content)]
+        cells = [content[cell] for cell in task.layout_impl.answer_cells(content)]
         shown = decode(np.array(cells[::-1], dtype=np.uint8))
         if shown[: len(shown) - len(right)].strip("0") or not shown.endswith(right):
             raise OwnCodeError(
@@ -266,7 +267,7 @@ def _check_answers(
             )
 
 
-def _first(found: PageWindows, cells: np.ndarray) -> int:
+def _first(found: PageCellInputs, cells: np.ndarray) -> int:
     """The first of some cells in the order of writing: of the first page, from the top right."""
     order = np.lexsort((-found.column[cells], found.row[cells], found.page[cells]))
     return int(cells[order[0]])

@@ -13,10 +13,10 @@ from numbers import Integral
 import numpy as np
 
 from canvas.arithmetic import BASES, parse
+from canvas.cell_inputs import LocalRule
 from canvas.choices import OwnCodeError, resolve, shortened
 from canvas.layouts import Layout
 from canvas.problems import MOST_DRAWN, Problems
-from canvas.windows import LocalRule
 
 
 class Task(ABC):
@@ -46,7 +46,7 @@ class Task(ABC):
                 ) from None
             if missing := [part for part in ("name", "sign") if not hasattr(found, part)]:
                 raise OwnCodeError(f"layout {self.layout} has no {' and no '.join(missing)}")
-        self.rules: Layout = found  # the layout itself
+        self.layout_impl: Layout = found  # the layout itself
         if self.base not in BASES:
             raise ValueError(f"the base is {BASES[0]} to {BASES[-1]}, not {self.base}")
         if not np.isfinite(self.long_bias):
@@ -95,19 +95,19 @@ class Task(ABC):
             fits &= (sizes[measure] >= low) & (sizes[measure] <= high)
         return fits
 
-    def local_rule(self, untold: bool = False) -> LocalRule:
-        """What cells of its layout hand on; ``untold``: to networks that invent some of it.
+    def local_rule(self, latent: bool = False) -> LocalRule:
+        """What cells of its layout hand on; ``latent``: to networks that invent some of it.
 
         ValueError: the layout does not say.
         """
-        if self.rules.local_rule is None:
+        if self.layout_impl.local_rule is None:
             known = [name for name, layout in self.layouts.items() if layout.local_rule]
             raise ValueError(
                 f"the layout {self.layout} declares no local rule, which says what cells hand on: "
                 f"take {' or '.join(known)}, or give it one, see docs/extending.md"
             )
-        rule = self.rules.untold_rule if untold else None
-        return (rule or self.rules.local_rule)(self.base)
+        rule = self.layout_impl.latent_rule if latent else None
+        return (rule or self.layout_impl.local_rule)(self.base)
 
     def allows(self, problems: Problems) -> np.ndarray:
         """Which problems the task knows, ``bool [B]``: all of them by default."""
@@ -115,7 +115,7 @@ class Task(ABC):
 
     def extent(self) -> tuple[int, int]:
         """The smallest canvas (height, width) that fits every problem of the task."""
-        return self.rules.room(self.longest, self.base)
+        return self.layout_impl.room(self.longest, self.base)
 
     def parse(self, text: str) -> tuple[int, ...]:
         """Operands from what people type, like ``123x456``; ValueError if it is no such problem."""
@@ -163,7 +163,7 @@ class Task(ABC):
         different, which = np.unique(known.lengths, axis=0, return_inverse=True)
         for number, lengths in enumerate(different.tolist()):
             try:
-                self.rules.room([n for n in lengths if n], self.base)
+                self.layout_impl.room([n for n in lengths if n], self.base)
             except ValueError as error:  # no room for so many operands
                 for i in np.flatnonzero((which.reshape(-1) == number) & allowed).tolist():
                     found[counted[i]] = str(error)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
+from canvas.cell_inputs import SEES, LocalRule
 from canvas.choices import load_class
-from canvas.pages import draw_fields
+from canvas.pages import draw_signals
 from canvas.picture import to_text
 from canvas.task import Task
 from canvas.tasks import TASKS
-from canvas.windows import SEES, LocalRule
 from trm.checkpoints import DATA_KEY, SHIPPED
 from trm.checkpoints.loading import unpack
 from trm.models.configs import POSITIONS
@@ -55,9 +55,9 @@ ROWS = {
 }
 # Of each family its file, and the config with the best figure.
 FAMILIES = {
-    "one cell that works in steps": ("local", "quickstart"),
-    "one cell that reads everything at once": ("local", "generalise/lattice"),
-    "one cell that invents what it hands on": ("local", "generalise/untold"),
+    "one cell that works in steps": ("cell", "quickstart"),
+    "one cell that reads everything at once": ("cell", "generalise/lattice"),
+    "one cell that invents what it hands on": ("cell", "generalise/latent"),
     "the tiny recursive model, whose cells see states": ("recursive", "addition/quick"),
     "the GPT, which writes the page as a sequence": ("gpt", "addition/gpt_blanks"),
 }
@@ -106,10 +106,10 @@ stands what each cell carries to the one on its left, in a product (`carry`) and
 write, and [nothing but such decisions](generalisation.md#what-is-given-what-is-learned) passes from
 cell to cell.
 
-All that a cell can ever see are its *windows*; of a cell that works in steps, all that one step can
-see. The *margin* is by how much the logit of the right class exceeds the next in the worst of them.
-A proof holds *in* float32 or float64, in whatever order sums are computed. All of that is from the
-cards of [the weights](models/README.md)."""
+All that a cell can ever see are its *cell inputs*; of a cell that works in steps, all that one step
+can see. The *margin* is by how much the logit of the right class exceeds the next in the worst of
+them. A proof holds *in* float32 or float64, in whatever order sums are computed. All of that is
+from the cards of [the weights](models/README.md)."""
 
 ENCODINGS_HEAD = """\
 ## Position encodings
@@ -133,13 +133,13 @@ could be told enough by its neighbours."""
 def draw(task: Task, problem: str) -> Iterator[str]:
     """What a layout is, a worked page of it, and what its cells hand on."""
     problems = task.problems([task.parse(problem)])
-    drawing = task.rules.draw_worked(problems, trim=True)
-    rule = task.local_rule() if task.rules.local_rule else None
+    drawing = task.layout_impl.draw_worked(problems, trim=True)
+    rule = task.local_rule() if task.layout_impl.local_rule else None
     columns = {problem: to_text(drawing.truth[0])}
     if rule:
-        fields = draw_fields(rule, drawing)
-        columns |= {name: digits_of(fields[name][0]) for name in CARRIES if name in fields}
-    yield first_sentence(task.rules)
+        signals = draw_signals(rule, drawing)
+        columns |= {name: digits_of(signals[name][0]) for name in CARRIES if name in signals}
+    yield first_sentence(task.layout_impl)
     yield f"```text\n{beside(columns)}\n```"
     yield "\n".join(handed_on(rule)) if rule else NO_RULE
 
@@ -170,14 +170,14 @@ def handed_on(rule: LocalRule) -> Iterator[str]:
     kind = type(rule)
     file = f"../{kind.__module__.replace('.', '/')}.py"
     yield f"| neighbour | what it hands on, by the [`{kind.__name__}`]({file}) |\n|---|---|"
-    for way, names in rule.messages.items():
+    for direction, names in rule.messages.items():
         if names:
-            yield f"| {SEES[way].replace('_', ' ')} | {listed(names)} |"
-    if rule.steps:
-        yield f"\n<details><summary>A cell works in {len(rule.steps)} steps</summary>\n"
+            yield f"| {SEES[direction].replace('_', ' ')} | {listed(names)} |"
+    if rule.ops:
+        yield f"\n<details><summary>A cell works in {len(rule.ops)} steps</summary>\n"
         yield "| | decides | from |\n|---|---|---|"
-        for i, (says, reads) in enumerate(rule.steps, 1):
-            yield f"| {i} | {listed(says)} | {listed(reads or ())} |"
+        for i, (outputs, inputs) in enumerate(rule.ops, 1):
+            yield f"| {i} | {listed(outputs)} | {listed(inputs or ())} |"
         yield "\n</details>"
 
 
@@ -202,7 +202,7 @@ def read_proofs() -> Iterator[tuple[tuple[str, str], str]]:
 def proof_table(rows: list[str]) -> Iterator[str]:
     """The proofs of a layout."""
     if rows:
-        head = "| verdict | weights | base | windows | margin | in |\n|---|---|---|---|---|---|"
+        head = "| verdict | weights | base | cell inputs | margin | in |\n|---|---|---|---|---|---|"
         yield "\n".join((head, *rows))
 
 

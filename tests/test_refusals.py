@@ -22,9 +22,9 @@ from trm.analysis.probe import fit
 from trm.analysis.rasp import Cells
 from trm.analysis.rasp_programs import write_row
 from trm.devices import open_devices
-from trm.models.configs import GPTConfig, LocalConfig, RecursiveConfig
+from trm.models.cell import CellModel
+from trm.models.configs import CellConfig, GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
-from trm.models.local import LocalRecursiveModel
 from trm.models.positions import make_position
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
@@ -124,9 +124,9 @@ CASES = {
         (lambda: RecursiveConfig(direction_bias=4.0), "set direction_bias to 0 or position to"),
         (lambda: RecursiveConfig(num_prefixes=2), "go together"),
         (lambda: RecursiveConfig(**UP_TO, **PLACED), r"at most .* = 16, got 17"),
-        (lambda: LocalConfig(**TASK.local_rule().network, H_cycles=0), "H_cycles must be 1"),
+        (lambda: CellConfig(**TASK.local_rule().network, H_cycles=0), "H_cycles must be 1"),
         (lambda: make_position("learned", **UP_TO), "'height' and 'width'; there are head_dim"),
-        (lambda: LocalRecursiveModel(LocalConfig(**UP_TO)), "messages are missing: take all"),
+        (lambda: CellModel(CellConfig(**UP_TO)), "messages are missing: take all"),
     ],
     "canvases and sequences for networks": [
         (lambda: RECURSIVE(torch.zeros(2, 4, 5)), r"integer dtype and shape \[batch, height"),

@@ -13,7 +13,7 @@ import pytest
 
 from canvas.addition import Addition
 from canvas.multiplication import Multiplication
-from canvas.pages import draw_fields
+from canvas.pages import draw_signals
 from canvas.render import row_steps, sequences
 from canvas.sampling import sample
 from trm import load_solver, solve
@@ -48,11 +48,11 @@ def drawn(name: str) -> str:
     parts: list[np.ndarray] = []
     for split in ("train", "validation", "test"):
         problems = sample(task, 3, split, 1, np.arange(40))
-        drawing = task.rules.draw_worked(problems, 14, 14)
+        drawing = task.layout_impl.draw_worked(problems, 14, 14)
         steps = row_steps(drawing)
         parts += [drawing.truth, drawing.given, steps.inputs, steps.labels, *sequences(drawing)]
-        if task.rules.local_rule is not None and layout != "column_carries":  # of two addends
-            maps = draw_fields(task.local_rule(), drawing)
+        if task.layout_impl.local_rule is not None and layout != "column_carries":  # of two addends
+            maps = draw_signals(task.local_rule(), drawing)
             parts += [maps[field] for field in sorted(maps)]
     return digest(*parts)
 

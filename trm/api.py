@@ -140,7 +140,7 @@ def render(
     asked = task_of(problem if isinstance(problem, str) else "", task, layout, base)
     problems = asked.problems([_operands(problem, asked)])
     check_layout(asked)
-    drawing = asked.rules.draw_worked(problems, trim=True)
+    drawing = asked.layout_impl.draw_worked(problems, trim=True)
     canvases = drawing.truth
     if step is not None:
         canvases = row_steps(drawing).inputs

@@ -21,8 +21,8 @@ from trm.checkpoints.proofs import proof_digest
 from trm.evaluation.grid import share
 from trm.files import make_folder, write_text
 from trm.markdown import safe, table
+from trm.models.cell import CellModel
 from trm.models.iterative import where
-from trm.models.local import LocalRecursiveModel
 from trm.models.recursive import RecursiveState, TinyRecursiveModel
 from trm.solving.solver import Solver
 from trm.torch_settings import standard_settings
@@ -85,7 +85,7 @@ def model_card(solver: Solver, card: dict[str, Any], name: str) -> str:
     ]
     proof = card.get("proof") or {}
     if solver.predictor.proved and proof.get("digest") == proof_digest(model, task):
-        of = f"{proof['windows']:,} windows, smallest margin {proof['smallest_margin']:.1f}"
+        of = f"{proof['windows']:,} cell inputs, smallest margin {proof['smallest_margin']:.1f}"
         parts.append(f"**Proved right at every length** ({of}).")
     if cells := card.get("cells"):
         rows = [[str(c["row"]), str(c["column"]), share(c).short] for c in cells]
@@ -100,7 +100,7 @@ def model_card(solver: Solver, card: dict[str, Any], name: str) -> str:
 def to_onnx(model: nn.Module, height: int, width: int) -> bytes:
     """A network as ONNX, for any number of samples; ValueError: of a kind that cannot be.
 
-    Of a model of one cell, from ``sights`` (int64 [N], see `LocalRecursiveModel.numbers`) to logits
+    Of a model of one cell, from ``op_inputs`` (int64 [N], see `CellModel.numbers`) to logits
     of all that heads say, and halt logits. Of a recursive one a supervision step on canvases of
     that size: from ``tokens``, ``begins`` (bool [B], who has no states yet) and both states to
     logits, halt logits and states.
@@ -108,8 +108,8 @@ def to_onnx(model: nn.Module, height: int, width: int) -> bytes:
     network: Any = nn.Module()
     network.model = model
     outputs = ["logits", "halt_logits"]
-    if isinstance(model, LocalRecursiveModel):
-        network.forward = lambda sights: model.cells(sights)
+    if isinstance(model, CellModel):
+        network.forward = lambda op_inputs: model.cells(op_inputs)
         example: tuple[Tensor, ...] = (torch.arange(2),)
     elif isinstance(model, TinyRecursiveModel) and not model.ragged:
 

@@ -7,8 +7,8 @@ from twice import AddOnce, AddTwice
 from canvas.addition import Addition
 from canvas.check import check_layout
 from canvas.choices import OwnCodeError
-from canvas.closure import closed_windows
 from canvas.multiplication import Multiplication
+from canvas.reachable import reachable_cell_inputs
 from canvas.rule_check import (
     QUICK,
     check_reachable,
@@ -28,7 +28,7 @@ def wrong(call, *args) -> str:
 def test_a_rule_that_does_what_its_layout_draws_is_right():
     task = AddTwice()
     assert check_rule(task, task.local_rule()) == 49 + sum(QUICK)
-    check_reachable(task, task.local_rule(), closed_windows(task.local_rule()))
+    check_reachable(task, task.local_rule(), reachable_cell_inputs(task.local_rule()))
     assert check_layout(task) > 30
 
 
@@ -65,7 +65,7 @@ def test_a_set_without_the_digit_four_lacks_an_input():
     task = AddTwice("no_four")
     rule = task.local_rule()
     assert check_rule(task, rule) > 100, "its cells are right"
-    said = wrong(check_reachable, task, rule, closed_windows(rule))
+    said = wrong(check_reachable, task, rule, reachable_cell_inputs(rule))
     assert (
         "the reachable inputs of the local rule NoFourRule are too few: the cell in row 2," in said
     )
@@ -79,11 +79,11 @@ def test_rules_of_the_package_do_what_their_layouts_draw(base):
         if layout.local_rule:
             task = Multiplication(name, base=base, digits_a=(1, 4), digits_b=(1, 4))
             check_rule(task, task.local_rule(), (20, 10))
-            check_rule(task, task.local_rule(untold=True), (20, 10))
+            check_rule(task, task.local_rule(latent=True), (20, 10))
     for name in Addition.layouts:
         task = Addition(name, base=base)
         check_rule(task, task.local_rule(), (20, 10))
-        check_rule(task, task.local_rule(untold=True), (20, 10))
+        check_rule(task, task.local_rule(latent=True), (20, 10))
 
 
 def test_pages_are_of_all_lengths_with_zeros_nines_and_single_digits():

@@ -143,7 +143,7 @@ def test_tasks_and_layouts_are_found_by_their_names_and_plain_data(kind):
     with pytest.raises(ValueError, match=r"task must be one of .*Did you mean addition\?"):
         task_class("additon")
     for name, layout in kind.layouts.items():
-        assert kind(name).rules is layout
+        assert kind(name).layout_impl is layout
         assert layout.name == name
     task = kind(base=3)
     data = task_data(task)

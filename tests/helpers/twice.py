@@ -7,12 +7,12 @@ import numpy as np
 
 from canvas.addition import Column
 from canvas.arithmetic import add_shifted
+from canvas.cell_inputs import SYMBOL, TOKEN
 from canvas.choices import one_of
 from canvas.layouts import ANSWER, Row, table
 from canvas.local_rules import PairRule, digit_class, value
 from canvas.symbols import BLANK, DIGIT_IDS
 from canvas.task import TwoOperands
-from canvas.windows import SYMBOL, TOKEN
 
 
 class TwiceRule(PairRule):
@@ -22,10 +22,10 @@ class TwiceRule(PairRule):
     down = ("row", "a", "b")
     times: ClassVar[int] = 2
 
-    def classes(self, field):
-        return {"row": 4, "sum_carry": 5}.get(field, 1 + self.base)
+    def classes(self, signal):
+        return {"row": 4, "sum_carry": 5}.get(signal, 1 + self.base)
 
-    def cell(self, says, seen):
+    def cell(self, outputs, seen):
         row = np.where(seen["above"] > 0, np.minimum(seen["above.row"] + 1, 3), 1)
         a, b, carry = seen["above.a"], seen["above.b"], seen["right.sum_carry"]
         over, digit = np.divmod(value(a) + self.times * value(b) + value(carry), self.base)
@@ -63,8 +63,8 @@ class NoFourRule(TwiceRule):
 class FewClassesRule(TwiceRule):
     """Has one class of the carry too few."""
 
-    def classes(self, field):
-        return 3 if field == "sum_carry" else super().classes(field)
+    def classes(self, signal):
+        return 3 if signal == "sum_carry" else super().classes(signal)
 
 
 class Twice(Column):

@@ -11,21 +11,21 @@ import torch
 import torch.nn.functional as F
 
 from canvas.addition import Addition
-from canvas.closure import closure
+from canvas.cell_inputs import LocalRule
 from canvas.multiplication import Multiplication
+from canvas.reachable import reachable_op_inputs
 from canvas.task import Task
 from canvas.tasks import task_data
-from canvas.windows import LocalRule
-from trm.cells import region
 from trm.checkpoints import DATA_KEY, SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.grid import FORMAT, KEYS, Grid
-from trm.models.configs import LocalConfig
-from trm.models.local import LocalRecursiveModel
+from trm.grid_cells import region
+from trm.models.cell import CellModel
+from trm.models.configs import CellConfig
 from trm.proof.prove import Judged, judge
 from trm.solving.solver import Solver
 from trm.statistics import Share
-from trm.training.samples import sight_batch
+from trm.training.samples import op_input_batch
 
 AXES = ("digits_a", "digits_b")
 
@@ -161,11 +161,11 @@ def shipped() -> Solver:
 
 @dataclass(frozen=True)
 class Trained:
-    """A model that is right on all windows, and what it was judged by."""
+    """A model that is right on all cell inputs, and what it was judged by."""
 
     task: Task
     rule: LocalRule
-    model: LocalRecursiveModel
+    model: CellModel
     judged: Judged
 
 
@@ -176,23 +176,23 @@ Learn = Callable[..., Trained]
 def _fewer_problems_beside_a_proof():
     """Those that say how much of what there is to see training shows."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("prove", "untold"):
+        for module in ("prove", "latent"):
             patch.setattr(f"trm.proof.{module}.THOROUGH", (2000, 100))
         yield
 
 
 @pytest.fixture(scope="session")
 def learn(once: Callable) -> Learn:
-    """Trains on all windows of a task, of a base that has few of them."""
+    """Trains on all cell inputs of a task, of a base that has few of them."""
 
-    def trained(task: Task, untold: bool = False, steps: int = 250, **more: int) -> Trained:
-        rule = task.local_rule(untold)
+    def trained(task: Task, latent: bool = False, steps: int = 250, **more: int) -> Trained:
+        rule = task.local_rule(latent)
         torch.manual_seed(0)
         shape = {"hidden_size": 32, "num_heads": 4, "intermediate_size": 64} | more
-        model, numbers = LocalRecursiveModel(LocalConfig(**rule.network, **shape)), closure(rule)
+        model, numbers = CellModel(CellConfig(**rule.network, **shape)), reachable_op_inputs(rule)
 
         def train(folder: Path) -> None:
-            batch = sight_batch(rule, numbers)
+            batch = op_input_batch(rule, numbers)
             labels = dict(zip(model.outputs, batch["labels"].T, strict=True))
             optimiser = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.0)
             for step in range(steps):
@@ -204,7 +204,7 @@ def learn(once: Callable) -> Learn:
                 optimiser.step()
             torch.save(model.state_dict(), folder / "weights")
 
-        folder = once(f"{task.layout}-{task.base}{'-untold' * untold}-{steps}", train)
+        folder = once(f"{task.layout}-{task.base}{'-latent' * latent}-{steps}", train)
         model.load_state_dict(torch.load(folder / "weights", weights_only=True))
         return Trained(task, rule, model.eval(), judge(model.eval(), rule, numbers))
 
@@ -217,12 +217,12 @@ def binary(learn: Learn) -> Trained:
 
 
 @pytest.fixture(scope="session")
-def inventor(learn: Learn) -> tuple[LocalRecursiveModel, Task]:
+def inventor(learn: Learn) -> tuple[CellModel, Task]:
     """A model that was told its carries, and goes for one that was not."""
     task = Multiplication(base=2, layout="lattice", digits_a=(1, 4), digits_b=(1, 4), smallest=0)
-    told = learn(task, untold=True).model
+    told = learn(task, latent=True).model
     codes = {"carry": 4}  # as many as there are classes: none, 0, 1, and one that begins a row
-    model = LocalRecursiveModel(replace(told.config, codes=codes))
+    model = CellModel(replace(told.config, codes=codes))
     model.load_state_dict(told.state_dict())
     return model.eval(), task
 

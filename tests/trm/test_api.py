@@ -47,7 +47,7 @@ def test_one_problem_has_one_solution(shipped, problem):
     assert 0.5 < solution.confidence <= 1
     assert "<svg" in solution._repr_html_()
     assert repr(solution).startswith("Solution(123 x 45 = 5535 (right; confidence ")
-    assert repr(shipped).startswith("Solver(LocalRecursiveModel, lattice in base 10, trained on 1")
+    assert repr(shipped).startswith("Solver(CellModel, lattice in base 10, trained on 1")
 
 
 def test_several_problems_have_solutions_in_their_order_and_none_none(shipped, checkpoint):

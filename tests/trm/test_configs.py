@@ -20,7 +20,7 @@ def test_a_key_that_stands_twice_is_named_with_its_line(tmp_path):
 
 def test_configs_are_listed_with_what_they_are_and_printed(repository, command):
     found = configs.shipped_configs()
-    assert {"debug", "quickstart", "generalise/untold", "gpt/small_learned"} <= found.keys()
+    assert {"debug", "quickstart", "generalise/latent", "gpt/small_learned"} <= found.keys()
     assert set(found.values()) == set((repository / "configs").rglob("*.yaml"))
     assert all(10 < len(about(file)) < 150 for file in found.values())
     told = dict(line.split(maxsplit=1) for line in command("configs").out.splitlines())
@@ -45,7 +45,7 @@ def test_a_name_is_written_in_several_ways_and_own_files_win(monkeypatch, tmp_pa
     ("name", "told"),
     [
         ("quikstart", "Did you mean quickstart?"),
-        ("untold", "Did you mean generalise/untold?"),
+        ("latent", "Did you mean generalise/latent?"),
         ("mime.yaml", "Did you mean mine.yaml?"),
         ("small_lerned", "Did you mean gpt/small_learned?"),
         ("reference", "Did you mean trm/reference?"),

@@ -39,8 +39,8 @@ def test_a_model_comes_back_from_a_folder_with_a_card_of_its_proof_and_figures(t
     save_pretrained(SHIPPED, folder)
     save_pretrained(SHIPPED, folder)  # what is the same can be written again
     card = (folder / "README.md").read_text()
-    assert "`LocalRecursiveModel` of 50,853 parameters for multiplication in base 10" in card
-    assert "**Proved right at every length** (1,204,976 windows, smallest margin 10.7)." in card
+    assert "`CellModel` of 50,853 parameters for multiplication in base 10" in card
+    assert "**Proved right at every length** (1,204,976 cell inputs, smallest margin 10.7)." in card
     assert "| 16 | 16 | 100.0 % (99.2–100.0) |" in card
     assert f'solve("12x3", from_pretrained("{folder}"))' in card
     solution = solve("12x3", from_pretrained(folder, device="cpu"))
@@ -90,9 +90,9 @@ def assert_same(found: list[np.ndarray], expected: tuple[torch.Tensor, ...]) -> 
 def test_a_cell_as_onnx_gives_the_same_logits_and_blank_cells_are_refused(repository):
     solver = load_solver(repository / "docs/models/lattice-base2-seed0.safetensors", device="cpu")
     model = solver.predictor.model
-    sights = torch.randint(model.heads.starts[-1], (500,))
+    op_inputs = torch.randint(model.encoding.starts[-1], (500,))
     with torch.no_grad():
-        assert_same(run_onnx(solver, sights), model.cells(sights))
+        assert_same(run_onnx(solver, op_inputs), model.cells(op_inputs))
     solver = load_solver(repository / "docs/models/decimal-seed0.safetensors", device="cpu")
     with pytest.raises(ValueError, match="of which all cells are tokens"):
         to_onnx(solver.predictor.model, 6, 6)

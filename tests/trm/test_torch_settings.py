@@ -20,16 +20,16 @@ from trm import torch_settings as settings
 from trm.analysis.lens import read_layers
 from trm.analysis.record import cell_attention
 from trm.checkpoints import SHIPPED
-from trm.models.configs import GPTConfig, LocalConfig, RecursiveConfig
+from trm.models.cell import CellModel
+from trm.models.configs import CellConfig, GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
-from trm.models.local import LocalRecursiveModel
 from trm.models.recursive import TinyRecursiveModel
 from trm.proof.prove import judge, provable
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
 from trm.torch_settings import standard_settings
-from trm.training import GPTModule, IterativeModule, LocalModule
+from trm.training import CellModule, GPTModule, IterativeModule
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 
@@ -99,7 +99,7 @@ def test_networks_are_made_in_float32(changed_default):
     networks = [
         TinyRecursiveModel(RecursiveConfig(hidden_size=16, num_heads=2, position="fire")),
         GPT(GPTConfig(4, 5, hidden_size=16, num_heads=2, num_layers=1)),
-        LocalRecursiveModel(LocalConfig(**rule.network, hidden_size=16, num_heads=2)),
+        CellModel(CellConfig(**rule.network, hidden_size=16, num_heads=2)),
     ]
     for network in networks:
         assert {p.dtype for p in network.parameters()} == {torch.float32}
@@ -135,8 +135,8 @@ def one_step(family: str) -> list[torch.Tensor]:
         depth = DepthConfig("carry")
         module = IterativeModule(network=network, depth=depth, solve_steps=2, **how)
     else:
-        config = LocalConfig(**TASK.local_rule().network, **sizes)
-        module = LocalModule(network=LocalRecursiveModel(config), **how)
+        config = CellConfig(**TASK.local_rule().network, **sizes)
+        module = CellModule(network=CellModel(config), **how)
     canvas = Canvas() if family == "local" else Canvas(5, 8)
     data = CanvasDataModule(TASK, canvas, 4, 2, validation_problems=2)
     quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False}
@@ -186,7 +186,7 @@ def used(monkeypatch, solver: Solver) -> set[int]:
         return original(*args, **more)
 
     monkeypatch.setattr(layer, name, noted)
-    solver.predictor.forget()
+    solver.predictor.clear_cache()
     solver.solve(PROBLEMS)
     return numbers
 
@@ -242,7 +242,7 @@ child = os.fork()
 if not child:
     signal.alarm(60)  # ends it where it hangs
     for one in (solver, *SOLVERS):
-        one.predictor.forget()
+        one.predictor.clear_cache()
     again = [solve("123x456", solver).answer, *map(figures, SOLVERS)]
     loaded = solve("98x76").answer == 7448
     os._exit(0 if again == right and loaded else 3)

@@ -25,7 +25,7 @@ from torch import Tensor
 from canvas.symbols import MASK, ROW_END
 from trm.analysis.pairs import draw_pairs, kinds_of
 from trm.analysis.record import Change, SequenceRecorder, StepRecorder, attention_of, check_cells
-from trm.cells import size_name
+from trm.grid_cells import size_name
 from trm.models.gpt import GPT
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver

@@ -1,12 +1,12 @@
 """Linear probes: which sub-tasks can be read from the states of a frozen model.
 
 Of every cell of a row that is filled in it is known what its layout's sub-tasks are there: what the
-rule of its cells decides (`canvas.windows`), but for what the row writes itself. An iterative model
-reads row steps, canvases with one row masked. A GPT reads the whole true canvas as a sequence; the
-token before a cell is the one that writes it, and stands for it here. Probes are multinomial
-logistic regressions (Alain and Bengio 2016, "Understanding intermediate layers using linear
-classifier probes"). What a probe learns by itself, rather than reads, one tells that is fitted to
-the same network with weights drawn anew.
+rule of its cells decides (`canvas.cell_inputs`), but for what the row writes itself. An iterative
+model reads row steps, canvases with one row masked. A GPT reads the whole true canvas as a
+sequence; the token before a cell is the one that writes it, and stands for it here. Probes are
+multinomial logistic regressions (Alain and Bengio 2016, "Understanding intermediate layers using
+linear classifier probes"). What a probe learns by itself, rather than reads, one tells that is
+fitted to the same network with weights drawn anew.
 
 Probes are fitted to problems of the training split, drawn as the model's own training draws them,
 and read on problems of the test split, so that none of these were ever seen. The cells of a problem
@@ -24,14 +24,14 @@ import torch.nn.functional as F
 from pydantic import PlainSerializer, TypeAdapter
 from torch import Tensor
 
+from canvas.cell_inputs import LocalRule
 from canvas.layouts import ANSWER, PARTIAL, SUM
-from canvas.pages import UNDEFINED, draw_fields
+from canvas.pages import UNDEFINED, draw_signals
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing, row_steps
 from canvas.sampling import sample
-from canvas.windows import LocalRule
 from trm.analysis.record import SequenceRecorder, Site, StepRecorder, check_cells
-from trm.cells import fitted, region, size_name
+from trm.grid_cells import fitted, region, size_name
 from trm.models.gpt import GPT
 from trm.models.iterative import named
 from trm.models.recursive import Context
@@ -52,8 +52,9 @@ _WRITTEN = {"product": (PARTIAL,), "sum": (SUM, ANSWER), "addend": (SUM, ANSWER)
 def draw_subtasks(
     rule: LocalRule, drawing: WorkedDrawing, step: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """As `draw_fields`, with `LocalRule.draw_besides`; undefined in rows that write a field."""
-    maps = draw_fields(rule, drawing, step) | rule.draw_besides(drawing)
+    """As `draw_signals`, with `LocalRule.draw_probe_targets`; undefined in rows that write a
+    field."""
+    maps = draw_signals(rule, drawing, step) | rule.draw_probe_targets(drawing)
     for name in maps.keys() & _WRITTEN.keys():
         sample, row = np.isin(drawing.kinds, _WRITTEN[name]).nonzero()
         maps[name][sample, drawing.top[sample] + row] = UNDEFINED
@@ -322,7 +323,7 @@ def run_probes(
         parts.append(cells)
     training = joined(parts)
     there = (training.targets != UNDEFINED).any(axis=0)  # others are written wherever they are
-    names = np.array([*rule.fields, *rule.besides])[there].tolist()
+    names = np.array([*rule.signals, *rule.probe_targets])[there].tolist()
     note(f"fitting probes to {len(training.targets):,} cells at {len(training.features)} sites")
     labels = training.targets[:, there].T
     majority = np.array([np.bincount(of[of != UNDEFINED]).argmax() for of in labels])

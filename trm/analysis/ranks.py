@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 from canvas.render import row_steps
 from trm.analysis.probe import INPUT, observe_all
-from trm.cells import cell_problems
+from trm.grid_cells import cell_problems
 from trm.models.attention import PostNormBlock, SwiGLU
+from trm.models.cell import CellModel
 from trm.models.gpt import GPT, Block
-from trm.models.local import LocalRecursiveModel
 from trm.solving.solver import Solver
 from trm.torch_settings import standard_settings
 
@@ -76,11 +76,11 @@ def state_ranks(solver: Solver, problems: int = 32, seed: int = 0, step: int = 8
     Over the tokens of the rows of problems of the test split, as long as the longest of training
     and built on true rows; at most 4,096 of them, after a supervision step (of a GPT no matter).
     The fewer there are the lower the rank: compare models over about as many, several times as many
-    as they have channels. None of a local model, whose states no other cell reads. ValueError: no
+    as they have channels. None of a cell model, whose states no other cell reads. ValueError: no
     problem is held out, or states are not made of tokens.
     """
     task, model = solver.task, solver.predictor.model
-    if isinstance(model, LocalRecursiveModel):
+    if isinstance(model, CellModel):
         return []
     asked = cell_problems(task, task.longest, problems, seed)
     if not len(asked):

@@ -11,7 +11,7 @@ from canvas.render import row_steps
 from trm.analysis.rasp import NAMES, Selector
 from trm.analysis.rasp_programs import write_row
 from trm.analysis.record import SequenceRecorder, cell_attention, check_cells
-from trm.cells import cell_problems, size_name
+from trm.grid_cells import cell_problems, size_name
 from trm.models.gpt import GPT
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver

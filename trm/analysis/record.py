@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 from canvas.render import to_sequences
 from trm.models.attention import Attention
+from trm.models.cell import CellModel
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel, Loop, map_state, named, unnamed
-from trm.models.local import LocalRecursiveModel
 from trm.models.recursive import Context
 from trm.torch_settings import standard_settings
 
@@ -305,9 +305,9 @@ def _ranges(there: np.ndarray) -> str:
 
 def check_cells(model: nn.Module) -> None:
     """ValueError for a model between whose cells nothing passes but decided messages."""
-    if isinstance(model, LocalRecursiveModel):
+    if isinstance(model, CellModel):
         raise ValueError(
-            "the cells of a local model see decided messages of their neighbours and nothing of "
+            "the cells of a cell model see decided messages of their neighbours and nothing of "
             "each other's states, so that there is nothing to read between layers, to patch or to "
             "compare: `trm prove` says what each of its outputs depends on. Of the lattice's "
             "models, docs/models/decimal-seed0.safetensors has attention between cells"

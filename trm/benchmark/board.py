@@ -23,9 +23,9 @@ from pydantic.dataclasses import dataclass
 from canvas.choices import check_choice
 from trm.benchmark.scoring import Scored, score
 from trm.benchmark.suites import SUITES, Suite
-from trm.cells import FAMILY, Key
 from trm.configs import read_config
 from trm.files import validated
+from trm.grid_cells import FAMILY, Key
 from trm.markdown import safe, table
 from trm.statistics import Share
 

@@ -16,9 +16,9 @@ from pydantic import BaseModel, TypeAdapter
 
 from canvas.choices import shortened
 from trm.benchmark.suites import Item, Suite
-from trm.cells import Key, region
 from trm.evaluation.grid import KEYS, SHOWN, Grid, new_grid
 from trm.files import fingerprint, numbered_lines, validated, writing
+from trm.grid_cells import Key, region
 from trm.statistics import Share
 
 Ranges = dict[str, tuple[int, int]]

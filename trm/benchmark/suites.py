@@ -1,7 +1,8 @@
 """The suites: fixed sets of problems, drawn from the test split by a public rule, and as files.
 
 A suite is a list of cells, each a size of problems (or a family of them and a size), drawn by
-`trm.cells` with the suite's seed. Problems of a cell are different from each other, fewer where the
+`trm.grid_cells` with the suite's seed. Problems of a cell are different from each other, fewer
+where the
 test split has no more, and numbered in the order in which they are drawn: ``multiply-v1/12x7/031``.
 
 A suite never changes. What should change gets a new name, with the next version.
@@ -27,8 +28,8 @@ from canvas.problems import MOST_DRAWN, MOST_OPERANDS, Problems
 from canvas.sampling import FAMILIES, family_problems
 from canvas.task import Task
 from trm.benchmark.answers import read_canvas, read_number
-from trm.cells import FAMILY, Key, cell_problems
 from trm.files import make_folder, write_text
+from trm.grid_cells import FAMILY, Key, cell_problems
 
 VIEWS = ("e", "r180", "t", "h")  # of canvas-v1: upright, upside down, transposed, mirrored
 _ADDENDS = 3  # of the additions of canvas-v1
@@ -198,7 +199,7 @@ def _items(suite: Suite) -> Iterator[Item]:
 
 def _canvases(task: Task, view: str, problems: Problems) -> Iterator[tuple[str, str, str, str]]:
     """Canvases with what is given, and finished; their layout and view."""
-    drawing = task.rules.draw_worked(problems)
+    drawing = task.layout_impl.draw_worked(problems)
     for i in range(len(problems)):
         cut = np.s_[i, : drawing.heights[i], : drawing.widths[i]]
         given, truth = (to_text(apply(view, c[cut])) for c in (drawing.canvases, drawing.truth))

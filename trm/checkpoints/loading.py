@@ -47,12 +47,12 @@ from trm.checkpoints import (
 )
 from trm.checkpoints.proofs import PROVED, REFUTED, noted_proof
 from trm.limits import MOST_STEPS
+from trm.models.cell import CellModel
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel
-from trm.models.local import LocalRecursiveModel
+from trm.solving.cell_predictor import CellPredictor, Refutation
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.local_predictor import LocalPredictor, Refutation
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
@@ -63,7 +63,7 @@ _HEADER = {"model": CHECKPOINT_KEY, "data": DATA_KEY}  # what stands there, and 
 _HEADER |= {"step": "global_step", "epoch": "epoch", "cost": COST_KEY}
 _PREFIX = "model."  # of the network's weights in a checkpoint
 _PACKAGES = ("canvas", "augment", "trm")  # whose classes a file may name
-_NETWORKS = tuple(f"trm.models.{name}" for name in ("gpt", "local", "recursive"))
+_NETWORKS = tuple(f"trm.models.{name}" for name in ("gpt", "cell", "recursive"))
 _WRITTEN = "take one written by `trm fit` or `trm inspect --export`"
 
 _LONGEST = 100_000  # characters of settings as JSON
@@ -116,8 +116,8 @@ def load_solver(
         predictor = _predictor(about, network_weights(content), steps)
         task, canvas = restored_task(data["task"]), restored(Canvas, data["canvas"])
         check_layout(task)
-        if isinstance(predictor, LocalPredictor):
-            rule = task.local_rule(untold=bool(predictor.model.config.codes))
+        if isinstance(predictor, CellPredictor):
+            rule = task.local_rule(latent=bool(predictor.model.config.codes))
             check_rule(task, rule)
         symmetries = tuple(data.get("symmetries", ["e"]))
         for name in symmetries:
@@ -130,7 +130,7 @@ def load_solver(
             f"{path} does not fit this version's models ({reason}): use the version that trained it"
         ) from None
     proof = noted_proof(path, content, predictor.model, task)
-    if isinstance(predictor, LocalPredictor):
+    if isinstance(predictor, CellPredictor):
         predictor.proved = proof.get("verdict") == PROVED
         if rule.most_operands is not None:  # on other pages its cells see what these never show
             predictor = predictor.for_pages_of(task, rule)
@@ -151,9 +151,9 @@ def load_solver(
 def _refuted(solver: Solver, proof: dict[str, Any]) -> Solver:
     """A solver that is no surer than the note of its refutation allows."""
     predictor, wrong = solver.predictor, proof.get("wrong_inputs")
-    if isinstance(predictor, LocalPredictor) and proof.get("windows"):
+    if isinstance(predictor, CellPredictor) and proof.get("windows"):
         codes = predictor.model.config.codes
-        rule = solver.task.local_rule(untold=bool(codes)).with_codes(codes)
+        rule = solver.task.local_rule(latent=bool(codes)).with_codes(codes)
         numbers = np.unique(np.array(wrong or (), dtype=np.int64))
         most = 1 - proof["wrong_windows"] / proof["windows"]
         predictor.refutation = Refutation(rule, numbers, most)
@@ -323,15 +323,17 @@ def plain(config: Any) -> dict[str, Any]:
 
 
 def _predictor(about: dict[str, Any], weights: dict[str, Tensor], steps: int | None) -> Predictor:
-    if about["family"] not in ("iterative", "local", "gpt") or about["format"] != FORMAT:
+    if about["family"] == "local":
+        raise ValueError("it is of an earlier version, which called cell models local")
+    if about["family"] not in ("iterative", "cell", "gpt") or about["format"] != FORMAT:
         raise ValueError(f"it holds a {about['family']} model in format {about['format']}")
     if about["family"] == "gpt":
         if steps and about["model"].get("loops", 1) > 1:
             about = about | {"model": about["model"] | {"loops": steps}}
         calibration = restored(Calibration, about["calibration"])
         return GPTPredictor(_network(about, GPT, weights), calibration)
-    if about["family"] == "local":
-        return LocalPredictor(_network(about, LocalRecursiveModel, weights))
+    if about["family"] == "cell":
+        return CellPredictor(_network(about, CellModel, weights))
     if type(about["solve_steps"]) is not int or about["solve_steps"] > 10**7:
         raise ValueError(f"solve_steps is {about['solve_steps']!r}")
     network = _network(about, IterativeModel, weights)  # type: ignore[type-abstract]
@@ -395,7 +397,7 @@ def _device(name: str) -> torch.device:
 
 
 @standard_settings()
-def drawn_anew(model: Any) -> Any:
+def reinitialised(model: Any) -> Any:
     """A network of the same class and config on the same device, with weights drawn anew."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

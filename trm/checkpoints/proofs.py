@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from canvas.cell_inputs import LocalRule
 from canvas.choices import class_name
-from canvas.pages import page_windows
+from canvas.pages import page_cell_inputs
 from canvas.rule_check import edge_problems
 from canvas.task import Task
 from canvas.tasks import task_data
-from canvas.windows import LocalRule
 from trm.checkpoints import PROOF_SUFFIX, find_checkpoint
 from trm.files import read_object
-from trm.models.local import LocalRecursiveModel
+from trm.models.cell import CellModel
 
 PROVED, REFUTED, OPEN = "proved", "refuted", "open"  # verdicts
 ARITHMETIC = "float32"  # in which a proof is of what a model computes
@@ -48,21 +48,21 @@ def proof_digest(model: nn.Module, task: Task) -> str:
         "network": class_name(type(model)),
         "settings": vars(config),
         "task": task_data(task),
-        "layout": class_name(type(task.rules)),
+        "layout": class_name(type(task.layout_impl)),
         "arithmetic": ARITHMETIC,
     }
     problems = edge_problems(task)
-    if isinstance(model, LocalRecursiveModel):
-        rule = task.local_rule(untold=bool(model.config.codes))
+    if isinstance(model, CellModel):
+        rule = task.local_rule(latent=bool(model.config.codes))
         about["rule"] = _declared(rule)
     found.update(json.dumps(about, sort_keys=True, default=str).encode())
     if not len(problems):
         return found.hexdigest()
-    drawing = task.rules.draw_worked(problems)
+    drawing = task.layout_impl.draw_worked(problems)
     arrays = [drawing.truth, drawing.given, drawing.heights, drawing.widths]
-    if isinstance(model, LocalRecursiveModel):
-        pages = page_windows(rule, drawing)
-        for part in (pages.windows, pages.outputs):
+    if isinstance(model, CellModel):
+        pages = page_cell_inputs(rule, drawing)
+        for part in (pages.cell_inputs, pages.outputs):
             arrays += [part[name] for name in sorted(part)]
     for array in arrays:
         numbers = np.ascontiguousarray(array, dtype="<i8")
@@ -75,9 +75,9 @@ def _declared(rule: LocalRule) -> dict[str, Any]:
     return {
         "rule": class_name(type(rule)),
         "base": rule.base,
-        "fields": rule.fields,
+        "fields": rule.signals,
         "messages": rule.messages,
-        "steps": [(step.says, step.reads) for step in rule.steps],
+        "steps": [(step.outputs, step.inputs) for step in rule.ops],
         "rows": {
             name: ({n: tuple(column) for n, column in row.columns.items()}, row.first, row.below)
             for name, row in rule.rows.items()

@@ -10,9 +10,9 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trm.cells import size_name
 from trm.commands.arguments import Arguments, Parser, print_table, results, step_numbers, whole
 from trm.files import make_own_folder, versions, write_json
+from trm.grid_cells import size_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

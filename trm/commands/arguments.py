@@ -352,7 +352,7 @@ class Arguments(argparse.Namespace):
 
         size = getattr(self, "height", None), getattr(self, "width", None)
         solvers = [load_solver(path, steps, *size, device, voting) for path in checkpoints]
-        if all(solver.predictor.in_order for solver in solvers) and steps is not None:
+        if all(solver.predictor.cell_by_cell for solver in solvers) and steps is not None:
             self.refuse("this model works out each cell once, in no supervision steps", steps=None)
         return solvers
 

@@ -45,7 +45,7 @@ _CARD_FIGURES = ("row", "column", "region", "solutions", "answers", "rows_teache
 _PAGE, _ONNX = ".html", ".onnx"  # in place of `SUFFIX`
 _SPARE = 4  # supervision steps that are shown beyond those that were taken
 _FILM = "solving.gif"
-_PICTURES = ("rows", "settled", "attention", "fields", "lens", "patch")  # all that there may be
+_PICTURES = ("rows", "settled", "attention", "signals", "lens", "patch")  # all that there may be
 
 
 def add_arguments(parser: Parser) -> None:
@@ -83,7 +83,7 @@ def run(args: Arguments) -> int:
         raise ValueError("name a problem, like 123x456, and --output DIR for its pictures")
     check_problems([args.problem, *filter(None, [args.patch])], args.checkpoint)
 
-    from canvas.pages import draw_fields
+    from canvas.pages import draw_signals
     from canvas.picture import save_gif
     from trm.analysis.lens import read_layers, some_steps
     from trm.analysis.record import cell_attention, check_cells, check_token
@@ -92,9 +92,9 @@ def run(args: Arguments) -> int:
     from trm.figures.animation import animate
     from trm.figures.row_panels import sample_panels
     from trm.figures.style import save
-    from trm.models.in_order import wavefront
+    from trm.models.wavefront import wavefront
+    from trm.solving.cell_predictor import CellPredictor, right_cells
     from trm.solving.iterative_predictor import IterativePredictor
-    from trm.solving.local_predictor import LocalPredictor, right_cells
     from trm.solving.solver import solve_watched
 
     (solver,) = args.solvers(args.one_device(), args.steps)
@@ -131,7 +131,7 @@ def run(args: Arguments) -> int:
     decided, unit = None, "supervision step in which\na cell last changed"
     if stepwise:
         decided = last_changes(moments)
-    elif predictor.in_order:
+    elif predictor.cell_by_cell:
         fronts = wavefront(predictor.model, predictor.tokens(drawing.masked))[0].cpu().numpy()
         decided, unit = fronts * drawing.unknown[0], "step of the wavefront\nthat decides a cell"
     name = solver.task.names(problems)[0].replace("x", "×")
@@ -153,16 +153,18 @@ def run(args: Arguments) -> int:
         )
         heads = {state: of[:, 0].numpy() for state, of in attention.items()}
         figures["attention"] = pictures.attention_figure(canvas, cell, heads, title)
-    fields = None
-    if isinstance(predictor, LocalPredictor):
-        rule = solver.task.local_rule(untold=bool(predictor.model.config.codes))
-        drawn = draw_fields(rule, drawing, np.array([row]))
-        fields = {
+    signals = None
+    if isinstance(predictor, CellPredictor):
+        rule = solver.task.local_rule(latent=bool(predictor.model.config.codes))
+        drawn = draw_signals(rule, drawing, np.array([row]))
+        signals = {
             name: (classes[0], drawn[name][0])
-            for name, classes in predictor.fields(canvas[None]).items()
+            for name, classes in predictor.signals(canvas[None]).items()
         }
         place, title = int(drawing.row_of_step(row)[0]), "what the cells decide"
-        figures["fields"] = pictures.fields_figure(canvas, place, fields, f"{titles[row]}: {title}")
+        figures["signals"] = pictures.signals_figure(
+            canvas, place, signals, f"{titles[row]}: {title}"
+        )
     if args.lens:
         lens = read_layers(predictor, canvas, some_steps(max(1, int(used[row]))))
         title = f"{titles[row]}: what the head would write after each layer"
@@ -182,14 +184,14 @@ def run(args: Arguments) -> int:
     console, info = results(), args.info
     if stepwise:
         console.print(f"supervision steps, row by row: {', '.join(map(str, used))}")
-    elif predictor.in_order:
+    elif predictor.cell_by_cell:
         console.print("this model works out each cell once, in the order of writing")
     else:
         console.print("a GPT has neither states nor supervision steps: its rows alone are shown")
     for file_name in (_FILM, *(f"{title}.png" for title in figures)):
         info.print(f"{output / file_name}")
-    if fields:
-        counts = [(name, *right_cells(*both)) for name, both in fields.items()]
+    if signals:
+        counts = [(name, *right_cells(*both)) for name, both in signals.items()]
         rows = [(name, f"{good.sum()} of {counted.sum()}") for name, good, counted in counts]
         print_table(("", "right"), rows, f"what cells decide while row {row + 1} is filled in")
     if args.lens:
@@ -268,7 +270,7 @@ def _export(args: Arguments) -> int:
     checkpoints = [args.checkpoint, *args.beside]
     args.find_checkpoints(*checkpoints)
 
-    from trm.checkpoints.loading import drawn_anew, load_checkpoint, pack
+    from trm.checkpoints.loading import load_checkpoint, pack, reinitialised
     from trm.evaluation.models import labels
     from trm.page.page import page
     from trm.sharing import to_onnx
@@ -277,7 +279,7 @@ def _export(args: Arguments) -> int:
     solver, content = first.solver, load_checkpoint(checkpoint)
     model = solver.predictor.model
     if args.untrained:
-        model = drawn_anew(model)
+        model = reinitialised(model)
         first = first._replace(weights=model.state_dict(), card={})
         content |= {"global_step": 0, "epoch": 0, COST_KEY: None}
     for folder in args.figures or ():

@@ -16,11 +16,11 @@ from trm.checkpoints import PROOF_SUFFIX, SHIPPED, find_checkpoint
 from trm.commands.arguments import Arguments, Parser, print_table, results, whole
 
 if TYPE_CHECKING:
-    from canvas.windows import LocalRule
+    from canvas.cell_inputs import LocalRule
+    from trm.proof.latent import Explored
     from trm.proof.proof import Proof
     from trm.proof.prove import Judged
     from trm.proof.search import Counterexample
-    from trm.proof.untold import Explored
 
 FIGURE = "margins.png"
 EXAMPLES = """\
@@ -30,8 +30,8 @@ examples:
   trm prove --check proof                                # again, without the model
   trm prove --checkpoint runs/debug --search 500         # any model: look for what it gets wrong
 
-A cell that is handed decided messages sees one of finitely many windows: a model that is right on
-all of them is right at every length.
+A cell that is handed decided messages sees one of finitely many cell inputs: a model that is right
+on all of them is right at every length.
 
 Exit codes: 0 proved, 1 refuted or open, 2 the call was wrong or nothing can be proved.
 """
@@ -178,7 +178,7 @@ def _show_codes(explored: Explored, rule: LocalRule) -> None:
 def _grounds(proof: Proof, judged: Judged) -> Iterator[tuple[str, str, str]]:
     """What a verdict rests on: what it is, a number, and of what."""
     shown, drawn = proof.shown
-    steps = proof.rule is not None and (proof.rule.steps or proof.rule.codes)
+    steps = proof.rule is not None and (proof.rule.ops or proof.rule.codes)
     what, seen = ("sights", "a step of a cell") if steps else ("windows", "a cell")
     yield what, f"{len(judged.numbers):,}", f"all that {seen} of any page can see"
     yield "of them wrong", f"{len(judged.wrong):,}", "as computed in float32"
@@ -188,7 +188,7 @@ def _grounds(proof: Proof, judged: Judged) -> Iterator[tuple[str, str, str]]:
     if judged.bounded:
         exact = (judged.float32 & judged.right).mean()
         yield "safe in float32", f"{exact:.2%}", "right whatever way sums are rounded"
-        of = "in float64, of the windows that are not safe in float32"
+        of = "in float64, of the cell inputs that are not safe in float32"
         if judged.arithmetic == "float32":
             of = "in float32, with the most that rounding can take"
         yield "left of margins", f"{judged.least_left:.3f}", f"at least, {of}"
@@ -219,10 +219,13 @@ def sentence(proof: Proof, call: str | None = None) -> str:
         return said
     if len(judged.wrong):
         return (
-            f"open: {len(judged.wrong):,} windows are wrong, and none of {proof.looked:,} problems "
+            f"open: {len(judged.wrong):,} cell inputs are wrong, and none of {proof.looked:,} "
+            f"problems "
             "shows one; train it longer"
         )
-    return "open: no window is wrong, but margins are too small for any rounding; train it longer"
+    return (
+        "open: no cell input is wrong, but margins are too small for any rounding; train it longer"
+    )
 
 
 def _on_page(found: Counterexample) -> str:

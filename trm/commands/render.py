@@ -106,13 +106,13 @@ def _edges(task: Task, problems: Problems) -> Problems:
 def _draw(args: Arguments, task: Task, problems: Problems) -> WorkedDrawing:
     """The problem in the middle of the canvas, which has a blank cell around it by default."""
     asked = args.height, args.width
-    needed = task.rules.room([n for n in problems.lengths[0].tolist() if n], task.base)
+    needed = task.layout_impl.room([n for n in problems.lengths[0].tolist() if n], task.base)
     cells = prod(max(side or 0, n) for side, n in zip(asked, needed, strict=True))
     if cells > _MOST_DRAWN:
         what = f"a canvas of {cells:,} cells is too large to look at"
         raise ValueError(f"{what}; at most {_MOST_DRAWN:,} are drawn")
-    size = task.rules.draw_worked(problems, trim=True).truth.shape[1:]
+    size = task.layout_impl.draw_worked(problems, trim=True).truth.shape[1:]
     height, width = (side or n + 2 for side, n in zip(asked, size, strict=True))
     # What does not fit is said by the layout, with the size that it needs.
     top, left = (max(0, side - n) // 2 for side, n in zip((height, width), size, strict=True))
-    return task.rules.draw_worked(problems, height, width, top, left, trim=True)
+    return task.layout_impl.draw_worked(problems, height, width, top, left, trim=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from trm.commands.arguments import Arguments, Parser, print_table, results
 from trm.evaluation.grid import GRID, grid_file, read_grid
-from trm.evaluation.names import side_by_side, told_apart
+from trm.evaluation.names import distinct_names, side_by_side
 from trm.files import make_folder, numbered_lines
 from trm.statistics import Share
 
@@ -33,7 +33,7 @@ def run(args: Arguments) -> int:
     files = [grid_file(path).resolve() for path in paths]
     if twice := [str(p) for p, f in zip(paths, files, strict=True) if files.count(f) > 1]:
         raise ValueError(f"{' and '.join(twice)}: one evaluation, given more than once")
-    labels = told_apart([file.parent.name for file in files], list(map(str, paths)))
+    labels = distinct_names([file.parent.name for file in files], list(map(str, paths)))
     grid = side_by_side([read_grid(path) for path in paths], labels)
     if len(grid.models) < 2:
         raise ValueError(
@@ -54,7 +54,7 @@ def _calibration(args: Arguments, files: list[Path], output: Path) -> int:
     """Whether confidence and agreement tell right answers from wrong ones."""
     if twice := [str(f) for f in files if [g.resolve() for g in files].count(f.resolve()) > 1]:
         raise ValueError(f"{' and '.join(twice)}: one file of answers, given more than once")
-    names = told_apart([f.stem for f in files], [f.name for f in files], list(map(str, files)))
+    names = distinct_names([f.stem for f in files], [f.name for f in files], list(map(str, files)))
     held = {name: read_answers(file) for name, file in zip(names, files, strict=True)}
     make_folder(output)
 

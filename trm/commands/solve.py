@@ -199,7 +199,7 @@ def _demo(args: Arguments) -> int:
     for i in range(SHOWN):
         solve_and_show(console, solver, shown[i : i + 1], watch=True)
     hundred = (100,) * len(task.longest)
-    if solver.predictor.in_order and solver.for_lengths(hundred) is not None:
+    if solver.predictor.cell_by_cell and solver.for_lengths(hundred) is not None:
         problem = sample(task, 0, "test", 0, np.arange(1), hundred)
         start = time.perf_counter()
         (solution,) = solver.solve(problem, with_truth=True)

@@ -13,8 +13,8 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from trm.cells import BOTH, FAMILY, INSIDE, REGIONS, SHORTER, UNKNOWN, Key
 from trm.files import read_object, validated, versions
+from trm.grid_cells import BOTH, FAMILY, INSIDE, REGIONS, SHORTER, UNKNOWN, Key
 from trm.precision import FLOAT32
 from trm.statistics import Share
 

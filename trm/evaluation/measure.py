@@ -26,7 +26,6 @@ import numpy as np
 import torch
 
 from canvas.problems import Problems
-from trm.cells import SPLIT, fitted, region, size_name
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_solver
 from trm.devices import join_processes, make_files, open_devices
@@ -34,6 +33,7 @@ from trm.evaluation.grid import FILES, FORMAT, GRID, KEYS, Grid, new_grid
 from trm.evaluation.models import check_models, describe_all
 from trm.files import make_own_folder, read_object, versions, write_json
 from trm.flops import counted_flops
+from trm.grid_cells import SPLIT, fitted, region, size_name
 from trm.precision import FLOAT32
 from trm.solving.rollout import teacher_forced
 from trm.solving.solution import Solution
@@ -160,7 +160,7 @@ def measure_cell(
 def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, Any]:
     solutions: list[Solution] = []
     forced_rows, seconds = Share(0, 0), 0.0
-    solver.predictor.forget()
+    solver.predictor.clear_cache()
     with counted_flops() as counter:
         solver.solve(problems[:1])  # which also warms the device up for what is timed
     for start in range(0, len(problems), batch_size):

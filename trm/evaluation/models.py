@@ -8,7 +8,7 @@ from typing import Any
 from canvas.tasks import task_data
 from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, find_checkpoint
 from trm.checkpoints.loading import load_checkpoint, load_solver
-from trm.evaluation.names import check_alike, told_apart, with_seeds
+from trm.evaluation.names import check_alike, distinct_names, with_seeds
 from trm.files import fingerprint, read_object
 
 
@@ -44,7 +44,7 @@ def labels(checkpoints: Sequence[str | Path], seeds: Sequence[Any] | None = None
     of_run = [file.parent.name == "checkpoints" for file in files]
     names = [f.parents[2].name if run else f.stem for f, run in zip(files, of_run, strict=True)]
     seeded = [] if seeds is None else [with_seeds(names, seeds)]
-    return told_apart(names, *seeded, list(map(str, checkpoints)))
+    return distinct_names(names, *seeded, list(map(str, checkpoints)))
 
 
 def describe_all(checkpoints: Sequence[str | Path], steps: int | None) -> list[dict[str, Any]]:

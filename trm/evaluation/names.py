@@ -11,7 +11,7 @@ _SEED = re.compile(r"[\s,_-]*\bseed[\s_-]?\d+|[\s,_-]*seed[\s_-]?\d+$")
 _ALIKE = ("family", "model", "task", "canvas", "ranges")  # of a model's entry
 
 
-def told_apart(*ways: Sequence[str]) -> list[str]:
+def distinct_names(*ways: Sequence[str]) -> list[str]:
     """What to call each of N things: by the first of the ways in which no other has its name.
 
     Ways have N names each; those of the last one, which all differ, are taken where the others do
@@ -52,7 +52,7 @@ def side_by_side(grids: Sequence[Grid], labels: Sequence[str]) -> Grid:
     names = [model["name"] for model in models]
     of = [label for label, grid in zip(labels, grids, strict=True) for _ in grid.models]
     full = [f"{label}: {name}" for label, name in zip(of, names, strict=True)]
-    names = told_apart(names, with_seeds(names, [m.get("seed") for m in models]), full)
+    names = distinct_names(names, with_seeds(names, [m.get("seed") for m in models]), full)
     named = [model | {"name": name} for model, name in zip(models, names, strict=True)]
     check_alike(named)
     return Grid(settings=grids[0]["settings"], models=named)

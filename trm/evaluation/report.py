@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from canvas.task import describe_ranges
-from trm.cells import FAMILY, INSIDE
 from trm.evaluation.grid import FIGURES, FILES, LABELS, SHOWN, Cell, Grid, Model, cells_of, in_order
 from trm.evaluation.names import by_setting
+from trm.grid_cells import FAMILY, INSIDE
 from trm.markdown import safe, table
 from trm.statistics import SEEDS_MEANING, Paired, of_seeds, paired
 

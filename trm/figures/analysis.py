@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
+from canvas.cell_inputs import TOKEN, LocalRule
 from canvas.picture import GREY, GRID
-from canvas.windows import TOKEN, LocalRule
 from trm.analysis.patch import HeadEffects
 from trm.analysis.probe import INPUT, ProbeStudy
 from trm.analysis.ranks import STATES, Rank
@@ -159,25 +159,25 @@ def margins_figure(program: Program, rule: LocalRule, judged: Judged, title: str
 
     Classes are named as in the program that is written as Python. None: no output does.
     """
-    shown = list(rule.heads.shown(judged.numbers))
+    shown = list(rule.encoding.shown(judged.numbers))
     pairs: dict[tuple[int, *tuple[str, ...]], list[str]] = {}
     for number, (head, _, _) in enumerate(shown):
-        for name in head.says:
-            fields = [i for i in program.tables[name].inputs if i != TOKEN and "." in i][-2:]
-            if len(fields) == 2:
-                pairs.setdefault((number, *fields), []).append(name)
+        for name in head.outputs:
+            signals = [i for i in program.tables[name].inputs if i != TOKEN and "." in i][-2:]
+            if len(signals) == 2:
+                pairs.setdefault((number, *signals), []).append(name)
     panels = []
-    for (number, *fields), names in pairs.items():
+    for (number, *signals), names in pairs.items():
         _, here, inputs = shown[number]
-        own = [field.partition(".")[2] for field in fields]
-        smallest = np.full([rule.fields[name] for name in own], np.inf)
-        np.minimum.at(smallest, tuple(inputs[name] for name in fields), judged.margin[here])
+        own = [signal.partition(".")[2] for signal in signals]
+        smallest = np.full([rule.signals[name] for name in own], np.inf)
+        np.minimum.at(smallest, tuple(inputs[name] for name in signals), judged.margin[here])
         smallest[np.isinf(smallest)] = np.nan
         down, across = (
             [str(n) for n in range(size)] if name in rule.codes else list(CLASSES[:size])
             for name, size in zip(own, smallest.shape, strict=True)
         )
-        first, second = (field.replace("_", " ").replace(".", ": ") for field in fields)
+        first, second = (signal.replace("_", " ").replace(".", ": ") for signal in signals)
         panels.append(Margins(", ".join(names), (first, second), (down, across), smallest))
     return draw_margins(panels, float(np.median(judged.margin)), title) if panels else None
 

@@ -21,7 +21,7 @@ from canvas.symbols import BLANK, CHARACTERS
 from trm.analysis.lens import Lens
 from trm.analysis.patch import Patching
 from trm.figures.style import WRONG, colours, ink, new_figure
-from trm.solving.local_predictor import right_cells
+from trm.solving.cell_predictor import right_cells
 
 _SIGNS = np.array([for_people(symbol) for symbol in range(len(CHARACTERS))])
 _SCORED, _DIFFERENT = "#1A1A1A", "#E69F00"
@@ -176,13 +176,13 @@ def lens_figure(lens: Lens, canvas: np.ndarray, truth: np.ndarray, title: str) -
     return _within(figure)
 
 
-def fields_figure(
-    canvas: np.ndarray, row: int, fields: dict[str, tuple[np.ndarray, np.ndarray]], title: str
+def signals_figure(
+    canvas: np.ndarray, row: int, signals: dict[str, tuple[np.ndarray, np.ndarray]], title: str
 ) -> Figure:
     """Maps over the canvas of what cells decide, a line for each field: what is right beside it.
 
     Of a canvas ``uint8 [H, W]``, as the model saw it, the row that it fills in is framed. By field
-    what was decided and what is right, ``uint8 [H, W]``, see `canvas.pages.draw_fields`.
+    what was decided and what is right, ``uint8 [H, W]``, see `canvas.pages.draw_signals`.
     """
     used = canvas != BLANK
     used[row] |= not used.any()
@@ -196,12 +196,12 @@ def fields_figure(
     size = side * (width + 1.5), side * (height + 1) + 0.28
     note = "white: no such quantity. Grey: not defined, or not read. Framed: wrong, with the right"
     note += " class in the corner"
-    figure = new_figure(max(2 * size[0] + 0.3, 8), (1 + len(fields)) * size[1] + 1, title, note)
-    grid = figure.subplots(1 + len(fields), 2, squeeze=False, subplot_kw=_NO_TICKS)
+    figure = new_figure(max(2 * size[0] + 0.3, 8), (1 + len(signals)) * size[1] + 1, title, note)
+    grid = figure.subplots(1 + len(signals), 2, squeeze=False, subplot_kw=_NO_TICKS)
     draw_canvas(grid[0, 0], shown, highlight_row=row)
     grid[0, 0].set_title("what the model sees", fontsize=8.5, loc="left", pad=2)
     grid[0, 1].set_visible(False)
-    for line, (name, (decided, right)) in zip(grid[1:], fields.items(), strict=True):
+    for line, (name, (decided, right)) in zip(grid[1:], signals.items(), strict=True):
         good, counted = right_cells(decided, right)
         found = f"as it writes: {good.sum()} of {counted.sum()}"
         bold: dict[str, Any] = {"weight": "bold", "color": picture.HIGHLIGHT}

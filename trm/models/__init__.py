@@ -1,10 +1,10 @@
 """Models: they know tensors, not problems."""
 
-from trm.models.configs import GPTConfig, LocalConfig, RecursiveConfig
+from trm.models.cell import CellModel
+from trm.models.configs import CellConfig, GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel
-from trm.models.local import LocalRecursiveModel
 from trm.models.recursive import TinyRecursiveModel
 
-__all__ = ["GPT", "GPTConfig", "IterativeModel", "LocalConfig", "LocalRecursiveModel"]
+__all__ = ["GPT", "CellConfig", "CellModel", "GPTConfig", "IterativeModel"]
 __all__ += ["RecursiveConfig", "TinyRecursiveModel"]

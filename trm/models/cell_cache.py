@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from canvas.windows import SYMBOL
+from canvas.cell_inputs import SYMBOL
 
 if TYPE_CHECKING:
-    from trm.models.local import LocalRecursiveModel
+    from trm.models.cell import CellModel
 
 _MOST_KNOWN = 2**24  # inputs that there can be at most for their answers to be kept
 
@@ -28,14 +28,14 @@ class CellCache:
     Answers are kept where there are at most 2 ** 24 different inputs; else each call computes all.
     """
 
-    def __init__(self, model: "LocalRecursiveModel") -> None:
+    def __init__(self, model: "CellModel") -> None:
         self.model, self.tables = model, model.message_tables()
         self.index: Tensor | None = None  # of each sight's answer in `found`; −1: it is new
         self.found: Decided | None = None
 
     def __call__(self, numbers: Tensor) -> Decided:
-        """Return the answers to N sights, see `LocalRecursiveModel.numbers`."""
-        count = self.model.heads.starts[-1]
+        """Return the answers to N op inputs, see `CellModel.numbers`."""
+        count = self.model.encoding.starts[-1]
         if count > _MOST_KNOWN:
             return self._answers(numbers)
         if self.index is None:
@@ -63,7 +63,7 @@ class CellCache:
         own = around.new_zeros(N, outputs)
         seen = torch.cat((tokens.unsqueeze(1), around.flatten(1), own), dim=1)
         log_right = log_symbol = torch.zeros_like(tokens, dtype=torch.float32)
-        for level in self.model.heads.levels:
+        for level in self.model.encoding.levels:
             found = self(self.model.numbers(level, seen))
             log_right = log_right + found.log_right.view(-1, N).sum(dim=0)
             log_symbol = log_symbol + found.log_symbol.view(-1, N).sum(dim=0)
@@ -72,12 +72,12 @@ class CellCache:
         return Decided(seen[:, -outputs:], log_right, log_symbol)
 
     def _answers(self, numbers: Tensor) -> Decided:
-        """Compute the answers to all of these sights."""
+        """Compute the answers to all of these op inputs."""
         outputs, halt_logits = self.model.cells(numbers, self.tables)
         classes, log_right = self.model.decided(outputs), F.logsigmoid(halt_logits)
         symbol = outputs[:, : self.model.outputs[SYMBOL]]
         log_symbol = symbol.float().log_softmax(dim=-1).amax(dim=-1)
-        if len(self.model.heads.heads) > 1:
-            says = self.model.says(numbers)
+        if len(self.model.encoding.ops) > 1:
+            says = self.model.op_outputs(numbers)
             classes, log_symbol = classes * says, log_symbol * says[:, 0]
         return Decided(classes, log_right, log_symbol)

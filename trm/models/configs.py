@@ -121,8 +121,8 @@ def _check(config: Any, may_be_0: tuple[str, ...] = ()) -> None:
 
 
 @dataclass
-class LocalConfig:
-    """The shape of a `LocalRecursiveModel`."""
+class CellConfig:
+    """The shape of a `CellModel`."""
 
     vocab_size: int = VOCAB_SIZE
     hidden_size: int = 64  # channels of a cell
@@ -137,7 +137,7 @@ class LocalConfig:
     messages: dict[str, dict[str, int]] = field(default_factory=dict)
     own: dict[str, int] = field(default_factory=dict)
     codes: dict[str, int] = field(default_factory=dict)  # untold fields, and how many codes of each
-    heads: list[dict[str, list[str]]] = field(default_factory=list)
+    ops: list[dict[str, list[str]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         _check(self, may_be_0=("L_cycles",))

@@ -188,10 +188,10 @@ class TinyRecursiveModel(IterativeModel):
             logits = blank.scatter(1, places, logits)[:, :-1]  # [B, H * W, V]
         logits = logits.unflatten(1, (context.height, context.width))
         if context.halt_weights is None:
-            judged = z[:, 0]
+            pooled = z[:, 0]
         else:
-            judged = (context.halt_weights.to(z.dtype).unsqueeze(1) @ z).squeeze(1)  # [B, D]
-        return logits, self.halt_head(judged)[:, 0].float()
+            pooled = (context.halt_weights.to(z.dtype).unsqueeze(1) @ z).squeeze(1)  # [B, D]
+        return logits, self.halt_head(pooled)[:, 0].float()
 
     @property
     def updates(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -1,4 +1,4 @@
-// The network of trm/models/local.py and the pages that it fills in, in double precision: more exact
+// The network of trm/models/cell.py and the pages that it fills in, in double precision: more exact
 // than the float32 for which it is proved. Knows nothing of the browser; tests run it in Node.
 "use strict";
 
@@ -32,7 +32,7 @@ function softmax(scores) {
 
 const sigmoid = (x) => 1 / (1 + Math.exp(-x));
 
-class LocalModel {
+class CellModel {
   constructor(about) {
     this.about = about;
     this.weights = new Map();
@@ -56,8 +56,8 @@ class LocalModel {
     const cells = tokens.map(() => []);
     for (const [row, symbols] of tokens.entries()) {
       for (let column = symbols.length - 1; column >= 0; column--) {
-        const around = this.about.ways.map(({ step }) =>
-          step && cells[row + step[0]]?.[column + step[1]]?.fields);
+        const around = this.about.directions.map(({ step }) =>
+          step && cells[row + step[0]]?.[column + step[1]]?.signals);
         const cell = this.cell(symbols[column], around);
         const given = !asked[row][column];
         cells[row][column] = { ...cell, given, symbol: given ? symbols[column] : cell.symbol };
@@ -66,25 +66,25 @@ class LocalModel {
     return cells;
   }
 
-  // What a cell decides: its symbol and fields, what each head reads and says, how sure it says that
-  // it is, and the least probability. `around` has the fields of each neighbour that there is.
+  // What a cell decides: its symbol and signals, what each head reads and says, how sure it says that
+  // it is, and the least probability. `around` has the signals of each neighbour that there is.
   cell(token, around) {
-    const cell = { symbol: token, fields: { "": 1 }, heads: [], sure: 1, least: 1 };
-    for (const [number, head] of this.about.heads.entries()) {
-      const seen = this.about.ways.map(({ step }, way) => {
-        const from = step ? around[way] : cell.fields;
-        return head.reads || from ? head.of[way].map((name) => from?.[name] ?? 0) : null;
+    const cell = { symbol: token, signals: { "": 1 }, ops: [], sure: 1, least: 1 };
+    for (const [number, op] of this.about.ops.entries()) {
+      const seen = this.about.directions.map(({ step }, direction) => {
+        const from = step ? around[direction] : cell.signals;
+        return op.inputs || from ? op.of[direction].map((name) => from?.[name] ?? 0) : null;
       });
-      const shown = !head.reads || head.reads.includes("token") ? token : null;
+      const shown = !op.inputs || op.inputs.includes("token") ? token : null;
       const key = JSON.stringify([number, shown, seen]);
       if (!this.known.has(key)) this.known.set(key, this.decide(number, shown, seen));
       const decided = this.known.get(key);
-      for (const { name, value, probability } of decided.says) {
+      for (const { name, value, probability } of decided.outputs) {
         cell.least = Math.min(cell.least, probability);
         if (name === "symbol") cell.symbol = value;
-        else cell.fields[name] = value;
+        else cell.signals[name] = value;
       }
-      cell.heads.push({ ...decided, seen });
+      cell.ops.push({ ...decided, seen });
       cell.sure *= decided.sure;
     }
     return cell;
@@ -93,7 +93,7 @@ class LocalModel {
   // What one head says, with its probability, and the margin of its logit over the next.
   decide(number, token, seen) {
     const state = this.think(number, token, seen);
-    const says = this.about.heads[number].says.map((name) => {
+    const outputs = this.about.ops[number].outputs.map((name) => {
       const first = this.first.get(name);
       const last = first + this.counts.get(name);
       const bias = this.weights.get("lm_head.bias").slice(first, last);
@@ -104,7 +104,7 @@ class LocalModel {
     });
     const [halt] = times(this.weights.get("halt_head.weight"), state, 0, 1);
     const sure = sigmoid(halt + this.weights.get("halt_head.bias")[0]);
-    return { says, sure, looks: this.looks };
+    return { outputs, sure, looks: this.looks };
   }
 
   // The state z_H of a head at the end of all cycles.
@@ -113,12 +113,12 @@ class LocalModel {
     const embedded = (name, row, factor) =>
       this.weights.get(`${name}.weight`).slice(row * size, (row + 1) * size)
         .map((one) => one * Math.sqrt(factor));
-    const head = this.about.heads[number];
-    const most = Math.max(1, ...this.about.ways.map((way) => way.fields.length));
-    const messages = seen.map((values, way) => {
-      if (!values || (head.reads && !values.length)) return null; // it reads nothing there
+    const op = this.about.ops[number];
+    const most = Math.max(1, ...this.about.directions.map((direction) => direction.signals.length));
+    const messages = seen.map((values, direction) => {
+      if (!values || (op.inputs && !values.length)) return null; // it reads nothing there
       const parts = values.map((value, i) => {
-        const row = this.first.get(head.of[way][i]) - this.counts.get("symbol") + value;
+        const row = this.first.get(op.of[direction][i]) - this.counts.get("symbol") + value;
         return embedded("embed_messages", row, size / most);
       });
       return sum(new Float64Array(size), ...parts);
@@ -129,7 +129,7 @@ class LocalModel {
     });
     let input = new Float64Array(size);
     if (token !== null) input = sum(input, embedded("embed_tokens", token, size));
-    if (head.reads) input = sum(input, embedded("embed_heads", number, size));
+    if (op.inputs) input = sum(input, embedded("embed_ops", number, size));
     let [answer, reasoning] = [this.weights.get("H_init"), this.weights.get("L_init")];
     for (let H = 0; H < H_cycles; H++) {
       for (let L = 0; L < L_cycles; L++) {
@@ -159,19 +159,19 @@ class LocalModel {
   attend(query, keysValues) {
     const all = query.length;
     const size = all / this.about.config.num_heads;
-    const direction = this.weights.get("position.direction");
+    const biases = this.weights.get("position.direction");
     const mixed = new Float64Array(all);
-    const present = [...keysValues.keys()].filter((way) => keysValues[way]);
+    const present = [...keysValues.keys()].filter((direction) => keysValues[direction]);
     this.looks = [];
     for (let first = 0; present.length && first < all; first += size) {
-      const scores = present.map((way) => {
+      const scores = present.map((direction) => {
         let score = 0;
-        for (let i = first; i < first + size; i++) score += query[i] * keysValues[way][i];
-        const bias = direction[(first / size) * keysValues.length + way];
+        for (let i = first; i < first + size; i++) score += query[i] * keysValues[direction][i];
+        const bias = biases[(first / size) * keysValues.length + direction];
         return score / Math.sqrt(size) + bias * Math.sqrt(all);
       });
       const shares = softmax(scores);
-      this.looks.push(keysValues.map((_, way) => shares[present.indexOf(way)] ?? 0));
+      this.looks.push(keysValues.map((_, direction) => shares[present.indexOf(direction)] ?? 0));
       for (const [at, weight] of shares.entries()) {
         const values = keysValues[present[at]];
         for (let i = first; i < first + size; i++) mixed[i] += weight * values[all + i];
@@ -277,5 +277,5 @@ function answerCells({ symbols, layout }, page) {
 }
 
 if (typeof module !== "undefined") {
-  module.exports = { LocalModel, readProblem, rightAnswer, workOut };
+  module.exports = { CellModel, readProblem, rightAnswer, workOut };
 }

@@ -35,7 +35,7 @@ const VIEWS = {
 
 const byId = (id) => document.getElementById(id);
 const { models: abouts, views, symbols } = JSON.parse(byId("models").textContent);
-const models = abouts.map((about) => new LocalModel({ ...about, symbols }));
+const models = abouts.map((about) => new CellModel({ ...about, symbols }));
 let model = models[0]; // the one that is chosen
 let works = []; // its page, worked out, and that of the model beside it
 let order = []; // the cells to be filled in, as they are written
@@ -133,8 +133,8 @@ function drawTables() {
 function agree(one, other, [row, column]) {
   const [a, b] = [one, other].map(({ cells }) => cells[row][column]);
   const codes = [...one.model.about.codes, ...other.model.about.codes];
-  const names = Object.keys(a.fields).filter((name) => name in b.fields && !codes.includes(name));
-  return a.symbol === b.symbol && names.every((name) => a.fields[name] === b.fields[name]);
+  const names = Object.keys(a.signals).filter((name) => name in b.signals && !codes.includes(name));
+  return a.symbol === b.symbol && names.every((name) => a.signals[name] === b.signals[name]);
 }
 
 function choose(...place) {
@@ -163,7 +163,7 @@ function show() {
     here.classList.add("chosen");
     here.tabIndex = 0;
     if (playing) scroll.scrollLeft = here.offsetLeft - scroll.clientWidth / 2;
-    for (const { name, step } of model.about.ways) {
+    for (const { name, step } of model.about.directions) {
       if (step) table[row + step[0]]?.[column + step[1]]?.classList.add(name);
     }
   }
@@ -186,9 +186,9 @@ function aboutCell({ model: of, cells }, row, column) {
   const given = `given, ${signOf(cell.symbol) || "blank"}`;
   const written = done ? `writes ${signOf(cell.symbol) || "nothing"}` : "is still to be worked out";
   const sees = [make("tr", [make("th", "itself"), make("td", cell.given ? given : "to be filled in")])];
-  for (const { name, step, fields } of of.about.ways.filter((way) => way.step)) {
-    const from = cells[row + step[0]]?.[column + step[1]]?.fields;
-    const said = from ? fields.map((field) => message(of, field, from[field])) : "no cell is there";
+  for (const { name, step, signals } of of.about.directions.filter((direction) => direction.step)) {
+    const from = cells[row + step[0]]?.[column + step[1]]?.signals;
+    const said = from ? signals.map((signal) => message(of, signal, from[signal])) : "no cell is there";
     sees.push(make("tr", [make("th", `${ARROWS[name]} ${spoken(name)}`, name), make("td", said)]));
   }
   const title = works.length > 1 ? [make("h2", of.about.name)] : [];
@@ -197,7 +197,7 @@ function aboutCell({ model: of, cells }, row, column) {
   if (!done) return parts;
   const heading = make("tr", ["it decides", "probability", "margin"].map((one) => make("th", one)));
   heading.title = "margin: how far a logit is above the next";
-  const decided = cell.heads.map((head, number) => decisions(of, head, number)).reverse().flat();
+  const decided = cell.ops.map((op, number) => decisions(of, op, number)).reverse().flat();
   const sure = `How sure it says it is that all of this is right: ${percent(cell.sure)}.`;
   parts.push(make("h3", "What it makes of that"));
   parts.push(make("table", [heading, ...decided], "decided"), make("p", sure));
@@ -205,17 +205,17 @@ function aboutCell({ model: of, cells }, row, column) {
 }
 
 // What is read at one place, what is decided from it, and where attention looked meanwhile.
-function decisions(of, { says, seen, looks }, number) {
+function decisions(of, { outputs, seen, looks }, number) {
   const { about } = of;
-  const { reads, of: fields } = about.heads[number];
-  const rows = says.map(({ name, value, probability, margin }) => {
+  const { inputs, of: signals } = about.ops[number];
+  const rows = outputs.map(({ name, value, probability, margin }) => {
     const figures = [percent(probability), margin.toFixed(1)].map((text) => make("td", text));
     return make("tr", [make("td", message(of, name, value)), ...figures]);
   });
-  const from = about.ways.flatMap(({ name }, way) => fields[way].map((field, i) =>
-    `${ARROWS[name]} ${spoken(field) || "a cell"} ${label(of, field, seen[way]?.[i] ?? 0)}`));
-  if (reads?.includes("token")) from.unshift("its symbol");
-  const shares = about.ways.map(({ name }, way) => [name, looks.map((head) => head[way])]);
+  const from = about.directions.flatMap(({ name }, direction) => signals[direction].map((signal, i) =>
+    `${ARROWS[name]} ${spoken(signal) || "a cell"} ${label(of, signal, seen[direction]?.[i] ?? 0)}`));
+  if (inputs?.includes("token")) from.unshift("its symbol");
+  const shares = about.directions.map(({ name }, direction) => [name, looks.map((head) => head[direction])]);
   const bars = shares.filter(([, of]) => of.some((share) => share > 0))
     .map(([name, of]) => `${ARROWS[name]} ${of.map((share) => BARS[Math.round(7 * share)]).join("")}`)
     .map((text) => make("span", text, "bars"));

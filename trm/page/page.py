@@ -1,4 +1,4 @@
-"""One HTML file with local models in it, which work problems out in a browser, cell by cell.
+"""One HTML file with cell models in it, which work problems out in a browser, cell by cell.
 
 That is `page.html` with its style and scripts put into it, and what `model.js` has to know.
 """
@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from augment.symmetry import SYMMETRIES
+from canvas.cell_inputs import NEIGHBOURS, SEES
 from canvas.symbols import CHARACTERS
-from canvas.windows import NEIGHBOURS, SEES
-from trm.models.local import LocalRecursiveModel
+from trm.models.cell import CellModel
 from trm.solving.solver import Solver
 
 
@@ -50,18 +50,16 @@ def _about(shown: Shown) -> dict[str, Any]:
     """All that the scripts know of a model."""
     solver = shown.solver
     model, task = getattr(solver.predictor, "model", None), solver.task
-    layout, base = task.rules, task.base
-    if not isinstance(model, LocalRecursiveModel) or not type(layout).__module__.startswith(
-        "canvas."
-    ):
+    layout, base = task.layout_impl, task.base
+    if not isinstance(model, CellModel) or not type(layout).__module__.startswith("canvas."):
         raise ValueError(
             "a page shows models whose cells hand on decided messages, in a layout of this "
             f"package, as `trm fit --config quickstart` trains them: {shown.name} is none"
         )
     fewest, most = task.arity
     lengths = ((1,) * fewest, (1,) * (fewest - 1) + (2,) if fewest == most else (1,) * (fewest + 1))
-    rule = solver.task.local_rule(untold=bool(model.config.codes))
-    heads = zip(model.heads.heads, model.heads.reads, strict=True)
+    rule = solver.task.local_rule(latent=bool(model.config.codes))
+    ops = zip(model.encoding.ops, model.encoding.inputs, strict=True)
     tensors = {name: value.float().numpy().astype("<f4") for name, value in shown.weights.items()}
     return {
         "name": shown.name,
@@ -74,11 +72,11 @@ def _about(shown: Shown) -> dict[str, Any]:
         "ranges": [task.ranges[axis] for axis in task.grids[0]],
         "outputs": [*model.outputs.items()],
         "codes": [*model.config.codes],
-        "ways": [
-            {"name": SEES[way], "step": NEIGHBOURS.get(way), "fields": fields}
-            for way, fields in model.heads.ways.items()
+        "directions": [
+            {"name": SEES[direction], "step": NEIGHBOURS.get(direction), "signals": signals}
+            for direction, signals in model.encoding.directions.items()
         ],
-        "heads": [{"says": head.says, "reads": head.reads, "of": of} for head, of in heads],
+        "ops": [{"outputs": op.outputs, "inputs": op.inputs, "of": of} for op, of in ops],
         "parameters": model.num_parameters,
         "trained": solver.trained_on,
         "proof": shown.card.get("proof"),

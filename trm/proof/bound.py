@@ -1,4 +1,4 @@
-"""How far rounding can move the logits of a `LocalRecursiveModel`, in any order of summation.
+"""How far rounding can move the logits of a `CellModel`, in any order of summation.
 
 Values are worked out in float64. Beside the vector of every cell stands a bound on the Euclidean
 norm of its error: how far what a computer gets can be from the exact result. A step passes an error
@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trm.models.local import LocalRecursiveModel, Sights
+from trm.models.cell import CellModel, OpInputs
 
 # The values are rounded as well, in float64: the bounds are on both together.
 UNITS = {"float32": 2.0**-24 + 2.0**-53, "float64": 2.0**-52}
@@ -59,10 +59,10 @@ class RoundingBound:
     """What is left of a model's margins when rounding takes the most that it can.
 
     The model has finite weights in float32, the arithmetic is one of `UNITS`; ``fine`` takes the
-    Jacobian of every window: slower, and several times finer.
+    Jacobian of every cell input: slower, and several times finer.
     """
 
-    def __init__(self, model: LocalRecursiveModel, arithmetic: str, fine: bool = False):
+    def __init__(self, model: CellModel, arithmetic: str, fine: bool = False):
         self.model, self.u, self.fine = model, UNITS[arithmetic], fine
         heads = model.config.num_heads
         self.layers = []
@@ -76,10 +76,10 @@ class RoundingBound:
         self.bias = model.position["direction"].detach().double().T * model.scale  # [ways, heads]
         self.head = model.lm_head.weight.detach().double(), model.lm_head.bias.detach().double()
         # Keys and values of all that can be read, for each layer, [codes, heads, d].
-        embed, ways = model.embed_messages.weight.detach().double(), model.heads.ways
+        embed, directions = model.embed_messages.weight.detach().double(), model.encoding.directions
         sums = model.message_vectors(embed)
         sizes = model.message_vectors(embed.norm(dim=-1, keepdim=True))
-        terms = [self.gamma(len(names) + 3) for names in ways.values()]
+        terms = [self.gamma(len(names) + 3) for names in directions.values()]
         errors = [gamma * size[:, 0] for gamma, size in zip(terms, sizes, strict=True)]
         vectors, gamma = Bounded(torch.cat(sums), torch.cat(errors)), self.gamma(embed.shape[1])
         self.messages = [(k(vectors, gamma), v(vectors, gamma)) for _, k, v, *_ in self.layers]
@@ -90,31 +90,33 @@ class RoundingBound:
 
     @torch.no_grad()
     def left(self, numbers: Tensor, labels: Mapping[str, Tensor]) -> Tensor:
-        """Of N sights: the smallest margin of any output, less the most that it can be wrong.
+        """Of N op inputs: the smallest margin of any output, less the most that it can be wrong.
 
         Of their numbers, and the right classes of each output, int64 [N]; −1: it is not asked.
         """
-        sights = self.model.sights(numbers)
+        op_inputs = self.model.op_inputs(numbers)
         keys_values = [
-            [Bounded(*(part[sights.places] for part in parts)) for parts in layer]
+            [Bounded(*(part[op_inputs.places] for part in parts)) for parts in layer]
             for layer in self.messages
         ]
-        config, x = self.model.config, self._start(sights)
+        config, x = self.model.config, self._start(op_inputs)
         starts = (self.model.H_init, self.model.L_init)
         exact = torch.zeros_like(x.error)
         z_H, z_L = (Bounded(z.double().expand_as(x.value), exact) for z in starts)
         for _ in range(config.H_cycles):
             for _ in range(config.L_cycles):
-                z_L = self._network(self._sum(self._sum(z_L, z_H), x), keys_values, sights.present)
-            z_H = self._network(self._sum(z_H, z_L), keys_values, sights.present)
+                z_L = self._network(
+                    self._sum(self._sum(z_L, z_H), x), keys_values, op_inputs.present
+                )
+            z_H = self._network(self._sum(z_H, z_L), keys_values, op_inputs.present)
         return self._margins(z_H, labels)
 
-    def _start(self, sights: Sights) -> Bounded:
+    def _start(self, op_inputs: OpInputs) -> Bounded:
         """The symbol's embedding, and that of the head where there are several."""
-        parts = [self.tokens[sights.token]]
-        if self.model.embed_heads is not None:
-            heads = self.model.embed_heads.weight.detach().double() * self.model.scale
-            parts = [parts[0] * sights.reads_token, heads[sights.head]]
+        parts = [self.tokens[op_inputs.token]]
+        if self.model.embed_ops is not None:
+            heads = self.model.embed_ops.weight.detach().double() * self.model.scale
+            parts = [parts[0] * op_inputs.reads_token, heads[op_inputs.op]]
         return reduce(self._sum, (Bounded(x, 2 * self.u * x.norm(dim=-1)) for x in parts))
 
     def _sum(self, x: Bounded, y: Bounded) -> Bounded:
@@ -130,7 +132,7 @@ class RoundingBound:
         return Bounded(x.value / root.unsqueeze(-1), x.error / nearest + rounding)
 
     def _network(self, x: Bounded, keys_values: list[list[Bounded]], present: Tensor) -> Bounded:
-        """All layers, as `LocalRecursiveModel.network`."""
+        """All layers, as `CellModel.network`."""
         for matrices, (keys, values) in zip(self.layers, keys_values, strict=True):
             query, _, _, out, gate, up, down = matrices
             gamma = self.gamma(x.value.shape[-1] + 2)

@@ -196,7 +196,9 @@ class Check:
         base, more = self.base, self.layout not in LAWS
         last = {n: base + more * (1 + (n == "product")) for n in self.outputs}
         self.size = {n: FEW.get(n, 1 + last[n]) for n in self.outputs}
-        self.sees = sees = {who: about["messages"].get(way, []) for who, way in SEES.items()}
+        self.sees = sees = {
+            who: about["messages"].get(direction, []) for who, direction in SEES.items()
+        }
         self.left = {name: self.size[name] for name in about["messages"]["left"]}
         self.down = list(dict.fromkeys(name for names in sees.values() for name in names))
         apart = {"column_multiplicand": 2, "product": base}  # digits from there on, too
@@ -216,7 +218,7 @@ class Check:
         few = sum(np.minimum(part, most - 1) * most**i for i, part in enumerate(parts))
         self.kept, self.known = np.append(-1, few), {}
         ids = IDS | {"d": DIGITS[:base], "D": DIGITS[1:base]}
-        self.rows, self.does, self.below, self.windows = {"edge": {}}, {}, [], []
+        self.rows, self.does, self.below, self.cell_inputs = {"edge": {}}, {}, [], []
         for line in rows.split("; "):
             row, above, does = line.split(": ")
             self.does[row] = set(does.split())
@@ -290,7 +292,7 @@ class Check:
             at, seen = at[some], {n: part[some] for n, part in seen.items()}
         for key, part in seen.items():
             code = code * self.size.get(key.split(".")[-1], 2) + part
-        self.windows.append(np.unique(code))
+        self.cell_inputs.append(np.unique(code))
         seen["token"] = np.full(len(at), token)
         out, laws = {"symbol": seen["token"]}, []
         for output, (inputs, sizes, keys, values) in self.outputs.items():
@@ -301,7 +303,7 @@ class Check:
                 known = (keys[index] == key) & (parts < np.array(sizes)[:, None]).all(axis=0)
                 laws.append((f"there is an entry of {output}", known))
                 seen[f"own.{output}"] = out[output] = values[index]
-        laws += [(f"{field} has {n} classes", out[field] < n) for field, n in self.size.items()]
+        laws += [(f"{signal} has {n} classes", out[signal] < n) for signal, n in self.size.items()]
         digit = np.array(DIGITS[: self.base]) == out["symbol"][:, None]
         number = digit @ np.arange(1, self.base + 1)
         known = (number > 0) | (out["symbol"] == BLANK) | (token != MASK)
@@ -323,7 +325,7 @@ def main(path):
         while known != (known := sum(part.sum() for part in found)):
             for row, above in check.below:
                 check.work(row, above)
-        windows = len(np.unique(np.concatenate(check.windows)))
+        cell_inputs = len(np.unique(np.concatenate(check.cell_inputs)))
     except AssertionError as wrong:
         print(f"not proved: {wrong}")
         return 1
@@ -332,7 +334,9 @@ def main(path):
         known = known if file.is_file() else "it is written of a model that is proved"
         print(f"{file} is no table that can be checked: {known}", file=sys.stderr)
         return 2
-    print(f"proved: {check.layout} in base {check.base}, all {windows:,} windows of all pages")
+    print(
+        f"proved: {check.layout} in base {check.base}, all {cell_inputs:,} cell inputs of all pages"
+    )
     return 0
 
 

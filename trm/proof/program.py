@@ -13,8 +13,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from canvas.cell_inputs import SEES, SYMBOL, TOKEN, LocalRule
 from canvas.symbols import CHARACTERS, DIGIT_CHARACTERS, MASK
-from canvas.windows import SEES, SYMBOL, TOKEN, LocalRule
 from trm.files import replacing
 
 FORMAT = 1  # of a table's file
@@ -111,11 +111,11 @@ class Program(NamedTuple):
     def extract(
         cls, layout: str, rule: LocalRule, numbers: np.ndarray, outputs: Mapping[str, np.ndarray]
     ) -> Self:
-        """What a network does with all windows, as it was run: see `trm.proof.prove.Judged`."""
+        """What a network does with all cell inputs, as it was run: see `trm.proof.prove.Judged`."""
         tables = {}
-        for head, here, seen in rule.heads.shown(numbers):
+        for op, here, seen in rule.encoding.shown(numbers):
             inputs = {name: part.astype(np.uint8) for name, part in seen.items()}
-            for name in head.says:
+            for name in op.outputs:
                 some = np.ones(len(here), dtype=bool)
                 if name == SYMBOL and TOKEN in inputs:
                     some = inputs[TOKEN] == MASK
@@ -145,7 +145,7 @@ class Program(NamedTuple):
                     name: Table(tuple(inputs), arrays[f"{name}.keys"], arrays[f"{name}.values"])
                     for name, inputs in about["inputs"].items()
                 }
-            messages = {way: tuple(names) for way, names in about["messages"].items()}
+            messages = {direction: tuple(names) for direction, names in about["messages"].items()}
             codes = tuple(about.get("codes", ()))
             return cls(str(about["layout"]), int(about["base"]), messages, tables, codes)
         except Exception:  # what is no archive, or no table, can fail in any way
@@ -156,9 +156,9 @@ class Program(NamedTuple):
 
         LookupError: a table has no entry for an input, or there is no table.
         """
-        found = {name: np.full(len(numbers), -1) for name in (SYMBOL, *rule.fields)}
-        for head, here, seen in rule.heads.shown(numbers):
-            for name in head.says:
+        found = {name: np.full(len(numbers), -1) for name in (SYMBOL, *rule.signals)}
+        for op, here, seen in rule.encoding.shown(numbers):
+            for name in op.outputs:
                 if name not in self.tables:
                     raise LookupError(f"there is no table of {name}")
                 some = np.ones(len(here), dtype=bool)
@@ -287,7 +287,7 @@ if __name__ == "__main__":
 def write_python(program: Program) -> str:
     """The file's text."""
     handed = dict.fromkeys(SEES.values(), ()) | {
-        SEES[way]: list(names) for way, names in program.messages.items()
+        SEES[direction]: list(names) for direction, names in program.messages.items()
     }
     operands, example = _OPERANDS.get(program.layout, _OTHERS), "ROW ROW ..."
     if rows := _ROWS.get(program.layout):

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from canvas.closure import closure
+from canvas.cell_inputs import LocalRule
+from canvas.reachable import reachable_op_inputs
 from canvas.tasks import task_data
-from canvas.windows import LocalRule
 from trm.checkpoints import PROOF_SUFFIX
 from trm.checkpoints.proofs import OPEN, PROVED, REFUTED, proof_digest, weights_hash
 from trm.files import make_own_folder, read_object, replacing, versions, write_json
 from trm.proof import check
+from trm.proof.latent import Explored, explore
 from trm.proof.program import TABLE, Program, write_python
 from trm.proof.prove import Judged, Report, held_against_pages, judge, provable
 from trm.proof.search import (
@@ -26,12 +27,11 @@ from trm.proof.search import (
     shown_on,
     smallest_wrong,
 )
-from trm.proof.untold import Explored, explore
 from trm.solving.solver import Solver
 
 FORMAT = 1
 RECORD, PYTHON, CHECKER = "proof.json", "program.py", "check.py"  # files beside the table
-SEARCHED = 20_000  # structured problems that are looked through where a window is wrong
+SEARCHED = 20_000  # structured problems that are looked through where a cell input is wrong
 _MOST_NOTED = 20_000  # inputs that are wrong; of a model with more the share of them is noted
 
 
@@ -43,9 +43,9 @@ class Proof:
     verdict: str  # right on every page; refuted: with a counterexample; open: neither is known
     looked: int = 0  # problems that were looked through for a counterexample
     counterexample: Counterexample | None = None
-    rule: LocalRule | None = None  # None, as `judged`: the model sees no windows
+    rule: LocalRule | None = None  # None, as `judged`: the model sees no cell inputs
     judged: Judged | None = None
-    shown: tuple[int, int] = (0, 0)  # windows that training shows, of so many drawn problems
+    shown: tuple[int, int] = (0, 0)  # cell inputs that training shows, of so many drawn problems
     agreed: int = 0  # drawn pages on which the rule did what the layout draws and the task answers
     program: Program | None = None  # what it has learned; of a proved model
     explored: Explored | None = None  # of a model with codes what they meet, in place of `shown`
@@ -55,9 +55,9 @@ class Proof:
         """True if laws prove the rule itself right: for layouts of the package.
 
         `trm.proof.check` checks those of the rule with hints. That of a lattice without hints
-        writes the same symbol on all pages of any size (tests/canvas/test_windows.py).
+        writes the same symbol on all pages of any size (tests/canvas/test_cell_inputs.py).
         """
-        layout = self.solver.task.rules
+        layout = self.solver.task.layout_impl
         of = (type(layout), type(self.solver.task), type(self.rule))
         ours = all(kind.__module__.partition(".")[0] == "canvas" for kind in of)
         return ours and layout.name in check.LAYOUTS
@@ -133,12 +133,12 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
     rule, explored = provable(model, task), None
     known: dict[str, Any] = {"rule": rule}
     if rule.codes:
-        explored = explore(task.local_rule(untold=True), rule, model, report, task)
+        explored = explore(task.local_rule(latent=True), rule, model, report, task)
         known |= {"explored": explored, "agreed": explored.agreed}
         judged = judge(model, rule, explored.numbers, report, bounded, explored.labels)
     else:
         report("enumerating", 0, 1)
-        numbers = closure(rule)
+        numbers = reachable_op_inputs(rule)
         seen, drawn, known["agreed"] = held_against_pages(rule, task, numbers, report)
         known["shown"] = int(seen.sum()), drawn
         judged = judge(model, rule, numbers, report, bounded)
@@ -149,13 +149,13 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
         return Proof(solver, PROVED, program=program, **known)
     if explored:
         return replace(refute(solver, search or SEARCHED, report), **known)
-    windows, looked = ByWindows(model, rule, task, judged), 0
+    cell_inputs, looked = ByWindows(model, rule, task, judged), 0
     found = None
     if len(judged.wrong):
-        found, looked = smallest_wrong(windows, report)
+        found, looked = smallest_wrong(cell_inputs, report)
         search = search or SEARCHED
     if found is None and search:
-        found = hunt(windows, search, report)
+        found = hunt(cell_inputs, search, report)
         looked += search
     found = found and shown_on(found, solver)
     return Proof(solver, REFUTED if found else OPEN, looked, found, **known)

@@ -1,8 +1,8 @@
-"""Whether a model is right at every length: all windows, run through the network that solves.
+"""Whether a model is right at every length: all cell inputs, run through the network that solves.
 
-A model that hands on decided messages sees one of finitely many windows in every cell
-(`canvas.windows`). If it does on each of them what the layout's rule says, induction over the cells
-in the order of writing proves every page of every size; docs/proof.md has it in full.
+A model that hands on decided messages sees one of finitely many cell inputs in every cell
+(`canvas.cell_inputs`). If it does on each of them what the layout's rule says, induction over the
+cells in the order of writing proves every page of every size; docs/proof.md has it in full.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,17 +11,17 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from canvas.cell_inputs import LocalRule
 from canvas.rule_check import THOROUGH, checked_pages, places
 from canvas.task import Task
-from canvas.windows import LocalRule
 from trm.models.attention import computes_float32
-from trm.models.local import LocalRecursiveModel
+from trm.models.cell import CellModel
 from trm.proof.bound import RoundingBound
 from trm.torch_settings import standard_settings
 
 Report = Callable[[str, int, int], None]  # what is done, how much of how many
 
-_BATCH = 2048  # windows run at once
+_BATCH = 2048  # cell inputs run at once
 _NARROW = 1.0  # what has to be left of a margin, or it is looked at more finely
 
 
@@ -30,9 +30,9 @@ class NotProvableError(ValueError):
 
 
 class Judged(NamedTuple):
-    """What a network does with each of N windows."""
+    """What a network does with each of N cell inputs."""
 
-    numbers: np.ndarray  # int64 [N], sorted, the sights as `LocalRule.seen` has them
+    numbers: np.ndarray  # int64 [N], sorted, the op inputs as `LocalRule.seen` has them
     outputs: dict[str, np.ndarray]  # the symbol, or class, that it decides on, uint8 [N] each
     right: np.ndarray  # bool [N], all that is asked of it is right, and nothing else as likely
     margin: np.ndarray  # float32 [N], by how much a right logit at least exceeds the others
@@ -42,12 +42,13 @@ class Judged(NamedTuple):
 
     @property
     def wrong(self) -> np.ndarray:
-        """The numbers of the windows that it gets wrong."""
+        """The numbers of the cell inputs that it gets wrong."""
         return self.numbers[~self.right]
 
     @property
     def arithmetic(self) -> str | None:
-        """In which all windows are right, however sums are rounded; None: in none that is known."""
+        """In which all cell inputs are right, however sums are rounded; None: in none that is
+        known."""
         if not self.bounded:
             return "float32 as it is computed here" if self.right.all() else None
         if not (self.right & (self.left > 0)).all():
@@ -66,18 +67,18 @@ def provable(model: torch.nn.Module, task: Task) -> LocalRule:
 
     NotProvableError: there is none, or the model is not one of decided messages.
     """
-    codes = model.config.codes if isinstance(model, LocalRecursiveModel) else {}
+    codes = model.config.codes if isinstance(model, CellModel) else {}
     try:
-        rule = task.local_rule(untold=bool(codes)).with_codes(codes)
+        rule = task.local_rule(latent=bool(codes)).with_codes(codes)
     except ValueError as error:
         raise NotProvableError(str(error)) from None
-    if not isinstance(model, LocalRecursiveModel):
+    if not isinstance(model, CellModel):
         raise NotProvableError(
             f"a {type(model).__name__} hands on more than decided messages, so that its cells see "
             "more than can be enumerated; --search looks for a problem that it gets wrong"
         )
-    mine, its = model.heads, rule.heads
-    if (mine.ways, mine.classes, mine.heads) != (its.ways, its.classes, its.heads):
+    mine, its = model.encoding, rule.encoding
+    if (mine.directions, mine.classes, mine.ops) != (its.directions, its.classes, its.ops):
         raise NotProvableError(
             f"the model's cells hand on other messages than the layout {task.layout} in base "
             f"{task.base} declares: train it with those"
@@ -95,17 +96,18 @@ def provable(model: torch.nn.Module, task: Task) -> LocalRule:
 @standard_settings(threads=1)
 @torch.no_grad()
 def judge(
-    model: LocalRecursiveModel,
+    model: CellModel,
     rule: LocalRule,
     numbers: np.ndarray,
     report: Report | None = None,
     bounded: bool = True,
     labels: Mapping[str, np.ndarray] | None = None,
 ) -> Judged:
-    """Run a network on windows, by the path that solves, and bound what rounding can do.
+    """Run a network on cell inputs, by the path that solves, and bound what rounding can do.
 
     The model is in evaluation mode, on a CPU, in float32, the rule its own (see `provable`), the
-    windows' numbers are sorted. The bound takes most of the time. Labels are what is right, int64
+    cell inputs' numbers are sorted. The bound takes most of the time. Labels are what is right,
+    int64
     [N] by output; None: what the rule says.
     """
     report = report or (lambda *_: None)
@@ -116,11 +118,11 @@ def judge(
     parts = []
     for start in range(0, len(numbers), _BATCH):
         some = slice(start, start + _BATCH)
-        sights, answers = torch.from_numpy(numbers[some]), labels or rule.answers(numbers[some])
+        op_inputs, answers = torch.from_numpy(numbers[some]), labels or rule.answers(numbers[some])
         asked = {
             name: torch.from_numpy(part[some] if labels else part) for name, part in answers.items()
         }
-        outputs, _ = model.cells(sights, tables)
+        outputs, _ = model.cells(op_inputs, tables)
         margin = model.margins(outputs, asked)
         right, chosen = margin > 0, model.decided(outputs).unbind(1)
         left = torch.full_like(margin, -torch.inf, dtype=torch.float64)
@@ -130,7 +132,7 @@ def judge(
             rest = right & ~(left > (_NARROW if bound is fine else 0))
             if rest.any():
                 wanted = {name: label[rest] for name, label in asked.items()}
-                left[rest] = left[rest].maximum(bound.left(sights[rest], wanted))
+                left[rest] = left[rest].maximum(bound.left(op_inputs[rest], wanted))
         if not bounded:
             float32 = right
         hopeless = hopeless or (bool(right.any()) and not float32.any())
@@ -162,7 +164,7 @@ def held_against_pages(
     seen = np.zeros(len(numbers), dtype=bool)
     trained = looked = 0
     for pages in checked_pages(task, rule, THOROUGH):
-        shown, cells = rule.seen(pages.found.windows, pages.found.outputs)
+        shown, cells = rule.seen(pages.found.cell_inputs, pages.found.outputs)
         at = places(numbers, shown, pages.found, cells, pages.names, rule)
         looked += len(pages.problems)
         if pages.trained:

@@ -16,16 +16,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from canvas.cell_inputs import SYMBOL
 from canvas.choices import OwnCodeError
-from canvas.closure import closure
+from canvas.reachable import reachable_op_inputs
 from canvas.task import Task
-from canvas.windows import SYMBOL
 from trm.checkpoints.loading import restored_task
 from trm.files import read_object
 from trm.proof import check
+from trm.proof.latent import explore_by
 from trm.proof.program import TABLE, Program
 from trm.proof.prove import held_against_pages
-from trm.proof.untold import explore_by
 
 _PARTS = ("table against the set", "set against drawn pages", "answers against the task")
 
@@ -88,11 +88,11 @@ def _checked(program: Program, task: Task) -> tuple[int, int]:
 
     AssertionError, LookupError, OwnCodeError: what is wrong.
     """
-    rule = task.local_rule(untold=bool(program.codes))
+    rule = task.local_rule(latent=bool(program.codes))
     if program.messages != rule.messages:
         raise AssertionError("the table's cells hand on other messages than the rule declares")
     if not program.codes:
-        numbers = closure(rule)
+        numbers = reachable_op_inputs(rule)
         _, _, pages = held_against_pages(rule, task, numbers)
         _compare(program.decide(rule, numbers), rule.answers(numbers))
         return len(numbers), pages
@@ -101,7 +101,7 @@ def _checked(program: Program, task: Task) -> tuple[int, int]:
 
     def decide(numbers: torch.Tensor) -> torch.Tensor:
         said = program.decide(mine, numbers.numpy())
-        return torch.from_numpy(np.stack([said[name] for name in (SYMBOL, *mine.fields)], axis=1))
+        return torch.from_numpy(np.stack([said[name] for name in (SYMBOL, *mine.signals)], axis=1))
 
     explored = explore_by(rule, mine, decide, lambda *_: None, task)
     if not explored.complete:
@@ -111,9 +111,9 @@ def _checked(program: Program, task: Task) -> tuple[int, int]:
     return len(explored.numbers), explored.agreed
 
 
-def _compare(says: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> None:
+def _compare(outputs: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> None:
     """AssertionError names the first output of which a table says something else."""
-    for name, part in says.items():
+    for name, part in outputs.items():
         wrong = (part != right[name]) & (right[name] >= 0)
         if wrong.any():
             i = int(np.argmax(wrong))

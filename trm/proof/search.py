@@ -1,8 +1,8 @@
 """A problem that a model gets wrong: the smallest one, or one that is looked for.
 
 First come all small problems, in order of their size. Then structured ones, as long chains of
-carries, and mutations of those that came nearest to going wrong. Of a model that sees windows a
-problem can only go wrong if one of its windows does, which takes no network to find out.
+carries, and mutations of those that came nearest to going wrong. Of a model that sees cell inputs a
+problem can only go wrong if one of its cell inputs does, which takes no network to find out.
 """
 
 from collections.abc import Iterator
@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from canvas.pages import page_windows
+from canvas.cell_inputs import TOKEN, LocalRule, input_name
+from canvas.pages import page_cell_inputs
 from canvas.problems import Problems
 from canvas.render import Drawing, WorkedDrawing
 from canvas.rule_check import places
 from canvas.sampling import FAMILIES, family_problems
 from canvas.symbols import decode
 from canvas.task import Task
-from canvas.windows import TOKEN, LocalRule, read_name
-from trm.models.in_order import work_in_order
-from trm.models.local import LocalRecursiveModel
+from trm.models.cell import CellModel
+from trm.models.wavefront import run_wavefront
 from trm.proof.prove import Judged, Report
 from trm.solving.solver import Solver
 from trm.torch_settings import standard_settings
@@ -31,7 +31,7 @@ _SMALL = 30_000  # problems of a size at most, where all of it are looked throug
 _AT_ONCE = 500
 _KEPT = 50  # problems that are mutated
 _MARGINS = ((0, 0), (1, 0), (1, 1))  # blank columns on the left and on the right of a page
-_TARGETS = 64  # wrong windows that problems are made to show
+_TARGETS = 64  # wrong cell inputs that problems are made to show
 _LONGEST = 40  # digits of a mutated operand
 
 
@@ -78,13 +78,13 @@ class BySolving:
 
 
 class ByWindows:
-    """Judges a model whose windows have been judged.
+    """Judges a model whose cell inputs have been judged.
 
-    A problem scores by how many of its inputs a window differs from a wrong one; where there is no
-    wrong one, by the smallest margin.
+    A problem scores by how many of its inputs a cell input differs from a wrong one; where there is
+    no wrong one, by the smallest margin.
     """
 
-    def __init__(self, model: LocalRecursiveModel, rule: LocalRule, task: Task, judged: Judged):
+    def __init__(self, model: CellModel, rule: LocalRule, task: Task, judged: Judged):
         self.model, self.rule, self.task, self.judged = model, rule, task, judged
         self.most_operands = rule.most_operands
         wrong = judged.wrong
@@ -94,10 +94,10 @@ class ByWindows:
     def score(self, problems: Problems) -> np.ndarray:
         found = np.full(len(problems), np.inf)
         for index, drawing in pages(self.task, problems):
-            seen = page_windows(self.rule, drawing)
-            number, window = self.rule.seen(seen.windows, seen.outputs)
+            seen = page_cell_inputs(self.rule, drawing)
+            number, cell_input = self.rule.seen(seen.cell_inputs, seen.outputs)
             names = self.task.names(problems[index])
-            at = places(self.judged.numbers, number, seen, window, names, self.rule)
+            at = places(self.judged.numbers, number, seen, cell_input, names, self.rule)
             if self.targets is None:
                 score = self.judged.margin[at].astype(float)
             else:
@@ -106,13 +106,13 @@ class ByWindows:
                 for target in self.targets:
                     np.minimum(score, (parts != target).sum(axis=1), out=score)
                 score[~self.judged.right[at]] = 0
-            np.minimum.at(found, index[seen.page[window]], score)
+            np.minimum.at(found, index[seen.page[cell_input]], score)
         return found
 
     @standard_settings(threads=1)
     def solve(self, problem: Problems) -> Counterexample | None:
         for _, drawing in pages(self.task, problem):
-            canvas = work_in_order(self.model, torch.from_numpy(drawing.masked)).tokens.numpy()
+            canvas = run_wavefront(self.model, torch.from_numpy(drawing.masked)).tokens.numpy()
             if (canvas != drawing.truth).any():
                 found = Counterexample(
                     self.task.names(problem)[0],
@@ -131,7 +131,7 @@ def shown_on(found: Counterexample, solver: Solver) -> Counterexample:
     Of a problem that goes wrong beside blank columns the page is that canvas.
     """
     problem = solver.task.problems([found.operands])
-    rows, columns = (int(side[0]) for side in solver.task.rules.sizes(problem))
+    rows, columns = (int(side[0]) for side in solver.task.layout_impl.sizes(problem))
     usual = solver.canvas.size(rows, columns)
     sizes: list[tuple[int | None, int | None]] = [(None, None)]
     for more in (found.left + found.right, 0, 1, 2):
@@ -167,20 +167,23 @@ Judge = BySolving | ByWindows
 
 def pages(task: Task, problems: Problems) -> Iterator[tuple[np.ndarray, WorkedDrawing]]:
     """Problems of one size after the other, int64 indices, on canvases with and without margins."""
-    different, which = np.unique(task.rules.sizes(problems).T, axis=0, return_inverse=True)
+    different, which = np.unique(task.layout_impl.sizes(problems).T, axis=0, return_inverse=True)
     for number, (height, width) in enumerate(different.tolist()):
         index = np.flatnonzero(which.reshape(-1) == number)
         for left, right in _MARGINS:
             size = height, left + width + right
-            yield index, task.rules.draw_worked(problems[index], *size, 0, left)
+            yield index, task.layout_impl.draw_worked(problems[index], *size, 0, left)
 
 
 def _parts(rule: LocalRule, numbers: np.ndarray) -> np.ndarray:
-    """What sights show, int64 [N, inputs]: which head, over and over, then input by input."""
-    ways = rule.heads.ways.items()
-    names = [TOKEN, *(read_name(way, name) for way, of in ways for name in ("", *of))]
+    """What op inputs show, int64 [N, inputs]: which head, over and over, then input by input."""
+    directions = rule.encoding.directions.items()
+    names = [
+        TOKEN,
+        *(input_name(direction, name) for direction, of in directions for name in ("", *of)),
+    ]
     found = np.full((len(numbers), 2 * len(names)), -1)
-    for number, (_, here, seen) in enumerate(rule.heads.shown(numbers)):
+    for number, (_, here, seen) in enumerate(rule.encoding.shown(numbers)):
         found[here, : len(names)] = number
         for name, part in seen.items():
             found[here, len(names) + names.index(name)] = part

@@ -107,11 +107,11 @@ class Predictor(ABC):
     row_by_row = True  # whether a row follows from those above it, alone and as one of a solution
     proved = False  # whether it is right at every length on upright pages, see `trm prove`
     most_operands: int | None = None  # that problems can have; None: as many as the task knows
-    in_order = False  # whether it works a row out cell by cell from the right, without steps
+    cell_by_cell = False  # whether it works a row out cell by cell from the right, without steps
     on_step: OnStep | None = None  # who is shown how a row comes about; a GPT shows nothing
 
     def for_any_view(self, task: Task) -> "Predictor":
-        """The same for canvases that may be turned, of which a local model is sure of upright ones.
+        """The same for canvases that may be turned, of which a cell model is sure of upright ones.
 
         ValueError: it can work on none.
         """
@@ -134,7 +134,7 @@ class Predictor(ABC):
         ``rollouts``, int64 [B], tell which noise each gets, see `with_noise`; 0, or None: none.
         """
 
-    def forget(self) -> None:  # noqa: B027 - most remember nothing
+    def clear_cache(self) -> None:  # noqa: B027 - most remember nothing
         """Drop what is remembered of earlier canvases; the next ones take all the work again."""
 
     def watched(self, on_step: OnStep) -> "Predictor":

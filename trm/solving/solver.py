@@ -44,7 +44,7 @@ class Solver:
             voting = replace(voting, symmetries=self.trained_symmetries)
         canvas, predictor = self.canvas, self.predictor
         if set(voting.symmetries or ()) - {"e"}:
-            if predictor.in_order and voting.per != "solution":
+            if predictor.cell_by_cell and voting.per != "solution":
                 raise ValueError(
                     "the model recognises which one of several pages lies upright, not which row: "
                     "let solutions vote, --vote-per solution"
@@ -75,7 +75,7 @@ class Solver:
         solutions: dict[int, Solution] = {}
         # On a canvas that is cut, those of equal sizes together, so that what a problem gets does
         # not depend on how long the others are.
-        sizes = self.task.rules.sizes(problems).T * self.canvas.cut
+        sizes = self.task.layout_impl.sizes(problems).T * self.canvas.cut
         different, which = np.unique(sizes, axis=0, return_inverse=True)
         for number, (rows, columns) in enumerate(different.tolist()):
             alike = np.flatnonzero(which == number)
@@ -161,7 +161,7 @@ class Solver:
     def _read(self, canvas: np.ndarray, operands: tuple[int, ...]) -> Reading | None:
         """What a worked canvas says of these operands; None where no answer can be read."""
         try:
-            reading = read(canvas, self.task.rules, self.task.base)
+            reading = read(canvas, self.task.layout_impl, self.task.base)
         except ValueError:
             return None
         return reading if reading.operands == operands else None
@@ -203,7 +203,7 @@ class Solver:
                 f"this model works with at most {self.predictor.most_operands} operands, not with "
                 f"{len(lengths)}"
             )
-        rows, columns = self.task.rules.room(lengths, self.task.base)
+        rows, columns = self.task.layout_impl.room(lengths, self.task.base)
         height, width = self._size(rows, columns)
         height, width = max(height, rows), max(width, columns)
         if self.voting and self.voting.transposes:
@@ -220,12 +220,12 @@ class Solver:
 
         ValueError: one does not fit, or they are written in another base than the model's.
         """
-        return self.task.rules.draw(problems, *self._placed(problems))
+        return self.task.layout_impl.draw(problems, *self._placed(problems))
 
     def draw_worked(self, problems: Problems) -> WorkedDrawing:
         """The same with the finished solutions, to compare a model's with."""
         placed = self._placed(problems)  # complains at once of what is too large to work out
-        return self.task.rules.draw_worked(problems, *placed)
+        return self.task.layout_impl.draw_worked(problems, *placed)
 
     def _placed(self, problems: Problems) -> tuple[int, int, np.ndarray, np.ndarray]:
         """The canvas's height and width, and where each problem begins on it."""
@@ -233,7 +233,7 @@ class Solver:
             raise ValueError(f"the model works in base {self.task.base}, not {problems.base}")
         for why in filter(None, self._refused(problems)):
             raise ValueError(why)
-        rows, columns = self.task.rules.sizes(problems)
+        rows, columns = self.task.layout_impl.sizes(problems)
         height, width = self._size(int(rows.max()), int(columns.max()))
         for i, size in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
             if misfit := self._misfit(problems, i, *size, height, width):
@@ -259,7 +259,7 @@ class Solver:
         """
         found = self._refused(problems)
         known = np.array([i for i, why in enumerate(found) if why is None], dtype=np.int64)
-        sizes = self.task.rules.sizes(problems[known]).T.tolist()
+        sizes = self.task.layout_impl.sizes(problems[known]).T.tolist()
         for i, (rows, columns) in zip(known.tolist(), sizes, strict=True):
             on = size or self._size(rows, columns)
             found[i] = self._misfit(problems, i, rows, columns, *on)
@@ -324,7 +324,7 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
     `Solver.solve` does.
     """
     drawing = solver.draw_worked(problem)
-    unit = "cell" if solver.predictor.in_order else "supervision step"
+    unit = "cell" if solver.predictor.cell_by_cell else "supervision step"
     latest = Moment(drawing.canvases[0], 0, 0)
 
     def on_row(number: int, canvases: np.ndarray) -> None:

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from canvas.picture import GRID
-from trm.cells import REGIONS, SHORTER, size_name
 from trm.evaluation.grid import Cell, Grid, Model, pooled
 from trm.figures.style import mark, new_figure, save, tidy
 from trm.files import read_object, write_text
+from trm.grid_cells import REGIONS, SHORTER, size_name
 from trm.markdown import safe, table
 from trm.statistics import SEEDS_MEANING, Share, of_seeds
 from trm.sweep.runs import Jobs

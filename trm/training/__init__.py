@@ -1,12 +1,12 @@
 """Training: data, losses, optimisers, Lightning modules and what TensorBoard shows."""
 
 from trm.training.canvas_module import CanvasModule
+from trm.training.cell_module import CellModule
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 from trm.training.gpt_module import GPTModule
 from trm.training.iterative_module import IterativeModule
-from trm.training.local_module import LocalModule
-from trm.training.untold_module import UntoldModule
+from trm.training.latent_module import LatentModule
 
-__all__ = ["CanvasDataModule", "CanvasModule", "GPTModule", "IterativeModule", "LocalModule"]
-__all__ += ["DepthConfig", "OptimizerConfig", "ScheduleConfig", "UntoldModule"]
+__all__ = ["CanvasDataModule", "CanvasModule", "CellModule", "GPTModule", "IterativeModule"]
+__all__ += ["DepthConfig", "LatentModule", "OptimizerConfig", "ScheduleConfig"]

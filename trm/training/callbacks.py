@@ -25,7 +25,7 @@ from trm.files import replacing
 from trm.flops import counted_flops
 from trm.processes import end_at_once_by_signals
 from trm.statistics import Share
-from trm.training.canvas_module import FIELD, CanvasModule, logs_at
+from trm.training.canvas_module import SIGNAL, CanvasModule, logs_at
 from trm.training.runs import CHECKPOINTS
 
 
@@ -93,7 +93,7 @@ class BestCheckpoint(ModelCheckpoint):
             known += [
                 f"training_problems/{figure}"
                 for figure in module.validated_figures
-                if not figure.startswith(FIELD)
+                if not figure.startswith(SIGNAL)
             ]
         if name not in known:
             near = did_you_mean(name, known) or " Take validation/solved."
@@ -302,7 +302,7 @@ class Scores(L.Callback):
                 if figure == "confidence_accuracy":
                     held = float(trainer.callback_metrics[name.replace(figure, self._OF_ROWS[1])])
                     text += f"; of these rows {100 * held:.1f} % are right"
-            elif figure == "teacher_forced_cells" or figure.startswith(FIELD):
+            elif figure == "teacher_forced_cells" or figure.startswith(SIGNAL):
                 text = f"{100 * value:.2f} %"
             console.print(f"{name:<{widest}}  {text}")
 

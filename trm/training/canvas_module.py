@@ -25,7 +25,7 @@ from trm.training.optimisers import Schedule, build_optimizer
 from trm.training.samples import RowStepSamples, TrainingSamples
 
 Figures = dict[str, tuple[float, int]]  # shares or means by name, and of how many
-FIELD = "field_"  # begins the name of a figure of what a local model's cells decide
+SIGNAL = "signal_"  # begins the name of a figure of what a cell model's cells decide
 
 
 class Validated(NamedTuple):

@@ -153,7 +153,7 @@ class TrainingCLI(LightningCLI):
         if settings and "messages" in settings:
             task: Any = load_class(config.data.task.class_path, Task, "task")
             codes = settings.get("codes") or {}
-            rule = task(**config.data.task.init_args).local_rule(untold=bool(codes))
+            rule = task(**config.data.task.init_args).local_rule(latent=bool(codes))
             for key, value in rule.with_codes(codes).network.items():
                 settings[key] = value
 

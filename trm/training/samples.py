@@ -17,14 +17,14 @@ from torch.utils.data import Dataset
 
 from augment.transforms import SampleTransform
 from canvas.canvas_size import Blanks, Canvas, Insertion
+from canvas.cell_inputs import NEIGHBOURS, SYMBOL, TOKEN, LocalRule
 from canvas.choices import check_choice
-from canvas.pages import page_windows
+from canvas.pages import page_cell_inputs
 from canvas.problems import Problems, Split, keys, random_below, random_words
 from canvas.render import WorkedDrawing, row_steps, sequences
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
-from canvas.windows import NEIGHBOURS, SYMBOL, TOKEN, LocalRule
 
 TrainingBatch = dict[str, Any]
 
@@ -116,7 +116,7 @@ class Samples(Dataset):
         free = np.array(canvas) - sizes.T
         assert (free >= 0).all(), "the canvas was checked against the task, or cut to fit"
         top, left = random_below(words, free + 1).T
-        return self.task.rules.draw_worked(problems, *canvas, top=top, left=left)
+        return self.task.layout_impl.draw_worked(problems, *canvas, top=top, left=left)
 
 
 @dataclass(eq=False)
@@ -134,7 +134,7 @@ class TrainingSamples(Samples):
         epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
         task = self.curriculum.at(epoch) if self.curriculum else self.task
         problems = sample(task, self.seed, self.split, epoch, index)
-        sizes = self.task.rules.sizes(problems)
+        sizes = self.task.layout_impl.sizes(problems)
         rows, columns = sizes.max(axis=1).tolist()
         # The margin and the number of blank lines belong to the batch, wherever it is drawn.
         spare = self._of_batch(epoch, index, _MARGIN, (self.canvas.margin,) * 2)
@@ -234,11 +234,11 @@ def _corner(space: np.ndarray) -> np.ndarray:
     return np.stack([shown.any(axis=2).argmax(axis=1), shown.any(axis=1).argmax(axis=1)], axis=1)
 
 
-class WindowSamples(TrainingSamples):
-    """Batches of whole pages, of which every different sight is a sample, see `sight_batch`.
+class CellInputSamples(TrainingSamples):
+    """Batches of whole pages, of which every different op input is a sample, see `op_input_batch`.
 
     Of half the pages the first rows, as many as is drawn, are shown as they are written; all else
-    is to be filled in. Three sights in five come more than once in a batch, those of blank cells
+    is to be filled in. Three op inputs in five come more than once in a batch, those of blank cells
     most often: each counts once, so that rare ones are not drowned, at half the cost.
     """
 
@@ -253,8 +253,8 @@ class WindowSamples(TrainingSamples):
         rule: LocalRule, drawing: WorkedDrawing, known: np.ndarray | None = None
     ) -> TrainingBatch:
         """What is seen on pages; of each the first rows may be known, as many as ``known`` says."""
-        found = page_windows(rule, drawing, known)
-        return sight_batch(rule, np.unique(rule.seen(found.windows, found.outputs)[0]))
+        found = page_cell_inputs(rule, drawing, known)
+        return op_input_batch(rule, np.unique(rule.seen(found.cell_inputs, found.outputs)[0]))
 
 
 class PageSamples(TrainingSamples):
@@ -267,23 +267,23 @@ class PageSamples(TrainingSamples):
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        return self.batch(self.task.local_rule(untold=True), self._drawing(indices)[1])
+        return self.batch(self.task.local_rule(latent=True), self._drawing(indices)[1])
 
     @staticmethod
     def batch(rule: LocalRule, drawing: WorkedDrawing) -> TrainingBatch:
         """Worked pages as tensors."""
-        found = page_windows(rule, drawing)
+        found = page_cell_inputs(rule, drawing)
         B, H, W = drawing.truth.shape
         cells = np.full((B, H + 1, W + 2), -1)
         at = found.page, found.row + 1, found.column + 1
         cells[at] = np.arange(len(found.page))
-        ways = [NEIGHBOURS[way] for way, names in rule.messages.items() if names]
-        sources = [cells[at[0], at[1] + down, at[2] + right] for down, right in ways]
-        symbols = np.where(found.windows[TOKEN] == MASK, found.outputs[SYMBOL], -1)
+        directions = [NEIGHBOURS[direction] for direction, names in rule.messages.items() if names]
+        sources = [cells[at[0], at[1] + down, at[2] + right] for down, right in directions]
+        symbols = np.where(found.cell_inputs[TOKEN] == MASK, found.outputs[SYMBOL], -1)
         places = found.row - drawing.top[found.page], W - 1 - found.column
         batch = {
-            "tokens": found.windows[TOKEN],
-            "labels": np.stack([symbols, *(found.outputs[name] for name in rule.fields)], axis=1),
+            "tokens": found.cell_inputs[TOKEN],
+            "labels": np.stack([symbols, *(found.outputs[name] for name in rule.signals)], axis=1),
             "sources": np.stack(sources, axis=1),
             "places": np.stack(places, axis=1),
             "pages": found.page,
@@ -291,8 +291,8 @@ class PageSamples(TrainingSamples):
         return {name: torch.from_numpy(array) for name, array in batch.items()}
 
 
-def sight_batch(rule: LocalRule, numbers: np.ndarray) -> TrainingBatch:
-    """N sights as tensors, and what follows from them.
+def op_input_batch(rule: LocalRule, numbers: np.ndarray) -> TrainingBatch:
+    """N op inputs as tensors, and what follows from them.
 
     ``numbers`` themselves; ``labels`` int64 [N, 1 + fields], the symbol, then each field; −1 where
     the head does not say it.
@@ -300,7 +300,7 @@ def sight_batch(rule: LocalRule, numbers: np.ndarray) -> TrainingBatch:
     labels = rule.answers(numbers)
     batch = {
         "numbers": numbers,
-        "labels": np.stack([labels[name] for name in (SYMBOL, *rule.fields)], axis=1),
+        "labels": np.stack([labels[name] for name in (SYMBOL, *rule.signals)], axis=1),
     }
     return {name: torch.from_numpy(array) for name, array in batch.items()}
 
@@ -321,5 +321,5 @@ class SolvedProblems(Samples):
         problems = sample(self.task, self.seed, self.split, 0, index, self.lengths)
         words = random_words(self._keys(0, index, _PLACE), 2)
         longest = self.lengths or self.task.longest
-        size = self.canvas.size(*self.task.rules.room(longest, self.task.base))
-        return problems, self._draw(problems, self.task.rules.sizes(problems), size, words)
+        size = self.canvas.size(*self.task.layout_impl.room(longest, self.task.base))
+        return problems, self._draw(problems, self.task.layout_impl.sizes(problems), size, words)

@@ -10,13 +10,13 @@ import torch
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from trm.checkpoints.loading import load_solver
-from trm.models.configs import GPTConfig, LocalConfig, RecursiveConfig
+from trm.models.cell import CellModel
+from trm.models.configs import CellConfig, GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
-from trm.models.local import LocalRecursiveModel
 from trm.models.recursive import TinyRecursiveModel
+from trm.solving.cell_predictor import CellPredictor
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.local_predictor import LocalPredictor
 from trm.solving.rollout import Predictor
 from trm.solving.solver import Solver
 
@@ -36,8 +36,8 @@ def make_solver() -> Callable[..., Solver]:
             predictor = GPTPredictor(gpt.eval(), Calibration())
         elif family == "local":
             shape = {"hidden_size": 16, "num_heads": 2, "intermediate_size": 16}
-            local = LocalRecursiveModel(LocalConfig(**TASK.local_rule().network, **shape))
-            predictor = LocalPredictor(local.eval())
+            local = CellModel(CellConfig(**TASK.local_rule().network, **shape))
+            predictor = CellPredictor(local.eval())
         else:
             config = RecursiveConfig(**SMALL | CANVAS | {"H_cycles": 1, "L_cycles": 1} | more)
             predictor = IterativePredictor(TinyRecursiveModel(config).eval(), 4)

@@ -14,7 +14,7 @@ from canvas.addition import Addition
 from canvas.canvas_size import Canvas
 from canvas.layouts import GIVEN
 from canvas.multiplication import Lattice, Multiplication
-from canvas.pages import UNDEFINED, draw_fields
+from canvas.pages import UNDEFINED, draw_signals
 from canvas.problems import SPLITS, Problems, split_of
 from canvas.render import to_sequences
 from canvas.sampling import sample
@@ -34,7 +34,7 @@ def test_sub_tasks_are_known_in_the_row_that_is_filled_in_but_for_what_it_writes
     """The sum of all partial products is the answer itself."""
     solver = make_solver()
     inputs, targets, problem = examples(solver, PROBLEMS)
-    drawing, names = solver.draw_worked(PROBLEMS), list(solver.task.local_rule().fields)
+    drawing, names = solver.draw_worked(PROBLEMS), list(solver.task.local_rule().signals)
     assert problem.tolist() == np.repeat(np.arange(3), drawing.steps).tolist()
     masked = inputs == MASK
     assert (targets[~masked] == UNDEFINED).all()
@@ -49,26 +49,26 @@ def test_what_a_row_writes_is_no_sub_task_there_and_every_other_field_is(name):
     """Of what is defined nothing is what rows of a kind show, digit by digit."""
     task = (Addition if name in Addition.layouts else Multiplication)(name, base=3)
     problems = sample(task, 0, "train", 0, np.arange(60))
-    drawing = task.rules.draw_worked(problems, 9, 12)
+    drawing = task.layout_impl.draw_worked(problems, 9, 12)
     rule = task.local_rule()
-    fields, subtasks = draw_fields(rule, drawing), probe.draw_subtasks(rule, drawing)
+    signals, subtasks = draw_signals(rule, drawing), probe.draw_subtasks(rule, drawing)
     kinds = np.pad(drawing.kinds, ((0, 0), (0, 9 - drawing.kinds.shape[1])), constant_values=-1)
     for kind in np.unique(kinds[kinds > GIVEN]):
         cells = (kinds == kind)[:, :, None] & (drawing.truth != BLANK) & ~drawing.given
-        for field in fields:
-            defined = subtasks[field] != UNDEFINED
+        for signal in signals:
+            defined = subtasks[signal] != UNDEFINED
             assert (defined == defined[cells].any())[cells].all()
             if defined[cells].any():  # the id of a digit is its class
-                assert (fields[field] != drawing.truth)[cells].any(), field
+                assert (signals[signal] != drawing.truth)[cells].any(), signal
 
 
 @pytest.mark.parametrize("base", [2, 3, 10])
 def test_sub_tasks_of_addition_are_what_integers_say(base):
     task = Addition("column", base=base, digits=(1, 4), addends=(2, 4))
     problems = sample(task, 0, "train", 0, np.arange(60))
-    drawing = task.rules.draw_worked(problems, 7, 9, top=1, left=1)
+    drawing = task.layout_impl.draw_worked(problems, 7, 9, top=1, left=1)
     found = probe.draw_subtasks(task.local_rule(), drawing)
-    assert list(found) == [*task.local_rule().fields, *task.local_rule().besides]
+    assert list(found) == [*task.local_rule().signals, *task.local_rule().probe_targets]
     for i, numbers in enumerate(problems.to_ints()):
         row, end = 1 + len(numbers), 1 + int(drawing.widths[i])
         lengths = problems.lengths[i]
@@ -211,7 +211,7 @@ def test_what_cannot_be_probed_is_said(make_solver, monkeypatch):
         run_probes(solver, sizes, QUICK)
     with pytest.raises(ValueError, match="no problem of 1 x 1 digits in base 3 belongs to"):
         run_probes(solver, [{"digits_a": 1, "digits_b": 1}], QUICK)
-    with pytest.raises(ValueError, match="cells of a local model see decided messages"):
+    with pytest.raises(ValueError, match="cells of a cell model see decided messages"):
         run_probes(make_solver("local"), sizes, QUICK)
     monkeypatch.setattr(Lattice, "local_rule", None)
     with pytest.raises(ValueError, match=r"lattice declares no local rule.*standard"):

@@ -13,7 +13,7 @@ from canvas.layouts import read
 from canvas.problems import SPLITS, Problems, split_of
 from canvas.symbols import BLANK, encode
 from trm.benchmark.suites import SUITES, VIEWS, Item, export, record
-from trm.cells import cell_problems
+from trm.grid_cells import cell_problems
 
 # A suite never changes: what should change gets the next version's name.
 CHECKSUMS = {
@@ -89,7 +89,7 @@ def test_canvases_say_their_problem_in_the_view_that_they_name_and_show_the_oper
             np.stack([encode(row) for row in text.split("\n")])
             for text in (item.question, item.answer)
         )
-        reading = read(np.ascontiguousarray(apply(invert(item.view), finished)), task.rules)
+        reading = read(np.ascontiguousarray(apply(invert(item.view), finished)), task.layout_impl)
         assert reading.operands == item.operands or set(reading.operands) == set(item.operands)
         assert reading.answer == task.answer(item.operands)
         blank = question == BLANK

@@ -22,15 +22,15 @@ from canvas.tasks import task_data
 from trm import solve
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, FORMAT, SHIPPED
 from trm.checkpoints.loading import load_checkpoint, load_solver, pack, plain, unpack
-from trm.models.local import LocalRecursiveModel
+from trm.models.cell import CellModel
 
 MODELS = Path(__file__).parents[3] / "docs" / "models"
 FILES = {"proof.json", "table.npz", "program.py", "check.py", "margins.png"}
 
 
-def saved(folder: Path, task, model: LocalRecursiveModel) -> Path:
-    about = {"format": FORMAT, "family": "local"}
-    about |= {"network": "trm.models.local.LocalRecursiveModel", "model": plain(model.config)}
+def saved(folder: Path, task, model: CellModel) -> Path:
+    about = {"format": FORMAT, "family": "cell"}
+    about |= {"network": "trm.models.cell.CellModel", "model": plain(model.config)}
     data = {"task": task_data(task), "canvas": plain(Canvas())}
     file = folder / "model.safetensors"
     file.write_bytes(pack({CHECKPOINT_KEY: about, DATA_KEY: data}, {}, dict(model.state_dict())))
@@ -68,7 +68,7 @@ def test_a_proof_is_checked_again(proof, command, tmp_path):
     folder, _ = proof
     ran = command("prove", "--check", folder)
     assert ran.err == ""
-    assert "proved: lattice in base 3, all 1,368 windows" in ran.out
+    assert "proved: lattice in base 3, all 1,368 cell inputs" in ran.out
     assert "table against the set: in all 1,368 reachable inputs it says what the rule" in ran.out
     assert "set against drawn pages: 2,149 pages show no other input" in ran.out
     assert "answers against the task: 2,149 pages are worked out by the rule" in ran.out

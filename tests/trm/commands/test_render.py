@@ -31,7 +31,9 @@ def test_the_working_of_a_problem_is_drawn_with_a_cell_around_it(command, writte
 
 def test_steps_and_views_of_a_canvas_are_drawn(command):
     problems = Problems.from_ints([(321, 654)])
-    steps = row_steps(Multiplication("standard").rules.draw_worked(problems, 8, 8, top=1, left=1))
+    steps = row_steps(
+        Multiplication("standard").layout_impl.draw_worked(problems, 8, 8, top=1, left=1)
+    )
     for step in (1, 4):
         ran = command("render", "321x654", "--step", step)
         assert lines(ran.out) == lines(to_terminal(steps.inputs[step - 1]).plain)

@@ -4,8 +4,8 @@ import re
 import pytest
 from shares import right, short_only
 
-from trm.cells import BOTH, FIRST, INSIDE, SECOND, SHORTER, region
 from trm.evaluation.grid import pooled, read_grid, share
+from trm.grid_cells import BOTH, FIRST, INSIDE, SECOND, SHORTER, region
 from trm.statistics import Share
 
 AXES = ("digits_a", "digits_b")

@@ -16,12 +16,12 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from canvas.task import Task
-from trm.cells import FIRST, SECOND, cell_problems
 from trm.checkpoints.loading import load_solver
 from trm.evaluation import measure as measuring
 from trm.evaluation.grid import KEYS, read_grid
 from trm.evaluation.measure import Settings, measure, measure_cell
 from trm.files import versions
+from trm.grid_cells import FIRST, SECOND, cell_problems
 from trm.processes import ending_by_signals
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.rollout import Prediction

@@ -6,7 +6,7 @@ import torch
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.models import describe, describe_all, labels
-from trm.evaluation.names import by_setting, side_by_side, told_apart
+from trm.evaluation.names import by_setting, distinct_names, side_by_side
 
 
 def checkpoints(folder, names):
@@ -35,9 +35,9 @@ def test_what_bears_one_name_is_told_apart(tmp_path):
     assert labels(files, [0, 1, 0]) == ["quickstart, seed 0", "quickstart, seed 1", "other"]
     assert labels(files) == [str(files[0]), str(files[1]), "other"]
     ways = ["q", "q", "q", "r"], ["q1", "q2", "q2", "r1"], ["1/q", "2/q", "3/q", "4/r"]
-    assert told_apart(*ways) == ["q1", "2/q", "3/q", "r"]
+    assert distinct_names(*ways) == ["q1", "2/q", "3/q", "r"]
     full = ["r: q", "s: q", "t: r: q"]
-    assert told_apart(["q", "q", "r: q"], full) == full
+    assert distinct_names(["q", "q", "r: q"], full) == full
 
 
 def test_a_model_is_described_from_its_checkpoint(checkpoint, changed):

@@ -5,9 +5,9 @@ import pytest
 from rich.console import Console
 from shares import right, short_only
 
-from trm.cells import BOTH, FIRST, INSIDE, SECOND, SHORTER
 from trm.evaluation.report import markdown, print_summary, shared_problems
 from trm.figures.grids import grid_figure, lengths_figure
+from trm.grid_cells import BOTH, FIRST, INSIDE, SECOND, SHORTER
 
 
 def summary(grid: dict, width: int = 200) -> str:

@@ -15,7 +15,7 @@ from trm.analysis.rasp_heads import Head, Overlap
 from trm.figures import analysis
 from trm.statistics import Share
 
-SUBTASKS = Multiplication("lattice").local_rule().fields
+SUBTASKS = Multiplication("lattice").local_rule().signals
 
 
 def test_a_panel_for_each_sub_task_has_a_line_for_each_size():
@@ -100,7 +100,7 @@ def test_margins_fill_their_picture_however_many_panels_there_are(panels):
     smallest = np.arange(48.0).reshape(12, 4) - 1  # of which two are wrong
     smallest[3, 3] = np.nan
     one = analysis.Margins("product, carry", ("own: a", "above: carry"), classes, smallest)
-    figure = analysis.draw_margins([one] * panels, 20.0, "open: 2 windows are wrong")
+    figure = analysis.draw_margins([one] * panels, 20.0, "open: 2 cell inputs are wrong")
     assert_apart(figure)
     figure.draw_without_rendering()
     *drawn, _ = (axes for axes in axes_of(figure) if axes.get_visible())

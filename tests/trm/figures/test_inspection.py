@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from canvas.multiplication import Multiplication
-from canvas.pages import UNDEFINED, draw_fields
+from canvas.pages import UNDEFINED, draw_signals
 from canvas.picture import WRONG_INK
 from canvas.render import row_steps
 from canvas.symbols import encode
@@ -72,15 +72,15 @@ def test_fields_have_a_line_each_with_what_was_decided_beside_what_is_right(a, b
     drawing = drawn("standard", [(a, b)], top=1, left=1, base=3)
     steps = row_steps(drawing)
     row = int(drawing.row_of_step(drawing.steps - 1)[0])
-    maps = draw_fields(task.local_rule(), drawing, drawing.steps - 1)
-    fields = {name: (held[0].copy(), held[0]) for name, held in maps.items()}
-    fields["sum"][0][row, 3] += 1
-    figure = inspection.fields_figure(steps.inputs[-1], row, fields, "112 x 12")
+    maps = draw_signals(task.local_rule(), drawing, drawing.steps - 1)
+    signals = {name: (held[0].copy(), held[0]) for name, held in maps.items()}
+    signals["sum"][0][row, 3] += 1
+    figure = inspection.signals_figure(steps.inputs[-1], row, signals, "112 x 12")
     assert_apart(figure)
     titles = titles_of(figure)
-    assert set(fields) <= set(titles)
-    counted = int((fields["carry"][1] != UNDEFINED).sum())
-    assert titles.count(f"as it writes: {counted} of {counted}") == len(fields) - 1
+    assert set(signals) <= set(titles)
+    counted = int((signals["carry"][1] != UNDEFINED).sum())
+    assert titles.count(f"as it writes: {counted} of {counted}") == len(signals) - 1
     framed = [
         axes.get_title(loc="left")
         for axes in axes_of(figure)

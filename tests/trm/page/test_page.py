@@ -14,9 +14,9 @@ from augment.symmetry import SYMMETRIES, Symmetry, apply, invert
 from canvas.problems import Problems
 from canvas.symbols import BLANK, MASK
 from trm.checkpoints import SHIPPED
-from trm.checkpoints.loading import drawn_anew, load_checkpoint, load_solver, network_weights
+from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights, reinitialised
 from trm.page.page import Shown, page
-from trm.solving.local_predictor import LocalPredictor
+from trm.solving.cell_predictor import CellPredictor
 
 MODELS = ("written-seed1", "running-sum-seed0", "column-seed0", "written-hex-seed0")
 MODELS += ("lattice-base2-seed0", "column-carries-seed0", "untold-seed0")
@@ -73,10 +73,10 @@ def test_whole_pages_are_those_of_the_package(repository, file):
 @pytest.mark.parametrize("file", FILES[:2], ids=lambda file: file.stem)
 def test_a_model_that_knows_nothing_is_wrong_and_unsure_as_in_the_package(repository, file):
     solver = load_solver(repository / file, device="cpu")
-    model = drawn_anew(solver.predictor.model)
+    model = reinitialised(solver.predictor.model)
     solver.predictor.model.load_state_dict(model.state_dict())
     text = page([Shown("untrained", solver, model.state_dict(), {})])
-    predictor = LocalPredictor(solver.predictor.model)
+    predictor = CellPredictor(solver.predictor.model)
     predictor.model.double()  # as JavaScript computes
     problems = solver.task.problems([(2539, 839)])
     (found,) = worked(text, problems)
@@ -120,7 +120,7 @@ def test_a_turned_page_is_worked_as_the_package_works_it(repository, name):
     (upright,), (found,) = (worked(page([model]), problems, SYMMETRIES[v]) for v in ("e", name))
     asked = np.array([[False] * 8] + [[True] * 7 + [False]] * 3)
     tokens = np.where(asked, MASK, np.array(upright["symbols"], dtype=np.uint8))
-    predictor = LocalPredictor(model.solver.predictor.model)
+    predictor = CellPredictor(model.solver.predictor.model)
     said = predictor(apply(name, tokens)[None].copy()).canvases[0]
     here = apply(name, asked)
     np.testing.assert_array_equal(np.array(found["symbols"])[here], said[here])
@@ -151,7 +151,7 @@ def test_a_browser_shows_it(tmp_path):
 
 def test_a_browser_shows_a_wrong_model_beside_a_proved_one_and_measures_both(repository, tmp_path):
     right = shown(SHIPPED)
-    weights = drawn_anew(right.solver.predictor.model).state_dict()
+    weights = reinitialised(right.solver.predictor.model).state_dict()
     models = [right, Shown("untrained", right.solver, weights, {}), shown(repository / FILES[3])]
     choose = 'byId("beside").value = 1; begin(true);'
     measure = 'byId("longest").value = 4; byId("number").value = 5; measure();'

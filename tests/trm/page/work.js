@@ -3,14 +3,14 @@
 "use strict";
 
 const { readFileSync } = require("node:fs");
-const { LocalModel, readProblem, workOut } = require(process.argv[2]);
+const { CellModel, readProblem, workOut } = require(process.argv[2]);
 
 const { about, problems, view } = JSON.parse(readFileSync(0, "utf8"));
-const model = new LocalModel(about);
+const model = new CellModel(about);
 const found = problems.map((problem) => {
   const { cells, value } = workOut(model, readProblem(about, problem), view);
   const of = (value) => cells.map((row) => row.map(value));
-  const said = ({ heads }) => heads.flatMap((head) => head.says).find((one) => one.name === "symbol");
+  const said = ({ ops }) => ops.flatMap((op) => op.outputs).find((one) => one.name === "symbol");
   return {
     symbols: of((cell) => cell.symbol),
     sure: of((cell) => cell.sure),

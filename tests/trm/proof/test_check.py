@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from canvas.addition import Addition
-from canvas.closure import closure
+from canvas.cell_inputs import SYMBOL
 from canvas.multiplication import Multiplication
+from canvas.reachable import reachable_op_inputs
 from canvas.render import WorkedDrawing
 from canvas.sampling import sample
 from canvas.symbols import BLANK, DIGIT_IDS
 from canvas.task import Task
-from canvas.windows import SYMBOL
 from trm.proof import check
 from trm.proof.program import Program
 from trm.proof.search import pages
@@ -30,14 +30,14 @@ def task_of(layout: str) -> Task:
 
 
 @cache
-def windows(layout: str) -> np.ndarray:
-    return closure(task_of(layout).local_rule())
+def cell_inputs(layout: str) -> np.ndarray:
+    return reachable_op_inputs(task_of(layout).local_rule())
 
 
 @cache
 def known(layout: str) -> Program:
     """What a network that makes no error has learned."""
-    rule, numbers = task_of(layout).local_rule(), windows(layout)
+    rule, numbers = task_of(layout).local_rule(), cell_inputs(layout)
     return Program.extract(layout, rule, numbers, rule.answers(numbers))
 
 
@@ -67,7 +67,7 @@ def test_a_right_table_is_proved_for_all_windows(layout, checked):
     assert code == 0
     assert said.startswith(f"proved: {layout} in base {BASES[layout]}, all ")
     if layout in WHOLE:  # elsewhere it tries more than pages show
-        assert f"all {len(windows(layout)):,} windows" in said
+        assert f"all {len(cell_inputs(layout)):,} cell inputs" in said
 
 
 @pytest.mark.parametrize("layout", BASES)

@@ -9,7 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trm.models.in_order import work_in_order
+from trm.models.wavefront import run_wavefront
 from trm.proof.program import Program, write_python
 
 MODELS = ("ternary", "sums", "written")
@@ -36,13 +36,13 @@ def test_program_and_network_agree_on_pages_of_any_size(name, programs, request,
     number = st.integers(1, task.base**8)
     operands = data.draw(st.tuples(*[number] * count))
     problems = task.problems([operands])
-    height, wide = task.rules.draw(problems).canvases.shape[1:]
+    height, wide = task.layout_impl.draw(problems).canvases.shape[1:]
     left = data.draw(st.integers(0, 3))
     width = left + wide + data.draw(st.integers(0, 3))
-    drawing = task.rules.draw_worked(problems, height, width, 0, left)
+    drawing = task.layout_impl.draw_worked(problems, height, width, 0, left)
     np.testing.assert_array_equal(work(programs[name], drawing.masked), drawing.truth)
-    in_order = work_in_order(trained.model, torch.from_numpy(drawing.masked))
-    np.testing.assert_array_equal(in_order.tokens.numpy(), drawing.truth)
+    worked = run_wavefront(trained.model, torch.from_numpy(drawing.masked))
+    np.testing.assert_array_equal(worked.tokens.numpy(), drawing.truth)
 
 
 def test_outputs_depend_on_few_inputs(programs):

@@ -10,7 +10,7 @@ import torch
 from canvas.choices import OwnCodeError
 from canvas.multiplication import Multiplication
 from canvas.rule_check import THOROUGH
-from trm.models.local import LocalRecursiveModel
+from trm.models.cell import CellModel
 from trm.proof.bound import RoundingBound
 from trm.proof.prove import NotProvableError, held_against_pages, provable
 
@@ -23,14 +23,14 @@ def test_a_model_that_knows_all_windows_is_proved_within_its_rounding(name, requ
     assert trained.judged.arithmetic == ("float64" if name == "ternary" else "float32")
     # Logits in float32 and float64 differ by less than what is allowed for.
     numbers, answers = trained.judged.numbers, trained.rule.answers(trained.judged.numbers)
-    sights = torch.from_numpy(numbers)
+    op_inputs = torch.from_numpy(numbers)
     labels = {name: torch.from_numpy(part) for name, part in answers.items()}
     double = copy.deepcopy(trained.model).double()
     with torch.no_grad():
         margins = []
         for model in (trained.model, double):
-            parts = model.parts(model.cells(sights)[0])
-            least = torch.full((len(sights),), torch.inf, dtype=torch.float64)
+            parts = model.parts(model.cells(op_inputs)[0])
+            least = torch.full((len(op_inputs),), torch.inf, dtype=torch.float64)
             for output, logits in parts.items():
                 label = labels[output].clamp(min=0)[:, None]
                 apart = logits.gather(1, label)[:, 0] - logits.scatter(1, label, -torch.inf).amax(1)
@@ -38,7 +38,7 @@ def test_a_model_that_knows_all_windows_is_proved_within_its_rounding(name, requ
             margins.append(least)
     single, exact = margins
     coarse, fine, double = (
-        RoundingBound(trained.model, *how).left(sights, labels)
+        RoundingBound(trained.model, *how).left(op_inputs, labels)
         for how in (("float32",), ("float32", True), ("float64",))
     )
     assert (single - exact).abs().max() > 0
@@ -55,7 +55,7 @@ def test_what_cannot_be_proved_is_refused_with_a_sentence(binary):
         provable(torch.nn.Linear(1, 1), binary.task)
     with pytest.raises(NotProvableError, match="other messages than the layout lattice in base 3"):
         provable(binary.model, replace(binary.task, base=3))
-    broken = LocalRecursiveModel(binary.model.config)
+    broken = CellModel(binary.model.config)
     with torch.no_grad():
         broken.lm_head.weight[0, 0] = torch.nan
     with pytest.raises(NotProvableError, match="not all finite"):

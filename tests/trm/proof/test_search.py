@@ -22,7 +22,7 @@ from trm.proof.search import (
     small_problems,
     smallest_wrong,
 )
-from trm.solving.local_predictor import LocalPredictor
+from trm.solving.cell_predictor import CellPredictor
 from trm.solving.solver import Solver
 
 
@@ -91,7 +91,7 @@ def test_wrong_windows_are_shown_by_problems(binary):
     with torch.no_grad():
         start = sum(islice(model.outputs.values(), list(model.outputs).index("product")))
         model.lm_head.bias[start + 2] -= 1000
-    spoilt = Solver(LocalPredictor(model), binary.task)
+    spoilt = Solver(CellPredictor(model), binary.task)
     proof = prove(spoilt, print)
     assert proof.verdict == REFUTED
     assert proof.counterexample is not None
@@ -100,13 +100,13 @@ def test_wrong_windows_are_shown_by_problems(binary):
     judged = proof.judged
     assert judged.arithmetic is None
     assert len(judged.wrong) == (judged.margin <= 0).sum() > 0
-    windows = ByWindows(model, binary.rule, binary.task, judged)
-    assert windows.score(binary.task.problems([(1, 1)])) == 0
+    cell_inputs = ByWindows(model, binary.rule, binary.task, judged)
+    assert cell_inputs.score(binary.task.problems([(1, 1)])) == 0
     assert refute(spoilt, 100, print).verdict == REFUTED
-    assert refute(Solver(LocalPredictor(binary.model), binary.task), 20, print).verdict == OPEN
+    assert refute(Solver(CellPredictor(binary.model), binary.task), 20, print).verdict == OPEN
 
 
-class WrongBeside(LocalPredictor):
+class WrongBeside(CellPredictor):
     """Works 0 x 0 out wrongly where the page has a blank column at its left."""
 
     def _solved(self, canvases):
@@ -121,7 +121,7 @@ def test_a_counterexample_says_on_which_page_it_goes_wrong_and_what_shows_it(fix
     solver = Solver(WrongBeside(binary.model), binary.task, canvas)
     problem = binary.task.problems([(0, 0)])
     assert solver.solve(problem, with_truth=True)[0].exact
-    drawing = binary.task.rules.draw_worked(problem, 2, 5, 0, 1)
+    drawing = binary.task.layout_impl.draw_worked(problem, 2, 5, 0, 1)
     cells = solver.predictor.free_running(drawing).canvases[0]
     found = Counterexample("0 x 0", (0, 0), cells, drawing.truth[0], drawing.given[0], left=1)
     found = shown_on(found, solver)

@@ -15,15 +15,15 @@ from augment.views import View, apply_views, distinct_views
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
 from canvas.choices import OwnCodeError
-from canvas.closure import closed_windows
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
+from canvas.reachable import reachable_cell_inputs
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK, VOCAB_SIZE, encode
 from trm.models.iterative import IterativeModel, Loop
 from trm.models.recursive import TinyRecursiveModel
+from trm.solving.cell_predictor import CellPredictor
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor, Noise
-from trm.solving.local_predictor import LocalPredictor
 from trm.solving.solver import Solver
 from trm.solving.voting import decide
 from trm.solving.voting_settings import PER, VOTES, Voting
@@ -186,7 +186,7 @@ def test_a_model_that_solves_sees_nothing_of_the_truth(family, layout):
 def test_of_eight_views_one_alone_is_upright_and_a_model_of_one_cell_knows_it(model, vote, request):
     """Of a proved model, which works out once what there is to see on upright pages."""
     trained = request.getfixturevalue(model)
-    upright = Solver(LocalPredictor(trained.model, proved=True), trained.task)
+    upright = Solver(CellPredictor(trained.model, proved=True), trained.task)
     eight = Voting(8, tuple(SYMMETRIES), vote=vote, per="solution")
     solver = upright.with_voting(eight)
     problems = Problems.from_ints([*itertools.product((0, 3, 8), repeat=2)], upright.task.base)
@@ -197,7 +197,7 @@ def test_of_eight_views_one_alone_is_upright_and_a_model_of_one_cell_knows_it(mo
 
 
 def test_whether_a_page_is_upright_is_not_told_by_a_row(binary):
-    solver = Solver(LocalPredictor(binary.model), binary.task)
+    solver = Solver(CellPredictor(binary.model), binary.task)
     for vote in VOTES:
         with pytest.raises(ValueError, match="let solutions vote, --vote-per solution"):
             solver.with_voting(Voting(8, tuple(SYMMETRIES), vote))
@@ -288,7 +288,7 @@ class Plain(IterativeModel):
 def test_noise_is_refused_by_models_without_z_H(binary):
     problems = Problems.from_ints([(12, 3)])
     gpt = GPTPredictor(tiny_gpt(8, 8), Calibration())
-    for predictor in (gpt, LocalPredictor(binary.model)):
+    for predictor in (gpt, CellPredictor(binary.model)):
         with pytest.raises(ValueError, match="this model has none: leave out --rollouts"):
             Solver(predictor, binary.task).with_voting(Voting(rollouts=2, noise=0.1))
     solver = Solver(IterativePredictor(Plain(), 2), Multiplication(digits_b=(1, 3)), Canvas(7, 7))
@@ -319,9 +319,9 @@ def test_a_solution_without_a_number_loses_however_sure_its_view_is():
 
 def test_a_set_of_inputs_that_is_too_small_judges_no_page(binary, monkeypatch):
     """Else a page that lies as it should would be taken for a turned one."""
-    few = closed_windows(binary.rule)[::2]
-    monkeypatch.setattr("trm.solving.local_predictor.closed_windows", lambda rule: few)
+    few = reachable_cell_inputs(binary.rule)[::2]
+    monkeypatch.setattr("trm.solving.cell_predictor.reachable_cell_inputs", lambda rule: few)
     eight = Voting(8, tuple(SYMMETRIES), vote="max_confidence", per="solution")
-    solver = Solver(LocalPredictor(binary.model), binary.task).with_voting(eight)
+    solver = Solver(CellPredictor(binary.model), binary.task).with_voting(eight)
     with pytest.raises(OwnCodeError, match="LatticeRule are too few: the cell in row"):
         solver.solve(binary.task.problems([(3, 5)]))

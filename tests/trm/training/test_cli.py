@@ -105,7 +105,7 @@ def test_a_wrong_key_of_an_own_network_is_told_by_the_keys_of_its_class(
 
 
 GPT = ("--config", "gpt/small_learned_2d")
-TOLD, UNTOLD = ("--config", "generalise/lattice"), ("--config", "generalise/untold")
+TOLD, UNTOLD = ("--config", "generalise/lattice"), ("--config", "generalise/latent")
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ TOLD, UNTOLD = ("--config", "generalise/lattice"), ("--config", "generalise/unto
         ),
         ([*TOLD, "--data.task.layout=direct"], "the layout direct declares no local rule"),
         ([*TOLD, "--data.blanks.rows=2"], "leave out data.transforms"),
-        ([*UNTOLD, "--model=trm.training.LocalModule"], "leave out codes, or train the model"),
+        ([*UNTOLD, "--model=trm.training.CellModule"], "leave out codes, or train the model"),
         ([*UNTOLD, "--model.network.config.codes={}"], "name the fields that are not told"),
         ([*UNTOLD, "--model.network.config.codes={sum: 4}"], "codes name sum, and cells hand on"),
         ([*UNTOLD, "--model.cooling=[0.9,0.5]"], "model.cooling is [begin, end] from 0 to 1"),

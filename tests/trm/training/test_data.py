@@ -18,12 +18,12 @@ from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
 from trm.training.data import Canvas, CanvasDataModule, EpochSampler
 from trm.training.samples import (
+    CellInputSamples,
     Curriculum,
     RowStepSamples,
     SequenceSamples,
     SolvedProblems,
     Stage,
-    WindowSamples,
 )
 
 TASK = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 2))
@@ -89,7 +89,7 @@ def test_a_cut_canvas_is_at_most_the_margin_larger_than_the_longest_problem():
     for start in range(0, 160, 4):
         indices = range(start, start + 4)
         problems, drawing, *_ = data._drawing(indices)
-        rows, columns = TASK.rules.room(problems.lengths.max(axis=0).tolist(), TASK.base)
+        rows, columns = TASK.layout_impl.room(problems.lengths.max(axis=0).tolist(), TASK.base)
         height, width = drawing.truth.shape[1:]
         assert data.__getitems__(indices)["inputs"].shape == (4, height, width)
         spare |= {("rows", height - rows), ("columns", width - columns)}
@@ -117,14 +117,14 @@ def test_transforms_move_inputs_labels_and_answers_together():
 def test_a_batch_that_is_larger_than_the_machines_memory_is_refused(monkeypatch):
     data = module(Canvas(10, 12), STANDARD, batch_size=1_000_000)
     monkeypatch.setattr("trm.training.data.host_memory", lambda: 10**9)
-    for kind in (RowStepSamples, SequenceSamples, WindowSamples):
+    for kind in (RowStepSamples, SequenceSamples, CellInputSamples):
         with pytest.raises(
             ValueError, match=r"batch_size 1,000,000 takes \d+ GB .* machine has 1 GB"
         ):
             data.check_memory(kind)
     module(Canvas(10, 12), STANDARD, batch_size=10_000).check_memory(RowStepSamples)
-    monkeypatch.setattr("trm.training.data.host_memory", lambda: None)  # as on Windows
-    data.check_memory(WindowSamples)
+    monkeypatch.setattr("trm.training.data.host_memory", lambda: None)  # as on Cell inputs
+    data.check_memory(CellInputSamples)
 
 
 def test_quarter_turns_need_a_square_canvas():

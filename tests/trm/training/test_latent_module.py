@@ -4,16 +4,16 @@ import csv
 
 import pytest
 import torch
-from runs import assert_same, whole_and_resumed
 
 from canvas.canvas_size import Canvas
+from canvas.cell_inputs import SYMBOL
 from canvas.multiplication import Multiplication
-from canvas.windows import SYMBOL
+from runs import assert_same, whole_and_resumed
+from trm.training.latent_module import merged_op_inputs
 from trm.training.samples import PageSamples
-from trm.training.untold_module import merged_sights
 
 SMALL = (
-    "--config", "generalise/untold", "--data.task.base", 2, "--data.batch_size", 8,
+    "--config", "generalise/latent", "--data.task.base", 2, "--data.batch_size", 8,
     "--data.task.digits_a", "[1,3]", "--data.task.digits_b", "[1,3]",
     "--data.batches_per_epoch", 10, "--data.validation_problems", 4,
     "--data.training_problems", 0, "--model.schedule.decay", "constant",
@@ -28,8 +28,8 @@ SMALL = (
 def test_samples_are_the_cells_of_pages_with_their_neighbours():
     task = Multiplication(layout="lattice", base=3, digits_a=(1, 3), digits_b=(1, 3), smallest=0)
     batch = PageSamples(task, Canvas(margin=2), "train", 0, 16, 8).__getitems__(list(range(8)))
-    rule = task.local_rule(untold=True)
-    fields = dict(zip(rule.fields, batch["labels"].T[1:], strict=True))
+    rule = task.local_rule(latent=True)
+    signals = dict(zip(rule.signals, batch["labels"].T[1:], strict=True))
     right, above, above_left = batch["sources"].T
     places = batch["places"]
     for source, (down, left) in ((right, (0, -1)), (above, (-1, 0)), (above_left, (-1, 1))):
@@ -39,9 +39,9 @@ def test_samples_are_the_cells_of_pages_with_their_neighbours():
         assert torch.equal(places[source[there]], moved)
     assert (right[places[:, 1] > 0] >= 0).all()
     grid = (batch["labels"][:, 0] >= 0) & (above >= 0) & (right >= 0)
-    digit = fields["multiplicand"][above[grid]]  # handed down a column without a change
+    digit = signals["multiplicand"][above[grid]]  # handed down a column without a change
     inside = digit > 0
-    assert torch.equal(fields["multiplicand"][grid][inside], digit[inside])
+    assert torch.equal(signals["multiplicand"][grid][inside], digit[inside])
 
 
 def test_a_run_gets_cold_and_its_model_solves(command, tmp_path):
@@ -59,13 +59,13 @@ def test_a_run_gets_cold_and_its_model_solves(command, tmp_path):
 
 def test_merged_sights_are_what_pages_show_each_once(inventor):
     model, task = inventor
-    rule = task.local_rule(untold=True)
+    rule = task.local_rule(latent=True)
     samples = PageSamples(task, Canvas(margin=2), "train", 0, 512, 64)
     pages = [samples.__getitems__(list(range(start, start + 64))) for start in range(0, 512, 64)]
-    sights = merged_sights(rule, model, pages)
-    assert len(sights["numbers"].unique()) == len(sights["numbers"])
-    said = dict(zip((SYMBOL, *rule.fields), sights["labels"].T, strict=True))
-    parts = model.parts(model.cells(sights["numbers"])[0])
+    op_inputs = merged_op_inputs(rule, model, pages)
+    assert len(op_inputs["numbers"].unique()) == len(op_inputs["numbers"])
+    said = dict(zip((SYMBOL, *rule.signals), op_inputs["labels"].T, strict=True))
+    parts = model.parts(model.cells(op_inputs["numbers"])[0])
     for name in (SYMBOL, "multiplier", "multiplicand", "addend"):  # its codes have kept their names
         asked = said[name] >= 0
         assert torch.equal(parts[name].argmax(dim=1)[asked], said[name][asked])
@@ -73,7 +73,7 @@ def test_merged_sights_are_what_pages_show_each_once(inventor):
     used = {tuple(pair) for pair in torch.stack((said["multiplier"], said["carry"])).T.tolist()}
     assert (said["carry"] >= 0).all()
     labels = torch.cat([page["labels"] for page in pages]).T[1:]
-    true = dict(zip(rule.fields, labels, strict=True))
+    true = dict(zip(rule.signals, labels, strict=True))
     assert len(used) < len(torch.stack((true["multiplier"], true["carry"])).unique(dim=1)[0])
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trm.training.merging import PageCells, merged_messages
+from trm.training.state_merging import PageCells, merged_messages
 
 RANDOM = np.random.default_rng(0)
 
@@ -26,9 +26,9 @@ def rows(step, *, number=400, length=6):
             codes[row, column] = code = step(int(seen[row, column]), code)
     source = np.arange(number * length).reshape(number, length) - 1
     source[:, 0] = -1
-    window = seen + 2 * (source < 0)
+    cell_input = seen + 2 * (source < 0)
     cells = PageCells(
-        window=window.ravel(),
+        cell_input=cell_input.ravel(),
         messages=codes.reshape(-1, 1),
         told=np.zeros((number * length, 1), dtype=np.int64),
         sources=source.reshape(-1, 1),
@@ -89,9 +89,9 @@ def test_a_message_that_means_two_things_in_places_of_their_own_is_told_apart():
     codes[:, 0] = 4
     cell = np.arange(seen.size).reshape(seen.shape)
     source = np.where(np.arange(length) > 0, cell - 1, -1)
-    window = seen + 2 * marked + 4 * (source < 0)
+    cell_input = seen + 2 * marked + 4 * (source < 0)
     cells = PageCells(
-        window=window.ravel(),
+        cell_input=cell_input.ravel(),
         messages=codes.reshape(-1, 1),
         told=np.zeros((seen.size, 1), dtype=np.int64),
         sources=source.reshape(-1, 1),
@@ -118,11 +118,11 @@ def test_codes_that_go_down_and_codes_that_go_left_are_merged_together():
     sources = np.full((*cell.shape, 2), -1)
     sources[:, 1:, :, 0], sources[:, :, 1:, 1] = cell[:, :-1], cell[:, :, :-1]
     asked = np.arange(height)[:, None] == height - 1
-    window = seen + 2 * (sources[..., 0] < 0) + 4 * (sources[..., 1] < 0) + 8 * asked
+    cell_input = seen + 2 * (sources[..., 0] < 0) + 4 * (sources[..., 1] < 0) + 8 * asked
     symbol = np.where(asked, 2 * down + left, -1)
     codes = np.stack((down + 3 * seen, left + 2 * seen), axis=-1).reshape(-1, 2)  # twice as many
     cells = PageCells(
-        window=window.ravel(),
+        cell_input=cell_input.ravel(),
         messages=codes,
         told=np.zeros_like(codes),
         sources=sources.reshape(-1, 2),
@@ -138,7 +138,7 @@ def test_codes_that_go_down_and_codes_that_go_left_are_merged_together():
 
 def test_cells_left_of_a_wrong_one_do_not_count():
     cells, _ = rows(counting)
-    right = np.arange(len(cells.window)) != 2
+    right = np.arange(len(cells.cell_input)) != 2
     expected = [True, True, True, False, False, False, True, True]
     assert cells._replace(right=right).counted()[:8].tolist() == expected
 
@@ -147,7 +147,7 @@ def test_a_state_of_few_cells_is_that_which_what_follows_tells():
     """A sum of 2 is said by a code of its own where a 7 is seen, after which one cell writes."""
     cells, sums = rows(counting)
     cell = next(i for i in range(0, len(sums), 6) if sums[i + 2] == 2 and sums[i + 3] == 0)
-    cells.window[cell + 2], cells.messages[cell + 2] = 7, 5
+    cells.cell_input[cell + 2], cells.messages[cell + 2] = 7, 5
     found = merged_messages(cells)
     assert found[cell + 2] == found[np.flatnonzero(sums == 2)[0]]
     assert len(set(found.ravel().tolist())) == 3
@@ -156,9 +156,9 @@ def test_a_state_of_few_cells_is_that_which_what_follows_tells():
 def test_a_state_of_few_cells_stays_where_it_explains_what_follows_and_else_is_not_known():
     """It says 1 for a sum of 2, and the last cell writes the same after both, or what none does."""
     cells, sums = rows(counting)
-    cells.window[5::6] += 8  # of last cells, which hand nothing on
+    cells.cell_input[5::6] += 8  # of last cells, which hand nothing on
     cell = next(i for i in range(0, len(sums), 6) if sums[i + 4] == sums[i + 5] == 2)
-    cells.window[cell + 4], cells.messages[cell + 4] = 7, 1
+    cells.cell_input[cell + 4], cells.messages[cell + 4] = 7, 1
     assert merged_messages(cells)[cell + 4] == 1
     cells.symbol[cell + 5] = 2
     assert merged_messages(cells)[cell + 4] == -1
@@ -170,7 +170,7 @@ def test_states_that_many_cells_tell_apart_are_not_one_though_most_contexts_do_n
     first = np.arange(3 * (24 + many)) % 3
     second = np.append(np.repeat(np.arange(3, 27), 3), np.full(3 * many, 27))
     cells = PageCells(
-        window=np.append(first, second),
+        cell_input=np.append(first, second),
         messages=np.append(first == 1, 0 * first)[:, None].astype(np.int64),
         told=np.zeros((2 * len(first), 1), dtype=np.int64),
         sources=np.append(0 * first - 1, np.arange(len(first)))[:, None],

@@ -1,4 +1,4 @@
-"""A `LocalRecursiveModel` as a LightningModule: every cell of every page is a sample."""
+"""A `CellModel` as a LightningModule: every cell of every page is a sample."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -9,28 +9,28 @@ import torch.nn.functional as F
 from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
-from canvas.pages import draw_fields
+from canvas.cell_inputs import SYMBOL, LocalRule
+from canvas.pages import draw_signals
 from canvas.render import WorkedDrawing
 from canvas.rule_check import check_rule
-from canvas.windows import SYMBOL, LocalRule
+from trm.models.cell import CellModel
 from trm.models.iterative import Batch
-from trm.models.local import LocalRecursiveModel
-from trm.solving.local_predictor import LocalPredictor, right_cells
+from trm.solving.cell_predictor import CellPredictor, right_cells
 from trm.solving.rollout import TeacherForced
 from trm.torch_settings import standard_settings
-from trm.training.canvas_module import FIELD, CanvasModule, Figures
+from trm.training.canvas_module import SIGNAL, CanvasModule, Figures
 from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule
-from trm.training.samples import PageSamples, WindowSamples, sight_batch
+from trm.training.samples import CellInputSamples, PageSamples, op_input_batch
 
 _HARD = "counterexamples"  # of a checkpoint
-_NARROW = 2.0  # margin between a right logit and the next below which a sight is hard
+_NARROW = 2.0  # margin between a right logit and the next below which an op input is hard
 _AT_ONCE = 16384
 HALT_WEIGHT = 0.1  # of the loss of the halting head, which learns whether a cell says it right
 
 
-class CellModule(CanvasModule):
-    """Trains a `LocalRecursiveModel` on whole pages: no rollout, as each cell is worked out once.
+class BaseCellModule(CanvasModule):
+    """Trains a `CellModel` on whole pages: no rollout, as each cell is worked out once.
 
     Args:
         network: the model.
@@ -42,14 +42,14 @@ class CellModule(CanvasModule):
         untold: whether it is kept from the model what the codes of its config should be.
     """
 
-    samples: type[WindowSamples] | type[PageSamples]
-    charted = ("train/cell_accuracy", "train/sight_accuracy", "train/loss_halting")
+    samples: type[CellInputSamples] | type[PageSamples]
+    charted = ("train/cell_accuracy", "train/op_input_accuracy", "train/loss_halting")
     threads = 1  # an operation is small
-    untold = False
+    latent = False
 
     def __init__(
         self,
-        network: LocalRecursiveModel,
+        network: CellModel,
         optimizer: OptimizerConfig,
         schedule: ScheduleConfig,
         seed: int = 0,
@@ -58,30 +58,30 @@ class CellModule(CanvasModule):
 
     @property
     def validated_figures(self) -> list[str]:
-        return [*super().validated_figures, *(f"{FIELD}{name}" for name in self.model.fields)]
+        return [*super().validated_figures, *(f"{SIGNAL}{name}" for name in self.model.signals)]
 
     def check(self, data: CanvasDataModule) -> None:
         if data.transform or data.blanks.rows or data.blanks.columns:
             raise ValueError(
-                "a local model knows which neighbour is on its right: leave out "
+                "a cell model knows which neighbour is on its right: leave out "
                 "data.transforms and data.blanks"
             )
-        check_rule(data.task, data.task.local_rule(self.untold))
+        check_rule(data.task, data.task.local_rule(self.latent))
 
     @property
     def rule(self) -> LocalRule:
         """What cells hand on."""
-        return self.data.task.local_rule(self.untold)
+        return self.data.task.local_rule(self.latent)
 
     def work(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """What the cells of a batch say, and halt logits, as `LocalRecursiveModel.cells`."""
+        """What the cells of a batch say, and halt logits, as `CellModel.cells`."""
         return self.model.cells(batch["numbers"])
 
     def cross_entropy(self, logits: Tensor, label: Tensor) -> Tensor:
         """The mean loss of one thing that cells say; labels of −1 do not count."""
         return F.cross_entropy(logits, label, ignore_index=-1)
 
-    def indecision(self, logits: dict[str, Tensor]) -> Tensor | float:
+    def entropy_penalty(self, logits: dict[str, Tensor]) -> Tensor | float:
         """What the loss has beside cross entropies."""
         return 0.0
 
@@ -92,7 +92,7 @@ class CellModule(CanvasModule):
         """
         outputs, halt_logits = self.work(batch)
         logits = self.model.parts(outputs)
-        total = self.indecision(logits)
+        total = self.entropy_penalty(logits)
         shares: dict[str, Tensor] = {}
         right = torch.ones_like(batch["labels"][:, 0], dtype=torch.bool)
         for (name, said), label in zip(logits.items(), batch["labels"].unbind(1), strict=True):
@@ -110,8 +110,8 @@ class CellModule(CanvasModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         loss, shares = self.loss(batch)
         figures = {"loss": loss.detach(), "loss_halting": shares["loss_halting"]}
-        figures |= {"cell_accuracy": shares[SYMBOL], "sight_accuracy": shares["cells"]}
-        told = {f"{FIELD}{n}": shares[n] for n in self.model.fields if n in shares}
+        figures |= {"cell_accuracy": shares[SYMBOL], "op_input_accuracy": shares["cells"]}
+        told = {f"{SIGNAL}{n}": shares[n] for n in self.model.signals if n in shares}
         self.log_training(figures | told)
         return loss
 
@@ -121,42 +121,42 @@ class CellModule(CanvasModule):
         batch = move_data_to_device(self.samples.batch(self.rule, drawing), self.device)
         return float(self.loss(batch)[0]), len(drawing)
 
-    def predictor(self) -> LocalPredictor:
-        return LocalPredictor(self.model)
+    def predictor(self) -> CellPredictor:
+        return CellPredictor(self.model)
 
     def about(self) -> dict[str, Any]:
-        return {"family": "local"}
+        return {"family": "cell"}
 
 
-class LocalModule(CellModule):
+class CellModule(BaseCellModule):
     """Trains on all that cells see, with the true messages.
 
     Args:
-        counterexamples: share of a batch that is drawn evenly from sights that were wrong or
+        counterexamples: share of a batch that is drawn evenly from op inputs that were wrong or
             nearly so when an epoch began, of all that training's problems had shown by then: of
             those that only longer numbers show, none.
-        more: see `CellModule`; of a seed are the counterexamples of a batch.
+        more: see `BaseCellModule`; of a seed are the counterexamples of a batch.
     """
 
-    samples = WindowSamples
+    samples = CellInputSamples
 
     def __init__(self, *, counterexamples: float = 0.0, **more: Any) -> None:
         check_range("model.counterexamples", counterexamples, 0, 1)
         super().__init__(**more)
         self.counterexamples = counterexamples
-        self.seen: list[np.ndarray] = []  # numbers of sights that training has shown
+        self.seen: list[np.ndarray] = []  # numbers of op inputs that training has shown
         self.hard = np.zeros(0, dtype=np.int64)  # of those that were wrong or nearly so
 
     def check(self, data: CanvasDataModule) -> None:
         super().check(data)
         if self.model.config.codes:
             raise ValueError(
-                "a LocalModule tells all that cells hand on: leave out codes, or train the model "
-                "with trm.training.UntoldModule"
+                "a CellModule tells all that cells hand on: leave out codes, or train the model "
+                "with trm.training.LatentModule"
             )
 
     def cross_entropy(self, logits: Tensor, label: Tensor) -> Tensor:
-        """The mean over all sights: a head that says less weighs less."""
+        """The mean over all op inputs: a head that says less weighs less."""
         return F.cross_entropy(logits, label, reduction="none", ignore_index=-1).mean()
 
     @standard_settings(threads=1)
@@ -178,12 +178,12 @@ class LocalModule(CellModule):
             yield from loader
 
     def _sights(self, numbers: np.ndarray) -> Batch:
-        return move_data_to_device(sight_batch(self.rule, numbers), self.device)
+        return move_data_to_device(op_input_batch(self.rule, numbers), self.device)
 
     @standard_settings(threads=1)
     @torch.no_grad()
     def on_train_epoch_start(self) -> None:
-        """Run the model on all sights that training has shown, and keep those that are hard."""
+        """Run the model on all op inputs that training has shown, and keep those that are hard."""
         if not self.counterexamples or not self.current_epoch:
             return
         if not self.seen:  # it goes on from a checkpoint, which does not hold them
@@ -214,10 +214,10 @@ class LocalModule(CellModule):
     def more_figures(self, drawing: WorkedDrawing, forced: TeacherForced) -> Figures:
         """The share of cells in which each field is right, in the last row and all above it."""
         last = np.cumsum(drawing.steps) - 1
-        decided = self.predictor().fields(forced.steps.inputs[last])
+        decided = self.predictor().signals(forced.steps.inputs[last])
         figures: Figures = {}
-        for name, truth in draw_fields(self.rule, drawing).items():
+        for name, truth in draw_signals(self.rule, drawing).items():
             right, counted = right_cells(decided[name], truth)
             number = int(counted.sum())
-            figures[f"{FIELD}{name}"] = right.sum() / max(1, number), number
+            figures[f"{SIGNAL}{name}"] = right.sum() / max(1, number), number
         return figures

@@ -1,4 +1,4 @@
-"""A `LocalRecursiveModel` as it solves: in the order of writing, every cell once."""
+"""A `CellModel` as it solves: in the order of writing, every cell once."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -10,16 +10,16 @@ import torch
 
 from augment.views import View
 from canvas import symbols
-from canvas.closure import closed_windows
+from canvas.cell_inputs import OWN, TOKEN, LocalRule
 from canvas.pages import UNDEFINED
+from canvas.reachable import reachable_cell_inputs
 from canvas.render import Drawing
 from canvas.rule_check import check_reachable
 from canvas.task import Task
-from canvas.windows import OWN, TOKEN, LocalRule
 from trm.models.attention import compute_dtype, computes_float32
+from trm.models.cell import CellModel
 from trm.models.cell_cache import CellCache
-from trm.models.in_order import InOrder, work_in_order
-from trm.models.local import LocalRecursiveModel
+from trm.models.wavefront import Wavefront, run_wavefront
 from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, Trace, free_running
 from trm.torch_settings import standard_settings
 
@@ -42,14 +42,14 @@ class Refutation(NamedTuple):
         seen = self.rule.around(handed, page, row, column)
         seen[TOKEN] = canvases[page, row, column].astype(np.int64)
         decided = handed[page, row + 1, column + 1, 1:].astype(np.int64)
-        numbers, cells = self.rule.seen(seen, dict(zip(self.rule.fields, decided.T, strict=True)))
+        numbers, cells = self.rule.seen(seen, dict(zip(self.rule.signals, decided.T, strict=True)))
         wrong = cells[np.isin(numbers, self.wrong)]
         first = np.full(len(sure), sure.shape[1])
         np.minimum.at(first, page[wrong], row[wrong])
         sure[np.arange(sure.shape[1]) >= first[:, None]] = 0
 
 
-class LocalPredictor(Predictor):
+class CellPredictor(Predictor):
     """Fills in all masked cells of canvases, whatever rows they are in.
 
     Args:
@@ -57,17 +57,17 @@ class LocalPredictor(Predictor):
         proved: whether it is right at every length, so that there is nothing to doubt. That is of
             float32: in any other arithmetic its confidence is the network's own.
         rule: of the layout, where pages may be turned or have more operands than it is of: where
-            a cell sees a window that its pages do not have, the confidence in the page is 0. None:
-            all pages are its own.
-        task: of which these pages are; the rule's windows are held against some of them.
+            a cell sees a cell input that its pages do not have, the confidence in the page is 0.
+            None: all pages are its own.
+        task: of which these pages are; the rule's cell inputs are held against some of them.
     """
 
     translation_invariant = True
-    in_order = True
+    cell_by_cell = True
 
     def __init__(
         self,
-        model: LocalRecursiveModel,
+        model: CellModel,
         proved: bool = False,
         rule: LocalRule | None = None,
         task: Task | None = None,
@@ -86,44 +86,46 @@ class LocalPredictor(Predictor):
         self._proved = proved
 
     @cached_property
-    def windows(self) -> np.ndarray:
-        """All that upright pages have, see `canvas.closure.closed_windows`; it takes seconds.
+    def cell_inputs(self) -> np.ndarray:
+        """All that upright pages have, see `canvas.reachable.reachable_cell_inputs`; it takes
+        seconds.
 
         OwnCodeError: a drawn page has another one.
         """
         assert self.rule is not None
-        found = closed_windows(self.rule)
+        found = reachable_cell_inputs(self.rule)
         if self.task is not None:
             check_reachable(self.task, self.rule, found)
         return found
 
     @property
     def known(self) -> CellCache:
-        """Answers to all sights that have come before, in the dtype that now is computed in."""
+        """Answers to all op inputs that have come before, in the dtype that now is computed in."""
         dtype = compute_dtype(self.model.H_init)
         if dtype not in self._known:
             self._known[dtype] = CellCache(self.model)
         return self._known[dtype]
 
-    def forget(self) -> None:
+    def clear_cache(self) -> None:
         self._known.clear()
 
     def pairs(self, height: int, width: int) -> int:
-        ways = sum(way != OWN for way in self.model.heads.ways)
-        return len(self.model.heads.heads) * ways * height * width
+        directions = sum(direction != OWN for direction in self.model.encoding.directions)
+        return len(self.model.encoding.ops) * directions * height * width
 
-    def for_any_view(self, task: Task) -> "LocalPredictor":
+    def for_any_view(self, task: Task) -> "CellPredictor":
         if self.model.config.codes:
             raise ValueError(
-                "which windows an upright page has is not known of a model that invents its codes: "
+                "which cell inputs an upright page has is not known of a model that invents its "
+                "codes: "
                 "leave out --symmetries"
             )
         return self.for_pages_of(task, task.local_rule())
 
-    def for_pages_of(self, task: Task, rule: LocalRule) -> "LocalPredictor":
+    def for_pages_of(self, task: Task, rule: LocalRule) -> "CellPredictor":
         """The same, sure of upright pages of a rule alone."""
         one = copy(self)
-        vars(one).pop("windows", None)  # of another rule
+        vars(one).pop("cell_inputs", None)  # of another rule
         one.rule, one.task, one.most_operands = rule, task, rule.most_operands
         return one
 
@@ -165,15 +167,15 @@ class LocalPredictor(Predictor):
         written = worked.tokens.byte().cpu().numpy(), worked.log_symbol.cpu().numpy()
         return Trace.by_symbol(inputs, *written, labels)
 
-    def fields(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
-        """What cells of ``uint8 [B, H, W]`` decide, by field, see `canvas.pages.draw_fields`.
+    def signals(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
+        """What cells of ``uint8 [B, H, W]`` decide, by signal, see `canvas.pages.draw_signals`.
 
         Of codes, which stand for nothing that has a name, none.
         """
         there, *found = self._work(inputs).handed[:, 1:, 1:-1].unbind(-1)
         return {
             name: classes.masked_fill(there == 0, UNDEFINED).byte().cpu().numpy()
-            for name, classes in zip(self.model.fields, found, strict=True)
+            for name, classes in zip(self.model.signals, found, strict=True)
             if name not in self.model.config.codes
         }
 
@@ -188,16 +190,16 @@ class LocalPredictor(Predictor):
             seen = self.rule.around(handed, page, row, column)
             seen[TOKEN] = canvases[page, row, column].astype(np.int64)
             number = self.rule.whole.numbers(0, seen)
-            at = np.searchsorted(self.windows, number).clip(max=len(self.windows) - 1)
-            sure[page[self.windows[at] != number]] = 0
+            at = np.searchsorted(self.cell_inputs, number).clip(max=len(self.cell_inputs) - 1)
+            sure[page[self.cell_inputs[at] != number]] = 0
         if self.refutation is not None:
             self.refutation.limit(sure, canvases, worked.handed.cpu().numpy())
         return worked.tokens.byte().cpu().numpy(), sure
 
     @standard_settings(threads=1)
     @torch.inference_mode()
-    def _work(self, canvases: np.ndarray) -> InOrder:
-        return work_in_order(self.model, self.tokens(canvases), self.known)
+    def _work(self, canvases: np.ndarray) -> Wavefront:
+        return run_wavefront(self.model, self.tokens(canvases), self.known)
 
     def _show(self, cells: np.ndarray, masked: np.ndarray, confidence: np.ndarray) -> None:
         """Report the cells of rows as they were worked out, from the right to the left."""
@@ -214,7 +216,7 @@ class LocalPredictor(Predictor):
 def right_cells(believed: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where a field is right, and where there is something to be right about, ``bool [...]`` both.
 
-    Of ``uint8 [...]`` classes, and the truth, see `canvas.pages.draw_fields`.
+    Of ``uint8 [...]`` classes, and the truth, see `canvas.pages.draw_signals`.
     """
     counted = (truth != UNDEFINED) & (believed != UNDEFINED)
     return (believed == truth) & counted, counted

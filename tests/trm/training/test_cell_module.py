@@ -1,15 +1,15 @@
-"""Training of local models on whole pages, and the windows that come back."""
+"""Training of cell models on whole pages, and the cell inputs that come back."""
 
 import numpy as np
 import torch
 
 from canvas.canvas_size import Canvas
-from canvas.closure import closure
+from canvas.cell_inputs import SYMBOL
 from canvas.multiplication import Multiplication
-from canvas.windows import SYMBOL
+from canvas.reachable import reachable_op_inputs
 from runs import assert_same, charts_without_a_curve, whole_and_resumed
 from trm import load_solver, solve
-from trm.training.samples import WindowSamples
+from trm.training.samples import CellInputSamples
 
 TASK = Multiplication(base=2, digits_a=(1, 3), digits_b=(1, 3), smallest=0)
 SMALL = (
@@ -24,15 +24,15 @@ SMALL = (
 
 
 def test_samples_are_the_windows_of_training_problems_each_once():
-    samples = WindowSamples(TASK, Canvas(margin=2), "train", 0, 64, 32)
+    samples = CellInputSamples(TASK, Canvas(margin=2), "train", 0, 64, 32)
     batch, rule = samples.__getitems__(list(range(32))), TASK.local_rule()
     numbers = batch["numbers"].numpy()
     assert (np.diff(numbers) > 0).all()
-    says = rule.answers(numbers)
-    names = (SYMBOL, *rule.fields)
-    assert (batch["labels"].numpy() == np.stack([says[name] for name in names], axis=1)).all()
+    outputs = rule.answers(numbers)
+    names = (SYMBOL, *rule.signals)
+    assert (batch["labels"].numpy() == np.stack([outputs[name] for name in names], axis=1)).all()
     masked = batch["labels"][:, 0].numpy() >= 0
-    assert np.isin(numbers[masked], closure(rule)).all()
+    assert np.isin(numbers[masked], reachable_op_inputs(rule)).all()
     assert 0 < masked.sum() < len(masked)
     again = samples.__getitems__(list(range(32)))
     assert all(torch.equal(batch[name], again[name]) for name in batch)

@@ -1,4 +1,4 @@
-"""Windows: drawn pages against the local rules, and the closure against drawn pages."""
+"""Cell inputs: drawn pages against the local rules, and the reachable set against drawn pages."""
 
 import random
 from collections import defaultdict
@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from canvas.addition import Addition
-from canvas.closure import closed_windows, closure
+from canvas.cell_inputs import NEIGHBOURS, SYMBOL, TOKEN, LocalRule, Seen, input_name
 from canvas.multiplication import Multiplication
-from canvas.pages import UNDEFINED, draw_fields, page_windows
+from canvas.pages import UNDEFINED, draw_signals, page_cell_inputs
 from canvas.problems import Problems
+from canvas.reachable import reachable_cell_inputs, reachable_op_inputs
 from canvas.symbols import BLANK, MASK, TIMES
 from canvas.task import Task
-from canvas.windows import NEIGHBOURS, SYMBOL, TOKEN, LocalRule, Seen, read_name
 
 TASKS: dict[str, Task] = {
     "lattice": Multiplication(layout="lattice"),
@@ -35,37 +35,37 @@ TASKS: dict[str, Task] = {
     "column, base 2": Addition(layout="column", base=2),
     "column_carries": Addition(layout="column_carries"),
     "column_carries, base 2": Addition(layout="column_carries", base=2),
-    "untold column": Addition(layout="column"),
-    "untold lattice": Multiplication(layout="lattice", smallest=0),
-    "untold lattice, base 3": Multiplication(layout="lattice", base=3, smallest=0),
+    "latent column": Addition(layout="column"),
+    "latent lattice": Multiplication(layout="lattice", smallest=0),
+    "latent lattice, base 3": Multiplication(layout="lattice", base=3, smallest=0),
 }
 
 
 def rule_of(name: str) -> LocalRule:
-    return TASKS[name].local_rule(untold=name.startswith("untold"))
+    return TASKS[name].local_rule(latent=name.startswith("latent"))
 
 
 @cache
 def closed(name: str) -> Seen:
     rule = rule_of(name)
-    return rule.windows(closed_windows(rule))
+    return rule.cell_inputs(reachable_cell_inputs(rule))
 
 
 @cache
-def all_windows(name: str) -> np.ndarray:
+def all_cell_inputs(name: str) -> np.ndarray:
     rule = rule_of(name)
-    if not rule.steps:
+    if not rule.ops:
         return rule.whole.numbers(0, closed(name))
     return np.unique(rule.seen(closed(name), rule.apply(closed(name)))[0])
 
 
 def drawn(task: Task, operands: list[tuple[int, ...]], around: tuple[int, int, int]):
-    """Pages with blank columns on both sides and blank rows above, and their windows."""
+    """Pages with blank columns on both sides and blank rows above, and their cell inputs."""
     problems = Problems.from_ints(operands, task.base)
     left, right, top = around
-    height, width = task.rules.draw(problems).canvases.shape[1:]
+    height, width = task.layout_impl.draw(problems).canvases.shape[1:]
     size = top + height, left + width + right
-    return task.rules.draw_worked(problems, *size, top=top, left=left)
+    return task.layout_impl.draw_worked(problems, *size, top=top, left=left)
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -81,12 +81,12 @@ def test_the_rule_says_what_is_drawn_and_no_page_leaves_the_closure(name: str, d
     drawing = drawn(task, operands, around)
     some = np.array([data.draw(st.integers(0, int(n) - 1)) for n in drawing.steps])
     for rows in (None, some):
-        found = page_windows(rule, drawing, rows)
-        asked = found.windows[TOKEN] == MASK
+        found = page_cell_inputs(rule, drawing, rows)
+        asked = found.cell_inputs[TOKEN] == MASK
         truth = drawing.truth[found.page, found.row, found.column]
         assert (found.outputs[SYMBOL][asked] == truth[asked]).all()
         if rows is None:
-            seen, known = rule.seen(found.windows, found.outputs)[0], all_windows(name)
+            seen, known = rule.seen(found.cell_inputs, found.outputs)[0], all_cell_inputs(name)
             assert (known[np.searchsorted(known, seen).clip(max=len(known) - 1)] == seen).all()
 
 
@@ -105,14 +105,14 @@ def fields_by_integers(task: Task, operands: tuple[int, ...]) -> Cells:
     """What cells of a lattice or column decide; columns from the right end of the numbers."""
     base, found = task.base, defaultdict(dict)
 
-    def number(field: str, row: int, value: int) -> None:
-        found[field] |= {(row, c): 1 + digit for c, digit in enumerate(digits(value, base))}
+    def number(signal: str, row: int, value: int) -> None:
+        found[signal] |= {(row, c): 1 + digit for c, digit in enumerate(digits(value, base))}
 
-    def carries(field: str, row: int, *values: int, times: int = 1) -> None:
+    def carries(signal: str, row: int, *values: int, times: int = 1) -> None:
         """Out of each column of a sum, or of a number times a digit, from column 0 on."""
         for c in range(20):
             low = sum(value % base ** (c + 1) for value in values)
-            found[field][row, c] = 1 + low * times // base ** (c + 1)
+            found[signal][row, c] = 1 + low * times // base ** (c + 1)
 
     if isinstance(task, Addition):
         for row in range(1 + len(operands)):
@@ -150,18 +150,18 @@ def test_fields_are_what_integers_say_down_to_a_step(name: str) -> None:
     ]
     drawing = drawn(task, operands, (2, 1, 1))
     step = np.array([draw.randrange(n) for n in drawing.steps])
-    maps = draw_fields(task.local_rule(), drawing, step)
+    maps = draw_signals(task.local_rule(), drawing, step)
     for i, numbers in enumerate(operands):
         expected = fields_by_integers(task, numbers)
         assert set(expected) == set(maps)
-        end = int(drawing.left[i] + drawing.widths[i]) - task.rules.margin
-        for field, cells in expected.items():
-            right = np.zeros(maps[field].shape[1:], dtype=np.uint8)
+        end = int(drawing.left[i] + drawing.widths[i]) - task.layout_impl.margin
+        for signal, cells in expected.items():
+            right = np.zeros(maps[signal].shape[1:], dtype=np.uint8)
             for (row, column), held in cells.items():
                 if end - 1 - column >= 0:
                     right[drawing.top[i] + row, end - 1 - column] = held
             right[drawing.row_of_step(step)[i] + 1 :] = UNDEFINED
-            np.testing.assert_array_equal(maps[field][i], right, f"{field} of {numbers}")
+            np.testing.assert_array_equal(maps[signal][i], right, f"{signal} of {numbers}")
 
 
 @pytest.mark.parametrize(
@@ -173,58 +173,58 @@ def test_fields_are_what_integers_say_down_to_a_step(name: str) -> None:
         ("column", 5593),
         ("column_carries", 834),
         ("standard, base 3", 345),
-        ("untold lattice", 7406),
-        ("untold column", 801),
+        ("latent lattice", 7406),
+        ("latent column", 801),
     ],
 )
 def test_how_many_windows_there_are(name: str, number: int) -> None:
     """The lattice's are those of an independent enumeration, and 20 that a or b of 0 show."""
-    found = all_windows(name)
+    found = all_cell_inputs(name)
     assert len(found) == number
     if number < 300:
-        assert (closure(rule_of(name)) == found).all()
+        assert (reachable_op_inputs(rule_of(name)) == found).all()
 
 
 @pytest.mark.parametrize("name", ["lattice, base 3", "column, base 2"])
 def test_the_closure_is_closed(name: str) -> None:
-    """What a cell hands on is seen by some window of the set, on its left and below."""
+    """What a cell hands on is seen by some cell input of the set, on its left and below."""
     rule = rule_of(name)
-    says, windows = rule.answers(all_windows(name)), closed(name)
-    asked = windows[TOKEN] == MASK
+    outputs, cell_inputs = rule.answers(all_cell_inputs(name)), closed(name)
+    asked = cell_inputs[TOKEN] == MASK
     for who, names in (("right", rule.left), ("above", rule.down)):
-        seen = rule.code(names, {name: windows[f"{who}.{name}"] for name in names})
-        handed = rule.code(names, says)
+        seen = rule.message_id(names, {name: cell_inputs[f"{who}.{name}"] for name in names})
+        handed = rule.message_id(names, outputs)
         last = asked & (who == "above") & ("column" in name)  # the answer is last
-        assert set(handed[~last]) <= set(seen[windows[who] > 0])
+        assert set(handed[~last]) <= set(seen[cell_inputs[who] > 0])
     assert 0 < asked.sum() < len(asked)
 
 
 @pytest.mark.parametrize("name", TASKS)
 def test_numbers_and_codes_can_be_taken_apart(name: str) -> None:
     rule = rule_of(name)
-    numbers = all_windows(name)[:1000]
-    for number, (_, here, seen) in enumerate(rule.heads.shown(numbers)):
-        assert (rule.heads.numbers(number, seen) == numbers[here]).all()
+    numbers = all_cell_inputs(name)[:1000]
+    for number, (_, here, seen) in enumerate(rule.encoding.shown(numbers)):
+        assert (rule.encoding.numbers(number, seen) == numbers[here]).all()
 
 
 def test_rules_read_what_they_say_are_of_their_rows_and_have_codes():
-    class Curious(type(TASKS["standard, base 3"].rules).local_rule):  # type: ignore[misc,name-defined]
-        def cell(self, says, seen):
-            return super().cell(says, seen | {TOKEN: seen["above.sum"]})
+    class Curious(type(TASKS["standard, base 3"].layout_impl).local_rule):  # type: ignore[misc,name-defined]
+        def cell(self, outputs, seen):
+            return super().cell(outputs, seen | {TOKEN: seen["above.sum"]})
 
     rule = Curious(3)
     drawing = drawn(TASKS["standard, base 3"], [(1, 1)], (0, 0, 0))
     with pytest.raises(KeyError, match=r"a head looks at above.sum unasked"):
-        page_windows(rule, drawing)
-    lattice = type(TASKS["lattice"].rules)
+        page_cell_inputs(rule, drawing)
+    lattice = type(TASKS["lattice"].layout_impl)
 
     class Mine(lattice):  # type: ignore[valid-type,misc]
         def rows(self, operands):
             yield from super().rows(operands)
 
     assert lattice.local_rule is not None
-    assert Mine.local_rule is Mine.untold_rule is None
-    rule = rule_of("untold lattice").with_codes({"carry": 32})
+    assert Mine.local_rule is Mine.latent_rule is None
+    rule = rule_of("latent lattice").with_codes({"carry": 32})
     assert rule.network["messages"]["left"] == {"multiplier": 11, "carry": 32}
     with pytest.raises(ValueError, match="codes name sum, and cells hand on multiplier, carry"):
         rule.with_codes({"sum": 4})
@@ -234,17 +234,17 @@ def test_rules_read_what_they_say_are_of_their_rows_and_have_codes():
         rule_of("standard, base 3").with_codes({"row": 4})
 
 
-def from_right(rule: LocalRule, windows: Seen) -> np.ndarray:
+def from_right(rule: LocalRule, cell_inputs: Seen) -> np.ndarray:
     """What comes from the right, as codes; 0: there is no such cell."""
-    codes = rule.code(rule.left, {name: windows[f"right.{name}"] for name in rule.left})
-    return codes * windows["right"]
+    codes = rule.message_id(rule.left, {name: cell_inputs[f"right.{name}"] for name in rule.left})
+    return codes * cell_inputs["right"]
 
 
-def after(rule: LocalRule, windows: Seen, token: int) -> np.ndarray:
+def after(rule: LocalRule, cell_inputs: Seen, token: int) -> np.ndarray:
     """What comes from the right where all cells up to the page's edge have one token, as codes."""
-    left, codes = rule.code(rule.left, rule.apply(windows)), np.zeros(1, np.int64)
+    left, codes = rule.message_id(rule.left, rule.apply(cell_inputs)), np.zeros(1, np.int64)
     while True:
-        more = left[(windows[TOKEN] == token) & np.isin(from_right(rule, windows), codes)]
+        more = left[(cell_inputs[TOKEN] == token) & np.isin(from_right(rule, cell_inputs), codes)]
         if np.isin(more, codes).all():
             return codes
         codes = np.union1d(codes, more)
@@ -252,19 +252,19 @@ def after(rule: LocalRule, windows: Seen, token: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", [name for name in TASKS if "column" not in name])
 def test_of_the_eight_views_of_a_page_of_any_size_the_upright_one_alone_has_known_windows(name):
-    """The argument of docs/proof.md, of all windows that there are."""
-    rule, windows = rule_of(name), closed(name)
-    right, asked = from_right(rule, windows), windows[TOKEN] == MASK
+    """The argument of docs/proof.md, of all cell inputs that there are."""
+    rule, cell_inputs = rule_of(name), closed(name)
+    right, asked = from_right(rule, cell_inputs), cell_inputs[TOKEN] == MASK
     # Transposed, or upside down, there is a cell to be filled in in the first row.
-    assert not (asked & (windows["above"] == 0)).any()
+    assert not (asked & (cell_inputs["above"] == 0)).any()
     if "lattice" not in name:  # mirrored, the sign has blank cells alone on its right
-        signs = right[windows[TOKEN] == TIMES]
+        signs = right[cell_inputs[TOKEN] == TIMES]
         assert len(signs)
-        assert not np.isin(signs, after(rule, windows, BLANK)).any()
+        assert not np.isin(signs, after(rule, cell_inputs, BLANK)).any()
     else:  # mirrored, a digit of a is above a cell that has no multiplier on its right
-        met = asked & (windows["above.multiplicand"] > 0)
+        met = asked & (cell_inputs["above.multiplicand"] > 0)
         assert met.any()
-        assert not np.isin(right[met], after(rule, windows, MASK)).any()
+        assert not np.isin(right[met], after(rule, cell_inputs, MASK)).any()
 
 
 class SideBySide(LocalRule):
@@ -272,23 +272,27 @@ class SideBySide(LocalRule):
 
     def __init__(self, *rules: LocalRule) -> None:
         self.parts = {f"{number} ": rule for number, rule in enumerate(rules)}
-        for way in NEIGHBOURS:
-            names = (which + n for which, rule in self.parts.items() for n in getattr(rule, way))
-            setattr(self, way, tuple(names))
+        for direction in NEIGHBOURS:
+            names = (
+                which + n for which, rule in self.parts.items() for n in getattr(rule, direction)
+            )
+            setattr(self, direction, tuple(names))
         super().__init__(rules[0].base)
         self.rows, self.differ = rules[0].rows, 0
 
-    def classes(self, field: str) -> int:
-        return self.parts[field[:2]].fields[field[2:]]
+    def classes(self, signal: str) -> int:
+        return self.parts[signal[:2]].signals[signal[2:]]
 
-    def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
+    def cell(self, outputs: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
         found: dict[str, np.ndarray] = {}
         written = []
         for which, rule in self.parts.items():
             mine = {TOKEN: seen[TOKEN]}
-            for way, names in rule.whole.ways.items():
-                mine[read_name(way, "")] = seen[read_name(way, "")]
-                mine |= {read_name(way, n): seen[read_name(way, which + n)] for n in names}
+            for direction, names in rule.whole.directions.items():
+                mine[input_name(direction, "")] = seen[input_name(direction, "")]
+                mine |= {
+                    input_name(direction, n): seen[input_name(direction, which + n)] for n in names
+                }
             out = rule.apply(mine)
             written.append(out.pop(SYMBOL))
             found |= {which + name: part for name, part in out.items()}
@@ -300,6 +304,6 @@ class SideBySide(LocalRule):
 def test_the_rule_without_hints_writes_what_the_one_with_hints_writes_on_all_pages(base, number):
     """So the laws of the lattice are of both: whatever cells of both can meet, they write it."""
     task = Multiplication("lattice", base=base)
-    both = SideBySide(task.local_rule(), task.local_rule(untold=True))
-    assert len(closed_windows(both)) == number
+    both = SideBySide(task.local_rule(), task.local_rule(latent=True))
+    assert len(reachable_cell_inputs(both)) == number
     assert both.differ == 0

@@ -1,11 +1,12 @@
 """Proof of a model that invents what its cells hand on: whatever its codes mean.
 
-A code has no right class, so that a window with codes has no right answer by itself. But each code
-that a network hands on comes with the true quantities of the page on which it does. Both are
+A code has no right class, so that a cell input with codes has no right answer by itself. But each
+code that a network hands on comes with the true quantities of the page on which it does. Both are
 explored together: a rule whose cells hand on the classes of the true rule and, beside them, the
-codes of the network (`Together`). Its windows, closed from the page's edge inwards by
-`canvas.closure`, are all pairs of truth and codes that can meet on any page; if the network writes
-the right symbol in each, and says all that it is told rightly, every page of any size is right. So
+codes of the network (`Together`). Its cell inputs, closed from the page's edge inwards by
+`canvas.reachable`, are all pairs of truth and codes that can meet on any page; if the network
+writes the right symbol in each, and says all that it is told rightly, every page of any size is
+right. So
 one decides whether two automata are equal: by their product (Hopcroft & Karp 1971).
 """
 
@@ -16,17 +17,17 @@ import numpy as np
 import torch
 
 from canvas import symbols
-from canvas.closure import closed_windows
+from canvas.cell_inputs import SYMBOL, TOKEN, LocalRule, Seen, input_name
+from canvas.reachable import reachable_cell_inputs
 from canvas.rule_check import THOROUGH, checked_pages, places
 from canvas.task import Task
-from canvas.windows import SYMBOL, TOKEN, LocalRule, Seen, read_name
+from trm.models.cell import CellModel
 from trm.models.cell_cache import CellCache
-from trm.models.local import LocalRecursiveModel
 from trm.proof.prove import Report
 from trm.torch_settings import standard_settings
 
 _BATCH = 16384
-_MOST = 20_000_000  # windows that are looked at; of a model that is wrong there are far more
+_MOST = 20_000_000  # cell inputs that are looked at; of a model that is wrong there are far more
 _CODE = "code for "  # begins the name of a field
 
 
@@ -34,8 +35,8 @@ _CODE = "code for "  # begins the name of a field
 class Explored:
     """All that a network with codes can meet."""
 
-    # Of its sights, see `LocalRule.seen`, int64 [N]; one that meets several truths, which ask for
-    # different answers, comes several times.
+    # Of its op inputs, see `LocalRule.seen`, int64 [N]; one that meets several truths, which ask
+    # for different answers, comes several times.
     numbers: np.ndarray
     # What is right, int64 [N] by output; of a code the network's own; −1 where it is not asked.
     labels: dict[str, np.ndarray]
@@ -53,7 +54,7 @@ Decide = Callable[[torch.Tensor], torch.Tensor]  # inputs, int64 [N], to int64 [
 def explore(
     rule: LocalRule,
     mine: LocalRule,
-    model: LocalRecursiveModel,
+    model: CellModel,
     report: Report,
     task: Task | None = None,
 ) -> Explored:
@@ -80,17 +81,17 @@ def explore_by(
     together, complete = Together(rule, mine, decide, report), True
     agreed = 0
     try:
-        windows = closed_windows(together)
+        cell_inputs = reachable_cell_inputs(together)
     except OverflowError:
         complete = False
-    sights = np.unique(np.concatenate(together.asked), axis=0)
-    labels = dict(zip((SYMBOL, *mine.fields), sights.T[1:], strict=True))
+    op_inputs = np.unique(np.concatenate(together.asked), axis=0)
+    labels = dict(zip((SYMBOL, *mine.signals), op_inputs.T[1:], strict=True))
     meanings = {
         name: np.unique(np.concatenate(parts), axis=0) for name, parts in together.meanings.items()
     }
     if complete and task is not None:
-        agreed = together.hold_against_pages(task, windows)
-    return Explored(sights[:, 0].copy(), labels, meanings, complete, agreed)
+        agreed = together.hold_against_pages(task, cell_inputs)
+    return Explored(op_inputs[:, 0].copy(), labels, meanings, complete, agreed)
 
 
 class Together(LocalRule):
@@ -98,8 +99,10 @@ class Together(LocalRule):
 
     def __init__(self, rule: LocalRule, mine: LocalRule, decide: Decide, report: Report) -> None:
         self.rule, self.mine, self.decide, self.report = rule, mine, decide, report
-        for way, names in rule.messages.items():
-            setattr(self, way, (*names, *(_CODE + name for name in names if name in mine.codes)))
+        for direction, names in rule.messages.items():
+            setattr(
+                self, direction, (*names, *(_CODE + name for name in names if name in mine.codes))
+            )
         self.kept_together = rule.kept_together
         self.looked = 0
         self.asked: list[np.ndarray] = []
@@ -108,7 +111,7 @@ class Together(LocalRule):
         self.rows, self.most_operands = rule.rows, rule.most_operands
         self.exploring = True  # else what is found is not kept
 
-    def hold_against_pages(self, task: Task, windows: np.ndarray) -> int:
+    def hold_against_pages(self, task: Task, cell_inputs: np.ndarray) -> int:
         """Hold the set that was explored against drawn pages; returns how many they were.
 
         The cells of the pages hand on the network's codes beside the true classes. OwnCodeError: a
@@ -116,19 +119,20 @@ class Together(LocalRule):
         """
         self.exploring, looked = False, 0
         for pages in checked_pages(task, self, THOROUGH):
-            shown = self.whole.numbers(0, pages.found.windows)
-            places(windows, shown, pages.found, np.arange(len(shown)), pages.names, self.rule)
+            shown = self.whole.numbers(0, pages.found.cell_inputs)
+            places(cell_inputs, shown, pages.found, np.arange(len(shown)), pages.names, self.rule)
             looked += len(pages.problems)
             self.report("holding the rule against pages", looked, sum(THOROUGH))
         return looked
 
-    def classes(self, field: str) -> int:
-        name = field.removeprefix(_CODE)
-        return (self.mine if name != field else self.rule).fields[name]
+    def classes(self, signal: str) -> int:
+        name = signal.removeprefix(_CODE)
+        return (self.mine if name != signal else self.rule).signals[name]
 
     @torch.no_grad()
-    def cell(self, says: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
-        """What follows from windows by the true rule, and the codes that the network hands on."""
+    def cell(self, outputs: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
+        """What follows from cell inputs by the true rule, and the codes that the network hands
+        on."""
         if self.exploring:
             self.looked += len(seen[TOKEN])
             self.report("exploring", self.looked, _MOST)
@@ -136,30 +140,30 @@ class Together(LocalRule):
                 raise OverflowError
         found = self.rule.apply(seen)
         codes = {
-            read_name(way, name): seen[read_name(way, _CODE + name)]
-            for way, names in self.mine.whole.ways.items()
+            input_name(direction, name): seen[input_name(direction, _CODE + name)]
+            for direction, names in self.mine.whole.directions.items()
             for name in names
             if name in self.mine.codes
         }
-        sights = self.mine.seen(seen | codes, {})[0]
-        different, index = np.unique(sights, return_inverse=True)
+        op_inputs = self.mine.seen(seen | codes, {})[0]
+        different, index = np.unique(op_inputs, return_inverse=True)
         parts = torch.from_numpy(different).split(_BATCH)
         classes = torch.cat([self.decide(part) for part in parts]).numpy()
-        said = dict(zip((SYMBOL, *self.mine.fields), classes.T, strict=True))
+        said = dict(zip((SYMBOL, *self.mine.signals), classes.T, strict=True))
         if not self.exploring:
             return found | {_CODE + name: said[name][index] for name in self.mine.codes}
         labels = []
-        for name in (SYMBOL, *self.mine.fields):
+        for name in (SYMBOL, *self.mine.signals):
             if name in self.mine.codes:
                 labels.append(said[name][index])
                 # Fields that are told in the first message in which the code is handed on.
                 together = next(of for of in self.rule.messages.values() if name in of)
-                beside = [field for field in together if field not in self.mine.codes]
+                beside = [signal for signal in together if signal not in self.mine.codes]
                 told = found[beside[0]] if len(beside) == 1 else np.zeros_like(index)
                 meaning = np.stack((told, found[name], labels[-1]), axis=1)
                 self.meanings[name].append(np.unique(meaning, axis=0))
             else:
                 labels.append(found[name])
         labels[0] = np.where(seen[TOKEN] == symbols.MASK, labels[0], -1)
-        self.asked.append(np.unique(np.stack((sights, *labels), axis=1), axis=0))
+        self.asked.append(np.unique(np.stack((op_inputs, *labels), axis=1), axis=0))
         return found | {_CODE + name: said[name][index] for name in self.mine.codes}

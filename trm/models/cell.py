@@ -1,14 +1,14 @@
 """A tiny recursive model of one cell, which sees its own symbol and decided messages of neighbours.
 
 What a cell hands on is the likeliest class of a few named quantities, and nothing else. So what it
-can ever see is a finite set (`canvas.windows`), on which a trained model can be proved right.
+can ever see is a finite set (`canvas.cell_inputs`), on which a trained model can be proved right.
 
 Inside a cell it is the model of Jolicoeur-Martineau 2025 (`trm.models.recursive`): z_L is updated
 L_cycles times from z_L + z_H + input, then z_H once from z_H + z_L; H_cycles times, of which the
 last has a gradient. In every update the cell attends to its neighbours' messages, which stand
 still, so that cycles see no more of the page. At the end z_H is decided and handed on.
 
-A page is worked out in the order of writing, every cell once (`trm.models.in_order`).
+A page is worked out in the order of writing, every cell once (`trm.models.wavefront`).
 
 From the top: what a cell computes, from embeddings to heads; how what it sees is coded.
 """
@@ -21,11 +21,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from canvas.cell_inputs import NEIGHBOURS, OWN, SYMBOL, TOKEN, Op, OpEncoding, input_name
 from canvas.symbols import BLANK, MASK
-from canvas.windows import NEIGHBOURS, OWN, SYMBOL, TOKEN, Head, Heads, read_name
 from trm.models.attention import Attention, Linear, PostNormBlock, compute_dtype, truncated_normal_
 from trm.models.cell_cache import CellCache
-from trm.models.configs import LocalConfig
+from trm.models.configs import CellConfig
 from trm.models.coordinates import span
 from trm.models.iterative import IterativeModel, check_tokens, recur
 from trm.torch_settings import float32_default
@@ -39,22 +39,24 @@ def all_right(log_probability: Tensor) -> Tensor:
     return log - torch.log(-torch.expm1(log))
 
 
-class Around(NamedTuple):
+class NeighbourKV(NamedTuple):
     """What N cells attend to."""
 
-    keys_values: list[tuple[Tensor, Tensor]]  # of each layer, [N, ways, heads, D / heads] each
-    absent: Tensor  # [N, ways, 1], minus infinity for a neighbour that is not there, else 0
+    keys_values: list[
+        tuple[Tensor, Tensor]
+    ]  # of each layer, [N, directions, heads, D / heads] each
+    absent: Tensor  # [N, directions, 1], minus infinity for a neighbour that is not there, else 0
     alone: Tensor  # bool [N, 1], who has no neighbour at all: 0 in all of `absent`
 
 
-class Sights(NamedTuple):
+class OpInputs(NamedTuple):
     """What N heads see, apart."""
 
-    head: Tensor  # int64 [N]
+    op: Tensor  # int64 [N]
     token: Tensor  # int64 [N], symbol ids
     reads_token: Tensor  # bool [N, 1], whether they count
-    places: Tensor  # int64 [N, ways], where what is read stands in `message_tables`
-    present: Tensor  # bool [N, ways], whether there is something to read
+    places: Tensor  # int64 [N, directions], where what is read stands in `message_tables`
+    present: Tensor  # bool [N, directions], whether there is something to read
 
 
 class CellContext(NamedTuple):
@@ -78,57 +80,61 @@ class CellState(NamedTuple):
     log_right: Tensor  # float32 [B, H, W], log of the probability that a cell is right
 
 
-class LocalRecursiveModel(IterativeModel):
+class CellModel(IterativeModel):
     """See this module's docstring.
 
     One step of `iterate` updates all cells at once, each from its neighbours' messages of the step
-    before. `trm.models.in_order` gives the state in which nothing changes any more.
+    before. `trm.models.wavefront` gives the state in which nothing changes any more.
 
     Attributes:
         outputs: what the heads say of a cell, and how many classes each has: its symbol, then every
             field.
-        heads: the steps of a cell, and how what they read is coded.
+        encoding: the ops of a cell, and how what they read is coded.
     """
 
     translation_invariant = True
-    config: LocalConfig
+    config: CellConfig
     H_init: Tensor
     L_init: Tensor
-    _units: Tensor  # int64 [heads, all that cells see], how much it counts in a sight's number
-    _starts: Tensor  # int64 [heads], the number of a head's first sight
-    _sizes: Tensor  # int64 [heads, ways], how many codes a way has
-    _strides: Tensor  # int64 [heads, ways], how much one code more counts
-    _tables: Tensor  # int64 [heads, ways], where a head's codes begin in `message_tables`
-    _least: Tensor  # int64 [heads, ways], the least code by which there is something to read
-    _token: Tensor  # bool [heads], which read the symbol
+    _units: Tensor  # int64 [ops, all that cells see], how much it counts in an op input's number
+    _starts: Tensor  # int64 [ops], the number of an op's first op input
+    _sizes: Tensor  # int64 [ops, directions], how many codes a way has
+    _strides: Tensor  # int64 [ops, directions], how much one code more counts
+    _tables: Tensor  # int64 [ops, directions], where an op's codes begin in `message_tables`
+    _least: Tensor  # int64 [ops, directions], the least code by which there is something to read
+    _token: Tensor  # bool [ops], which read the symbol
     _logits: Tensor  # int64 [outputs, most classes], where the logits are; last: there is none
-    _says: Tensor  # int64 [heads, outputs], 1 for what each says
+    _op_outputs: Tensor  # int64 [ops, outputs], 1 for what each says
 
     @float32_default()
-    def __init__(self, config: LocalConfig):
+    def __init__(self, config: CellConfig):
         super().__init__()
         if not config.messages:
             raise ValueError("messages are missing: take all settings of task.local_rule().network")
         self.config = config
         D = config.hidden_size
-        handed = {name: n for way in config.messages.values() for name, n in way.items()}
-        self.fields = handed | config.own
-        self.outputs = {SYMBOL: config.vocab_size, **self.fields}
-        ways = {way: tuple(config.messages.get(way, ())) for way in NEIGHBOURS}
-        heads = [Head(tuple(one["says"]), tuple(one["reads"])) for one in config.heads]
-        heads = heads or [Head(tuple(self.outputs))]
-        self.heads = Heads(ways, self.fields, heads, config.vocab_size)
+        handed = {
+            name: n for direction in config.messages.values() for name, n in direction.items()
+        }
+        self.signals = handed | config.own
+        self.outputs = {SYMBOL: config.vocab_size, **self.signals}
+        directions = {
+            direction: tuple(config.messages.get(direction, ())) for direction in NEIGHBOURS
+        }
+        ops = [Op(tuple(one["outputs"]), tuple(one["inputs"])) for one in config.ops]
+        ops = ops or [Op(tuple(self.outputs))]
+        self.encoding = OpEncoding(directions, self.signals, ops, config.vocab_size)
         self.scale = D**0.5
         self.embed_tokens = nn.Embedding(config.vocab_size, D)
         # Of each class of each field; last, where heads read it, of whether there is a neighbour.
-        presence = 2 * any("" in names for of in self.heads.reads for names in of)
-        self.embed_messages = nn.Embedding(sum(self.fields.values()) + presence, D)
+        presence = 2 * any("" in names for of in self.encoding.inputs for names in of)
+        self.embed_messages = nn.Embedding(sum(self.signals.values()) + presence, D)
         truncated_normal_(self.embed_tokens.weight, 1 / self.scale)
         truncated_normal_(self.embed_messages.weight, 1 / self.scale)
         # A bias for each attention head and way, scaled as embeddings are: one rate suits all.
-        first = torch.zeros(config.num_heads, len(self.heads.ways))
-        for head in range(config.num_heads):
-            first[head, head % first.shape[1]] = config.direction_bias / self.scale
+        first = torch.zeros(config.num_heads, len(self.encoding.directions))
+        for lane in range(config.num_heads):
+            first[lane, lane % first.shape[1]] = config.direction_bias / self.scale
         self.position = nn.ParameterDict({"direction": nn.Parameter(first)})
         self.layers = nn.ModuleList(
             PostNormBlock(D, config.num_heads, config.intermediate_size)
@@ -140,11 +146,11 @@ class LocalRecursiveModel(IterativeModel):
         nn.init.constant_(self.halt_head.bias, -5.0)
         for name in ("H_init", "L_init"):  # fixed, and not among the parameters
             self.register_buffer(name, truncated_normal_(torch.empty(D), 1.0))
-        self.embed_heads = None
-        if config.heads:
-            self.embed_heads = nn.Embedding(len(heads), D)
-            truncated_normal_(self.embed_heads.weight, 1 / self.scale)
-        self._add_codes()
+        self.embed_ops = None
+        if config.ops:
+            self.embed_ops = nn.Embedding(len(ops), D)
+            truncated_normal_(self.embed_ops.weight, 1 / self.scale)
+        self._add_encoding()
 
     def encode(self, tokens: Tensor, cache: CellCache | None = None) -> CellContext:
         """Find the cells of canvases, symbol ids [B, H, W], that take part.
@@ -162,7 +168,7 @@ class LocalRecursiveModel(IterativeModel):
     def initial_state(self, context: CellContext) -> CellState:
         """Return the state in which no cell has decided anything: all classes are 0."""
         messages = context.tokens.new_zeros(
-            *context.tokens.shape, len(self.fields), dtype=torch.int16
+            *context.tokens.shape, len(self.signals), dtype=torch.int16
         )
         never = torch.full_like(context.tokens, -torch.inf, dtype=torch.float32)
         return CellState(messages, context.tokens, never)
@@ -175,7 +181,7 @@ class LocalRecursiveModel(IterativeModel):
             return torch.randint(classes, shape, generator=generator, device=context.tokens.device)
 
         state = self.initial_state(context)
-        messages = torch.stack([drawn(classes) for classes in self.fields.values()], dim=-1)
+        messages = torch.stack([drawn(classes) for classes in self.signals.values()], dim=-1)
         symbols = torch.where(context.asked, drawn(self.config.vocab_size), context.tokens)
         return state._replace(messages=messages.to(state.messages.dtype), symbols=symbols)
 
@@ -210,65 +216,68 @@ class LocalRecursiveModel(IterativeModel):
 
         The canvases have a width, and a margin of one column on both sides.
         """
-        steps = [NEIGHBOURS[way] for way in self.heads.ways if way != OWN]
+        steps = [
+            NEIGHBOURS[direction] for direction in self.encoding.directions if direction != OWN
+        ]
         far = [down * (width + 2) + right for down, right in steps]
         return torch.tensor(far, device=device)
 
     def cells(self, numbers: Tensor, tables: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        """What follows from sights.
+        """What follows from op inputs.
 
         Args:
-            numbers: of N sights, int64 [N], see `canvas.windows.Heads`.
+            numbers: of N op inputs, int64 [N], see `canvas.cell_inputs.OpEncoding`.
             tables: `message_tables`, where many calls share them.
 
         Returns:
             Logits, [N, sum of C], see `parts`, of which those count that the head says; and halt
             logits, float32 [N], of "what it says is right".
         """
-        tables, sights = tables or self.message_tables(), self.sights(numbers)
-        keys_values = [table[sights.places] for table in tables]
+        tables, op_inputs = tables or self.message_tables(), self.op_inputs(numbers)
+        keys_values = [table[op_inputs.places] for table in tables]
         x = self.embed_tokens.weight * self.scale
-        x = x.to(compute_dtype(x))[sights.token]  # [N, D]
-        if self.embed_heads is not None:
-            x = x * sights.reads_token
-            x = x + (self.embed_heads.weight * self.scale).to(x.dtype)[sights.head]
-        return self._heads_of(self.settle(x, self.around(keys_values, sights.present)))
+        x = x.to(compute_dtype(x))[op_inputs.token]  # [N, D]
+        if self.embed_ops is not None:
+            x = x * op_inputs.reads_token
+            x = x + (self.embed_ops.weight * self.scale).to(x.dtype)[op_inputs.op]
+        return self._read_out(self.settle(x, self.around(keys_values, op_inputs.present)))
 
     def relaxed(self, tokens: Tensor, messages: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
         """As `cells`, of messages that are not decided, to learn what codes should mean.
 
-        Of ``tokens`` int64 [N], probabilities of all classes of all fields, float [N, ways,
+        Of ``tokens`` int64 [N], probabilities of all classes of all fields, float [N, directions,
         classes], 0 for a field not handed on that way; and which neighbours there are, bool [N,
         ways].
         """
         vectors = messages @ (self.embed_messages.weight * self.message_scale)
         x = (self.embed_tokens.weight * self.scale)[tokens]
         keys_values = [mixing.keys_values(vectors) for _, mixing in self.blocks]
-        return self._heads_of(self.settle(x, self.around(keys_values, present)))
+        return self._read_out(self.settle(x, self.around(keys_values, present)))
 
-    def _heads_of(self, z_H: Tensor) -> tuple[Tensor, Tensor]:
+    def _read_out(self, z_H: Tensor) -> tuple[Tensor, Tensor]:
         return self.lm_head(z_H), self.halt_head(z_H)[:, 0].float()
 
-    def around(self, keys_values: list[Tensor], present: Tensor) -> Around:
-        """Of each layer's keys and values, [N, ways, 2 * D]; which there are, bool [N, ways]."""
+    def around(self, keys_values: list[Tensor], present: Tensor) -> NeighbourKV:
+        """Of each layer's keys and values, [N, directions, 2 * D]; which there are, bool [N,
+        directions]."""
         split = [kv.unflatten(-1, (2, self.config.num_heads, -1)).unbind(2) for kv in keys_values]
         alone = ~present.any(dim=1, keepdim=True)
         absent = keys_values[0].new_zeros(present.shape)
         absent = absent.masked_fill(~(present | alone), -torch.inf).unsqueeze(-1)
-        return Around([(k, v) for k, v in split], absent, alone)
+        return NeighbourKV([(k, v) for k, v in split], absent, alone)
 
-    def settle(self, x: Tensor, around: Around) -> Tensor:
+    def settle(self, x: Tensor, around: NeighbourKV) -> Tensor:
         """The state z_H at the end of all cycles, of the input; [N, D] each."""
         z_H, z_L = (init.to(x.dtype).expand_as(x) for init in (self.H_init, self.L_init))
         cycles = self.config.H_cycles, self.config.L_cycles
         return recur(lambda z: self.network(z, around), x, z_H, z_L, *cycles)[0]
 
-    def network(self, x: Tensor, around: Around) -> Tensor:
+    def network(self, x: Tensor, around: NeighbourKV) -> Tensor:
         """All layers, once: [N, D] to the same."""
         bias = (self.position["direction"] * self.scale).to(x.dtype).T  # [ways, heads]
         for (layer, mixing), (k, v) in zip(self.blocks, around.keys_values, strict=True):
             q = mixing.queries(x).unflatten(-1, (1, *k.shape[2:])) * k.shape[-1] ** -0.5
-            scores = (q * k).sum(-1) + bias + around.absent  # [N, ways, heads]
+            scores = (q * k).sum(-1) + bias + around.absent  # [N, directions, heads]
             exact = torch.promote_types(v.dtype, torch.float32)
             weights = torch.softmax(scores, dim=1, dtype=exact).to(v.dtype)
             mixed = (weights.unsqueeze(-1) * v).sum(1).flatten(1).masked_fill(around.alone, 0)
@@ -290,7 +299,7 @@ class LocalRecursiveModel(IterativeModel):
         return F.pad(outputs, (0, 1), value=-torch.inf)[:, self._logits].argmax(dim=-1)
 
     def margins(self, outputs: Tensor, labels: dict[str, Tensor]) -> Tensor:
-        """The least by which a right logit of each sight exceeds the others, float [N].
+        """The least by which a right logit of each op input exceeds the others, float [N].
 
         Of the heads' outputs [N, sum of C], and the right classes of each output, int64 [N]; −1
         where it is not asked.
@@ -305,8 +314,8 @@ class LocalRecursiveModel(IterativeModel):
     def message_tables(self) -> list[Tensor]:
         """Keys and values of all that can be read, for each layer [codes, 2 * D].
 
-        A row for every code of each head (`canvas.windows.Heads`), way after way, in each head
-        after head.
+        A row for every code of each head (`canvas.cell_inputs.OpEncoding`), way after way, in each
+        head after head.
         """
         dtype = compute_dtype(self.embed_messages.weight)
         vectors = [part.to(dtype) for part in self.message_vectors(self.embed_messages.weight)]
@@ -315,78 +324,84 @@ class LocalRecursiveModel(IterativeModel):
     @property
     def class_starts(self) -> dict[str, int]:
         """Where the classes of each field begin among all; "": of whether there is a neighbour."""
-        starts = accumulate(self.fields.values(), initial=0)
-        return dict(zip((*self.fields, ""), starts, strict=True))
+        starts = accumulate(self.signals.values(), initial=0)
+        return dict(zip((*self.signals, ""), starts, strict=True))
 
     @property
     def message_scale(self) -> float:
         """Of embeddings of classes, with which the longest message is of unit size a channel."""
-        most = max(1, *(len(names) for names in self.heads.ways.values()))
+        most = max(1, *(len(names) for names in self.encoding.directions.values()))
         return (self.config.hidden_size / most) ** 0.5
 
     def message_vectors(self, embed: Tensor) -> list[Tensor]:
         """The sum of the embeddings of all fields that are read, for each way [codes, D]."""
-        heads, embed, start = self.heads, embed * self.message_scale, self.class_starts
+        encoding, embed, start = self.encoding, embed * self.message_scale, self.class_starts
         vectors = []
-        for way in range(len(heads.ways)):
-            of_heads = []
-            for head in range(len(heads.heads)):
-                size = heads.sizes[head][way]
+        for direction in range(len(encoding.directions)):
+            of_ops = []
+            for op in range(len(encoding.ops)):
+                size = encoding.sizes[op][direction]
                 total = embed.new_zeros(size, embed.shape[1])
-                for name, value in heads.fields(head, way, np.arange(size)).items():
-                    if name or heads.heads[head].reads is not None:
+                for name, value in encoding.signals(op, direction, np.arange(size)).items():
+                    if name or encoding.ops[op].inputs is not None:
                         total = total + embed[torch.from_numpy(start[name] + value)]
-                of_heads.append(total)
-            vectors.append(torch.cat(of_heads))
+                of_ops.append(total)
+            vectors.append(torch.cat(of_ops))
         return vectors
 
-    def _add_codes(self) -> None:
-        """What says how sights are numbered, and where codes begin in `message_tables`."""
-        heads, count = self.heads, len(self.heads.heads)
-        neighbours = [way for way in heads.ways if way != OWN]
-        names = (read_name(way, name) for way in neighbours for name in ("", *self.fields))
-        sees = (TOKEN, *names, *(read_name(OWN, name) for name in self.outputs))
-        units = [heads.units(head) for head in range(count)]
-        sizes = torch.tensor(heads.sizes).view(count, -1)
+    def _add_encoding(self) -> None:
+        """What says how op inputs are numbered, and where codes begin in `message_tables`."""
+        encoding, count = self.encoding, len(self.encoding.ops)
+        neighbours = [direction for direction in encoding.directions if direction != OWN]
+        names = (
+            input_name(direction, name) for direction in neighbours for name in ("", *self.signals)
+        )
+        sees = (TOKEN, *names, *(input_name(OWN, name) for name in self.outputs))
+        units = [encoding.units(op) for op in range(count)]
+        sizes = torch.tensor(encoding.sizes).view(count, -1)
         before = sizes.T.flatten().cumsum(0) - sizes.T.flatten()  # codes, way after way
-        reads = zip(heads.heads, heads.reads, strict=True)  # who reads all has code 0 for no cell
-        least = [[int(not names or head.reads is None) for names in of] for head, of in reads]
+        inputs = zip(
+            encoding.ops, encoding.inputs, strict=True
+        )  # who reads all has code 0 for no cell
+        least = [[int(not names or op.inputs is None) for names in of] for op, of in inputs]
         every = torch.arange(sum(self.outputs.values())).split(list(self.outputs.values()))
         parts = {
             "logits": nn.utils.rnn.pad_sequence(list(every), True, sum(self.outputs.values())),
             "units": torch.tensor([[of.get(name, 0) for name in sees] for of in units]),
-            "starts": torch.tensor(heads.starts[:-1]),
+            "starts": torch.tensor(encoding.starts[:-1]),
             "sizes": sizes,
             "strides": sizes.flip(1).cumprod(1).flip(1) // sizes,
             "tables": before.view(-1, count).T,
             "least": torch.tensor(least).view(count, -1),
             "token": torch.tensor([TOKEN in of for of in units]),
-            "says": torch.tensor([[name in h.says for name in self.outputs] for h in heads.heads]),
+            "op_outputs": torch.tensor(
+                [[name in h.outputs for name in self.outputs] for h in encoding.ops]
+            ),
         }
         for name, part in parts.items():
             self.register_buffer(f"_{name}", part, persistent=False)
 
     def numbers(self, level: list[int], seen: Tensor) -> Tensor:
-        """The sights of some heads, int64 [heads * N], of all that N cells see, int64 [N, ...].
+        """The op inputs of some heads, int64 [ops * N], of all that N cells see, int64 [N, ...].
 
         The symbol; of each neighbour whether there is one, and its fields; the cell's own outputs.
         """
-        read = (seen * self._units[level].unsqueeze(1)).sum(-1)  # [heads, N]
+        read = (seen * self._units[level].unsqueeze(1)).sum(-1)  # [ops, N]
         return (read + self._starts[level].unsqueeze(1)).flatten()
 
-    def says(self, numbers: Tensor) -> Tensor:
-        """Which outputs the head of each sight says: int64 [N, outputs], 1 or 0."""
-        return self._says[self._head_of(numbers)]
+    def op_outputs(self, numbers: Tensor) -> Tensor:
+        """Which outputs the head of each op input says: int64 [N, outputs], 1 or 0."""
+        return self._op_outputs[self._op_of(numbers)]
 
-    def _head_of(self, numbers: Tensor) -> Tensor:
+    def _op_of(self, numbers: Tensor) -> Tensor:
         return torch.bucketize(numbers, self._starts, right=True) - 1
 
-    def sights(self, numbers: Tensor) -> Sights:
+    def op_inputs(self, numbers: Tensor) -> OpInputs:
         """What `numbers` made numbers of."""
-        head = self._head_of(numbers)
-        rest, sizes = numbers - self._starts[head], self._sizes[head]
-        codes = rest.unsqueeze(1) // self._strides[head]  # [N, ways]
-        token = codes[:, 0] // sizes[:, 0] if self.heads.ways else rest
-        codes = codes % sizes
-        places, present = codes + self._tables[head], codes >= self._least[head]
-        return Sights(head, token, self._token[head, None], places, present)
+        op = self._op_of(numbers)
+        rest, sizes = numbers - self._starts[op], self._sizes[op]
+        ids = rest.unsqueeze(1) // self._strides[op]  # [N, directions]
+        token = ids[:, 0] // sizes[:, 0] if self.encoding.directions else rest
+        ids = ids % sizes
+        places, present = ids + self._tables[op], ids >= self._least[op]
+        return OpInputs(op, token, self._token[op, None], places, present)

@@ -4,24 +4,24 @@ import numpy as np
 import pytest
 import torch
 
+from canvas.cell_inputs import SYMBOL, TOKEN, input_name
 from canvas.choices import OwnCodeError
-from canvas.closure import closed_windows
 from canvas.problems import Problems
-from canvas.windows import SYMBOL, TOKEN, read_name
-from trm.models.in_order import work_in_order
-from trm.models.local import LocalRecursiveModel
+from canvas.reachable import reachable_cell_inputs
+from trm.models.cell import CellModel
+from trm.models.wavefront import run_wavefront
 from trm.proof import check
+from trm.proof.latent import explore
 from trm.proof.proof import OPEN, PROVED, REFUTED, prove
-from trm.proof.untold import explore
-from trm.solving.local_predictor import LocalPredictor
+from trm.solving.cell_predictor import CellPredictor
 from trm.solving.solver import Solver
+from trm.training.latent_module import work_relaxed
 from trm.training.samples import PageSamples
-from trm.training.untold_module import work_relaxed
 
 
-def permuted(model: LocalRecursiveModel, order: list[int]) -> LocalRecursiveModel:
+def permuted(model: CellModel, order: list[int]) -> CellModel:
     """The same model with other names for its codes."""
-    found = LocalRecursiveModel(model.config)
+    found = CellModel(model.config)
     found.load_state_dict(model.state_dict())
     start, outputs = model.class_starts["carry"], list(model.outputs)
     out = sum(model.outputs[name] for name in outputs[: outputs.index("carry")])
@@ -37,19 +37,19 @@ def permuted(model: LocalRecursiveModel, order: list[int]) -> LocalRecursiveMode
 
 def test_what_a_code_stands_for_is_found_whatever_its_name(inventor) -> None:
     (model, task), order = inventor, [2, 0, 3, 1]
-    rule = task.local_rule(untold=True)
+    rule = task.local_rule(latent=True)
     found = explore(rule, rule.with_codes({"carry": 4}), permuted(model, order), print)
     assert found.complete
     assert len(np.unique(found.numbers)) == len(found.numbers)
     pairs = {(true, code) for _, true, code in found.meanings["carry"].tolist()}
-    assert pairs == {(true, order.index(true)) for true in range(rule.fields["carry"])}
+    assert pairs == {(true, order.index(true)) for true in range(rule.signals["carry"])}
 
 
 def test_codes_are_proved_and_spoilt_ones_are_not(inventor, work, tmp_path, capsys) -> None:
     model, task = inventor
-    proof = prove(Solver(LocalPredictor(model), task), print, bounded=False)
+    proof = prove(Solver(CellPredictor(model), task), print, bounded=False)
     assert proof.verdict == PROVED
-    drawing = task.rules.draw_worked(Problems.from_ints([(3, 5)], 2), 4, 5)
+    drawing = task.layout_impl.draw_worked(Problems.from_ints([(3, 5)], 2), 4, 5)
     assert (work(proof.program, drawing.masked) == drawing.truth).all()
     proof.program.save(tmp_path / "table.npz")
     assert check.main(tmp_path) == 2
@@ -60,7 +60,7 @@ def test_codes_are_proved_and_spoilt_ones_are_not(inventor, work, tmp_path, caps
     with torch.no_grad():
         spoilt.lm_head.weight[at + 2] = spoilt.lm_head.weight[at + 1]  # no carry of 1 any more
         spoilt.lm_head.bias[at + 2] = spoilt.lm_head.bias[at + 1] - 1
-    proof = prove(Solver(LocalPredictor(spoilt), task), print, search=200, bounded=False)
+    proof = prove(Solver(CellPredictor(spoilt), task), print, search=200, bounded=False)
     assert proof.verdict in (REFUTED, OPEN)
     assert len(proof.judged.wrong)
     assert proof.counterexample is not None
@@ -69,21 +69,23 @@ def test_codes_are_proved_and_spoilt_ones_are_not(inventor, work, tmp_path, caps
 def test_shares_of_codes_become_the_codes_that_are_handed_on_as_it_gets_cold(inventor) -> None:
     model, task = inventor
     problems = Problems.from_ints([(13, 11)], 2)
-    height, width = task.rules.draw(problems).canvases.shape[1:]
-    drawing = task.rules.draw_worked(problems, height + 1, width + 1, top=1)
-    batch = PageSamples.batch(task.local_rule(untold=True), drawing)
+    height, width = task.layout_impl.draw(problems).canvases.shape[1:]
+    drawing = task.layout_impl.draw_worked(problems, height + 1, width + 1, top=1)
+    batch = PageSamples.batch(task.local_rule(latent=True), drawing)
     cold, warm = (model.parts(work_relaxed(model, batch, t)[0]) for t in (1e-3, 1e3))
     asked = batch["labels"][:, 0] >= 0
     assert (cold[SYMBOL].argmax(1) == batch["labels"][:, 0])[asked].all()
     assert not (warm[SYMBOL].argmax(1) == batch["labels"][:, 0])[asked].all()
-    handed = work_in_order(model, torch.from_numpy(drawing.masked)).handed[0, 1:, 1:-1].numpy()
+    handed = run_wavefront(model, torch.from_numpy(drawing.masked)).handed[0, 1:, 1:-1].numpy()
     row, right = batch["places"].unbind(1)
     classes = handed[1 + row, drawing.truth.shape[2] - 1 - right].T
-    mine, seen = task.local_rule(untold=True).with_codes(model.config.codes), {}
-    known = dict(zip(("", *mine.fields), classes, strict=True))
-    for (way, names), of in zip(mine.whole.ways.items(), batch["sources"].T.numpy(), strict=True):
+    mine, seen = task.local_rule(latent=True).with_codes(model.config.codes), {}
+    known = dict(zip(("", *mine.signals), classes, strict=True))
+    for (direction, names), of in zip(
+        mine.whole.directions.items(), batch["sources"].T.numpy(), strict=True
+    ):
         parts = {name: np.where(of >= 0, known[name][of], 0) for name in ("", *names)}
-        seen |= {read_name(way, name): part for name, part in parts.items()}
+        seen |= {input_name(direction, name): part for name, part in parts.items()}
     numbers, _ = mine.seen(seen | {TOKEN: batch["tokens"].numpy()}, {})
     expected = model.parts(model.cells(torch.from_numpy(numbers))[0])["carry"]
     torch.testing.assert_close(cold["carry"], expected, atol=1e-4, rtol=1e-4)
@@ -91,15 +93,15 @@ def test_shares_of_codes_become_the_codes_that_are_handed_on_as_it_gets_cold(inv
 
 def test_a_set_that_lacks_what_codes_meet_on_a_page_proves_nothing(inventor, monkeypatch) -> None:
     model, task = inventor
-    rule = task.local_rule(untold=True)
+    rule = task.local_rule(latent=True)
     mine = rule.with_codes(model.config.codes)
     found = explore(rule, mine, model, print, task)
     assert found.complete
     assert found.agreed == 2149
 
     def without_some(together) -> np.ndarray:
-        return closed_windows(together)[::2]
+        return reachable_cell_inputs(together)[::2]
 
-    monkeypatch.setattr("trm.proof.untold.closed_windows", without_some)
-    with pytest.raises(OwnCodeError, match="UntoldLatticeRule are too few: the cell in row"):
+    monkeypatch.setattr("trm.proof.latent.reachable_cell_inputs", without_some)
+    with pytest.raises(OwnCodeError, match="LatentLatticeRule are too few: the cell in row"):
         explore(rule, mine, model, print, task)

@@ -1,7 +1,7 @@
 """The order of writing, every cell once: the shortcut to the fixed point of a cell model.
 
 No cell depends on a later one, so that updating each once, after all that it depends on, gives what
-`LocalRecursiveModel.iterate` gives after as many steps as the longest chain of cells.
+`CellModel.iterate` gives after as many steps as the longest chain of cells.
 """
 
 from typing import NamedTuple
@@ -9,11 +9,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from trm.models.cell import CellModel, all_right
 from trm.models.cell_cache import CellCache
-from trm.models.local import LocalRecursiveModel, all_right
 
 
-class InOrder(NamedTuple):
+class Wavefront(NamedTuple):
     """Canvases that were worked out in the order of writing."""
 
     tokens: Tensor  # as given [B, H, W], what was asked filled in
@@ -34,7 +34,7 @@ def schedule(cells: Tensor) -> tuple[Tensor, list[int]]:
     return found[order], front.unique_consecutive(return_counts=True)[1].tolist()
 
 
-def wavefront(model: LocalRecursiveModel, tokens: Tensor) -> Tensor:
+def wavefront(model: CellModel, tokens: Tensor) -> Tensor:
     """Return the front, from 1, that decides each cell of [B, H, W]: int64 [B, H, W], or 0."""
     cells, fronts = schedule(model.encode(tokens).cells)
     steps = torch.arange(1, len(fronts) + 1).repeat_interleave(torch.tensor(fronts))
@@ -44,9 +44,7 @@ def wavefront(model: LocalRecursiveModel, tokens: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def work_in_order(
-    model: LocalRecursiveModel, tokens: Tensor, cache: CellCache | None = None
-) -> InOrder:
+def run_wavefront(model: CellModel, tokens: Tensor, cache: CellCache | None = None) -> Wavefront:
     """Fill in masked cells, every cell once, after all that it depends on.
 
     All cells of a front are updated together: of each row one, two columns behind the row above.
@@ -62,7 +60,7 @@ def work_in_order(
     page, row, column = cells.unbind(1)
     token, asks = context.tokens[page, row, column], context.asked[page, row, column]
     # Messages, with a margin around each page, as one list of cells.
-    margin = tokens.new_zeros(B, H + 1, W + 2, 1 + len(model.fields), dtype=torch.int16)
+    margin = tokens.new_zeros(B, H + 1, W + 2, 1 + len(model.signals), dtype=torch.int16)
     handed, place = margin.flatten(0, 2), (page * (H + 1) + row + 1) * (W + 2) + column + 1
     around = model.neighbours(W, place.device)
     found = []
@@ -79,4 +77,4 @@ def work_in_order(
         filled[page, row, column] = torch.where(asks, classes, token).to(tokens.dtype)
         log_symbol[page, row, column] = log * asks
         sure.index_put_((page, row), right * asks, accumulate=True)
-    return InOrder(filled, all_right(sure), log_symbol, margin)
+    return Wavefront(filled, all_right(sure), log_symbol, margin)

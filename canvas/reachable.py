@@ -5,29 +5,30 @@ from typing import NamedTuple
 
 import numpy as np
 
-from canvas.windows import END, TOKEN, LocalRule, read_name
+from canvas.cell_inputs import END, TOKEN, LocalRule, input_name
 
 
-def closure(rule: LocalRule) -> np.ndarray:
-    """The sights of `closed_windows`: their numbers, see `canvas.windows.Heads`, int64, sorted."""
-    numbers = closed_windows(rule)
-    if rule.heads is rule.whole:
+def reachable_op_inputs(rule: LocalRule) -> np.ndarray:
+    """The op inputs of `reachable_cell_inputs`: their numbers, see `canvas.cell_inputs.OpEncoding`,
+    int64, sorted."""
+    numbers = reachable_cell_inputs(rule)
+    if rule.encoding is rule.whole:
         return numbers
-    windows = rule.windows(numbers)
-    return _distinct(rule.seen(windows, rule.apply(windows))[0])
+    cell_inputs = rule.cell_inputs(numbers)
+    return _distinct(rule.seen(cell_inputs, rule.apply(cell_inputs))[0])
 
 
-def closed_windows(rule: LocalRule) -> np.ndarray:
+def reachable_cell_inputs(rule: LocalRule) -> np.ndarray:
     """Windows that hold all of every page of any size, and are closed under the rule.
 
     Rows are worked out from the upper edge down, and each from its right edge to the left, until
     nothing new is found. Of a row above is kept, for each kind of row, what each kind of column can
     hand down, and which `_kept` classes of these can lie side by side: more than any page has.
-    Given are their numbers, as sights of `LocalRule.whole`, int64, sorted.
+    Given are their numbers, as op inputs of `LocalRule.whole`, int64, sorted.
     """
-    found = _Closure(rule)
+    found = _Reachable(rule)
     found.grow()
-    return _distinct(np.concatenate(found.windows))
+    return _distinct(np.concatenate(found.cell_inputs))
 
 
 _EDGE = 0  # the mark of no cell at all
@@ -39,7 +40,7 @@ def _distinct(numbers: np.ndarray) -> np.ndarray:
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
-class _Closure:
+class _Reachable:
     """What is known of rows so far."""
 
     def __init__(self, rule: LocalRule) -> None:
@@ -48,7 +49,7 @@ class _Closure:
         # Of each kind of row who can lie side by side, as numbers of two marks, that on the right
         # first. A mark is a kind of column with what is kept of what it hands down.
         self.pairs: dict[str, set[int]] = {"": {_EDGE}} | {name: set() for name in rule.rows}
-        self.windows: list[np.ndarray] = []
+        self.cell_inputs: list[np.ndarray] = []
         kinds = (column.kind for row in rule.rows.values() for column in row.columns.values())
         self._kinds = list(dict.fromkeys(kinds))
         # Of each kind of row and column the messages that can be handed down; beyond the page's
@@ -58,8 +59,8 @@ class _Closure:
             for row in self.pairs
             for kind in ("", *self._kinds)
         }
-        self._messages = 1 + prod(rule.fields[name] for name in self.joint)
-        kept = {name: rule.kept(name, np.arange(rule.fields[name])) for name in self.joint}
+        self._messages = 1 + prod(rule.signals[name] for name in self.joint)
+        kept = {name: rule.kept(name, np.arange(rule.signals[name])) for name in self.joint}
         self._kept = {name: (numbers, 1 + int(numbers.max())) for name, numbers in kept.items()}
         self._classes = prod(count for _, count in self._kept.values())
         self._marks = 1 + len(self._kinds) * self._classes
@@ -86,9 +87,9 @@ class _Closure:
         if not kind:
             return np.full_like(down, _EDGE)
         number = np.zeros_like(down)
-        fields = self.rule.message(self.joint, down)
+        signals = self.rule.message(self.joint, down)
         for name, (numbers, count) in self._kept.items():
-            number = number * count + numbers[fields[name]]
+            number = number * count + numbers[signals[name]]
         return np.where(down > 0, 1 + self._kinds.index(kind) * self._classes + number, _EDGE)
 
     def _key(self, kind: str, down: np.ndarray) -> np.ndarray:
@@ -97,7 +98,7 @@ class _Closure:
 
     def _by_key(self, handed: dict[str, np.ndarray], names: tuple[str, ...]) -> "_Lists":
         """What can be seen of a row above in one direction: for each key a list of codes."""
-        size = 1 + prod(self.rule.fields[name] for name in names)
+        size = 1 + prod(self.rule.signals[name] for name in names)
         both = [self._key(kind, m) * size + self._seen(names, m) for kind, m in handed.items()]
         return _Lists(*np.divmod(_distinct(np.concatenate(both)), size), self._keys)
 
@@ -105,8 +106,10 @@ class _Closure:
         """Work out one kind of row below another."""
         row, todo = self.rule.rows[name], {}
         handed = {kind: self.handed[above, kind] for kind in ("", *self._kinds)}
-        ways = (self._by_key(handed, names) for names in (self.rule.down, self.rule.down_left))
-        below = _Below(name, above, handed, *ways)
+        directions = (
+            self._by_key(handed, names) for names in (self.rule.down, self.rule.down_left)
+        )
+        below = _Below(name, above, handed, *directions)
         for one in row.first:
             kind = row.columns[one].kind
             todo[one] = _distinct(self._key(kind, handed[kind])) * self._marks
@@ -140,7 +143,7 @@ class _Closure:
         for mark in np.unique(marks).tolist():
             beside_it = pairs[pairs // self._marks == mark] % self._marks
             corners = handed[there][np.isin(corner_marks, beside_it)]
-            # What is above left looks alike from here where it differs in other fields alone.
+            # What is above left looks alike from here where it differs in other signals alone.
             looks, like = np.unique(self._seen(rule.down_right, corners), return_inverse=True)
             options = _distinct(like.reshape(-1) * self._keys + self._key(there, corners))
             options_of = _Lists(*np.divmod(options, self._keys), len(looks))
@@ -153,14 +156,16 @@ class _Closure:
             corner = np.tile(np.arange(len(looks)), len(which))
             which, up, away = (part.repeat(len(looks)) for part in (which, up, away))
             for token in columns[one].tokens if len(which) else ():
-                windows = {TOKEN: np.full(len(which), token)}
-                codes = right[which], up, looks[corner], away
-                for (way, names), code in zip(rule.messages.items(), codes, strict=True):
-                    fields = rule.message(names, code)
-                    windows |= {read_name(way, field): part for field, part in fields.items()}
-                out = rule.apply(windows)
-                self.windows.append(_distinct(rule.whole.numbers(0, windows)))
-                down = rule.code(self.joint, out)
+                cell_inputs = {TOKEN: np.full(len(which), token)}
+                ids = right[which], up, looks[corner], away
+                for (direction, names), message_id in zip(rule.messages.items(), ids, strict=True):
+                    signals = rule.message(names, message_id)
+                    cell_inputs |= {
+                        input_name(direction, signal): part for signal, part in signals.items()
+                    }
+                out = rule.apply(cell_inputs)
+                self.cell_inputs.append(_distinct(rule.whole.numbers(0, cell_inputs)))
+                down = rule.message_id(self.joint, out)
                 known = np.zeros(self._messages, dtype=bool)
                 known[down] = known[self.handed[name, kind]] = True
                 self.handed[name, kind] = np.flatnonzero(known)
@@ -173,7 +178,7 @@ class _Closure:
                     self.pairs[name].update((np.unique(mine) * self._marks + _EDGE).tolist())
                     continue
                 # What goes on to the left, with each key of what looks like this above it.
-                on = rule.code(rule.left, out) * self._beyond
+                on = rule.message_id(rule.left, out) * self._beyond
                 on += over[which] if rule.down_left else 0
                 on = _distinct((on * len(looks) + corner) * self._marks + mine)
                 on, says = np.divmod(on, self._marks)
@@ -186,7 +191,9 @@ class _Closure:
         """The code of what is handed in one direction, of all that is handed down."""
         if names == self.joint:
             return joint
-        return np.where(joint > 0, self.rule.code(names, self.rule.message(self.joint, joint)), 0)
+        return np.where(
+            joint > 0, self.rule.message_id(names, self.rule.message(self.joint, joint)), 0
+        )
 
 
 class _Below(NamedTuple):

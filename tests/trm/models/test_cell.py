@@ -8,27 +8,27 @@ import torch
 import torch.nn.functional as F
 
 from canvas.canvas_size import Canvas
+from canvas.cell_inputs import NEIGHBOURS, OWN, SYMBOL, TOKEN, input_name
 from canvas.multiplication import Multiplication
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK, encode
-from canvas.windows import NEIGHBOURS, OWN, SYMBOL, TOKEN, read_name
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
-from trm.models.configs import LocalConfig
-from trm.models.in_order import wavefront, work_in_order
+from trm.models.cell import CellModel, all_right
+from trm.models.configs import CellConfig
 from trm.models.iterative import Loop
-from trm.models.local import LocalRecursiveModel, all_right
-from trm.training.samples import WindowSamples
+from trm.models.wavefront import run_wavefront, wavefront
+from trm.training.samples import CellInputSamples
 
 LAYOUTS = ("lattice", "standard")  # a cell of one head, and of many
 TASKS = {layout: Multiplication(layout=layout, base=3) for layout in LAYOUTS}
 RULES = {name: task.local_rule() for name, task in TASKS.items()}
 
 
-def model(layout: str = "lattice", **settings: object) -> LocalRecursiveModel:
+def model(layout: str = "lattice", **settings: object) -> CellModel:
     torch.manual_seed(0)
     config = {"hidden_size": 16, "num_heads": 4, "intermediate_size": 24, **RULES[layout].network}
-    return LocalRecursiveModel(LocalConfig(**{**config, **settings})).eval()  # type: ignore[arg-type]
+    return CellModel(CellConfig(**{**config, **settings})).eval()  # type: ignore[arg-type]
 
 
 def pages(*rows: str) -> torch.Tensor:
@@ -47,31 +47,31 @@ def test_a_page_is_worked_out_cell_by_cell(shape: dict[str, int], layout: str) -
     """Each cell alone, in the order of writing, and each of its heads."""
     net, rule = model(layout, **shape), RULES[layout]
     tokens = pages("________", "_12_*___", ".....2__", ".....1__", "________")
-    worked = work_in_order(net, tokens)
-    says, sure = {}, torch.zeros(5)
+    worked = run_wavefront(net, tokens)
+    outputs, sure = {}, torch.zeros(5)
     for row in (1, 2, 3):
         for column in reversed(range(6)):
             token = int(tokens[0, row, column])
             seen = {TOKEN: np.array([token])}
-            for way, (down, right) in NEIGHBOURS.items():
-                there = says.get((row + down, column + right), {})
-                for name in ("", *rule.fields):
+            for direction, (down, right) in NEIGHBOURS.items():
+                there = outputs.get((row + down, column + right), {})
+                for name in ("", *rule.signals):
                     value = there.get(name, 0) if name else int(bool(there))
-                    seen[read_name(way, name)] = np.array([value])
-            mine = says[row, column] = {}
-            for number, head in enumerate(net.heads.heads):
-                sight = torch.from_numpy(net.heads.numbers(number, seen))
-                logits, halt = net.cells(sight)
-                for name in head.says:
+                    seen[input_name(direction, name)] = np.array([value])
+            mine = outputs[row, column] = {}
+            for number, op in enumerate(net.encoding.ops):
+                op_input = torch.from_numpy(net.encoding.numbers(number, seen))
+                logits, halt = net.cells(op_input)
+                for name in op.outputs:
                     mine[name] = int(net.parts(logits)[name].argmax())
-                    seen[read_name(OWN, name)] = np.array([mine[name]])
+                    seen[input_name(OWN, name)] = np.array([mine[name]])
                 sure[row] += F.logsigmoid(halt[0]) * (token == MASK)
-                if SYMBOL in head.says and token == MASK:
+                if SYMBOL in op.outputs and token == MASK:
                     found = net.parts(logits)[SYMBOL][0].log_softmax(-1).max()
                     torch.testing.assert_close(worked.log_symbol[0, row, column], found)
             assert worked.tokens[0, row, column] == (mine[SYMBOL] if token == MASK else token)
-            fields = [1, *(mine[name] for name in rule.fields)]
-            assert worked.handed[0, row + 1, column + 1].tolist() == fields
+            signals = [1, *(mine[name] for name in rule.signals)]
+            assert worked.handed[0, row + 1, column + 1].tolist() == signals
     assert worked.handed[..., 0].sum() == 18
     torch.testing.assert_close(worked.halt_logits[0], all_right(sure))
 
@@ -83,24 +83,24 @@ def test_pages_of_a_batch_do_not_meet() -> None:
     large = pages("2102_*_", ".....1_", ".....2_")
     both = torch.full((2, 5, 9), BLANK, dtype=torch.uint8)
     both[0, 1:3, 2:7], both[1, 2:5, 1:8] = small[0], large[0]
-    together = work_in_order(net, both)
+    together = run_wavefront(net, both)
     for page, at in (
         (small, (0, slice(1, 3), slice(2, 7))),
         (large, (1, slice(2, 5), slice(1, 8))),
     ):
-        alone = work_in_order(net, page)
+        alone = run_wavefront(net, page)
         assert torch.equal(together.tokens[at], alone.tokens[0])
         torch.testing.assert_close(together.halt_logits[at[0], at[1]], alone.halt_logits[0])
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_head_sees_what_it_reads_alone(layout: str) -> None:
-    """What is said of a sight does not depend on where or beside which others it comes."""
+    """What is said of an op input does not depend on where or beside which others it comes."""
     net = model(layout, H_cycles=2, L_cycles=2)
-    samples = WindowSamples(TASKS[layout], Canvas(), "train", 0, 50, 50)
-    sights = samples.__getitems__(range(50))["numbers"][:50]
-    all_at_once, _ = net.cells(sights)
-    one_by_one = [net.cells(one)[0] for one in sights.split(1)]
+    samples = CellInputSamples(TASKS[layout], Canvas(), "train", 0, 50, 50)
+    op_inputs = samples.__getitems__(range(50))["numbers"][:50]
+    all_at_once, _ = net.cells(op_inputs)
+    one_by_one = [net.cells(one)[0] for one in op_inputs.split(1)]
     torch.testing.assert_close(all_at_once, torch.cat(one_by_one))
 
 
@@ -121,10 +121,10 @@ def test_updating_all_cells_at_once_ends_as_the_order_of_writing_does(path: Path
     """From no messages and from random ones, in at most as many steps as a chain has cells."""
     solver = load_solver(path, device="cpu")
     net = solver.predictor.model
-    if not isinstance(net, LocalRecursiveModel):
+    if not isinstance(net, CellModel):
         pytest.skip("not a cell model")
     tokens = torch.from_numpy(solver.draw(sample(solver.task, 0, "test", 0, np.arange(3))).masked)
-    worked = work_in_order(net, tokens)
+    worked = run_wavefront(net, tokens)
     blank, scrambled = Loop(net, tokens), Loop(net, tokens)
     scrambled.state = net.random_state(scrambled.context, torch.Generator().manual_seed(0))
     row, column = blank.context.cells.any(dim=0).nonzero().unbind(1)
