@@ -281,7 +281,12 @@ def test_a_model_of_any_kind_is_not_sure_of_the_problem_that_refutes_it(
     command("prove", "--checkpoint", file, "--search", 50, code=1)
     problem = json.loads((tmp_path / "model.proof.json").read_text())["counterexample"]["problem"]
     assert solve(problem, load_solver(file)).confidence == 0
-    assert solve(problem, load_solver(checkpoint)).confidence > 0
+    operands = load_solver(file).task.parse(problem)
+    assert load_solver(file).known_wrong == (operands,)
+    assert load_solver(checkpoint).known_wrong == ()
+    sure = load_solver("trm-quick-seed0", device="cpu")
+    assert solve("12x3", sure).confidence > 0.9
+    assert solve("12x3", replace(sure, known_wrong=((12, 3),))).confidence == 0
 
 
 def test_an_own_layout_is_proved_of_drawn_pages_and_checked_without_laws(learn, command, tmp_path):

@@ -115,7 +115,7 @@ TOLD, UNTOLD = ("--config", "generalise/lattice"), ("--config", "generalise/late
         (["--config="], "the name after --config is empty"),
         (["--config", "nowhere.yaml"], "there is no config nowhere.yaml."),
         (["--config=debg.yaml"], "there is no config debg.yaml. Did you mean debug.yaml?"),
-        (["--config", "picture.png"], "picture.png: this is no YAML"),
+        (["--config", "picture.png"], "picture.png is no text in UTF-8"),
         (["--config", "list.yaml"], "list.yaml: a config has keys"),
         (["--config", "debug.yaml", "--ckpt_path", "lst"], "there is no checkpoint lst"),
         (["--config", "debug.yaml", "--trainer.accelerator=mps"], "MPSAccelerator"),
