@@ -22,7 +22,7 @@ def host_memory() -> int | None:
     """Bytes of this machine's memory; None where the system does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # AttributeError: on Cell inputs
+    except (AttributeError, OSError, ValueError):  # AttributeError: on Windows
         return None
 
 

@@ -123,7 +123,7 @@ def test_a_batch_that_is_larger_than_the_machines_memory_is_refused(monkeypatch)
         ):
             data.check_memory(kind)
     module(Canvas(10, 12), STANDARD, batch_size=10_000).check_memory(RowStepSamples)
-    monkeypatch.setattr("trm.training.data.host_memory", lambda: None)  # as on Cell inputs
+    monkeypatch.setattr("trm.training.data.host_memory", lambda: None)  # as on Windows
     data.check_memory(CellInputSamples)
 
 
