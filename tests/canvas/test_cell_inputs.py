@@ -214,7 +214,7 @@ def test_rules_read_what_they_say_are_of_their_rows_and_have_codes():
 
     rule = Curious(3)
     drawing = drawn(TASKS["standard, base 3"], [(1, 1)], (0, 0, 0))
-    with pytest.raises(KeyError, match=r"a head looks at above.sum unasked"):
+    with pytest.raises(KeyError, match=r"an op looks at above.sum unasked"):
         page_cell_inputs(rule, drawing)
     lattice = type(TASKS["lattice"].layout_impl)
 
