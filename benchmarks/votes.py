@@ -5,14 +5,15 @@
 Different held-out problems of the test split, lengths drawn evenly over the range of training (or
 of ``--digits A B`` alone), each at a random place on the canvas of training; whole solutions, each
 row built on the model's own rows. The first table has one view in each symmetry that the model was
-trained in. In the second, votes on whole solutions share their rollouts, so that all votes of a
-line judge the same answers; their cost is that of the views, in supervision steps (of a GPT: in
-sequences), what looks the same in two views being worked out once.
+trained in. In the second these vote, and all votes judge the same answers. The third, of
+``--views`` and ``--rollouts``, takes shifts and noise as well. Work is counted in supervision steps
+(of a GPT: in sequences); what looks the same in two views is worked out once.
 """
 
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from trm import load_solver
 from trm.grid_cells import cell_problems
 from trm.markdown import table
 from trm.solving.solver import Solver
-from trm.solving.voting import Voting
+from trm.solving.voting import Voting, decide
 from trm.solving.voting_settings import VOTES
 from trm.statistics import Share
 
@@ -64,14 +65,36 @@ def right(drawing: WorkedDrawing, canvases: np.ndarray) -> np.ndarray:
     return (canvases == drawing.truth).all(axis=(1, 2))
 
 
-def in_symmetry(solver: Solver, drawing: WorkedDrawing, name: str) -> np.ndarray:
-    """Which solutions are right, each canvas seen in one symmetry; bool [B]."""
+def in_symmetry(
+    solver: Solver, drawing: WorkedDrawing, name: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Solutions of canvases that are each seen in one symmetry.
+
+    Returns the canvases uint8 [B, H, W], the confidence in each float [B], and the work int [B].
+    """
     parts = []
     for start in range(0, len(drawing), AT_ONCE):
         some = drawing[np.arange(start, min(start + AT_ONCE, len(drawing)))]
-        views = [View(name)] * len(some)
-        parts.append(right(some, solver.predictor.free_running_views(some, views).canvases))
-    return np.concatenate(parts)
+        found = solver.predictor.free_running_views(some, [View(name)] * len(some))
+        parts.append((found.canvases, found.confidence.prod(axis=1), found.steps.sum(axis=1)))
+    canvases, sure, steps = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return canvases, sure, steps
+
+
+def of_symmetries(
+    vote: str, views: int, drawing: WorkedDrawing, seen: list[tuple[np.ndarray, ...]], seed: int
+) -> np.ndarray:
+    """Which solutions are right if so many symmetries vote, the identity first; bool [B].
+
+    The others are drawn for each problem.
+    """
+    random, won = np.random.default_rng(seed), []
+    for i in range(len(drawing)):
+        which = [0, *(1 + random.permutation(len(seen) - 1))][:views]
+        answers = [seen[w][0][i].tobytes() for w in which]
+        decision = decide(vote, answers, np.array([seen[w][1][i] for w in which]))
+        won.append(seen[which[decision.behind[0]]][0][i])
+    return right(drawing, np.stack(won))
 
 
 def voted(
@@ -88,35 +111,46 @@ def voted(
 
 
 def measured(file: Path, args: argparse.Namespace) -> str:
-    """Both tables of a checkpoint, as Markdown."""
+    """All tables of a checkpoint, as Markdown."""
     solver = load_solver(file)
     problems = held_out(solver, args.problems, args.seed, args.digits)
     drawing = placed(solver, problems, args.seed)
-    lines: list[list[str]] = []
-    turned = {}
-    for name in solver.trained_symmetries:
-        turned[name] = in_symmetry(solver, drawing, name)
-        lines.append([name, str(Share(int(turned[name].sum()), len(problems)))])
-        print(*lines[-1], flush=True)
-    one = turned[solver.trained_symmetries[0]]
-    text = table(["view", "solved"], lines) + "\n\n"
-    alone, base = voted(solver, problems, drawing, Voting())
+
+    def line(found: np.ndarray, *first: str, work: float = 1.0) -> list[str]:
+        mended, broken = int((found & ~alone).sum()), int((alone & ~found).sum())
+        p = binomtest(mended, mended + broken).pvalue if mended + broken else 1.0
+        figures = f"{mended} / {broken}", f"{p:.2g}", f"{work:.1f}"
+        cells = [*first, str(Share(int(found.sum()), len(problems))), *figures]
+        print(*cells, flush=True)
+        return cells
+
+    seen = [in_symmetry(solver, drawing, name) for name in solver.trained_symmetries]
+    alone, steps = right(drawing, seen[0][0]), sum(seen[0][2])
+    change = ["solved", "mended / broken", "p", "times the work"]
+    one = [
+        line(right(drawing, canvases), name, f"{100 * sure.mean():.1f} %")
+        for name, (canvases, sure, _) in zip(solver.trained_symmetries, seen, strict=True)
+    ]
+    text = f"{file.name}\n\n{table(['view', 'mean confidence', *change], one)}"
+    votes = args.votes or list(VOTES)
+    several = [n for n in (2, 4, 8) if n <= len(seen)]
+    if several:
+        lines = [
+            line(of_symmetries(v, n, drawing, seen, args.seed), str(n), v, work=n)
+            for n in several
+            for v in votes
+        ]
+        text += f"\n\n{table(['symmetries', 'vote on solutions', *change], lines)}"
     lines = []
-    for views in args.views:
-        for per in args.per:
-            for vote in args.votes or VOTES:
-                how = Voting(views=views, vote=vote, per=per)
-                found, work = voted(solver, problems, drawing, how)
-                mended, broken = (found & ~alone).sum(), (alone & ~found).sum()
-                changed = int(mended + broken)
-                p = binomtest(int(mended), changed).pvalue if changed else 1.0
-                share = str(Share(int(found.sum()), len(problems)))
-                figures = f"{mended} / {broken}", f"{p:.2g}"
-                lines.append([str(views), per, vote, share, *figures, f"{work / base:.1f}"])
-                print(*lines[-1], flush=True)
-    heads = ["views", "vote per", "vote", "solved", "mended / broken", "p", "times the work"]
-    first = Share(int(one.sum()), len(problems))
-    return f"{file.name}: one view {first}\n\n{text}{table(heads, lines)}"
+    for views, rollouts, per, vote in product(args.views, args.rollouts, args.per, votes):
+        noise = args.noise if rollouts > 1 else 0.0
+        how = Voting(views=views, rollouts=rollouts, noise=noise, vote=vote, per=per)
+        found, work = voted(solver, problems, drawing, how)
+        base = steps / len(problems) or 1
+        lines.append(line(found, str(views), str(rollouts), per, vote, work=work / base))
+    if lines:
+        text += f"\n\n{table(['views', 'rollouts', 'vote per', 'vote', *change], lines)}"
+    return text
 
 
 def main() -> None:
@@ -127,7 +161,9 @@ def main() -> None:
     add("--problems", type=int, default=500)
     add("--digits", type=int, nargs="+", help="of each operand; default: the range of training")
     add("--seed", type=int, default=0, help="which problems, and where they lie")
-    add("--views", type=int, nargs="*", default=[4, 8, 16])
+    add("--views", type=int, nargs="*", default=[], help="symmetries and shifts: a table more")
+    add("--rollouts", type=int, nargs="+", default=[1], help="of each of these views")
+    add("--noise", type=float, default=0.1, help="deviation on z_H where there are several")
     add("--votes", nargs="+", choices=VOTES, help="default: all")
     add("--per", nargs="+", default=["row", "solution"])
     args = parser.parse_args()
