@@ -18,7 +18,7 @@ SUFFIX = ".safetensors"  # of a file of weights alone
 _PACKAGE = Path(__file__).parents[1] / "pretrained"
 _ROOT = Path(__file__).parents[2]
 _SOURCES = _ROOT / "docs" / "models"
-_FAMILIES = {"iterative": "recursive", "local": "cell model", "gpt": "GPT"}
+_FAMILIES = {"iterative": "recursive", "cell": "cell model", "gpt": "GPT"}
 _REGIONS = ("in range", "first beyond", "second beyond", "both beyond")
 _BUFFERS = ("H_init", "L_init")  # fixed, and not among a model's parameters
 

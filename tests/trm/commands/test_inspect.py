@@ -35,7 +35,7 @@ def test_pictures_of_a_model_that_takes_steps(command, checkpoint, tmp_path):
     assert sites[0].startswith("step 1, ")
     assert sites[-1].startswith(f"step {steps[0]}, ")
     command("inspect", "7x8", "--output", tmp_path)
-    assert pictures(tmp_path) == {"rows.png", "settled.png", "fields.png"}, (
+    assert pictures(tmp_path) == {"rows.png", "settled.png", "signals.png"}, (
         "none of another problem is left there"
     )
 
@@ -44,7 +44,7 @@ def test_pictures_of_a_model_that_takes_steps(command, checkpoint, tmp_path):
 def test_a_model_that_works_in_order_is_shown_as_it_writes(command, tmp_path):
     ran = command("inspect", "253x83", "--row", "2", "--output", tmp_path)
     assert ran.out.startswith("this model works out each cell once, in the order of writing\n")
-    assert pictures(tmp_path) == {"rows.png", "settled.png", "fields.png"}
+    assert pictures(tmp_path) == {"rows.png", "settled.png", "signals.png"}
     for name in ("multiplicand", "multiplier", "product", "carry", "sum_carry"):
         right, of = re.search(rf"\b{name} +(\d+) of (\d+) *\n", ran.out).groups()
         assert int(right) == int(of) > 0
