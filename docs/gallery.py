@@ -1,7 +1,7 @@
 """Write gallery.md: `python docs/gallery.py`, after changes of layouts, encodings or weights.
 
-What it shows is read: pages and local rules from the layouts, proofs from the cards of the weights
-in `models`, figures from the tables that `ENCODINGS` and `FAMILIES` point at.
+Its sources: canvases and local rules from the layouts, proofs from the cards of the weights in
+`models`, figures from the tables that `ENCODINGS` and `FAMILIES` point at.
 """
 
 import inspect
@@ -26,13 +26,13 @@ from trm.models.positions import Position
 DOCS = Path(__file__).parent
 PAGE = DOCS / "gallery.md"
 PROBLEMS = {"multiplication": "321x654", "addition": "604+87"}
-CARRIES = ("carry", "sum_carry")  # fields that are drawn beside a page
+CARRIES = ("carry", "sum_carry")  # signals that are drawn beside a canvas
 
-GPT, RECURSIVE = "a GPT that adds", "a recursive model that sees all, and adds"
+GPT, RECURSIVE = "a GPT that adds", "a recursive transformer that adds, with attention to all cells"
 STUDY = "log/2026-11-24-study-encodings"
 LOOPED, RECURSIVE_STUDY = f"{STUDY}-looped.md", f"{STUDY}-recursive.md"
 CANVAS, CONFIGS = f"{STUDY}-canvas.md", "results.md#all-configs"
-# Of each encoding: what was trained, what was asked, and the page and column of its best figure.
+# By encoding: the trained model, the problems, and the Markdown file and column of its best figure.
 ENCODINGS: dict[str, tuple[str, str, str, int]] = {
     "none": (GPT, "8 digits: ", LOOPED, 5),
     "learned": (GPT, "8 digits: ", CANVAS, 2),
@@ -45,26 +45,26 @@ ENCODINGS: dict[str, tuple[str, str, str, int]] = {
     "alibi": (GPT, "8 digits: ", LOOPED, 5),
     "fire": (GPT, "8 digits: ", LOOPED, 5),
     "shaw": (GPT, "8 digits: ", LOOPED, 5),
-    "relative_2d": ("a recursive model that adds", "", CONFIGS, 3),
+    "relative_2d": ("a recursive transformer that adds", "", CONFIGS, 3),
 }
-# Rows that are not called by the encoding.
+# Names of rows that differ from the name of the encoding.
 ROWS = {
     "relative_2d": "addition/quick",
     "rope_2d": "addition/gpt_blanks",
     "sinusoidal": "gpt/small_sinusoidal",
 }
-# Of each family its file, and the config with the best figure.
+# By family: its file, and the config with the best figure.
 FAMILIES = {
-    "one cell that works in steps": ("cell", "quickstart"),
-    "one cell that reads everything at once": ("cell", "generalise/lattice"),
-    "one cell that invents what it hands on": ("cell", "generalise/latent"),
-    "the tiny recursive model, whose cells see states": ("recursive", "addition/quick"),
-    "the GPT, which writes the page as a sequence": ("gpt", "addition/gpt_blanks"),
+    "cell model with several ops": ("cell", "quickstart"),
+    "cell model that reads everything at once": ("cell", "generalise/lattice"),
+    "cell model without hints, which invents latent codes": ("cell", "generalise/latent"),
+    "recursive transformer, whose cells read states": ("recursive", "addition/quick"),
+    "GPT, which writes the canvas as a sequence": ("gpt", "addition/gpt_blanks"),
 }
 
 
 def gallery() -> str:
-    """The page."""
+    """Return the text of gallery.md."""
     proofs = list(read_proofs())
     parts = [HEAD, "\n".join(contents())]
     for name, kind in TASKS.items():
@@ -76,12 +76,12 @@ def gallery() -> str:
 
 
 def title(task: str, layout: str) -> str:
-    """What a layout's part of the page is called."""
+    """Heading of a layout, like "Multiplication, standard"."""
     return f"{task.capitalize()}, {layout}"
 
 
 def contents() -> Iterator[str]:
-    """A row for each task: its layouts."""
+    """Yield a table row per task, with its layouts."""
     yield "| task | layouts |\n|---|---|"
     for name, kind in TASKS.items():
         anchors = {one: title(name, one).lower() for one in kind.layouts}
@@ -92,46 +92,45 @@ def contents() -> Iterator[str]:
 HEAD = """\
 # Gallery
 
-Every layout with a worked page, what its cells hand on to each other, and the models that are
-[proved](proof.md) right on it; then every [position encoding](#position-encodings) and every
+Every layout with a solution, the messages of its cells, and the models that are
+[proved](proof.md) correct on it; then every [position encoding](#position-encodings) and every
 [family of models](#families-of-models), each with the best figure in a table of the results or the
 log.
 
-    python docs/gallery.py                               # makes this page
-    trm render 321x654 --layout standard                 # draws one of its pages
+    python docs/gallery.py                               # writes gallery.md
+    trm render 321x654 --layout standard                 # draws one of its canvases
 
-A page is filled in downwards, each row from the right to the left; `_` is a blank cell. Beside it
-stands what each cell carries to the one on its left, in a product (`carry`) and in a sum
-(`sum_carry`), and `·` where that is nothing. A model of one cell decides this as it decides what to
-write, and [nothing but such decisions](generalisation.md#what-is-given-what-is-learned) passes from
-cell to cell.
+A canvas is filled in downwards, each row from the right to the left; `_` is a blank cell. Beside it
+are the carries of each cell to the cell on its left, in a product (`carry`) and in a sum
+(`sum_carry`); `·` is no carry. A cell model decides these signals as it decides its symbol, and
+[only such decisions](generalisation.md#what-is-given-what-is-learned) pass from cell to cell.
 
-All that a cell can ever see are its *cell inputs*; of a cell that works in steps, all that one step
-can see. The *margin* is by how much the logit of the right class exceeds the next in the worst of
-them. A proof holds *in* float32 or float64, in whatever order sums are computed. All of that is
-from the cards of [the weights](models/README.md)."""
+*Cell inputs* is the number of distinct inputs of a cell; for a cell with several ops, of all its
+ops. The *margin* is the smallest difference of the correct logit and the next over all of them. A
+proof holds *in* float32 or float64, in any order of summation. These columns are from the cards of
+[the weights](models/README.md)."""
 
 ENCODINGS_HEAD = """\
 ## Position encodings
 
-How a transformer learns where on a page its tokens are: `position` in a
-[config](commands.md#configs). Figures are shares of held-out pages without any wrong cell; of 200,
-seed 0, where nothing else is said. Models that add were trained on up to 7 digits (`relative_2d`:
-5), those that multiply on up to 3 x 2; settings and all other figures are behind the links. The
-cells of a model of one cell need no encoding: they know their neighbours by name."""
+Information about the places of tokens on a canvas: `position` in a [config](commands.md#configs).
+Figures are shares of held-out solutions without an incorrect cell; of 200, seed 0, unless noted.
+Models that add were trained on up to 7 digits (`relative_2d`: 5), those that multiply on up to 3 x
+2; settings and all other figures are behind the links. A cell model needs no encoding: its inputs
+name the neighbours."""
 
 FAMILIES_HEAD = """\
 ## Families of models
 
-Each with the [config](results.md#all-configs) of it that goes farthest."""
+Each with its [config](results.md#all-configs) that generalises farthest."""
 
 NO_RULE = """\
-Without a [local rule](extending.md): a digit of the product depends on all digits, so that no cell
-could be told enough by its neighbours."""
+Without a [local rule](extending.md): a digit of the product depends on all digits, more than the
+messages of its neighbours could contain."""
 
 
 def draw(task: Task, problem: str) -> Iterator[str]:
-    """What a layout is, a worked page of it, and what its cells hand on."""
+    """Yield the description of a layout, a solution in it, and the messages of its cells."""
     problems = task.problems([task.parse(problem)])
     drawing = task.layout_impl.draw_worked(problems, trim=True)
     rule = task.local_rule() if task.layout_impl.local_rule else None
@@ -141,22 +140,22 @@ def draw(task: Task, problem: str) -> Iterator[str]:
         columns |= {name: digits_of(signals[name][0]) for name in CARRIES if name in signals}
     yield first_sentence(task.layout_impl)
     yield f"```text\n{beside(columns)}\n```"
-    yield "\n".join(handed_on(rule)) if rule else NO_RULE
+    yield "\n".join(messages(rule)) if rule else NO_RULE
 
 
 def first_sentence(thing: object) -> str:
-    """How a docstring begins."""
+    """First sentence of a docstring."""
     text = " ".join((inspect.getdoc(thing) or "").partition("\n\n")[0].split())
     return re.split(r"(?<!et al)\.(?: |$)|::?$", text)[0].replace("``", "`") + "."
 
 
 def digits_of(classes: np.ndarray) -> str:
-    """Carries as a page has digits: of class 0 there is none, class 1 + n is n."""
+    """Draw classes of a carry as digits: class 0 is `·`, class 1 + n is n."""
     return "\n".join("".join("·" if n == 0 else str(n - 1) for n in row) for row in classes)
 
 
 def beside(columns: dict[str, str]) -> str:
-    """Blocks of text beside each other, each below its name."""
+    """Put blocks of text beside each other, each below its name."""
     blocks = [[name, "", *text.splitlines()] for name, text in columns.items()]
     widths = [max(map(len, block)) + 4 for block in blocks]
     return "\n".join(
@@ -165,29 +164,29 @@ def beside(columns: dict[str, str]) -> str:
     )
 
 
-def handed_on(rule: LocalRule) -> Iterator[str]:
-    """The messages of a rule, and the steps in which a cell works."""
+def messages(rule: LocalRule) -> Iterator[str]:
+    """Yield the messages of a rule, and the ops of a cell."""
     kind = type(rule)
     file = f"../{kind.__module__.replace('.', '/')}.py"
-    yield f"| neighbour | what it hands on, by the [`{kind.__name__}`]({file}) |\n|---|---|"
+    yield f"| neighbour | signals in its message, by the [`{kind.__name__}`]({file}) |\n|---|---|"
     for direction, names in rule.messages.items():
         if names:
             yield f"| {SEES[direction].replace('_', ' ')} | {listed(names)} |"
     if rule.ops:
-        yield f"\n<details><summary>A cell works in {len(rule.ops)} steps</summary>\n"
-        yield "| | decides | from |\n|---|---|---|"
+        yield f"\n<details><summary>A cell has {len(rule.ops)} ops</summary>\n"
+        yield "| | outputs | inputs |\n|---|---|---|"
         for i, (outputs, inputs) in enumerate(rule.ops, 1):
             yield f"| {i} | {listed(outputs)} | {listed(inputs or ())} |"
         yield "\n</details>"
 
 
 def listed(names: tuple[str, ...]) -> str:
-    """Names one after the other."""
+    """Join names by commas, as code."""
     return ", ".join(f"`{name}`" for name in names)
 
 
 def read_proofs() -> Iterator[tuple[tuple[str, str], str]]:
-    """Of each file of weights whose card has a proof: task and layout, and a row of a table."""
+    """Yield task, layout and a table row for each file of weights with a proof in its card."""
     for file in [SHIPPED, *sorted((DOCS / "models").glob("*.safetensors"))]:
         content = unpack(file)
         task, proof = content[DATA_KEY]["task"], content["card"].get("proof")
@@ -200,14 +199,14 @@ def read_proofs() -> Iterator[tuple[tuple[str, str], str]]:
 
 
 def proof_table(rows: list[str]) -> Iterator[str]:
-    """The proofs of a layout."""
+    """Yield the table of the proofs of a layout, if there are any."""
     if rows:
         head = "| verdict | weights | base | cell inputs | margin | in |\n|---|---|---|---|---|---|"
         yield "\n".join((head, *rows))
 
 
 def figure(page: str, row: str, column: int) -> str:
-    """What stands in the one row of a page's tables that is called so; links left out."""
+    """Return one cell of the tables of a Markdown file, without links, by row name and column."""
     lines = (DOCS / page.partition("#")[0]).read_text().splitlines()
     rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
     (found,) = (cells for cells in rows if re.fullmatch(rf"\[?`{row}`(\]\(\S+\))?", cells[0]))
@@ -215,17 +214,17 @@ def figure(page: str, row: str, column: int) -> str:
 
 
 def encodings() -> Iterator[str]:
-    """A row for each position encoding."""
+    """Yield a table row per position encoding."""
     yield "| `position` | what it is | best figure | |\n|---|---|---|---|"
     for name, kind in POSITIONS.items():
-        model, asked, page, column = ENCODINGS[name]
-        found = asked + figure(page, ROWS.get(name, name), column)
+        model, problems, page, column = ENCODINGS[name]
+        found = problems + figure(page, ROWS.get(name, name), column)
         what = first_sentence(load_class(kind, Position, "position"))
         yield f"| `{name}` | {what} | {found} | [{model}]({page}) |"
 
 
 def families() -> Iterator[str]:
-    """A row for each family of models."""
+    """Yield a table row per family of models."""
     yield "| | config | parameters | best figure |\n|---|---|---|---|"
     for name, (module, config) in FAMILIES.items():
         shape, measured = (figure(CONFIGS, config, column) for column in (2, 3))
