@@ -2,12 +2,13 @@
 
     python benchmarks/votes.py --checkpoint docs/models/trm-canvas-seed0.safetensors --problems 500
 
-Different held-out problems of the test split, lengths drawn evenly over the range of training (or
-of ``--digits A B`` alone), each at a random place on the canvas of training; whole solutions, each
-row built on the model's own rows. The first table has one view in each symmetry that the model was
-trained in. In the second, votes on whole solutions share their rollouts, so that all votes of a
-line judge the same answers; their cost is that of the views, in supervision steps (of a GPT: in
-sequences), what looks the same in two views being worked out once.
+The problems are different ones of the test split, with lengths drawn evenly over the range of
+training (or only those of ``--digits A B``). Each lies at a random place on the canvas of training.
+Accuracy is that of whole solutions, each row built on the model's own rows. The first table has one
+view in each symmetry that the model was trained in. In the second, votes on whole solutions share
+their rollouts, so all votes of a line choose from the same answers. Their cost is that of the
+views, in supervision steps (for a GPT: in sequences). Canvases that are equal in two views are
+solved once.
 """
 
 import argparse
@@ -37,7 +38,7 @@ AT_ONCE = 250  # problems
 
 
 def held_out(solver: Solver, number: int, seed: int, digits: Sequence[int] | None) -> Problems:
-    """Different problems of the test split, as many as there are up to a number."""
+    """Return up to a number of different problems of the test split."""
     if digits:
         return cell_problems(solver.task, digits, number, seed)
     task: Any = replace(solver.task, long_bias=0.0)  # type: ignore[type-var]
@@ -47,7 +48,7 @@ def held_out(solver: Solver, number: int, seed: int, digits: Sequence[int] | Non
 
 
 def placed(solver: Solver, problems: Problems, seed: int) -> WorkedDrawing:
-    """The problems worked out on training's canvas, each at a random place."""
+    """Draw the solved problems on the canvas of training, each at a random place."""
     rules, canvas = solver.task.layout_impl, solver.canvas
     sizes = rules.sizes(problems)
     room = rules.room(solver.task.longest, solver.task.base)
@@ -60,12 +61,12 @@ def placed(solver: Solver, problems: Problems, seed: int) -> WorkedDrawing:
 
 
 def right(drawing: WorkedDrawing, canvases: np.ndarray) -> np.ndarray:
-    """Which solutions are right in every cell, bool [B]."""
+    """Test which solutions are correct in every cell, bool [B]."""
     return (canvases == drawing.truth).all(axis=(1, 2))
 
 
 def in_symmetry(solver: Solver, drawing: WorkedDrawing, name: str) -> np.ndarray:
-    """Which solutions are right, each canvas seen in one symmetry; bool [B]."""
+    """Test which solutions are correct with every canvas in one symmetry, bool [B]."""
     parts = []
     for start in range(0, len(drawing), AT_ONCE):
         some = drawing[np.arange(start, min(start + AT_ONCE, len(drawing)))]
@@ -77,7 +78,7 @@ def in_symmetry(solver: Solver, drawing: WorkedDrawing, name: str) -> np.ndarray
 def voted(
     solver: Solver, problems: Problems, drawing: WorkedDrawing, voting: Voting
 ) -> tuple[np.ndarray, float]:
-    """Which solutions are right after a vote, bool [B], and the work of a problem."""
+    """Return which solutions are correct after a vote, bool [B], and the mean work of a problem."""
     asked, parts, work = solver.with_voting(voting), [], 0
     for start in range(0, len(drawing), AT_ONCE):
         index = np.arange(start, min(start + AT_ONCE, len(drawing)))
@@ -88,7 +89,7 @@ def voted(
 
 
 def measured(file: Path, args: argparse.Namespace) -> str:
-    """Both tables of a checkpoint, as Markdown."""
+    """Return both tables of a checkpoint as Markdown."""
     solver = load_solver(file)
     problems = held_out(solver, args.problems, args.seed, args.digits)
     drawing = placed(solver, problems, args.seed)
