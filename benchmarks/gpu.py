@@ -298,9 +298,9 @@ class Benchmark:
 
         This includes drawing, moving and turning.
         """
-        asked = self.config.task, self.config.canvas, batch, self.options.steps + WARM_UP
+        arguments = self.config.task, self.config.canvas, batch, self.options.steps + WARM_UP
         transforms = [A.D4(p=1.0), CanvasShift()] if turned else None
-        module = CanvasDataModule(*asked, transforms=transforms, workers=workers)
+        module = CanvasDataModule(*arguments, transforms=transforms, workers=workers)
         loader = module.train_dataloader()
         batches = map(self._moved, loader)
         one = self.model("ours", self.best, batch, False)

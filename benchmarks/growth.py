@@ -56,10 +56,10 @@ def table(runs: dict[int, Callable[[], Any]], repeats: int) -> None:
         before = point, median
 
 
-def grown(title: str, asked: dict[int, Problems], solver: Solver, repeats: int) -> None:
+def grown(title: str, points: dict[int, Problems], solver: Solver, repeats: int) -> None:
     """Print a title and the `table` for a model and the problems of each point."""
     print(f"\n{title}")
-    table({n: partial(solver.solve, problems) for n, problems in asked.items()}, repeats)
+    table({n: partial(solver.solve, problems) for n, problems in points.items()}, repeats)
 
 
 def in_processes(number: int, folder: Path) -> None:
@@ -93,11 +93,11 @@ def main() -> None:
         "decimal-seed0, in steps": (load_solver(STEPWISE, device="cpu"), options.in_steps),
     }
     for name, (solver, digits) in models.items():
-        asked = {n: drawn(solver, n, 1) for n in digits}
-        grown(f"digits of both, {name}: seconds a problem", asked, solver, options.repeats)
+        points = {n: drawn(solver, n, 1) for n in digits}
+        grown(f"digits of both, {name}: seconds a problem", points, solver, options.repeats)
     for name, (solver, _) in models.items():
-        asked = {n: drawn(solver, 4, n) for n in options.batches}
-        grown(f"4 x 4 problems at once, {name}: seconds", asked, solver, options.repeats)
+        points = {n: drawn(solver, 4, n) for n in options.batches}
+        grown(f"4 x 4 problems at once, {name}: seconds", points, solver, options.repeats)
     placed = replace(models["decimal-seed0, in steps"][0], canvas=Canvas(SIDE, SIDE))
     problems = drawn(placed, 4, 16)
     print(f"\nviews of 16 problems of 4 x 4 on {SIDE} x {SIDE}, decimal-seed0: seconds")

@@ -42,9 +42,9 @@ def plain(pairs: list[tuple[int, ...]], height: int, width: int) -> Arrays:
         canvas = np.full((height, width), symbols.BLANK, dtype=np.uint8)
         for i, row in enumerate(rows):
             if i >= 2:
-                asked = canvas.copy()
-                asked[i] = symbols.MASK
-                inputs.append(asked)
+                masked = canvas.copy()
+                masked[i] = symbols.MASK
+                inputs.append(masked)
             canvas[i, right - len(row) : right] = symbols.encode(row)
             if i >= 2:
                 labels.append(canvas.copy())

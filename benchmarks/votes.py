@@ -79,10 +79,10 @@ def voted(
     solver: Solver, problems: Problems, drawing: WorkedDrawing, voting: Voting
 ) -> tuple[np.ndarray, float]:
     """Return which solutions are correct after a vote, bool [B], and the mean work of a problem."""
-    asked, parts, work = solver.with_voting(voting), [], 0
+    voter, parts, work = solver.with_voting(voting), [], 0
     for start in range(0, len(drawing), AT_ONCE):
         index = np.arange(start, min(start + AT_ONCE, len(drawing)))
-        solutions = asked.solve_drawing(problems[index], drawing[index])
+        solutions = voter.solve_drawing(problems[index], drawing[index])
         parts.append([bool(one.exact) for one in solutions])
         work += sum(sum(one.row_steps) or one.views for one in solutions)
     return np.concatenate(parts), work / len(drawing)

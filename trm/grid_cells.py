@@ -40,7 +40,7 @@ def fitted(
     """
     task = solver.task
     lengths = task.of_size(**dict(zip(axes, size, strict=True)))
-    asked = cell_problems(task, lengths, problems, seed)
+    drawn = cell_problems(task, lengths, problems, seed)
     name, on_canvas, reason = size_name(axes, size), None, None
     try:
         if (on_canvas := solver.for_lengths(lengths)) is None:
@@ -49,11 +49,11 @@ def fitted(
                 f"the model cannot work on a canvas of {height} x {width} cells or more "
                 f"(height x width), which {name} need"
             )
-        elif not len(asked):
+        elif not len(drawn):
             reason = f"no problem of {name} in base {task.base} belongs to the {SPLIT} split"
     except ValueError as error:  # the layout has no room for as many operands
         reason = str(error)
-    return on_canvas, asked, reason
+    return on_canvas, drawn, reason
 
 
 def cell_problems(task: Task, lengths: Sequence[int], problems: int, seed: int) -> Problems:
@@ -69,8 +69,8 @@ def cell_problems(task: Task, lengths: Sequence[int], problems: int, seed: int) 
     if prod(end - start for start, end in ranges) <= max(_FEW, _SPARE * problems):
         # All problems of these lengths, in an order that depends on the seed.
         everything = Problems.from_ints([*product(*(range(*ends) for ends in ranges))], base)
-        asked = (split_of(everything) == SPLITS.index(SPLIT)) & task.allows(everything)
-        index = np.flatnonzero(asked)
+        allowed = (split_of(everything) == SPLITS.index(SPLIT)) & task.allows(everything)
+        index = np.flatnonzero(allowed)
         order = random_words(keys(seed, SPLIT, stream, index), 1)[:, 0]
         return everything[index[np.argsort(order, kind="stable")[:problems]]]
     count = problems

@@ -320,7 +320,7 @@ def run_probes(
     task = solver.task
     check_cells(solver.predictor.model)
     rule = task.local_rule()
-    regions, asked = dict[str, str](), []
+    regions, tested = dict[str, str](), []
     for size in sizes:
         axes, (a, b) = tuple(size), size.values()
         on_canvas, problems, reason = fitted(solver, axes, (a, b), settings.problems, settings.seed)
@@ -328,7 +328,7 @@ def run_probes(
             raise ValueError(f"there is nothing to probe: {reason}")
         name = size_name(axes, (a, b))
         regions[name] = region(task.ranges, axes, (a, b))
-        asked.append((name, on_canvas, problems))
+        tested.append((name, on_canvas, problems))
     note(f"reading {settings.train_problems:,} training problems")
     parts = []
     for start in range(0, settings.train_problems, _PROBLEMS_AT_ONCE):
@@ -350,27 +350,27 @@ def run_probes(
         for point, features in training.features.items()
     }
     readings = []
-    for of_size, on_canvas, problems in asked:
+    for of_size, on_canvas, problems in tested:
         note(f"probing {len(problems)} problems of {of_size}")
         cells, _ = read(on_canvas, problems, settings.steps)
         truth = cells.targets[:, there]
         plain = shares_right(majority, truth, cells.problem)
         for point, of_point in probes.items():
-            said = np.stack([one.said(cells.features[point]) for one in of_point], axis=1)
-            both = zip(names, shares_right(said, truth, cells.problem), plain, strict=True)
+            predicted = np.stack([one.said(cells.features[point]) for one in of_point], axis=1)
+            both = zip(names, shares_right(predicted, truth, cells.problem), plain, strict=True)
             readings += [Reading(of_size, name, *point, *shares) for name, *shares in both]
     train = {"problems": settings.train_problems, "cells": len(training.targets)}
     return ProbeStudy(settings, main, train, regions, readings)
 
 
-def shares_right(said: np.ndarray, truth: np.ndarray, problem: np.ndarray) -> list[Share]:
+def shares_right(predicted: np.ndarray, truth: np.ndarray, problem: np.ndarray) -> list[Share]:
     """Return the share of correct classes of each of S sub-tasks, over its defined cells.
 
-    ``said`` and ``truth`` are ``[N, S]`` (or broadcast to it). ``problem``, ``int64 [N]``, is the
-    problem of each cell; intervals are over problems.
+    ``predicted`` and ``truth`` are ``[N, S]`` (or broadcast to it). ``problem``, ``int64 [N]``, is
+    the problem of each cell; intervals are over problems.
     """
     right, total = np.zeros((2, int(problem.max()) + 1, truth.shape[1]), dtype=np.int64)
-    np.add.at(right, problem, (said == truth) & (truth != UNDEFINED))
+    np.add.at(right, problem, (predicted == truth) & (truth != UNDEFINED))
     np.add.at(total, problem, truth != UNDEFINED)
     return [*map(share, right.T, total.T)]
 

@@ -85,11 +85,11 @@ def state_ranks(solver: Solver, problems: int = 32, seed: int = 0, step: int = 8
     task, model = solver.task, solver.predictor.model
     if isinstance(model, CellModel):
         return []
-    asked = cell_problems(task, task.longest, problems, seed)
-    if not len(asked):
+    drawn = cell_problems(task, task.longest, problems, seed)
+    if not len(drawn):
         raise ValueError("no problem of training's longest operands is held out: train on longer")
     gpt, layers = isinstance(model, GPT), len(getattr(model, "layers", ()))
-    drawing, states = solver.draw_worked(asked), dict[tuple[int, str], list[Tensor]]()
+    drawing, states = solver.draw_worked(drawn), dict[tuple[int, str], list[Tensor]]()
     inputs = drawing.truth if gpt else row_steps(drawing).inputs
     for _, observed in observe_all(solver.predictor, inputs, (step,), layers=True):
         tokens = observed.cells < inputs[0].size

@@ -183,13 +183,13 @@ def compare_heads(
     task, predictor = solver.task, solver.predictor
     check_cells(predictor.model)
     name = size_name(size, size.values())
-    asked = cell_problems(task, task.of_size(**size), problems, seed)
-    if len(asked) < 2:
+    drawn = cell_problems(task, task.of_size(**size), problems, seed)
+    if len(drawn) < 2:
         raise ValueError(f"fewer than two problems of {name} are held out: name another size")
-    steps, right, used = row_steps(solver.draw_worked(asked)), 0, set[str]()
-    note(f"{len(steps.inputs):,} rows of {len(asked)} problems of {name}")
+    steps, right, used = row_steps(solver.draw_worked(drawn)), 0, set[str]()
+    note(f"{len(steps.inputs):,} rows of {len(drawn)} problems of {name}")
     found = []
-    for number in range(len(asked)):
+    for number in range(len(drawn)):
         rows = steps.problem == number
         inputs, labels, answer = steps.inputs[rows], steps.labels[rows], steps.answer[rows]
         written, page = write_row(task.layout, inputs, task.base)
@@ -199,4 +199,4 @@ def compare_heads(
         found.append(overlaps(watch(predictor, inputs, labels), selectors, cells))
         right += int((written == labels).all(axis=(1, 2)).sum())
     heads = heads_of(found, used)
-    return Comparison(size, name, len(asked), len(steps.inputs), right, sorted(used), heads)
+    return Comparison(size, name, len(drawn), len(steps.inputs), right, sorted(used), heads)

@@ -128,18 +128,18 @@ def score(file: str | Path, suite: Suite, name: str) -> Scored:
     for item in suite.items:
         by_cell[item.row, item.column].append(item)
     cells, shares, wrong = [], dict[Key, Share](), list[Item]()
-    for (row, column), asked in by_cell.items():
-        right = [read.get(item.id) == suite.read(item.answer) for item in asked]
-        wrong += [a for a, good in zip(asked, right, strict=True) if a.id in read and not good]
+    for (row, column), items in by_cell.items():
+        right = [read.get(item.id) == suite.read(item.answer) for item in items]
+        wrong += [a for a, good in zip(items, right, strict=True) if a.id in read and not good]
         cell = dict.fromkeys(KEYS) | {
             "row": row,
             "column": column,
             "region": region(about.ranges, suite.axes, (row, column)),
             "applicable": True,
-            "reason": None if asked else "no such problem belongs to the test split",
-            "problems": len(asked),
+            "reason": None if items else "no such problem belongs to the test split",
+            "problems": len(items),
         }
-        if asked:
+        if items:
             shares[row, column] = Share(sum(right), len(right))
             cell[figure] = shares[row, column].data()
             cell[SHOWN[figure]] = "".join("01"[one] for one in right)

@@ -177,7 +177,7 @@ SUITES: dict[str, Suite] = {
 
 def _items(suite: Suite) -> Iterator[Item]:
     label, seed = suite.label, suite.seed
-    asked: Iterable[tuple[str, ...]]
+    texts: Iterable[tuple[str, ...]]
     for row, column in suite.cells:
         task, where = suite.task_of(row), f"{row}x{column}"
         if isinstance(row, str):
@@ -185,7 +185,7 @@ def _items(suite: Suite) -> Iterator[Item]:
         if suite.whole:
             lengths = (column,) * (_ADDENDS if isinstance(task, Addition) else 2)
             problems = cell_problems(task, lengths, suite.problems, seed)
-            asked = _canvases(*suite.canvases[str(row)], problems)
+            texts = _canvases(*suite.canvases[str(row)], problems)
         else:
             if isinstance(row, str):
                 problems = family_problems(task, row, column, suite.problems, seed)
@@ -193,11 +193,11 @@ def _items(suite: Suite) -> Iterator[Item]:
                 lengths = task.of_size(**dict(zip(suite.axes, (row, column), strict=True)))
                 problems = cell_problems(task, lengths, suite.problems, seed)
             sign = " + " if isinstance(task, Addition) else " * "
-            asked = [
+            texts = [
                 (f"{sign.join(map(str, operands))} =", str(task.answer(operands)))
                 for operands in problems.to_ints()
             ]
-        for i, (operands, what) in enumerate(zip(problems.to_ints(), asked, strict=True)):
+        for i, (operands, what) in enumerate(zip(problems.to_ints(), texts, strict=True)):
             yield Item(f"{label}/{where}/{i:03d}", row, column, operands, *what)
 
 
@@ -216,8 +216,8 @@ def record(item: Item) -> dict[str, Any]:
     where: dict[str, Any] = {"row": item.row, "column": item.column, "operands": operands}
     if item.layout is not None:
         where |= {"layout": item.layout, "view": item.view}
-    asked = {"question": item.question, "answer": item.answer, "metadata": where}
-    return {"id": item.id, "suite": item.id.partition("/")[0], **asked}
+    texts = {"question": item.question, "answer": item.answer, "metadata": where}
+    return {"id": item.id, "suite": item.id.partition("/")[0], **texts}
 
 
 def export(suite: Suite, output: Path) -> Path:

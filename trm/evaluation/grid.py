@@ -242,7 +242,7 @@ class Grid(dict[str, Any]):
         settings = {model["name"]: self.how_asked(model) or "in one view" for model in self.models}
         if len(set(settings.values())) > 1:
             listed = "; ".join(f"{name}: {how}" for name, how in settings.items())
-            warnings.append(f"NOT ASKED ALIKE: {listed}.")
+            warnings.append(f"DIFFERENT SETTINGS: {listed}.")
         return warnings
 
 

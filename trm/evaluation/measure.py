@@ -142,23 +142,23 @@ def measure_cell(
     Raises:
         ValueError: the device has too little memory for the batch.
     """
-    on_canvas, asked, reason = fitted(solver, axes, size, problems, seed)
+    on_canvas, drawn, reason = fitted(solver, axes, size, problems, seed)
     cell = dict.fromkeys(KEYS) | {
         "row": size[0],
         "column": size[1],
         "region": region(solver.task.ranges, axes, size),
         "applicable": on_canvas is not None,
-        "problems": len(asked),
+        "problems": len(drawn),
         "reason": reason,
     }
     if on_canvas is None or reason is not None:
         return cell
     try:
-        return cell | _figures(on_canvas, asked, batch_size)
+        return cell | _figures(on_canvas, drawn, batch_size)
     except torch.OutOfMemoryError:
         raise ValueError(
             f"{size_name(axes, size)}: the device has too little memory for "
-            f"{min(batch_size, len(asked))} problems at once. Take a smaller --batch-size"
+            f"{min(batch_size, len(drawn))} problems at once. Take a smaller --batch-size"
         ) from None
 
 

@@ -101,8 +101,8 @@ def _problem_by_problem(grid: Grid) -> list[str]:
     heads = ["setting", "range", "problems", "difference", "this alone", "that alone", "p"]
     return [
         f"## Problem by problem, against {safe(name)}",
-        "Over all cells that both were asked: the difference in percentage points; how many "
-        "problems one alone solves, and the p of McNemar's exact test, where both have one seed. "
+        "Over all cells that both have: the difference in percentage points; the number of "
+        "problems that one alone solves, and the p of McNemar's exact test, where both have one seed. "
         "The interval is then Newcombe's, 95 %; of several seeds it is by a bootstrap over seeds "
         "and problems, and too narrow where they are few, or again Newcombe's where all of them "
         "solved the same problems.",
@@ -177,17 +177,17 @@ def _entries(cells: Sequence[Cell], grid: Grid) -> dict[str, str]:
 
 def _notes(grid: Grid) -> list[str]:
     """Return notes that a reader of a summary needs."""
-    asked = grid.problems_asked
+    drawn = grid.problems_asked
     notes = [
-        f"{asked[0].upper()}{asked[1:]}. Pooled over cells, with Wilson 95 % intervals; solutions "
+        f"{drawn[0].upper()}{drawn[1:]}. Pooled over cells, with Wilson 95 % intervals; solutions "
         "and answers are free-running."
     ]
     notes += grid.caveats
     settings = {grid.how_asked(model) for model in grid.models}
     if len(settings) == 1 and settings != {""}:
-        notes.append(f"How every model was asked: {settings.pop()}.")
+        notes.append(f"Settings of every model: {settings.pop()}.")
     if not grid.differing_problems and len(grid.models) > 1:
-        notes.append("All models were asked the same problems.")
+        notes.append("All models have the same problems.")
     applicable = set()
     for model in grid.models:
         cells = cells_of(model)

@@ -46,12 +46,12 @@ def gathered(jobs: Jobs) -> dict[str, Grid]:
     for name in jobs.study.evaluations:
         grid, models = dict[str, Any](), []
         for run in runs:
-            state, asked = jobs.states[run], (jobs.wanted(run) or {}).get(name)
-            if not asked or state.evaluated.get(name) != asked:
+            state, wanted = jobs.states[run], (jobs.wanted(run) or {}).get(name)
+            if not wanted or state.evaluated.get(name) != wanted:
                 continue
             if data := read_object(jobs.grid(name, run)):
                 about: Any = {"name": run.setting.name, "cost": state.cost}
-                models.append(data["models"][0] | about | {"loss": state.losses.get(asked[0])})
+                models.append(data["models"][0] | about | {"loss": state.losses.get(wanted[0])})
                 grid = data
         if models:
             found[name] = Grid(grid, models=models)

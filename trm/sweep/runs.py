@@ -173,8 +173,8 @@ class Jobs:
         return [run for run in self.states if not self._is_done(run)]
 
     def _is_done(self, run: Run) -> bool:
-        state, asked = self.states[run], self.wanted(run)
-        return state.trained and asked is not None and asked.items() <= state.evaluated.items()
+        state, wanted = self.states[run], self.wanted(run)
+        return state.trained and wanted is not None and wanted.items() <= state.evaluated.items()
 
     def stage(self, run: Run) -> str:
         """Describe the progress of a run."""
@@ -249,9 +249,9 @@ class Jobs:
             logger = json.dumps({"class_path": kind, "init_args": place})
             words = [f"--config={folder / _CONFIG}", *state.options, f"--trainer.logger={logger}"]
             return "training", ["fit", *words, "--ckpt_path=last"]
-        for name, asked in (self.wanted(run) or {}).items():
-            if state.evaluated.get(name) != asked:
-                checkpoint, *options = asked
+        for name, wanted in (self.wanted(run) or {}).items():
+            if state.evaluated.get(name) != wanted:
+                checkpoint, *options = wanted
                 output = self.grid(name, run).parent
                 (output / GRID).unlink(missing_ok=True)  # of another checkpoint
                 words = [f"--checkpoint={self._checkpoint(run, checkpoint)}"]

@@ -125,41 +125,41 @@ def read_study(file: Path) -> Study:
         raise ValueError(f"{file}: {error}") from None
 
 
-def _study(held: _File) -> Study:
+def _study(content: _File) -> Study:
     settings = []
-    for chosen in itertools.product(*(_values(*axis) for axis in held.axes.items())):
+    for chosen in itertools.product(*(_values(*axis) for axis in content.axes.items())):
         plain = [key.replace("init_args.", "") for _, keys in chosen for key in keys]
         if again := next((key for key in plain if plain.count(key) > 1), None):
             raise ValueError(f"two axes set {again}: let one of them do it")
-        keys = held.set | {key: value for _, some in chosen for key, value in some.items()}
-        labels = dict(zip(held.axes, (label for label, _ in chosen), strict=True))
+        keys = content.set | {key: value for _, some in chosen for key, value in some.items()}
+        labels = dict(zip(content.axes, (label for label, _ in chosen), strict=True))
         options = tuple(_fit_options(keys))
-        if held.checkpoint == EQUAL_LOSS:
+        if content.checkpoint == EQUAL_LOSS:
             options += _KEEP_ALL
             if any(key.startswith("checkpoint.") for key in keys):
                 raise ValueError(f"checkpoint: {EQUAL_LOSS} sets all of checkpoint.*: leave it out")
-        if held.equal.parameters in keys:
-            raise ValueError(f"{held.equal.parameters} is set by equal.parameters: leave it out")
-        name = ", ".join(labels.values()) or Path(held.config).stem
-        settings.append(Setting(name, labels, held.config, options))
+        if content.equal.parameters in keys:
+            raise ValueError(f"{content.equal.parameters} is set by equal.parameters: leave it out")
+        name = ", ".join(labels.values()) or Path(content.config).stem
+        settings.append(Setting(name, labels, content.config, options))
     names = [_folder(setting.name) for setting in settings]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ValueError(f"two settings are called {twice}: give the values of axes other names")
-    within = held.equal.within
-    if within is not None and within not in held.axes:
+    within = content.equal.within
+    if within is not None and within not in content.axes:
         raise ValueError(f"equal.within is one axis of the study, not {within}")
-    if len(set(held.seeds)) < len(held.seeds):
+    if len(set(content.seeds)) < len(content.seeds):
         raise ValueError("seeds are different numbers")
     evaluations: dict[str, list[str]] = {}
-    for name, asked in held.evaluate.items():
+    for name, entries in content.evaluate.items():
         words = evaluations[_folder(name)] = []
-        for key, value in asked.items():
+        for key, value in entries.items():
             option = key.replace("_", "-")
             if option in _EVALUATION_OURS:
                 raise ValueError(f"evaluate: {key} is set by the study: leave it out")
             words += [f"--{option}", *([] if value is True else [str(value)])]
-    equal = held.equal.parameters, within
-    return Study(tuple(settings), tuple(held.seeds), *equal, held.checkpoint, evaluations)
+    equal = content.equal.parameters, within
+    return Study(tuple(settings), tuple(content.seeds), *equal, content.checkpoint, evaluations)
 
 
 def _values(axis: str, values: Any) -> list[tuple[str, dict[str, Any]]]:
