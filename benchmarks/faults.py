@@ -1,10 +1,10 @@
-"""Signals at random moments: what they leave behind of `trm solve` and `trm fit`, counted.
+"""Effects of signals at random moments on `trm solve` and `trm fit`, counted.
 
     python benchmarks/faults.py solve fit --times 40
 
-Not part of the tests: it takes minutes, and its moments are random. Linux alone (it reads /proc).
-Each time a command is disturbed once or twice in a new folder and then let end by itself; its
-results have to be those of a run that nothing disturbed, with nothing left beside them.
+This is no part of the tests, as it takes minutes, and its moments are random. It runs on Linux only
+(it reads /proc). Each trial sends a command one or two signals in a new folder, and then runs it to
+its end. Its results must equal those of an undisturbed run, without further files.
 """
 
 import argparse
@@ -24,13 +24,13 @@ import torch
 
 TRM = [sys.executable, "-m", "trm"]
 DEBUG = Path(__file__).parents[1] / "configs/debug.yaml"
-SECONDS = 15.0  # in which all processes have to end after a signal
+SECONDS = 15.0  # most time for the end of all processes after a signal
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 CARRY = (
     "--model.depth.schedule=carry --model.depth.halt_max_steps=3 --model.depth.exploration=0.5 "
     "--data.canvas.height=4 --data.canvas.width=6"
 )
-# Each command, and how it runs on two processes.
+# Name → options of a command, and further options for two processes.
 COMMANDS = {
     "solve": (
         "solve --input p.csv --quiet --batch-size 24 --accelerator cpu --output x.jsonl",
@@ -46,7 +46,7 @@ COMMANDS = {
 
 
 def processes_of(session: int) -> list[int]:
-    """The living processes of a session, by their ids, those started first coming first."""
+    """Return the ids of a session's living processes, in the order of their start."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError):
@@ -57,7 +57,7 @@ def processes_of(session: int) -> list[int]:
 
 
 def disturb(command: list[str], folder: Path, dice: random.Random, longest: float) -> Iterator[str]:
-    """Start a command, send a signal within some seconds, and see whether all of it ends."""
+    """Start a command, send a signal within some seconds, and check that all its processes end."""
     what, whom = dice.choice(SIGNALS), dice.choice(("first", "other", "all"))
     with tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(
@@ -82,7 +82,7 @@ def disturb(command: list[str], folder: Path, dice: random.Random, longest: floa
 
 
 def result(folder: Path) -> dict[str, bytes]:
-    """What a command has written: answers, and the weights of the last and the best checkpoint."""
+    """Return a command's results: answers, and weights of the last and the best checkpoint."""
     found = {file.name: file.read_bytes() for file in folder.glob("*.jsonl")}
     for file in folder.glob("runs/debug/*/checkpoints/*.ckpt"):
         weights = torch.load(file, weights_only=True)["state_dict"]
@@ -91,7 +91,7 @@ def result(folder: Path) -> dict[str, bytes]:
 
 
 def trials(words: list[str], times: int, dice: random.Random) -> Iterator[str]:
-    """What became of a command, time after time."""
+    """Yield the outcomes of a command's trials."""
     lines = [f"{dice.randint(1, 10**5)},{dice.randint(1, 999)}" for _ in range(300)]
     lines[7], lines[99] = "x,1", ""
     whole: dict[str, bytes] = {}
@@ -115,7 +115,7 @@ def trials(words: list[str], times: int, dice: random.Random) -> Iterator[str]:
 
 
 def main() -> None:
-    """Run commands on one process and on two, and print what was counted."""
+    """Run commands on one process and on two, and print the counts of outcomes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("commands", nargs="*", choices=[*COMMANDS, []], metavar="COMMAND")
     parser.add_argument("--times", type=int, default=10)

@@ -1,16 +1,20 @@
-"""Training and solving on an accelerator, as a table: speed, share of its peak, memory, data.
+"""Table of training and solving on an accelerator: speed, share of its peak, memory, data.
 
     python benchmarks/gpu.py --reference TinyRecursiveModels --output gpu.md
 
-The shape, the task and the batches of configs/trm/reference.yaml: training steps in bfloat16 and
-float32, eager and compiled, beside a checkout of the published TRM (optional; it needs einops and
-pydantic); the share of a step that drawing its batch takes; rows that the shipped model and that
-shape solve; `trm fit` on one device and on all. What matters most comes first. The table is written
-anew after each line, and a case that fails is a line of it, too; one that runs out of memory is
-then tried with half as many samples.
+Shape, task and batches are those of configs/trm/reference.yaml. Measured are:
 
-It runs anywhere: `--device cpu --tiny --batch 4 --steps 1 --eager` tries it out, and says nothing
-of speed.
+- training steps in bfloat16 and float32, eager and compiled, compared with a checkout of the
+  published TRM (optional; it needs einops and pydantic)
+- the share of a step's time for drawing its batch
+- rows a second that the shipped model and a model of that shape solve
+- `trm fit` on one device and on all
+
+The most important cases come first. The table is rewritten after each line. A failed case has a
+line, too; a case that runs out of memory is repeated with half as many samples.
+
+It runs anywhere: `--device cpu --tiny --batch 4 --steps 1 --eager` is a trial without meaningful
+speeds.
 """
 
 import argparse
@@ -51,11 +55,11 @@ from trm.training.data import CanvasDataModule
 
 CONFIG = "trm/reference"
 TINY = {"hidden_size": 16, "num_heads": 2, "H_cycles": 2, "L_cycles": 1, "prefix_size": 16}
-SOLVING_STEPS = 4  # supervision steps a row of a model that has learned nothing
+SOLVING_STEPS = 4  # supervision steps a row of an untrained model
 WARM_UP = 3  # steps that are not timed: they allocate and compile
-SECONDS = 30  # after which a case goes on no longer, once it has been timed
-LOGGED = 10  # steps of `trm fit` that one figure of its speed is of
-# bfloat16 without sparsity, in TFLOP a second, by data sheets; the first name that fits.
+SECONDS = 30  # most time of a case, after at least one timed step
+LOGGED = 10  # steps of `trm fit` for one figure of its speed
+# bfloat16 without sparsity, in TFLOP a second, from data sheets; the first matching name counts.
 PEAKS = {
     r"H100 PCIe": 756,
     r"H100|H200|GH200": 989,
@@ -77,8 +81,8 @@ COLUMNS = {
 }
 OUT_OF_MEMORY, NO_TIME = "out of memory", "not run: the time was up"
 
-Cells = dict[str, str]  # of a line of a table, by column
-Case = tuple[str, str, str, Callable[..., Cells]]  # section, name, precision, what measures
+Cells = dict[str, str]  # column → text, for a line of a table
+Case = tuple[str, str, str, Callable[..., Cells]]  # section, name, precision, measuring function
 
 
 class Report:
@@ -90,7 +94,7 @@ class Report:
         print(title, flush=True)
 
     def add(self, section: str, name: str, precision: str, cells: Cells, remark: str = "") -> None:
-        """A line, written at once."""
+        """Add a line and write the tables at once."""
         measured = [cells.get(column, "-") for column in COLUMNS[section]]
         self.rows.setdefault(section, []).append([name, precision, *measured, remark])
         print(f"{section}: {name}, {precision}: {cells} {remark}", flush=True)
@@ -102,19 +106,19 @@ class Report:
             self.output.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
     def run(self, case: Case, batch: int) -> None:
-        """Measure a case, with fewer samples where so many do not fit, and write what came out."""
+        """Measure a case, with fewer samples if memory is too small, and write the result."""
         section, name, precision, measure = case
         for size in (batch, batch // 2, batch // 4, batch // 8):
             cells, remark = {COLUMNS[section][0]: f"{size}"}, ""
             try:
                 cells |= measure(batch=max(1, size))
-            except Exception as error:  # of any kind: the next case has nothing to do with it
+            except Exception as error:  # of any kind: the next case is independent of it
                 remark = in_few_words(error)
-            # Outside of the clause: till then the error holds on to the tensors of its frames.
+            # Outside of the clause: within it, the error keeps the tensors of its frames alive.
             torch.compiler.reset()
             gc.collect()
             if torch.accelerator.is_available():
-                with suppress(RuntimeError):  # of a device that is beyond use
+                with suppress(RuntimeError):  # raised by a device in an unusable state
                     torch.accelerator.empty_cache()
                     torch.accelerator.reset_peak_memory_stats()
             self.add(section, name, precision, cells, remark)
@@ -123,7 +127,7 @@ class Report:
 
 
 def in_few_words(error: Exception) -> str:
-    """What went wrong, in the cell of a table."""
+    """Describe an error in the cell of a table."""
     text = " ".join(str(error).split())
     no_memory = isinstance(error, torch.OutOfMemoryError | MemoryError)
     if no_memory or re.search("out of memory|can't allocate memory", text):
@@ -132,7 +136,7 @@ def in_few_words(error: Exception) -> str:
 
 
 class Benchmark:
-    """All that is measured, on one device."""
+    """Cases of the benchmark and their measurement."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options, self.device = options, options.device
@@ -143,7 +147,7 @@ class Benchmark:
         self.kind = torch.device(self.device).type
         halves = self.kind != "cpu" or cpu_multiplies_bfloat16()
         self.precisions = (BFLOAT16, FLOAT32) if halves else (FLOAT32,)
-        self.best = self.precisions[0]  # what is trained in
+        self.best = self.precisions[0]  # precision of training
         self.count = options.devices
         if self.count is None:
             self.count = 1 if self.kind == "cpu" else torch.accelerator.device_count()
@@ -161,7 +165,7 @@ class Benchmark:
                 report.add(*case[:3], {}, NO_TIME)
 
     def title(self) -> str:
-        """What stands above the tables."""
+        """Return the text above the tables."""
         peak = f"{self.peak:g} TFLOP/s in bfloat16" if self.peak else "not known, give --peak"
         return (
             f"# {CONFIG}{' with a tiny network' if self.options.tiny else ''} on {self.count} of "
@@ -171,7 +175,7 @@ class Benchmark:
         )
 
     def cases(self) -> Iterator[Case]:
-        """What is measured, what matters most first."""
+        """Yield the cases, the most important ones first."""
         best, eager = self.best, self.options.eager
         if folder := self.options.reference:
             yield TRAINING, f"{title(folder)}, eager", best, partial(self.step, "theirs", best)
@@ -207,7 +211,7 @@ class Benchmark:
             yield SOLVING, untrained, FLOAT32, partial(self.solve, False, FLOAT32)
 
     def model(self, which: str, precision: str, batch: int, compiled: bool, **tokens: bool) -> Any:
-        """Something with a model and the loss of a batch: ours, or the published TRM's."""
+        """Return an object with a model and a loss: this package's, or the published TRM's."""
         if which != "theirs":
             one = Ours(self.config, **tokens)
             one.model.to(self.device)
@@ -222,7 +226,7 @@ class Benchmark:
         loss = peer.loss
 
         def on_device(batch: dict[str, Any]) -> Any:
-            with torch.device(self.device):  # its states are made where the code says
+            with torch.device(self.device):  # the peer's code makes its states on this device
                 return loss(batch)
 
         peer.loss = on_device  # type: ignore[method-assign]
@@ -233,7 +237,10 @@ class Benchmark:
     def train(
         self, one: Any, precision: str, batches: Iterator[Any]
     ) -> tuple[list[tuple[float, float]], Callable[[Any], None]]:
-        """Seconds of each step that is timed, until its batch is there and of itself; the step."""
+        """Train on batches; return the seconds of each timed step, and the step function.
+
+        The seconds are those of waiting for the batch, and those of the step itself.
+        """
         optimizer = torch.optim.AdamW(one.model.train().parameters(), lr=1e-4)
 
         def step(batch: Any) -> None:
@@ -264,7 +271,7 @@ class Benchmark:
     def step(
         self, which: str, precision: str, compiled: bool = False, batch: int = 1, **tokens: bool
     ) -> Cells:
-        """Training steps; a model's operations are counted once."""
+        """Measure training steps; a model's operations are counted once."""
         drawn = self.config.batches(batch)
         batches = [self._moved(drawn(i)) for i in range(self.options.steps + WARM_UP)]
         one = self.model(which, precision, batch, compiled, **tokens)
@@ -287,10 +294,13 @@ class Benchmark:
         }
 
     def data(self, workers: int, turned: bool, batch: int) -> Cells:
-        """What of an eager step is waiting for its batch: drawing, moving, turning."""
-        asked = self.config.task, self.config.canvas, batch, self.options.steps + WARM_UP
+        """Measure the share of an eager step's time spent waiting for its batch.
+
+        This includes drawing, moving and turning.
+        """
+        arguments = self.config.task, self.config.canvas, batch, self.options.steps + WARM_UP
         transforms = [A.D4(p=1.0), CanvasShift()] if turned else None
-        module = CanvasDataModule(*asked, transforms=transforms, workers=workers)
+        module = CanvasDataModule(*arguments, transforms=transforms, workers=workers)
         loader = module.train_dataloader()
         batches = map(self._moved, loader)
         one = self.model("ours", self.best, batch, False)
@@ -325,7 +335,7 @@ class Benchmark:
         return {"rows/s": f"{statistics.median(rates[1:]):,.0f}"}
 
     def fit(self, number: int, batch: int) -> Cells:
-        """Samples a second of `trm fit` itself, which share a batch among devices."""
+        """Measure samples a second of `trm fit` itself; devices share a batch."""
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
         steps = LOGGED * max(2, min(6, self.options.steps))
@@ -361,11 +371,11 @@ class Benchmark:
 
 
 def run_until(end: float, command: list[str], folder: Path) -> None:
-    """Run a command in a folder, with the processes that it starts, until a moment at most.
+    """Run a command in a folder; kill it and its processes at the time ``end``.
 
     Raises:
-        TimeoutError: it was not done by then.
-        RuntimeError: it failed.
+        TimeoutError: the command had not ended by then.
+        RuntimeError: the command failed.
     """
     with (folder / "stderr").open("w+", encoding="utf-8") as err:
         ran = subprocess.Popen(command, cwd=folder, stderr=err, start_new_session=True)
@@ -389,13 +399,13 @@ def _gibibytes() -> float:
 
 
 def known_peak(name: str) -> float | None:
-    """What a device can do in bfloat16, in TFLOP a second, if it is among `PEAKS`."""
+    """Return the peak of a device in bfloat16, in TFLOP a second, if it is among `PEAKS`."""
     fits = (peak for words, peak in PEAKS.items() if re.search(rf"\b(?:{words})\b", name))
     return next(fits, None)
 
 
 def main() -> None:
-    """Measure one after the other."""
+    """Measure all cases in turn."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, metavar="FILE", help="Markdown, as well as printed")
     parser.add_argument("--reference", type=Path, metavar="DIR", help="a checkout of it")

@@ -1,9 +1,10 @@
-"""How the cost of solving grows: with digits, problems at once, views, and processes.
+"""Growth of the cost of solving with digits, problems at once, views, and processes.
 
-The shipped model, which works in order, and docs/models/decimal-seed0, which takes supervision
-steps, solve held-out problems, each row built on their own rows. A slope is that of the logarithms
-between a point and the one before: 1 is proportional, 2 is with the square. Views are symmetries
-and shifts on a canvas of 12 x 12, in which decimal-seed0 solves problems and votes on at the end.
+Two models solve held-out problems, each row built on their own rows: the shipped model, by
+wavefront, and docs/models/decimal-seed0, in supervision steps. A slope is that of the logarithms
+between a point and the one before: 1 is proportional growth, 2 is quadratic growth. Views are
+symmetries and shifts on a canvas of 12 x 12. The model decimal-seed0 solves problems in each view,
+and votes at the end.
 """
 
 import argparse
@@ -37,7 +38,7 @@ SIDE = 12
 
 
 def drawn(solver: Solver, digits: int, number: int) -> Problems:
-    """Held-out problems, as many as are wanted: where there are fewer, again and again."""
+    """Return a number of held-out problems, with repetitions if fewer exist."""
     problems = cell_problems(solver.task, (digits, digits), number, 0)
     return problems[[i % len(problems) for i in range(number)]]
 
@@ -55,14 +56,14 @@ def table(runs: dict[int, Callable[[], Any]], repeats: int) -> None:
         before = point, median
 
 
-def grown(title: str, asked: dict[int, Problems], solver: Solver, repeats: int) -> None:
-    """The same for a model and problems at each point."""
+def grown(title: str, points: dict[int, Problems], solver: Solver, repeats: int) -> None:
+    """Print a title and the `table` for a model and the problems of each point."""
     print(f"\n{title}")
-    table({n: partial(solver.solve, problems) for n, problems in asked.items()}, repeats)
+    table({n: partial(solver.solve, problems) for n, problems in points.items()}, repeats)
 
 
 def in_processes(number: int, folder: Path) -> None:
-    """Solve a file with the command, in so many processes of a thread each."""
+    """Solve a file with the command, in a number of processes of one thread each."""
     words = ["-m", "trm", "solve", "--input", "problems.csv", "--output", "answers.jsonl"]
     words += ["--accelerator", "cpu", "--devices", str(number), "--quiet"]
     alone = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -71,7 +72,7 @@ def in_processes(number: int, folder: Path) -> None:
 
 
 def main() -> None:
-    """Measure one after the other."""
+    """Measure all kinds of growth in turn."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--digits", type=int, nargs="+", default=[4, 8, 16, 32, 64, 100])
     parser.add_argument("--in-steps", type=int, nargs="+", default=[4, 8, 16, 32])
@@ -92,11 +93,11 @@ def main() -> None:
         "decimal-seed0, in steps": (load_solver(STEPWISE, device="cpu"), options.in_steps),
     }
     for name, (solver, digits) in models.items():
-        asked = {n: drawn(solver, n, 1) for n in digits}
-        grown(f"digits of both, {name}: seconds a problem", asked, solver, options.repeats)
+        points = {n: drawn(solver, n, 1) for n in digits}
+        grown(f"digits of both, {name}: seconds a problem", points, solver, options.repeats)
     for name, (solver, _) in models.items():
-        asked = {n: drawn(solver, 4, n) for n in options.batches}
-        grown(f"4 x 4 problems at once, {name}: seconds", asked, solver, options.repeats)
+        points = {n: drawn(solver, 4, n) for n in options.batches}
+        grown(f"4 x 4 problems at once, {name}: seconds", points, solver, options.repeats)
     placed = replace(models["decimal-seed0, in steps"][0], canvas=Canvas(SIDE, SIDE))
     problems = drawn(placed, 4, 16)
     print(f"\nviews of 16 problems of 4 x 4 on {SIDE} x {SIDE}, decimal-seed0: seconds")

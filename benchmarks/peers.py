@@ -1,22 +1,22 @@
-"""Training, inference and decoding beside the code of others, in one run.
+"""Comparison of training, inference and decoding with the code of others, in one run.
 
     python benchmarks/peers.py --reference TinyRecursiveModels --nano-trm nano-trm --nanogpt nanoGPT
 
-Each is a checkout of a public repository, read from where it lies: SamsungSAILMontreal/
-TinyRecursiveModels, olivkoch/nano-trm and karpathy/nanoGPT. What they import has to be installed
-(einops, pydantic; scikit-learn and hydra-core for nano-trm). Any of them may be left out.
+The options take checkouts of the public repositories SamsungSAILMontreal/TinyRecursiveModels,
+olivkoch/nano-trm and karpathy/nanoGPT. Their requirements must be installed (einops, pydantic;
+scikit-learn and hydra-core for nano-trm). Each of them may be left out.
 
 Recursive models have the shape of configs/trm/reference.yaml and get the same row steps of its
 task: up to 7 x 7 digits anywhere on a canvas of 20 x 20. GPTs have the shape of nanoGPT's
-character model, 6 layers of 384 channels, and the same canvases as sequences. All are trained
-with one optimiser, PyTorch's AdamW, in float32, so that what differs is the model's code. More
-lines of ours compute less: of a canvas the box of all that is written or masked, or these cells
-alone. A GPT of ours keeps keys and values of what it has written.
+character model, 6 layers of 384 channels, and the same canvases as sequences. All are trained with
+one optimiser, PyTorch's AdamW, in float32, so only the code of the models differs. Further lines
+are for models of this package that compute less: they process only the box of all written or masked
+cells, or only these cells. The GPT of this package caches keys and values.
 
 With `--race MINUTES` recursive models are trained instead until they solve nearly all held-out
-problems of configs/trm/quick.yaml. Ours is that config as it is. Peers have its width, heads and
-layers and the cycles of trm/reference; they are trained by AdamW at ten times the published
-learning rate, on a canvas of one size, as they need it. Judging takes none of the time.
+problems of configs/trm/quick.yaml. The model of this package has exactly that config. Peers have
+its width, heads and layers and the cycles of trm/reference. They are trained by AdamW at ten times
+the published learning rate, on a canvas of one size, which they require. Evaluation is not timed.
 """
 
 import argparse
@@ -53,12 +53,12 @@ from trm.training.step import carried_step, fresh_step
 
 SHAPE, TASK = "trm/reference", "trm/quick"
 IGNORED = -100  # label of a cell that does not count, in both peers
-ENOUGH, PROBLEMS, JUDGED = 0.95, 100, 50  # of so many problems; steps from judgement to judgement
+ENOUGH, PROBLEMS, JUDGED = 0.95, 100, 50  # accuracy on so many problems; steps per evaluation
 
 
 @contextmanager
 def imported_from(folder: Path, *packages: str) -> Iterator[None]:
-    """Let packages of these names be found in a checkout, and forget them afterwards."""
+    """Import packages of these names from a checkout in a context; unload them afterwards."""
     sys.path.insert(0, str(folder.resolve()))
     try:
         yield
@@ -69,28 +69,28 @@ def imported_from(folder: Path, *packages: str) -> Iterator[None]:
 
 
 def title(folder: Path) -> str:
-    """A checkout and its commit."""
+    """Return the name of a checkout and its commit."""
     words = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
     return f"{folder.resolve().name} {commit}"
 
 
 class Theirs(Predictor):
-    """A recursive model that takes cells in a row, and has its own carry and loss.
+    """Recursive model of a peer, with flattened canvases as inputs, and its own carry and loss.
 
     Args:
-        model: with ``initial_carry(batch)`` and ``model(carry=, batch=)``.
-        loss: of a carry and a batch: the next carry and the loss of a training step.
-        names: of the inputs and of the labels in a batch.
+        model: has ``initial_carry(batch)`` and ``model(carry=, batch=)``.
+        loss: (carry, batch) → next carry, and loss of a training step.
+        names: keys of the inputs and of the labels in a batch.
     """
 
     def __init__(self, model: Any, loss: Callable[..., Any], names: tuple[str, str]) -> None:
         self.model, self._loss, self.names = model, loss, names
         self.carry: Any = None
-        self.size = (0, 0)  # of the one canvas that it knows
+        self.size = (0, 0)  # height and width of its only canvas
 
     def batch(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-        """What the model takes, of a batch of row steps."""
+        """Convert a batch of row steps to the peer's form."""
         labels = batch["labels"].long().masked_fill(~batch["answer"], IGNORED)
         size = len(labels)
         return {
@@ -100,7 +100,7 @@ class Theirs(Predictor):
         }
 
     def loss(self, batch: dict[str, Tensor]) -> Tensor:
-        """That of a training step: one supervision step."""
+        """Return the loss of a training step, which is one supervision step."""
         theirs = self.batch(batch)
         if self.carry is None:
             self.carry = self.model.initial_carry(theirs)
@@ -108,17 +108,17 @@ class Theirs(Predictor):
         return loss / len(batch["inputs"])
 
     def infer(self, batch: dict[str, Tensor]) -> None:
-        """A supervision step of inference, and what it says."""
+        """Compute a supervision step of inference with its logits."""
         theirs = self.batch(batch)
         self.model(carry=self.model.initial_carry(theirs), batch=theirs)
 
     def accepts(self, height: int, width: int) -> bool:
-        """Whether it is the canvas of training."""
+        """Test if a size is that of the canvas in training."""
         return (height, width) == self.size
 
     @torch.inference_mode()
     def __call__(self, inputs: np.ndarray) -> Prediction:
-        """Supervision steps to the last one, as in the peers' evaluation."""
+        """Compute all supervision steps, as in the peers' evaluation."""
         self.model.eval()
         cells = torch.from_numpy(inputs).long()
         nothing = torch.zeros_like(cells, dtype=torch.bool)
@@ -134,7 +134,7 @@ class Theirs(Predictor):
 
 
 def reference(folder: Path, config: Config, batch: int, cells: int, dtype: str) -> Theirs:
-    """The published TRM of the config's shape."""
+    """Return the published TRM in the shape of a config."""
     network, depth = config.network, config.model["depth"]
     torch.manual_seed(0)
     with imported_from(folder, "models"):
@@ -167,7 +167,7 @@ def reference(folder: Path, config: Config, batch: int, cells: int, dtype: str) 
 
 
 def nano_trm(folder: Path, config: Config, batch: int, cells: int, dtype: str) -> Theirs:
-    """nano-trm's model of the config's shape."""
+    """Return nano-trm's model in the shape of a config."""
     network, depth = config.network, config.model["depth"]
     torch.manual_seed(0)
     with imported_from(folder, "src"):
@@ -194,7 +194,7 @@ def nano_trm(folder: Path, config: Config, batch: int, cells: int, dtype: str) -
 
 
 class NanoGPT:
-    """nanoGPT's model."""
+    """Model of nanoGPT."""
 
     def __init__(self, folder: Path, side: int) -> None:
         torch.manual_seed(0)
@@ -205,17 +205,17 @@ class NanoGPT:
         self.model = code.GPT(code.GPTConfig(block_size=length, vocab_size=VOCAB_SIZE, **shape))
 
     def loss(self, ids: Tensor) -> Tensor:
-        """Cross entropy of the next token."""
+        """Return the cross entropy of the next token."""
         loss: Tensor = self.model(ids[:, :-1], ids[:, 1:].contiguous())[1]
         return loss
 
     def write(self, ids: Tensor, tokens: int) -> None:
-        """Go on greedily for so many tokens."""
+        """Continue sequences greedily by a number of tokens."""
         self.model.generate(ids, tokens, top_k=1)
 
 
 class OurGPT:
-    """The GPT of this package, with learned positions."""
+    """GPT of this package, with learned positions."""
 
     def __init__(self, side: int) -> None:
         torch.manual_seed(0)
@@ -224,19 +224,19 @@ class OurGPT:
         self.model = GPT(GPTConfig(height=side, width=side, **shape))
 
     def loss(self, ids: Tensor) -> Tensor:
-        """Cross entropy of the next token."""
+        """Return the cross entropy of the next token."""
         logits = self.model(ids[:, :-1], self.side, self.side)
         return F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
 
     def write(self, ids: Tensor, tokens: int) -> None:
-        """Go on greedily for so many tokens."""
+        """Continue sequences greedily by a number of tokens."""
         forced = torch.full((len(ids), ids.shape[1] + tokens), -1)
         forced[:, : ids.shape[1]] = ids
         self.model.generate(forced, self.side, self.side, VOCAB_SIZE)
 
 
 class Ours:
-    """The recursive model of this package; ``tokens`` say which cells are no tokens."""
+    """Recursive model of this package; ``tokens`` are its options `crop` and `skip_blank`."""
 
     def __init__(self, config: Config, **tokens: bool) -> None:
         torch.manual_seed(0)
@@ -244,19 +244,19 @@ class Ours:
         self.depth, self.carry = DepthConfig(**config.model["depth"]), None
 
     def loss(self, batch: dict[str, Tensor]) -> Tensor:
-        """That of a training step: one supervision step."""
+        """Return the loss of a training step, which is one supervision step."""
         step, self.carry = carried_step(self.model, batch, self.carry, self.depth, "stablemax")
         return step["loss"]
 
     def infer(self, batch: dict[str, Tensor]) -> None:
-        """A supervision step of inference, and what it says."""
+        """Compute a supervision step of inference with its logits."""
         loop = Loop(self.model, batch["inputs"])
         loop.step()
         loop.read()
 
 
 def trained(one: Any, rate: float = 1e-4, decay: float = 0.01) -> Callable[[Any], None]:
-    """A training step: loss, gradients, AdamW."""
+    """Return a function that does a training step: loss, gradients, AdamW."""
     optimizer = torch.optim.AdamW(
         one.model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=decay
     )
@@ -273,7 +273,7 @@ def trained(one: Any, rate: float = 1e-4, decay: float = 0.01) -> Callable[[Any]
 def compare(
     models: dict[str, Any], what: str, batches: list[Any], call: Any, unit: int = 1
 ) -> None:
-    """Time a call of every model on the same batches, without gradients unless it is `trained`."""
+    """Time a call of every model on the same batches; only `trained` computes gradients."""
     print(f"\n{what}")
     runs = {}
     for name, one in models.items():
@@ -289,7 +289,7 @@ def compare(
 
 
 def speeds(options: argparse.Namespace, peers: dict[str, tuple[Path, Any]]) -> None:
-    """Training and inference of recursive models, training and decoding of GPTs."""
+    """Time training and inference of recursive models, and training and decoding of GPTs."""
     config = Config.read(SHAPE)
     height, side = config.data["canvas"]["height"], config.data["canvas"]["width"]
     drawn = config.batches(options.batch)
@@ -318,7 +318,10 @@ def speeds(options: argparse.Namespace, peers: dict[str, tuple[Path, Any]]) -> N
 
 
 def our_racer(dtype: str) -> tuple[Solver, Any, Callable[[Any, int], None], int]:
-    """The TRM of `TASK`; what autocast leaves in float32 stays so."""
+    """Return solver, batches, step function and most steps of the TRM of `TASK`.
+
+    ``dtype`` is that of autocast, which keeps some operations in float32.
+    """
     config = Config.read(TASK)
     settings = config.model
     torch.manual_seed(0)
@@ -341,7 +344,7 @@ def our_racer(dtype: str) -> tuple[Solver, Any, Callable[[Any, int], None], int]
 
 
 def their_racer(make: Any, folder: Path, dtype: str) -> tuple[Solver, Any, Any, int]:
-    """A peer's model on the same task, in the precision that it is made for."""
+    """Return the same for a peer's model, in the precision ``dtype``."""
     config, shape = Config.read(TASK), Config.read(SHAPE)
     shape.network.update({n: config.network[n] for n in ("hidden_size", "num_heads", "num_layers")})
     shape.network["prefix_size"] = shape.network["hidden_size"]
@@ -353,7 +356,7 @@ def their_racer(make: Any, folder: Path, dtype: str) -> tuple[Solver, Any, Any, 
 
 
 def race(peers: dict[str, tuple[Path, Any]], minutes: float, dtype: str) -> None:
-    """Train one after the other, and print how it went."""
+    """Train one model after the other, and print their times, steps and accuracy."""
     print(
         f"\ntraining on configs/{TASK}.yaml's task until {ENOUGH:.0%} of {PROBLEMS} held-out "
         f"problems are solved, for {minutes:g} minutes at most, in {dtype}"
@@ -377,7 +380,7 @@ def race(peers: dict[str, tuple[Path, Any]], minutes: float, dtype: str) -> None
 
 
 def main() -> None:
-    """Measure what there is."""
+    """Measure this package and the given peers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for name in ("reference", "nano-trm", "nanogpt"):
         parser.add_argument(f"--{name}", type=Path, metavar="DIR", help="a checkout of it")

@@ -1,8 +1,8 @@
 """Row steps drawn and turned a second: batches of arrays against one sample at a time.
 
-The plain renderer below is what one writes first: a problem is worked out with Python integers,
-its rows are strings, and the canvas is copied for every row. Both give the same arrays, which is
-checked before anything is timed. Turned and shifted they are with albumentations.
+The plain renderer below is the simplest one: it solves a problem with Python integers, its rows are
+strings, and it copies the canvas for every row. Before the timing, both renderers are checked to
+draw the same arrays. Albumentations turns and shifts the samples.
 """
 
 import argparse
@@ -25,13 +25,13 @@ Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def ours(problems: Problems, height: int, width: int) -> Arrays:
-    """Inputs, labels and answer masks of all row steps of a batch, ``[N, H, W]`` each."""
+    """Return inputs, labels and answer masks of all row steps of a batch, ``[N, H, W]`` each."""
     steps = row_steps(Multiplication.layouts["standard"].draw_worked(problems, height, width))
     return steps.inputs, steps.labels, steps.answer
 
 
 def plain(pairs: list[tuple[int, ...]], height: int, width: int) -> Arrays:
-    """The same, one problem and one row after the other."""
+    """Return the arrays of `ours`, drawn one problem and one row after the other."""
     inputs, labels, answers = [], [], []
     for a, b in pairs:
         digits = str(b)[::-1]
@@ -42,9 +42,9 @@ def plain(pairs: list[tuple[int, ...]], height: int, width: int) -> Arrays:
         canvas = np.full((height, width), symbols.BLANK, dtype=np.uint8)
         for i, row in enumerate(rows):
             if i >= 2:
-                asked = canvas.copy()
-                asked[i] = symbols.MASK
-                inputs.append(asked)
+                masked = canvas.copy()
+                masked[i] = symbols.MASK
+                inputs.append(masked)
             canvas[i, right - len(row) : right] = symbols.encode(row)
             if i >= 2:
                 labels.append(canvas.copy())
@@ -55,7 +55,7 @@ def plain(pairs: list[tuple[int, ...]], height: int, width: int) -> Arrays:
 
 
 def turned(arrays: Arrays) -> list[np.ndarray]:
-    """Each sample in one of the eight symmetries, anywhere on the canvas."""
+    """Transform each sample by one of the eight symmetries, and shift it on the canvas."""
     transform = SampleTransform([A.D4(p=1.0), CanvasShift()])
     samples = zip(*arrays, strict=True)
     moved = [transform(*sample, seed)[:3] for seed, sample in enumerate(samples)]
@@ -63,7 +63,7 @@ def turned(arrays: Arrays) -> list[np.ndarray]:
 
 
 def main() -> None:
-    """Check that both draw the same, then time them in turn."""
+    """Check that both renderers draw the same arrays, then time them in turn."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--digits", type=int, default=7, help="of both operands")
     parser.add_argument("--size", type=int, default=20, help="height and width of the canvas")

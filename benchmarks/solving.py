@@ -1,11 +1,11 @@
-"""Rows and problems a second of trained models, and how many they get right.
+"""Rows and problems a second of trained models, and their accuracy.
 
     python benchmarks/solving.py --checkpoint A B --batches 1 128
     python benchmarks/solving.py --digits 1024 1024 --problems 4 --batches 1 --repeats 1
 
-All models solve the same held-out problems in turn, each row built on their own rows; batches of 1
-are what somebody waits for. Problems too long for `trm evaluate`, whose memory grows with the cube
-of the digits, are solved one by one.
+All models solve the same held-out problems in turn, each row built on their own rows. Batches of 1
+measure the latency of a single problem. The memory of `trm evaluate` grows with the cube of the
+digits: problems that are too long for it are solved here one by one.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from trm.statistics import Share
 
 
 def solve(solver: Solver, problems: Problems, size: int, bf16: bool, _: int = 0) -> list[Solution]:
-    """Work problems out, so many at once."""
+    """Solve problems in batches of ``size``."""
     found = []
     with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
         for start in range(0, len(problems), size):

@@ -1,4 +1,4 @@
-"""Seconds until a command, in a process of its own, has answered, beside `import torch`."""
+"""Seconds from the start of a command to its end, compared with `import torch`."""
 
 import argparse
 import subprocess

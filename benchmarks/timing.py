@@ -1,4 +1,4 @@
-"""What the benchmarks share: shipped configs with their batches, and timing in turn."""
+"""Shared code of the benchmarks: shipped configs with their batches, and timing in turn."""
 
 import statistics
 import time
@@ -19,12 +19,12 @@ CONFIGS = Path(__file__).parents[1] / "configs"
 def in_turn(
     runs: dict[str, Callable[[int], Any]], repeats: int, warm_up: int = 1
 ) -> dict[str, list[float]]:
-    """Seconds that each of some calls takes, one after the other, round after round.
+    """Time several functions in turn, round after round; return the seconds of each by name.
 
     Args:
-        runs: by name, each called with the number of the round.
-        repeats: rounds that are timed.
-        warm_up: rounds before them, which allocate and compile.
+        runs: functions by name; each gets the number of the round.
+        repeats: number of timed rounds.
+        warm_up: number of rounds before them, which allocate and compile.
     """
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(warm_up + repeats):
@@ -37,12 +37,12 @@ def in_turn(
 
 
 def show(seconds: dict[str, list[float]], unit: float = 1, rate: str = "") -> None:
-    """Print medians, fewest and most, and how much quicker each is than the first.
+    """Print median, lowest and highest figure of each run, and its speed relative to the first.
 
     Args:
-        seconds: by name, as `in_turn` gives them.
-        unit: what was done in that time, such as rows.
-        rate: what a second's worth of it is called, like ``rows/s``; seconds a unit unless given.
+        seconds: results of `in_turn`.
+        unit: amount of work in a run, such as a number of rows.
+        rate: name of the work per second, like ``rows/s``; empty: print seconds per unit of work.
     """
     first = statistics.median(next(iter(seconds.values())))
     for name, taken in seconds.items():
@@ -58,11 +58,12 @@ def show(seconds: dict[str, list[float]], unit: float = 1, rate: str = "") -> No
 
 @dataclass(frozen=True)
 class Config:
-    """A shipped config of row steps.
+    """Shipped config of row steps.
 
     Attributes:
-        model: the settings of its module.
-        data, trainer: the sections of these names.
+        model: settings of its module.
+        data: section ``data``.
+        trainer: section ``trainer``.
     """
 
     model: dict[str, Any]
@@ -71,27 +72,27 @@ class Config:
 
     @classmethod
     def read(cls, name: str) -> "Config":
-        """The one of a name like ``trm/reference``."""
+        """Read a config by a name like ``trm/reference``."""
         found = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text(encoding="utf-8"))
         return cls(found["model"]["init_args"], found["data"], found["trainer"])
 
     @property
     def network(self) -> dict[str, Any]:
-        """The network's settings, which may be changed."""
+        """Settings of the network; callers may change them."""
         network: dict[str, Any] = self.model["network"]["init_args"]["config"]
         return network
 
     @property
     def task(self) -> Multiplication:
-        """What is worked out."""
+        """Task of the config."""
         return Multiplication(**self.data["task"]["init_args"])
 
     @property
     def canvas(self) -> Canvas:
-        """What it is drawn on."""
+        """Canvas of the config."""
         return Canvas(**self.data["canvas"])
 
     def batches(self, size: int, canvas: Canvas | None = None) -> Callable[[int], dict[str, Any]]:
-        """Training batches of that many row steps, by their number from 0."""
+        """Return a function: number of a batch, from 0 → training batch of ``size`` row steps."""
         samples = RowStepSamples(self.task, canvas or self.canvas, "train", 0, 2**20 * size, size)
         return lambda number: samples.__getitems__(range(number * size, (number + 1) * size))

@@ -2,8 +2,9 @@
 
     python benchmarks/training.py --configs trm/quick gpt/small_rope_2d --ways eager compiled bf16
 
-A step is forward, backward and optimiser, on the same batches and from the same weights in turn.
-Compiling takes none of the time; what the first steps took, which compile, is printed, too.
+A step is forward, backward and optimiser. All ways use the same batches, and start from the same
+weights. The time of compilation is not included; that of the first steps, which compile, is printed
+separately.
 """
 
 import argparse
@@ -27,7 +28,7 @@ WORDS = ("--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.logger=f
 
 
 def module_and_data(name: str, *words: str) -> tuple[Any, Any]:
-    """Those of a config, as Lightning would have them in training."""
+    """Return the module and the data of a config, prepared as by Lightning for training."""
     cli = TrainingCLI(
         L.LightningModule,
         CanvasDataModule,
@@ -43,7 +44,7 @@ def module_and_data(name: str, *words: str) -> tuple[Any, Any]:
 
 
 def stepper(module: Any, batches: list[Any], way: str) -> Callable[[int], None]:
-    """A training step on the batch of a number."""
+    """Return a function that does a training step on the batch with a given number."""
     if "compiled" in way:
         module.compile_steps = True
     optimizer = torch.optim.AdamW(module.parameters(), lr=1e-4)
@@ -69,7 +70,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=20, help="steps that are")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
-    sys.argv = sys.argv[:1]  # LightningCLI warns of words that are not for it
+    sys.argv = sys.argv[:1]  # LightningCLI warns about options that are not its own
     torch.set_num_threads(options.threads)
     print(f"PyTorch {torch.__version__}, {options.threads} thread(s), in turn")
     size = [f"--data.batch_size={options.batch}"] if options.batch else []

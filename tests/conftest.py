@@ -1,4 +1,4 @@
-"""The command `trm` as tests call it, and a model that it trained for some steps."""
+"""Fixtures: the command `trm`, and a model that it trained for some steps."""
 
 import contextlib
 import io
@@ -20,7 +20,7 @@ REPOSITORY = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command said."""
+    """Output of a command."""
 
     out: str
     err: str
@@ -37,13 +37,13 @@ def _one_thread():
 
 @pytest.fixture(scope="session")
 def repository() -> Path:
-    """The folder that holds the packages and configs."""
+    """Folder with the packages and configs."""
     return REPOSITORY
 
 
 @pytest.fixture(scope="module")
 def own_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A working folder with `mine.py`, all classes of docs/extending.md; forgotten afterwards."""
+    """Working folder with `mine.py`, all classes of docs/extending.md; unloaded afterwards."""
     text = (REPOSITORY / "docs/extending.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     code = [block for block in blocks if "class " in block]
@@ -63,9 +63,9 @@ def _draw_nothing(*_: object, **__: object) -> None:
 
 @pytest.fixture(scope="session")
 def command() -> Command:
-    """Runs `trm` with the given words in a folder, as its console script would, to an exit code.
+    """Function that runs `trm` in a folder like its console script, and checks the exit code.
 
-    Runs draw no pictures unless that is asked for: most of a short run's time would go into them.
+    Runs draw pictures only with ``pictures=True``, as they take most of a short run's time.
     """
 
     def run(*words: object, folder: Path = Path(), pictures: bool = False, code: int = 0) -> Ran:
@@ -95,7 +95,7 @@ def command() -> Command:
 
 @pytest.fixture(scope="session")
 def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
-    """Makes a folder once for all workers of a session; it is not to be changed."""
+    """Function that makes a folder once for all workers of a session; tests must not change it."""
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
@@ -113,7 +113,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
 
 @pytest.fixture(scope="session")
 def trained(command: Command, once: Once) -> Path:
-    """A folder in which `trm fit --config configs/debug.yaml` has run; not to be changed."""
+    """Folder with a run of `trm fit --config configs/debug.yaml`; tests must not change it."""
 
     def train(folder: Path) -> None:
         words = ("fit", "--config", REPOSITORY / "configs/debug.yaml")
@@ -124,5 +124,5 @@ def trained(command: Command, once: Once) -> Path:
 
 @pytest.fixture(scope="session")
 def checkpoint(trained: Path) -> Path:
-    """The checkpoint of that run."""
+    """Best checkpoint of that run."""
     return trained / "runs/debug/version_0/checkpoints/best.ckpt"

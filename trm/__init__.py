@@ -1,8 +1,8 @@
-"""Tiny recursive transformers that fill canvases, and what trains and drives them.
+"""Tiny recursive transformers that fill canvases, with training, evaluation and commands.
 
     from trm import evaluate, load_solver, render, solve
 
-See `trm.api`; nothing heavy is imported before one of them is asked for.
+See `trm.api`. Heavy packages are imported at the first use of one of these functions.
 """
 
 from importlib.metadata import PackageNotFoundError, version
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 try:
     __version__ = version("canvas-trm")
-except PackageNotFoundError:  # the sources alone, without an installation
+except PackageNotFoundError:  # sources without an installation
     __version__ = "0+unknown"
 
 if TYPE_CHECKING:

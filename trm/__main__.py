@@ -1,4 +1,4 @@
-"""`python -m trm`: the same as the command `trm`."""
+"""Entry point of `python -m trm`, which equals the command `trm`."""
 
 from trm.commands.cli import main
 

@@ -1,9 +1,9 @@
-"""Configurations: YAML files, found by name and looked at before anything they name is imported.
+"""Configurations: YAML files, found by name and checked before their classes are imported.
 
-Those of the package are the folder `configs` of the sources, which an installation has as
+The package's own are in the folder `configs` of the sources; an installation has it as
 `trm/recipes`. A name is a path below it without the suffix: `quickstart`, `gpt/small_learned`.
 
-A configuration is code: it imports and calls the classes that it names.
+A configuration is code: Lightning imports and calls the classes in it.
 """
 
 import re
@@ -18,24 +18,27 @@ from canvas.choices import did_you_mean
 from trm.files import read_utf8
 
 SUFFIX = ".yaml"
-_PREFIX = "configs/"  # as the sources have them; it may stand before a name
+_PREFIX = "configs/"  # folder in the sources; optional before a name
 _INSTALLED = Path(__file__).parent / "recipes"
 _SOURCES = Path(__file__).parents[1] / "configs"
-_ALIKE = 0.5  # of a name and the one suggested for it
+_ALIKE = 0.5  # least similarity of a suggested name
 _OPTIONS, _JOINED = ("--config", "-c"), "--config="
 
 
 def shipped_configs() -> dict[str, Path]:
-    """The configurations of the package by name."""
+    """Return the files of the package's configurations by name."""
     folder = _INSTALLED if _INSTALLED.is_dir() else _SOURCES
     files = sorted(folder.rglob(f"*{SUFFIX}"))
     return {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}
 
 
 def find_config(name: str) -> Path:
-    """The file that a command line means: one of the user's own, else one of the package's.
+    """Return the file for a name on a command line: the user's own, else the package's.
 
-    With or without the suffix. ValueError: there is neither; the message names the nearest one.
+    The name may omit the suffix.
+
+    Raises:
+        ValueError: there is no such file; the message suggests a similar name.
     """
     for file in (Path(name), Path(f"{name}{SUFFIX}")):
         if file.is_file():
@@ -58,7 +61,7 @@ def find_config(name: str) -> Path:
 
 
 def about(config: Path) -> str:
-    """What a configuration is: the first sentence of the comment that it begins with."""
+    """Return a configuration's description: the first sentence of the comment at its top."""
     lines = read_utf8(config).splitlines()
     comment = takewhile(lambda line: line.startswith("#"), lines)
     text = " ".join(line.removeprefix("#").strip() for line in comment)
@@ -66,7 +69,7 @@ def about(config: Path) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that stands twice, of which YAML's readers take the last."""
+    """YAML loader that refuses duplicate keys; other loaders use the last one."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         names: set[str] = set()
@@ -81,36 +84,45 @@ class _Loader(yaml.SafeLoader):
 def read_config(
     file: Path, kind: str = "a config", keys: str = "model, data and trainer"
 ) -> dict[str, Any]:
-    """What a configuration's file holds, as plain data; messages name its kind and some keys.
+    """Read a configuration as plain data; messages contain its kind and some keys.
 
-    ValueError: it is no YAML, has no keys, or one twice; the message names it.
+    Raises:
+        ValueError: the file is no YAML, has no keys, or has a key twice; the message contains the
+            file.
     """
     text = read_utf8(file)
     try:
-        held = yaml.load(text, _Loader)
+        content = yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:
         where = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ValueError(f"{file}{where}: {error.problem}") from None
     except (yaml.YAMLError, ValueError, RecursionError):
         raise ValueError(f"{file}: this is no YAML") from None
-    if not isinstance(held, dict):
+    if not isinstance(content, dict):
         raise ValueError(f"{file}: {kind} has keys like {keys}")
-    return held
+    return content
 
 
 def config_of_run(name: str) -> dict[str, Any]:
-    """What a configuration of one run holds, see `find_config`; ValueError: it is of many runs."""
+    """Read the configuration of one run by its name, see `find_config`.
+
+    Raises:
+        ValueError: it is a study of many runs, or cannot be read.
+    """
     file = find_config(name)
-    held = read_config(file)
-    if "axes" in held:
+    content = read_config(file)
+    if "axes" in content:
         raise ValueError(f"{file} is a study, of many runs: trm sweep {name} --output DIR")
-    return held
+    return content
 
 
 def check_call(words: list[str]) -> list[str]:
-    """The words of a training command, with files in place of names of configurations.
+    """Return the words of a training command, with files in place of names of configurations.
 
-    ValueError: none is given, or one cannot be read; the message names it.
+    Example: ``fit --config quickstart`` → ``fit --config .../configs/quickstart.yaml``.
+
+    Raises:
+        ValueError: no configuration is given, or one cannot be read.
     """
     if {"-h", "--help"} & set(words):
         return words

@@ -1,4 +1,4 @@
-"""Work shared by any number of devices, which can be stopped and goes on."""
+"""Work on any number of devices that can be stopped and continued."""
 
 import logging
 import os
@@ -19,10 +19,13 @@ T = TypeVar("T")
 
 
 def open_devices(accelerator: str, devices: int | list[int], nodes: int, precision: str) -> Fabric:
-    """Devices to share work out to, see `join_processes`.
+    """Return a Fabric for these devices, see `join_processes`.
 
-    A list of devices holds their indices; the precision is a settled one. ValueError: there are no
-    such devices.
+    ``devices`` is a number, or a list of indices. ``precision`` is a result of
+    `trm.precision.settle`.
+
+    Raises:
+        ValueError: there are no such devices.
     """
     if isinstance(devices, list) and on_cpu(accelerator):
         raise ValueError(
@@ -38,14 +41,15 @@ def open_devices(accelerator: str, devices: int | list[int], nodes: int, precisi
                 precision=precision,  # type: ignore[arg-type]
             )
     except (MisconfigurationException, RuntimeError) as error:
-        raise ValueError(str(error)) from error  # Lightning's own words for a wrong call
+        raise ValueError(str(error)) from error  # Lightning's own message
 
 
 def join_processes(fabric: Fabric) -> None:
-    """Be one of its processes, which are started where that has not been done.
+    """Join the processes of a Fabric; start them if nobody has.
 
     Raises:
-        SystemExit, ValueError: see `trm.processes.start_processes`.
+        SystemExit: the started processes have ended, see `trm.processes.start_processes`.
+        ValueError: they are on several nodes, and nobody has started them.
     """
     start_processes(fabric.strategy)
     with _quiet():
@@ -54,7 +58,7 @@ def join_processes(fabric: Fabric) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what Lightning tells of devices, by one logger or the other."""
+    """Suppress Lightning's messages about devices, from both of its loggers."""
     loggers = [logging.getLogger(f"lightning.{name}") for name in ("fabric", "pytorch")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -73,15 +77,18 @@ def make_files(
     is_made: Callable[[Path], bool],
     what: str | None,
 ) -> None:
-    """Make the files that are not made yet, of JSON, each process every n-th of them.
+    """Make the JSON files that are not made yet; each of n processes makes every n-th of them.
 
-    Each file is written before the next is begun. A progress bar says ``what`` they are, None:
-    there is none. ValueError: in the end not all of them are there.
+    Each file is written before the next is begun. ``what`` is the label of a progress bar; None: no
+    bar.
+
+    Raises:
+        ValueError: at the end a file is missing.
     """
     left = [file for file in files if not is_made(file)]
     if what and fabric.is_global_zero and len(left) < len(files):
         print(f"{len(files) - len(left)} of {len(files)} {what} are done already")
-    fabric.barrier()  # before one of them is made, all processes know which are left
+    fabric.barrier()  # all processes compute `left` before any of them makes a file
     mine = left[fabric.global_rank :: fabric.world_size]
     hidden = what is None or not fabric.is_global_zero
     with fabric.autocast():
@@ -97,5 +104,5 @@ def make_files(
 
 
 def cores() -> int:
-    """How many CPU cores this process may use."""
+    """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

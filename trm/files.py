@@ -1,4 +1,4 @@
-"""Files that are read with care, and written whole or not at all."""
+"""Reading of files with clear errors, and writing of files as a whole or not at all."""
 
 import codecs
 import glob
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 T = TypeVar("T")
-_STALE = 3600  # seconds; no write takes as long
-LONGEST = 2**20  # bytes of a line
+_STALE = 3600  # seconds, longer than any write
+LONGEST = 2**20  # most bytes of a line
 _GZIP = b"\x1f\x8b"
-NO_UTF8 = (  # follows the name of a file
+NO_UTF8 = (  # text after the name of a file
     "is no text in UTF-8, perhaps UTF-16, as PowerShell's > writes it: save it as UTF-8, for "
     "example by `| Out-File -Encoding utf8 FILE`"
 )
@@ -38,7 +38,7 @@ _new_folders: ContextVar[list[Path] | None] = ContextVar("new_folders", default=
 
 @contextmanager
 def removing_empty_folders() -> Iterator[None]:
-    """Remove what `make_folder` has made and nothing was written into, if an error ends this."""
+    """Remove empty folders of `make_folder` if an exception ends this context."""
     made = list[Path]()
     before = _new_folders.set(made)
     try:
@@ -53,7 +53,11 @@ def removing_empty_folders() -> Iterator[None]:
 
 
 def make_folder(output: Path) -> None:
-    """Make the folder that ``--output`` names; ValueError: it cannot be, or cannot be written."""
+    """Make the folder of ``--output``.
+
+    Raises:
+        ValueError: it cannot be made, or cannot be written to.
+    """
     if (made := _new_folders.get()) is not None:
         made += reversed([one for one in (output, *output.parents) if not one.exists()])
     try:
@@ -67,12 +71,16 @@ def make_folder(output: Path) -> None:
 
 
 def make_own_folder(output: Path, command: str, names: Sequence[str], key: str = "format") -> None:
-    """Make the folder that ``--output`` names; ValueError: it holds files that others wrote.
+    """Make the folder of ``--output``, or accept it with files of the same command.
 
     Args:
-        output, command: the folder, and what writes into it.
-        names: of its files, or patterns; the first is a JSON object.
-        key: that this object has if the command wrote it.
+        output: the folder.
+        command: the command that writes into it.
+        names: names or patterns of its files; the first is a JSON object.
+        key: a key of this object in files of the command.
+
+    Raises:
+        ValueError: the folder contains such files of another program, or cannot be written to.
     """
     make_folder(output)
     there = [file for name in names for file in sorted(output.glob(name))]
@@ -84,18 +92,20 @@ def make_own_folder(output: Path, command: str, names: Sequence[str], key: str =
 
 @contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """A path to write to, which takes the file's place once all is written and on the disk.
+    """Provide a path to write to; its file replaces ``file`` once it is complete and on the disk.
 
-    A link stays, and what it points to is replaced; permissions stay. ValueError: there is no such
-    folder, or something else than a file is there, such as a device.
+    A link stays, and its target is replaced. Permissions stay.
+
+    Raises:
+        ValueError: there is no such folder, or ``file`` is no regular file, but a device, say.
     """
     if not file.parent.is_dir():
         raise ValueError(f"{file}: there is no folder {file.parent}; make it, or name another")
     file = file.resolve()
     if file.exists() and not file.is_file():
         raise ValueError(f"{file} is no file that could be replaced: name another")
-    for part in file.parent.glob(f".{glob.escape(file.name)}.[0-9]*"):  # of processes killed here
-        with suppress(FileNotFoundError):  # another process may look as well
+    for part in file.parent.glob(f".{glob.escape(file.name)}.[0-9]*"):  # left by killed processes
+        with suppress(FileNotFoundError):  # another process may remove it, too
             if part.stat().st_mtime < time.time() - _STALE:
                 part.unlink()
     part = file.with_name(f".{file.name}.{os.getpid()}")
@@ -113,7 +123,10 @@ def replacing(file: Path) -> Iterator[Path]:
 
 @contextmanager
 def writing(file: Path) -> Iterator[IO[str]]:
-    """A text, written as `replacing` does; by gzip, always the same bytes, if its name ends so."""
+    """Provide a text stream to write a file as by `replacing`.
+
+    A name in ``.gz`` is compressed by gzip; the same text gives the same bytes.
+    """
     with replacing(file) as part, ExitStack() as open_ones:
         raw: Any = open_ones.enter_context(part.open("wb"))
         if file.suffix == ".gz":
@@ -123,7 +136,11 @@ def writing(file: Path) -> Iterator[IO[str]]:
 
 @contextmanager
 def alone(file: Path) -> Iterator[None]:
-    """Work towards a file alone; ValueError: another process works towards it."""
+    """Lock a file, so that only this process makes it.
+
+    Raises:
+        ValueError: another process makes it.
+    """
     from filelock import FileLock, Timeout
 
     real = file.resolve()
@@ -141,7 +158,7 @@ def alone(file: Path) -> Iterator[None]:
 
 
 def read_object(file: Path) -> dict[str, Any] | None:
-    """A JSON object; None where there is none, or a damaged one."""
+    """Read a JSON object; None if there is no file, or a damaged one."""
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, IsADirectoryError, ValueError, RecursionError):
@@ -150,25 +167,25 @@ def read_object(file: Path) -> dict[str, Any] | None:
 
 
 def write_text(file: Path, text: str) -> None:
-    """A text as a file, written as `replacing` does."""
+    """Write a text to a file as by `replacing`."""
     with replacing(file) as part:
         part.write_text(text, encoding="utf-8")
 
 
 def write_json(file: Path, data: Any) -> None:
-    """JSON as a file in a folder that is made if need be."""
+    """Write data as JSON to a file; make its folder if necessary."""
     file.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, json.dumps(data, allow_nan=False) + "\n")
 
 
 def fingerprint(file: Path) -> str:
-    """SHA-256 of a file, in hexadecimal: what tells it from others."""
+    """Return the SHA-256 of a file, in hexadecimal."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 class _AsUTF8:
-    """Lines of a text as bytes of UTF-8."""
+    """Stream of a text's lines as bytes of UTF-8."""
 
     def __init__(self, text: IO[str]) -> None:
         self.text = text
@@ -178,22 +195,31 @@ class _AsUTF8:
 
 
 def read_utf8(file: Path) -> str:
-    """A text that people have written; ValueError: it is not in UTF-8, with what to do."""
-    held = file.read_bytes()
+    """Read a text file that a person has written.
+
+    Raises:
+        ValueError: the text is not in UTF-8; the message contains a remedy.
+    """
+    content = file.read_bytes()
     try:
-        if held[:2] in _UTF16 or b"\0" in held:
+        if content[:2] in _UTF16 or b"\0" in content:
             raise UnicodeError
-        return held.removeprefix(codecs.BOM_UTF8).decode("utf-8")
+        return content.removeprefix(codecs.BOM_UTF8).decode("utf-8")
     except UnicodeError:
         raise ValueError(f"{file} {NO_UTF8}") from None
 
 
 def numbered_lines(file: Path, source: BinaryIO | None = None) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not empty, without their ends, numbered from 1.
+    r"""Yield the non-empty lines of a file with their numbers from 1, without line ends.
 
-    Of a file, or of a stream in its place, perhaps packed by gzip. UTF-16 with its mark, as
-    PowerShell's > writes it, comes as UTF-8. Of a line of more than `LONGEST` bytes the rest is
-    left out. ValueError: it is damaged.
+    ``source`` is a stream to read in place of the file. Either may be compressed by gzip. UTF-16
+    with a byte order mark, as from PowerShell's >, is converted to UTF-8. Lines are cut after
+    about `LONGEST` bytes, so that longer ones can be refused.
+
+    Example: ``a,b\n\n12,34\n`` → ``(1, b"a,b"), (3, b"12,34")``.
+
+    Raises:
+        ValueError: the compressed data are damaged.
     """
     number = 0
     with ExitStack() as open_ones:
@@ -203,7 +229,7 @@ def numbered_lines(file: Path, source: BinaryIO | None = None) -> Iterator[tuple
             lines: Any = gzip.GzipFile(fileobj=raw) if packed else raw
             if hasattr(lines, "peek") and lines.peek(2)[:2] in _UTF16:
                 text_of = io.TextIOWrapper(lines, "utf-16", errors="replace", newline="\n")
-                open_ones.callback(text_of.detach)  # otherwise it closes a stream that is not ours
+                open_ones.callback(text_of.detach)  # or it would close the caller's stream
                 lines = _AsUTF8(text_of)
             while line := lines.readline(LONGEST + 2):
                 number, rest = number + 1, line
@@ -217,7 +243,11 @@ def numbered_lines(file: Path, source: BinaryIO | None = None) -> Iterator[tuple
 
 
 def validated(kind: "TypeAdapter[T]", data: Any, source: str) -> T:
-    """Plain data as what a type says; ValueError: the source and the first place that is wrong."""
+    """Validate plain data and convert them to a type.
+
+    Raises:
+        ValueError: data do not fit; the message contains the source and the first wrong place.
+    """
     from pydantic import ValidationError
 
     try:
@@ -233,6 +263,6 @@ def validated(kind: "TypeAdapter[T]", data: Any, source: str) -> T:
 
 
 def versions() -> dict[str, str]:
-    """Of Python, and of the packages that compute what files hold."""
+    """Return the versions of Python and of the packages that affect the contents of files."""
     computing = ("canvas-trm", "torch", "lightning", "numpy")
     return {"python": platform.python_version()} | {name: version(name) for name in computing}

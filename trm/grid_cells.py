@@ -1,6 +1,6 @@
-"""The cells of a grid: what they are called, where they lie, and the problems of each.
+"""Cells of a grid: their names, regions and problems.
 
-Problems of one size, the same for every model that is asked.
+A cell has problems of one size, the same for every model.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,28 +19,28 @@ if TYPE_CHECKING:  # suites are drawn without PyTorch
     from trm.solving.solver import Solver
 
 SPLIT: Split = "test"
-FAMILY = "family"  # the axis of a suite's structured problems, see `canvas.sampling`
+FAMILY = "family"  # axis of a suite's structured problems, see `canvas.sampling`
 INSIDE, FIRST, SECOND, BOTH = "in range", "first beyond", "second beyond", "both beyond"
 SHORTER = "below"  # smaller than any in training: rare
-UNKNOWN = "range unknown"  # what a model was trained on
+UNKNOWN = "range unknown"  # the ranges of training are not known
 REGIONS = (INSIDE, FIRST, SECOND, BOTH)
 
 Key = tuple[int | str, int]  # the row and the column of a cell
-_FEW = 20_000  # problems that are looked through one by one
-_SPARE = 40  # above so many problems a wanted one, the split holds several times what is wanted
+_FEW = 20_000  # most problems of a size that are listed one by one
+_SPARE = 40  # problems of a size per wanted one, above which the split certainly has enough
 
 
 def fitted(
     solver: "Solver", axes: Sequence[str], size: Sequence[int], problems: int, seed: int
 ) -> tuple["Solver | None", Problems, str | None]:
-    """What is asked of a model in a cell, whose size is in two measures of the task.
+    """Return a solver, problems, and a reason for a cell; its size is in two measures of the task.
 
-    The solver on a canvas that is large enough, None where it cannot work on one; the problems; and
-    why there is nothing to measure, or None.
+    The solver has a canvas that is large enough; it is None if the model cannot work on such a
+    canvas. The reason explains why the cell cannot be measured; None: it can.
     """
     task = solver.task
     lengths = task.of_size(**dict(zip(axes, size, strict=True)))
-    asked = cell_problems(task, lengths, problems, seed)
+    drawn = cell_problems(task, lengths, problems, seed)
     name, on_canvas, reason = size_name(axes, size), None, None
     try:
         if (on_canvas := solver.for_lengths(lengths)) is None:
@@ -49,32 +49,32 @@ def fitted(
                 f"the model cannot work on a canvas of {height} x {width} cells or more "
                 f"(height x width), which {name} need"
             )
-        elif not len(asked):
+        elif not len(drawn):
             reason = f"no problem of {name} in base {task.base} belongs to the {SPLIT} split"
     except ValueError as error:  # the layout has no room for as many operands
         reason = str(error)
-    return on_canvas, asked, reason
+    return on_canvas, drawn, reason
 
 
 def cell_problems(task: Task, lengths: Sequence[int], problems: int, seed: int) -> Problems:
-    """Different problems of the test split with operands of exactly so many digits.
+    """Draw different problems of the test split with operands of exactly these lengths.
 
-    Every set of such problems is equally likely; fewer where there are not as many, perhaps none.
-    It depends on the arguments and the task's base, but not on its layout or ranges, so that all
-    models of a task are asked the same.
+    Every set of such problems is equally likely. There are fewer, or none, where not enough exist.
+    The result depends on the arguments and the task's base, but not on its layout or ranges, so all
+    models of a task get the same problems.
     """
     base = task.base
     ranges = [(task.smallest if n == 1 else base ** (n - 1), base**n) for n in lengths]
     stream = reduce(lambda stream, n: stream << 32 | n, lengths)  # no two cells share digits
     if prod(end - start for start, end in ranges) <= max(_FEW, _SPARE * problems):
-        # All problems of such lengths, in an order that the seed decides.
+        # All problems of these lengths, in an order that depends on the seed.
         everything = Problems.from_ints([*product(*(range(*ends) for ends in ranges))], base)
-        asked = (split_of(everything) == SPLITS.index(SPLIT)) & task.allows(everything)
-        index = np.flatnonzero(asked)
+        allowed = (split_of(everything) == SPLITS.index(SPLIT)) & task.allows(everything)
+        index = np.flatnonzero(allowed)
         order = random_words(keys(seed, SPLIT, stream, index), 1)[:, 0]
         return everything[index[np.argsort(order, kind="stable")[:problems]]]
     count = problems
-    while True:  # drawn one after the other, each kept the first time that it comes
+    while True:  # drawn one after the other, without repetitions
         found = sample(task, seed, SPLIT, stream, np.arange(count), lengths)
         digits = np.concatenate([numbers.digits for numbers in found.operands], axis=1)
         first = np.sort(np.unique(digits, axis=0, return_index=True)[1])
@@ -84,11 +84,11 @@ def cell_problems(task: Task, lengths: Sequence[int], problems: int, seed: int) 
 
 
 def region(ranges: Mapping[str, Sequence[int]] | None, axes: Sequence[str], size: Key) -> str:
-    """Where a size lies as seen from those that a model was trained on.
+    """Return the region of a size relative to the sizes of a model's training.
 
-    One of `REGIONS`, `SHORTER`, or without ranges `UNKNOWN`. A measure that has no range, as the
-    second of two operands of a model of three addends, is beyond it. Of a family, where either
-    operand may be the longer one, it is both or none.
+    This is one of `REGIONS`, `SHORTER`, or without ranges `UNKNOWN`. A size in a measure without a
+    range is beyond it, like the second of two operands for a model of three addends. A family is in
+    range or beyond in both, as either operand may be the longer one.
     """
     if not ranges:
         return UNKNOWN
@@ -103,7 +103,7 @@ def region(ranges: Mapping[str, Sequence[int]] | None, axes: Sequence[str], size
 
 
 def size_name(axes: Iterable[str], size: Iterable[int | str]) -> str:
-    """The size of a cell's problems in words, like ``4 x 3 digits``."""
+    """Return the size of a cell's problems in words, like ``4 x 3 digits``."""
     measures = dict(zip(axes, size, strict=True))
     if [*measures] == ["digits_a", "digits_b"]:
         return "{digits_a} x {digits_b} digits".format(**measures)

@@ -1,14 +1,14 @@
-"""Pieces of Markdown."""
+"""Tables and escaped text in Markdown."""
 
 import re
 
 
 def table(heads: list[str], rows: list[list[str]]) -> str:
-    """A table."""
+    """Return a table with a line of heads and lines of cells."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def safe(text: str) -> str:
-    """A text whose characters Markdown would take for markup."""
+    """Escape the characters of a text that are markup in Markdown."""
     return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", text)

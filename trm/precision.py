@@ -1,7 +1,7 @@
-"""What models compute in: float32, or bfloat16 where a processor has the units for it.
+"""Precision of computations: float32, or bfloat16 on processors with units for it.
 
-PyTorch is imported where it is needed: command lines are read before. A precision and an
-accelerator are what Lightning's trainer takes for them.
+PyTorch is imported inside functions, as command lines are parsed before. Precisions and
+accelerators have the values of Lightning's trainer.
 """
 
 from contextlib import AbstractContextManager
@@ -14,7 +14,11 @@ NO_UNITS = "This CPU has no bfloat16 units: computing in float32 instead."
 
 
 def check_precision(precision: Any) -> None:
-    """Raise a ValueError for weights in another precision than float32."""
+    """Require weights in float32.
+
+    Raises:
+        ValueError: the precision is another one than those of `PRECISIONS`.
+    """
     if precision not in (None, 32, "32", *PRECISIONS):
         raise ValueError(
             f"trainer.precision {precision} is neither {BFLOAT16} nor {FLOAT32}: weights stay in "
@@ -23,11 +27,11 @@ def check_precision(precision: Any) -> None:
 
 
 def settle(precision: Any, accelerator: str) -> Any:
-    """What is computed in, where that is not simply what is asked for.
+    """Return the precision to compute in, given the requested one.
 
-    bfloat16 without the units for it is emulated, many times slower than float32: `NO_UNITS`. And
-    where bfloat16 is good enough, TF32 is for what stays in float32 on a GPU, such as Muon's
-    matrix products; `32-true` stays what it says.
+    A CPU without bfloat16 units emulates bfloat16, many times slower than float32: float32 is
+    returned, see `NO_UNITS`. On a GPU, bfloat16 also permits TF32 for products that stay in
+    float32, such as those of Muon; `32-true` does not.
     """
     if on_cpu(accelerator):
         emulated = precision == BFLOAT16 and not cpu_multiplies_bfloat16()
@@ -40,23 +44,23 @@ def settle(precision: Any, accelerator: str) -> Any:
 
 
 def on_cpu(accelerator: str) -> bool:
-    """Whether an accelerator is the CPU here."""
+    """Test if an accelerator is the CPU on this machine."""
     import torch
 
     return accelerator == "cpu" or (accelerator == "auto" and not torch.accelerator.is_available())
 
 
 def cpu_multiplies_bfloat16() -> bool:
-    """Whether this CPU has instructions for products of bfloat16 matrices."""
+    """Test if this CPU has instructions for products of bfloat16 matrices."""
     import torch
 
-    # Older releases of torch do not tell.
+    # Older releases of torch do not report it.
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return any(capabilities.get(unit) for unit in ("avx512_bf16", "amx_bf16", "bf16", "arm_bf16"))
 
 
 def computing_in(precision: str, device: str) -> AbstractContextManager[Any]:
-    """Compute in one of `PRECISIONS` on a kind of device, as Lightning's loops do."""
+    """Return a context that computes in one of `PRECISIONS` on a device type, like Lightning."""
     import torch
 
     return torch.autocast(device, torch.bfloat16, enabled=precision == BFLOAT16)

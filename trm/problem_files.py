@@ -1,9 +1,9 @@
 """Problems from files of CSV or JSON Lines, line by line.
 
-Every line that is not empty becomes one entry, and no line touches the next: what is not a problem
-becomes an entry with an error, and nothing is lost or reordered.
+Every non-empty line becomes one entry, independent of all other lines. A line that is no problem
+becomes an entry with an error. No line is lost or moved.
 
-Needs no framework: command lines are checked before one is imported.
+This module imports no framework, as command lines are checked before one is imported.
 """
 
 import csv
@@ -22,25 +22,25 @@ from canvas.choices import shortened
 from canvas.task import Task
 from trm.files import LONGEST, NO_UTF8
 
-PROBLEM, OPERANDS = "problem", "operands"  # columns that hold a whole problem
-_METADATA = "metadata"  # of JSON, as `trm benchmark export` writes it: may hold the operands
+PROBLEM, OPERANDS = "problem", "operands"  # columns with a whole problem
+_METADATA = "metadata"  # key in JSON of `trm benchmark export`; its object may have operands
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"  # columns of one operand each, in this order
 _NOTHING = (None, "")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One problem of a file, or what stands in a problem's place."""
+    """Problem of a file, or an error in its place."""
 
-    line: int  # its number, from 1
+    line: int  # number of the line, from 1
     operands: tuple[int, ...] | None = None  # None: see ``error``
-    problem: str | None = None  # as it was written, where a column holds whole problems
-    other: dict[str, Any] = field(default_factory=dict)  # all else, single operands among it
-    error: str | None = None  # why it is no problem; None: it is one
+    problem: str | None = None  # the problem's text, where a column has whole problems
+    other: dict[str, Any] = field(default_factory=dict)  # other columns, single operands included
+    error: str | None = None  # reason why the line is no problem; None: it is one
 
 
 def format_of(path: str) -> str | None:
-    """The format of a file by its name without .gz; None: that does not tell."""
+    """Return the format of a file by its name without .gz; None: unknown."""
     known = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
     return known.get(Path(path.lower().removesuffix(".gz")).suffix)
 
@@ -48,11 +48,15 @@ def format_of(path: str) -> str | None:
 def read_entries(
     lines: Iterator[tuple[int, bytes]], name: str, format: str | None, task: Task
 ) -> Iterator[Entry]:
-    """The entries of `trm.files.numbered_lines`, each once and in order.
+    """Yield the entries of `trm.files.numbered_lines`, each once and in order.
 
-    The format is `csv` or `jsonl`; None finds out: a first line that begins with ``{`` is JSON.
-    ValueError: the first line of CSV does not name the columns of the operands, or there is no
-    other line.
+    The format is `csv` or `jsonl`. None detects it: a first line that begins with ``{`` is JSON.
+
+    Example: ``a,b`` and ``12,34`` → ``Entry(2, (12, 34), None, {"a": "12", "b": "34"})``.
+
+    Raises:
+        ValueError: the first line of CSV does not name the columns of the operands, or there is no
+            other line.
     """
     first = next(lines, None)
     if format is None:
@@ -103,7 +107,7 @@ def _entry(number: int, line: bytes, columns: Sequence[str] | None, task: Task) 
 
 
 def _values(text: str, columns: Sequence[str] | None) -> dict[str, Any]:
-    """What a line of CSV with these columns holds, or one of JSON (None)."""
+    """Return the values of a line of CSV with these columns, or of a line of JSON (None)."""
     if columns is None:
         found = _from_json(text)
         if not isinstance(found, dict):
@@ -117,7 +121,7 @@ def _values(text: str, columns: Sequence[str] | None) -> dict[str, Any]:
 
 
 def _operands(values: dict[str, Any], wholes: dict[str, Any], task: Task) -> tuple[int, ...]:
-    """The operands that a line holds, in columns of their own or as the whole problem."""
+    """Return the operands of a line, from columns of their own or from the whole problem."""
     found = {}
     for source, written in wholes.items():
         if isinstance(written, str) and written.startswith("["):
@@ -181,16 +185,19 @@ def _text(line: bytes) -> str:
 
 def _from_json(text: str) -> Any:
     try:
-        values = from_json(text, allow_inf_nan=False)  # which refuses what is nested too deeply
-        json.dumps(values, allow_nan=False)  # 1e999 is read as infinity, which cannot be written
+        values = from_json(text, allow_inf_nan=False)  # refuses too deep nesting, too
+        json.dumps(values, allow_nan=False)  # refuses 1e999, which is parsed as infinity
     except ValueError as error:
         raise ValueError(f"not JSON ({error}): {shortened(text)}") from None
     return values
 
 
 def carried_name(name: str, columns: Iterable[str]) -> str:
-    """What a column of the input is called in records that have ``columns`` of their own.
+    """Return an input column's name in records that have ``columns`` of their own.
 
-    No two columns come to share a name: what is already called ``input_line`` makes way, too.
+    No two columns get the same name, as names that already begin with ``input_`` change, too.
+
+    Example: with the column ``line``, ``line`` → ``input_line`` and ``input_line`` →
+    ``input_input_line``; ``note`` stays.
     """
     return f"input_{name}" if re.sub("^(input_)+", "", name) in columns else name

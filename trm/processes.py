@@ -1,8 +1,8 @@
-"""How the processes of a command end, and how PyTorch's elastic agent runs several for one job.
+"""Start of several processes by PyTorch's elastic agent, and the end of processes.
 
-Processes that train or solve together wait for each other: the agent ends all of them when one ends
-badly or a signal arrives, and they end with it. A signal ends one of several wherever it is, also
-inside a library: files are written whole or not at all, so that nothing of them is lost.
+Processes that train or solve together wait for each other. The agent ends all of them when one
+fails or a signal arrives, and they end when the agent ends. A signal ends one of several processes
+at once, even inside a library. This is safe, as files are written as a whole or not at all.
 """
 
 import logging
@@ -18,31 +18,34 @@ from types import FrameType
 from typing import Any, NoReturn
 
 TERMINATED, INTERRUPTED = 128 + signal.SIGTERM, 128 + signal.SIGINT  # exit codes
-ENDS_WITH = "TRM_ENDS_WITH"  # environment: the process that the ones it starts end with
+ENDS_WITH = "TRM_ENDS_WITH"  # environment variable: parent process that this one ends with
 _INTERACTIVE = ("interactive", "bash")  # names of SLURM jobs whose commands srun does not start
-_NAMES = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")  # that the agent handles, where they are known
+_NAMES = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")  # signals that the agent handles, if they exist
 _AGENTS = [signal.Signals[name] for name in _NAMES if hasattr(signal, name)]
 
 
 class Terminated(SystemExit):
-    """A SIGTERM arrived, and this is how the process ends."""
+    """Exit of the process after a SIGTERM."""
 
     def __init__(self) -> None:
         super().__init__(TERMINATED)
 
 
 def settle_slurm() -> None:
-    """Tell Lightning whether srun has started this process as one of a job's.
+    """Set the environment so that Lightning detects whether srun started this process.
 
     In an allocation whose command srun did not start (salloc, a shell, a job script without srun)
-    Lightning would wait for processes that nobody starts; the command then runs by itself, which a
-    warning says. ValueError: srun did, and it does not say how many processes each node has.
+    Lightning would wait for processes that nobody starts. The command then runs by itself, with a
+    warning.
+
+    Raises:
+        ValueError: srun started the process, but without a number of processes per node.
     """
     tasks, job = os.environ.get("SLURM_NTASKS", ""), os.environ.get("SLURM_JOB_NAME")
     if not tasks or job in _INTERACTIVE:
         return
     if "SLURM_STEP_ID" not in os.environ:
-        os.environ["SLURM_JOB_NAME"] = _INTERACTIVE[0]  # by which Lightning knows it
+        os.environ["SLURM_JOB_NAME"] = _INTERACTIVE[0]  # Lightning reads it
         if tasks != "1":
             logging.getLogger("trm").warning(
                 f"This SLURM allocation has {tasks} tasks, and srun did not start this command: it "
@@ -56,18 +59,18 @@ def settle_slurm() -> None:
 
 
 def one_of_several() -> bool:
-    """Whether an elastic agent has started this process, ours or torchrun's."""
+    """Test if an elastic agent, this module's or torchrun's, has started this process."""
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 @contextmanager
 def ending_by_signals() -> Iterator[None]:
-    """Raise `Terminated` at a SIGTERM, and end with the process that `ENDS_WITH` names."""
+    """Raise `Terminated` at a SIGTERM, and end when the process in `ENDS_WITH` ends."""
     starter = os.getppid()
     if os.environ.get(ENDS_WITH) == str(starter):
         threading.Thread(target=_end_with, args=(starter,), daemon=True).start()
     if threading.current_thread() is not threading.main_thread():
-        yield  # where signals do not arrive
+        yield  # signals arrive in the main thread only
         return
     before = signal.signal(signal.SIGTERM, _terminated)
     if one_of_several():
@@ -82,8 +85,8 @@ def start_processes(strategy: Any) -> None:
     """Run this command in a process for each device of Lightning's strategy, if none is there yet.
 
     Raises:
-        SystemExit: they have ended, see `launch`.
-        ValueError: they are of several nodes.
+        SystemExit: the processes have ended, see `launch`.
+        ValueError: the strategy has several nodes.
     """
     environment = getattr(strategy, "cluster_environment", None)
     if environment and not environment.creates_processes_externally:
@@ -94,17 +97,17 @@ def start_processes(strategy: Any) -> None:
 
 
 def end_at_once_by_signals() -> None:
-    """Let SIGTERM and SIGINT end this process wherever it is, unless they are ignored."""
+    """Let SIGTERM and SIGINT end this process at once, unless they are ignored."""
     for number in (signal.SIGTERM, signal.SIGINT):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
 
 
 def launch(words: Sequence[str], processes: int) -> NoReturn:
-    """Run Python with these words in so many processes of this machine, and end as they do.
+    """Run Python with these arguments in several processes of this machine, and end like them.
 
     Raises:
-        SystemExit: they have ended; with the exit code of the first that is not 0.
+        SystemExit: they have ended; its code is the first exit code other than 0, else 0.
         KeyboardInterrupt, Terminated: a SIGINT or SIGTERM ended one of them, or this process.
         ChildProcessError: another signal ended one of them.
     """
@@ -130,12 +133,13 @@ def launch(words: Sequence[str], processes: int) -> NoReturn:
                 max_restarts=0,
                 logs_specs=DefaultLogsSpecs(log_dir=logs),
             )
-            config.signals_to_handle = ",".join(heard)  # older releases do not ask for it
+            config.signals_to_handle = ",".join(heard)  # older releases ignore it
             elastic_launch(config, sys.executable)(*words)
     except SignalException as stop:
         code = -stop.sigval
     except ChildFailedError as error:
-        # The agent has ended the others by a SIGTERM; who lost a connection ended by an error.
+        # The agent has ended the others by a SIGTERM; some ended by an error, as their connection
+        # was lost.
         which, failure = min(
             error.failures.items(),
             key=lambda item: (item[1].exitcode == -signal.SIGTERM, item[1].exitcode > 0),

@@ -1,8 +1,8 @@
-"""Models to take away: a folder with a model card, on a hub or not, and networks as ONNX.
+"""Sharing of models: a folder with a model card, local or on a hub, and networks as ONNX.
 
-The names are those of Hugging Face's `PyTorchModelHubMixin`, which saves a network alone. A file of
-weights also holds task, canvas, figures, proof, and a hash of all: the folder has this file. The
-hub needs the extra ``hub``, ONNX the extra ``onnx``.
+Functions have the names of Hugging Face's `PyTorchModelHubMixin`, which saves a network only. The
+folder has a file of weights of this project, which also contains task, canvas, figures, proof, and
+a hash of all. The hub needs the extra ``hub``, ONNX the extra ``onnx``.
 """
 
 import logging
@@ -31,9 +31,12 @@ _LIBRARY = "library_name: canvas-trm"  # in a model card
 
 
 def save_pretrained(weights: str | Path, folder: str | Path, repo_id: str | None = None) -> None:
-    """Put a file of `trm inspect --export` into a folder, beside a model card of that name.
+    """Copy a file of `trm inspect --export` into a folder, and add a model card.
 
-    ValueError: it is no such file, or there are other weights in the folder, or others' notes.
+    ``repo_id`` is the model's name in the card; None: the folder.
+
+    Raises:
+        ValueError: it is no such file, or the folder contains other weights or another README.md.
     """
     file, copy = Path(weights), Path(folder) / f"model{SUFFIX}"
     notes = copy.with_name("README.md")
@@ -50,7 +53,10 @@ def save_pretrained(weights: str | Path, folder: str | Path, repo_id: str | None
 
 
 def push_to_hub(weights: str | Path, repo_id: str, **options: Any) -> str:
-    """Put such a folder on the hub, like ``me/multiply``, created as by `create_repo`; its URL."""
+    """Upload the folder of `save_pretrained` to the hub; return its URL.
+
+    ``repo_id`` is like ``me/multiply``; options are those of `create_repo`.
+    """
     hub = _hub(f"to push {repo_id}")
     with tempfile.TemporaryDirectory() as folder:
         save_pretrained(weights, folder, repo_id)
@@ -59,7 +65,7 @@ def push_to_hub(weights: str | Path, repo_id: str, **options: Any) -> str:
 
 
 def from_pretrained(name: str | Path, revision: str | None = None, **options: Any) -> Solver:
-    """The model in such a folder, or on the hub; options as of `load_solver`."""
+    """Load the model in such a folder, or on the hub; options are those of `load_solver`."""
     if not Path(name).exists():
         hub = _hub(f"there is no folder {name}, and to look for it on the hub")
         name = hub.snapshot_download(str(name), revision=revision, allow_patterns=f"*{SUFFIX}")
@@ -75,7 +81,7 @@ def _hub(why: str) -> Any:
 
 
 def model_card(solver: Solver, card: dict[str, Any], name: str) -> str:
-    """What exported weights are, as Markdown; of the card in their header."""
+    """Describe exported weights as Markdown; ``card`` is the card in their header."""
     task, model = solver.task, solver.predictor.model
     size = model.num_parameters
     parts = [
@@ -98,12 +104,15 @@ def model_card(solver: Solver, card: dict[str, Any], name: str) -> str:
 
 @standard_settings()
 def to_onnx(model: nn.Module, height: int, width: int) -> bytes:
-    """A network as ONNX, for any number of samples; ValueError: of a kind that cannot be.
+    """Export a network as ONNX, for any number of samples.
 
-    Of a model of one cell, from ``op_inputs`` (int64 [N], see `CellModel.numbers`) to logits
-    of all that heads say, and halt logits. Of a recursive one a supervision step on canvases of
-    that size: from ``tokens``, ``begins`` (bool [B], who has no states yet) and both states to
-    logits, halt logits and states.
+    - Cell model: ``op_inputs`` (int64 [N], see `CellModel.numbers`) → logits of all outputs of
+      ops, and halt logits.
+    - Recursive model, one supervision step on canvases of this size: ``tokens``, ``begins`` (bool
+      [B], True for samples without states) and both states → logits, halt logits and new states.
+
+    Raises:
+        ValueError: models of this kind cannot be exported.
     """
     network: Any = nn.Module()
     network.model = model
@@ -129,10 +138,10 @@ def to_onnx(model: nn.Module, height: int, width: int) -> bytes:
             "ONNX is for models of one cell, or of which all cells are tokens: for no GPT, and no "
             "model with skip_blank or crop"
         )
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # of what else could be installed
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # no hints about optional packages
     sizes = ({0: torch.export.Dim("batch")},) * len(example)
     with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # of PyTorch's own parts
+        warnings.simplefilter("ignore")  # warnings about PyTorch's own code
         program: Any = torch.onnx.export(
             network, example, output_names=outputs, dynamic_shapes=sizes, dynamo=True, verbose=False
         )  # fmt: skip

@@ -1,15 +1,15 @@
-"""Shares with intervals, and what differs between two of them beyond chance.
+"""Shares with intervals, paired comparisons, and measures of confidence.
 
-Two models that were asked the same problems are compared problem by problem: tested is whether the
-problems that one alone solves are as likely one's as the other's (McNemar 1947, exact). Intervals
-of differences are Newcombe's (Statistics in Medicine 17, 873 and 2635, 1998, method 10 of each).
-Where a setting has several seeds, seeds and problems are drawn anew with replacement (the
-percentile bootstrap, Efron 1979); few seeds do not tell how much others would differ, and such an
-interval is then too narrow.
+Two models with the same problems are compared problem by problem. McNemar's exact test (1947)
+assumes that a problem which only one of them solves is equally likely to be solved by either.
+Intervals of differences are Newcombe's (Statistics in Medicine 17, 873 and 2635, 1998, method 10 of
+each). With several seeds, seeds and problems are resampled with replacement (the percentile
+bootstrap, Efron 1979). Few seeds do not show the spread of further ones, so such an interval is
+then too narrow.
 
-How far a confidence can be trusted: who answers only where it is high enough answers fewer
-problems, and should err on fewer of those, the risk-coverage curve (El-Yaniv and Wiener 2010).
-Whether a confidence of 90 % is right 90 times in 100 is its calibration (Guo et al. 2017).
+A confidence threshold lowers coverage, and should lower the risk among the answered problems: the
+risk-coverage curve (El-Yaniv and Wiener 2010). Calibration compares confidence with accuracy: of
+answers with a confidence of 90 %, 90 in 100 should be correct (Guo et al. 2017).
 """
 
 from collections.abc import Sequence
@@ -26,39 +26,46 @@ COVERAGES = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 BINS = 10  # of confidence
 SEEDS_MEANING = (
     "of several seeds the mean, the lowest and the highest in brackets; then Wilson's 95 % "
-    "interval for as many problems as each seed was asked, which are the same ones"
+    "interval for the number of problems of each seed, which are the same ones"
 )
 
 
 @dataclass(frozen=True)
 class Share:
-    """``right`` of ``total``, with its 95 % interval."""
+    """Share of ``right`` in ``total``, with its 95 % interval."""
 
     right: int
     total: int
-    # Of an interval by another method; None: Wilson's score interval (Wilson 1927).
+    # Ends of an interval by another method; None: Wilson's score interval (Wilson 1927).
     ends: tuple[float, float] | None = field(default=None, kw_only=True)
 
     @property
     def value(self) -> float:
-        """The share itself, nan of none."""
+        """Value of the share; NaN if ``total`` is 0."""
         return self.right / self.total if self.total else float("nan")
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Lower and upper end; (0, 1) of none. ValueError if more are right than there are."""
+        """Lower and upper end of the interval; (0, 1) if ``total`` is 0.
+
+        Raises:
+            ValueError: ``right`` exceeds ``total``.
+        """
         if self.ends is not None:
             return self.ends
         return _wilson(self.right, self.total) if self.total else (0.0, 1.0)
 
     def data(self) -> dict[str, float]:
-        """As it is written to files: right, total, and both ends of the interval."""
+        """Return the share as in files: right, total, and both ends of the interval."""
         low, high = self.interval
         return {"right": self.right, "total": self.total, "low": low, "high": high}
 
     @property
     def percent(self) -> str:
-        """In whole percent; 0 and 100 only where none and all are right."""
+        """Whole percent as text; 0 and 100 only if none or all are correct.
+
+        Examples: 1 of 1,000 → ``<1``, 999 of 1,000 → ``>99``, 0 of 0 → an empty text.
+        """
         if not self.total:
             return ""
         rounded = round(100 * self.value)
@@ -67,12 +74,12 @@ class Share:
         return str(rounded)
 
     def span(self, decimals: int = 0) -> str:
-        """The interval in percent, like ``41–59``."""
+        """Return the interval in percent, like ``41–59``."""
         return "–".join(f"{100 * end:.{decimals}f}" for end in self.interval)
 
     @property
     def short(self) -> str:
-        """Like ``50.0 % (45.7–54.3)``; a dash of none."""
+        """Text like ``50.0 % (45.7–54.3)``; a dash if ``total`` is 0."""
         return f"{100 * self.value:.1f} % ({self.span(1)})" if self.total else "–"
 
     def __add__(self, other: "Share") -> "Share":
@@ -96,20 +103,20 @@ def _wilson(right: int, total: int) -> tuple[float, float]:
 
 
 def of_seeds(shares: Sequence[Share]) -> str:
-    """Shares of several seeds in words, in percent: see `SEEDS_MEANING`."""
+    """Return a text for the shares of several seeds, in percent: see `SEEDS_MEANING`."""
     if not shares:
         return "–"
     values = [100 * share.value for share in shares]
     mean = sum(values) / len(values)
-    asked = max(share.total for share in shares)
+    total = max(share.total for share in shares)
     spread = f" [{min(values):.1f}–{max(values):.1f}]" if len(values) > 1 else ""
-    return f"{mean:.1f}{spread} ({Share(round(mean / 100 * asked), asked).span(1)})"
+    return f"{mean:.1f}{spread} ({Share(round(mean / 100 * total), total).span(1)})"
 
 
 def difference(one: Share, other: Share, correlation: float = 0.0) -> tuple[float, float]:
-    """Ends of the 95 % interval of one share less another, from -1 to 1.
+    """Return the ends of the 95 % interval of one share minus another, from -1 to 1.
 
-    Of what was asked independently; or of the same problems, with a correlation of these.
+    The shares are of independent samples; or of the same problems, with a correlation.
     """
     p, q = one.value, other.value
     (low, high), (least, most) = one.interval, other.interval
@@ -121,15 +128,16 @@ def difference(one: Share, other: Share, correlation: float = 0.0) -> tuple[floa
 
 
 def bootstrap(values: np.ndarray, of: np.ndarray | None = None, seed: int = 0) -> tuple[Any, Any]:
-    """Ends of the 95 % percentile bootstrap interval of a mean over the first axis.
+    """Return the ends of the 95 % percentile bootstrap interval of a mean over the first axis.
 
-    Of ``float [N, ...]``; or of what the values are together of others ``[N, ...]``, as shares are.
+    ``values`` is ``float [N, ...]``. With ``of``, also ``[N, ...]``, the interval is that of the
+    ratio of the sums of both, as for shares.
     """
     n = len(values)
     drawn = np.random.default_rng(seed).integers(n, size=(_RESAMPLES, n))
-    flat = (drawn + n * np.arange(_RESAMPLES)[:, None]).ravel()  # how often each is in each sample
+    flat = (drawn + n * np.arange(_RESAMPLES)[:, None]).ravel()  # to count draws in each resample
     weights = np.bincount(flat, minlength=drawn.size).reshape(drawn.shape) / n
-    with np.errstate(invalid="ignore"):  # samples that hold nothing of what is shared do not count
+    with np.errstate(invalid="ignore"):  # resamples whose total is 0 are left out
         means = np.tensordot(weights, values, axes=1)
         means = means if of is None else means / np.tensordot(weights, of, axes=1)
     low, high = np.nanpercentile(means, (2.5, 97.5), axis=0)
@@ -137,19 +145,21 @@ def bootstrap(values: np.ndarray, of: np.ndarray | None = None, seed: int = 0) -
 
 
 class Paired(NamedTuple):
-    """A comparison of two settings on the same problems."""
+    """Comparison of two settings on the same problems."""
 
-    problems: int  # how many, each asked of every seed of both
-    difference: float  # of the mean shares solved, mine less theirs
-    interval: tuple[float, float]  # of that; 95 % of two single models, else roughly
-    alone: tuple[int, int] | None  # that one solves and not the other; None: of several seeds
-    p: float | None  # of McNemar's test; None: of several seeds
+    problems: int  # number of problems, the same for every seed of both
+    difference: float  # mean share solved by mine minus that by theirs
+    interval: tuple[float, float]  # of the difference; 95 % for two single models, else roughly
+    alone: tuple[int, int] | None  # problems that only mine, only theirs solves; None: seeds
+    p: float | None  # of McNemar's test; None: several seeds
 
 
 def paired(mine: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Paired:
     """Compare two settings on the same problems, at least one.
 
-    Of each seed texts of 1 and 0, one for each cell, a 1 for each problem solved.
+    Each seed has texts of 1 and 0, one for each cell, with a 1 for each solved problem.
+
+    Example: one seed with two cells, of two and three problems → ``[["10", "110"]]``.
     """
     first, second = (
         np.array([np.frombuffer("".join(seed).encode(), np.uint8) == ord("1") for seed in seeds])
@@ -159,7 +169,7 @@ def paired(mine: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Pa
     both, neither = int((one & other).sum()), int((~one & ~other).sum())
     alone = int((one & ~other).sum()), int((other & ~one).sum())
     single, n = len(first) == len(second) == 1, len(one)
-    # Seeds that agree on all problems leave a bootstrap no spread.
+    # A bootstrap has no spread where seeds agree on all problems.
     if single or ((first == one).all() and (second == one).all()):
         product = prod(alike + unlike for alike in (both, neither) for unlike in alone)
         excess: float = both * neither - alone[0] * alone[1]
@@ -179,7 +189,10 @@ def paired(mine: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Pa
 
 
 def _over_seeds(first: np.ndarray, second: np.ndarray, ends: np.ndarray) -> tuple[float, float]:
-    """The interval of the mean difference of ``bool [seeds, n]`` each, cells drawn apart."""
+    """Return the interval of the mean difference of two ``bool [seeds, n]``.
+
+    ``ends`` are the ends of the cells; each cell is resampled on its own.
+    """
     random = np.random.default_rng(0)
     seeds = [random.integers(len(v), size=(_RESAMPLES, len(v))) for v in (first, second)]
     sums = np.zeros(_RESAMPLES)
@@ -196,11 +209,11 @@ def _over_seeds(first: np.ndarray, second: np.ndarray, ends: np.ndarray) -> tupl
 
 
 class RiskCoverage(NamedTuple):
-    """What is risked at each coverage that a threshold on a score can give, in rising order."""
+    """Risk at each coverage that a threshold on a score can give, in rising order of coverage."""
 
     coverage: np.ndarray  # float [M], share of problems with at least that score; the last is 1
-    risk: np.ndarray  # float [M], share of wrong ones among them
-    answered: np.ndarray  # int64 [M], how many they are
+    risk: np.ndarray  # float [M], share of incorrect answers among them
+    answered: np.ndarray  # int64 [M], number of these problems
 
     @property
     def interval(self) -> tuple[np.ndarray, np.ndarray]:
@@ -208,26 +221,30 @@ class RiskCoverage(NamedTuple):
         return _intervals(self.risk, self.answered)
 
     def share_at(self, coverage: float) -> Share:
-        """Share of wrong answers at the smallest coverage that is at least as large."""
+        """Return the share of incorrect answers at the smallest coverage that is as large."""
         place = int(np.searchsorted(self.coverage, coverage - 1e-12))
         answered = int(self.answered[place])
         return Share(round(float(self.risk[place]) * answered), answered)
 
     @property
     def problems(self) -> int:
-        """Number of problems in all."""
+        """Number of all problems."""
         return int(self.answered[-1])
 
     @property
     def area(self) -> float:
-        """The mean risk over coverages from 0 to 1; the lower, the better errors are foreseen."""
+        """Mean risk over coverages from 0 to 1; lower is better."""
         return float((np.diff(self.coverage, prepend=0.0) * self.risk).sum())
 
 
 def risk_coverage(score: np.ndarray, right: np.ndarray) -> RiskCoverage:
-    """The curve of a score ``float [N]``, N at least 1, problems of equal scores taken together.
+    """Return the curve of a score; problems of equal scores are answered together.
 
-    Higher is what is held ``right``, bool [N]. ValueError if a score is not a number.
+    ``score`` is ``float [N]``, N at least 1; higher scores are for answers more likely to be
+    correct. ``right``, ``bool [N]``, marks the correct answers.
+
+    Raises:
+        ValueError: a score is NaN.
     """
     if np.isnan(score).any():
         raise ValueError("a score that problems are ranked by is not a number")
@@ -239,25 +256,28 @@ def risk_coverage(score: np.ndarray, right: np.ndarray) -> RiskCoverage:
 
 
 class Reliability(NamedTuple):
-    """Bins of confidence, those without a problem left out."""
+    """Bins of confidence, without empty ones."""
 
-    confidence: np.ndarray  # float [M], the mean in each bin
-    right: np.ndarray  # float [M], the share that is right
+    confidence: np.ndarray  # float [M], mean confidence in each bin
+    right: np.ndarray  # float [M], accuracy in each bin
     problems: np.ndarray  # int64 [M]
 
     @property
     def error(self) -> float:
-        """The expected calibration error: mean distance of the two, weighted by problems."""
+        """Expected calibration error: mean |confidence - accuracy|, weighted by problems."""
         return float(np.average(np.abs(self.confidence - self.right), weights=self.problems))
 
     @property
     def interval(self) -> tuple[np.ndarray, np.ndarray]:
-        """The same of the shares."""
+        """Lower and upper ends of the accuracies' Wilson 95 % intervals, ``float [M]``."""
         return _intervals(self.right, self.problems)
 
 
 def reliability(confidence: np.ndarray, right: np.ndarray) -> Reliability:
-    """Ten bins of equal width, of confidences ``float [N]`` and answers ``bool [N]``."""
+    """Return ten bins of equal width.
+
+    ``confidence`` is ``float [N]``; ``right``, ``bool [N]``, marks the correct answers.
+    """
     bin_index = np.minimum((confidence * BINS).astype(int), BINS - 1)
     problems = np.bincount(bin_index, minlength=BINS)
     kept = problems > 0

@@ -1,9 +1,9 @@
-"""Settings of PyTorch that hold for a whole process, and the ones that our computations need.
+"""Settings of PyTorch that hold for a whole process.
 
 Other code in the process may have changed them. `standard_settings` is a context in which they have
 their standard values. It restores them afterwards.
 
-- **Default dtype and device.** A model is as its file says, whatever the defaults are.
+- **Default dtype and device.** A model has the dtype of its file, whatever the defaults are.
 - **Threads.** A cell model runs many small operations. On several threads each operation waits for
   all of them. Where other programs keep the cores busy, that takes ten times as long as one thread
   does. A number of threads that the user has chosen stays.
@@ -19,15 +19,15 @@ from pathlib import Path
 
 import torch
 
-_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")  # in which users name a number of threads
+_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")  # users set numbers of threads in them
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 _AT_IMPORT = torch.get_num_threads()
 _PROCESS = os.getpid()
 
 _lock = threading.Lock()
-_limits = 0  # contexts of all Python threads that limit the number now
-_outside = 0  # the number of threads outside of them
-_mine = threading.local()  # `limits`: those of this Python thread
+_limits = 0  # number of active limiting contexts, in all Python threads
+_outside = 0  # number of threads outside of these contexts
+_mine = threading.local()  # `limits`: number of active contexts in this Python thread
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def standard_settings(threads: int | None = None) -> Iterator[None]:
     """Compute with float32 and the CPU as defaults, on a suitable number of threads.
 
     Args:
-        threads: the most that the work is worth; None: as many as PyTorch takes.
+        threads: largest useful number of threads; None: PyTorch's own number.
     """
     with ExitStack() as contexts:
         contexts.enter_context(float32_default())
@@ -50,9 +50,9 @@ def standard_settings(threads: int | None = None) -> Iterator[None]:
 
 @contextmanager
 def float32_default() -> Iterator[None]:
-    """Make networks with float32 as the default dtype, on whichever device is the default."""
+    """Make float32 the default dtype in a context; the default device stays."""
     before = torch.get_default_dtype()
-    if before == torch.float32:  # nothing of the whole process is touched without need
+    if before == torch.float32:  # process-wide settings change only if necessary
         yield
         return
     torch.set_default_dtype(torch.float32)
@@ -63,14 +63,14 @@ def float32_default() -> Iterator[None]:
 
 
 def _chosen_by_user() -> bool:
-    """Whether the environment or `torch.set_num_threads` sets the number of threads."""
+    """Test if the environment or `torch.set_num_threads` sets the number of threads."""
     if any(os.environ.get(name) for name in _VARIABLES):
         return True
     return not _limits and torch.get_num_threads() not in _usual_numbers()
 
 
 def _usual_numbers() -> set[int]:
-    """Numbers of threads that PyTorch takes by itself: logical cores, or physical ones."""
+    """Return PyTorch's own numbers of threads: logical cores, or physical ones."""
     if not hasattr(os, "sched_getaffinity"):
         return {_AT_IMPORT}
     mine = os.sched_getaffinity(0)
@@ -85,8 +85,8 @@ def _usual_numbers() -> set[int]:
 def _at_most(threads: int) -> Iterator[None]:
     """Limit the number of threads; several Python threads may do so at once.
 
-    PyTorch gives a new Python thread the number that was set last, in whichever thread. So the
-    number outside is the one that the first context found.
+    PyTorch gives a new Python thread the number that was set last in any thread. Therefore the
+    first context records the number outside.
     """
     global _limits, _outside
     nested = getattr(_mine, "limits", 0)

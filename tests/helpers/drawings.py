@@ -1,4 +1,4 @@
-"""All layouts, and problems drawn in them."""
+"""All layouts, and drawings of problems in them."""
 
 import numpy as np
 
@@ -20,7 +20,10 @@ def drawn(
     left: int | np.ndarray = 0,
     base: int = 10,
 ) -> WorkedDrawing:
-    """Solutions on a canvas of a size, or as large as they, with as much around as top and left."""
+    """Draw solutions on a canvas of a size.
+
+    Without a size the canvas fits the solutions, with margins of ``top`` and ``left``.
+    """
     rules = LAYOUTS[layout] if isinstance(layout, str) else layout
     problems = Problems.from_ints(operands, base)
     heights, widths = rules.sizes(problems)

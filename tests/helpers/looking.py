@@ -1,4 +1,4 @@
-"""What tests look at figures with."""
+"""Checks of figures."""
 
 from itertools import combinations
 
@@ -11,7 +11,7 @@ def axes_of(figure: Figure) -> list[Axes]:
 
 
 def assert_apart(figure: Figure) -> None:
-    """Axes, with their titles and names, are on the figure, and none overlaps another."""
+    """Require that axes, with titles and names, lie on the figure, and that none overlap."""
     figure.canvas.draw()
     renderer, edge = figure.canvas.get_renderer(), figure.bbox
     boxes = [box for axes in axes_of(figure) if (box := axes.get_tightbbox(renderer)) is not None]

@@ -1,4 +1,4 @@
-"""A predictor that knows the right answers, for tests of what is made of a model's answers."""
+"""Predictor with the correct answers, for tests of code that uses a model's answers."""
 
 from dataclasses import dataclass
 
@@ -10,20 +10,20 @@ from trm.solving.rollout import Prediction, Predictor
 
 @dataclass(eq=False)
 class Page:
-    """A finished canvas, as an oracle knows it."""
+    """Finished canvas of an oracle."""
 
-    truth: np.ndarray  # uint8 [H, W], what is written; a test may spoil it
+    truth: np.ndarray  # uint8 [H, W], the oracle's output; a test may make it incorrect
     given: np.ndarray  # bool [H, W]
     first: int  # the row that is filled in first
     confidence: float = 0.5  # in each row
-    faulty: bool = True  # whether a fault befalls it, where there is one
-    view: str = "e"  # the symmetry that it is seen in
+    faulty: bool = True  # True: the oracle's fault applies to it
+    view: str = "e"  # symmetry of the canvas
 
 
 class Oracle(Predictor):
-    """Recognises pages by what is given on them, and fills in what they hold.
+    """Predictor that recognises finished canvases by their given cells, and outputs them.
 
-    A test may give it a `fault`, which changes what is filled in, or say which rows settle.
+    A test may replace `fault`, which changes the outputs, or `settles`.
     """
 
     device = "cpu"
@@ -31,27 +31,27 @@ class Oracle(Predictor):
 
     def __init__(self, drawing: WorkedDrawing | None = None, **own) -> None:
         self.pages: list[Page] = []
-        self.seen: list[np.ndarray] = []  # what it was shown, batch by batch
+        self.seen: list[np.ndarray] = []  # its inputs, batch by batch
         vars(self).update(own)
         if drawing is not None:
             self.learn(drawing)
 
     def fault(self, page: Page, shown: np.ndarray, filled: np.ndarray) -> None:
-        """Change a canvas that is filled in."""
+        """Change a filled-in canvas in place."""
 
     def settles(self, page: Page, shown: np.ndarray) -> bool:
-        """Whether a row comes to an end."""
+        """Test if a row settles."""
         return True
 
     def learn(self, drawing: WorkedDrawing, **more) -> list[Page]:
-        """The pages of a drawing, of which more may be said."""
+        """Add the canvases of a drawing; ``more`` are further fields of `Page`."""
         parts = zip(drawing.truth, drawing.given, drawing.row_of_step(0), strict=True)
         pages = [Page(truth.copy(), given, int(first), **more) for truth, given, first in parts]
         self.pages += pages
         return pages
 
     def page(self, shown: np.ndarray) -> Page:
-        """The page that a canvas is of."""
+        """Return the finished canvas that belongs to an input."""
         alike = (page for page in self.pages if page.truth.shape == shown.shape)
         return next(page for page in alike if (page.truth == shown)[page.given].all())
 

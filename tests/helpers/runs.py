@@ -1,4 +1,4 @@
-"""Short runs, whole and resumed."""
+"""Short runs, uninterrupted and resumed."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
-# The published TRM's training, with a network that learns nothing in seconds.
+# Training of the published TRM with a tiny network: takes seconds, and learns nothing.
 TINY_TRM = """
     --config trm/reference --trainer.check_val_every_n_epoch 1 --trainer.log_every_n_steps 1
     --model.network.config.hidden_size 16 --model.network.config.num_heads 2
@@ -23,19 +23,19 @@ TINY_TRM = """
 
 
 def last_of(folder: Path) -> dict[str, Any]:
-    """The last checkpoint of the one run in a folder."""
+    """Load the last checkpoint of the only run in a folder."""
     (path,) = folder.rglob("last.ckpt")
     return torch.load(path, weights_only=True, map_location="cpu")
 
 
 def events_of(folder: Path) -> EventAccumulator:
-    """What the one run in a folder has told TensorBoard."""
+    """Load the TensorBoard events of the only run in a folder."""
     files = next(folder.rglob("events*")).parent
     return EventAccumulator(str(files), size_guidance={"images": 0, "tensors": 0}).Reload()
 
 
 def charts_without_a_curve(folder: Path) -> list[str]:
-    """Titles of charts in the only run below a folder that none of its curves belongs to."""
+    """Return the titles of charts without curves, for the only run in a folder."""
     events = events_of(folder)
     [config] = events.Tensors("custom_scalars__config__")
     layout = Layout.FromString(config.tensor_proto.string_val[0])
@@ -51,7 +51,7 @@ def charts_without_a_curve(folder: Path) -> list[str]:
 def whole_and_resumed(
     command: Callable, folder: Path, *words: object, epochs: tuple[int, int] = (1, 2)
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The last checkpoints of a run, and of one that was ended early and has gone on."""
+    """Return the last checkpoints of an uninterrupted run and of a resumed run."""
     for name, ends in (("whole", epochs[1:]), ("resumed", epochs)):
         (folder / name).mkdir()
         for end in ends:
@@ -61,6 +61,6 @@ def whole_and_resumed(
 
 
 def assert_same(one: dict[str, Any], other: dict[str, Any], *parts: str, near: float = 0) -> None:
-    """Checkpoints have the same weights, and parts of other names."""
+    """Require that checkpoints have the same weights, and the same values of further keys."""
     for part in ("state_dict", *parts):
         torch.testing.assert_close(other[part], one[part], rtol=near, atol=near)

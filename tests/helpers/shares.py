@@ -1,8 +1,8 @@
-"""Shares of right solutions for made-up grids, by the lengths of a and b."""
+"""Shares of correct solutions for made-up grids, by the lengths of a and b."""
 
 
 def right(a: int, b: int) -> float:
-    """All of the lengths that `made_up_grid` calls trained on, fewer of the others."""
+    """Return 1 for lengths within the training range of `made_up_grid`, less for others."""
     return 1.0 if a <= 3 and b <= 2 else 0.5 if b <= 2 else 0.25
 
 

@@ -31,7 +31,7 @@ def tiny_trm(**more: Any) -> TinyRecursiveModel:
 
 
 def tiny_module(network: dict[str, Any] | None = None, **more: Any) -> IterativeModule:
-    """A network as it is before training, with how it is trained."""
+    """Return a training module with a new network."""
     torch.manual_seed(0)
     parts = {"optimizer": OptimizerConfig(lr=0.01), "schedule": ScheduleConfig(), "solve_steps": 3}
     parts |= {"depth": DepthConfig(no_grad_steps=(0, 0), supervised_steps=1)}

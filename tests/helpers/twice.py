@@ -1,4 +1,4 @@
-"""A user's own layout of a + 2 b, and what can be wrong with its local rule."""
+"""User-defined layout of a + 2 b, and variants with mistakes in the local rule."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,7 +16,7 @@ from canvas.task import TwoOperands
 
 
 class TwiceRule(PairRule):
-    """The last row writes a + 2 b: rows are counted, and both digits go down to it."""
+    """Local rule whose last row is a + 2 b: rows are counted, and digits are passed down."""
 
     left = ("sum_carry",)
     down = ("row", "a", "b")
@@ -41,13 +41,13 @@ class TwiceRule(PairRule):
 
 
 class ThriceRule(TwiceRule):
-    """Adds a + 3 b, where the page shows a + 2 b."""
+    """Rule with a mistake: it computes a + 3 b, but the canvas has a + 2 b."""
 
     times = 3
 
 
 class NoFourRule(TwiceRule):
-    """Its rows leave out the digit 4 in the second number, so that its inputs are too few."""
+    """Rule with a mistake: its rows omit the digit 4 in b, so some inputs are missing."""
 
     def __init__(self, base):
         super().__init__(base)
@@ -61,14 +61,14 @@ class NoFourRule(TwiceRule):
 
 
 class FewClassesRule(TwiceRule):
-    """Has one class of the carry too few."""
+    """Rule with a mistake: the carry has one class too few."""
 
     def classes(self, signal):
         return 3 if signal == "sum_carry" else super().classes(signal)
 
 
 class Twice(Column):
-    """The two numbers below each other, and a + 2 b."""
+    """Layout with a, b and a + 2 b below each other."""
 
     name = "twice"
     local_rule = TwiceRule
@@ -99,7 +99,7 @@ class FewClasses(Twice):
 
 @dataclass
 class AddTwice(TwoOperands):
-    """a + 2 b."""
+    """Task a + 2 b."""
 
     layouts = table([Twice(), Thrice(), NoFour(), FewClasses()])
     sign, signs = "+", "+"
@@ -113,7 +113,7 @@ class AddTwice(TwoOperands):
 
 @dataclass
 class AddOnce(AddTwice):
-    """The same pages, and another answer than they show."""
+    """Task with the same canvases, but a different answer."""
 
     def answer(self, operands):
         return operands[0] + operands[1]

@@ -1,1 +1,1 @@
-"""What goes on inside trained models: probes, patching, lens, ranks, and programs in RASP."""
+"""Analysis of trained models: probes, patching, logit lens, ranks, and programs in RASP."""

@@ -1,7 +1,7 @@
-"""The logit lens: which symbols a model would write if its head read every layer.
+"""Logit lens: symbols that a model's output head predicts from each layer.
 
-After nostalgebraist 2020, "interpreting GPT: the logit lens". The head is the model's own, nothing
-is fitted: what the last layer of the last step says is what the model writes.
+After nostalgebraist 2020, "interpreting GPT: the logit lens". The head is the model's own, and
+nothing is fitted. The prediction of the last layer in the last step is the model's output.
 """
 
 from collections.abc import Sequence
@@ -18,49 +18,56 @@ from trm.models.iterative import named
 from trm.solving.rollout import Predictor
 from trm.torch_settings import standard_settings
 
-SHOWN = 6  # supervision steps that are read, at most
+SHOWN = 6  # most supervision steps that are read
 
 
 class Lens(NamedTuple):
-    """What the head says of the C cells of a row after each of N layers."""
+    """Predictions of the head for the C cells of a row after each of N layers."""
 
-    sites: list[str]  # where the head reads, in the order in which the model computes
-    row: int  # of the canvas, the one that is filled in
-    columns: np.ndarray  # int64 [C], its cells from left to right
+    sites: list[str]  # names of the layers, in order of computation
+    row: int  # row of the canvas that is filled in
+    columns: np.ndarray  # int64 [C], cells of the row from left to right
     log_probs: np.ndarray  # float32 [N, C, V], of each symbol
 
     @property
     def symbols(self) -> np.ndarray:
-        """The likeliest ones, ``uint8 [N, C]``."""
+        """Likeliest symbols, ``uint8 [N, C]``."""
         return self.log_probs.argmax(axis=-1).astype(np.uint8)
 
     def of(self, truth: np.ndarray) -> np.ndarray:
-        """The log-probability of each cell's symbol in ``uint8 [H, W]``, ``float32 [N, C]``."""
-        right = truth[self.row, self.columns].astype(np.int64)
-        return np.take_along_axis(self.log_probs, right[None, :, None], axis=-1)[..., 0]
+        """Return the log-probability of each cell's true symbol, ``float32 [N, C]``.
+
+        ``truth`` is the true canvas, ``uint8 [H, W]``.
+        """
+        correct = truth[self.row, self.columns].astype(np.int64)
+        return np.take_along_axis(self.log_probs, correct[None, :, None], axis=-1)[..., 0]
 
 
 @standard_settings()
 @torch.no_grad()
 def read_layers(predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]) -> Lens:
-    """Let the head read every layer while a model fills in the masked row of ``uint8 [H, W]``.
+    """Apply the head to every layer while a model fills in the masked row of a canvas.
 
-    - A model that takes supervision steps: in some of them (from 1; the last is that of the
-      answer), after each layer of the last update of the tensor that the head reads (z_H of a
-      recursive model), and after the last update of any other (z_L), read in its place. Where the
-      model does not tell its updates (`IterativeModel`), its state after each step.
-    - A GPT: after each block of each loop, through the last norm. A cell is read at the token that
-      writes it; the cells before hold what the model wrote there itself.
+    ``canvas`` is ``uint8 [H, W]``. ``steps`` are supervision steps from 1; the last one gives the
+    answer.
 
-    ValueError: the model is a local one, or it refuses the canvas.
+    - Model with supervision steps: the head is applied in each of the steps. It reads each layer of
+      the last update of the tensor that the head reads (z_H of a recursive model). The last update
+      of any other tensor (z_L) is read in its place. Without `IterativeModel.updates` the head
+      reads the state after each step.
+    - GPT: the head is applied after each block of each loop, through the last norm. A cell is read
+      at the token that writes it; earlier cells contain the model's own symbols.
+
+    Raises:
+        ValueError: the model is a cell model, or it refuses the canvas.
     """
     masked = canvas == MASK
     check_cells(predictor.model)
     model, found = predictor.model, list[tuple[str, Tensor]]()  # names of sites, and logits
     if isinstance(model, GPT):
         decoder = SequenceRecorder(model, predictor(canvas[None]).canvases)
-        held = decoder.run(decoder.states()).values.items()
-        found = [(s.name, model.head(model.norm(decoder.on_canvas(x)))) for s, (x,) in held]
+        values = decoder.run(decoder.states()).values.items()
+        found = [(s.name, model.head(model.norm(decoder.on_canvas(x)))) for s, (x,) in values]
     else:
         recorder, sites = StepRecorder(model, canvas[None], max(steps)), dict[str, Site]()
         for step, state in zip(sorted(steps), recorder.states(sorted(steps)), strict=True):
@@ -85,5 +92,5 @@ def read_layers(predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]) 
 
 
 def some_steps(last: int) -> list[int]:
-    """A few supervision steps from 1 to the last one, closer together at the start."""
+    """Return a few supervision steps from 1 to the last one, closer together at the start."""
     return sorted(set(np.geomspace(1, last, SHOWN).round().astype(int).tolist()))

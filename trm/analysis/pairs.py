@@ -1,8 +1,8 @@
-"""Pairs of held-out problems that differ in one thing alone, for activation patching.
+"""Pairs of held-out problems that differ in one respect only, for activation patching.
 
-Both problems are of the test split, have numbers as long, lie in the same cells, and have digits in
-the same cells of the row that is compared. Above that row their solutions are the same, but for
-`TOTAL`. Kinds of pairs are those of the task, see `KINDS`.
+Both problems belong to the test split. Their numbers have equal lengths and lie in the same cells.
+The compared row has digits in the same cells. Above that row their solutions are the same, except
+for `TOTAL`. Each task has its kinds of pairs, see `KINDS`.
 """
 
 from collections.abc import Iterator
@@ -32,17 +32,17 @@ KINDS = {
         CARRY: "another carry alone, where the same digits meet",
     },
 }
-_TRIED = 8  # second problems that are looked at for a first one
-_MOST = 64  # first problems that are looked at for each pair that is wanted
+_TRIED = 8  # second problems that are tried for a first one
+_MOST = 64  # first problems that are tried for each requested pair
 
 Operands = tuple[int, ...]
 
 
 class Pair(NamedTuple):
-    """Two problems, one row of which is compared.
+    """Two problems whose solutions are compared in one row.
 
-    ``row`` counts those that are filled in, from 0; ``inputs`` and ``labels`` are ``uint8
-    [2, H, W]``, with the row masked, and filled in.
+    ``row`` counts the rows that are filled in, from 0. ``inputs`` and ``labels`` are ``uint8
+    [2, H, W]``; the row is masked in the inputs and filled in in the labels.
     """
 
     names: tuple[str, str]
@@ -52,7 +52,11 @@ class Pair(NamedTuple):
 
 
 def kinds_of(task: Task) -> dict[str, str]:
-    """The kinds of pairs of a task, and what differs in each; ValueError: it has none."""
+    """Return the kinds of pairs of a task, each with a description of the difference.
+
+    Raises:
+        ValueError: the task has none.
+    """
     check_choice("the task of pairs", task.name, KINDS)
     return KINDS[task.name]
 
@@ -60,11 +64,14 @@ def kinds_of(task: Task) -> dict[str, str]:
 def draw_pairs(
     solver: Solver, kind: str, size: dict[str, int], pairs: int, seed: int
 ) -> list[Pair]:
-    """Draw pairs of held-out problems of a size; fewer where there are not as many, perhaps none.
+    """Draw pairs of held-out problems of a size; fewer, or none, where not enough exist.
 
-    First problems are those that `cell_problems` names, in its order; the second is drawn from all
-    that differ from it as the kind says. The row is the first that differs, and of `TOTAL` the
-    second. ValueError: there is no such kind, or the problems do not fit the canvas.
+    The first problems are those of `cell_problems`, in its order. The second is drawn from all
+    problems that differ from the first as the kind requires. The compared row is the first that
+    differs; for `TOTAL` it is the second.
+
+    Raises:
+        ValueError: there is no such kind, or the problems do not fit the canvas.
     """
     task = solver.task
     check_choice("kind", kind, kinds_of(task))
@@ -74,7 +81,7 @@ def draw_pairs(
 
 
 def _pair(solver: Solver, kind: str, number: int, operands: Operands, seed: int) -> Pair | None:
-    """A pair of a problem, the second drawn with its number and the seed; None: there is none."""
+    """Return a pair with a first problem, or None; number and seed select the second one."""
     task = solver.task
     others = [*dict.fromkeys(_others(task, kind, operands))]
     if not others:
@@ -99,13 +106,13 @@ def _pair(solver: Solver, kind: str, number: int, operands: Operands, seed: int)
 
 
 def alike(pair: WorkedDrawing) -> bool:
-    """Whether two problems lie in the same cells."""
+    """Test if two problems lie in the same cells."""
     names = ("given", "top", "left", "heights", "widths", "first_step")
     return all((getattr(pair, name)[0] == getattr(pair, name)[1]).all() for name in names)
 
 
 def _row(kind: str, pair: WorkedDrawing) -> int | None:
-    """The row that is compared; None: there is none."""
+    """Return the compared row; None: there is none."""
     filled_in = pair.truth[:, int(pair.row_of_step(0)[0]) :]
     differ = np.flatnonzero((filled_in[0] != filled_in[1]).any(axis=1))
     which = 1 if kind == TOTAL else 0
@@ -113,13 +120,13 @@ def _row(kind: str, pair: WorkedDrawing) -> int | None:
 
 
 def _carry_alone(task: Task, steps: RowSteps, a: Operands, b: Operands) -> bool:
-    """Whether the row is the first product or the sum, and differs left of all other digits."""
+    """Test if the row is the first product or the sum, and differs left of all other digits."""
     written = [
         "".join(symbols.decode(row[answer & (row != symbols.BLANK)]))
         for row, answer in zip(steps.labels, steps.answer, strict=True)
     ]
     for operands, digits in zip((a, b), written, strict=True):
-        # What a row holds in which each column has its own digits alone.
+        # The number in a row whose columns depend on their own digits only.
         product = operands[0] * (operands[1] % task.base)
         if int(digits, task.base) != (sum(operands) if task.name == "addition" else product):
             return False
@@ -132,20 +139,20 @@ def _carry_alone(task: Task, steps: RowSteps, a: Operands, b: Operands) -> bool:
 
 
 def _differing(one: str, other: str) -> list[int]:
-    """The places in which two numbers as long differ, from the lowest digit."""
+    """Return the places in which two numbers of equal length differ, from the lowest digit."""
     return [i for i, (x, y) in enumerate(zip(one[::-1], other[::-1], strict=True)) if x != y]
 
 
 def _others(task: Task, kind: str, operands: Operands) -> Iterator[Operands]:
-    """All problems that differ as a kind says, but for what is looked at when they are drawn.
+    """Yield all problems that differ as a kind requires; `_pair` checks their rows later.
 
-    Another carry is one out of a column in which the same digit is written.
+    For `CARRY` the carry out of a column differs, and the column's digit stays the same.
     """
     base, adds = task.base, task.name == "addition"
     digits = [[*map(int, reversed(np.base_repr(one, base)))] for one in operands]
 
     def changed(change: dict[tuple[int, int], int]) -> Iterator[Operands]:
-        """With other digits, by operand and place; none if they are not as long any more."""
+        """Yield the operands with digits replaced, by operand and place; none if lengths change."""
         new = list(operands)
         for (k, place), digit in change.items():
             if digit == 0 and place == len(digits[k]) - 1 and (place or task.smallest):

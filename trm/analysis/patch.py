@@ -1,18 +1,18 @@
-"""Activation patching: what of one problem's activations makes a model write another's answer.
+"""Activation patching: activations of one problem that make a model write another one's answer.
 
 The model fills in the same row of two problems A and B that lie in the same cells. Then it fills in
-A's row once more for each thing that may matter, with that thing's activations taken from the run
-on B (interchange interventions: Vig et al. 2020, Meng et al. 2022). Measured as Zhang and Nanda
-2024, "Towards Best Practices of Activation Patching in Language Models", recommend: by the logit
-difference LD of B's symbols against A's, the mean over the cells of the row in which the two
-answers differ, on the scale of the two runs::
+A's row once more for each cell or head, with activations of that cell or head from the run on B
+(interchange interventions: Vig et al. 2020, Meng et al. 2022). The measure is the one that Zhang
+and Nanda 2024, "Towards Best Practices of Activation Patching in Language Models", recommend. LD is
+the logit difference of B's symbols against A's, the mean over the cells of the row in which the two
+answers differ. Effects are on the scale of the two runs::
 
     effect = (LD of the patched run - LD of A) / (LD of B - LD of A)
 
-0: A's answer stands; 1: the model says B's as clearly as in the run on B. The rows above are the
-true ones in both runs. Which cells are written, and where numbers begin, is A's wherever attention
-or positions go by it (`local_nearest`, `abacus`). Of heads there are means over many pairs of
-problems (`trm.analysis.pairs`).
+0: A's answer stays; 1: B's answer is as clear as in the run on B. The rows above are the true ones
+in both runs. Attention and positions that depend on written cells, or on where numbers begin, use
+those of A (`local_nearest`, `abacus`). Effects of heads are means over many pairs of problems
+(`trm.analysis.pairs`).
 """
 
 from collections.abc import Callable, Sequence
@@ -32,26 +32,26 @@ from trm.solving.solver import Solver
 from trm.statistics import bootstrap
 from trm.torch_settings import standard_settings
 
-_PAIRS = 2**21  # of tokens that attend to each other, over all runs at once
-_SITES = 12  # maps at most
+_PAIRS = 2**21  # most pairs of tokens in attention, over all simultaneous runs
+_SITES = 12  # most sites with a map of effects
 
 
 @dataclass(frozen=True)
 class Patching:
-    """How the answer to A changes, thing by thing, at L sites in the order of computation.
+    """Effects on the answer to A at L sites, in order of computation.
 
-    Effects are of cells ``float32 [L, h, w]``, what is in a cell in all channels, not a number
-    where there is no token; or of heads ``[L, heads]``, each head in all cells. Canvases are A and
-    B with the row filled in, as the model reads them: of a GPT with the row ends on the left, down
-    to the row.
+    Effects of cells are ``float32 [L, h, w]``, with all channels of a cell patched, and NaN where
+    there is no token. Effects of heads are ``float32 [L, heads]``, with each head patched in all
+    cells. Canvases are A and B with the row filled in, as the model reads them. For a GPT they end
+    with the row, and have the row ends on the left.
     """
 
     sites: list[str]
     effects: np.ndarray
     canvases: np.ndarray  # uint8 [2, h, w]
     scored: np.ndarray  # bool [h, w], the cells of the row in which A and B differ
-    differences: tuple[float, float]  # of the runs on A and on B, their logit differences LD
-    right: tuple[bool, bool]  # whether the model is right in every cell of A's row, and of B's
+    differences: tuple[float, float]  # logit differences LD of the runs on A and on B
+    right: tuple[bool, bool]  # True where every cell of A's row, and of B's row, is correct
 
 
 @standard_settings()
@@ -66,14 +66,18 @@ def patch(
 ) -> Patching:
     """Put activations of a run on B into a run on A.
 
-    Cells are patched in the embedded symbols (``input``) and in what the layers pass on: of a GPT
-    after each block of each loop; of a model that takes supervision steps in its whole state after
-    some of them. Of many such sites twelve are taken, evenly. Heads are patched in what they give
-    before the output projection, in all supervision steps at once.
+    Cells are patched in the embedded symbols (``input``) and in the outputs of layers. In a GPT
+    these are the outputs of each block in each loop. In a model with supervision steps they are the
+    whole state after each of ``steps``. Of more than twelve such sites, twelve evenly spaced ones
+    are patched. Heads are patched in their outputs before the output projection, in all supervision
+    steps at once.
 
-    ``inputs`` and ``labels`` are ``uint8 [2, H, W]``, A and B with the same row masked, and filled
-    in. The last of the steps is that of the answer. ValueError: A's and B's rows are the same, the
-    model's tokens lie in other cells, it has no such thing, or answers A and B alike.
+    ``inputs`` and ``labels`` are ``uint8 [2, H, W]``, A and B; the same row is masked in the inputs
+    and filled in in the labels. The last of ``steps`` gives the answer.
+
+    Raises:
+        ValueError: A's and B's rows are the same, the model's tokens lie in other cells, the model
+            has no such sites, or its logit difference on B does not exceed that on A.
     """
     masked = inputs == MASK
     scored = masked[0] & (labels[0] != labels[1])
@@ -109,12 +113,12 @@ def patch(
         )
     effects, at_once = np.zeros((len(sites), len(groups)), np.float32), _PAIRS // grid.size**2
     for site, of_site in zip(sites, effects, strict=True):
-        seen = base.values[site]
-        values = seen if heads else [recorder.by_token(site.name, value) for value in seen]
+        recorded = base.values[site]
+        values = recorded if heads else [recorder.by_token(site.name, v) for v in recorded]
         differ = torch.stack([one != other for one, other in values]).any(dim=0).cpu()  # [S, D]
-        changed = (groups & differ.any(dim=0 if heads else 1)).any(dim=1)  # or nothing would be
+        changed = (groups & differ.any(dim=0 if heads else 1)).any(dim=1)  # others have no effect
         for index in changed.nonzero().flatten().split(max(1, at_once)):
-            put = replacement(groups[index], seen, heads)
+            put = replacement(groups[index], recorded, heads)
             patched = difference(recorder.run([site], [0] * len(index), put).logits)
             of_site[index.cpu().numpy()] = ((patched - of_a) / (of_b - of_a)).cpu().numpy()
     if not heads:
@@ -131,9 +135,13 @@ def patch(
 def open_pair(
     predictor: Predictor, inputs: np.ndarray, labels: np.ndarray, steps: Sequence[int]
 ) -> tuple[StepRecorder | SequenceRecorder, np.ndarray, np.ndarray]:
-    """The model on A and B, both as it reads them ``uint8 [2, h, w]``, and each place's token.
+    """Open a recorder of the model on A and B.
 
-    That is ``int64 [h, w]``; -1: there is none.
+    Returns the recorder; the two canvases as the model reads them, ``uint8 [2, h, w]``; and the
+    token of each place, ``int64 [h, w]`` (-1: none).
+
+    Raises:
+        ValueError: the model is a cell model, or its tokens lie in other cells in A than in B.
     """
     check_cells(predictor.model)
     _, height, width = labels.shape
@@ -158,12 +166,12 @@ def open_pair(
     return recorder, labels, flat[:-1].reshape(height, width)
 
 
-def replacement(groups: Tensor, seen: Sequence[Tensor], heads: bool) -> Change:
-    """What puts groups of B's activations into N runs on A.
+def replacement(groups: Tensor, recorded: Sequence[Tensor], heads: bool) -> Change:
+    """Return a change that puts groups of B's activations into N runs on A.
 
-    Groups are bool [N, S] the tokens, or bool [N, D] the channels of the heads side by side, that
-    are replaced in each run. ``seen`` is, of each time that a site comes by, what the runs on A and
-    B had there, [2, ...].
+    ``groups`` marks the values that each run replaces: tokens, bool [N, S], or channels of the
+    heads side by side, bool [N, D]. ``recorded`` has the values of the runs on A and B, [2, ...],
+    at each call of the site.
     """
 
     def change(_: object, number: int, value: Tensor) -> Tensor:
@@ -173,23 +181,23 @@ def replacement(groups: Tensor, seen: Sequence[Tensor], heads: bool) -> Change:
         else:
             prefix = chosen.new_zeros(len(chosen), value.shape[1] - chosen.shape[1])
             chosen = torch.cat((prefix, chosen), dim=1).unsqueeze(-1)
-        return torch.where(chosen, seen[number][1], value)
+        return torch.where(chosen, recorded[number][1], value)
 
     return change
 
 
 @dataclass(frozen=True)
 class HeadEffects:
-    """The effects of heads over pairs of one kind (`trm.analysis.pairs.KINDS`)."""
+    """Effects of heads over pairs of one kind (`trm.analysis.pairs.KINDS`)."""
 
     kind: str
     meaning: str
-    sites: list[str]  # the names of L layers, in the order in which the model computes
-    mean: list[list[float]]  # [L][heads], the mean effect, see this module
-    low: list[list[float]]  # its 95 % interval, a percentile bootstrap over pairs
+    sites: list[str]  # names of L layers, in order of computation
+    mean: list[list[float]]  # [L][heads], mean effect, see this module
+    low: list[list[float]]  # lower end of its 95 % interval, a percentile bootstrap over pairs
     high: list[list[float]]
-    pairs: list[tuple[str, str, int]]  # that count: the two problems, and the row from 1
-    left_out: int  # pairs in which the model has a wrong symbol in one of both rows
+    pairs: list[tuple[str, str, int]]  # counted pairs: the two problems, and the row from 1
+    left_out: int  # pairs in which the model has an incorrect symbol in one of the two rows
 
 
 @standard_settings()
@@ -201,12 +209,15 @@ def head_effects(
     seed: int = 0,
     note: Callable[[str], None] = lambda _: None,
 ) -> list[HeadEffects]:
-    """Patch each head in turn, in pairs of held-out problems that differ in one thing.
+    """Patch each head in turn, in pairs of held-out problems that differ in one respect.
 
-    The size is in two measures of the task; pairs are of each kind, at most; without kinds, of all.
-    Kinds of which there are no pairs are left out. ``note`` is told what is going on, a line at a
-    time. ValueError: there are no pairs, the model is right in none of them, or its heads cannot be
-    patched.
+    ``size`` has two measures of the task. ``pairs`` is the maximum per kind; without ``kinds`` all
+    kinds of the task are patched. Kinds without pairs are left out. ``note`` gets lines about
+    progress.
+
+    Raises:
+        ValueError: there are no pairs, the model is correct in none of them, or its heads cannot be
+            patched.
     """
     meanings, found, predictor = kinds_of(solver.task), list[HeadEffects](), solver.predictor
     name = size_name(size, size.values())

@@ -1,17 +1,17 @@
-"""Linear probes: which sub-tasks can be read from the states of a frozen model.
+"""Linear probes of sub-tasks on the states of a frozen model.
 
-Of every cell of a row that is filled in it is known what its layout's sub-tasks are there: what the
-rule of its cells decides (`canvas.cell_inputs`), but for what the row writes itself. An iterative
-model reads row steps, canvases with one row masked. A GPT reads the whole true canvas as a
-sequence; the token before a cell is the one that writes it, and stands for it here. Probes are
+The sub-tasks of a layout are the outputs of its local rule (`canvas.cell_inputs`), except those
+that the row writes itself. Their classes are computed for every cell of a row that is filled in. An
+iterative model reads row steps, canvases with one row masked. A GPT reads the whole true canvas as
+a sequence; a cell is represented by the token that writes it, the one before. Probes are
 multinomial logistic regressions (Alain and Bengio 2016, "Understanding intermediate layers using
-linear classifier probes"). What a probe learns by itself, rather than reads, one tells that is
-fitted to the same network with weights drawn anew.
+linear classifier probes"). A control probe on a re-initialised network measures what the probe
+itself learns.
 
-Probes are fitted to problems of the training split, drawn as the model's own training draws them,
-and read on problems of the test split, so that none of these were ever seen. The cells of a problem
-are not independent: intervals are 95 % bootstrap intervals over problems; where all cells are
-right, or none, the Wilson interval of as many problems.
+Probes are fitted to problems of the training split, drawn as in the model's own training. They are
+evaluated on problems of the test split, so on none of the model's training problems. The cells of a
+problem are not independent: intervals are 95 % bootstrap intervals over problems. Where all cells
+are correct, or none, the interval is Wilson's for as many problems.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -41,19 +41,21 @@ from trm.statistics import Share, bootstrap
 from trm.torch_settings import standard_settings
 
 INPUT = "input"  # the embedded tokens, before anything has been computed
-BLOCKS = "block"  # of a GPT, what each block passes on
-_TOKENS_AT_ONCE = 2**14  # cells of the canvases that a model reads at once
+BLOCKS = "block"  # outputs of a GPT's blocks
+_TOKENS_AT_ONCE = 2**14  # cells of the canvases in one batch of a model
 _PROBLEMS_AT_ONCE = 64  # drawn on canvases of one size
-_LEAST_DEVIATION = 1e-6  # of a feature that says anything
-# Fields that are what rows of some kinds write.
+_LEAST_DEVIATION = 1e-6  # standard deviation below which a feature is ignored
+# Signals that are the digits of rows of some kinds.
 _WRITTEN = {"product": (PARTIAL,), "sum": (SUM, ANSWER), "addend": (SUM, ANSWER)}
 
 
 def draw_subtasks(
     rule: LocalRule, drawing: WorkedDrawing, step: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """As `draw_signals`, with `LocalRule.draw_probe_targets`; undefined in rows that write a
-    field."""
+    """Draw the maps of `draw_signals` and `LocalRule.draw_probe_targets`.
+
+    A signal is undefined in rows whose digits it is.
+    """
     maps = draw_signals(rule, drawing, step) | rule.draw_probe_targets(drawing)
     for name in maps.keys() & _WRITTEN.keys():
         sample, row = np.isin(drawing.kinds, _WRITTEN[name]).nonzero()
@@ -62,11 +64,14 @@ def draw_subtasks(
 
 
 def examples(solver: Solver, problems: Problems) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What a model reads of problems, B times, and what is known of the rows that are filled in.
+    """Return B inputs of a model, and the classes of sub-tasks in the rows that are filled in.
 
-    Returns row steps ``uint8 [B, H, W]``, of a GPT the finished canvases; the classes of sub-tasks,
-    ``uint8 [B, H, W, sub-tasks]``, in the layout's order, and `UNDEFINED` elsewhere; and the index
-    of each one's problem, ``int64 [B]``. ValueError: a problem does not fit the canvas.
+    - inputs: row steps ``uint8 [B, H, W]``; for a GPT the finished canvases.
+    - targets: ``uint8 [B, H, W, sub-tasks]``, in the layout's order; elsewhere `UNDEFINED`.
+    - problem: ``int64 [B]``, the index of each input's problem.
+
+    Raises:
+        ValueError: a problem does not fit the canvas.
     """
     drawing = solver.draw_worked(problems)
     if isinstance(solver.predictor.model, GPT):
@@ -82,7 +87,7 @@ def examples(solver: Solver, problems: Problems) -> tuple[np.ndarray, np.ndarray
 
 
 class Point(NamedTuple):
-    """Where features are read: after a supervision step, or after so many blocks of a GPT.
+    """Place of features: after a supervision step, or after a number of a GPT's blocks.
 
     The name is that of a tensor of the state, perhaps with a layer, like ``z_L, layer 1``; or
     ``input`` (of step 0), or ``block``.
@@ -93,21 +98,25 @@ class Point(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """Canvases as a model reads them."""
+    """Features of a model's tokens on B canvases."""
 
-    features: dict[Point, Tensor]  # of each point, floating [B, S, D], one row a token
-    main: str  # the name of the points that the answer is read from in the end
-    cells: Tensor  # int64 [B, S], the cell of each token, row by row; H * W where it is padding
+    features: dict[Point, Tensor]  # floating [B, S, D] for each point
+    main: str  # name of the points from which the head reads the answer
+    cells: Tensor  # int64 [B, S], the cell of each token, row by row; H * W for padding
 
 
 @standard_settings()
 def observe(
     predictor: Predictor, inputs: np.ndarray, steps: Sequence[int], layers: bool = False
 ) -> Observed:
-    """Let a model read ``uint8 [B, H, W]``; iterative ones after these steps, a GPT after blocks.
+    """Run a model on canvases ``uint8 [B, H, W]`` and return the features of its tokens.
 
-    With ``layers`` states are read after each layer of a step's last update, too, if the model
-    tells its updates. ValueError: the states are not made of tokens, or the canvases are refused.
+    They are features of an iterative model after each of ``steps``, or of a GPT after each block.
+    With ``layers``, models with `updates` also have features after each layer of a step's last
+    update.
+
+    Raises:
+        ValueError: the states are not made of tokens, or the model refuses the canvases.
     """
     model = predictor.model
     if isinstance(model, GPT):
@@ -119,7 +128,7 @@ def observe(
         return Observed(read, BLOCKS, decoder.cells)
     recorder = StepRecorder(model, inputs, max(steps))
     tensors = [*named(recorder.initial)]
-    found: dict[Point, tuple[Site, int]] = {}  # and which of the tensors that it holds
+    found: dict[Point, tuple[Site, int]] = {}  # site, and number of the tensor among its values
     for step, state in zip(sorted(steps), recorder.states(sorted(steps)), strict=True):
         for name, passed in recorder.layers(step).items() if layers else ():
             for k, site in enumerate(passed[:-1]):  # the last gives the state
@@ -139,7 +148,7 @@ def observe(
 def observe_all(
     predictor: Predictor, inputs: np.ndarray, steps: Sequence[int], layers: bool = False
 ) -> Iterator[tuple[slice, Observed]]:
-    """As `observe`, in batches, each with which of the canvases they are."""
+    """Yield the results of `observe` in batches, each with the slice of its canvases."""
     size = max(1, _TOKENS_AT_ONCE // inputs[0].size)
     for start in range(0, len(inputs), size):
         some = slice(start, start + size)
@@ -147,44 +156,44 @@ def observe_all(
 
 
 class Cells(NamedTuple):
-    """N cells in which some sub-task is defined, with the features of their tokens."""
+    """N cells with at least one defined sub-task, and the features of their tokens."""
 
-    features: dict[Point, Tensor]  # floating [N, D] at each point
+    features: dict[Point, Tensor]  # floating [N, D] for each point
     targets: np.ndarray  # uint8 [N, sub-tasks]
     problem: np.ndarray  # int64 [N]
 
 
 @standard_settings()
 def read(solver: Solver, problems: Problems, steps: Sequence[int]) -> tuple[Cells, str]:
-    """The cells of all rows of problems, and the main points, see `Observed`."""
+    """Return the cells of all rows of problems, and the main name, see `Observed`."""
     inputs, targets, problem = examples(solver, problems)
     targets, parts = targets.reshape(len(inputs), -1, targets.shape[-1]), list[Cells]()
-    for some, seen in observe_all(solver.predictor, inputs, steps):
-        cells = seen.cells.cpu().numpy()
+    for some, observed in observe_all(solver.predictor, inputs, steps):
+        cells = observed.cells.cpu().numpy()
         example, token = np.nonzero(cells < targets.shape[1])
         of_cells = targets[some][example, cells[example, token]]
         defined = (of_cells != UNDEFINED).any(axis=1)
         example, token = example[defined], token[defined]
-        index = tuple(torch.from_numpy(at).to(seen.cells.device) for at in (example, token))
-        features = {point: of_tokens[index] for point, of_tokens in seen.features.items()}
+        index = tuple(torch.from_numpy(at).to(observed.cells.device) for at in (example, token))
+        features = {point: of_tokens[index] for point, of_tokens in observed.features.items()}
         parts.append(Cells(features, of_cells[defined], problem[some][example]))
-    return joined(parts), seen.main
+    return joined(parts), observed.main
 
 
 def joined(parts: Sequence[Cells]) -> Cells:
-    """Cells of several batches as one."""
+    """Concatenate the cells of several batches."""
     features = {point: torch.cat([of.features[point] for of in parts]) for point in parts[0][0]}
     return Cells(features, *(np.concatenate(part) for part in [*zip(*parts, strict=True)][1:]))
 
 
 class LinearProbe(NamedTuple):
-    """Logits of classes from features as they are, with their standardisation worked in."""
+    """Linear classifier of raw features; its weights include their standardisation."""
 
     weight: Tensor  # float32 [D, classes]
     bias: Tensor  # float32 [classes]
 
     def said(self, features: Tensor) -> np.ndarray:
-        """The likeliest class, ``int64 [N]``, of features [N, D]."""
+        """Return the likeliest class, ``int64 [N]``, for features [N, D]."""
         return (features.float() @ self.weight + self.bias).argmax(dim=-1).cpu().numpy()
 
 
@@ -194,16 +203,20 @@ def fit(
 ) -> LinearProbe:
     """Minimise the mean cross entropy plus ``l2 / 2`` times the squared weights, by L-BFGS.
 
-    This is convex, and the start is zero, so the same data give the same probe. Features, floating
-    [N, D], are standardised channel by channel; labels are integer [N], below the number of
-    classes, or `UNDEFINED` and left out; weights decay, biases are free. It stops before so many
-    iterations where nothing improves. ValueError: a feature is not finite.
+    The problem is convex and starts from zero, so the same data give the same probe. Features,
+    floating [N, D], are standardised channel by channel. Labels are integer [N], below ``classes``;
+    those that are `UNDEFINED` are left out. Weights decay, biases do not. The fit stops early when
+    the loss no longer improves.
+
+    Raises:
+        ValueError: a feature is not finite.
     """
     defined = labels != UNDEFINED
     x, y = features[defined].float(), labels[defined].long()
     if not torch.isfinite(x).all():
         raise ValueError(
-            "the model's states hold numbers that are not finite, to which no probe can be fitted"
+            "the model's states contain numbers that are not finite, to which no probe can be "
+            "fitted"
         )
     mean, deviation = x.mean(dim=0), x.std(dim=0, correction=0)
     scale = torch.where(deviation > _LEAST_DEVIATION, 1 / deviation, 0.0)
@@ -236,54 +249,54 @@ Count = Annotated[Share, PlainSerializer(Share.data)]
 
 @dataclass(frozen=True)
 class Settings:
-    """How a study is done."""
+    """Settings of a study."""
 
-    seed: int = 0  # which problems
-    steps: tuple[int, ...] = tuple(range(1, 9))  # supervision steps that are probed, from 1
-    problems: int = 32  # of each size, held out, or as many as there are
-    train_problems: int = 400  # that probes are fitted to
+    seed: int = 0  # selects the problems
+    steps: tuple[int, ...] = tuple(range(1, 9))  # probed supervision steps, from 1
+    problems: int = 32  # held-out problems of each size, or as many as exist
+    train_problems: int = 400  # problems to which probes are fitted
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How well a sub-task is read at a point: cells that are right in problems of one size."""
+    """Accuracy of a sub-task's probe at a point, over the cells of problems of one size."""
 
     size: str
     subtask: str
-    site: str  # see `trm.analysis.probe.Point`, as of the step
-    step: int
+    site: str  # name of a `trm.analysis.probe.Point`
+    step: int  # step of that point
     probe: Count
-    majority: Count  # the class that is most frequent in training
+    majority: Count  # accuracy of the class that is most frequent in training
 
 
 @dataclass(frozen=True)
 class ProbeStudy:
-    """All of it, see the module."""
+    """Results of a study, see the module."""
 
     settings: Settings
-    main: str  # the name of the points that the answer is read from in the end
-    train: dict[str, int]  # how many problems and cells probes were fitted to
-    sizes: dict[str, str]  # by name, the region as in ``grid.json``
+    main: str  # name of the points from which the head reads the answer
+    train: dict[str, int]  # numbers of problems and cells to which probes were fitted
+    sizes: dict[str, str]  # size name → region as in ``grid.json``
     readings: list[Reading]
 
     def of(self, subtask: str, size: str) -> list[Reading]:
-        """Step by step where the answer is read from in the end, the input before."""
+        """Return the readings of the input, and then of the main points step by step."""
         wanted = (subtask, size)
         sites = (INPUT, self.main)
         return [r for r in self.readings if (r.subtask, r.size) == wanted and r.site in sites]
 
     @property
     def subtasks(self) -> list[str]:
-        """Those that some row asks for."""
+        """Sub-tasks that occur in some row."""
         return list(dict.fromkeys(reading.subtask for reading in self.readings))
 
     @property
     def unit(self) -> str:
-        """What steps are."""
+        """Unit of the steps."""
         return "block" if self.main == BLOCKS else f"supervision step of {self.main}"
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data; a share of cells is ``{right, total, low, high}``."""
+        """Return the study as plain data; a share of cells is ``{right, total, low, high}``."""
         data: dict[str, Any] = TypeAdapter(ProbeStudy).dump_python(self, mode="json")
         return data
 
@@ -295,17 +308,19 @@ def run_probes(
     settings: Settings,
     note: Callable[[str], None] = lambda _: None,
 ) -> ProbeStudy:
-    """Probe a frozen model, whose task says what is within the training range.
+    """Probe a frozen model on problems of several sizes.
 
-    Sizes are of problems by two of the task's measures, like ``{"digits_a": 4, "digits_b": 2}``.
-    ``note`` is told what is going on, a line at a time. ValueError: the layout has no local rule, a
-    size cannot be measured, there are no training problems, the states cannot be probed, or the
-    model is a local one.
+    A size has two of the task's measures, like ``{"digits_a": 4, "digits_b": 2}``. ``note`` gets
+    lines about progress.
+
+    Raises:
+        ValueError: the layout has no local rule, a size cannot be measured, there are no training
+            problems, the states cannot be probed, or the model is a cell model.
     """
     task = solver.task
     check_cells(solver.predictor.model)
     rule = task.local_rule()
-    regions, asked = dict[str, str](), []
+    regions, tested = dict[str, str](), []
     for size in sizes:
         axes, (a, b) = tuple(size), size.values()
         on_canvas, problems, reason = fitted(solver, axes, (a, b), settings.problems, settings.seed)
@@ -313,7 +328,7 @@ def run_probes(
             raise ValueError(f"there is nothing to probe: {reason}")
         name = size_name(axes, (a, b))
         regions[name] = region(task.ranges, axes, (a, b))
-        asked.append((name, on_canvas, problems))
+        tested.append((name, on_canvas, problems))
     note(f"reading {settings.train_problems:,} training problems")
     parts = []
     for start in range(0, settings.train_problems, _PROBLEMS_AT_ONCE):
@@ -322,7 +337,7 @@ def run_probes(
         cells, main = read(solver, problems, settings.steps)
         parts.append(cells)
     training = joined(parts)
-    there = (training.targets != UNDEFINED).any(axis=0)  # others are written wherever they are
+    there = (training.targets != UNDEFINED).any(axis=0)  # others are defined in no cell
     names = np.array([*rule.signals, *rule.probe_targets])[there].tolist()
     note(f"fitting probes to {len(training.targets):,} cells at {len(training.features)} sites")
     labels = training.targets[:, there].T
@@ -335,33 +350,33 @@ def run_probes(
         for point, features in training.features.items()
     }
     readings = []
-    for of_size, on_canvas, problems in asked:
+    for of_size, on_canvas, problems in tested:
         note(f"probing {len(problems)} problems of {of_size}")
         cells, _ = read(on_canvas, problems, settings.steps)
         truth = cells.targets[:, there]
         plain = shares_right(majority, truth, cells.problem)
         for point, of_point in probes.items():
-            said = np.stack([one.said(cells.features[point]) for one in of_point], axis=1)
-            both = zip(names, shares_right(said, truth, cells.problem), plain, strict=True)
+            predicted = np.stack([one.said(cells.features[point]) for one in of_point], axis=1)
+            both = zip(names, shares_right(predicted, truth, cells.problem), plain, strict=True)
             readings += [Reading(of_size, name, *point, *shares) for name, *shares in both]
     train = {"problems": settings.train_problems, "cells": len(training.targets)}
     return ProbeStudy(settings, main, train, regions, readings)
 
 
-def shares_right(said: np.ndarray, truth: np.ndarray, problem: np.ndarray) -> list[Share]:
-    """Of each of S sub-tasks, the cells in which classes are right: ``[N, S]`` both.
+def shares_right(predicted: np.ndarray, truth: np.ndarray, problem: np.ndarray) -> list[Share]:
+    """Return the share of correct classes of each of S sub-tasks, over its defined cells.
 
-    Of what is not `UNDEFINED`. ``problem``, ``int64 [N]``, is that of each cell: the intervals are
-    those of problems.
+    ``predicted`` and ``truth`` are ``[N, S]`` (or broadcast to it). ``problem``, ``int64 [N]``, is
+    the problem of each cell; intervals are over problems.
     """
     right, total = np.zeros((2, int(problem.max()) + 1, truth.shape[1]), dtype=np.int64)
-    np.add.at(right, problem, (said == truth) & (truth != UNDEFINED))
+    np.add.at(right, problem, (predicted == truth) & (truth != UNDEFINED))
     np.add.at(total, problem, truth != UNDEFINED)
     return [*map(share, right.T, total.T)]
 
 
 def share(right: np.ndarray, total: np.ndarray) -> Share:
-    """A share of cells from counts by problem ``int64 [P]``; its interval is that of problems."""
+    """Return a share of cells from counts by problem ``int64 [P]``, with an interval over them."""
     k, n = int(right.sum()), int(total.sum())
     if not 0 < k < n:
         problems = int((total > 0).sum())

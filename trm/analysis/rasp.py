@@ -1,22 +1,22 @@
-"""RASP on numpy arrays: a language of what one layer of a transformer after another can compute.
+"""RASP on numpy arrays: a language for computations that the layers of a transformer can do.
 
-After Weiss, Goldberg and Yahav 2021, "Thinking like transformers". A program is made of:
+After Weiss, Goldberg and Yahav 2021, "Thinking like transformers". A program consists of:
 
 - s-ops, a value for each of N positions: arrays [..., N], batch dimensions in front;
-- `select`: a selector, which says of each query position what key positions it attends to: the
+- `select`: a selector, which lists the key positions that each query position attends to, like the
   attention pattern of a head;
-- `aggregate`: at each query the value of the keys that are selected: what a head fetches;
-- the sum of a selector over its keys: how many each query selects, its width;
-- anything elementwise: numpy's operators on s-ops of one shape, as a feed-forward layer does.
+- `aggregate`: at each query the value of the selected keys, like the output of a head;
+- the sum of a selector over its keys: the number of keys that each query selects, its width;
+- elementwise operations: numpy's operators on s-ops of one shape, like a feed-forward layer.
 
 Positions are those of a sequence, or the cells of a canvas (`Cells`), whose rows and columns are
-s-ops, too. The example of the paper that counts how often each letter occurs::
+s-ops, too. The paper's example that counts the occurrences of each letter::
 
     letters = np.array(list("hello"))
     select(letters, letters, np.equal).sum(axis=-1)  # 1, 1, 2, 2, 1
 
-A head of a canvas model can learn each of the selectors that `Cells` has by name: the neighbours of
-a cell; the row, the one above, the column, and that on its right, from which a carry comes.
+A head of a canvas model can learn each of the named selectors of `Cells`: the neighbours of a cell;
+the row, the row above, the column, and the column on its right, from which a carry comes.
 """
 
 from collections.abc import Callable
@@ -28,12 +28,12 @@ from canvas import symbols
 from canvas.choices import check_choice
 
 SOp = np.ndarray  # [..., N], of any dtype
-Selector = np.ndarray  # bool [..., Q, K], which keys each query selects; combined with ``&``
-Predicate = Callable[[Any, Any], np.ndarray]  # of keys [..., 1, K] and queries [..., Q, 1]
+Selector = np.ndarray  # bool [..., Q, K], True where a query selects a key; combined with ``&``
+Predicate = Callable[[Any, Any], np.ndarray]  # (keys [..., 1, K], queries [..., Q, 1]) → bool
 
-NONE = -1  # a digit where there is none, as in `canvas.symbols.DIGIT_OF`
+NONE = -1  # value of a cell without a digit, as in `canvas.symbols.DIGIT_OF`
 MOST_CELLS = 3_000  # of a canvas; a selector is a table of all pairs of cells
-NEIGHBOURS = {  # rows down and columns right from a cell to the one that it looks at
+NEIGHBOURS = {  # name → rows down and columns right from a cell to the one that it reads
     "above": (-1, 0),
     "right": (0, 1),
     "above right": (-1, 1),
@@ -55,9 +55,12 @@ NAMES = NEIGHBOURS | LINES
 
 
 def select(keys: SOp, queries: SOp, predicate: Predicate) -> Selector:
-    """The selector [..., Q, K] of all pairs of s-ops [..., K] and [..., Q] that meet a predicate.
+    """Return the selector [..., Q, K] of all pairs of keys and queries that meet a predicate.
 
-    The predicate, such as `numpy.equal`, is given arrays that broadcast to that shape.
+    ``keys`` is an s-op [..., K], ``queries`` an s-op [..., Q]. The predicate, such as
+    `numpy.equal`, gets arrays that broadcast to the shape of the selector.
+
+    Example: keys ``[1, 2]``, queries ``[2, 2]``, `numpy.equal` → ``[[False, True]] * 2``.
     """
     keys, queries = keys[..., None, :], queries[..., :, None]
     shape = np.broadcast_shapes(keys.shape, queries.shape)
@@ -65,15 +68,18 @@ def select(keys: SOp, queries: SOp, predicate: Predicate) -> Selector:
 
 
 def true_of(condition: SOp) -> Selector:
-    """The keys of which a condition ``bool [..., N]`` is true, selected by every query."""
+    """Return the selector of all keys where a condition ``bool [..., N]`` is true."""
     return select(condition, condition, lambda key, query: key)
 
 
 def aggregate(selector: Selector, values: SOp, default: Any) -> SOp:
-    """What each query fetches from the keys that it selects, of values [..., K], or the default.
+    """Return, for each query, the value of its selected keys, or the default if it has none.
 
-    The paper takes the mean. Digits, symbols and truth values are categories, of which there is
-    none: the selected ones have to agree, or there is a ValueError.
+    ``values`` is an s-op [..., K]. The paper takes the mean. Digits, symbols and truth values are
+    categories and have no mean, so the selected values must agree.
+
+    Raises:
+        ValueError: a query selects different values.
     """
     batch = np.broadcast_shapes(selector.shape[:-2], values.shape[:-1])
     first = selector.argmax(axis=-1)
@@ -91,12 +97,16 @@ def aggregate(selector: Selector, values: SOp, default: Any) -> SOp:
 
 
 class Cells:
-    """Canvases ``uint8 [B, H, W]``, a row of which is masked, as s-ops over N = H · W cells.
+    """Canvases ``uint8 [B, H, W]`` with a masked row, as s-ops over N = H · W cells.
 
-    ``symbols`` and ``digit`` (or `NONE`) are ``int64 [B, N]``, ``sign`` is ``bool [B, N]``, the
-    cell of the multiplication or plus sign, ``rows`` and ``columns`` are ``int64 [N]`` from the top
-    left; ``selectors`` those that have been asked for, by name. ValueError: the canvases have more
-    than `MOST_CELLS` cells.
+    - ``symbols: int64 [B, N]``
+    - ``digit: int64 [B, N]``, `NONE` where there is no digit
+    - ``sign: bool [B, N]``, the cell of the multiplication or plus sign
+    - ``rows``, ``columns: int64 [N]``, from the top left
+    - ``selectors``: the selectors used so far, by name
+
+    Raises:
+        ValueError: the canvases have more than `MOST_CELLS` cells.
     """
 
     def __init__(self, canvases: np.ndarray, base: int) -> None:
@@ -114,7 +124,11 @@ class Cells:
         self.selectors: dict[str, Selector] = {}
 
     def selector(self, name: str) -> Selector:
-        """One of `NAMES`, or one that a program has added to `selectors`; else a ValueError."""
+        """Return a selector of `NAMES`, or one that a program has added to `selectors`.
+
+        Raises:
+            ValueError: there is no selector of this name.
+        """
         if name not in self.selectors:
             check_choice("selector", name, NAMES)
             down, right = NAMES[name]
@@ -122,18 +136,20 @@ class Cells:
         return self.selectors[name]
 
     def at(self, name: str, values: SOp, default: int | bool = NONE) -> SOp:
-        """The value in the cell that a selector selects; the default where it selects none."""
+        """Return the value in the selected cell; the default where no cell is selected."""
         return aggregate(self.selector(name), values, default)
 
     def in_row(self, condition: SOp) -> SOp:
-        """Whether a condition is true of any cell in the row, ``bool [B, N]`` both."""
+        """Test if a condition is true in any cell of the row, ``bool [B, N]`` both."""
         return (self.selector("same row") & true_of(condition)).any(axis=-1)
 
     def settle(self, rule: Callable[[SOp], SOp], start: int | bool = NONE) -> SOp:
-        """What a rule leads to that is applied to all cells ``[B, N]`` until nothing changes.
+        """Apply a rule to all cells ``[B, N]`` until nothing changes, and return the result.
 
-        This is how a value travels cell by cell, as in the loops of a recursive model. ValueError:
-        the values are still changing when each could have been in every cell.
+        A value can move cell by cell in this way, as in the loops of a recursive model.
+
+        Raises:
+            ValueError: values still change after enough rounds to reach every cell.
         """
         values = np.full(self.symbols.shape, start)
         for _ in range(2 * self.symbols.shape[1] + 2):
@@ -142,11 +158,14 @@ class Cells:
                 return values
         raise ValueError("a rule of the program does not settle: a cell depends on itself")
 
-    def handed(self, name: str, source: SOp, values: SOp | bool, start: int | bool = NONE) -> SOp:
-        """Values of the cells of a source ``bool [B, N]``, handed on to all that select them."""
-        return self.settle(lambda held: np.where(source, values, self.at(name, held, start)), start)
+    def spread(self, name: str, source: SOp, values: SOp | bool, start: int | bool = NONE) -> SOp:
+        """Copy values from source cells ``bool [B, N]`` to all cells that select them, repeatedly.
+
+        Example: the selector ``right`` copies the value of a source cell to all cells on its left.
+        """
+        return self.settle(lambda now: np.where(source, values, self.at(name, now, start)), start)
 
 
 def _reached(places: SOp, steps: int | None) -> Selector:
-    """What is so many steps on from each place; None: everything."""
+    """Return the selector of the place a number of steps on; None: all places."""
     return true_of(places >= 0) if steps is None else select(places, places + steps, np.equal)

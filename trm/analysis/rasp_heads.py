@@ -1,4 +1,4 @@
-"""Heads of a trained model beside the selectors of its layout's program, on held-out problems."""
+"""Comparison of a model's heads with selectors of its layout's program, on held-out problems."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
@@ -18,98 +18,104 @@ from trm.solving.solver import Solver
 from trm.statistics import bootstrap
 from trm.torch_settings import standard_settings
 
-_CLOSE = 0.05  # gains that differ by less are as large
+_CLOSE = 0.05  # gains that differ by less count as equal
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """The attention of one head on what one selector selects.
+    """Attention of one head on the cells that one selector selects.
 
-    Means over problems, of each the mean over cells, of those for which the selector selects a cell
-    that the model has a token for.
+    Values are means over problems of the mean over a problem's cells. Only cells count for which
+    the selector selects a cell with a token.
     """
 
     selector: str
     overlap: float  # attention on the selected cells, 0 to 1
-    low: float  # its 95 % interval, a bootstrap over problems
+    low: float  # lower end of its 95 % interval, a bootstrap over problems
     high: float
-    baseline: float  # what uniform attention over all that the head can see would put there
-    in_program: bool  # whether the program of the layout uses the selector
+    baseline: float  # overlap of uniform attention over all visible tokens
+    in_program: bool  # True for a selector of the layout's program
 
     @property
     def gain(self) -> float:
-        """Overlap above the baseline, which is high, too, where a selector is wide."""
+        """Overlap above the baseline; a wide selector has a high baseline."""
         return self.overlap - self.baseline
 
 
 @dataclass(frozen=True)
 class Head:
-    """One head with all selectors."""
+    """Overlaps of one attention head with all selectors."""
 
-    update: str  # the tensor that it takes part in updating; of a GPT tokens, or which loop
-    layer: int  # from 1, as is the head; a GPT's layers are its blocks
+    update: str  # name of the updated tensor; for a GPT ``tokens`` or the loop
+    layer: int  # from 1, like the head; a GPT's layers are its blocks
     head: int
-    overlaps: tuple[Overlap, ...]  # the largest gain first; of gains within 0.05, the program's
+    overlaps: tuple[Overlap, ...]  # largest gain first; of gains within 0.05, the program's
 
     @property
     def best(self) -> Overlap:
-        """The selector that matches the head best."""
+        """Overlap with the selector that matches the head best."""
         return self.overlaps[0]
 
     def of(self, selector: str) -> Overlap:
-        """The overlap with one selector, by its name."""
+        """Return the overlap with one selector, by its name."""
         return next(one for one in self.overlaps if one.selector == selector)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The heads of a model on held-out problems of one size."""
+    """Comparison of a model's heads with selectors, on held-out problems of one size."""
 
-    size: dict[str, int]  # by two measures of the task
+    size: dict[str, int]  # two measures of the task
     name: str  # of the size
     problems: int
     rows: int  # of all problems
-    program_right: int  # rows that the program writes as the truth has them
+    program_right: int  # rows that the program writes correctly
     program_selectors: list[str]
     heads: tuple[Head, ...]  # update by update, layer by layer
 
 
 @standard_settings()
 def watch(predictor: Predictor, inputs: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
-    """The attention of heads when the masked rows ``uint8 [B, H, W]``, upright, are filled in.
+    """Return the attention weights of heads while masked rows are filled in.
 
-    By the name of the tensor that is updated, float32 [layers, B, heads, N, N], see
-    `trm.analysis.record.cell_attention`, in the supervision step in which the slowest row ends. Of
-    a GPT loop by loop [blocks, B, heads, N, K]: from the token that writes each cell, with the true
-    symbols before it (teacher-forced), to those that show the cells, then the start and the row
-    ends; the token that writes a cell shows the cell on the right. ValueError: the model has no
-    attention between cells.
+    ``inputs`` and ``labels`` are upright canvases ``uint8 [B, H, W]``. The result has an array for
+    each updated tensor, by its name:
+
+    - Model with supervision steps: float32 [layers, B, heads, N, N], see
+      `trm.analysis.record.cell_attention`, in the step in which the slowest row ends.
+    - GPT, loop by loop: float32 [blocks, B, heads, N, K]. Queries are the tokens that write the N
+      cells, after the true symbols (teacher-forced). Keys are the tokens of the N cells' symbols,
+      then the start and the row ends. The token that writes a cell is that of the cell on its
+      right.
+
+    Raises:
+        ValueError: the model has no attention between cells.
     """
     if isinstance(predictor.model, GPT):
         recorder = SequenceRecorder(predictor.model, labels)
         writers = recorder.writers.cpu().numpy()
         others = np.setdiff1d(np.arange(recorder.length), writers + 1)
         keys = np.concatenate((writers + 1, others))
-        seen = recorder.attention()
-        return {name: of.numpy()[..., writers[:, None], keys] for name, of in seen.items()}
-    seen = cell_attention(predictor.model, inputs, int(predictor(inputs).steps.max()))
-    if not seen:
+        weights = recorder.attention()
+        return {name: w.numpy()[..., writers[:, None], keys] for name, w in weights.items()}
+    weights = cell_attention(predictor.model, inputs, int(predictor(inputs).steps.max()))
+    if not weights:
         raise ValueError(
-            "this model has no attention that can be read off between cells: there are no heads to "
+            "this model has no attention between cells that can be recorded: there are no heads to "
             "compare"
         )
-    return {name: of.numpy() for name, of in seen.items()}
+    return {name: w.numpy() for name, w in weights.items()}
 
 
 def overlaps(
     by_update: dict[str, np.ndarray], selectors: dict[str, Selector], cells: np.ndarray
 ) -> dict[tuple[str, str], np.ndarray]:
-    """By update and selector, the attention of each head on what is selected, a mean over cells.
+    """Return the attention of each head on the selected cells, a mean over queries.
 
-    Float [layers, heads + 1], the last of which is what uniform attention over all that a head can
-    see would put there: all that any head of the layer gives some attention to, as a mask gives
-    exactly none. Of ``cells``, ``bool [B, N]``, are the queries that count, if the selector selects
-    a cell there that the model has a token for.
+    The result has an array for each (update, selector): float [layers, heads + 1]. Its last column
+    is the overlap of uniform attention over all visible tokens. Visible are all tokens with
+    nonzero attention in some head of the layer, as a mask gives exactly 0. ``cells``, ``bool
+    [B, N]``, marks the queries. A query counts if the selector selects a cell that has a token.
     """
     found = {}
     for update, attention in by_update.items():
@@ -131,10 +137,10 @@ def overlaps(
 def heads_of(
     problems: Iterable[dict[tuple[str, str], np.ndarray]], used: Collection[str]
 ) -> tuple[Head, ...]:
-    """All heads, update by update and layer by layer, from the `overlaps` of each problem.
+    """Return all heads, update by update and layer by layer, from the `overlaps` of each problem.
 
-    The largest gain comes first; but of gains as large, that of a selector that is used, and then
-    as they were named. What a head cannot see at all comes last.
+    The largest gain comes first. Of equal gains the first is that of a selector in ``used``, and
+    then the one named first. Selectors of cells that a head cannot attend to come last.
     """
     gathered, found = defaultdict(list), defaultdict(list)
     for of_problem in problems:
@@ -166,28 +172,31 @@ def compare_heads(
 ) -> Comparison:
     """Compare the heads of a model with selectors, on all rows of problems of one size.
 
-    The rows above are the true ones (teacher-forced), and the cells that count those of the masked
-    row in which a symbol is to be written. Fewer problems where not as many are held out; ``note``
-    is told what is going on. ValueError: see `watch`; the layout has no program; fewer than two
-    such problems.
+    The rows above are the true ones (teacher-forced). Queries are the cells of the masked row whose
+    true symbol is not blank. There are fewer problems where not enough are held out. ``note`` gets
+    lines about progress.
+
+    Raises:
+        ValueError: the model has no attention between cells, the layout has no program, or fewer
+            than two problems of the size are held out.
     """
     task, predictor = solver.task, solver.predictor
     check_cells(predictor.model)
     name = size_name(size, size.values())
-    asked = cell_problems(task, task.of_size(**size), problems, seed)
-    if len(asked) < 2:
+    drawn = cell_problems(task, task.of_size(**size), problems, seed)
+    if len(drawn) < 2:
         raise ValueError(f"fewer than two problems of {name} are held out: name another size")
-    steps, right, used = row_steps(solver.draw_worked(asked)), 0, set[str]()
-    note(f"{len(steps.inputs):,} rows of {len(asked)} problems of {name}")
+    steps, right, used = row_steps(solver.draw_worked(drawn)), 0, set[str]()
+    note(f"{len(steps.inputs):,} rows of {len(drawn)} problems of {name}")
     found = []
-    for number in range(len(asked)):
+    for number in range(len(drawn)):
         rows = steps.problem == number
         inputs, labels, answer = steps.inputs[rows], steps.labels[rows], steps.answer[rows]
         written, page = write_row(task.layout, inputs, task.base)
-        used |= {*page.selectors}  # those of the program alone, so far
+        used |= {*page.selectors}  # so far only those of the program
         selectors = {name: page.selector(name) for name in NAMES} | page.selectors
         cells = (answer & (labels != symbols.BLANK)).reshape(len(inputs), -1)
         found.append(overlaps(watch(predictor, inputs, labels), selectors, cells))
         right += int((written == labels).all(axis=(1, 2)).sum())
     heads = heads_of(found, used)
-    return Comparison(size, name, len(asked), len(steps.inputs), right, sorted(used), heads)
+    return Comparison(size, name, len(drawn), len(steps.inputs), right, sorted(used), heads)

@@ -1,9 +1,9 @@
-"""Looking inside a model of any family: values at named sites, read and replaced while it runs.
+"""Recording and replacement of values at named sites of a model of any family.
 
-A `Site` is a place in a model. A `Recorder` holds a model and canvases, knows the sites of its
-family, and runs the model as often as is wanted; a `Record` has what sites held, and the answer.
-Values are taken by PyTorch hooks, so that a model computes what it always does, but for what a
-`Change` puts in place of a value. Hooks are removed when a run ends, however it ends.
+A `Site` is a place in a model. A `Recorder` holds a model and canvases, lists the sites of the
+model's family, and runs the model any number of times. A `Record` has the values at the sites, and
+the logits. PyTorch hooks read the values, so the model computes as usual, except where a `Change`
+replaces a value. Hooks are removed at the end of a run, also after an exception.
 """
 
 from abc import ABC, abstractmethod
@@ -26,23 +26,23 @@ from trm.models.iterative import IterativeModel, Loop, map_state, named, unnamed
 from trm.models.recursive import Context
 from trm.torch_settings import standard_settings
 
-OUTPUT, INPUT, ATTENTION = "output", "input", "attention"  # what a site of a module holds
+OUTPUT, INPUT, ATTENTION = "output", "input", "attention"  # kinds of values at a module's site
 
 
 class Site(NamedTuple):
-    """A place in a model, and when a value there is meant."""
+    """Place in a model, and the calls at which its value is recorded."""
 
     name: str
     part: nn.Module | None = None  # None: the tensors of the state after a supervision step
-    # The part's `OUTPUT`; its first `INPUT`; or, of `Attention`, its weights, float32
+    # The part's `OUTPUT`; its first `INPUT`; or the weights of an `Attention`, float32
     # [B, heads, S, S], which cannot be replaced.
     kind: str = OUTPUT
-    # The part's calls in a run, from 0; of the state the supervision steps, from 1. None: all.
+    # The part's calls in a run, from 0; for the state, supervision steps from 1. None: all.
     calls: frozenset[int] | None = None
 
 
-# From a site, how often it has come by before in this run, and its value to what takes its place:
-# the value itself, or another of its shape and dtype.
+# (site, number of its earlier values in this run, value) → replacement: the value itself, or
+# another one of the same shape and dtype.
 Change = Callable[[Site, int, Tensor], Tensor]
 
 
@@ -50,25 +50,25 @@ Change = Callable[[Site, int, Tensor], Tensor]
 class Record:
     """One run of a model."""
 
-    values: dict[Site, list[Tensor]]  # what a site held each time that it came by, as changed
+    values: dict[Site, list[Tensor]]  # values of each site, call by call, after the change
     change: Change | None = None
-    # [N, H, W, V], of every cell's symbol; of a GPT, at the token that writes the cell.
+    # [N, H, W, V], for the symbol of each cell; in a GPT, at the token that writes the cell.
     logits: Tensor = field(default_factory=lambda: torch.empty(0))
 
     def note(self, site: Site, value: Tensor) -> Tensor:
-        """Note a value; returns what takes its place."""
+        """Record a value; return its replacement."""
         if self.change is not None:
             value = self.change(site, len(self.values[site]), value)
         self.values[site].append(value)
         return value
 
     def hook(self, site: Site, part: nn.Module) -> Any:
-        """Note what a part holds whenever it is called."""
+        """Add a hook that records the values of a part at the site's calls."""
         calls = count()
 
         def taken(value: Callable[[], Tensor], otherwise: Tensor | None = None) -> Tensor | None:
-            meant = site.calls is None or next(calls) in site.calls
-            return self.note(site, value()) if meant else otherwise
+            included = site.calls is None or next(calls) in site.calls
+            return self.note(site, value()) if included else otherwise
 
         if site.kind == OUTPUT:
             return part.register_forward_hook(lambda _, __, made: taken(lambda: made, made))
@@ -84,12 +84,14 @@ class Record:
 
 
 class Recorder(ABC):
-    """A model in evaluation mode, with B canvases.
+    """Model in evaluation mode, with B canvases.
 
-    Of the tokens that have one, ``cells`` int64 [B, S] is the cell (H * W: padding); ``length`` is
-    that of a sequence of tokens, a prefix left out. ``updates`` are the tensors of the state that a
-    supervision step replaces, and which of the step's passes through the layers do so (from 0);
-    those of a GPT are its loops, of a single pass each. ``last`` steps are taken, of a GPT one.
+    - ``cells``: int64 [B, S], the cell of each token (H * W: padding).
+    - ``length``: S, the length of a sequence of tokens without a prefix.
+    - ``updates``: tensors of the state that a supervision step replaces, each with the numbers
+      (from 0) of the step's passes through the layers that replace it. For a GPT these are its
+      loops, each with a single pass.
+    - ``last``: number of steps in a run; 1 for a GPT.
     """
 
     model: Any
@@ -99,13 +101,17 @@ class Recorder(ABC):
     last = 1
 
     def layers(self, step: int | None = None) -> dict[str, list[Site]]:
-        """The output of each layer in the last pass for each update, in one step or in all."""
+        """Return sites of each layer's output in the last pass of each update.
+
+        They cover one step (from 1), or all steps (None).
+        """
         return self._sites(self.model.layers if self.updates else [], OUTPUT, step, slice(-1, None))
 
     def attention(self, step: int | None = None) -> dict[str, Tensor]:
-        """The attention of all layers in these passes, by update; none between no cells.
+        """Return the attention weights of all layers in the passes of `layers`, by update.
 
-        On the CPU, float32 [layers, B, heads, S, S] with a prefix.
+        They are float32 [layers, B, heads, S, S] on the CPU, a prefix included. The result is
+        empty for a model without attention between cells.
         """
         parts = attention_of(self.model)
         by_update = self._sites(parts, ATTENTION, step, slice(-1, None)) if parts else {}
@@ -116,10 +122,10 @@ class Recorder(ABC):
         }
 
     def heads(self) -> list[Site]:
-        """The heads side by side, before each layer's output projection; in all steps.
+        """Return sites of the heads side by side, before each output projection, in all steps.
 
         Raises:
-            ValueError: the model has no attention between cells, or does not tell its updates.
+            ValueError: the model has no attention between cells, or no `updates`.
         """
         found = attention_of(self.model)
         if not found or not self.updates:
@@ -130,7 +136,7 @@ class Recorder(ABC):
         return [*chain(*self._sites([layer.out for layer in found], INPUT).values())]
 
     def input_sites(self) -> list[Site]:
-        """The embedded symbols, if the model has them."""
+        """Return the site of the embedded symbols, if the model has one."""
         embedding = getattr(self.model, "embed_tokens", None)
         return [] if embedding is None else [Site("input", embedding)]
 
@@ -141,22 +147,22 @@ class Recorder(ABC):
         step: int | None = None,
         which: slice = slice(None),
     ) -> dict[str, list[Site]]:
-        """One of each layer's parts, in which of the passes for each update."""
+        """Return sites of one part of each layer, in the selected passes of each update."""
         each = "block" if isinstance(self.model, GPT) else "layer"
         passes = sum(map(len, self.updates.values()))  # in a step
         steps = range(self.last) if step is None else [step - 1]
         found = {}
         for update, calls in self.updates.items():
             start = f"{update}, {each}" if len(self.updates) > 1 else each
-            meant = frozenset(of * passes + call for of in steps for call in calls[which])
+            in_run = frozenset(s * passes + call for s in steps for call in calls[which])
             found[update] = [
-                Site(f"{start} {number}", part, kind, meant)
+                Site(f"{start} {number}", part, kind, in_run)
                 for number, part in enumerate(parts, start=1)
             ]
         return found
 
     def by_token(self, name: str, value: Tensor) -> Tensor:
-        """What a site of that name holds as [B, S, D], a prefix left out."""
+        """Return the value of a site of that name as [B, S, D], without a prefix."""
         return value
 
     @standard_settings()
@@ -167,7 +173,7 @@ class Recorder(ABC):
         samples: Sequence[int] | None = None,
         change: Change | None = None,
     ) -> Record:
-        """Run the model on N of the canvases, or all, and note the values at sites, changed."""
+        """Run the model on N of the canvases, or all; record values at sites after ``change``."""
         record = Record({site: [] for site in sites}, change)
         index = torch.arange(len(self.cells)) if samples is None else torch.tensor(samples)
         with ExitStack() as hooks:
@@ -179,11 +185,11 @@ class Recorder(ABC):
 
     @abstractmethod
     def _run(self, index: Tensor, record: Record) -> Tensor:
-        """Run the model, and note its states; returns its logits."""
+        """Run the model and record its states; return its logits."""
 
 
 class StepRecorder(Recorder):
-    """An iterative model in ``last`` steps, on ``uint8 [B, H, W]`` with a masked row."""
+    """Iterative model in ``last`` steps, on canvases ``uint8 [B, H, W]`` with a masked row."""
 
     model: IterativeModel
 
@@ -203,11 +209,15 @@ class StepRecorder(Recorder):
         self.length = self.cells.shape[1]
 
     def states(self, steps: Sequence[int]) -> list[Site]:
-        """The state after supervision steps."""
+        """Return sites of the state after each of these supervision steps."""
         return [Site(f"step {step}", calls=frozenset({step})) for step in steps]
 
     def by_token(self, name: str, value: Tensor) -> Tensor:
-        """As [B, S, D]; ValueError: it is not made of tokens of cells."""
+        """Return the value as [B, S, D], without a prefix.
+
+        Raises:
+            ValueError: the value does not have one vector per token.
+        """
         if value.ndim != 3 or value.shape[1] < self.length:
             raise ValueError(
                 f"the state {name} of the model has the shape {list(value.shape)}: only states "
@@ -217,7 +227,7 @@ class StepRecorder(Recorder):
         return value[:, value.shape[1] - self.length :]
 
     def read(self, tensors: Sequence[Tensor]) -> Tensor:
-        """What the head says of a state made of these tensors: logits [B, H, W, V]."""
+        """Return the head's logits [B, H, W, V] for a state made of these tensors."""
         state = unnamed(self.initial, dict(zip(named(self.initial), tensors, strict=True)))
         return self.model.read(state, self.context)[0]
 
@@ -232,9 +242,9 @@ class StepRecorder(Recorder):
 
 
 class SequenceRecorder(Recorder):
-    """A GPT that reads canvases ``uint8 [B, h, W]`` as they stand, from their first row on.
+    """GPT that reads given canvases ``uint8 [B, h, W]``, the first h rows of whole ones.
 
-    The height is that of the whole canvas.
+    ``height`` is that of the whole canvas.
     """
 
     model: GPT
@@ -252,11 +262,11 @@ class SequenceRecorder(Recorder):
         self.updates = {name: [loop] for loop, name in enumerate(names)}
 
     def states(self, steps: Sequence[int] = ()) -> list[Site]:
-        """What each block of each loop passes on, whatever the steps."""
+        """Return sites of the output of each block in each loop; ``steps`` is ignored."""
         return [*chain(*self.layers().values())]
 
     def on_canvas(self, value: Tensor) -> Tensor:
-        """Of tokens [N, T, D], those that write the cells: [N, h, W, D]."""
+        """Select the tokens that write the cells: [N, T, D] → [N, h, W, D]."""
         return value[:, self.writers].unflatten(1, self.shape)
 
     def _run(self, index: Tensor, record: Record) -> Tensor:
@@ -266,11 +276,12 @@ class SequenceRecorder(Recorder):
 
 @standard_settings()
 def cell_attention(model: IterativeModel, canvases: np.ndarray, steps: int) -> dict[str, Tensor]:
-    """What cells attend to in a supervision step, from 1.
+    """Return the attention weights between cells in supervision step ``steps``, from 1.
 
-    Of canvases ``uint8 [B, H, W]`` with a masked row, by the name of the tensor that is updated,
-    float32 [layers, B, heads, H * W, H * W] of its last update in that step; rows of blank cells
-    that are no tokens are 0. Empty: the model has no attention between cells.
+    ``canvases`` is ``uint8 [B, H, W]`` with a masked row. The result has, by the name of the
+    updated tensor, the weights of its last update in that step: float32 [layers, B, heads, H * W,
+    H * W]. Rows of blank cells that are no tokens are 0. The result is empty for a model without
+    attention between cells.
     """
     recorder = StepRecorder(model, canvases, steps)
     found = recorder.attention(steps) if isinstance(recorder.context, Context) else {}
@@ -285,7 +296,11 @@ def cell_attention(model: IterativeModel, canvases: np.ndarray, steps: int) -> d
 
 
 def check_token(model: IterativeModel, canvas: np.ndarray, cell: tuple[int, int]) -> None:
-    """ValueError unless the cell (row, column) of a canvas ``uint8 [H, W]`` is a token."""
+    """Require that the cell (row, column) of a canvas ``uint8 [H, W]`` is a token.
+
+    Raises:
+        ValueError: the cell is blank and the model has no token for it.
+    """
     places = StepRecorder(model, canvas[None], 1).cells.cpu().numpy()
     tokens = np.isin(np.arange(canvas.size), places).reshape(canvas.shape)
     if not tokens[cell]:
@@ -297,30 +312,34 @@ def check_token(model: IterativeModel, canvas: np.ndarray, cell: tuple[int, int]
 
 
 def _ranges(there: np.ndarray) -> str:
-    """The places of a line ``bool [N]``, from 1, like ``3-5, 7``."""
+    """Return the true places of a line ``bool [N]``, from 1, like ``3-5, 7``."""
     places = np.flatnonzero(there) + 1
     runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def check_cells(model: nn.Module) -> None:
-    """ValueError for a model between whose cells nothing passes but decided messages."""
+    """Require a model whose cells read each other's states.
+
+    Raises:
+        ValueError: the model is a cell model, whose cells exchange decided messages only.
+    """
     if isinstance(model, CellModel):
         raise ValueError(
-            "the cells of a cell model see decided messages of their neighbours and nothing of "
+            "the cells of a cell model read decided messages of their neighbours and nothing of "
             "each other's states, so that there is nothing to read between layers, to patch or to "
-            "compare: `trm prove` says what each of its outputs depends on. Of the lattice's "
+            "compare: `trm prove` lists what each of its outputs depends on. Of the lattice's "
             "models, docs/models/decimal-seed0.safetensors has attention between cells"
         )
 
 
 def attention_of(model: nn.Module) -> list[Attention]:
-    """The attention of each layer; what `Attention.out` is given are its heads side by side."""
+    """Return the attention of each layer; the input of `Attention.out` is its heads in a row."""
     return [part for part in model.modules() if isinstance(part, Attention)]
 
 
 def attention_weights(layer: Attention, given: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
-    """The attention of a layer's call without a cache, float32 [B, heads, S, S]."""
+    """Return the attention weights of a call without a cache, float32 [B, heads, S, S]."""
     x, terms = given
     q, k, _ = layer.project(x, terms.rotation)
     scores = (q.float() * q.shape[-1] ** -0.5) @ k.float().mT
@@ -334,6 +353,9 @@ def attention_weights(layer: Attention, given: tuple[Any, ...], named: dict[str,
 
 
 def token_of_cell(height: int, width: int) -> np.ndarray:
-    """The token of a sequence that writes each cell, ``int64 [H · W]``: rows are reversed."""
+    """Return the token that writes each cell, ``int64 [H · W]``; rows are reversed.
+
+    Example: height 2, width 2 → ``[1, 0, 4, 3]``.
+    """
     row, column = np.divmod(np.arange(height * width), width)
     return row * (width + 1) + width - 1 - column

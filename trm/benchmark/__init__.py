@@ -1,1 +1,1 @@
-"""A benchmark that any model can take: fixed suites of problems, their files, and scores."""
+"""Benchmark for any model: fixed suites of problems, their files, and scores."""

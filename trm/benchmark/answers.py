@@ -1,10 +1,10 @@
-r"""What a prediction says: the number in a text, or the canvas.
+r"""Extraction of a prediction's answer from a text: a number or a canvas.
 
-docs/benchmark.md has the rule by which a number is read, and a table of examples, which are tests.
+docs/benchmark.md has the rule for numbers, and a table of examples, which are tests.
 
-A canvas is the last block of lines that hold nothing but its symbols (a text may surround it, also
-the fences of Markdown). Spaces and ``·`` are blank cells, ``×`` and ``x`` the sign of a product.
-Blank rows and columns around what is written do not count.
+A canvas is the last block of lines with symbols of canvases only. Other text, or the fences of
+Markdown, may surround it. Spaces and ``·`` are blank cells, ``×`` and ``x`` are the sign of a
+product. Blank rows and columns around the symbols are ignored.
 """
 
 import re
@@ -23,18 +23,20 @@ _STATEMENTS = tuple(
 _THIN = re.compile(r"\\[,;:! ]")  # LaTeX's spaces within a number
 _MARKUP = re.compile(r"\\[a-z]+|\\[()\[\]]|\*\*|[${}]")
 _GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?P<by>[,_'’ ])\d{3}(?:(?P=by)\d{3})*(?!\d)")
-_TOKEN = re.compile(  # a number and what touches it
+_TOKEN = re.compile(  # a number and the characters that touch it
     r"(?:(?<!\w)[-−])?(?<![\w.])[\w.]*\d(?:[\w.%]|,(?=\d))*"
 )
 _WHOLE = re.compile(r"([-−]?)(\d+)(?:\.0*)?")
-_WORKED = re.compile(r"\d\s*[-+*×·x−]\s*\d", re.IGNORECASE)  # two numbers and what to do with them
-_LONGEST = 20_000  # characters in which a number is looked for: the time grows with their square
+_WORKED = re.compile(r"\d\s*[-+*×·x−]\s*\d", re.IGNORECASE)  # two numbers and the sign between
+_LONGEST = 20_000  # characters that are searched for a number: time grows with their square
 _CANVAS = re.compile(r"[0-9_*+]+")
 _DRAWN = str.maketrans({" ": "_", "·": "_", "×": "*", "x": "*"})
 
 
 def read_number(text: str) -> str | None:
-    """The number that a text says, in digits, with a minus if it is negative; None: none.
+    """Return the number that a text gives as its answer; None: there is none.
+
+    The number is in digits, with a minus if it is negative.
 
     >>> read_number("12 x 34: the answer is **408**. I used 3 steps.")
     '408'
@@ -56,23 +58,23 @@ def read_number(text: str) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """A text without LaTeX, bold print and what groups digits."""
+    """Remove LaTeX, bold print and separators of groups of digits from a text."""
     text = _MARKUP.sub(" ", _THIN.sub("", text.replace(r"\times", "×").replace("{,}", ",")))
     return _GROUPED.sub(lambda found: found[0].replace(found["by"], ""), text)
 
 
 def _result(claim: str) -> str | None:
-    """The number that a sentence or an equation says is the result; None: none, or no whole one."""
+    """Return the whole number that a sentence or an equation gives as its result, or None."""
     sides = [side for side in claim.split("=") if re.search(r"\d", side)]
     results = [side for side in sides if not _WORKED.search(side)] if len(sides) > 1 else sides
     if not results:
         return None
-    last = results[-1] is sides[-1]  # 12 * 34 = 408, and what follows
+    last = results[-1] is sides[-1]  # 12 * 34 = 408, and further text
     return _whole(_TOKEN.findall(results[-1 if last else 0])[0])
 
 
 def _whole(token: str) -> str | None:
-    """The digits of a whole number; None for what is none, such as 5.5, 42% or 3rd."""
+    """Return the digits of a whole number; None for anything else, such as 5.5, 42% or 3rd."""
     if (found := _WHOLE.fullmatch(token)) is None:
         return None
     digits = found[2].lstrip("0") or "0"
@@ -80,7 +82,7 @@ def _whole(token: str) -> str | None:
 
 
 def read_canvas(text: str) -> str | None:
-    """The canvas in a text, cut to what is written on it; None where there is none."""
+    """Return the canvas in a text, without blank rows and columns at its edges; None: no canvas."""
     lines = (line.translate(_DRAWN) for line in text.replace("\r", "").split("\n"))
     groups = groupby(lines, lambda line: _CANVAS.fullmatch(line) is not None)
     blocks = [list(some) for drawn, some in groups if drawn]

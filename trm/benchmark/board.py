@@ -1,15 +1,15 @@
-"""The board: what models and programs have answered to the suites, side by side.
+"""Board: accuracy of models and programs on the suites, side by side.
 
 An entry is a folder:
 
-    card.yaml                        who and what, see `Card`
-    predictions-SUITE.jsonl.gz       of each of its suites, as `trm benchmark score` takes them
-    random-SUITE.jsonl.gz            of a trained entry: the same network with random weights, on
-                                     some problems of any suite
+    card.yaml                        description of the entry, see `Card`
+    predictions-SUITE.jsonl.gz       predictions for each of its suites, for `trm benchmark score`
+    random-SUITE.jsonl.gz            for a trained entry: predictions of the same network with
+                                     random weights, for some problems of any suite
 
-Every figure of the page is counted from the predictions when the page is made. A trained entry is
-refused unless it fails with random weights: what its architecture and its code know beforehand is
-then not what it is ranked for.
+Every figure of the page is computed from the predictions when the page is made. A trained entry is
+refused unless it fails with random weights. This ensures that its accuracy comes from training, and
+not from its architecture and code.
 """
 
 import math
@@ -30,10 +30,10 @@ from trm.markdown import safe, table
 from trm.statistics import Share
 
 CARD, NOTES = "card.yaml", "notes.md"
-ENOUGH = 0.99  # of the problems of a size
-CHANCE = 0.01  # that random weights may be right on, at most
-CHECKED = 200  # problems that random weights have been asked, at least
-LARGEST = 2**20  # bytes of a file
+ENOUGH = 0.99  # least accuracy at a size, for the longest size
+CHANCE = 0.01  # highest accuracy of random weights
+CHECKED = 200  # least number of predictions with random weights
+LARGEST = 2**20  # most bytes of a file
 
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 Line = Annotated[Text, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -41,19 +41,19 @@ Line = Annotated[Text, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Card:
-    """What is known of an entry."""
+    """Description of an entry."""
 
-    name: Line  # by which it is listed
-    suites: Annotated[list[str], Field(min_length=1)]  # that it has predictions for
-    trained: StrictBool  # whether its behaviour was learnt from data; else it was written by hand
-    parameters: Annotated[int, Field(ge=0, strict=True)]  # that were trained; 0 of a program
-    given: Text  # what it knows by design, such as the layout of the page
+    name: Line  # name on the board
+    suites: Annotated[list[str], Field(min_length=1)]  # suites with predictions
+    trained: StrictBool  # True: its behaviour was learnt from data; False: written by hand
+    parameters: Annotated[int, Field(ge=0, strict=True)]  # trained parameters; 0 for a program
+    given: Text  # knowledge built in by design, such as the layout of the canvas
     code: Line  # a file of this project or an address
-    made_with: Text  # the commands that made its predictions
-    trained_on: Line | None = None  # problems, such as their lengths
+    made_with: Text  # commands that made its predictions
+    trained_on: Line | None = None  # training problems, such as their lengths
     weights: Line | None = None
-    proof: Line | None = None  # a page of this project or an address: it is right at every length
-    random_weights: Text | None = None  # the commands that made the predictions with such
+    proof: Line | None = None  # file of this project or address: proof for every length
+    random_weights: Text | None = None  # commands that made predictions with random weights
     note: Text | None = None
 
     def __post_init__(self) -> None:
@@ -64,18 +64,20 @@ class Card:
 
 
 class Entry(NamedTuple):
-    """An entry, counted."""
+    """Entry with its scores."""
 
     folder: Path
     card: Card
-    scored: dict[str, Scored]  # of each of its suites
-    by_chance: dict[str, Share]  # of each suite, with random weights
+    scored: dict[str, Scored]  # suite → score
+    by_chance: dict[str, Share]  # suite → share of correct answers with random weights
 
 
 def page(board: Path) -> str:
-    """The page of the board as Markdown: it follows from the files alone.
+    """Return the page of the board as Markdown; it depends on the files only.
 
-    ValueError if there is no entry, or one is not complete, or is refused.
+    Raises:
+        FileNotFoundError: there is no such folder.
+        ValueError: there is no entry, or an entry is incomplete or refused.
     """
     if not board.is_dir():
         raise FileNotFoundError(f"there is no folder {board}: go to that of the project")
@@ -98,7 +100,11 @@ def page(board: Path) -> str:
 
 
 def read_card(folder: Path) -> Card:
-    """The card of an entry; a ValueError names what is wrong with it."""
+    """Read the card of an entry.
+
+    Raises:
+        ValueError: the card is missing or wrong.
+    """
     file = folder / CARD
     if not file.is_file():
         raise ValueError(f"{folder} has no {CARD}: every entry has one")
@@ -108,26 +114,30 @@ def read_card(folder: Path) -> Card:
 
 
 def _entry(folder: Path, card: Card) -> Entry:
-    """An entry with its predictions counted; a ValueError says why it is refused."""
+    """Score an entry.
+
+    Raises:
+        ValueError: the entry is incomplete or refused.
+    """
     for file in folder.rglob("*"):
         if file.stat().st_size > LARGEST:
             raise ValueError(
                 f"{file} is larger than {LARGEST:,} bytes; of predictions, trm benchmark score "
                 "writes a file of the answers alone"
             )
-    held, by_chance = dict[str, Scored](), dict[str, Share]()
+    scored, by_chance = dict[str, Scored](), dict[str, Share]()
     for suite in card.suites:
         file = folder / f"predictions-{suite}.jsonl.gz"
         if not file.is_file():
             raise ValueError(f"{folder} has no {file.name}, and {CARD} names {suite}")
-        held[suite] = score(file, SUITES[suite], card.name)
-        if card.proof and held[suite].share.right < held[suite].share.total:
+        scored[suite] = score(file, SUITES[suite], card.name)
+        if card.proof and scored[suite].share.right < scored[suite].share.total:
             raise ValueError(f"{folder} is refused: it names a proof, and is wrong in {suite}")
     for suite in SUITES if card.trained else ():
         file = folder / f"random-{suite}.jsonl.gz"
         if file.is_file():
             found = score(file, SUITES[suite], card.name)
-            share = Share(found.share.right, len(found.read))  # of some problems alone
+            share = Share(found.share.right, len(found.read))  # of the problems in the file
             if share.value > CHANCE:
                 raise ValueError(
                     f"{folder} is refused: with random weights it is right on {share} of {suite}, "
@@ -139,22 +149,25 @@ def _entry(folder: Path, card: Card) -> Entry:
             f"{folder} is trained, and needs {CHECKED} predictions of the same network with random "
             f"weights at least: write them to random-{card.suites[0]}.jsonl.gz"
         )
-    return Entry(folder, card, held, by_chance)
+    return Entry(folder, card, scored, by_chance)
 
 
 def longest(suite: Suite, solved: dict[Key, Share]) -> int | None:
-    """The largest size of `ladder` with 99 % right at least, as all smaller ones; None: no size."""
-    held = None
+    """Return the largest size of `ladder` up to which all sizes have an accuracy of 99 % or more.
+
+    Returns None if the smallest size has less.
+    """
+    found = None
     for size, cells in sorted(ladder(suite).items()):
         if some := [solved[cell] for cell in cells if cell in solved]:  # the split may hold none
             if sum(some, Share(0, 0)).value < ENOUGH:
                 break
-            held = size
-    return held
+            found = size
+    return found
 
 
 def ladder(suite: Suite) -> dict[int, list[Key]]:
-    """The cells of each size n: n x n digits, all families of n digits, or two addends."""
+    """Return the cells of each size n: n x n digits, all families of n digits, or two addends."""
     sizes: dict[int, list[Key]] = {}
     for row, column in suite.cells:
         if suite.axes[0] == FAMILY:
@@ -165,7 +178,11 @@ def ladder(suite: Suite) -> dict[int, list[Key]]:
 
 
 def _table(suite: Suite, entries: list[Entry]) -> str:
-    """Entries with their ranks on a suite, equal where as many are right; small ones first."""
+    """Return a table of entries with their ranks on a suite.
+
+    Equal numbers of correct answers give equal ranks; then entries with fewer parameters come
+    first.
+    """
     found = [(entry.card, entry.scored[suite.name]) for entry in entries]
     found.sort(key=lambda one: (-one[1].share.right, one[0].parameters, one[0].name))
     rights, rows = [scored.share.right for _, scored in found], []
@@ -195,12 +212,12 @@ def _table(suite: Suite, entries: list[Entry]) -> str:
 
 
 def anchor(title: str) -> str:
-    """The anchor of a heading, as GitHub makes it."""
+    """Return the anchor that GitHub gives to a heading."""
     return "".join(c for c in title.lower() if c.isalnum() or c in "_- ").replace(" ", "-")
 
 
 def _described(entry: Entry) -> str:
-    """An entry: addresses as they are, files of the project as seen from the page."""
+    """Describe an entry; files of the project become links relative to the page."""
 
     def link(target: str) -> str:
         return f"<{target}>" if re.match("https?://", target) else f"[`{target}`](../{target})"

@@ -1,10 +1,10 @@
-"""Predictions of any model for a suite: read with care, and scored by cell.
+"""Reader and scores, by cell, of any model's predictions for a suite.
 
 Predictions are JSON Lines, perhaps compressed by gzip. A line is an object ``{"id": …,
-"prediction": …}``: the id of a problem, and a text or a whole number, a list of lines for a canvas,
-or null for none; whatever else a line holds is left alone. A record of ``trm solve`` is read, too:
-its ``answer`` is the prediction, or its ``canvas`` where a canvas is asked for. The first line may
-be ``{"about": …}``, see `About`.
+"prediction": …}``, with the id of a problem. The prediction is a text or a whole number, a list of
+lines for a canvas, or null for none. Other keys are ignored. Records of ``trm solve`` are accepted,
+too: their ``answer`` is the prediction, or their ``canvas`` in a suite of canvases. The first line
+may be ``{"about": …}``, see `About`.
 """
 
 import json
@@ -22,11 +22,11 @@ from trm.grid_cells import Key, region
 from trm.statistics import Share
 
 Ranges = dict[str, tuple[int, int]]
-_RECORD = {"line", "operands", "answer", "correct", "confidence"}  # what trm solve writes, in part
+_RECORD = {"line", "operands", "answer", "correct", "confidence"}  # some keys of trm solve
 
 
 class About(BaseModel):
-    """What a file may say of the model whose predictions it holds."""
+    """Optional description of the model in a file of predictions."""
 
     model: str
     parameters: int | None = None
@@ -39,14 +39,17 @@ class _Line(BaseModel):
 
 
 _ABOUT, _LINE = TypeAdapter(About), TypeAdapter(_Line)
-# Numbers stay as they are written: they may be longer than Python reads at once.
+# Numbers stay text: they may be longer than Python's limit for int().
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str)
 
 
 def read_predictions(file: str | Path, suite: Suite) -> tuple[About | None, dict[str, str | None]]:
-    """What a file says of its model, and by the ids of a suite's items what `Suite.read` reads.
+    """Read a file of predictions.
 
-    A ValueError names a line that is no prediction, of another problem, or comes again.
+    Returns the description of its model, or None, and the results of `Suite.read` by item id.
+
+    Raises:
+        ValueError: a line is no prediction, or is for an unknown problem or one predicted before.
     """
     about, found, ids = None, dict[str, str | None](), {item.id for item in suite.items}
     lines = list(numbered_lines(Path(file)))
@@ -83,31 +86,33 @@ def read_predictions(file: str | Path, suite: Suite) -> tuple[About | None, dict
 
 @dataclass(frozen=True)
 class Scored:
-    """What became of a file of predictions."""
+    """Score of a file of predictions."""
 
     about: About
     model: dict[str, Any]  # an entry of ``grid.json``
-    cells: dict[Key, Share]  # how many are right of each cell that holds a problem
-    read: dict[str, str | None] = field(repr=False)  # what every prediction says
-    missing: int  # problems without a prediction; they count as wrong
-    wrong: Item | None  # of the problems with a prediction that is wrong, that of fewest digits
+    cells: dict[Key, Share]  # share of correct predictions in each cell with problems
+    read: dict[str, str | None] = field(repr=False)  # item id → answer in the prediction
+    missing: int  # problems without a prediction; they count as incorrect
+    wrong: Item | None  # shortest problem with an incorrect prediction
 
     @property
     def unread(self) -> int:
-        """Predictions that say nothing; they count as wrong, too."""
+        """Number of predictions without an answer; they count as incorrect, too."""
         return sum(text is None for text in self.read.values())
 
     @property
     def share(self) -> Share:
-        """Of all problems, how many are right."""
+        """Share of correct predictions among all problems."""
         return sum(self.cells.values(), Share(0, 0))
 
 
 def score(file: str | Path, suite: Suite, name: str) -> Scored:
-    """Score a file of predictions for a suite; a problem without one counts as wrong.
+    """Score a file of predictions for a suite; a problem without one counts as incorrect.
 
-    The name is the model's, where the file does not say it. Errors are those of `read_predictions`,
-    and a ValueError for ranges of other measures.
+    ``name`` is the model's name if the file does not contain one.
+
+    Raises:
+        ValueError: `read_predictions` refuses the file, or its ranges have other measures.
     """
     about, read = read_predictions(file, suite)
     about = about or About(model=name)
@@ -123,18 +128,18 @@ def score(file: str | Path, suite: Suite, name: str) -> Scored:
     for item in suite.items:
         by_cell[item.row, item.column].append(item)
     cells, shares, wrong = [], dict[Key, Share](), list[Item]()
-    for (row, column), asked in by_cell.items():
-        right = [read.get(item.id) == suite.read(item.answer) for item in asked]
-        wrong += [a for a, good in zip(asked, right, strict=True) if a.id in read and not good]
+    for (row, column), items in by_cell.items():
+        right = [read.get(item.id) == suite.read(item.answer) for item in items]
+        wrong += [a for a, good in zip(items, right, strict=True) if a.id in read and not good]
         cell = dict.fromkeys(KEYS) | {
             "row": row,
             "column": column,
             "region": region(about.ranges, suite.axes, (row, column)),
             "applicable": True,
-            "reason": None if asked else "no such problem belongs to the test split",
-            "problems": len(asked),
+            "reason": None if items else "no such problem belongs to the test split",
+            "problems": len(items),
         }
-        if asked:
+        if items:
             shares[row, column] = Share(sum(right), len(right))
             cell[figure] = shares[row, column].data()
             cell[SHOWN[figure]] = "".join("01"[one] for one in right)
@@ -159,7 +164,7 @@ def score(file: str | Path, suite: Suite, name: str) -> Scored:
 
 
 def write_read(folder: Path, suite: Suite, scored: Scored) -> Path:
-    """What was read of each prediction, and of the model: predictions again, small ones."""
+    """Write the answers and the description of the model as a new, small file of predictions."""
     file = folder / f"predictions-{suite.name}.jsonl.gz"
     with writing(file) as sink:
         sink.write(json.dumps({"about": scored.about.model_dump()}) + "\n")
@@ -169,7 +174,7 @@ def write_read(folder: Path, suite: Suite, scored: Scored) -> Path:
 
 
 def grid_of(suite: Suite, model: dict[str, Any]) -> Grid:
-    """What ``grid.json`` holds of a model that took a suite; an organiser's seed is not in it."""
+    """Return a ``grid.json`` for a model's score in a suite; it omits an organiser's seed."""
     settings: dict[str, Any] = {
         "split": "test",
         "seed": suite.label.removeprefix(f"{suite.name}-") if suite.seed else 0,

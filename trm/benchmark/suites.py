@@ -1,11 +1,11 @@
-"""The suites: fixed sets of problems, drawn from the test split by a public rule, and as files.
+"""Suites: fixed sets of problems, drawn from the test split by a public rule, and their files.
 
-A suite is a list of cells, each a size of problems (or a family of them and a size), drawn by
-`trm.grid_cells` with the suite's seed. Problems of a cell are different from each other, fewer
-where the
-test split has no more, and numbered in the order in which they are drawn: ``multiply-v1/12x7/031``.
+A suite is a list of cells. A cell is a size of problems, or a family and a size. `trm.grid_cells`
+draws its problems with the suite's seed. Problems of a cell are different from each other; there
+are fewer where the test split has no more. They are numbered in the order of drawing, like
+``multiply-v1/12x7/031``.
 
-A suite never changes. What should change gets a new name, with the next version.
+A suite never changes. A changed suite gets a new name, with the next version.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ from trm.grid_cells import FAMILY, Key, cell_problems
 VIEWS = ("e", "r180", "t", "h")  # of canvas-v1: upright, upside down, transposed, mirrored
 _ADDENDS = 3  # of the additions of canvas-v1
 
-# Of any length, so that nothing but the test split is ever drawn, see `family_problems`.
+# Ranges of any length, so that only the test split is ever drawn, see `family_problems`.
 _ANY = (1, MOST_DRAWN)
 MULTIPLICATION = Multiplication("standard", digits_a=_ANY, digits_b=_ANY)
 ADDITION = Addition("column", digits=_ANY, addends=(2, MOST_OPERANDS))
@@ -42,21 +42,21 @@ ADDITION = Addition("column", digits=_ANY, addends=(2, MOST_OPERANDS))
 
 @dataclass(frozen=True)
 class Suite:
-    """A fixed set of problems."""
+    """Fixed set of problems."""
 
     name: str  # with its version
-    what: str  # it asks, in a sentence
-    axes: tuple[str, str]  # what the sizes of its cells are measured in, as in ``grid.json``
+    what: str  # description of its problems, in a sentence
+    axes: tuple[str, str]  # measures of the sizes of its cells, as in ``grid.json``
     cells: tuple[Key, ...]
-    problems: int  # of a cell, or as many as there are
+    problems: int  # per cell, or as many as exist
     task: Task = field(default_factory=lambda: MULTIPLICATION)
-    # Of rows whose questions and answers are whole canvases: the task with its layout, the view.
+    # Row → task with its layout, and view; for rows whose questions and answers are whole canvases.
     canvases: dict[str, tuple[Task, str]] = field(default_factory=dict)
-    seed: int = 0  # which problems: of 0 they are public, of any other an organiser's
+    seed: int = 0  # selects the problems: 0 for the public ones, any other for an organiser's
 
     @property
     def label(self) -> str:
-        """What ids begin with: the name; of an organiser's seed, also 8 digits of its hash."""
+        """Start of all ids: the name, and for an organiser's seed also 8 digits of its hash."""
         found = hashlib.sha256(f"canvas-trm {self.name} {self.seed}".encode()).hexdigest()[:8]
         return f"{self.name}-seed-{found}" if self.seed else self.name
 
@@ -67,29 +67,33 @@ class Suite:
 
     @property
     def text(self) -> str:
-        """Its canonical file: a line of JSON for each item, as `record` has it; ASCII."""
+        """Canonical file in ASCII: a line of JSON for each item, see `record`."""
         return "".join(json.dumps(record(item)) + "\n" for item in self.items)
 
     @property
     def checksum(self) -> str:
-        """SHA-256 of that file, in hexadecimal."""
+        """SHA-256 of the canonical file, in hexadecimal."""
         return hashlib.sha256(self.text.encode("ascii")).hexdigest()
 
     @property
     def whole(self) -> bool:
-        """Whether whole canvases are asked for, and not numbers."""
+        """True if answers are whole canvases, and not numbers."""
         return bool(self.canvases)
 
     def task_of(self, row: int | str) -> Task:
-        """Whose problems stand in a row."""
+        """Return the task of the problems in a row."""
         return self.canvases[str(row)][0] if self.whole else self.task
 
     def read(self, text: str) -> str | None:
-        """What a text says in answer, a number or a canvas; None: nothing."""
+        """Return the answer in a text, a number or a canvas; None: there is none."""
         return read_canvas(text) if self.whole else read_number(text)
 
     def within(self, most: int | None) -> "Suite":
-        """The part whose operands have at most so many digits; None: all. Or a ValueError."""
+        """Return the part whose operands have at most ``most`` digits; None: the whole suite.
+
+        Raises:
+            ValueError: there are no such problems.
+        """
         sizes = [i for i, axis in enumerate(self.axes) if axis.startswith("digits")]
         cells = [c for c in self.cells if most is None or all(int(c[i]) <= most for i in sizes)]
         if not cells:
@@ -98,15 +102,15 @@ class Suite:
 
 
 class Item(NamedTuple):
-    """One problem of a suite."""
+    """Problem of a suite."""
 
     id: str  # suite, cell and number; it never changes
     row: int | str
     column: int
     operands: tuple[int, ...]
-    question: str  # ``12 * 34 =``, or the canvas with what is given
+    question: str  # ``12 * 34 =``, or the canvas with the given cells
     answer: str  # a number in digits, or the finished canvas
-    layout: str | None = None  # of a canvas, as its view
+    layout: str | None = None  # of a canvas, like its view
     view: str | None = None
 
 
@@ -173,7 +177,7 @@ SUITES: dict[str, Suite] = {
 
 def _items(suite: Suite) -> Iterator[Item]:
     label, seed = suite.label, suite.seed
-    asked: Iterable[tuple[str, ...]]
+    texts: Iterable[tuple[str, ...]]
     for row, column in suite.cells:
         task, where = suite.task_of(row), f"{row}x{column}"
         if isinstance(row, str):
@@ -181,7 +185,7 @@ def _items(suite: Suite) -> Iterator[Item]:
         if suite.whole:
             lengths = (column,) * (_ADDENDS if isinstance(task, Addition) else 2)
             problems = cell_problems(task, lengths, suite.problems, seed)
-            asked = _canvases(*suite.canvases[str(row)], problems)
+            texts = _canvases(*suite.canvases[str(row)], problems)
         else:
             if isinstance(row, str):
                 problems = family_problems(task, row, column, suite.problems, seed)
@@ -189,16 +193,16 @@ def _items(suite: Suite) -> Iterator[Item]:
                 lengths = task.of_size(**dict(zip(suite.axes, (row, column), strict=True)))
                 problems = cell_problems(task, lengths, suite.problems, seed)
             sign = " + " if isinstance(task, Addition) else " * "
-            asked = [
+            texts = [
                 (f"{sign.join(map(str, operands))} =", str(task.answer(operands)))
                 for operands in problems.to_ints()
             ]
-        for i, (operands, what) in enumerate(zip(problems.to_ints(), asked, strict=True)):
+        for i, (operands, what) in enumerate(zip(problems.to_ints(), texts, strict=True)):
             yield Item(f"{label}/{where}/{i:03d}", row, column, operands, *what)
 
 
 def _canvases(task: Task, view: str, problems: Problems) -> Iterator[tuple[str, str, str, str]]:
-    """Canvases with what is given, and finished; their layout and view."""
+    """Yield canvases with the given cells, finished canvases, and their layout and view."""
     drawing = task.layout_impl.draw_worked(problems)
     for i in range(len(problems)):
         cut = np.s_[i, : drawing.heights[i], : drawing.widths[i]]
@@ -207,17 +211,21 @@ def _canvases(task: Task, view: str, problems: Problems) -> Iterator[tuple[str, 
 
 
 def record(item: Item) -> dict[str, Any]:
-    """A problem as plain data, as it is exported; numbers as text."""
+    """Return a problem as plain data for export; numbers are text."""
     operands = [str(n) for n in item.operands]
     where: dict[str, Any] = {"row": item.row, "column": item.column, "operands": operands}
     if item.layout is not None:
         where |= {"layout": item.layout, "view": item.view}
-    asked = {"question": item.question, "answer": item.answer, "metadata": where}
-    return {"id": item.id, "suite": item.id.partition("/")[0], **asked}
+    texts = {"question": item.question, "answer": item.answer, "metadata": where}
+    return {"id": item.id, "suite": item.id.partition("/")[0], **texts}
 
 
 def export(suite: Suite, output: Path) -> Path:
-    """Write a suite's canonical file into a folder; ValueError: another part of it is there."""
+    """Write a suite's canonical file into a folder.
+
+    Raises:
+        ValueError: the folder contains another part of the suite.
+    """
     make_folder(output)
     file = output / f"{suite.label}.jsonl"
     if file.exists() and file.read_text(encoding="utf-8") != suite.text:

@@ -1,9 +1,12 @@
-"""``grid.json``: what it holds, how it is read, and the shares and regions in it.
+"""Contents of ``grid.json``, its reader, and the shares and regions in it.
 
-`trm evaluate` writes it of checkpoints. `trm benchmark score` writes the same of predictions:
-family, parameters, ranges and step are null where they are not known, a task's layout is
-null, and without ranges every region is `UNKNOWN`; of numbers there are answers alone, of canvases
-solutions alone.
+`trm evaluate` writes it for checkpoints; `trm benchmark score` writes it for predictions. In a file
+for predictions:
+
+- family, parameters, ranges and step are null where they are not known;
+- a task's layout is null;
+- without ranges every region is `UNKNOWN`;
+- predicted numbers have answers only, predicted canvases have solutions only.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,10 +21,10 @@ from trm.grid_cells import BOTH, FAMILY, INSIDE, REGIONS, SHORTER, UNKNOWN, Key
 from trm.precision import FLOAT32
 from trm.statistics import Share
 
-GRID, FORMAT = "grid.json", 2  # its name in an evaluation's folder, and the format below
-FILES = (GRID, "lengths.png", "grid.png", "grid.md", "grid.csv")  # that one, and what is beside it
+GRID, FORMAT = "grid.json", 2  # file name in the folder of an evaluation; version of the format
+FILES = (GRID, "lengths.png", "grid.png", "grid.md", "grid.csv")  # files of an evaluation
 
-AXES = {  # what sizes of problems are measured in
+AXES = {  # measures of problem sizes
     "digits_a": "digits of a",
     "digits_b": "digits of b",
     "digits": "digits",  # of the longest addend; short, as axes are
@@ -34,8 +37,8 @@ FIGURES = {
     "rows_free_running": "Free-running rows right",
     "rows_teacher_forced": "Teacher-forced rows right",
 }
-SHOWN = {"solutions": "solved", "answers": "answered"}  # compared, and where each problem's lies
-MEANS = ("steps", "views", "confidence", "seconds_per_problem", "flops_per_problem")  # of a cell
+SHOWN = {"solutions": "solved", "answers": "answered"}  # figure → key of its results per problem
+MEANS = ("steps", "views", "confidence", "seconds_per_problem", "flops_per_problem")  # per cell
 
 Axis = Literal["family", "digits_a", "digits_b", "digits", "addends"]
 Model = dict[str, Any]  # a `ModelData`
@@ -52,10 +55,10 @@ class Counts(TypedDict):
 
 
 class CellData(TypedDict):
-    """One size of problems; from the height on all is null where there are no figures."""
+    """One size of problems; from ``height`` on every field is null where there are no figures."""
 
-    row: int | str  # the size along both axes; of a suite perhaps the name of a family,
-    column: int  # and the digits of the longer operand
+    row: int | str  # size along the first axis; in a suite perhaps the name of a family
+    column: int  # size along the second axis; with families the digits of the longer operand
     region: str  # see `region`
     applicable: bool  # whether the model can work on a canvas that is large enough
     reason: str | None  # why there are no figures
@@ -64,19 +67,19 @@ class CellData(TypedDict):
     width: int | None
     solutions: Counts | None  # whole free-running solutions without a wrong cell
     answers: Counts | None  # free-running solutions whose answer is right
-    rows_free_running: Counts | None  # rows right, each built on the model's own rows
-    rows_teacher_forced: Counts | None  # rows right, each built on the true rows
+    rows_free_running: Counts | None  # correct rows, each built on the model's own rows
+    rows_teacher_forced: Counts | None  # correct rows, each built on the true rows
     steps: float | None  # mean supervision steps a row, free-running; null without any
     views: NotRequired[float | None]  # mean views of a problem, where views vote; not in old files
-    confidence: float | None  # mean probability that the model gives its whole solution
-    seconds_per_problem: float | None  # of free-running solving, by the clock
-    solved: str | None  # whether each whole solution is right, a 1 or 0 for each problem
-    answered: str | None  # the same of each answer
+    confidence: float | None  # mean probability that the model assigns to its whole solution
+    seconds_per_problem: float | None  # wall-clock time of free-running solving
+    solved: str | None  # one character a problem: 1 for a correct solution, else 0
+    answered: str | None  # one character a problem: 1 for a correct answer, else 0
     flops_per_problem: float | None  # operations of the first free-running solution, `trm.flops`
 
 
 class TaskData(TypedDict):
-    """The task that a model was trained on; all its settings are there."""
+    """Task that a model was trained on, with all settings of the task."""
 
     task: str
     layout: str | None
@@ -86,12 +89,12 @@ class TaskData(TypedDict):
 class ModelData(TypedDict):
     """A checkpoint, or a file of predictions.
 
-    Also there: solve_steps (most supervision steps a row; null of a GPT), model, canvas, seed (of
-    training); in a comparison the settings of its own evaluation.
+    Further keys: solve_steps (most supervision steps a row; null for a GPT), model, canvas, seed
+    (of training); in a comparison also the settings of the model's own evaluation.
     """
 
-    name: str  # of its own
-    checkpoint: str  # the path as it was given
+    name: str  # unique in the grid
+    checkpoint: str  # path as the user gave it
     sha256: str  # of that file
     family: str | None  # iterative or gpt
     parameters: int | None
@@ -103,21 +106,21 @@ class ModelData(TypedDict):
 
 
 class SettingsData(TypedDict):
-    """What was asked of every model.
+    """Settings of an evaluation, the same for every model.
 
-    Also there: rows and columns (lists of sizes), steps (supervision steps a row, null: as each
-    checkpoint says), batch_size, devices, device (cpu, cuda or mps), voting (of free-running
-    figures, null: one view), precision; of a score the suite.
+    Further keys: rows and columns (lists of sizes), steps (supervision steps a row; null: the
+    checkpoint's own), batch_size, devices, device (cpu, cuda or mps), voting (for free-running
+    figures; null: one view), precision; the suite where predictions are scored.
     """
 
     split: str
     seed: int | str
-    problems: int  # of a cell, at most
-    axes: tuple[Axis, Axis]  # what sizes are measured in, along rows and columns
+    problems: int  # most problems a cell
+    axes: tuple[Axis, Axis]  # measures of sizes along rows and columns
 
 
 class GridData(TypedDict):
-    """All of ``grid.json``."""
+    """Whole contents of ``grid.json``."""
 
     format: Literal[2]
     created: str  # ISO 8601
@@ -130,22 +133,22 @@ KEYS = tuple(CellData.__annotations__)
 
 
 class Grid(dict[str, Any]):
-    """What ``grid.json`` holds, a `GridData`, of one evaluation or several side by side."""
+    """Contents of ``grid.json``, a `GridData`, for one evaluation or several side by side."""
 
     @property
     def models(self) -> list[Model]:
-        """Their entries, each a `ModelData`."""
+        """Entries of the models, each a `ModelData`."""
         return self["models"]
 
     @property
     def axes(self) -> tuple[str, str]:
-        """What sizes are measured in, along rows and columns."""
+        """Measures of sizes along rows and columns."""
         first, second = self["settings"]["axes"]
         return first, second
 
     @property
     def regions(self) -> list[str]:
-        """Those that a table has columns for; families are not told apart by operand."""
+        """Regions that get a column in a table; with families there are none by operand."""
         found = {cell["region"] for model in self.models for cell in model["cells"]}
         known = [INSIDE, BOTH] if self.axes[0] == FAMILY else REGIONS
         others = (other for other in (SHORTER, UNKNOWN) if other in found)
@@ -153,19 +156,19 @@ class Grid(dict[str, Any]):
 
     @property
     def figure_shown(self) -> str:
-        """Which share tells how good models are: solutions, or answers if one has nothing else."""
+        """Share that models are compared by: solutions, or answers if a model has only these."""
         for model in self.models:
             if {of for of in SHOWN if any(cell[of] for cell in model["cells"])} == {"answers"}:
                 return "answers"
         return "solutions"
 
     def pooled(self, cells: Iterable[Cell], figure_of: str | None = None) -> Share:
-        """A share over some cells; None: the one that tells how good models are."""
+        """Return a share over some cells; by default the share `figure_shown`."""
         return pooled(cells, figure_of or self.figure_shown)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Every cell of every model as a flat row, as in ``grid.csv``; None: not known."""
+        """Flat row of each cell of each model, as in ``grid.csv``; None: not known."""
         first, second = self.axes
         rows = []
         for model in self.models:
@@ -183,15 +186,15 @@ class Grid(dict[str, Any]):
         return rows
 
     def asked(self, model: Model) -> dict[str, Any]:
-        """With which settings a model was asked: its own in a comparison, else the grid's."""
+        """Return a model's evaluation settings: its own in a comparison, else the grid's."""
         return model.get("settings") or self["settings"]
 
     def all_of(self, setting: str) -> list[str]:
-        """All values of a setting, of evaluation or of the task, over the models, in order."""
+        """Return the distinct values of an evaluation or task setting, in order of the models."""
         return list(dict.fromkeys(str((self.asked(m) | m["task"])[setting]) for m in self.models))
 
     def how_asked(self, model: Model) -> str:
-        """How a model was asked, in a line; empty: with the checkpoint's steps, in one view."""
+        """Describe a model's evaluation in a line; empty: the checkpoint's steps and one view."""
         settings = self.asked(model)
         voting, parts = settings.get("voting") or {}, []
         if steps := settings.get("steps"):
@@ -217,7 +220,7 @@ class Grid(dict[str, Any]):
 
     @property
     def problems_asked(self) -> str:
-        """Which problems were asked, in a line: number, split, seed."""
+        """Number, split and seed of the problems, in a line."""
         number, split, seed = (" or ".join(self.all_of(k)) for k in ("problems", "split", "seed"))
         counts = [c["problems"] for m in self.models for c in m["cells"] if c["applicable"]]
         fewest = min(counts, default=0)
@@ -227,26 +230,28 @@ class Grid(dict[str, Any]):
 
     @property
     def differing_problems(self) -> str:
-        """In what the models' problems differ, like ``seed 0 or 1``; empty if they are the same."""
+        """Differences of the models' problems, like ``seed 0 or 1``; empty: the same problems."""
         found = {key: self.all_of(key) for key in ("seed", "split", "problems", "base")}
         return "; ".join(f"{key} {' or '.join(v)}" for key, v in found.items() if len(v) > 1)
 
     @property
     def caveats(self) -> list[str]:
-        """What is to be minded where models are compared, in sentences."""
+        """Warnings about comparisons of the models, in sentences."""
         differing = self.differing_problems
-        said = [f"NOT THE SAME PROBLEMS: {differing}."] if differing else []
-        ways = {model["name"]: self.how_asked(model) or "in one view" for model in self.models}
-        if len(set(ways.values())) > 1:
-            listed = "; ".join(f"{name}: {how}" for name, how in ways.items())
-            said.append(f"NOT ASKED ALIKE: {listed}.")
-        return said
+        warnings = [f"NOT THE SAME PROBLEMS: {differing}."] if differing else []
+        settings = {model["name"]: self.how_asked(model) or "in one view" for model in self.models}
+        if len(set(settings.values())) > 1:
+            listed = "; ".join(f"{name}: {how}" for name, how in settings.items())
+            warnings.append(f"DIFFERENT SETTINGS: {listed}.")
+        return warnings
 
 
 def read_grid(path: str | Path) -> Grid:
-    """The grid in a folder of `trm evaluate`, or in a file.
+    """Read the grid in a folder of `trm evaluate`, or in a file.
 
-    FileNotFoundError: there is none. ValueError: it is damaged, or something else.
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is damaged, or is no grid.
     """
     from pydantic import TypeAdapter
 
@@ -262,34 +267,34 @@ def read_grid(path: str | Path) -> Grid:
 
 
 def new_grid(settings: dict[str, Any], models: Sequence[Model]) -> Grid:
-    """All of ``grid.json``, as of now."""
+    """Return the contents of a new ``grid.json``, with the present time and versions."""
     created = datetime.now(UTC).isoformat(timespec="seconds")
     about = {"format": FORMAT, "created": created, "versions": versions()}
     return Grid(about, settings=settings, models=list(models))
 
 
 def grid_file(path: str | Path) -> Path:
-    """The file that a folder of `trm evaluate`, or a path of a file, stands for."""
+    """Return the grid's file for a folder of `trm evaluate`, or for the path of a file."""
     return Path(path) / GRID if Path(path).is_dir() else Path(path)
 
 
 def cells_of(model: Model) -> dict[Key, Cell]:
-    """A model's cells by (row, column)."""
+    """Return a model's cells by (row, column)."""
     return {(cell["row"], cell["column"]): cell for cell in model["cells"]}
 
 
 def in_order(labels: Iterable[Any]) -> list[Any]:
-    """The rows or columns of a grid: sizes from small to large, families as they are listed."""
+    """Sort the rows or columns of a grid: sizes from small to large, families as they come."""
     found = list(dict.fromkeys(labels))
     return found if isinstance(next(iter(found), 0), str) else sorted(found)
 
 
 def share(cell: Cell, figure_of: str = "solutions") -> Share:
-    """One of a cell's shares (a name in `FIGURES`); of nothing where there are no figures."""
+    """Return one of a cell's shares (a name in `FIGURES`); 0 of 0 where there are no figures."""
     counts = cell[figure_of]
     return Share(counts["right"], counts["total"]) if counts else Share(0, 0)
 
 
 def pooled(cells: Iterable[Cell], figure_of: str = "solutions") -> Share:
-    """The share over all cells."""
+    """Return a share over all cells."""
     return sum((share(cell, figure_of) for cell in cells), Share(0, 0))

@@ -1,15 +1,14 @@
-"""How far each model gets beyond the sizes of problems that it was trained on: the grid, measured.
+"""Measurement of the grid: accuracy of each model at sizes up to and beyond those of training.
 
 A cell is a size: the lengths of two operands, or digits and number of addends. Its problems belong
-to the test split, are different from each other, and are the same for every model. A cell is
-measured whole, on one device, so that the number of devices changes no figure. Each finished cell
-is a file of its own,
+to the test split, are different from each other, and are the same for every model. One device
+measures a whole cell, so the number of devices changes no figure. Each finished cell is a file,
 
     DIR/cells/<checkpoint>-<settings>/<row>x<column>.json
 
-named by a hash of the checkpoint's file and one of everything else that decides the figures, the
-clock's among them: a run that was killed goes on where it ended, and no other checkpoint, settings
-or kind of device can take its cells.
+<checkpoint> is a hash of the checkpoint's file. <settings> is a hash of everything else that
+affects the figures, times included. A killed run therefore continues where it stopped, and cells
+are never reused for another checkpoint, other settings or another kind of device.
 """
 
 import hashlib
@@ -44,20 +43,20 @@ from trm.statistics import Share
 
 @dataclass(frozen=True)
 class Settings:
-    """What is asked, of every model alike."""
+    """Settings of an evaluation, the same for every model."""
 
-    axes: tuple[str, str]  # what sizes are measured in, along rows and columns
+    axes: tuple[str, str]  # measures of sizes along rows and columns
     rows: tuple[int, ...]
     columns: tuple[int, ...]
-    problems: int = 128  # of a cell, or as many as there are
-    seed: int = 0  # which problems
-    steps: int | None = None  # supervision steps a row at most; None: as each checkpoint says
+    problems: int = 128  # per cell, or as many as exist
+    seed: int = 0  # selects the problems
+    steps: int | None = None  # most supervision steps a row; None: the checkpoint's own
     batch_size: int = 128
-    voting: Voting | None = None  # of free-running solving; None: one view
-    precision: str = FLOAT32  # settled, see `trm.precision`
+    voting: Voting | None = None  # in free-running solving; None: one view
+    precision: str = FLOAT32  # resolved, see `trm.precision`
 
     def key(self, device: str) -> str:
-        """A hash of what decides figures on cpu, cuda or mps, beside checkpoint and size."""
+        """Hash all that affects figures on cpu, cuda or mps, except checkpoint and size."""
         deciding = {"format": FORMAT, "split": SPLIT, "versions": versions(), "device": device}
         deciding |= asdict(self)
         del deciding["rows"], deciding["columns"]
@@ -73,12 +72,15 @@ def measure(
     nodes: int = 1,
     quiet: bool = False,
 ) -> Grid | None:
-    """Measure all cells that are not measured yet, and gather all of them in ``grid.json``.
+    """Measure all cells that are not measured yet, and collect all cells in ``grid.json``.
 
-    The folder is the same for all nodes; devices are as `trm.devices.open_devices` takes them.
-    Returns what was written, None in all processes but the first. FileNotFoundError: there is no
-    such checkpoint. ValueError: the checkpoints, folder or devices do not suit, or it holds another
-    model's evaluation.
+    The folder is the same for all nodes. Devices have the form of `trm.devices.open_devices`.
+    Returns the written grid in the first process, None in the others.
+
+    Raises:
+        FileNotFoundError: there is no such checkpoint.
+        ValueError: the checkpoints, folder or devices are unsuitable, or the folder holds another
+            model's evaluation.
     """
     output = Path(output)
     fabric = open_devices(accelerator, devices, nodes, settings.precision)
@@ -98,16 +100,16 @@ def measure(
         file_of(model, size): (find_checkpoint(model["checkpoint"]), size)
         for model, size in product(models, sorted(sizes, key=lambda size: -prod(size)))
     }
-    held = dict[Path, Solver]()  # by checkpoint the one that is asked, as its items come in a row
+    loaded = dict[Path, Solver]()  # the current checkpoint's solver; its items are consecutive
 
     def measured(item: tuple[Path, tuple[int, int]]) -> dict[str, Any]:
         checkpoint, size = item
-        if checkpoint not in held:
-            held.clear()  # makes room first
-            how: Any = {"device": str(fabric.device), "voting": settings.voting}
-            held[checkpoint] = load_solver(checkpoint, settings.steps, **how)
-        asked = (settings.problems, settings.seed, settings.batch_size)
-        return measure_cell(held[checkpoint], settings.axes, size, *asked)
+        if checkpoint not in loaded:
+            loaded.clear()  # frees memory first
+            options: Any = {"device": str(fabric.device), "voting": settings.voting}
+            loaded[checkpoint] = load_solver(checkpoint, settings.steps, **options)
+        arguments = (settings.problems, settings.seed, settings.batch_size)
+        return measure_cell(loaded[checkpoint], settings.axes, size, *arguments)
 
     def is_measured(file: Path) -> bool:
         cell = read_object(file) or {}
@@ -118,11 +120,11 @@ def measure(
         return None
     for model in models:
         model["cells"] = [read_object(file_of(model, size)) for size in sizes]
-    asked = {"split": SPLIT, **asdict(settings), "devices": fabric.world_size}
-    asked["device"] = fabric.device.type
-    grid = new_grid(asked, models)
+    entry = {"split": SPLIT, **asdict(settings), "devices": fabric.world_size}
+    entry["device"] = fabric.device.type
+    grid = new_grid(entry, models)
     write_json(output / GRID, grid)
-    return Grid(json.loads(json.dumps(grid)))  # as a reader of the file gets it
+    return Grid(json.loads(json.dumps(grid)))  # equal to the grid read from the file
 
 
 def measure_cell(
@@ -133,27 +135,30 @@ def measure_cell(
     seed: int = 0,
     batch_size: int = 128,
 ) -> dict[str, Any]:
-    """One cell of one model, a `trm.evaluation.grid.CellData`; see `Settings` for the arguments.
+    """Measure one cell of one model; see `Settings` for the arguments.
 
-    ValueError: the device has too little memory for the batch.
+    Returns a `trm.evaluation.grid.CellData`.
+
+    Raises:
+        ValueError: the device has too little memory for the batch.
     """
-    on_canvas, asked, reason = fitted(solver, axes, size, problems, seed)
+    on_canvas, drawn, reason = fitted(solver, axes, size, problems, seed)
     cell = dict.fromkeys(KEYS) | {
         "row": size[0],
         "column": size[1],
         "region": region(solver.task.ranges, axes, size),
         "applicable": on_canvas is not None,
-        "problems": len(asked),
+        "problems": len(drawn),
         "reason": reason,
     }
     if on_canvas is None or reason is not None:
         return cell
     try:
-        return cell | _figures(on_canvas, asked, batch_size)
+        return cell | _figures(on_canvas, drawn, batch_size)
     except torch.OutOfMemoryError:
         raise ValueError(
             f"{size_name(axes, size)}: the device has too little memory for "
-            f"{min(batch_size, len(asked))} problems at once. Take a smaller --batch-size"
+            f"{min(batch_size, len(drawn))} problems at once. Take a smaller --batch-size"
         ) from None
 
 
@@ -162,7 +167,7 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
     forced_rows, seconds = Share(0, 0), 0.0
     solver.predictor.clear_cache()
     with counted_flops() as counter:
-        solver.solve(problems[:1])  # which also warms the device up for what is timed
+        solver.solve(problems[:1])  # also warms up the device for the timed runs
     for start in range(0, len(problems), batch_size):
         batch = problems[start : start + batch_size]
         drawing = solver.draw_worked(batch)
@@ -197,5 +202,5 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
 
 
 def _views(voting: Voting | None, solutions: list[Solution]) -> float | None:
-    """Mean number of views of a problem in one order of its operands; None without a vote."""
+    """Return the mean views of a problem in one order of its operands; None without a vote."""
     return float(np.mean([s.views for s in solutions])) / voting.orders if voting else None

@@ -1,4 +1,4 @@
-"""The models of a grid: what ``grid.json`` says of each beside its cells, and what it is called."""
+"""Entries of models in ``grid.json`` without their cells, and names of models."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,10 +13,10 @@ from trm.files import fingerprint, read_object
 
 
 def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dict[str, Any]:
-    """A model's entry in ``grid.json`` without its cells, a `trm.evaluation.grid.ModelData`.
+    """Return a model's entry in ``grid.json`` without its cells, a `trm.evaluation.grid.ModelData`.
 
-    ``steps`` are supervision steps a row gets at most; None: as the checkpoint says. Raises what
-    `trm.checkpoints.loading.load_solver` does.
+    ``steps`` is the maximum of supervision steps a row; None: the checkpoint's own. Raises the
+    exceptions of `trm.checkpoints.loading.load_solver`.
     """
     file = find_checkpoint(checkpoint)
     solver, content = load_solver(file, steps, device="cpu"), load_checkpoint(file)
@@ -39,7 +39,10 @@ def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dic
 
 
 def labels(checkpoints: Sequence[str | Path], seeds: Sequence[Any] | None = None) -> list[str]:
-    """Names for checkpoints: of their runs, or files; else with the seeds of training, or paths."""
+    """Return distinct names for checkpoints.
+
+    These are the names of their runs or files; where equal, with the seed of training; else paths.
+    """
     files = [find_checkpoint(checkpoint).absolute() for checkpoint in checkpoints]
     of_run = [file.parent.name == "checkpoints" for file in files]
     names = [f.parents[2].name if run else f.stem for f, run in zip(files, of_run, strict=True)]
@@ -48,10 +51,12 @@ def labels(checkpoints: Sequence[str | Path], seeds: Sequence[Any] | None = None
 
 
 def describe_all(checkpoints: Sequence[str | Path], steps: int | None) -> list[dict[str, Any]]:
-    """The entries of models that are asked the same problems, named by `labels`.
+    """Return the entries of models that solve the same problems, named by `labels`.
 
-    Raises what `describe` does, and ValueError if a checkpoint is given twice, or tasks or bases
-    differ.
+    Raises the exceptions of `describe`.
+
+    Raises:
+        ValueError: a checkpoint is given twice, or tasks or bases differ.
     """
     files = [find_checkpoint(checkpoint).resolve() for checkpoint in checkpoints]
     if twice := [str(p) for p, f in zip(checkpoints, files, strict=True) if files.count(f) > 1]:
@@ -64,9 +69,12 @@ def describe_all(checkpoints: Sequence[str | Path], steps: int | None) -> list[d
 
 
 def check_models(file: Path, models: Sequence[dict[str, Any]]) -> None:
-    """Raise a ValueError where a file holds the figures of a model that is not among these.
+    """Require that a file holds no figures of a model that is not among these.
 
-    A file of another form, or a damaged one, is no hindrance: it is written anew from the cells.
+    A damaged file, or one of another form, is accepted: it is rewritten from the cells.
+
+    Raises:
+        ValueError: the file holds another model's figures.
     """
     earlier = (read_object(file) or {}).get("models")
     known = {model["sha256"] for model in models}

@@ -1,4 +1,4 @@
-"""What models are called: runs of one name, evaluations side by side, seeds of one setting."""
+"""Names of models: runs of one name, evaluations side by side, seeds of one setting."""
 
 import json
 import re
@@ -11,28 +11,34 @@ _SEED = re.compile(r"[\s,_-]*\bseed[\s_-]?\d+|[\s,_-]*seed[\s_-]?\d+$")
 _ALIKE = ("family", "model", "task", "canvas", "ranges")  # of a model's entry
 
 
-def distinct_names(*ways: Sequence[str]) -> list[str]:
-    """What to call each of N things: by the first of the ways in which no other has its name.
+def distinct_names(*candidates: Sequence[str]) -> list[str]:
+    """Return a distinct name for each of N things.
 
-    Ways have N names each; those of the last one, which all differ, are taken where the others do
-    not tell all apart.
+    Each candidate is a list of N names; the names of the last all differ. A thing gets its first
+    name that no other thing has. If some names are still equal, all names are those of the last.
+
+    Example: ``["a", "a", "b"], ["a 1", "a 2", "b 1"]`` → ``["a 1", "a 2", "b"]``.
     """
-    names = list(ways[0])
-    for way in ways[1:]:
+    names = list(candidates[0])
+    for candidate in candidates[1:]:
         names = [
             longer if names.count(name) > 1 else name
-            for name, longer in zip(names, way, strict=True)
+            for name, longer in zip(names, candidate, strict=True)
         ]
-    return names if len(set(names)) == len(names) else list(ways[-1])
+    return names if len(set(names)) == len(names) else list(candidates[-1])
 
 
 def with_seeds(names: Sequence[str], seeds: Sequence[Any]) -> list[str]:
-    """Names like ``quickstart, seed 1``."""
+    """Return names like ``quickstart, seed 1``."""
     return [f"{name}, seed {seed}" for name, seed in zip(names, seeds, strict=True)]
 
 
 def check_alike(models: Sequence[Model]) -> None:
-    """ValueError for models of different tasks or bases, or whose sizes have other measures."""
+    """Require models of the same task and base, with sizes in the same measures.
+
+    Raises:
+        ValueError: a task, base or measure differs.
+    """
     kinds = {model["name"]: "{task} in base {base}".format(**model["task"]) for model in models}
     for model in models:
         if settings := model.get("settings"):
@@ -43,10 +49,12 @@ def check_alike(models: Sequence[Model]) -> None:
 
 
 def side_by_side(grids: Sequence[Grid], labels: Sequence[str]) -> Grid:
-    """The models of several grids as one grid, each with the settings of its own.
+    """Join the models of several grids in one grid, each with its own settings.
 
-    Names that several bear are told apart by their seeds, or by their grids' labels. ValueError if
-    tasks, bases or axes differ.
+    Equal names are extended by the seeds, or by the labels of the grids.
+
+    Raises:
+        ValueError: tasks, bases or axes differ.
     """
     models = [m | {"settings": grid["settings"]} for grid in grids for m in grid.models]
     names = [model["name"] for model in models]
@@ -59,21 +67,22 @@ def side_by_side(grids: Sequence[Grid], labels: Sequence[str]) -> Grid:
 
 
 def by_setting(models: Iterable[Model]) -> dict[str, list[Model]]:
-    """Models by what they are called without their seed.
+    """Group models by their names without the seed.
 
-    Together are those that are named alike but for it, as ``lattice, seed 0`` and ``lattice, seed
-    1``, whose checkpoints tell the same of model and task, and which were asked alike. Others keep
-    their names.
+    A group has models whose names differ in the seed only, like ``lattice, seed 0`` and ``lattice,
+    seed 1``. Their checkpoints have the same model and task, and their evaluations the same
+    settings. Other models keep their names.
     """
     found: dict[tuple[str, ...], list[Model]] = {}
     for model in models:
         name = model["name"]
         common = _SEED.sub("", name)
         alike = [*map(model.get, _ALIKE), Grid(settings={}).how_asked(model)]
-        told = json.dumps(alike, sort_keys=True, default=str)
-        found.setdefault((common, told) if common and common != name else (name,), []).append(model)
-    names = [key[0] if len(held) > 1 else held[0]["name"] for key, held in found.items()]
+        about = json.dumps(alike, sort_keys=True, default=str)
+        key = (common, about) if common and common != name else (name,)
+        found.setdefault(key, []).append(model)
+    names = [key[0] if len(group) > 1 else group[0]["name"] for key, group in found.items()]
     return {
-        name if names.count(name) == 1 else ", ".join(model["name"] for model in held): held
-        for name, held in zip(names, found.values(), strict=True)
+        name if names.count(name) == 1 else ", ".join(model["name"] for model in group): group
+        for name, group in zip(names, found.values(), strict=True)
     }

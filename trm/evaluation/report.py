@@ -1,7 +1,7 @@
-"""The grid in words: the report, and its summary for the terminal, as Markdown.
+"""Report of a grid as Markdown, and its summary for the terminal.
 
-Shares are pooled over cells by adding up what was right and what was asked, and carry their Wilson
-95 % interval.
+Shares are pooled over cells: correct ones are summed, and divided by the sum of all. They carry
+their Wilson 95 % interval.
 """
 
 from collections.abc import Sequence
@@ -27,13 +27,16 @@ _MEANS = {  # of a summary's lines
 
 
 def print_summary(console: Console, grid: Grid) -> None:
-    """How each model does within its range and beyond; of structured problems, also by family."""
+    """Print each model's accuracy by region; for structured problems also by family."""
     families = _by_cell(grid) if grid.axes[0] == FAMILY else []
     console.print(Markdown("\n\n".join([*families, *_summary(grid)])))
 
 
 def markdown(grid: Grid) -> str:
-    """A whole grid as Markdown: pictures, models, summary, cells; settings against the first."""
+    """Return a whole grid as Markdown: pictures, models, summary, comparisons, cells.
+
+    Comparisons are those of each setting with the first.
+    """
     first, second = (LABELS[axis] for axis in grid.axes)
     parts = ["# How far beyond training"]
     if created := grid.get("created"):
@@ -59,10 +62,10 @@ def shared_problems(
     region: str | None = None,
     solved: str = "solved",
 ) -> Paired | None:
-    """Compare two settings, each the models of its seeds, over the cells that all were asked.
+    """Compare two settings, each the models of its seeds, over the cells that all models have.
 
-    These are the cells of a region as the first model sees it, or of all (None). Returns None
-    where there are none, or it is not known which problems were ``solved``, one of `SHOWN`.
+    These are the cells of a region of the first model, or all cells (None). ``solved`` is one of
+    the values of `SHOWN`. Returns None without such cells, or without results per problem.
     """
     cells = [cells_of(model) for model in (*mine, *theirs)]
     found = []  # of each cell the texts of all models
@@ -78,7 +81,7 @@ def shared_problems(
 
 
 def _problem_by_problem(grid: Grid) -> list[str]:
-    """The same problems solved by one setting and not by another; empty where it is not known."""
+    """Compare settings on the same problems; empty without results per problem."""
     settings = by_setting(grid.models)
     name, reference = next(iter(settings.items()))
     rows = []
@@ -98,8 +101,8 @@ def _problem_by_problem(grid: Grid) -> list[str]:
     heads = ["setting", "range", "problems", "difference", "this alone", "that alone", "p"]
     return [
         f"## Problem by problem, against {safe(name)}",
-        "Over all cells that both were asked: the difference in percentage points; how many "
-        "problems one alone solves, and the p of McNemar's exact test, where both have one seed. "
+        "Over all cells that both have: the difference in percentage points; the number of "
+        "problems that one alone solves, and the p of McNemar's exact test, where both have one seed. "
         "The interval is then Newcombe's, 95 %; of several seeds it is by a bootstrap over seeds "
         "and problems, and too narrow where they are few, or again Newcombe's where all of them "
         "solved the same problems.",
@@ -108,7 +111,7 @@ def _problem_by_problem(grid: Grid) -> list[str]:
 
 
 def _models(grid: Grid) -> str:
-    """A table of what identifies each checkpoint."""
+    """Return a table that identifies each checkpoint."""
     heads = ["model", "family", "layout", "parameters", "trained on", "step", "cost", "sha256"]
     rows = []
     for model in grid.models:
@@ -125,7 +128,7 @@ def _models(grid: Grid) -> str:
 
 
 def _summary(grid: Grid) -> list[str]:
-    """A table for each model, one of settings with several seeds, and notes."""
+    """Return a table for each model, one for settings with several seeds, and notes."""
     parts, rows = [], list[list[str]]()
     for model in grid.models:
         parts += [f"**{safe(model['name'])}**", _by_region(model, grid)]
@@ -147,20 +150,20 @@ def _summary(grid: Grid) -> list[str]:
 
 
 def _by_region(model: Model, grid: Grid) -> str:
-    """What was measured of a model: a line for each figure, a column for each region."""
+    """Return a model's table with a line for each figure and a column for each region."""
     columns = []
     for where in grid.regions:
         cells = [cell for cell in model["cells"] if cell["region"] == where]
-        said = _said([cell for cell in cells if cell["applicable"]], grid)
+        entries = _entries([cell for cell in cells if cell["applicable"]], grid)
         refused = cells and not any(cell["applicable"] for cell in cells)
-        columns.append(dict.fromkeys(said, "n/a") if refused else said)
+        columns.append(dict.fromkeys(entries, "n/a") if refused else entries)
     rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
     return table(["", *grid.regions], [row for row in rows if set(row[1:]) != {"–"}])
 
 
-def _said(cells: Sequence[Cell], grid: Grid) -> dict[str, str]:
-    """Pooled shares, and means over problems, in words; a dash for what is not known."""
-    said = {
+def _entries(cells: Sequence[Cell], grid: Grid) -> dict[str, str]:
+    """Return pooled shares and means over problems as text; a dash: not known."""
+    entries = {
         "solutions": grid.pooled(cells, "solutions").short,
         "answers": grid.pooled(cells, "answers").short,
         "teacher-forced rows": grid.pooled(cells, "rows_teacher_forced").short,
@@ -168,23 +171,23 @@ def _said(cells: Sequence[Cell], grid: Grid) -> dict[str, str]:
     for key, (name, form) in _MEANS.items():
         known = [(n, cell["problems"]) for cell in cells if (n := cell[key]) is not None]
         total = sum(n for _, n in known)
-        said[name] = form.format(sum(value * n for value, n in known) / total) if total else "–"
-    return said | {"problems": str(sum(cell["problems"] for cell in cells) or "–")}
+        entries[name] = form.format(sum(value * n for value, n in known) / total) if total else "–"
+    return entries | {"problems": str(sum(cell["problems"] for cell in cells) or "–")}
 
 
 def _notes(grid: Grid) -> list[str]:
-    """What has to be known to read a summary."""
-    asked = grid.problems_asked
+    """Return notes that a reader of a summary needs."""
+    drawn = grid.problems_asked
     notes = [
-        f"{asked[0].upper()}{asked[1:]}. Pooled over cells, with Wilson 95 % intervals; solutions "
+        f"{drawn[0].upper()}{drawn[1:]}. Pooled over cells, with Wilson 95 % intervals; solutions "
         "and answers are free-running."
     ]
     notes += grid.caveats
-    ways = {grid.how_asked(model) for model in grid.models}
-    if len(ways) == 1 and ways != {""}:
-        notes.append(f"How every model was asked: {ways.pop()}.")
+    settings = {grid.how_asked(model) for model in grid.models}
+    if len(settings) == 1 and settings != {""}:
+        notes.append(f"Settings of every model: {settings.pop()}.")
     if not grid.differing_problems and len(grid.models) > 1:
-        notes.append("All models were asked the same problems.")
+        notes.append("All models have the same problems.")
     applicable = set()
     for model in grid.models:
         cells = cells_of(model)
@@ -201,7 +204,7 @@ def _notes(grid: Grid) -> list[str]:
 
 
 def _by_cell(grid: Grid) -> list[str]:
-    """A table of all cells for each model."""
+    """Return a table of all cells for each model."""
     corner, parts = " \\ ".join(grid.axes).replace("digits_", ""), []
     for model in grid.models:
         cells = cells_of(model)
@@ -215,7 +218,7 @@ def _by_cell(grid: Grid) -> list[str]:
 
 
 def _cell(cell: Cell | None, grid: Grid) -> str:
-    """A cell's share in percent and its interval, bold in the model's range."""
+    """Return a cell's share in percent and its interval, bold in the model's range."""
     if cell is None:
         return ""
     if not cell["applicable"]:

@@ -1,1 +1,1 @@
-"""What is drawn with matplotlib, for reports and for TensorBoard."""
+"""Figures drawn with matplotlib, for reports and for TensorBoard."""

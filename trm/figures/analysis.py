@@ -1,4 +1,4 @@
-"""Figures of what models compute: probes, effects of heads, selectors, ranks, margins of proofs."""
+"""Figures of analyses: probes, effects of heads, selectors, ranks, margins of proofs."""
 
 from collections.abc import Mapping, Sequence
 from textwrap import fill
@@ -23,13 +23,14 @@ from trm.proof.prove import Judged
 
 _ACROSS = 4  # panels of curves in a line
 _MARGINS, _MARGIN_SIZE = 4, (2.9, 2.75)  # panels of margins in a line, and inches of each
-_SEEN = 0.1  # an overlap that makes a selector worth a column
+_SEEN = 0.1  # least overlap for which a selector gets a column
 
 
 def probing_figure(study: ProbeStudy, name: str) -> Figure:
-    """What probes read, step by step: a panel for each sub-task, in it a line for each size.
+    """Draw the accuracy of probes, step by step, with a panel for each sub-task.
 
-    Of a study with figures of at least one size. Dotted: the class most frequent in training.
+    A panel has a line for each size. Dotted: the class most frequent in training. The study has
+    readings of at least one size.
     """
     across = min(_ACROSS, len(study.subtasks))
     down = -(-len(study.subtasks) // across)
@@ -59,7 +60,10 @@ def probing_figure(study: ProbeStudy, name: str) -> Figure:
 
 
 def heads_figure(found: Sequence[HeadEffects], title: str) -> Figure:
-    """Layers down and heads across, for each kind of pairs (at least one), with intervals."""
+    """Draw effects of heads with intervals: layers down and heads across, a table for each kind.
+
+    There is at least one kind of pairs.
+    """
     layers, heads = np.shape(found[0].mean)
     size = max(0.82 * heads + 2.2, 8), len(found) * (0.4 * layers + 0.75) + 1.1
     note = "mean effect over pairs, below its 95 % interval. 0: the first problem's answer stands; "
@@ -79,14 +83,14 @@ def heads_figure(found: Sequence[HeadEffects], title: str) -> Figure:
 
 
 def signed(value: float) -> str:
-    """Like −0.12; no minus before a zero."""
+    """Format a number like −0.12; a zero has no minus."""
     return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
 
 
 def overlap_figure(heads: Sequence[Head], title: str) -> Figure:
-    """A heat map: the attention of each head on what each selector selects, the best one framed.
+    """Draw a heat map of each head's attention on the cells of each selector, the best one framed.
 
-    Selectors to which no head attends are left out; a star marks those of the program.
+    Selectors to which no head attends are left out. A star marks those of the program.
     """
     best = {head.best.selector for head in heads}
     shown = [
@@ -116,15 +120,15 @@ def overlap_figure(heads: Sequence[Head], title: str) -> Figure:
 
 
 def head_name(head: Head, several: bool) -> str:
-    """Like layer 1, head 3; with the tensor in front where several are updated."""
+    """Return a name like ``layer 1, head 3``; it begins with the tensor if several are updated."""
     name = f"layer {head.layer}, head {head.head}"
     return f"{head.update}, {name}" if several else name
 
 
 def ranks_figure(models: Mapping[str, Sequence[Rank]]) -> Figure:
-    """The share of the full rank that each layer makes use of, a line for each model.
+    """Draw each layer's share of the full rank, with a line for each model.
 
-    A panel for each kind of weights, and for each tensor of the state, from the input on.
+    There is a panel for each kind of weights, and for each tensor of the state, input included.
     """
     every = [one for ranks in models.values() for one in ranks if one.name != INPUT]
     panels = list(dict.fromkeys((one.kind, one.name) for one in every))
@@ -146,18 +150,19 @@ def ranks_figure(models: Mapping[str, Sequence[Rank]]) -> Figure:
 
 
 class Margins(NamedTuple):
-    """The smallest margins where the classes of two inputs meet."""
+    """Smallest margin for each pair of classes of two inputs."""
 
-    outputs: str  # that depend on these inputs, by their names
+    outputs: str  # names of the outputs that depend on these inputs
     inputs: tuple[str, str]  # down and across
-    classes: tuple[list[str], list[str]]  # the names of their classes, D down and A across
-    smallest: np.ndarray  # float [D, A]; not a number where no page shows these two
+    classes: tuple[list[str], list[str]]  # names of their classes, D down and A across
+    smallest: np.ndarray  # float [D, A]; NaN where no canvas has this pair
 
 
 def margins_figure(program: Program, rule: LocalRule, judged: Judged, title: str) -> Figure | None:
-    """A panel for each output that depends on two inputs or more: the last two of them.
+    """Draw smallest margins, with a panel for each output that depends on two inputs or more.
 
-    Classes are named as in the program that is written as Python. None: no output does.
+    A panel shows the last two inputs. Classes have their names in the program written as Python.
+    Returns None if no output depends on two inputs.
     """
     shown = list(rule.encoding.shown(judged.numbers))
     pairs: dict[tuple[int, *tuple[str, ...]], list[str]] = {}
@@ -183,21 +188,21 @@ def margins_figure(program: Program, rule: LocalRule, judged: Judged, title: str
 
 
 def draw_margins(found: Sequence[Margins], most: float, title: str) -> Figure:
-    """Margins as heat maps, panels of one size, up to ``most``; at least one.
+    """Draw margins as heat maps, in panels of one size; at least one panel.
 
-    Colour: the smallest margin of all inputs of a cell in which two classes meet. Grey: no page
-    shows them. Crosses: an input is wrong.
+    Colour: the smallest margin of all cell inputs with this pair of classes, up to ``most``. Grey:
+    no canvas has the pair. Cross: the output is incorrect for an input.
     """
     down = -(-len(found) // _MARGINS)
     across = -(-len(found) // down)  # as even as can be: five are three and two
     width, height = _MARGIN_SIZE
     size = max(width * across + 1.1, 0.085 * len(title) + 0.4), height * down + 0.9
-    figure = new_figure(*size, title, "grey: no page shows it; cross: an input is wrong")
+    figure = new_figure(*size, title, "grey: on no canvas; cross: incorrect for an input")
     axes = figure.subplots(down, across, squeeze=False)
     least = min(0.0, *(float(np.nanmin(one.smallest)) for one in found))
     for one, panel in zip(found, axes.flat, strict=False):
         image = panel.imshow(one.smallest, "viridis", vmin=least, vmax=most, origin="lower")
-        panel.set(aspect="auto", facecolor=GRID)  # panels alike, however many classes there are
+        panel.set(aspect="auto", facecolor=GRID)  # panels of one size, for any number of classes
         wrong = np.argwhere(one.smallest <= 0)
         panel.scatter(wrong[:, 1], wrong[:, 0], marker="x", s=40, color=WRONG)
         lowest = signed(float(np.nanmin(one.smallest)))
@@ -209,6 +214,6 @@ def draw_margins(found: Sequence[Margins], most: float, title: str) -> Figure:
     for panel in axes.flat[len(found) :]:
         panel.set_visible(False)
     bar = figure.colorbar(image, ax=list(axes.flat), shrink=min(1, 4 / size[1]), pad=0.01)
-    bar.set_label("margin of the right logit over the next", fontsize=9)
+    bar.set_label("margin of the correct logit over the next", fontsize=9)
     bar.ax.tick_params(labelsize=8)
     return figure

@@ -1,4 +1,4 @@
-"""A problem worked out before one's eyes: an animation that ends with the answer, read off."""
+"""Animation of a problem's solution, row by row, with the answer at the end."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -14,20 +14,20 @@ from trm.solving.solution import Solution
 from trm.solving.solver import Moment
 
 _CELLS = (16, 40)  # pixels of a cell, fewest and most
-_CANVAS, _LINE = 640, 900  # pixels that a canvas and the title are to be wide at most
+_CANVAS, _LINE = 640, 900  # largest width of a canvas and of the title, in pixels
 _EDGE, _HEAD, _FOOT, _BESIDE = 20, 90, 52, 300  # pixels around the canvas
 _TITLE, _TEXT = 24, 14  # pixels of the fonts
 _MONO = 0.602  # width of a letter of DejaVu Sans Mono
 
-_ROW, _STEP, _SETTLED = 0.5, 0.45, 0.8  # seconds: masked, a supervision step, the last of a row
-_CELL, _CELLS_OF_ROW = 0.25, 2.0  # a cell, and all of a row's, at most
-_DIGIT, _READING, _LAST = 0.35, 3.0, 4.0  # a digit of the answer, all of them at most, the end
+_ROW, _STEP, _SETTLED = 0.5, 0.45, 0.8  # seconds: masked row, supervision step, last step of a row
+_CELL, _CELLS_OF_ROW = 0.25, 2.0  # seconds: a cell, and at most all cells of a row
+_DIGIT, _READING, _LAST = 0.35, 3.0, 4.0  # seconds: a digit, at most the whole answer, the end
 
 
 def animate(solution: Solution, moments: Sequence[Moment]) -> Iterator[tuple[Figure, float]]:
-    """The frames of a problem, of one size, and the seconds for which each stays.
+    """Yield the frames of a problem, all of one size, and the seconds for which each stays.
 
-    From how it ended, with its truth, and the moments of `trm.solving.solver.solve_watched`.
+    ``solution`` includes the truth; ``moments`` are those of `trm.solving.solver.solve_watched`.
     """
     truth, beside = solution.truth, dict[int, tuple[float, str]]()
     assert truth is not None
@@ -39,7 +39,7 @@ def animate(solution: Solution, moments: Sequence[Moment]) -> Iterator[tuple[Fig
         if confidence is not None:
             steps = f"{step} step{'s' if step > 1 else ''}" if step and not by_cell else ""
             beside[moment.row] = confidence, steps
-        # What is yet to come is blank, and not judged.
+        # Rows that are not filled in yet are blank, and are not compared with the truth.
         below = np.arange(len(moment.canvas))[:, None] > moment.row
         right = np.where(below | (moment.canvas == MASK), moment.canvas, truth)
         text = f"row {moment.number} of {len(solution.rows)}"
@@ -53,9 +53,9 @@ def animate(solution: Solution, moments: Sequence[Moment]) -> Iterator[tuple[Fig
         seconds = _ROW if moment.masked else _SETTLED if last else seconds
         yield _frame(solution, moment.canvas, right, beside, text, row=moment.row), seconds
     answer, cells = solution.answer_text, solution.answer_cells
-    text = "the answer is read off the dark cells, lowest digit first"
+    text = "the answer is in the dark cells, lowest digit first"
     if not answer:
-        text, cells = "no answer can be read off this canvas", ()
+        text, cells = "this canvas contains no answer", ()
     finished = partial(_frame, solution, solution.canvas, truth, beside, text)
     for n in range(1, len(cells)):
         yield finished(str(answer)[-n:], cells[:n]), min(_DIGIT, _READING / len(cells))
@@ -74,23 +74,23 @@ def _frame(
     row: int | None = None,
     end: bool = False,
 ) -> Figure:
-    """One frame; ``beside`` holds the confidence in rows, and what is written next to it."""
+    """Draw one frame; ``beside`` has the confidence of each row, and the text next to it."""
     rows, columns = canvas.shape
     cell = int(np.clip(_CANVAS // columns, *_CELLS))
     problem = f"{solution.problem.replace('x', '×')} = "
     longest = f"{problem}{solution.answer_text or '?'}"
     size = float(np.clip(_LINE / (_MONO * len(longest)), _TEXT, _TITLE))
-    verdict, colour = "✓ right, checked by exact arithmetic", HIGHLIGHT
+    verdict, colour = "✓ correct, checked by exact arithmetic", HIGHLIGHT
     if not solution.correct:
         exact = solution.write(solution.right_answer)
-        verdict, colour = f"✗ wrong: exact arithmetic gives {exact}", WRONG_INK
+        verdict, colour = f"✗ incorrect: exact arithmetic gives {exact}", WRONG_INK
     verdict += f"; confidence {_percent(solution.confidence)}"
     needs = max(_MONO * size * len(longest), 0.58 * _TEXT * len(verdict), columns * cell + _BESIDE)
     width, height = int(needs) + 2 * _EDGE, _HEAD + rows * cell + _FOOT
     figure = blank_figure(width, height)
     axes = figure.add_axes((0, 0, 1, 1))
     draw_canvas(axes, canvas, truth=truth, given=solution.given, highlight_row=row, read=read)
-    # The axes fill the figure, in units of a cell; what follows is placed by pixels.
+    # The axes fill the figure, in units of a cell; the texts below are placed by pixels.
     left, top = -0.5 - _EDGE / cell, -0.5 - _HEAD / cell
     axes.set(xlim=(left, left + width / cell), ylim=(top + height / cell, top))
 
@@ -118,5 +118,5 @@ def _frame(
 
 
 def _percent(share: float) -> str:
-    """A probability; 100 only where nothing is left."""
+    """Format a probability; one below 1 is never rounded to 100 %."""
     return ">99.9 %" if 0.9995 <= share < 1 else f"{100 * share:.1f} %"

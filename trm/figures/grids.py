@@ -1,9 +1,8 @@
-"""How far each model of a grid gets, and whether its confidence can be trusted.
+"""Figures of a grid's accuracy, and of the confidence of its models.
 
-Accuracy against length, and heat maps of digits × digits; risk against coverage, and calibration.
-
-Colours run from dark to light with the share (viridis), so they stay in order when printed grey;
-every cell says its number as well.
+These are accuracy against length, heat maps of digits × digits, risk against coverage, and
+calibration. Colours run from dark to light with the share (viridis), so they stay in order in grey
+prints; every cell contains its number as well.
 """
 
 import csv
@@ -30,11 +29,11 @@ from trm.files import replacing, write_text
 from trm.grid_cells import INSIDE
 from trm.statistics import BINS, Reliability, RiskCoverage, Share
 
-_FEW = 20  # answered problems below which no risk sets the scale
-_ACROSS = 4  # panels in a line at most
-_ROOM = (6.2, 5.2, 4.4, 4.0)  # inches for a panel's cells where 1, 2, 3 or 4 stand in a line
+_FEW = 20  # answered problems below which a risk does not affect the scale
+_ACROSS = 4  # most panels in a line
+_ROOM = (6.2, 5.2, 4.4, 4.0)  # inches for a panel's cells with 1, 2, 3 or 4 panels in a line
 _CELL = (0.24, 0.64)  # inches of a cell, least and most
-_PANEL = 3.0  # inches of a panel's width, least: its title has to fit
+_PANEL = 3.0  # least width of a panel in inches: its title has to fit
 _LETTER = 0.05  # inches of a cell's small print
 _RANGE: dict[str, Any] = {"edgecolor": INK, "linewidth": 2.2, "fill": False}
 _HATCH: dict[str, Any] = {"facecolor": GIVEN, "edgecolor": "#A6A6A6", "linewidth": 0}
@@ -42,7 +41,7 @@ _HATCH["hatch"] = "////"
 
 
 def write_files(grid: Grid, output: Path) -> None:
-    """A grid's pictures, its report and its table, into a folder."""
+    """Write a grid's pictures, report and table into a folder."""
     _, lengths, picture, report, table_file = (output / name for name in FILES)
     save(lengths_figure(grid), lengths)
     save(grid_figure(grid), picture)
@@ -55,12 +54,12 @@ def write_files(grid: Grid, output: Path) -> None:
 
 
 def lengths_figure(grid: Grid) -> Figure:
-    """The share that is right against the digits of the operands.
+    """Draw accuracy against the digits of the operands.
 
-    Of two operands both have that length, where a grid has several such cells; elsewhere the
-    longest has it, and all its cells are pooled. A line for each setting: the mean of its seeds, in
-    a band from the lowest to the highest; of one seed in a band of Wilson's 95 % interval. Dotted:
-    the longest of training.
+    If a grid of two operands has several cells with equal lengths, only these are drawn. Otherwise
+    the length is that of the longest operand, and all its cells are pooled. Each setting has a
+    line: the mean of its seeds, in a band from the lowest to the highest. With one seed the band is
+    Wilson's 95 % interval. Dotted: the longest of training.
     """
     pairs = {key for model in grid.models for key in cells_of(model) if key[0] == key[1]}
     alike = grid.axes == ("digits_a", "digits_b") and len(pairs) > 1
@@ -101,7 +100,7 @@ def lengths_figure(grid: Grid) -> Figure:
 
 
 def _by_length(grid: Grid, model: Model, alike: bool) -> dict[int, Share]:
-    """What is right of the problems of each length, from short to long; of families together."""
+    """Return the share of correct problems by length, from short to long; families are pooled."""
     cells: dict[int, list[dict[str, Any]]] = {}
     for size, cell in cells_of(model).items():
         sizes = zip(grid.axes, size, strict=True)
@@ -113,10 +112,10 @@ def _by_length(grid: Grid, model: Model, alike: bool) -> dict[int, Share]:
 
 
 def grid_figure(grid: Grid) -> Figure:
-    """A heat map for each model of a grid, up to four in a line, on one scale of 0 to 100 %.
+    """Draw a heat map for each model of a grid, up to four in a line, on one scale of 0 to 100 %.
 
-    Cells of the training range are outlined, those that a model cannot be asked are hatched, and
-    those without problems are left blank.
+    Cells of the training range are outlined, cells that are not applicable to a model are hatched,
+    and cells without problems are blank.
     """
     cells = [cell for model in grid.models for cell in model["cells"]]
     rows, columns = (in_order(cell[key] for cell in cells) for key in ("row", "column"))
@@ -126,8 +125,8 @@ def grid_figure(grid: Grid) -> Figure:
     labels = 0.45 + 0.06 * max(len(str(row)) for row in rows)
     panel = labels + max(_PANEL - 0.45, side * len(columns))
     width = panel * across + 0.9
-    said = [f"{grid.problems_asked}. Intervals: Wilson, 95\u00a0%.", *grid.caveats]
-    notes = "\n".join(fill(note, int(14 * width)) for note in said)
+    lines = [f"{grid.problems_asked}. Intervals: Wilson, 95\u00a0%.", *grid.caveats]
+    notes = "\n".join(fill(line, int(14 * width)) for line in lines)
     height = (side * len(rows) + 0.95) * down + 0.7 + 0.16 * (notes.count("\n") + 2)
     figure = new_figure(width, height)
     what = FIGURES[grid.figure_shown]
@@ -141,7 +140,7 @@ def grid_figure(grid: Grid) -> Figure:
     place |= {"title_fontsize": 9, "fontsize": 9, "labelcolor": INK, "ncols": 4}
     figure.legend(handles=handles, title=notes, **place)
     panels, scale = figure.subplots(down, across, squeeze=False), colours("viridis")
-    letters = int(13 * (panel - labels + 0.4))  # of a title, which stands above the cells
+    letters = int(13 * (panel - labels + 0.4))  # most letters of a title, above the cells
     for axes, model in zip_longest(panels.flat, grid.models):
         if model is None:
             axes.set_axis_off()
@@ -171,7 +170,7 @@ def _draw_shares(
     side: float,
     scale: ScalarMappable,
 ) -> None:
-    """One heat map, of cells that are ``side`` inches wide."""
+    """Draw one heat map with cells that are ``side`` inches wide."""
     at = {(a, b): (i, j) for i, a in enumerate(rows) for j, b in enumerate(columns)}
     shape = len(rows), len(columns)
     values, texts, small = np.full(shape, np.nan), np.full(shape, "", "O"), np.full(shape, "", "O")
@@ -189,7 +188,7 @@ def _draw_shares(
             behind = {"facecolor": GIVEN, "linewidth": 0, "pad": 1}
             axes.text(j, i, "n/a", ha="center", va="center", color=GREY, fontsize=7, bbox=behind)
     inside = [at[key] for key, cell in cells_of(model).items() if cell["region"] == INSIDE]
-    if inside:  # all between two ends of each axis, with a pale edge to show on any colour
+    if inside:  # a rectangle around all of them, with a pale edge that is visible on any colour
         (top, left), (bottom, right) = np.min(inside, axis=0), np.max(inside, axis=0)
         corner, size = (left - 0.5, top - 0.5), (right - left + 1, bottom - top + 1)
         halo = [Stroke(linewidth=5, foreground=PAPER), Normal()]
@@ -204,16 +203,16 @@ def _cut(text: str, most: int) -> str:
 def trust_figure(
     curves: Mapping[str, RiskCoverage], reliabilities: Mapping[str, Reliability]
 ) -> Figure:
-    """Risk against coverage, and confidence against the share that is right, by their names.
+    """Draw risk against coverage, and accuracy against confidence, by model name.
 
-    Where curves are of different numbers of problems, each says of how many.
+    If curves have different numbers of problems, each label includes its number.
     """
     counts_of = {curve.problems for curve in curves.values()}
     alike = len(counts_of) == 1
     figure = new_figure(11, 6.2, note="Bands and bars: Wilson 95 % intervals.")
     grid = figure.add_gridspec(2, 2, height_ratios=(4, 1))
     left = figure.add_subplot(grid[:, 0])
-    highest = 0.0  # risk that more than a few problems support
+    highest = 0.0  # highest risk over more than a few problems
     for i, (name, curve) in enumerate(curves.items()):
         style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)]}
         low, high = curve.interval

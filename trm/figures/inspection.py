@@ -1,6 +1,6 @@
-"""Figures of a model at work on one problem: attention, fields, lens, and patching.
+"""Figures of a model's computation on one problem: attention, signals, lens, and patching.
 
-Canvases are drawn by `canvas.picture`, in cells whose colour is a figure; matplotlib lays them out.
+`canvas.picture` draws canvases, in cells whose colours are values; matplotlib lays them out.
 """
 
 from collections.abc import Sequence
@@ -26,32 +26,32 @@ from trm.solving.cell_predictor import right_cells
 _SIGNS = np.array([for_people(symbol) for symbol in range(len(CHARACTERS))])
 _SCORED, _DIFFERENT = "#1A1A1A", "#E69F00"
 _CELL = (0.1, 0.24)  # inches of a cell, fewest and most
-_WIDE = 10.0  # inches that maps side by side take, with cells of the smallest size more
-_NO_TICKS: dict[str, Any] = {"xticks": [], "yticks": []}  # which take long to be laid out
-_SEEN = 0.05  # an attention weight that is worth a row at the edge of the canvas
+_WIDE = 10.0  # inches of maps side by side; more if cells have the smallest size
+_NO_TICKS: dict[str, Any] = {"xticks": [], "yticks": []}  # the layout of ticks takes long
+_SEEN = 0.05  # least attention weight for which a row at the edge of the canvas is drawn
 
 
 def effect_colours() -> ScalarMappable:
-    """Of effects of patching: never green."""
+    """Return the colour map of patching effects: from blue to red, without green."""
     return colours("RdBu_r", -1, 1)
 
 
 def draw_map(axes: Axes, canvas: np.ndarray, values: np.ndarray, scale: ScalarMappable) -> None:
-    """A canvas ``uint8 [h, w]`` in cells whose colours are figures; grey where there is none."""
+    """Draw a canvas ``uint8 [h, w]`` in cells whose colours are values; NaN is grey."""
     draw_cells(axes, _SIGNS[canvas], *_colours(values, scale, picture.GRID))
 
 
 def _colours(
     values: np.ndarray, scale: ScalarMappable, unknown: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of cells, and of what is written in them."""
+    """Return the colours of cells, and of the symbols in them."""
     fills = np.array([[to_hex(colour) for colour in line] for line in scale.to_rgba(values)])
     fills[np.isnan(values)] = unknown
     return fills, np.vectorize(lambda colour: ink(to_rgb(colour)))(fills)
 
 
 def _within(figure: Figure) -> Figure:
-    """The figure, laid out by its axes alone: what is drawn within them takes long to measure."""
+    """Lay out a figure by its axes only, as measuring the artists within them takes long."""
     for axes in figure.axes:
         for artist in (*axes.collections, *axes.patches, *axes.images):
             artist.set_in_layout(False)
@@ -65,7 +65,7 @@ def _frame(axes: Axes, cell: Sequence[int], colour: str) -> None:
 
 
 def _panels(figure: Any, across: int, titles: Sequence[str]) -> list[Axes]:
-    """Axes for maps with these titles, so many in a line, those that are too many hidden."""
+    """Return axes for maps with these titles, ``across`` in a line; unused axes are hidden."""
     grid = figure.subplots(-(-len(titles) // across), across, squeeze=False, subplot_kw=_NO_TICKS)
     axes: list[Axes] = grid.ravel().tolist()
     for one in axes[len(titles) :]:
@@ -82,11 +82,11 @@ def _cell_size(width: int, across: int) -> float:
 def attention_figure(
     canvas: np.ndarray, cell: tuple[int, int], attention: dict[str, np.ndarray], title: str
 ) -> Figure:
-    """What a cell attends to: a map over the canvas for each head.
+    """Draw a cell's attention weights as a map over the canvas for each head.
 
-    Of a canvas ``uint8 [H, W]``, as the model saw it, the cell (row, column) is framed in every map
-    of attention weights, by the state's name ``float [layers, heads, H * W, H * W]``. Rows at the
-    edges that are blank and get no attention are left out.
+    ``canvas`` is the model's input, ``uint8 [H, W]``. ``attention`` has weights by the name of the
+    state's tensor, ``float [layers, heads, H * W, H * W]``. The cell (row, column) is framed in
+    every map. Blank rows at the edges without attention are left out.
     """
     query = cell[0] * canvas.shape[1] + cell[1]
     maps = np.concatenate([of[:, :, query].reshape(-1, *canvas.shape) for of in attention.values()])
@@ -116,9 +116,9 @@ def settled_figure(
 ) -> Figure:
     """Draw a worked canvas in cells whose colour is the step that decided them.
 
-    Canvas and truth are ``uint8 [H, W]``, steps ``int64 [H, W]``, 0 of cells that were not decided,
-    which are grey. Wrong cells are framed, with the right symbol in the corner. ``unit`` names
-    the step.
+    ``canvas`` and ``truth`` are ``uint8 [H, W]``. ``decided`` has the steps, ``int64 [H, W]``; it
+    is 0 in cells that were not decided, which are grey. Incorrect cells are framed, with the true
+    symbol in the corner. ``unit`` is the name of the step.
     """
     used = (canvas != BLANK) | (truth != BLANK) | (decided > 0)
     down, across = (
@@ -142,17 +142,17 @@ def settled_figure(
 
 
 def lens_figure(lens: Lens, canvas: np.ndarray, truth: np.ndarray, title: str) -> Figure:
-    """The row below the canvas, a line for each site in the model, column under column.
+    """Draw the predictions of each site below the canvas, a line for each site.
 
-    The symbol is the likeliest there, the colour the probability of the true one; wrong symbols are
-    framed, with the right one in the corner. Cells of the row that are given are grey. Canvas and
-    truth are ``uint8 [H, W]``, what the model saw, and the row as it should be.
+    A cell has the likeliest symbol, and as its colour the probability of the true one. Incorrect
+    symbols are framed, with the true one in the corner. Cells of the row that are given are grey.
+    ``canvas`` is the model's input and ``truth`` the true canvas, ``uint8 [H, W]`` both.
     """
     lines, (height, width) = len(lens.sites), canvas.shape
     right = truth[lens.row]
-    said = np.tile(right, (lines + 1, 1))
-    said[:-1, lens.columns] = lens.symbols
-    shown = np.full(said.shape, np.nan)
+    drawn = np.tile(right, (lines + 1, 1))
+    drawn[:-1, lens.columns] = lens.symbols
+    shown = np.full(drawn.shape, np.nan)
     shown[:-1, lens.columns] = np.exp(lens.of(truth))
     side, names = _cell_size(width, 1), 0.075 * max(map(len, lens.sites))
     high = 1.15 * side * (height + lines + 3) + 0.9
@@ -163,11 +163,11 @@ def lens_figure(lens: Lens, canvas: np.ndarray, truth: np.ndarray, title: str) -
     draw_canvas(above, canvas, highlight_row=lens.row)
     fills, inks = _colours(shown, scale, picture.GIVEN)
     fills[-1] = picture.PAPER
-    signs = np.where(np.isnan(shown) & (np.arange(lines + 1) < lines)[:, None], "", _SIGNS[said])
+    signs = np.where(np.isnan(shown) & (np.arange(lines + 1) < lines)[:, None], "", _SIGNS[drawn])
     due = np.tile(_SIGNS[right], (lines + 1, 1))
-    draw_cells(below, signs, fills, inks, wrong=said != right, right=due)
+    draw_cells(below, signs, fills, inks, wrong=drawn != right, right=due)
     beside: dict[str, Any] = {"ha": "right", "va": "center", "fontsize": 8.5}
-    above.text(-1.3, (height - 1) / 2, "what the model sees", **beside)
+    above.text(-1.3, (height - 1) / 2, "the model's input", **beside)
     for line, name in enumerate([*lens.sites, "true"]):
         below.text(-1.3, line, name, weight="bold" if line == lines else None, **beside)
     for one in (above, below):
@@ -179,10 +179,11 @@ def lens_figure(lens: Lens, canvas: np.ndarray, truth: np.ndarray, title: str) -
 def signals_figure(
     canvas: np.ndarray, row: int, signals: dict[str, tuple[np.ndarray, np.ndarray]], title: str
 ) -> Figure:
-    """Maps over the canvas of what cells decide, a line for each field: what is right beside it.
+    """Draw decided signals as maps over the canvas, a line for each signal, truth beside it.
 
-    Of a canvas ``uint8 [H, W]``, as the model saw it, the row that it fills in is framed. By field
-    what was decided and what is right, ``uint8 [H, W]``, see `canvas.pages.draw_signals`.
+    ``canvas`` is the model's input, ``uint8 [H, W]``; ``row``, which the model fills in, is framed.
+    ``signals`` has the decided and the true classes of each signal, ``uint8 [H, W]`` both, see
+    `canvas.pages.draw_signals`.
     """
     used = canvas != BLANK
     used[row] |= not used.any()
@@ -194,12 +195,12 @@ def signals_figure(
     height, width = shown.shape
     side = _cell_size(width, 2)
     size = side * (width + 1.5), side * (height + 1) + 0.28
-    note = "white: no such quantity. Grey: not defined, or not read. Framed: wrong, with the right"
+    note = "white: no signal. Grey: not defined, or not read. Framed: incorrect, with the true"
     note += " class in the corner"
     figure = new_figure(max(2 * size[0] + 0.3, 8), (1 + len(signals)) * size[1] + 1, title, note)
     grid = figure.subplots(1 + len(signals), 2, squeeze=False, subplot_kw=_NO_TICKS)
     draw_canvas(grid[0, 0], shown, highlight_row=row)
-    grid[0, 0].set_title("what the model sees", fontsize=8.5, loc="left", pad=2)
+    grid[0, 0].set_title("the model's input", fontsize=8.5, loc="left", pad=2)
     grid[0, 1].set_visible(False)
     for line, (name, (decided, right)) in zip(grid[1:], signals.items(), strict=True):
         good, counted = right_cells(decided, right)
@@ -212,7 +213,7 @@ def signals_figure(
             due, held = right[down, across], classes[down, across]
             unknown = (due == UNDEFINED) | (held == UNDEFINED)
             wrong = ~right_cells(held, due)[0] & ~unknown
-            # A class is its number from 0; the first one says that there is none.
+            # Class 0 is "no signal"; class n is drawn as n - 1.
             signs, signs_due = (np.where(of == 0, "", of.astype(int) - 1) for of in (held, due))
             fills = np.where(signs == "", picture.PAPER, picture.FILLED)
             fills[unknown], fills[wrong], signs[unknown] = picture.MASKED, picture.WRONG, ""
@@ -222,8 +223,8 @@ def signals_figure(
 
 
 def patching_figure(found: Patching, names: tuple[str, str], title: str) -> Figure:
-    """The effects of cells: a map over the canvas for each site, below A and B by their names."""
-    # Rows below the last are read by no model.
+    """Draw the effects of cells as a map over the canvas for each site, below A and B."""
+    # No model reads rows below the last.
     last = int(np.argwhere(~np.isnan(found.effects))[:, 1].max()) + 1
     effects, canvases = found.effects[:, :last], found.canvases[:, :last]
     scored = found.scored[:last]
@@ -233,7 +234,7 @@ def patching_figure(found: Patching, names: tuple[str, str], title: str) -> Figu
     head, lines = side * (h + 1) + 0.3, -(-len(found.sites) // across)
     high = lines * head
     wide = max(side * across * (w + 1.5) + 1, 7.6)
-    note = "effect: 0, A's answer stands; 1, the model says B's as clearly as in the run on B\n"
+    note = "effect: 0, A's answer stays; 1, B's answer is as clear as in the run on B\n"
     note += "(normalised logit difference). Framed: A and B differ here; black: in the row by which"
     figure = new_figure(wide, head + high + 1.1, title, f"{note}\nthe effect is measured")
     scale = effect_colours()

@@ -1,4 +1,4 @@
-"""What a model makes of single rows: input, label, prediction, and how sure it is on the way."""
+"""Panels of single rows: input, label, prediction, and confidence step by step."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,20 +16,20 @@ from trm.solving.rollout import ConfidenceCurve, Trace
 from trm.statistics import Share
 
 _CELLS = (0.14, 0.22)  # inches of a cell, fewest and most
-_PANEL = (1.5, 3.1)  # inches that a canvas is wide: with larger cells than the fewest, at most
+_PANEL = (1.5, 3.1)  # inches of a canvas's width: with enlarged cells, and at most
 _LEAST = 5.3  # inches that a title and a legend need
-_MARGIN = 1  # blank rows and columns that are kept around what is written
+_MARGIN = 1  # blank rows and columns that stay around the symbols
 
 
 def sample_panels(steps: RowSteps, given: np.ndarray, seen: Trace, titles: Sequence[str]) -> Figure:
-    """What a model makes of some row steps, a block each, all of one size, below one another.
+    """Draw row steps as blocks of one size, below one another.
 
-    A block has the input, the label and the prediction side by side, and below them how sure the
-    model is along the way. Rows and columns that are blank in every canvas are left out where all
-    samples can spare them.
+    A block has the input, the label and the prediction side by side, and below them the model's
+    confidence step by step. Rows and columns that are blank in every canvas of a sample are left
+    out, the same number in all samples.
 
-    Cells that were shown from the start are ``given``, ``bool [B, H, W]``; titles say what each
-    sample is, and how it went is added.
+    ``given``, ``bool [B, H, W]``, marks the cells that are given from the start. Each sample has a
+    title; its outcome is added.
     """
     predictions = np.where(steps.answer, seen.answers, steps.inputs)
     used = (steps.labels != BLANK) | (predictions != BLANK)  # [B, H, W]
@@ -65,7 +65,7 @@ def sample_panels(steps: RowSteps, given: np.ndarray, seen: Trace, titles: Seque
 
 
 def _in_use(used: np.ndarray) -> list[slice]:
-    """What to show of each sample's rows, or columns, ``bool [B, N]``: the same number of each."""
+    """Select rows or columns ``bool [B, N]`` to draw, the same number for each sample."""
     size = used.shape[1]
     first, end = used.argmax(axis=1), size - used[:, ::-1].argmax(axis=1)
     kept = min(size, int((end - first).max()) + 2 * _MARGIN)
@@ -97,7 +97,7 @@ def _draw_curve(axes: Axes, curve: ConfidenceCurve, heading: str) -> None:
 
 
 def steps_figure(right: np.ndarray) -> Figure:
-    """Rows that are right, ``bool [T, N]``, after each supervision step."""
+    """Draw the share of correct rows after each supervision step; ``right`` is ``bool [T, N]``."""
     figure = new_figure(4.2, 2.6)  # which TensorBoard shows without shrinking it much
     axes = figure.subplots()
     axes.set_title(f"{right.shape[1]} rows after each step, 95 % intervals", fontsize=11)

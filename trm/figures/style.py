@@ -1,7 +1,7 @@
-"""What all figures share: colours, marks, sizes, and tables whose cells are coloured and written.
+"""Style of all figures: colours, marks, sizes, and tables of coloured cells with texts.
 
-No curve, bar or cell differs from another by its colour alone; colours are Okabe and Ito's, or maps
-of matplotlib's that colour-blind people can read. Without pyplot and its global state.
+No curve, bar or cell differs from another by its colour alone. Colours are Okabe and Ito's, or maps
+of matplotlib's that colour-blind people can read. Figures do not use pyplot and its global state.
 """
 
 from collections.abc import Sequence
@@ -23,22 +23,22 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 WRONG = COLOURS[1]
 LINES = ("-", "--", ":", "-.")
 _MARKS = ("o", "s", "D", "^", "v", "P", "X")
-_LARGEST = 150.0  # inches of a figure
+_LARGEST = 150.0  # largest side of a figure, in inches
 
 
 def mark(i: int) -> dict[str, Any]:
-    """A colour and a shape, another pair for each of as many things as there are pairs."""
+    """Return the colour and shape of curve i, a different pair for each until pairs run out."""
     turn, colour = divmod(i, len(COLOURS))
     return {"color": COLOURS[colour], "marker": _MARKS[(colour + turn) % len(_MARKS)]}
 
 
 def colours(name: str, low: float = 0, high: float = 100) -> ScalarMappable:
-    """A map of colours between two ends; each figure takes its own, as images register there."""
+    """Return a new colour map between two ends; each figure needs its own, as images change it."""
     return ScalarMappable(Normalize(low, high), matplotlib.colormaps[name])
 
 
 def new_figure(width: float, height: float, title: str = "", note: str = "") -> Figure:
-    """A figure of so many inches, laid out by matplotlib; a note stands below."""
+    """Return a figure of a size in inches, laid out by matplotlib, with a note at the bottom."""
     size = min(width, _LARGEST), min(height, _LARGEST)
     figure = Figure(size, DPI, facecolor=PAPER, layout="constrained")
     FigureCanvasAgg(figure)
@@ -50,20 +50,20 @@ def new_figure(width: float, height: float, title: str = "", note: str = "") -> 
 
 
 def save(figure: Figure, file: Path) -> None:
-    """The figure as PNG, written as `trm.files.replacing` does."""
+    """Save a figure as PNG, by `trm.files.replacing`."""
     with replacing(file) as part:
         figure.savefig(part, format="png")
 
 
 def tidy(axes: Axes, grid: str = "both") -> None:
-    """A grid behind what is drawn, and no frame above and on the right."""
+    """Draw a grid behind the curves, and remove the frame above and on the right."""
     axes.grid(axis=grid, color=GRID, linewidth=0.6)  # type: ignore[arg-type]
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def ink(colour: Any) -> str:
-    """Dark or light, whichever reads better on a colour (RGBA), also when it is printed grey."""
+    """Return the ink, dark or light, that is more legible on a colour (RGBA), also in grey."""
     channels = np.asarray(colour)[:3]
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
     # WCAG's relative luminance. At 0.2 both have the same contrast; grey prints are darker.
@@ -82,9 +82,9 @@ def draw_table(
     size: float = 8,
     above: bool = True,
 ) -> None:
-    """Figures ``float [R, C]`` as colours, each with a text; names of columns above or below.
+    """Draw values ``float [R, C]`` as colours, each with a text; column names are above or below.
 
-    ``small`` has what stands below each text; size is in points.
+    ``small`` has a second line for each text; ``size`` is in points.
     """
     axes.imshow(values, cmap=scale.cmap, norm=scale.norm, aspect="auto")  # type: ignore[arg-type]
     for (i, j), text in np.ndenumerate(texts):

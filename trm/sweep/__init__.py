@@ -1,1 +1,1 @@
-"""Many runs that differ in what a YAML file says: trained, evaluated, side by side."""
+"""Studies: training, evaluation and comparison of the runs that a YAML file lists."""

@@ -1,6 +1,6 @@
-"""A study as a page and a picture: how far its runs are, and what came out, by setting.
+"""Report of a study, as Markdown and a picture: progress of its runs, and results by setting.
 
-Seeds of a setting stand together, see `trm.statistics`.
+Seeds of a setting are summarised together, see `trm.statistics`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,43 +22,44 @@ from trm.sweep.runs import Jobs
 from trm.sweep.study import EQUAL_LOSS
 
 PAGE, PICTURE = "study.md", "study.png"
-_CELLS = 8  # that are told one by one; more are put together by region
-_FAR = 4  # times the least cost, from which on costs are drawn on a logarithmic scale
+_CELLS = 8  # most cells that have columns of their own; more are pooled by region
+_FAR = 4  # ratio of highest to lowest cost above which the scale is logarithmic
 _MEANING = (
-    f"Whole free-running solutions right, in percent: {SEEDS_MEANING}. Of many cells the regions "
-    "are told: each setting's are seen from its own training range, and a cell that a model cannot "
-    "work on is left out."
+    f"Whole free-running solutions right, in percent: {SEEDS_MEANING}. Many cells are pooled by "
+    "region: regions are relative to the setting's own training range, and cells that are not "
+    "applicable to a model are left out."
 )
 _EQUAL_LOSS = (
-    "Evaluated is each run's first checkpoint whose loss on validation is at or below the best "
-    "loss of the worst run that it is compared with; costs of training are those up to it."
+    "Each run is evaluated at its first checkpoint whose validation loss is at or below the best "
+    "loss of the worst run that it is compared with. Training costs are those up to this "
+    "checkpoint."
 )
 
 
 def gathered(jobs: Jobs) -> dict[str, Grid]:
-    """What is known so far of each evaluation: every run that has it behind it, under its setting.
+    """Return the grid of each evaluation, with the runs evaluated so far, named by setting.
 
-    Its cost is that of its training, and there is a ``loss``, or None.
+    A run's cost is that of its training. Each run has a ``loss``, or None.
     """
     found = {}
     runs = sorted(jobs.states, key=lambda run: jobs.study.settings.index(run.setting))
     for name in jobs.study.evaluations:
         grid, models = dict[str, Any](), []
         for run in runs:
-            state, asked = jobs.states[run], (jobs.wanted(run) or {}).get(name)
-            if not asked or state.evaluated.get(name) != asked:
+            state, wanted = jobs.states[run], (jobs.wanted(run) or {}).get(name)
+            if not wanted or state.evaluated.get(name) != wanted:
                 continue
-            if held := read_object(jobs.grid(name, run)):
+            if data := read_object(jobs.grid(name, run)):
                 about: Any = {"name": run.setting.name, "cost": state.cost}
-                models.append(held["models"][0] | about | {"loss": state.losses.get(asked[0])})
-                grid = held
+                models.append(data["models"][0] | about | {"loss": state.losses.get(wanted[0])})
+                grid = data
         if models:
             found[name] = Grid(grid, models=models)
     return found
 
 
 def write_report(jobs: Jobs) -> None:
-    """Write the page, with the stages under way, and its picture."""
+    """Write the report, with the stages in progress, and its picture."""
     output, study, states = jobs.output, jobs.study, jobs.states
     evaluations = gathered(jobs)
     if figure := study_figure(evaluations):
@@ -94,7 +95,7 @@ def _results(grid: Grid) -> str:
 
 
 def columns_of(grid: Grid) -> list[str]:
-    """What is told of each model: sizes of problems, or where these are many, their regions."""
+    """Return the columns of a table: sizes of problems, or the regions where sizes are many."""
     cells = [cell for model in grid.models for cell in model["cells"]]
     sizes = dict.fromkeys(size_name(grid.axes, (cell["row"], cell["column"])) for cell in cells)
     there = {cell["region"] for cell in cells}
@@ -102,13 +103,13 @@ def columns_of(grid: Grid) -> list[str]:
 
 
 def by_name(grid: Grid) -> dict[str, list[Model]]:
-    """The seeds of each setting."""
+    """Return the seeds of each setting."""
     names = dict.fromkeys(model["name"] for model in grid.models)
     return {name: [one for one in grid.models if one["name"] == name] for name in names}
 
 
 def shares_of(grid: Grid, seeds: Sequence[Model], column: str) -> list[Share]:
-    """Whole solutions right in one of the columns, of the seeds that were asked something there."""
+    """Return the share of correct solutions in a column for each seed with problems there."""
 
     def within(cell: Cell) -> bool:
         return column in (cell["region"], size_name(grid.axes, (cell["row"], cell["column"])))
@@ -118,7 +119,7 @@ def shares_of(grid: Grid, seeds: Sequence[Model], column: str) -> list[Share]:
 
 
 def costs_of(seeds: Sequence[Model]) -> dict[str, float | None]:
-    """What it took, by name, the mean of the seeds of which it is known; None: of none."""
+    """Return costs by name, each the mean of the seeds with known costs; None: no such seed."""
     known = [cost for seed in seeds if (cost := seed["cost"])]
     flops = [[n / 1e6 for c in seed["cells"] if (n := c["flops_per_problem"])] for seed in seeds]
     values: dict[str, list[Any]] = {
@@ -130,10 +131,11 @@ def costs_of(seeds: Sequence[Model]) -> dict[str, float | None]:
 
 
 def study_figure(evaluations: Mapping[str, Grid]) -> Figure | None:
-    """Every seed's share of whole solutions right: by setting, and against what it takes.
+    """Draw each seed's share of correct solutions: by setting, and against its costs.
 
-    A row for each evaluation: the settings with a bar at the mean of the seeds, operations and
-    minutes of training, operations of solving a problem. None where there is no evaluation yet.
+    Each evaluation has a row of four panels: the settings, with a bar at the mean of the seeds;
+    operations of training; minutes of training; operations of solving a problem. Returns None
+    before the first evaluation.
     """
     if not evaluations:
         return None
@@ -176,7 +178,7 @@ def study_figure(evaluations: Mapping[str, Grid]) -> Figure | None:
             costs = [cost for cost, _ in known]
             if max(costs) > _FAR * min(costs):
                 axes.set_xscale("log")
-            else:  # costs that are nearly alike stand near each other, not at both ends
+            else:  # similar costs are drawn near each other, not at both ends
                 axes.set_xlim(0.9 * min(costs), max(costs) / 0.9)
                 axes.locator_params(axis="x", nbins=4)
             axes.set(xlabel=what, ylim=(-0.03, 1.03))

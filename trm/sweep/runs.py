@@ -1,14 +1,14 @@
-"""The runs of a study: planned, then trained and evaluated, each in processes of its own.
+"""Runs of a study: planning, training and evaluation, each run in processes of its own.
 
-    OUTPUT/runs/<run>/               the run as `trm fit` keeps it, its checkpoints and curves
-        config.yaml                  a copy: one that is changed later changes no run
-        log.txt                      what `trm fit` and `trm evaluate` said
-        state.json                   how far it is, see `State`
-    OUTPUT/evaluations/<name>/<run>/ what `trm evaluate` writes
+    OUTPUT/runs/<run>/               files of `trm fit`: checkpoints and curves
+        config.yaml                  a copy, so later changes of the original affect no run
+        log.txt                      output of `trm fit` and `trm evaluate`
+        state.json                   progress of the run, see `State`
+    OUTPUT/evaluations/<name>/<run>/ files of `trm evaluate`
 
-`trm sweep` starts the commands of each run, one after the other; they end with it, however it ends.
-A run whose processes were ended goes on from its last epoch; one that failed begins again where it
-failed, the next time that the study is started; one that is done is left alone.
+`trm sweep` starts the commands of each run, one after the other. The commands end when `trm sweep`
+ends, for any reason. When the study is started again, an interrupted run continues from its last
+epoch, a failed run repeats the stage that failed, and a finished run is left alone.
 """
 
 import json
@@ -37,20 +37,20 @@ from trm.processes import ENDS_WITH
 from trm.sweep.study import EQUAL_LOSS, LOSS, Run, Setting, Study
 
 _LOG, _STATE, _CONFIG = "log.txt", "state.json", "config.yaml"
-_APART = 0.05  # share of parameters by which settings may differ that have equally many
-_SHOWN = 1000  # characters of an error
-_INTERVAL = 0.5  # seconds between two looks at what is under way
+_APART = 0.05  # relative difference that "equal" numbers of parameters may have
+_SHOWN = 1000  # most characters of an error
+_INTERVAL = 0.5  # seconds between two polls of the processes
 
 
 @dataclass
 class State:
-    """How far a run is."""
+    """Progress of a run."""
 
-    options: list[str] = field(default_factory=list)  # of `trm fit` that it was started with
+    options: list[str] = field(default_factory=list)  # options of `trm fit` at its start
     config: str = ""  # SHA-256
-    trained: bool = False  # to its end
-    cost: dict[str, float] | None = None  # of training, as `trm.training.callbacks.Cost` keeps it
-    losses: dict[str, float] = field(default_factory=dict)  # on validation, by checkpoint
+    trained: bool = False  # True once training has finished
+    cost: dict[str, float] | None = None  # of training, from `trm.training.callbacks.Cost`
+    losses: dict[str, float] = field(default_factory=dict)  # checkpoint → validation loss
     evaluated: dict[str, list[str]] = field(default_factory=dict)  # evaluations, see `Jobs.wanted`
     error: str = ""  # of a run that failed
 
@@ -58,13 +58,16 @@ class State:
 def plan(
     study: Study, tell: Callable[[str], None], check: Callable[[Task], None] = lambda task: None
 ) -> Study:
-    """The study with the models of its settings counted, and made equal where it asks for that.
+    """Return the study with parameters counted, and made equal if the study requires that.
 
-    ``tell`` is told each setting's name before its model is built, ``check`` given its task. A
-    ValueError names a setting whose options are wrong, or whose task ``check`` refuses.
+    ``tell`` gets each setting's name before its model is built, ``check`` its task.
+
+    Raises:
+        ValueError: a setting's options are wrong, or ``check`` refuses its task; the message
+            contains the setting's name.
     """
     settled: list[Setting] = []
-    first: dict[str, int] = {}  # parameters that others are held equal to, by group
+    first: dict[str, int] = {}  # group → number of parameters of its first setting
     for setting in study.settings:
         tell(setting.name)
         group, options = study.group_of(setting), setting.options
@@ -83,7 +86,7 @@ def plan(
 
 
 def count(words: Sequence[str], check: Callable[[Task], None] = lambda _: None) -> tuple[int, int]:
-    """Parameters and optimiser steps of the run that these options of `trm fit` ask for."""
+    """Return the parameters and optimiser steps of a run with these options of `trm fit`."""
     from trm.training.cli import train
 
     with warnings.catch_warnings():
@@ -106,24 +109,28 @@ def count(words: Sequence[str], check: Callable[[Task], None] = lambda _: None) 
 
 
 def _making_up(words: Sequence[str], key: str, parameters: int) -> int:
-    """The value of a key with which a model has about this number of parameters."""
+    """Return the value of a key for which a model has about this number of parameters.
+
+    Raises:
+        ValueError: no value gives a number within 5 %.
+    """
 
     @cache
     def many(value: int) -> int:
         return count([*words, f"--{key}={value}"])[0]
 
-    each = many(2) - many(1)  # how many one more brings: the number grows evenly
+    each = many(2) - many(1)  # parameters per unit of the value: the number grows linearly
     found = max(1, 1 + round((parameters - many(1)) / each)) if each else 1
     if abs(many(found) - parameters) > _APART * parameters:
-        told = (
-            f"with {key} {found} the model has {many(found):,} parameters, and {parameters:,} are"
+        raise ValueError(
+            f"with {key} {found} the model has {many(found):,} parameters, and {parameters:,} are "
+            "wanted: choose another key for equal.parameters, or let the settings differ less"
         )
-        raise ValueError(f"{told} wanted: let another key make up for them, or vary less")
     return found
 
 
 class Jobs:
-    """The runs of a study in a folder, how far each is, and the work on them.
+    """Runs of a study in a folder, with their progress and the work on them.
 
     ValueError: a file there is not what `trm sweep` writes.
     """
@@ -131,23 +138,23 @@ class Jobs:
     def __init__(self, output: Path, study: Study) -> None:
         self.output, self.study = output, study
         self.states: dict[Run, State] = {}
-        self.stages: dict[Run, str] = {}  # what is under way
+        self.stages: dict[Run, str] = {}  # stages in progress
         for run in study.runs():
             file = self.folder(run) / _STATE
             self.states[run] = validated(TypeAdapter(State), read_object(file) or {}, str(file))
 
     def folder(self, run: Run) -> Path:
-        """Where a run is kept."""
+        """Return the folder of a run."""
         return self.output / "runs" / run.folder
 
     def grid(self, name: str, run: Run) -> Path:
-        """The figures of one of its evaluations."""
+        """Return the file with the figures of one of a run's evaluations."""
         return self.output / "evaluations" / name / run.folder / GRID
 
     def wanted(self, run: Run) -> dict[str, list[str]] | None:
-        """What decides the figures of a run's evaluations: the checkpoint, and options.
+        """Return the checkpoint and options of each of a run's evaluations; these fix its figures.
 
-        None where it is not known yet which checkpoint it will be.
+        Returns None while the checkpoint is not known.
         """
         checkpoint = self.study.checkpoint
         if checkpoint == EQUAL_LOSS:
@@ -162,15 +169,15 @@ class Jobs:
         return {name: [checkpoint, *options] for name, options in self.study.evaluations.items()}
 
     def left(self) -> list[Run]:
-        """The runs of which something is left to do."""
+        """Return the runs that are not done."""
         return [run for run in self.states if not self._is_done(run)]
 
     def _is_done(self, run: Run) -> bool:
-        state, asked = self.states[run], self.wanted(run)
-        return state.trained and asked is not None and asked.items() <= state.evaluated.items()
+        state, wanted = self.states[run], self.wanted(run)
+        return state.trained and wanted is not None and wanted.items() <= state.evaluated.items()
 
     def stage(self, run: Run) -> str:
-        """How far a run is, in words."""
+        """Describe the progress of a run."""
         if error := self.states[run].error:
             return f"failed: {error}"
         over = "done" if self._is_done(run) else "trained"
@@ -179,7 +186,8 @@ class Jobs:
     def begin(self) -> None:
         """Make the folders of all runs, with copies of their configs.
 
-        ValueError if a run was started with other settings.
+        Raises:
+            ValueError: a run was started with other settings.
         """
         for run, state in self.states.items():
             options = [*run.setting.options, f"--seed={run.seed}"]
@@ -198,9 +206,10 @@ class Jobs:
             shutil.copyfile(find_config(run.setting.config), folder / _CONFIG)
 
     def work(self, tell: Callable[[Run], None], at_once: int, devices: Sequence[str] = ()) -> None:
-        """Do what is left, after `begin`; ``tell`` is given each run whose stage changed.
+        """Train and evaluate all runs that are not done, ``at_once`` at a time, after `begin`.
 
-        Each has one of the ``devices``, this machine's GPUs as CUDA_VISIBLE_DEVICES names them.
+        ``tell`` gets each run whose stage changed. Each run has one of the ``devices``, GPUs of
+        this machine by their names for CUDA_VISIBLE_DEVICES.
         """
         free = [devices[i % len(devices)] if devices else "" for i in range(at_once)]
         started: dict[Run, tuple[Popen[bytes], str]] = {}
@@ -230,7 +239,7 @@ class Jobs:
                 job.wait()
 
     def _next(self, run: Run) -> tuple[str, list[str]] | None:
-        """What is to be done of a run, and the words of `trm` for it; None: nothing now."""
+        """Return the next stage of a run and its arguments of `trm`; None: there is none now."""
         state, folder = self.states[run], self.folder(run)
         if state.error:
             return None
@@ -240,9 +249,9 @@ class Jobs:
             logger = json.dumps({"class_path": kind, "init_args": place})
             words = [f"--config={folder / _CONFIG}", *state.options, f"--trainer.logger={logger}"]
             return "training", ["fit", *words, "--ckpt_path=last"]
-        for name, asked in (self.wanted(run) or {}).items():
-            if state.evaluated.get(name) != asked:
-                checkpoint, *options = asked
+        for name, wanted in (self.wanted(run) or {}).items():
+            if state.evaluated.get(name) != wanted:
+                checkpoint, *options = wanted
                 output = self.grid(name, run).parent
                 (output / GRID).unlink(missing_ok=True)  # of another checkpoint
                 words = [f"--checkpoint={self._checkpoint(run, checkpoint)}"]
@@ -251,24 +260,27 @@ class Jobs:
         return None
 
     def _checkpoint(self, run: Run, name: str) -> Path:
-        """The run's newest of this name; where nothing was the best of a validation, the last."""
+        """Return the run's newest checkpoint of this name.
+
+        Without a ``best`` one, as without validation, this is the last one.
+        """
         names = (f"{name}.ckpt", "last.ckpt") if name == "best" else (f"{name}.ckpt",)
         return find_checkpoint(self.folder(run), names)
 
     def _submit(self, run: Run, words: list[str], device: str) -> Popen[bytes]:
-        """Start `trm` with these words; what it says is added to the run's log."""
+        """Start `trm` with these arguments; its output is appended to the run's log."""
         environment = os.environ | {ENDS_WITH: str(os.getpid())}
         if device:
             environment["CUDA_VISIBLE_DEVICES"] = device
         with (self.folder(run) / _LOG).open("a", buffering=1, encoding="utf-8") as log:
             print(f"{time.strftime('%F %T')} trm {words[0]}", file=log)
-            # A Ctrl-C is for this process alone, which ends the others.
-            how: dict[str, Any] = {"stdin": DEVNULL, "stdout": log, "stderr": STDOUT}
-            how |= {"env": environment, "start_new_session": True}
-            return Popen([sys.executable, "-P", "-m", "trm", *words], **how)
+            # Only this process gets a Ctrl-C; it then ends the others.
+            options: dict[str, Any] = {"stdin": DEVNULL, "stdout": log, "stderr": STDOUT}
+            options |= {"env": environment, "start_new_session": True}
+            return Popen([sys.executable, "-P", "-m", "trm", *words], **options)
 
     def _ended(self, run: Run, code: int) -> None:
-        """Write down what a command has come to, by its exit code."""
+        """Record the result of a command, by its exit code."""
         from trm.checkpoints.loading import load_checkpoint
 
         state, stage = self.states[run], self.stages.pop(run)
@@ -296,11 +308,11 @@ class Jobs:
 
 
 def _losses(content: Mapping[str, Any]) -> dict[str, float]:
-    """The finite losses on validation of the checkpoints that a run has kept, by their names."""
+    """Return the finite validation losses of a run's kept checkpoints, by name."""
     return {
         Path(file).stem: float(loss)
-        for held in content.get("callbacks", {}).values()
-        if held.get("monitor") == LOSS
-        for file, loss in held["best_k_models"].items()
+        for callback in content.get("callbacks", {}).values()
+        if callback.get("monitor") == LOSS
+        for file, loss in callback["best_k_models"].items()
         if math.isfinite(loss)
     }

@@ -1,9 +1,12 @@
-"""A study: the runs that a YAML file asks for, as the section Studies of docs/commands.md has it.
+"""Studies: runs that a YAML file lists; see the section Studies of docs/commands.md.
 
-``config`` is what every run begins with, ``set`` of every run; every combination of the values of
-the ``axes`` is a setting, with a run for each of the ``seeds``. ``equal.parameters`` is a key of
-any whole number, by which all models get as many as the first of those with the same value on the
-axis ``equal.within``; the losses of ``checkpoint: equal_loss`` are compared among these.
+- ``config``: the config of every run
+- ``set``: keys that every run sets
+- ``axes``: every combination of their values is a setting
+- ``seeds``: every setting has a run for each of them
+- ``equal.parameters``: a key with a whole number as its value. It is adjusted so that models with
+  the same value on the axis ``equal.within`` have as many parameters as the first of them
+- ``checkpoint: equal_loss`` compares losses among the same models
 """
 
 import itertools
@@ -27,7 +30,7 @@ _KEEP_ALL = (  # checkpoints of all validations, with their losses
     "--checkpoint.save_top_k=-1",
     "--checkpoint.filename={step:08d}",
 )
-_OURS = re.compile(  # keys that are none of a setting's
+_OURS = re.compile(  # keys that a setting must not set
     r"seed|seed_everything|(data|model)\.seed|ckpt_path|checkpoint\.dirpath"
     r"|trainer\.(devices|num_nodes|logger.*)"
 )
@@ -52,13 +55,13 @@ class _File(BaseModel, extra="forbid"):
 
 @dataclass(frozen=True)
 class Setting:
-    """What runs of several seeds have in common."""
+    """Setting of a study: all that runs of several seeds have in common."""
 
-    name: str  # the labels of all axes, like ``base 10, small``
-    labels: dict[str, str]  # by axis
+    name: str  # labels of all axes, like ``base 10, small``
+    labels: dict[str, str]  # axis → label
     config: str  # file, or name of one of the package's own
-    options: tuple[str, ...]  # of `trm fit` beside it
-    parameters: int = 0  # of its model; 0: not counted yet
+    options: tuple[str, ...]  # further options of `trm fit`
+    parameters: int = 0  # of the model; 0: not counted yet
     steps: int = 0  # of the optimiser, in a run
 
 
@@ -71,12 +74,12 @@ class Run:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name for people."""
         return f"{self.setting.name}, seed {self.seed}"
 
     @property
     def folder(self) -> str:
-        """For files."""
+        """Name of the run's folder."""
         return f"{_folder(self.setting.name)}-seed{self.seed}"
 
     def __hash__(self) -> int:
@@ -85,78 +88,82 @@ class Run:
 
 @dataclass(frozen=True)
 class Study:
-    """A study as its file says it; see the module."""
+    """Contents of a study's file; see the module."""
 
     settings: tuple[Setting, ...]  # every combination of the axes, in order
     seeds: tuple[int, ...] = (0,)
-    parameters: str | None = None  # a key that keeps their number equal
+    parameters: str | None = None  # key that makes numbers of parameters equal
     within: str | None = None  # an axis; None: all settings are compared
     checkpoint: str = "best"
-    evaluations: dict[str, list[str]] = field(default_factory=dict)  # to options of `trm evaluate`
+    evaluations: dict[str, list[str]] = field(default_factory=dict)  # name → `trm evaluate` options
 
     def group_of(self, setting: Setting) -> str:
-        """A setting's value on the axis `within`; settings with the same one are held equal."""
+        """Return a setting's label on the axis `within`; its group has the same label."""
         return setting.labels[self.within] if self.within else ""
 
     def runs(self) -> list[Run]:
-        """All runs, every setting's first seed before any second one."""
+        """Return all runs, every setting's first seed before any second one."""
         return [Run(setting, seed) for seed in self.seeds for setting in self.settings]
 
     def compared_with(self, run: Run) -> list[Run]:
-        """The runs of its seed that are held equal to it, and itself."""
+        """Return the runs of the same seed and group, this run included."""
         group = self.group_of(run.setting)
         of_seed = [Run(setting, run.seed) for setting in self.settings]
         return [one for one in of_seed if self.group_of(one.setting) == group]
 
 
 def read_study(file: Path) -> Study:
-    """The study in a file; a ValueError names the file and what is wrong."""
-    held = validated(TypeAdapter(_File), read_config(file, "a study", _KEYS), str(file))
+    """Read the study in a file.
+
+    Raises:
+        ValueError: the file is no study; the message contains the file and the mistake.
+    """
+    content = validated(TypeAdapter(_File), read_config(file, "a study", _KEYS), str(file))
     try:
-        return _study(held)
+        return _study(content)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
 
 
-def _study(held: _File) -> Study:
+def _study(content: _File) -> Study:
     settings = []
-    for chosen in itertools.product(*(_values(*axis) for axis in held.axes.items())):
+    for chosen in itertools.product(*(_values(*axis) for axis in content.axes.items())):
         plain = [key.replace("init_args.", "") for _, keys in chosen for key in keys]
         if again := next((key for key in plain if plain.count(key) > 1), None):
             raise ValueError(f"two axes set {again}: let one of them do it")
-        keys = held.set | {key: value for _, some in chosen for key, value in some.items()}
-        labels = dict(zip(held.axes, (label for label, _ in chosen), strict=True))
+        keys = content.set | {key: value for _, some in chosen for key, value in some.items()}
+        labels = dict(zip(content.axes, (label for label, _ in chosen), strict=True))
         options = tuple(_fit_options(keys))
-        if held.checkpoint == EQUAL_LOSS:
+        if content.checkpoint == EQUAL_LOSS:
             options += _KEEP_ALL
             if any(key.startswith("checkpoint.") for key in keys):
                 raise ValueError(f"checkpoint: {EQUAL_LOSS} sets all of checkpoint.*: leave it out")
-        if held.equal.parameters in keys:
-            raise ValueError(f"{held.equal.parameters} is set by equal.parameters: leave it out")
-        name = ", ".join(labels.values()) or Path(held.config).stem
-        settings.append(Setting(name, labels, held.config, options))
+        if content.equal.parameters in keys:
+            raise ValueError(f"{content.equal.parameters} is set by equal.parameters: leave it out")
+        name = ", ".join(labels.values()) or Path(content.config).stem
+        settings.append(Setting(name, labels, content.config, options))
     names = [_folder(setting.name) for setting in settings]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ValueError(f"two settings are called {twice}: give the values of axes other names")
-    within = held.equal.within
-    if within is not None and within not in held.axes:
+    within = content.equal.within
+    if within is not None and within not in content.axes:
         raise ValueError(f"equal.within is one axis of the study, not {within}")
-    if len(set(held.seeds)) < len(held.seeds):
+    if len(set(content.seeds)) < len(content.seeds):
         raise ValueError("seeds are different numbers")
     evaluations: dict[str, list[str]] = {}
-    for name, asked in held.evaluate.items():
+    for name, entries in content.evaluate.items():
         words = evaluations[_folder(name)] = []
-        for key, value in asked.items():
+        for key, value in entries.items():
             option = key.replace("_", "-")
             if option in _EVALUATION_OURS:
                 raise ValueError(f"evaluate: {key} is set by the study: leave it out")
             words += [f"--{option}", *([] if value is True else [str(value)])]
-    equal = held.equal.parameters, within
-    return Study(tuple(settings), tuple(held.seeds), *equal, held.checkpoint, evaluations)
+    equal = content.equal.parameters, within
+    return Study(tuple(settings), tuple(content.seeds), *equal, content.checkpoint, evaluations)
 
 
 def _values(axis: str, values: Any) -> list[tuple[str, dict[str, Any]]]:
-    """The labels of an axis, and what each of them sets."""
+    """Return the labels of an axis, each with the keys that it sets."""
     if not values:
         raise ValueError(f"axes: {axis} has no values")
     if isinstance(values, dict):

@@ -211,7 +211,7 @@ def test_what_cannot_be_probed_is_said(make_solver, monkeypatch):
         run_probes(solver, sizes, QUICK)
     with pytest.raises(ValueError, match="no problem of 1 x 1 digits in base 3 belongs to"):
         run_probes(solver, [{"digits_a": 1, "digits_b": 1}], QUICK)
-    with pytest.raises(ValueError, match="cells of a cell model see decided messages"):
+    with pytest.raises(ValueError, match="cells of a cell model read decided messages"):
         run_probes(make_solver("local"), sizes, QUICK)
     monkeypatch.setattr(Lattice, "local_rule", None)
     with pytest.raises(ValueError, match=r"lattice declares no local rule.*standard"):

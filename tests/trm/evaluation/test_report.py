@@ -66,7 +66,7 @@ def test_what_is_not_the_same_is_said_plainly(make_grid):
         assert "one: 10 of 20 cells are not applicable and left out; the first: a canvas" in text
         assert "pooled figures cover different cells" in text
     grid = make_grid({"one": right, "two": right})
-    assert "All models were asked the same problems." in markdown(grid)
+    assert "All models have the same problems." in markdown(grid)
     settings = grid["settings"] | {"seed": 3, "problems": 64}
     grid["models"][1] |= {"settings": settings}
     for text in (markdown(grid), summary(grid)):
@@ -122,10 +122,10 @@ def test_models_that_were_not_asked_alike_say_so_wherever_their_figures_stand(ma
     below = " ".join(lengths_figure(grid).get_supxlabel().split())
     for name, way in zip(("one", "two", "three"), ways, strict=True):
         for told in (text, shown, below, " ".join(summary(grid).split())):
-            assert "NOT ASKED ALIKE: " in told
+            assert "DIFFERENT SETTINGS: " in told
             assert f"{name}: {way}" in told
     grid["models"] = [model | {"settings": grid["settings"] | SHORT} for model in grid["models"]]
-    assert f"- How every model was asked: {ways[1]}." in markdown(grid)
+    assert f"- Settings of every model: {ways[1]}." in markdown(grid)
     assert "ALIKE" not in markdown(grid)
 
 

@@ -52,7 +52,9 @@ def test_every_step_is_a_frame_and_at_last_the_answer_is_read_off(stepping):
     for n, frame in enumerate(film[-5:], start=1):
         assert "63570"[-n:] in texts(frame)
         assert cells(frame, READ) == n
-    verdict = f"✓ right, checked by exact arithmetic; confidence {100 * solution.confidence:.1f} %"
+    verdict = (
+        f"✓ correct, checked by exact arithmetic; confidence {100 * solution.confidence:.1f} %"
+    )
     assert {"978 × 65 = ", verdict} <= set(texts(film[-1]))
     assert cells(film[1], WRONG) == 0  # rows that are yet to come are not judged
     for frame, moment in zip(film, moments, strict=False):
@@ -68,9 +70,9 @@ def test_a_wrong_answer_and_none_are_named(stepping):
     solution, moments = work(stepping)
     last = frames(spoilt(solution, DIGIT_ZERO + 9), moments)[-1]
     assert "63579" in texts(last)
-    assert any(word.startswith("✗ wrong: exact arithmetic gives 63570") for word in texts(last))
+    assert any(word.startswith("✗ incorrect: exact arithmetic gives 63570") for word in texts(last))
     words = texts(frames(spoilt(solution, 0), moments)[-1])
-    assert {"no answer can be read off this canvas", "978 × 65 = ", "?"} <= set(words)
+    assert {"this canvas contains no answer", "978 × 65 = ", "?"} <= set(words)
 
 
 @pytest.mark.parametrize("problem", [(7, 8), (10**16 + 7, 12)])
