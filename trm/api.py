@@ -141,10 +141,10 @@ def render(
         ValueError: there is no such task, layout, step or view, or the text is no problem of the
             task.
     """
-    asked = task_of(problem if isinstance(problem, str) else "", task, layout, base)
-    problems = asked.problems([_operands(problem, asked)])
-    check_layout(asked)
-    drawing = asked.layout_impl.draw_worked(problems, trim=True)
+    chosen = task_of(problem if isinstance(problem, str) else "", task, layout, base)
+    problems = chosen.problems([_operands(problem, chosen)])
+    check_layout(chosen)
+    drawing = chosen.layout_impl.draw_worked(problems, trim=True)
     canvases = drawing.truth
     if step is not None:
         canvases = row_steps(drawing).inputs

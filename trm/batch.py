@@ -78,15 +78,15 @@ def answer(solver: Solver, entries: list[Entry], canvases: bool) -> list[dict[st
     """Return the records of entries, in their order; with ``canvases`` also the solved canvas."""
     known = [{"line": e.line, "problem": e.problem, "error": e.error} for e in entries]
     records = [dict.fromkeys(COLUMNS) | one for one in known]
-    asked = [(i, e.operands) for i, e in enumerate(entries) if e.operands is not None]
-    if asked:
-        problems = Problems.from_ints([operands for _, operands in asked], solver.task.base)
+    valid = [(i, e.operands) for i, e in enumerate(entries) if e.operands is not None]
+    if valid:
+        problems = Problems.from_ints([operands for _, operands in valid], solver.task.base)
         misfits = solver.misfits(problems)
-        for (i, _), misfit in zip(asked, misfits, strict=True):
+        for (i, _), misfit in zip(valid, misfits, strict=True):
             records[i]["error"] = misfit
         fit = np.array([k for k, misfit in enumerate(misfits) if misfit is None], dtype=np.int64)
         for k, solution in zip(fit.tolist(), solver.solve(problems[fit]), strict=True):
-            i = asked[k][0]
+            i = valid[k][0]
             records[i] = solution.record(entries[i].line, canvases)
     return records
 

@@ -31,26 +31,26 @@ class Refutation(NamedTuple):
     wrong: np.ndarray  # int64 [N], sorted, see `LocalRule.seen`
     most: float  # highest confidence in a row, 0 to 1: the share of op inputs answered correctly
 
-    def limit(self, sure: np.ndarray, canvases: np.ndarray, handed: np.ndarray) -> None:
+    def limit(self, confidence: np.ndarray, canvases: np.ndarray, messages: np.ndarray) -> None:
         """Limit the confidence in rows of solved canvases, in place.
 
         A row in which a cell has a known wrong input gets 0, and so do all rows below it.
 
         Args:
-            sure: confidence, float32 [B, H], changed in place.
+            confidence: float32 [B, H], changed in place.
             canvases: uint8 [B, H, W], before solving.
-            handed: messages of the cells, as `LocalRule.around` takes them.
+            messages: of the cells, as `LocalRule.around` takes them.
         """
-        np.minimum(sure, self.most, out=sure)
-        page, row, column = handed[:, 1:, 1:-1, 0].nonzero()
-        seen = self.rule.around(handed, page, row, column)
-        seen[TOKEN] = canvases[page, row, column].astype(np.int64)
-        decided = handed[page, row + 1, column + 1, 1:].astype(np.int64)
-        ids, cells = self.rule.seen(seen, dict(zip(self.rule.signals, decided.T, strict=True)))
+        np.minimum(confidence, self.most, out=confidence)
+        canvas, row, column = messages[:, 1:, 1:-1, 0].nonzero()
+        inputs = self.rule.around(messages, canvas, row, column)
+        inputs[TOKEN] = canvases[canvas, row, column].astype(np.int64)
+        decided = messages[canvas, row + 1, column + 1, 1:].astype(np.int64)
+        ids, cells = self.rule.seen(inputs, dict(zip(self.rule.signals, decided.T, strict=True)))
         wrong = cells[np.isin(ids, self.wrong)]
-        first = np.full(len(sure), sure.shape[1])
-        np.minimum.at(first, page[wrong], row[wrong])
-        sure[np.arange(sure.shape[1]) >= first[:, None]] = 0
+        first = np.full(len(confidence), confidence.shape[1])
+        np.minimum.at(first, canvas[wrong], row[wrong])
+        confidence[np.arange(confidence.shape[1]) >= first[:, None]] = 0
 
 
 class CellPredictor(Predictor):
@@ -192,19 +192,19 @@ class CellPredictor(Predictor):
     def _solved(self, canvases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return filled canvases, uint8 [B, H, W], and the confidence of rows, float32 [B, H]."""
         worked = self._work(canvases)
-        sure = worked.halt_logits.sigmoid().cpu().numpy()
-        sure = np.ones_like(sure) if self.proved else sure
+        confidence = worked.halt_logits.sigmoid().cpu().numpy()
+        confidence = np.ones_like(confidence) if self.proved else confidence
         if self.rule is not None:
-            handed = worked.handed.cpu().numpy()
-            page, row, column = handed[:, 1:, 1:-1, 0].nonzero()
-            seen = self.rule.around(handed, page, row, column)
-            seen[TOKEN] = canvases[page, row, column].astype(np.int64)
-            ids = self.rule.whole.numbers(0, seen)
+            messages = worked.handed.cpu().numpy()
+            canvas, row, column = messages[:, 1:, 1:-1, 0].nonzero()
+            inputs = self.rule.around(messages, canvas, row, column)
+            inputs[TOKEN] = canvases[canvas, row, column].astype(np.int64)
+            ids = self.rule.whole.numbers(0, inputs)
             at = np.searchsorted(self.cell_inputs, ids).clip(max=len(self.cell_inputs) - 1)
-            sure[page[self.cell_inputs[at] != ids]] = 0
+            confidence[canvas[self.cell_inputs[at] != ids]] = 0
         if self.refutation is not None:
-            self.refutation.limit(sure, canvases, worked.handed.cpu().numpy())
-        return worked.tokens.byte().cpu().numpy(), sure
+            self.refutation.limit(confidence, canvases, worked.handed.cpu().numpy())
+        return worked.tokens.byte().cpu().numpy(), confidence
 
     @standard_settings(threads=1)
     @torch.inference_mode()

@@ -113,10 +113,10 @@ class Solver:
             with_truth = isinstance(drawing, WorkedDrawing)
             second = solver.solve(Problems.from_ints(reverse, problems.base), with_truth)
             return [agreed(voting.vote, *pair) for pair in zip(first, second, strict=True)]
-        asked = problems.to_ints()
+        operands = problems.to_ints()
 
         def answers(i: int, canvas: np.ndarray) -> bool:
-            return self._read(canvas, asked[i]) is not None
+            return self._read(canvas, operands[i]) is not None
 
         rollout, decisions = solve_by_vote(self.predictor, voting, drawing, on_row, answers)
         return list(map(self._with_votes, self.solutions(problems, drawing, rollout), decisions))

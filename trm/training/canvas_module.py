@@ -218,9 +218,9 @@ class CanvasModule(L.LightningModule):
         free = predictor.free_running(drawing)
         forced = teacher_forced(predictor, drawing, free if predictor.row_by_row else None)
         solved = (free.canvases == drawing.truth).all(axis=(1, 2))
-        rows, asked = len(forced.rows_exact), len(drawing)
+        rows, problem_count = len(forced.rows_exact), len(drawing)
         figures: Figures = {
-            "solved": (solved.mean(), asked),
+            "solved": (solved.mean(), problem_count),
             "free_running_rows": (drawing.rows_right(free.canvases).sum() / rows, rows),
             "teacher_forced_rows": (forced.rows_exact.mean(), rows),
             "teacher_forced_cells": (forced.cells_right.mean(), rows),

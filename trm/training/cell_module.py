@@ -133,7 +133,7 @@ class CellModule(BaseCellModule):
 
     Args:
         counterexamples: share of a batch that is drawn evenly from hard op inputs. An op input is
-            hard if the model was wrong or nearly wrong on it when the epoch began. Only op inputs
+            hard if the model was incorrect or nearly so on it when the epoch began. Only op inputs
             of training problems so far are checked, none that occur in longer numbers alone.
         more: see `BaseCellModule`; the seed is that of the choice of counterexamples.
     """

@@ -106,10 +106,10 @@ class TrainingCLI(LightningCLI):
         """Set values that depend on other keys, on the machine and on earlier runs."""
         config = self.config[self.subcommand] if self.subcommand else self.config
         self._settle_size(config)
-        asked = config.trainer.precision
-        check_precision(asked)
-        config.trainer.precision = settle(asked, config.trainer.accelerator)
-        if config.trainer.precision != asked:
+        precision = config.trainer.precision
+        check_precision(precision)
+        config.trainer.precision = settle(precision, config.trainer.accelerator)
+        if config.trainer.precision != precision:
             rank_zero_info(NO_UNITS)
         for name in _FROM_1:  # Lightning would divide by them
             if type(config.trainer[name]) is int and config.trainer[name] < 1:
@@ -211,9 +211,9 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
     look_here()
     # `explained` rewrites jsonargparse's errors; abbreviated option names are errors, too.
     quiet = {"exit_on_error": False, "allow_abbrev": False}
-    asked = {name: LightningCLI.subcommands()[name] for name in arguments[:1] if run}
-    help = {"usage": _USAGE.format("".join(asked)), "epilog": _HELP}
-    cli = type("OneCLI", (TrainingCLI,), {"subcommands": staticmethod(lambda: asked)})
+    subcommands = {name: LightningCLI.subcommands()[name] for name in arguments[:1] if run}
+    help = {"usage": _USAGE.format("".join(subcommands)), "epilog": _HELP}
+    cli = type("OneCLI", (TrainingCLI,), {"subcommands": staticmethod(lambda: subcommands)})
     # Written at the end of every epoch: `save_last` of the best checkpoint keeps the best alone.
     last = ModelCheckpoint(
         filename="last", save_on_train_epoch_end=True, enable_version_counter=False
@@ -225,7 +225,7 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
             CanvasDataModule,
             subclass_mode_model=True,
             args=arguments,
-            parser_kwargs=quiet | dict.fromkeys(asked, quiet | help),
+            parser_kwargs=quiet | dict.fromkeys(subcommands, quiet | help),
             seed_everything_default=0,
             save_config_callback=SavedConfig,
             run=run,
@@ -267,36 +267,36 @@ _PACKAGES = ("trm", "canvas", "augment", "lightning")  # `trm fit --help` explai
 _ALIKE = 0.6  # least similarity of a suggested name
 
 
-def explained(told: str) -> str:
+def explained(message: str) -> str:
     """Rewrite an error message of jsonargparse or Lightning as a sentence, with the nearest name.
 
     Example: a message about an unknown key ``--model.optimizer.rl`` becomes ``there is no setting
     model.optimizer.rl. Did you mean model.optimizer.lr?``
     """
-    lines = [line.strip().removeprefix("- ") for line in told.splitlines()]
-    keys = re.findall(r'Parser key "([\w.]+)":', told)
+    lines = [line.strip().removeprefix("- ") for line in message.splitlines()]
+    keys = re.findall(r'Parser key "([\w.]+)":', message)
     place = ".".join(keys).replace("init_args.", "")
-    if unknown := _UNKNOWN.search(told):
+    if unknown := _UNKNOWN.search(message):
         name = ".".join(filter(None, unknown.groups())).replace("init_args.", "")
-        inside = "class_path '" in told and not name.startswith("model.")
-        return _no_setting(f"{place}.{name}" if inside else name, _classes_in(told))
-    if no_class := _NO_CLASS.search(told):
+        inside = "class_path '" in message and not name.startswith("model.")
+        return _no_setting(f"{place}.{name}" if inside else name, _classes_in(message))
+    if no_class := _NO_CLASS.search(message):
         module, own, bare = no_class.groups()
         homes = [importlib.import_module(home) for home in ([module] if module else _HOMES)]
         kinds = [kind for home in homes for kind in getattr(home, "__all__", dir(home))]
         name, start = (f"{module}.{own}", f"{module}.") if module else (bare, "")
         near = did_you_mean(name, [f"{start}{kind}" for kind in kinds if kind[0].isupper()], _ALIKE)
         return f"{place or 'a setting'}: there is no class {name}.{near}"
-    if re.search(r"required: \w+\.model", told):
+    if re.search(r"required: \w+\.model", message):
         return "the configs name no model: give one more, such as quickstart"
-    if wrong := re.search(r"='(\w+)'`\. Available names are: (.*)\.", told):
-        return told + did_you_mean(wrong[1], wrong[2].split(", "))
-    value = _GIVEN.search(told)
+    if wrong := re.search(r"='(\w+)'`\. Available names are: (.*)\.", message):
+        return message + did_you_mean(wrong[1], wrong[2].split(", "))
+    value = _GIVEN.search(message)
     given = f". Got value: {value[1]}" if value else ""
-    if no_settings := re.search(r"Not a valid subclass of (\w+)", told):
+    if no_settings := re.search(r"Not a valid subclass of (\w+)", message):
         return f"{place}: expected the settings of {no_settings[1]}, see --{place}.help{given}"
     sentence = " ".join(line for line in lines if line and not _NOISE.match(line))
-    expected = [kind or names for kind, names in _EXPECTED.findall(told) if kind != "NoneType"]
+    expected = [kind or names for kind, names in _EXPECTED.findall(message) if kind != "NoneType"]
     if expected and not sentence:
         kinds = ["two values, as [1, 3]" if kind == "tuple" else kind for kind in expected]
         near = did_you_mean(value[1] if value else "", re.findall(r"'([^']+)'", str(kinds)))
@@ -308,15 +308,15 @@ _CLASS_OF = re.compile(r"Parser key \"([\w.]+)\":|Problem with given class_path 
 _NETWORK = re.compile(r"'network': \{'class_path': '([\w.]+)'")
 
 
-def _classes_in(told: str) -> dict[str, type]:
+def _classes_in(message: str) -> dict[str, type]:
     """Return the classes named in an error message, by the place of their settings in a config."""
     found, place = {}, ""
-    for key, name in _CLASS_OF.findall(told):
+    for key, name in _CLASS_OF.findall(message):
         if key:
             place = f"{place}.{key}".lstrip(".").replace(".init_args", "")
         else:
             found[place] = name
-    if (network := _NETWORK.search(told)) and "model" in found:
+    if (network := _NETWORK.search(message)) and "model" in found:
         found.setdefault("model.network", network[1])
     classes = {}
     for place, name in found.items():

@@ -188,19 +188,19 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> Optimizer:
         groups.insert(0, {"name": "matrices", "params": parts["matrices"], **matrices})
     kinds = {"adamw": torch.optim.AdamW, "adam_atan2": AdamATan2, "muon": MuonWithAdamW}
     optimizer: Optimizer = kinds[config.name]([group for group in groups if group["params"]])
-    asked = [{k: v for k, v in one.items() if k != "params"} for one in optimizer.param_groups]
+    configured = [{k: v for k, v in one.items() if k != "params"} for one in optimizer.param_groups]
 
-    def as_asked(_: Optimizer, held: dict[str, Any]) -> dict[str, Any]:
-        theirs = held["param_groups"]
-        if [one.get("name") for one in theirs] != [one["name"] for one in asked]:
+    def as_configured(_: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
+        saved = state["param_groups"]
+        if [one.get("name") for one in saved] != [one["name"] for one in configured]:
             raise ValueError(
                 f"the checkpoint is of another optimizer than {config.name}, whose state cannot be "
                 "used: keep model.optimizer.name, or begin a new run"
             )
-        pairs = zip(theirs, asked, strict=True)
-        return held | {"param_groups": [{**one, **mine} for one, mine in pairs]}
+        pairs = zip(saved, configured, strict=True)
+        return state | {"param_groups": [{**one, **mine} for one, mine in pairs]}
 
-    optimizer.register_load_state_dict_pre_hook(as_asked)
+    optimizer.register_load_state_dict_pre_hook(as_configured)
     return optimizer
 
 

@@ -179,8 +179,8 @@ class TrainingSamples(Samples):
             return arrays
         seeds = self._keys(epoch, index, _TRANSFORM) >> np.uint64(33)
         moved = [
-            self.transform(given, label, asked, int(seed))
-            for given, label, asked, seed in zip(*arrays, seeds, strict=True)
+            self.transform(given, label, masked, int(seed))
+            for given, label, masked, seed in zip(*arrays, seeds, strict=True)
         ]
         return [np.stack(part) for part in zip(*moved, strict=True)]
 

@@ -56,8 +56,8 @@ class PageCells(NamedTuple):
         """
         right = self.right.copy()
         while True:
-            before, asked = right.copy(), self.sources[~right]
-            right[asked[asked >= 0]] &= self.symbol[asked[asked >= 0]] >= 0
+            before, senders = right.copy(), self.sources[~right]
+            right[senders[senders >= 0]] &= self.symbol[senders[senders >= 0]] >= 0
             if np.array_equal(before, right):
                 return self._replace(right=right)
 
