@@ -1,4 +1,4 @@
-"""The package from Python: load a model, solve, draw, measure.
+"""Python interface of the package: load a model, solve, draw, measure.
 
 from trm import evaluate, load_solver, render, solve
 
@@ -38,14 +38,14 @@ from trm.solving.voting_settings import Voting
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SHOWN = 20  # solutions, of more it is said how many there are
+_SHOWN = 20  # solutions printed in full; further ones are counted
 
-Problem = str | tuple[int, ...]  # as it is typed, like "123x456", or its operands
+Problem = str | tuple[int, ...]  # as text, like "123x456", or as operands, like (123, 456)
 _Model = Solver | str | Path | None
 
 
 class Solutions(list[Solution]):
-    """Solutions in the order of their problems, which show themselves where they are printed."""
+    """List of solutions in the order of their problems, readable when printed."""
 
     def __repr__(self) -> str:
         right = f"{sum(one.correct for one in self)} of {len(self)} answers right"
@@ -64,15 +64,19 @@ def solve(problems: Sequence[Problem] | Problems, solver: _Model = None) -> Solu
 def solve(
     problems: Problem | Sequence[Problem] | Problems, solver: _Model = None
 ) -> Solution | Solutions:
-    """Work problems out, each row built on the model's own rows.
+    """Solve problems, each row built on the model's own rows.
 
-    What a problem gets does not depend on the others. For more problems than fit into memory see
-    `trm.batch.solve`.
+    The solution of a problem does not depend on the other problems. For more problems than fit into
+    memory see `trm.batch.solve`.
+
+    Example: ``solve("123x456").answer`` is 56088.
 
     Args:
-        problems: one, as text or as a tuple of operands, or several of them. ValueError: it is none
-            of the model's task, or does not fit its canvas.
+        problems: one, as text or as a tuple of operands, or several of them.
         solver: see `load_solver`, or a checkpoint; None: the shipped model.
+
+    Raises:
+        ValueError: a problem is none of the model's task, or does not fit its canvas.
     """
     if not isinstance(solver, Solver):
         solver = load_solver(solver)
@@ -97,13 +101,10 @@ def _operands(problem: Problem, task: Task) -> tuple[int, ...]:
 
 
 class Picture(NamedTuple):
-    """A canvas to look at: text where it is printed, a picture in a notebook.
+    """A drawn canvas: text when printed, a picture in a notebook."""
 
-    ``canvas`` is ``uint8 [H, W]`` ids, ``given`` ``bool [H, W]``: cells shown from the start.
-    """
-
-    canvas: np.ndarray
-    given: np.ndarray
+    canvas: np.ndarray  # symbol ids, uint8 [H, W]
+    given: np.ndarray  # cells given from the start, bool [H, W]
 
     def __repr__(self) -> str:
         return to_text(self.canvas)
@@ -112,7 +113,7 @@ class Picture(NamedTuple):
         return to_svg(to_figure(self.canvas, given=self.given))
 
     def save(self, path: str | Path) -> None:
-        """Write as PNG or SVG, by the file's ending."""
+        """Write a PNG or SVG file, by its ending."""
         to_figure(self.canvas, given=self.given).savefig(path)
 
 
@@ -125,22 +126,25 @@ def render(
     step: int | None = None,
     view: str = "e",
 ) -> Picture:
-    """Draw a problem as a worked solution, or as a model sees it.
+    """Draw a problem's true solution, or the input of a model.
 
     Args:
         problem: as text, like ``321x654``, or as operands.
-        layout, task: names, or classes of your own, like ``mine.Totals``; None: the task's first
-            layout, and the task by the text's sign, multiplication of operands.
+        layout: a name, or a class of your own, like ``mine.Totals``; None: the task's first.
+        task: a name, or a class of your own; None: chosen by the text's sign, or multiplication for
+            operands.
         base: of the digits, 2 to 16.
-        step: from 1, draws the input of this step: the rows so far, the next one masked.
-        view: the symmetry in which it is shown, a name in `augment.symmetry.SYMMETRIES`.
+        step: from 1: draw the input of this row step, with earlier rows and the next one masked.
+        view: symmetry of the picture, a name in `augment.symmetry.SYMMETRIES`.
 
-    ValueError: there is no such task, layout, step or view, or the text is no problem of it.
+    Raises:
+        ValueError: there is no such task, layout, step or view, or the text is no problem of the
+            task.
     """
-    asked = task_of(problem if isinstance(problem, str) else "", task, layout, base)
-    problems = asked.problems([_operands(problem, asked)])
-    check_layout(asked)
-    drawing = asked.layout_impl.draw_worked(problems, trim=True)
+    chosen = task_of(problem if isinstance(problem, str) else "", task, layout, base)
+    problems = chosen.problems([_operands(problem, chosen)])
+    check_layout(chosen)
+    drawing = chosen.layout_impl.draw_worked(problems, trim=True)
     canvases = drawing.truth
     if step is not None:
         canvases = row_steps(drawing).inputs
@@ -151,13 +155,13 @@ def render(
 
 
 class Evaluation(Grid):
-    """The figures of an evaluation: the data of ``grid.json``, see `trm.evaluation.grid`.
+    """Figures of an evaluation: the data of ``grid.json``, see `trm.evaluation.grid`.
 
-    A terminal shows the summary, a notebook accuracy against length as well.
+    A terminal prints the summary; a notebook also draws accuracy against length.
     """
 
     def figure(self, heat_map: bool = False) -> Figure:
-        """Accuracy against length, or the heat map of all sizes; ``savefig`` writes it."""
+        """Draw accuracy against length, or a heat map of all sizes; ``savefig`` writes it."""
         from trm.figures.grids import grid_figure, lengths_figure
 
         return (grid_figure if heat_map else lengths_figure)(self)
@@ -188,22 +192,26 @@ def evaluate(
     progress: bool = True,
     **sizes: Sequence[int],
 ) -> Evaluation:
-    """Measure how far models get beyond the sizes of problems that they were trained on.
+    """Measure the accuracy of models beyond the sizes of their training problems.
 
     Args:
         checkpoints: one or several; None: the shipped model.
-        problems, seed: how many of each cell, held out, and which.
-        steps, voting: supervision steps a row gets at most, None: as each checkpoint says; how many
-            views of a problem are asked, None: one.
-        output: a folder for figures, table, pictures and report, which keeps finished cells, so
-            that a call that was stopped goes on; None: nothing is kept.
-        accelerator, progress: as Lightning's trainer takes it; with a progress bar.
+        problems: number of held-out problems in each cell of the grid.
+        seed: of the problems.
+        steps: highest number of supervision steps for a row; None: that of each checkpoint.
+        voting: number of views of a problem, and how they vote; None: one view.
+        output: a folder for figures, table, pictures and report. It also stores finished cells, so
+            that an interrupted call resumes. None: nothing is stored.
+        accelerator: as in Lightning's trainer.
+        progress: whether to print a progress bar.
         sizes: the rows and columns of the grid, two of `trm.evaluation.grid.AXES`, like
             ``digits_a=range(1, 5), digits_b=range(1, 5)``.
 
-    FileNotFoundError: there is no such checkpoint. ValueError: checkpoints or sizes do not suit.
+    Raises:
+        FileNotFoundError: there is no such checkpoint.
+        ValueError: checkpoints or sizes do not fit.
     """
-    from trm.evaluation.measure import Settings, measure  # brings Lightning, which takes seconds
+    from trm.evaluation.measure import Settings, measure  # imports Lightning, which takes seconds
 
     if checkpoints is None or isinstance(checkpoints, str | Path):
         checkpoints = [checkpoints or SHIPPED]
@@ -220,7 +228,7 @@ def evaluate(
     )
     with tempfile.TemporaryDirectory() as folder:
         grid = measure(checkpoints, settings, output or folder, accelerator, quiet=not progress)
-    assert grid is not None, "a single process is the first"
+    assert grid is not None, "there is one process, which returns the grid"
     if output:
         from trm.figures.grids import write_files
 

@@ -1,10 +1,10 @@
-"""Any number of problems to records: from Python, from files on any number of devices, from pipes.
+"""Solving any number of problems: from Python, from files on several devices, from pipes.
 
-A file is worked on in units of some hundred problems. What a problem gets depends on its unit, the
-checkpoint and the settings, not on the number of devices or on what was done before. A finished
-unit is a file, ``.NAME.<hash>.parts/<number>.json`` beside the output NAME; the hash is of
-everything that decides the records. Once all units are there, the first process puts them together,
-the output appears under its name, and the folder goes.
+Results are records, see `trm.solving.solution`. A file is solved in units of some hundred problems.
+The record of a problem depends on its unit, the checkpoint and the settings, not on the number of
+devices or on interruptions. A finished unit is a file, ``.NAME.<hash>.parts/<number>.json``, beside
+the output NAME. The hash covers everything that affects the records. Once all units are finished,
+the first process joins them to the output and deletes the folder.
 """
 
 import glob
@@ -31,7 +31,7 @@ from trm.solving.solution import COLUMNS, VOTED
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
-_HASH = "[0-9a-f]" * 12  # as a pattern, of `Job.key`
+_HASH = "[0-9a-f]" * 12  # pattern of `Job.key`
 
 
 def solve(
@@ -40,12 +40,19 @@ def solve(
     batch_size: int | None = None,
     canvases: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    """Work any number of problems out, a record each, as they come: some hundred at a time.
+    """Solve any number of problems in batches, and yield a record of each.
 
-    Problems are texts like ``123x45``, or operands. Or ``batch_size`` at a time; perhaps with the
-    worked ``canvases``, as text. In records ``line`` counts from 1; what is no problem of the task
-    has an ``error``. ValueError: the problems are a single text, which would be taken letter by
-    letter.
+    In a record ``line`` counts from 1. An item that is no problem of the task gets a record with an
+    ``error``.
+
+    Args:
+        solver: the model.
+        problems: texts like ``123x45``, or operands.
+        batch_size: problems in a batch; None: some hundred.
+        canvases: whether records contain the solved canvas as text.
+
+    Raises:
+        ValueError: ``problems`` is a single text, which would be read letter by letter.
     """
     if isinstance(problems, str):
         raise ValueError(f"give a list of problems, like [{problems!r}], not one text")
@@ -56,10 +63,10 @@ def solve(
             operands = task.parse(problem) if isinstance(problem, str) else tuple(problem)
             task.problems([operands])
         except (TypeError, ValueError) as error:
-            said = str(error)
+            why = str(error)
             if isinstance(error, TypeError):
-                said = f"{problem!r} is no problem: give a text like '123x456' or operands"
-            return Entry(line, problem=problem if isinstance(problem, str) else None, error=said)
+                why = f"{problem!r} is no problem: give a text like '123x456' or operands"
+            return Entry(line, problem=problem if isinstance(problem, str) else None, error=why)
         return Entry(line, operands)
 
     entries = (entry(line, operands) for line, operands in enumerate(problems, start=1))
@@ -68,37 +75,37 @@ def solve(
 
 
 def answer(solver: Solver, entries: list[Entry], canvases: bool) -> list[dict[str, Any]]:
-    """The records of some entries, in their order, perhaps with the worked canvas."""
+    """Return the records of entries, in their order; with ``canvases`` also the solved canvas."""
     known = [{"line": e.line, "problem": e.problem, "error": e.error} for e in entries]
     records = [dict.fromkeys(COLUMNS) | one for one in known]
-    asked = [(i, e.operands) for i, e in enumerate(entries) if e.operands is not None]
-    if asked:
-        problems = Problems.from_ints([operands for _, operands in asked], solver.task.base)
+    valid = [(i, e.operands) for i, e in enumerate(entries) if e.operands is not None]
+    if valid:
+        problems = Problems.from_ints([operands for _, operands in valid], solver.task.base)
         misfits = solver.misfits(problems)
-        for (i, _), misfit in zip(asked, misfits, strict=True):
+        for (i, _), misfit in zip(valid, misfits, strict=True):
             records[i]["error"] = misfit
         fit = np.array([k for k, misfit in enumerate(misfits) if misfit is None], dtype=np.int64)
         for k, solution in zip(fit.tolist(), solver.solve(problems[fit]), strict=True):
-            i = asked[k][0]
+            i = valid[k][0]
             records[i] = solution.record(entries[i].line, canvases)
     return records
 
 
 @dataclass
 class Summary:
-    """What became of a file: numbers of records, counted as they go by."""
+    """Counts of a file's records."""
 
     problems: int = 0
     correct: int = 0
     errors: int = 0
-    beyond: int = 0  # of other sizes than those trained on
-    few_views: int = 0  # seen in fewer views than were asked for
-    share_of_views: float = 1.0  # that the problem with fewest has
+    beyond: int = 0  # of other sizes than those in training
+    few_views: int = 0  # with fewer views than requested
+    share_of_views: float = 1.0  # lowest share of the requested views
 
     def write(self, sink: IO[str], records: list[dict[str, Any]]) -> None:
-        """Count records as they are written, a JSON object a line.
+        """Write and count records, one JSON object in each line.
 
-        Characters are escaped where the encoding may lack some.
+        Non-ASCII characters are escaped if the encoding may lack some.
         """
         escaped = not (getattr(sink, "encoding", None) or "utf").lower().startswith("utf")
         for record in records:
@@ -121,24 +128,24 @@ class Summary:
 
 
 class Job(NamedTuple):
-    """A file of problems to work through, CSV or JSON Lines, to one of JSON Lines."""
+    """A file of problems to solve, CSV or JSON Lines, and its output, JSON Lines."""
 
     solver: Solver
     checkpoint: Path  # the solver's
     source: Path
     output: Path
-    batch_size: int | None = None  # problems at once; None: by the device
-    canvases: bool = False  # whether records hold the worked canvas
-    precision: str = FLOAT32  # one of `trm.precision.PRECISIONS`, settled
+    batch_size: int | None = None  # problems in a batch; None: by the device
+    canvases: bool = False  # whether records contain the solved canvas
+    precision: str = FLOAT32  # one of `trm.precision.PRECISIONS`, after `settle`
 
     def entries(self, file: BinaryIO | None = None) -> Iterator[Entry]:
-        """The problems of the source, or of a pipe in its place."""
+        """Read the problems of the source, or of a pipe in its place."""
         source, lines = str(self.source), numbered_lines(self.source, file)
         return read_entries(lines, source, format_of(source), self.solver.task)
 
     def lines(self, entries: list[Entry]) -> list[dict[str, Any]]:
-        """The records of some entries as they are written, with what else their lines held."""
-        left_out = {"exact"}  # which takes the finished working
+        """Return the records of entries as written, with the other columns of their lines."""
+        left_out = {"exact"}  # needs the true solution
         left_out |= set() if self.solver.voting else {*VOTED}
         left_out |= set() if self.canvases else {"canvas"}
         lines = []
@@ -149,10 +156,10 @@ class Job(NamedTuple):
         return lines
 
     def key(self, device: str) -> str:
-        """A hash of what decides the records."""
+        """Return a hash of everything that affects the records."""
         solver, predictor = self.solver, self.solver.predictor
         deciding = {
-            "columns": COLUMNS,  # what another version may have written differently
+            "columns": COLUMNS,  # may differ in another version
             "device": (device, self.precision, torch.__version__),
             "files": (fingerprint(find_checkpoint(self.checkpoint)), fingerprint(self.source)),
             "model": (predictor.model.config, getattr(predictor, "max_steps", None)),
@@ -163,7 +170,13 @@ class Job(NamedTuple):
 
 
 def stream(job: Job, source: BinaryIO | None, sink: IO[str] | None) -> Summary:
-    """Work from a pipe or to one, None: the job's file: records are written as they are solved."""
+    """Solve problems from a pipe or to one, and write records batch by batch.
+
+    Args:
+        job: files and settings.
+        source: None: the job's source.
+        sink: None: the job's output.
+    """
     summary = Summary()
     size = job.batch_size or _unit_size(job.solver.voting, job.solver.predictor.device)
     with nullcontext(sink) if sink else writing(job.output) as out:
@@ -180,10 +193,18 @@ def work_through(
     nodes: int = 1,
     quiet: bool = False,
 ) -> Summary | None:
-    """Work through a file, or go on with it, and write the output once all of it is done.
+    """Solve a file, or resume it, and write the output once all of it is solved.
 
-    On devices as `trm.devices.open_devices` takes them. Returns what became of the file, None in
-    all processes but the first. ValueError: another process is at work on the same output.
+    Args:
+        job: files and settings.
+        accelerator, devices, nodes: as in `trm.devices.open_devices`.
+        quiet: whether to print no progress.
+
+    Returns:
+        Counts of records; None in all processes but the first.
+
+    Raises:
+        ValueError: another process is writing the same output, or its path is unusable.
     """
     if job.output.is_dir() or (job.output.exists() and job.output.samefile(job.source)):
         what = "a folder" if job.output.is_dir() else "the input itself"
@@ -212,7 +233,7 @@ def work_through(
         with writing(output) as sink:
             for part in parts:
                 summary.write(sink, json.loads(part.read_text(encoding="utf-8")))
-        # What was kept to go on with, with other settings, too.
+        # Delete the units, also those of other settings.
         for kept in output.parent.glob(f".{glob.escape(output.name)}.{_HASH}.parts"):
             shutil.rmtree(kept)
     return summary

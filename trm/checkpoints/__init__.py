@@ -1,7 +1,7 @@
-"""Files that hold models: where they lie, and by which names they say what they hold.
+"""Checkpoint files: finding them, and the names of their entries.
 
-Needs no framework: a command line that names a wrong file is answered before one is imported. What
-reads them is in `trm.checkpoints.loading`.
+Imports no framework, so that a command line with a wrong file fails at once.
+`trm.checkpoints.loading` reads the files.
 """
 
 import io
@@ -14,27 +14,33 @@ from typing import Any
 
 from trm.checkpoints.names import HEADER, SUFFIX, named_weights, no_such_name
 
-# How it was trained is in docs/generalisation.md.
+# Its training is described in docs/generalisation.md.
 SHIPPED = Path(__file__).parent.parent / "pretrained" / f"lattice{SUFFIX}"
 
 # Entries of a checkpoint.
-CHECKPOINT_KEY = "trm"  # which model the weights belong to, and how it solves
-DATA_KEY = "CanvasDataModule"  # the data module's own state, see it
-COST_KEY = "cost"  # what training has taken: see `Cost` in `trm.training.callbacks`
+CHECKPOINT_KEY = "trm"  # the model's class and config, and settings of solving
+DATA_KEY = "CanvasDataModule"  # state of `trm.training.data.CanvasDataModule`
+COST_KEY = "cost"  # of training: see `Cost` in `trm.training.callbacks`
 
 FORMAT = 2  # of the entry `CHECKPOINT_KEY`
 
-PROOF_SUFFIX = ".proof.json"  # in place of the checkpoint's: the last verdict of `trm prove` on it
+PROOF_SUFFIX = ".proof.json"  # replaces the checkpoint's; the last verdict of `trm prove`
 
 _BEST_FIRST = ("best.ckpt", "last.ckpt", "*.ckpt", f"*{SUFFIX}")
 
 
 def find_checkpoint(path: str | Path, names: Sequence[str] = _BEST_FIRST) -> Path:
-    """A checkpoint file: the path itself, or below a folder the newest of the first of the names.
+    """Find a checkpoint file.
 
-    Where there is no such path, it may be a name of weights, see `trm.checkpoints.names`.
-    FileNotFoundError: there is none. ValueError: the path is empty, which would mean the current
-    folder, or the folder holds several files of weights alone, which no run leaves.
+    Args:
+        path: a file; a folder, in which the newest file with the first name that occurs is found;
+            or a name of weights, see `trm.checkpoints.names`.
+        names: file names or patterns, in order of preference.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the path is empty, or the folder has several files of weights alone, which no
+            run creates.
     """
     if not str(path):
         raise ValueError("the checkpoint's path is empty: name a file, or the folder of a run")
@@ -54,7 +60,7 @@ def find_checkpoint(path: str | Path, names: Sequence[str] = _BEST_FIRST) -> Pat
         files = [file for file in path.rglob(name) if file.is_file()]
         if name.endswith(SUFFIX) and len(files) > 1:
             raise ValueError(
-                f"{path} holds {len(files)} files of weights: name one of them, as {files[0]}"
+                f"{path} holds {len(files)} files of weights: name one of them, such as {files[0]}"
             )
         if files:
             return max(files, key=lambda file: file.stat().st_mtime_ns)
@@ -62,10 +68,10 @@ def find_checkpoint(path: str | Path, names: Sequence[str] = _BEST_FIRST) -> Pat
 
 
 def read_task(path: str | Path) -> dict[str, Any]:
-    """The settings of a file's task, which are its name and more; empty if they cannot be read.
+    """Return the settings of a file's task, among them its name; empty if they cannot be read.
 
     PyTorch is not imported, and nothing in the file is executed. `trm.checkpoints.loading` reads
-    the same with care, and says what is wrong.
+    the same entry with all checks and error messages.
     """
     try:
         file = find_checkpoint(path)
@@ -81,12 +87,12 @@ def read_task(path: str | Path) -> dict[str, Any]:
                     return {}
                 data = _WithoutTensors(io.BytesIO(archive.read(entry))).load()[DATA_KEY]
         return dict(data["task"])
-    except Exception:  # bytes that are no checkpoint can fail in any way
+    except Exception:  # other bytes can fail in any way
         return {}
 
 
 class _WithoutTensors(pickle.Unpickler):
-    """Reads plain data; classes and functions that are named become an empty dictionary."""
+    """Unpickles plain data; every class or function becomes an empty dictionary."""
 
     def find_class(self, module: str, name: str) -> Any:
         return _Nothing
@@ -96,7 +102,7 @@ class _WithoutTensors(pickle.Unpickler):
 
 
 class _Nothing(dict[Any, Any]):
-    """Stands for whatever a pickle makes beside plain data."""
+    """Replaces all objects in a pickle that are not plain data."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
@@ -105,9 +111,9 @@ class _Nothing(dict[Any, Any]):
         pass
 
     def append(self, item: Any) -> None:
-        """Be a list, too."""
+        """Accept items like a list."""
 
     def add(self, item: Any) -> None:
-        """Be a set, too."""
+        """Accept items like a set."""
 
     extend = append

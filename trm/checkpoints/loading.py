@@ -1,9 +1,12 @@
-"""From a file to a solver; nothing in a file is executed, and a small one takes no large memory.
+"""Loading a solver from a file. Nothing in it is executed, and a small file needs little memory.
 
-Files are Lightning's checkpoints, or exported weights: safetensors with JSON in their header. There
-the names of `_HEADER` stand, ``symbols``, the characters of all ids, ``card``, what people should
-know, and `_DIGEST` of all that and the tensors: damaged files are refused, checkpoints by their
-archive's CRCs.
+A file is a Lightning checkpoint or exported weights: safetensors with JSON in the header. The JSON
+has the names of `_HEADER`; ``symbols``, the characters of all ids; ``card``, a description for
+people; and `_DIGEST`, a hash of all that and the tensors. Damaged files are refused: exported
+weights by the digest, checkpoints by the CRCs of their archive.
+
+Example of a header: ``{"model": {"family": "cell", ...}, "data": {"task": {...}, ...}, "step": 800,
+"epoch": 4, "cost": {...}, "symbols": "...", "card": {...}, "sha256": "..."}``.
 """
 
 import hashlib
@@ -59,19 +62,19 @@ from trm.solving.voting_settings import Voting
 from trm.torch_settings import standard_settings
 
 _DIGEST = "sha256"  # an entry of the entry `HEADER`
-_HEADER = {"model": CHECKPOINT_KEY, "data": DATA_KEY}  # what stands there, and in a checkpoint
+_HEADER = {"model": CHECKPOINT_KEY, "data": DATA_KEY}  # by name there: the key in a checkpoint
 _HEADER |= {"step": "global_step", "epoch": "epoch", "cost": COST_KEY}
-_PREFIX = "model."  # of the network's weights in a checkpoint
-_PACKAGES = ("canvas", "augment", "trm")  # whose classes a file may name
+_PREFIX = "model."  # of the names of the network's weights in a checkpoint
+_PACKAGES = ("canvas", "augment", "trm")  # packages with classes that a file may name
 _NETWORKS = tuple(f"trm.models.{name}" for name in ("gpt", "cell", "recursive"))
 _WRITTEN = "take one written by `trm fit` or `trm inspect --export`"
 
 _LONGEST = 100_000  # characters of settings as JSON
 _MOST_UPDATES = 10_000  # of the states in a supervision step
-_VIEWS = 4  # times a file's size that its tensors may come to: tied weights count twice
+_VIEWS = 4  # tensors may have this many times the file's size: tied weights count twice
 
-# What a checkpoint's pickle may name: containers, tensors, and what is in them. `torch.load` also
-# knows functions that make tensors or bytes of any size from a number.
+# Names that a checkpoint's pickle may contain: containers, tensors and their parts. `torch.load`
+# also allows functions that make tensors or bytes of any size from a number.
 _NAMES = re.compile(
     r"collections OrderedDict|(builtins|__builtin__) set|_codecs encode|torch (Size|device)"
     r"|torch\._utils _rebuild_(tensor_v2|parameter)|torch \w+Storage"
@@ -93,19 +96,22 @@ def load_solver(
     device: str = "auto",
     voting: Voting | None = None,
 ) -> Solver:
-    """A model, ready to solve problems.
+    """Load a model, ready to solve problems.
 
     Args:
-        path: a checkpoint's file, the folder of a run: its best one, or a name that `trm models`
-            lists; None: the shipped model.
-        steps: supervision steps a row gets at most, or loops of a looped GPT; None: as the
-            checkpoint says. A GPT that is not looped has no use for it.
-        height, width: the canvas; None: as in training, or cut to the problems if training's was.
-        device: where to compute, like cpu or cuda:1; `auto` takes an accelerator if there is one.
-        voting: how many views of a problem are asked, and how they agree; None: one view.
+        path: the file of a checkpoint; the folder of a run, which loads its best one; or a name
+            that `trm models` lists. None: the shipped model.
+        steps: highest number of supervision steps for a row, or loops of a looped GPT; None: that
+            of the checkpoint. Ignored for other GPTs.
+        height: of the canvas; None: as in training, or cut to the problems if training's was.
+        width: as ``height``.
+        device: like cpu or cuda:1; `auto` uses an accelerator if there is one.
+        voting: number of views of a problem, and how they vote; None: one view.
 
-    Errors as of `load_checkpoint`; ValueError: no such device, code that nobody imported, or views
-    that the model has no use for.
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: as in `load_checkpoint`; or there is no such device, the file needs code that
+            was not imported, or the model cannot use such views.
     """
     if steps is not None and not 1 <= steps <= MOST_STEPS:
         raise ValueError(f"steps are from 1 to {MOST_STEPS:,}, not {steps:,}")
@@ -132,7 +138,7 @@ def load_solver(
     proof = noted_proof(path, content, predictor.model, task)
     if isinstance(predictor, CellPredictor):
         predictor.proved = proof.get("verdict") == PROVED
-        if rule.most_operands is not None:  # on other pages its cells see what these never show
+        if rule.most_operands is not None:  # other problems have cell inputs that these never have
             predictor = predictor.for_pages_of(task, rule)
     predictor.model.eval().to(_device(device))
     canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
@@ -149,15 +155,15 @@ def load_solver(
 
 
 def _refuted(solver: Solver, proof: dict[str, Any]) -> Solver:
-    """A solver that is no surer than the note of its refutation allows."""
+    """Limit a solver's confidence by the note of its refutation."""
     predictor, wrong = solver.predictor, proof.get("wrong_inputs")
     if isinstance(predictor, CellPredictor) and proof.get("windows"):
         codes = predictor.model.config.codes
         rule = solver.task.local_rule(latent=bool(codes)).with_codes(codes)
-        numbers = np.unique(np.array(wrong or (), dtype=np.int64))
+        ids = np.unique(np.array(wrong or (), dtype=np.int64))
         most = 1 - proof["wrong_windows"] / proof["windows"]
-        predictor.refutation = Refutation(rule, numbers, most)
-    if wrong:  # which cover the counterexample, too
+        predictor.refutation = Refutation(rule, ids, most)
+    if wrong:  # these inputs cover the counterexample, too
         return solver
     found = (proof.get("counterexample") or {}).get("problem", "")
     return replace(solver, known_wrong=(solver.task.parse(found),)) if found else solver
@@ -165,10 +171,11 @@ def _refuted(solver: Solver, proof: dict[str, Any]) -> Solver:
 
 @standard_settings()
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
-    """The content of a checkpoint file, or of exported weights; nothing in it is executed.
+    """Return the content of a checkpoint file or of exported weights; nothing in it is executed.
 
-    FileNotFoundError: there is none. ValueError: it is damaged, no checkpoint of this package, or
-    holds more than one can.
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is damaged, no checkpoint of this package, or too large for one.
     """
     path = find_checkpoint(path)
     try:
@@ -183,8 +190,8 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     except PermissionError:
         raise
     except Exception:
-        # Bytes that are no checkpoint can fail in any way. PyTorch's own sentence is not passed
-        # on: it advises to load the file together with its code.
+        # Other bytes can fail in any way. PyTorch's own message is not passed on: it advises
+        # loading the file together with its code.
         raise ValueError(
             f"{path} cannot be read as a checkpoint: it is damaged, cut short, packed, of another "
             f"kind, or holds code, which is never executed; {_WRITTEN}"
@@ -196,20 +203,18 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
             "Models of the published TRM are made by trm.models.interop"
         )
     try:
-        said = [{COST_KEY: None, **content}[key] for key in _HEADER.values()]
-        # Piece by piece, as what stands twice counts twice.
-        text = "".join(islice(json.JSONEncoder().iterencode(said), _LONGEST))
+        entries = [{COST_KEY: None, **content}[key] for key in _HEADER.values()]
+        # Encoded piece by piece, as repeated references could make the text huge.
+        text = "".join(islice(json.JSONEncoder().iterencode(entries), _LONGEST))
         if len(text) >= _LONGEST:
-            raise ValueError("settings too long to be any")
+            raise ValueError("settings are too long")
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ValueError(
-            f"{path} does not say which model it holds ({error}): {_WRITTEN}"
-        ) from None
+        raise ValueError(f"{path} does not describe its model ({error}): {_WRITTEN}") from None
     return content
 
 
 def network_weights(content: dict[str, Any]) -> dict[str, Tensor]:
-    """The network's weights in a checkpoint by its own names, averaged if training averaged."""
+    """Return the network's weights in a checkpoint by name, averaged if training averaged them."""
     found = content["state_dict"].items()
     return {k.removeprefix(_PREFIX): value for k, value in found if k.startswith(_PREFIX)}
 
@@ -217,22 +222,28 @@ def network_weights(content: dict[str, Any]) -> dict[str, Tensor]:
 def pack(
     content: dict[str, Any], card: dict[str, Any], weights: dict[str, Tensor] | None = None
 ) -> bytes:
-    """The bytes of a safetensors file, with the weights of a checkpoint's content or others."""
+    """Return the bytes of a safetensors file.
+
+    Args:
+        content: of a checkpoint.
+        card: description for people, as plain data.
+        weights: None: those of ``content``.
+    """
     header = {name: content.get(key) for name, key in _HEADER.items()}
     header |= {"symbols": CHARACTERS[:VOCAB_SIZE], "card": card}  # letters have come later
     weights = network_weights(content) if weights is None else weights
-    # Weights that share memory, as tied embeddings do, are stored one by one.
+    # Weights that share memory, such as tied embeddings, are stored one by one.
     tensors = {name: value.clone().contiguous() for name, value in weights.items()}
     return save(tensors, {HEADER: json.dumps(header | {_DIGEST: _digest(header, tensors)})})
 
 
 def unpack(path: Path) -> dict[str, Any]:
-    """What a file written from `pack` holds, as a checkpoint's content with the card beside it."""
+    """Read a file written from `pack`: a checkpoint's content with the additional key ``card``."""
     with safe_open(path, framework="pt", device="cpu") as file:
         header = json.loads((file.metadata() or {})[HEADER])
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    if header.pop(_DIGEST, None) not in (None, _digest(header, tensors)):  # once there was none
-        raise ValueError("it is not what was written")
+    if header.pop(_DIGEST, None) not in (None, _digest(header, tensors)):  # old files have none
+        raise ValueError("its content does not match its digest")
     if not CHARACTERS.startswith(header["symbols"]):
         raise ValueError("it was written with another vocabulary")
     content = {key: header.get(name) for name, key in _HEADER.items()}
@@ -241,7 +252,7 @@ def unpack(path: Path) -> dict[str, Any]:
 
 
 def _digest(header: dict[str, Any], tensors: dict[str, Tensor]) -> str:
-    """SHA-256 of exported weights: the JSON, then each tensor's name, type, shape and bytes."""
+    """Return the SHA-256 of exported weights: JSON, then each tensor's name, type, shape, bytes."""
     found = hashlib.sha256(json.dumps(header).encode())
     for name, value in sorted(tensors.items()):
         found.update(f"\n{name} {value.dtype} {list(value.shape)}\n".encode())
@@ -250,14 +261,14 @@ def _digest(header: dict[str, Any], tensors: dict[str, Tensor]) -> str:
 
 
 def _check_archive(file: Path) -> None:
-    """Refuse a file for `torch.load` that is damaged, larger inside, or names more than data."""
+    """Raise a ValueError unless `torch.load` is safe: no damage, compression or code."""
     with zipfile.ZipFile(file) as archive:
         entries = archive.infolist()
         packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
         if packed or sum(entry.file_size for entry in entries) > file.stat().st_size:
-            raise ValueError("larger inside than outside")
+            raise ValueError("its content is larger than the file")
         for entry in entries:
-            held = archive.read(entry)  # which compares the CRC
+            held = archive.read(entry)  # checks the CRC
             if entry.filename.endswith(".pkl"):
                 for opcode, argument, _ in pickletools.genops(held):
                     if opcode.name == "GLOBAL" and not _NAMES.fullmatch(str(argument)):
@@ -265,7 +276,7 @@ def _check_archive(file: Path) -> None:
 
 
 def _check_tensors(content: Any, size: int) -> None:
-    """Refuse tensors below lists and dicts that a file of ``size`` bytes cannot hold."""
+    """Raise a ValueError for nested tensors that a file of ``size`` bytes cannot contain."""
     todo, seen, total = [content], set[int](), 0
     while todo:
         value = todo.pop()
@@ -283,34 +294,42 @@ def _check_tensors(content: Any, size: int) -> None:
 
 
 def restored(kind: type[T], settings: dict[str, Any]) -> T:
-    """A dataclass as a file describes it; refuses numbers out of all proportion, too."""
+    """Return a dataclass with settings from a file.
+
+    Example: ``restored(Canvas, {"height": 8, "width": 16})``.
+
+    Raises:
+        ValueError: a setting does not exist, has a wrong value, or is a huge number.
+    """
     known = {field.name: field.metadata.get(OPEN) for field in fields(kind)}  # type: ignore[arg-type]
     for name, value in settings.items():
         if name not in known:
             raise ValueError(f"there is no setting {name}")
         text = json.dumps(value, allow_nan=False)
-        if re.search(r"(?<![\d.])\d{8}", text):  # of which cells, channels or steps would be made
+        if re.search(r"(?<![\d.])\d{8}", text):  # would create as many cells, channels or steps
             raise ValueError(f"{name} is {text[:40]}")
         if known[name] and isinstance(value, str) and "." in value:
             check_imported(value, name, _PACKAGES)
-    try:  # as JSON, in which a list is as good as a tuple
+    try:  # as JSON, which allows a list for a tuple
         return TypeAdapter(kind).validate_json(json.dumps(settings), strict=True)
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
-        told = wrong["msg"].removeprefix("Value error, ")  # what the class itself says
+        reason = wrong["msg"].removeprefix("Value error, ")  # the class's own message
         if wrong["loc"]:
-            told = f"{wrong['loc'][0]} is {str(wrong['input'])[:40]!r}"
-        raise ValueError(told) from None
+            reason = f"{wrong['loc'][0]} is {str(wrong['input'])[:40]!r}"
+        raise ValueError(reason) from None
 
 
 def restored_task(data: dict[str, Any]) -> Task:
-    """A task as `canvas.tasks.task_data` describes it.
+    """Return the task with the settings of `canvas.tasks.task_data`.
 
-    ValueError, TypeError, KeyError: it is none. OwnCodeError: its code was not imported.
+    Raises:
+        ValueError, TypeError, KeyError: there is no such task or setting.
+        OwnCodeError: the task's code was not imported.
     """
     settings = dict(data)
     name = settings.pop("task")
-    settings.pop("repeats", None)  # of older files: how problems of training were drawn
+    settings.pop("repeats", None)  # in older files, a setting of training
     check_imported(str(name), "task", _PACKAGES)
     found = restored(task_class(name), settings)
     assert isinstance(found, Task)
@@ -318,7 +337,7 @@ def restored_task(data: dict[str, Any]) -> Task:
 
 
 def plain(config: Any) -> dict[str, Any]:
-    """A dataclass's settings as JSON has them."""
+    """Return the settings of a dataclass as JSON data, with lists for tuples."""
     return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(config).items()}
 
 
@@ -341,7 +360,11 @@ def _predictor(about: dict[str, Any], weights: dict[str, Tensor], steps: int | N
 
 
 def _network(about: dict[str, Any], kind: type[Network], weights: dict[str, Tensor]) -> Network:
-    """The network that a file names, with its weights; refused before anything large is built."""
+    """Return the network of a file with its weights.
+
+    Raises:
+        ValueError: sizes are too large, before anything large is built, or weights are not finite.
+    """
     name = str(about["network"])
     if name.rpartition(".")[0] not in _NETWORKS:
         check_imported(name, "network", ())
@@ -355,18 +378,18 @@ def _network(about: dict[str, Any], kind: type[Network], weights: dict[str, Tens
     for weight, value in weights.items():
         if not torch.isfinite(value).all():
             raise ValueError(f"{weight} holds numbers that are not finite")
-    with torch.device("meta"), _Undrawn():  # shapes without numbers
+    with torch.device("meta"), _Undrawn():  # shapes without memory
         shapes = found(config)
-    shapes.load_state_dict(weights, assign=True)  # which says what does not fit
+    shapes.load_state_dict(weights, assign=True)  # raises if shapes do not fit
     network = found(config)
     network.load_state_dict(weights)
     return network
 
 
 class _Undrawn(TorchFunctionMode):
-    """Weights are made and not drawn: on the meta device that imports PyTorch's compiler."""
+    """Skips random initialisation, which imports PyTorch's compiler on the meta device."""
 
-    _DRAWS = (Tensor.normal_, Tensor.uniform_, Tensor.random_, Tensor.erfinv_)  # in place
+    _DRAWS = (Tensor.normal_, Tensor.uniform_, Tensor.random_, Tensor.erfinv_)
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -387,10 +410,10 @@ def _device(name: str) -> torch.device:
         kind = found.type if found else "cpu"
     try:
         device = torch.device(kind if kind == "cpu" else f"{kind}{colon}{index}")
-        torch.zeros(1, device=device).item()  # "meta" has no numbers
+        torch.zeros(1, device=device).item()  # fails on "meta"
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0].split(". ")[0]
-        if reason.startswith("Expected one of"):  # two dozen, most of which nobody has
+        if reason.startswith("Expected one of"):  # two dozen kinds, most of them rare
             reason = "take auto, cpu, cuda or mps"
         raise ValueError(f"there is no device {name!r} to compute on: {reason}") from None
     return device
@@ -398,7 +421,7 @@ def _device(name: str) -> torch.device:
 
 @standard_settings()
 def reinitialised(model: Any) -> Any:
-    """A network of the same class and config on the same device, with weights drawn anew."""
+    """Return a network of the same class, config and device with newly initialised weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         fresh = type(model)(model.config)

@@ -1,6 +1,6 @@
-"""Weights by short names: those that come with the package, and those of the sources' docs/models.
+"""Short names of weights in the package and in docs/models of the project's sources.
 
-Needs no framework: headers of files alone are read.
+Imports no framework: only headers of files are read.
 """
 
 import json
@@ -34,16 +34,16 @@ def named_weights() -> dict[str, Path]:
 
 
 def no_such_name(name: str) -> str:
-    """Part of an error about a name without weights: the nearest names."""
+    """Return the second half of an error about an unknown name, with the nearest names."""
     known = named_weights()
     near = get_close_matches(name.removesuffix(SUFFIX), list(known), n=3, cutoff=0.6)
     nearest = f" (the nearest: {', '.join(near)})" if near else ""
-    said = f"nor is it a name that `trm models` lists{nearest}"
-    return said if len(known) > 1 else f"{said}; {elsewhere()}"
+    message = f"nor is it a name that `trm models` lists{nearest}"
+    return message if len(known) > 1 else f"{message}; {elsewhere()}"
 
 
 def elsewhere() -> str:
-    """Hint for an installed package, which holds few weights."""
+    """Return a hint for an installed package, which contains few weights."""
     return (
         "other weights are not in the installed package: take their files from the folder "
         "docs/models of the project's sources, and name the file"
@@ -56,14 +56,14 @@ class About(NamedTuple):
     family: str  # recursive (with its cycles), cell model or GPT
     task: str  # with its layout and base
     parameters: int
-    told: str  # a proof's verdict and tests
+    told: str  # verdict of a proof, and test results
 
 
 def about(file: Path) -> About:
     """Read the header of a file of weights.
 
     Raises:
-        ValueError: it has none of this package, or is damaged.
+        ValueError: the file has no header of this package, or is damaged.
     """
     try:
         with safe_open(file, "numpy") as content:
@@ -74,19 +74,19 @@ def about(file: Path) -> About:
         if family == "recursive" and "H_cycles" in model["model"]:
             family += f", H {model['model']['H_cycles']}, L {model['model']['L_cycles']}"
         base = "" if task["base"] == 10 else f", base {task['base']}"
-        said = About(
+        facts = About(
             family,
             f"{task['task']}, {task['layout']}{base}",
             sum(prod(shape) for name, shape in shapes.items() if name not in _BUFFERS),
             _told(header.get("card") or {}),
         )
-    except Exception as error:  # bytes that are no such file can fail in any way
-        raise ValueError(f"{file} does not say which model it holds ({error})") from None
-    return said
+    except Exception as error:  # other bytes can fail in any way
+        raise ValueError(f"{file} does not describe its model ({error})") from None
+    return facts
 
 
 def _told(card: Mapping[str, Any]) -> str:
-    """Summary of a card, like ``proved; tested: in range 500 of 500``, of whole solutions."""
+    """Return a summary of a card, like ``proved; tested: in range 500 of 500`` (solutions)."""
     parts = [(card.get("proof") or {}).get("verdict") or ""]
     counts: dict[str, list[int]] = {}
     for cell in card.get("cells") or ():

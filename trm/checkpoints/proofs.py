@@ -1,7 +1,7 @@
-"""Notes of proofs: which model a note is of, and whether it is of the one at hand.
+"""Notes of proofs, and the digest that ties a note to a model.
 
-A proof is of a network with its settings, on the pages of one task and layout, by one rule, in
-float32. The digest covers all of these, so that a note counts for nothing once one has changed.
+A proof holds for a network with its settings, on solutions of one task and layout, by one rule, in
+float32. The digest covers all of these, so that a note is ignored once one of them has changed.
 """
 
 import hashlib
@@ -23,11 +23,11 @@ from trm.files import read_object
 from trm.models.cell import CellModel
 
 PROVED, REFUTED, OPEN = "proved", "refuted", "open"  # verdicts
-ARITHMETIC = "float32"  # in which a proof is of what a model computes
+ARITHMETIC = "float32"  # of the model's computation in a proof
 
 
 def weights_hash(model: nn.Module) -> str:
-    """SHA-256 of all tensors, by their names."""
+    """Return the SHA-256 of all tensors and their names."""
     found = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         found.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
@@ -36,10 +36,10 @@ def weights_hash(model: nn.Module) -> str:
 
 
 def proof_digest(model: nn.Module, task: Task) -> str:
-    """SHA-256 of all that a proof of a model rests on.
+    """Return the SHA-256 of all premises of a proof.
 
     These are weights, network, its settings, task, layout, rule and arithmetic. Layout and rule
-    count as what they declare, and as what they do on `canvas.rule_check.edge_problems`.
+    are covered by their declarations and by their results on `canvas.rule_check.edge_problems`.
     """
     found = hashlib.sha256()
     config: Any = model.config
@@ -71,7 +71,7 @@ def proof_digest(model: nn.Module, task: Task) -> str:
 
 
 def _declared(rule: LocalRule) -> dict[str, Any]:
-    """The declarations of a rule as plain data."""
+    """Return the declarations of a rule as plain data."""
     return {
         "rule": class_name(type(rule)),
         "base": rule.base,
@@ -90,9 +90,9 @@ def _declared(rule: LocalRule) -> dict[str, Any]:
 def noted_proof(
     path: str | Path, content: dict[str, Any], model: nn.Module, task: Task
 ) -> dict[str, Any]:
-    """The note of `trm prove` on this model: the one beside the file, or in its card, or none.
+    """Return the note of `trm prove` on this model: beside the file, or in its card, or empty.
 
-    Of another model, of other settings, or without a digest a note counts for nothing.
+    A note of another model or other settings, or without a digest, is ignored.
     """
     beside = read_object(find_checkpoint(path).with_suffix(PROOF_SUFFIX))
     card = content.get("card")

@@ -1,1 +1,1 @@
-"""Solving: a batch of problems to worked canvases with confidence."""
+"""Solving: from a batch of problems to solved canvases with confidence."""

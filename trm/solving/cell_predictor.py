@@ -1,4 +1,4 @@
-"""A `CellModel` as it solves: in the order of writing, every cell once."""
+"""Solving with a `CellModel`: in the order of writing, every cell once."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -25,41 +25,46 @@ from trm.torch_settings import standard_settings
 
 
 class Refutation(NamedTuple):
-    """Inputs of cells in which a model is known to be wrong."""
+    """Op inputs for which a model is known to give a wrong output."""
 
     rule: LocalRule  # the model's, with its latent codes
     wrong: np.ndarray  # int64 [N], sorted, see `LocalRule.seen`
-    most: float  # confidence in a row at most, 0 to 1: the share of inputs that are right
+    most: float  # highest confidence in a row, 0 to 1: the share of op inputs answered correctly
 
-    def limit(self, sure: np.ndarray, canvases: np.ndarray, handed: np.ndarray) -> None:
-        """Limit the confidence in rows, float32 [B, H], of canvases worked out, in place.
+    def limit(self, confidence: np.ndarray, canvases: np.ndarray, messages: np.ndarray) -> None:
+        """Limit the confidence in rows of solved canvases, in place.
 
-        Where a cell has an input that is known to be wrong, it and all rows below get 0. What cells
-        hand on is as `LocalRule.around` takes it.
+        A row in which a cell has a known wrong input gets 0, and so do all rows below it.
+
+        Args:
+            confidence: float32 [B, H], changed in place.
+            canvases: uint8 [B, H, W], before solving.
+            messages: of the cells, as `LocalRule.around` takes them.
         """
-        np.minimum(sure, self.most, out=sure)
-        page, row, column = handed[:, 1:, 1:-1, 0].nonzero()
-        seen = self.rule.around(handed, page, row, column)
-        seen[TOKEN] = canvases[page, row, column].astype(np.int64)
-        decided = handed[page, row + 1, column + 1, 1:].astype(np.int64)
-        numbers, cells = self.rule.seen(seen, dict(zip(self.rule.signals, decided.T, strict=True)))
-        wrong = cells[np.isin(numbers, self.wrong)]
-        first = np.full(len(sure), sure.shape[1])
-        np.minimum.at(first, page[wrong], row[wrong])
-        sure[np.arange(sure.shape[1]) >= first[:, None]] = 0
+        np.minimum(confidence, self.most, out=confidence)
+        canvas, row, column = messages[:, 1:, 1:-1, 0].nonzero()
+        inputs = self.rule.around(messages, canvas, row, column)
+        inputs[TOKEN] = canvases[canvas, row, column].astype(np.int64)
+        decided = messages[canvas, row + 1, column + 1, 1:].astype(np.int64)
+        ids, cells = self.rule.seen(inputs, dict(zip(self.rule.signals, decided.T, strict=True)))
+        wrong = cells[np.isin(ids, self.wrong)]
+        first = np.full(len(confidence), confidence.shape[1])
+        np.minimum.at(first, canvas[wrong], row[wrong])
+        confidence[np.arange(confidence.shape[1]) >= first[:, None]] = 0
 
 
 class CellPredictor(Predictor):
     """Fills in all masked cells of canvases, whatever rows they are in.
 
     Args:
-        model: on the device where it is to run.
-        proved: whether it is right at every length, so that there is nothing to doubt. That is of
-            float32: in any other arithmetic its confidence is the network's own.
-        rule: of the layout, where pages may be turned or have more operands than it is of: where
-            a cell sees a cell input that its pages do not have, the confidence in the page is 0.
-            None: all pages are its own.
-        task: of which these pages are; the rule's cell inputs are held against some of them.
+        model: a cell model, on the device where it is to run.
+        proved: whether the model is proved correct at every length; the confidence is then 1. The
+            proof holds for float32: in any other arithmetic the network's own confidence is used.
+        rule: the layout's rule, for canvases that may be turned or have more operands than the
+            rule covers. A solution with a cell input that no upright solution of the rule has gets
+            confidence 0. None: all canvases are upright and covered.
+        task: the task of these problems; the rule's cell inputs are checked on some of its
+            solutions.
     """
 
     translation_invariant = True
@@ -73,12 +78,12 @@ class CellPredictor(Predictor):
         task: Task | None = None,
     ) -> None:
         self.model, self.proved, self.rule, self.task = model, proved, rule, task
-        self.refutation: Refutation | None = None  # what is known to be wrong; None: nothing
+        self.refutation: Refutation | None = None  # known wrong inputs; None: none are known
         self._known: dict[torch.dtype, CellCache] = {}
 
     @property
     def proved(self) -> bool:
-        """True if it is proved, and computes in the arithmetic of its proof now."""
+        """True if the model is proved and now computes in the arithmetic of its proof."""
         return self._proved and computes_float32(self.model.H_init)
 
     @proved.setter
@@ -87,10 +92,12 @@ class CellPredictor(Predictor):
 
     @cached_property
     def cell_inputs(self) -> np.ndarray:
-        """All that upright pages have, see `canvas.reachable.reachable_cell_inputs`; it takes
-        seconds.
+        """Cell inputs of upright solutions, see `canvas.reachable.reachable_cell_inputs`.
 
-        OwnCodeError: a drawn page has another one.
+        The first access takes seconds.
+
+        Raises:
+            OwnCodeError: a drawn solution has a cell input that is not among them.
         """
         assert self.rule is not None
         found = reachable_cell_inputs(self.rule)
@@ -100,7 +107,7 @@ class CellPredictor(Predictor):
 
     @property
     def known(self) -> CellCache:
-        """Answers to all op inputs that have come before, in the dtype that now is computed in."""
+        """Cached outputs of earlier op inputs, in the dtype that is computed in now."""
         dtype = compute_dtype(self.model.H_init)
         if dtype not in self._known:
             self._known[dtype] = CellCache(self.model)
@@ -116,29 +123,28 @@ class CellPredictor(Predictor):
     def for_any_view(self, task: Task) -> "CellPredictor":
         if self.model.config.codes:
             raise ValueError(
-                "which cell inputs an upright page has is not known of a model that invents its "
-                "codes: "
-                "leave out --symmetries"
+                "a model with latent codes cannot recognise an upright canvas, as its cell inputs "
+                "are not known in advance: leave out --symmetries"
             )
         return self.for_pages_of(task, task.local_rule())
 
     def for_pages_of(self, task: Task, rule: LocalRule) -> "CellPredictor":
-        """The same, sure of upright pages of a rule alone."""
+        """Return a copy with confidence only in upright solutions of a rule."""
         one = copy(self)
-        vars(one).pop("cell_inputs", None)  # of another rule
+        vars(one).pop("cell_inputs", None)  # those of the previous rule
         one.rule, one.task, one.most_operands = rule, task, rule.most_operands
         return one
 
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
         masked = inputs == symbols.MASK
         cells, confidence = self._solved(inputs)
-        # Of the rows that were asked for; where there is none, of nothing.
+        # Only rows with masked cells count; without any the product is 1.
         confidence = np.where(masked.any(axis=2), confidence, 1).prod(axis=1)
         self._show(cells, masked, confidence)
         return Prediction(cells, confidence, np.zeros(len(cells), dtype=np.int64))
 
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
-        """See `Predictor`: all rows at once; who watches is shown them one after the other."""
+        """See `Predictor`. All rows are solved at once; ``on_row`` gets them one by one."""
         filled, confidence = self._solved(drawing.masked)
 
         def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
@@ -153,7 +159,7 @@ class CellPredictor(Predictor):
     def free_running_views(
         self, drawing: Drawing, views: Sequence[View], rollouts: np.ndarray | None = None
     ) -> Rollout:
-        """See `Predictor`: all rows at once, which share the confidence in the page evenly."""
+        """See `Predictor`. All rows are solved at once and share the confidence evenly."""
         rollout, unknown = Rollout.begun(drawing), drawing.unknown
         filled = self.in_views(drawing.masked, views)
         rollout.canvases[unknown] = filled.canvases[unknown]
@@ -168,9 +174,13 @@ class CellPredictor(Predictor):
         return Trace.by_symbol(inputs, *written, labels)
 
     def signals(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
-        """What cells of ``uint8 [B, H, W]`` decide, by signal, see `canvas.pages.draw_signals`.
+        """Return the decided classes by signal, uint8 [B, H, W] each.
 
-        Of codes, which stand for nothing that has a name, none.
+        See `canvas.pages.draw_signals`. Latent codes are left out, as their classes have no
+        meaning of their own.
+
+        Args:
+            inputs: canvases, uint8 [B, H, W].
         """
         there, *found = self._work(inputs).handed[:, 1:, 1:-1].unbind(-1)
         return {
@@ -180,21 +190,21 @@ class CellPredictor(Predictor):
         }
 
     def _solved(self, canvases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Canvases ``uint8 [B, H, W]`` filled in; how sure each row is, ``float32 [B, H]``."""
+        """Return filled canvases, uint8 [B, H, W], and the confidence of rows, float32 [B, H]."""
         worked = self._work(canvases)
-        sure = worked.halt_logits.sigmoid().cpu().numpy()
-        sure = np.ones_like(sure) if self.proved else sure
+        confidence = worked.halt_logits.sigmoid().cpu().numpy()
+        confidence = np.ones_like(confidence) if self.proved else confidence
         if self.rule is not None:
-            handed = worked.handed.cpu().numpy()
-            page, row, column = handed[:, 1:, 1:-1, 0].nonzero()
-            seen = self.rule.around(handed, page, row, column)
-            seen[TOKEN] = canvases[page, row, column].astype(np.int64)
-            number = self.rule.whole.numbers(0, seen)
-            at = np.searchsorted(self.cell_inputs, number).clip(max=len(self.cell_inputs) - 1)
-            sure[page[self.cell_inputs[at] != number]] = 0
+            messages = worked.handed.cpu().numpy()
+            canvas, row, column = messages[:, 1:, 1:-1, 0].nonzero()
+            inputs = self.rule.around(messages, canvas, row, column)
+            inputs[TOKEN] = canvases[canvas, row, column].astype(np.int64)
+            ids = self.rule.whole.numbers(0, inputs)
+            at = np.searchsorted(self.cell_inputs, ids).clip(max=len(self.cell_inputs) - 1)
+            confidence[canvas[self.cell_inputs[at] != ids]] = 0
         if self.refutation is not None:
-            self.refutation.limit(sure, canvases, worked.handed.cpu().numpy())
-        return worked.tokens.byte().cpu().numpy(), sure
+            self.refutation.limit(confidence, canvases, worked.handed.cpu().numpy())
+        return worked.tokens.byte().cpu().numpy(), confidence
 
     @standard_settings(threads=1)
     @torch.inference_mode()
@@ -202,10 +212,10 @@ class CellPredictor(Predictor):
         return run_wavefront(self.model, self.tokens(canvases), self.known)
 
     def _show(self, cells: np.ndarray, masked: np.ndarray, confidence: np.ndarray) -> None:
-        """Report the cells of rows as they were worked out, from the right to the left."""
+        """Report the cells of each row in the order of solving, from right to left."""
         if self.on_step is None:
             return
-        place = masked[:, :, ::-1].cumsum(axis=2)[:, :, ::-1] * masked  # from 1, in its row
+        place = masked[:, :, ::-1].cumsum(axis=2)[:, :, ::-1] * masked  # order in the row, from 1
         last, unknown = int(place.max()), np.full_like(confidence, np.nan)
         for number in range(1, last + 1):
             shown = np.where(place > number, symbols.MASK, cells)
@@ -214,9 +224,11 @@ class CellPredictor(Predictor):
 
 
 def right_cells(believed: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where a field is right, and where there is something to be right about, ``bool [...]`` both.
+    """Return where a signal is correct, bool [...], and where it is defined, bool [...].
 
-    Of ``uint8 [...]`` classes, and the truth, see `canvas.pages.draw_signals`.
+    Args:
+        believed: decided classes, uint8 [...].
+        truth: true classes, uint8 [...], see `canvas.pages.draw_signals`.
     """
     counted = (truth != UNDEFINED) & (believed != UNDEFINED)
     return (believed == truth) & counted, counted

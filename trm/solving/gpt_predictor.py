@@ -1,4 +1,4 @@
-"""The GPT as it solves: a canvas is a sequence, its rows reversed, decoded greedily."""
+"""Solving with a GPT: a canvas is a sequence, its rows reversed, decoded greedily."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,42 +14,49 @@ from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, Trace
 from trm.torch_settings import standard_settings
 
 FREE = -1  # a token that the model is to write
-# Log-probabilities that are distinguished: beyond lies the rounding of float32.
+# Range of log-probabilities: outside it float32 rounding decides.
 _SURE = (-50.0, -1e-6)
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """P(right) = σ(scale · logit(p) + offset) of an answer that the model wrote with probability p.
+    """Platt scaling of the model's own log-odds (Platt 1999).
 
-    Platt scaling (Platt 1999) of the model's own log-odds. As made it changes nothing: a row is as
-    probably right as the model was sure of writing it.
+    P(correct) = σ(scale · logit(p) + offset) for an answer written with probability p. The default
+    changes nothing: P(correct) = p.
     """
 
     scale: float = 1.0
     offset: float = 0.0
 
     def __call__(self, log_probs: np.ndarray) -> np.ndarray:
-        """Probabilities, ``float32``, of answers of these log-probabilities, perhaps of 0."""
+        """Return calibrated probabilities: float32 [...], for log-probabilities float [...].
+
+        A log-probability of minus infinity gives 0.
+        """
         odds = self.scale * log_odds(log_probs) + self.offset
         return np.where(np.isneginf(log_probs), 0, 1 / (1 + np.exp(-odds))).astype(np.float32)
 
 
 def log_odds(log_probs: np.ndarray) -> np.ndarray:
-    """log(p / (1 − p)) from log p, ``float64``."""
+    """Return log(p / (1 − p)), float64 [...], from log p, float [...]."""
     log_p = np.clip(np.asarray(log_probs, dtype=np.float64), *_SURE)
     return log_p - np.log(-np.expm1(log_p))
 
 
 def fit_calibration(log_probs: np.ndarray, right: np.ndarray) -> Calibration:
-    """The most probable calibration of answers that were judged.
+    """Fit the maximum a posteriori calibration to scored answers.
 
-    Scale and offset have normal priors of deviation 1 about 1 and 0. Where a model is nearly always
-    right there is little to learn from, and it is then taken at its word: a fit without the prior
-    would find that all answers are right whatever the model says, and believe the worst ones.
+    Scale and offset have normal priors with standard deviation 1 around 1 and 0. A model that is
+    nearly always correct leaves little to learn from, and then keeps its own probabilities. A fit
+    without the prior would conclude that all answers are correct and trust the worst ones.
 
-    Of ``log_probs``, ``float [N]``, of whole answers, of which those of minus infinity say nothing,
-    and whether these are ``right``, ``bool [N]``. ValueError: a log-probability is not a number.
+    Args:
+        log_probs: of whole answers, float [N]; minus infinity is ignored.
+        right: whether each answer is correct, bool [N].
+
+    Raises:
+        ValueError: a log-probability is not a number.
     """
     from scipy.optimize import minimize  # which takes longer to import than a row to write
     from scipy.special import expit
@@ -73,31 +80,31 @@ def fit_calibration(log_probs: np.ndarray, right: np.ndarray) -> Calibration:
         return (x.T * (p * (1 - p))) @ x + np.eye(2)
 
     best = minimize(loss, prior, jac=True, hess=curvature, method="trust-exact").x
-    # A model that is the surer the more it errs is not to be believed at all.
+    # A negative scale would trust a model more the less confident it is: 0 ignores the model.
     return Calibration(max(float(best[0]), 0.0), float(best[1]))
 
 
 class GPTPredictor(Predictor):
     """Fills rows with a GPT, token by token.
 
-    A row's confidence is the log-probability of its symbols together, calibrated to the probability
-    that it is right. That of a free-running solution's last row covers what belongs to no row, too:
-    row ends, blank rows below, the end.
+    The confidence in a row is the sum of its symbols' log-probabilities, calibrated to the
+    probability that the row is correct. In a free-running solution the last row also covers tokens
+    outside rows: row ends, blank rows below, the end token.
     """
 
-    row_by_row = False  # what it writes between rows is part of a solution
+    row_by_row = False  # tokens between rows are part of a solution
 
     def __init__(self, model: GPT, calibration: Callable[[np.ndarray], np.ndarray]) -> None:
         self.model, self.calibration = model, calibration
 
     def for_any_view(self, task: Task) -> Predictor:
         raise ValueError(
-            "the model writes in one direction and knows no turned canvases: its views are shifts "
-            "alone, --symmetries e"
+            "a GPT writes in one direction and cannot work on turned canvases: use shifts alone, "
+            "--symmetries e"
         )
 
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
-        """See `Predictor`; of what is below the masked row the model sees nothing."""
+        """See `Predictor`. The model reads nothing below the masked row."""
         answers, log_probs = self._write(inputs)
         steps = np.zeros(len(inputs), dtype=np.int64)
         return Prediction(answers, self.calibration(log_probs.sum(axis=(1, 2))), steps)
@@ -106,7 +113,7 @@ class GPTPredictor(Predictor):
         return Trace.by_symbol(inputs, *self._write(inputs), labels)
 
     def _write(self, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Canvases with their masked rows filled in, and the log-probabilities of that."""
+        """Return filled canvases, uint8 [B, H, W], and log-probabilities, float32 [B, H, W]."""
         answers, log_probs = inputs.copy(), np.zeros(inputs.shape, dtype=np.float32)
         rows = (inputs == symbols.MASK).any(axis=2).argmax(axis=1)
         _, height, width = inputs.shape
@@ -120,7 +127,7 @@ class GPTPredictor(Predictor):
         return answers, log_probs
 
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
-        """See `Predictor`. The whole sequence is decoded, and then shown row by row."""
+        """See `Predictor`. The whole sequence is decoded; then ``on_row`` gets row by row."""
         rollout = self._decode(drawing)
         if on_row is None:
             return rollout
@@ -137,7 +144,7 @@ class GPTPredictor(Predictor):
     def free_running_views(
         self, drawing: Drawing, views: Sequence[View], rollouts: np.ndarray | None = None
     ) -> Rollout:
-        """See `Predictor`; of views only shifts, as it writes in one direction."""
+        """See `Predictor`. Views are shifts alone, as a GPT writes in one direction."""
         canvases, given = (apply_views(views, part) for part in (drawing.canvases, drawing.given))
         top = drawing.top + [view.down for view in views]
         left = drawing.left + [view.right for view in views]
@@ -145,7 +152,7 @@ class GPTPredictor(Predictor):
         return rollout._replace(canvases=undo_views(views, rollout.canvases))
 
     def _decode(self, drawing: Drawing) -> Rollout:
-        """Whole worked solutions."""
+        """Decode whole solutions."""
         B, height, width = drawing.canvases.shape
         ids = np.pad(to_sequences(drawing.canvases), ((0, 0), (0, 1)))
         forced = np.where(tokens_to_write(drawing), FREE, ids)
@@ -156,7 +163,7 @@ class GPTPredictor(Predictor):
         rows = (drawing.row_of_step(0)[:, None] + steps).clip(max=height - 1)
         by_cell = written[:, 1:-1].reshape(B, height, width + 1)[:, :, :width]
         symbol_log_probs = np.where(present, by_cell.sum(axis=2)[sample[:, None], rows], 0.0)
-        # Blank rows that an early end leaves out are as good as written.
+        # Blank rows that an early end leaves out count as written.
         known = [np.where(np.isneginf(p), 0, p) for p in (written, symbol_log_probs)]
         symbol_log_probs[sample, drawing.steps - 1] += known[0].sum(axis=-1) - known[1].sum(axis=-1)
         confidence = np.where(present, self.calibration(symbol_log_probs), np.float32(1))
@@ -166,14 +173,19 @@ class GPTPredictor(Predictor):
     def _generate(
         self, forced: np.ndarray, height: int, width: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Sequences ``int64 [B, T]`` with the free tokens written, and their log-probabilities.
+        """Return sequences with the free tokens written, and log-probabilities of these.
 
-        Those of what was written, ``float32 [B, T]``; minus infinity where a token is missing, as
-        the sequence has ended early.
+        Args:
+            forced: token ids, int64 [B, T]; `FREE` where the model writes.
+
+        Returns:
+            ids: int64 [B, T].
+            log_probs: float32 [B, T]; minus infinity where a token is missing because the sequence
+                ended early.
         """
         written, of_written = self.model.generate(self.tokens(forced), height, width, symbols.END)
         ids, log_probs = written.cpu().numpy(), of_written.float().cpu().numpy()
-        cells = slice(0, 1 + height * (width + 1))  # where no end belongs
+        cells = slice(0, 1 + height * (width + 1))  # no end token belongs here
         missing = (ids == symbols.END) & (forced == FREE)
         log_probs[:, cells][missing[:, cells]] = -np.inf
         return ids, log_probs

@@ -1,4 +1,4 @@
-"""An iterative model as it solves: supervision steps until a row has settled."""
+"""Solving with an iterative model: supervision steps until a row has settled."""
 
 import hashlib
 from collections.abc import Iterator
@@ -15,28 +15,30 @@ from trm.models.recursive import Context
 from trm.solving.rollout import ConfidenceCurve, Prediction, Predictor, Trace
 from trm.torch_settings import standard_settings
 
-PATIENCE = 2  # steps in succession that must leave a row as it is before it counts as settled
+PATIENCE = 2  # consecutive unchanged steps after which a row counts as settled
 
 
 class Settling:
-    """Watches rows from step to step, and says which of them have settled.
+    """Tracks rows over supervision steps and decides which of them have settled.
 
-    A row has settled, and its sample may stop, when it is held more likely right than wrong and
-    `PATIENCE` steps in succession have left it as it was. The halting head alone stops too early:
-    of rows that it trusts, some still change, mostly for the better. In a row longer than any of
-    training a carry may still be on its way when one step changes nothing.
+    A row has settled, and its sample may stop, when its halt logit is above 0 and it has not
+    changed for `PATIENCE` steps. The halting head alone stops too early: some rows that it trusts
+    still change, mostly for the better. One unchanged step is not enough either: in a row longer
+    than those of training, a carry may still be under way.
     """
 
     def __init__(self, masked: Tensor) -> None:
-        """Of the cells to fill in, bool [B, H, W]: no others count."""
+        """Compare only cells to fill in, ``masked``: bool [B, H, W]."""
         self.masked = masked
         self.before: Tensor | None = None
         self.calm = torch.zeros(len(masked), dtype=torch.long, device=masked.device)
 
     def seen(self, cells: Tensor, halt_logits: Tensor) -> Tensor:
-        """Which rows have settled, bool [B], after one more step.
+        """Return the rows that have settled after one more step, bool [B].
 
-        Of its ``cells``, uint8 [B, H, W], and ``halt_logits``, [B], above 0 where a row is trusted.
+        Args:
+            cells: of this step, uint8 [B, H, W].
+            halt_logits: [B], above 0 where the model predicts that the row is correct.
         """
         if self.before is not None:  # before the first step there was no answer to keep
             unchanged = ((cells == self.before) | ~self.masked).all(-1).all(-1)
@@ -45,32 +47,38 @@ class Settling:
         return (halt_logits > 0) & (self.calm >= PATIENCE)
 
     def keep(self, index: Tensor) -> None:
-        """Go on with some rows, by bool [B]."""
+        """Continue with the rows of a mask, bool [B]."""
         self.masked, self.calm = self.masked[index], self.calm[index]
         self.before = None if self.before is None else self.before[index]
 
 
 class Step(NamedTuple):
-    """What a model holds after one of its supervision steps."""
+    """State of a solution after one supervision step."""
 
     number: int  # from 1
-    samples: Tensor  # which ones are still at work, int64 [N]
+    samples: Tensor  # indices of the samples still being solved, int64 [N]
     halt_logits: Tensor  # [N]
     cells: Tensor  # uint8 [N, H, W], the most likely symbols
     settled: Tensor  # bool [N], see `Settling`
-    last: Tensor  # bool [N], whose last step this is
+    last: Tensor  # bool [N], whether this is a sample's last step
 
 
 class Noise:
-    """Gaussian noise on z_H before each supervision step, as PTRM does (arXiv 2605.19943).
+    """Gaussian noise on z_H before each supervision step, as in PTRM (arXiv 2605.19943).
 
-    The noise is a function of the seed, the canvas, the number of the rollout, the step and the
-    cell, so that it does not depend on the batch. It is drawn on the CPU in float32. Rollout 0 has
-    none.
+    The noise is a function of the seed, the canvas, the rollout, the step and the cell, and does
+    not depend on the batch. It is drawn on the CPU in float32. Rollout 0 has none.
     """
 
     def __init__(self, sigma: float, seed: int, inputs: np.ndarray, rollouts: np.ndarray) -> None:
-        """Noise of standard deviation ``sigma`` for ``uint8 [B, H, W]`` and ``int64 [B]``."""
+        """Create a generator for each sample.
+
+        Args:
+            sigma: standard deviation of the noise.
+            seed: of all generators.
+            inputs: canvases, uint8 [B, H, W].
+            rollouts: number of the rollout of each sample, int64 [B].
+        """
         self.sigma = sigma
         self.generators = [
             _generator(seed, canvas, rollout) if rollout else None
@@ -78,21 +86,24 @@ class Noise:
         ]
 
     def add(self, loop: Loop) -> None:
-        """Add it to the state of all samples that are still at work.
+        """Add noise to the state of all samples that are still being solved.
 
-        ValueError: the state is another than z_H and z_L.
+        Raises:
+            ValueError: the state has no z_H.
         """
         state = named(loop.state)
         if "z_H" not in state:
             raise ValueError(
-                f"noise goes onto z_H, and the state of {type(loop.model).__name__} has "
+                f"noise is added to z_H, and the state of {type(loop.model).__name__} has "
                 f"{' and '.join(state)}: leave out --rollouts and --noise"
             )
         z_H, context = state["z_H"], loop.context
-        cells, places = z_H.shape[1], None  # for how many tokens noise is drawn, and which get it
-        if isinstance(context, Context) and context.places is not None:  # some cells are tokens
+        cells, places = z_H.shape[1], None  # number of tokens with noise, and which ones get it
+        if (
+            isinstance(context, Context) and context.places is not None
+        ):  # only some cells are tokens
             prefix = z_H.shape[1] - context.places.shape[1]
-            cells = prefix + context.height * context.width + 1  # the last one is that of padding
+            cells = prefix + context.height * context.width + 1  # the last one is for padding
             of_prefix = torch.arange(prefix).expand(len(z_H), -1)
             places = torch.cat([of_prefix, prefix + context.places.cpu()], dim=1)
         noise = torch.zeros(z_H.shape, dtype=torch.float32, device="cpu")
@@ -105,7 +116,7 @@ class Noise:
         loop.state = unnamed(loop.state, state | {"z_H": changed})
 
     def keep(self, index: Tensor) -> None:
-        """Go on with some samples, by bool [B]."""
+        """Continue with the samples of a mask, bool [B]."""
         kept = index.tolist()
         self.generators = [g for g, k in zip(self.generators, kept, strict=True) if k]
 
@@ -119,9 +130,15 @@ def _generator(seed: int, canvas: np.ndarray, rollout: int) -> torch.Generator:
 class IterativePredictor(Predictor):
     """Fills rows with an iterative model, in as many supervision steps as each sample needs.
 
-    A sample stops when its row has settled, see `Settling`; from then on it costs nothing. At
-    ``max_steps`` it stops in any case, which may exceed those of training; without ``halt`` there
-    alone. ValueError: no step.
+    A sample stops when its row has settled, see `Settling`, and costs nothing from then on.
+
+    Args:
+        model: on the device where it is to run.
+        max_steps: supervision steps after which every sample stops; may exceed those of training.
+        halt: False: no sample stops before ``max_steps``.
+
+    Raises:
+        ValueError: ``max_steps`` is below 1.
     """
 
     def __init__(self, model: IterativeModel, max_steps: int, halt: bool = True) -> None:
@@ -139,7 +156,7 @@ class IterativePredictor(Predictor):
     @standard_settings()
     @torch.no_grad()
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
-        """See `Predictor`: a point after each of so many steps, as if no row had settled."""
+        """See `Predictor`. A curve has a point for each step, also after a row has settled."""
         seen = [
             (step.cells, step.halt_logits.float().sigmoid(), step.settled)
             for step in self._steps(inputs, steps or self.max_steps, halt=False)
@@ -154,7 +171,7 @@ class IterativePredictor(Predictor):
             end = f"halts at step {halt}" if halt else f"does not halt in {len(cells)} steps"
             outcome = f"{end}, row {'right' if exact[halt - 1, i] else 'wrong'}"
             curves.append(ConfidenceCurve(confidence[:, i], exact[:, i], halt, outcome))
-        answers = cells[halts - 1, np.arange(len(inputs))]  # without a halt the last
+        answers = cells[halts - 1, np.arange(len(inputs))]  # -1, the last step, without a halt
         return Trace("confidence over supervision steps", answers, curves)
 
     @standard_settings()
@@ -177,7 +194,7 @@ class IterativePredictor(Predictor):
     def _steps(
         self, inputs: np.ndarray, steps: int, halt: bool, rollouts: np.ndarray | None = None
     ) -> Iterator[Step]:
-        """At most so many supervision steps; to ``halt``, none of rows that have settled."""
+        """Yield at most ``steps`` supervision steps; with ``halt``, settled rows drop out."""
         tokens = self.tokens(inputs)
         loop, settling = Loop(self.model, tokens), Settling(tokens == symbols.MASK)
         samples = torch.arange(len(tokens), device=tokens.device)

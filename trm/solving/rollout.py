@@ -1,4 +1,4 @@
-"""Row by row: a model fills a canvas, each row built on the rows it wrote itself."""
+"""Solving row by row: a model fills a canvas, each row built on the rows it wrote itself."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -15,24 +15,23 @@ from canvas.render import Drawing, RowSteps, WorkedDrawing, row_steps
 from canvas.task import Task
 
 OnRow = Callable[[int, np.ndarray], None]
-# Fills in the masked row of canvases uint8 [N, H, W]; is given which samples of a drawing they are,
-# int64 [N], and which step.
+# Called with canvases, uint8 [N, H, W], their indices in the drawing, int64 [N], and the row step;
+# fills in the masked row of each.
 Fill = Callable[[np.ndarray, np.ndarray, int], "Prediction"]
-# Called after each supervision step, from 1, of the samples that are still being worked on: which
-# they are, int64 [N], their cells, uint8 [N, H, W], and how sure the model is, float32 [N]. A model
-# that works in order calls it after each cell; those to come are masked, and until the last one it
-# is not a number how sure it is.
+# Called after each supervision step, with its number, from 1, and for samples still being solved
+# their indices, int64 [N], cells, uint8 [N, H, W], and the confidence, float32 [N]. A cell model
+# calls it after each cell: later cells are masked, and the confidence is NaN until the last one.
 OnStep = Callable[[int, np.ndarray, np.ndarray, np.ndarray], None]
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model wrote on a batch of canvases, one row each."""
+    """Output of a model on a batch of canvases, one row each."""
 
-    canvases: np.ndarray  # uint8 [B, H, W], all cells as the model sees them; masked ones count
-    confidence: np.ndarray  # float32 [B], 0 to 1: how sure the model is that the row is right
-    steps: np.ndarray  # int64 [B], supervision steps used; 0 where a model has no such thing
-    # bool [B], whether the model was done with the row, rather than out of steps; all by default
+    canvases: np.ndarray  # uint8 [B, H, W], the model's output in all cells; masked ones count
+    confidence: np.ndarray  # float32 [B], 0 to 1: the model's probability that the row is correct
+    steps: np.ndarray  # int64 [B], supervision steps used; 0 if the model has none
+    # bool [B], whether the model finished the row, rather than ran out of steps; default: all True
     settled: np.ndarray = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
@@ -40,18 +39,18 @@ class Prediction:
             object.__setattr__(self, "settled", np.ones(len(self.steps), dtype=bool))
 
     def take(self, index: np.ndarray) -> "Prediction":
-        """Samples in another order, some perhaps more than once or never."""
+        """Return samples by index; samples may be repeated or left out."""
         return Prediction(*(part[index] for part in vars(self).values()))
 
     @staticmethod
     def joined(predictions: "list[Prediction]") -> "Prediction":
-        """One batch of several."""
+        """Concatenate batches."""
         parts = zip(*(vars(one).values() for one in predictions), strict=True)
         return Prediction(*map(np.concatenate, parts))
 
 
 class Rollout(NamedTuple):
-    """Canvases that a model filled on its own, one column of figures for each row it wrote."""
+    """Canvases filled free-running, with one column of figures for each row."""
 
     canvases: np.ndarray  # uint8 [B, H, W]
     confidence: np.ndarray  # float32 [B, S], 1 beyond the last row
@@ -60,36 +59,39 @@ class Rollout(NamedTuple):
 
     @classmethod
     def begun(cls, drawing: Drawing) -> "Rollout":
-        """One of problems of which nothing has been written yet."""
+        """Return the rollout of problems before the first row is written."""
         shape = len(drawing), int(drawing.steps.max())
         figures = np.ones(shape, np.float32), np.zeros(shape, np.int64), np.ones(shape, bool)
         return cls(drawing.canvases.copy(), *figures)
 
 
 class ConfidenceCurve(NamedTuple):
-    """How sure a model is along the way to one row."""
+    """Confidence while one row is filled in, at N points."""
 
-    confidence: np.ndarray  # float [N], 0 to 1, at each point of the way
-    right: np.ndarray  # bool [N], whether what it holds there is right
-    halt: int  # the point, from 1, at which it stops; 0 where it does not
-    outcome: str  # how it ended, in words
+    confidence: np.ndarray  # float [N], 0 to 1
+    right: np.ndarray  # bool [N], whether the row or symbol is correct at that point
+    halt: int  # the point, from 1, at which the model stops; 0 where it does not
+    outcome: str  # the result in words
 
 
 class Trace(NamedTuple):
-    """How a model filled in a batch of rows."""
+    """Record of a model that fills in a batch of rows."""
 
     heading: str  # of the curves
-    answers: np.ndarray  # uint8 [B, H, W], what it wrote; only masked cells count
-    curves: list[ConfidenceCurve]  # on the way to each row
+    answers: np.ndarray  # uint8 [B, H, W], the model's output; only masked cells count
+    curves: list[ConfidenceCurve]  # one for each row
 
     @classmethod
     def by_symbol(
         cls, inputs: np.ndarray, answers: np.ndarray, log_probs: np.ndarray, labels: np.ndarray
     ) -> "Trace":
-        """Of rows written symbol by symbol, each once: a point for each, lowest digit first.
+        """Trace rows written symbol by symbol: a point for each symbol, lowest digit first.
 
-        Canvases are ``uint8 [B, H, W]``; log-probabilities, ``float32 [B, H, W]``, are those of
-        what was written, given what was before.
+        Args:
+            inputs: masked canvases, uint8 [B, H, W].
+            answers: the model's output, uint8 [B, H, W].
+            log_probs: of each symbol given those before it, float32 [B, H, W].
+            labels: true canvases, uint8 [B, H, W].
         """
         curves = []
         for i, masked in enumerate(inputs == symbols.MASK):
@@ -100,75 +102,85 @@ class Trace(NamedTuple):
 
 
 class Predictor(ABC):
-    """A model as it solves, of whatever family."""
+    """Interface for solving with a model of any family."""
 
-    model: Any  # the network, in evaluation mode, where it is to run
-    translation_invariant = False  # whether it answers alike wherever the same cells lie
-    row_by_row = True  # whether a row follows from those above it, alone and as one of a solution
-    proved = False  # whether it is right at every length on upright pages, see `trm prove`
-    most_operands: int | None = None  # that problems can have; None: as many as the task knows
-    cell_by_cell = False  # whether it works a row out cell by cell from the right, without steps
-    on_step: OnStep | None = None  # who is shown how a row comes about; a GPT shows nothing
+    model: Any  # the network, in evaluation mode, on the device where it is to run
+    translation_invariant = False  # whether shifting all cells never changes the output
+    row_by_row = True  # whether a row depends on those above it alone
+    proved = False  # whether it is correct at every length on upright canvases, see `trm prove`
+    most_operands: int | None = None  # limit on a problem's operands; None: the task's
+    cell_by_cell = False  # whether it fills a row cell by cell from the right, without steps
+    on_step: OnStep | None = None  # callback during a row; a GPT never calls it
 
     def for_any_view(self, task: Task) -> "Predictor":
-        """The same for canvases that may be turned, of which a cell model is sure of upright ones.
+        """Return a predictor for canvases that may be turned.
 
-        ValueError: it can work on none.
+        A cell model has confidence in upright ones alone.
+
+        Raises:
+            ValueError: the model cannot work on turned canvases.
         """
         return self
 
     def with_noise(self, noise: float, seed: int) -> "Predictor":
-        """The same, able to work on a canvas several times, with noise on its states.
+        """Return a predictor that can work on a canvas several times, with noise on its states.
 
-        ValueError: it has no states to put noise on.
+        Raises:
+            ValueError: the model has no states.
         """
         raise ValueError(
-            "noise goes onto the states of a recursive model, and this model has none: leave out "
+            "noise is added to the states of a recursive model, and this model has none: leave out "
             "--rollouts and --noise"
         )
 
     @abstractmethod
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
-        """Fill in the masked row of every canvas ``uint8 [B, H, W]``.
+        """Fill in the masked row of every canvas.
 
-        ``rollouts``, int64 [B], tell which noise each gets, see `with_noise`; 0, or None: none.
+        Args:
+            inputs: canvases, uint8 [B, H, W].
+            rollouts: number that selects the noise of each canvas, int64 [B], see `with_noise`;
+                0 or None: no noise.
         """
 
-    def clear_cache(self) -> None:  # noqa: B027 - most remember nothing
-        """Drop what is remembered of earlier canvases; the next ones take all the work again."""
+    def clear_cache(self) -> None:  # noqa: B027 - most have no cache
+        """Clear cached results of earlier canvases."""
 
     def watched(self, on_step: OnStep) -> "Predictor":
-        """The same, with somebody to show steps to."""
+        """Return a copy that calls ``on_step``."""
         one = copy(self)
         one.on_step = on_step
         return one
 
     def tokens(self, canvases: np.ndarray) -> torch.Tensor:
-        """Canvases ``uint8 [B, H, W]`` where the model is."""
+        """Return canvases, uint8 [B, H, W], as a tensor on the model's device."""
         return torch.from_numpy(canvases).to(next(self.model.parameters()).device)
 
     @property
     def device(self) -> str:
-        """The kind of device that it computes on: cpu, cuda or mps."""
+        """Kind of the model's device: cpu, cuda or mps."""
         return str(next(self.model.parameters()).device.type)
 
     def accepts(self, height: int, width: int) -> bool:
-        """Whether the model can work on canvases of that size."""
+        """Return whether the model can work on canvases of that size."""
         return bool(self.model.accepts(height, width))
 
     def pairs(self, height: int, width: int) -> int:
-        """At most how many pairs of cells of such a canvas attend to each other."""
+        """Return an upper bound of the pairs of cells that attend to each other."""
         return (height * width) ** 2
 
     def at_once(self, height: int, width: int) -> int:
-        """How many canvases are filled at once where there are more than enough of them."""
+        """Return the largest number of canvases in one batch."""
         most = 2**18 if self.device == "cpu" else 2**27  # pairs of cells that attend to each other
         return max(1, most // self.pairs(height, width))
 
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
-        """Fill in the masked rows of ``uint8 [B, H, W]``, and say how, judged by labels as large.
+        """Fill in masked rows and record the confidence on the way.
 
-        ``steps`` supervision steps are shown of a model that has them; None: as it solves with.
+        Args:
+            inputs: canvases, uint8 [B, H, W].
+            labels: true canvases, uint8 [B, H, W].
+            steps: supervision steps to record, if the model has any; None: as in solving.
         """
         raise NotImplementedError
 
@@ -182,9 +194,9 @@ class Predictor(ABC):
     def free_running_views(
         self, drawing: Drawing, views: Sequence[View], rollouts: np.ndarray | None = None
     ) -> Rollout:
-        """As `free_running`, each sample seen in a view of its own from the first row to the last.
+        """Fill canvases as `free_running` does, each in a view of its own for all its rows.
 
-        Views move no working off its canvas; what was written is in the problems' own frame.
+        Views keep every solution on its canvas. The output is in the problems' own frame.
         ``rollouts`` are as for `__call__`.
         """
 
@@ -197,15 +209,14 @@ class Predictor(ABC):
     def in_views(
         self, inputs: np.ndarray, views: Sequence[View], rollouts: np.ndarray | None = None
     ) -> Prediction:
-        """Fill in the masked rows of canvases, each seen in a view of its own.
+        """Fill in the masked rows of canvases, each in a view of its own.
 
-        As they are masked already, the mask moves with them. What looks the same in two views, as
-        small canvases often do, is worked out once; to a `translation_invariant` model it looks the
-        same wherever it lies. All that is returned is in the problems' own frame. ``rollouts`` are
-        as for `__call__`.
+        The mask moves with the canvas. Equal canvases in different views, which are frequent for
+        small canvases, are solved once. For a `translation_invariant` model, shifted canvases are
+        equal. The output is in the problems' own frame. ``rollouts`` are as for `__call__`.
         """
-        # Views keep the room of a solution on its canvas. What a model has written beside it may
-        # come in again at the other edge, and goes back on undoing.
+        # Views keep the room of a solution on its canvas. Symbols that a model wrote outside this
+        # room may wrap around the edge; undoing the view moves them back.
         viewed = apply_views(views, inputs)
         if self.translation_invariant:
             ups, _, lefts, _ = possible_shifts(viewed != symbols.BLANK).tolist()
@@ -224,12 +235,12 @@ class Predictor(ABC):
         ).take(which.reshape(-1))
         canvases = undo_views(views, filled.canvases)
         steps = np.zeros_like(filled.steps)
-        steps[first] = filled.steps[first]  # what was worked out once has cost once
+        steps[first] = filled.steps[first]  # a canvas that was solved once counts once
         return replace(filled, canvases=canvases, steps=steps)
 
 
 def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
-    """Fill every row of every canvas, from the operands alone, see `Predictor.free_running`."""
+    """Fill every row of every canvas from the operands alone, see `Predictor.free_running`."""
     rollout = Rollout.begun(drawing)
     canvases = rollout.canvases
     for step in range(int(drawing.steps.max())):
@@ -255,7 +266,7 @@ class TeacherForced(NamedTuple):
 
     steps: RowSteps
     filled: Prediction
-    cells_right: np.ndarray  # float [N], share of each row's masked cells that are right
+    cells_right: np.ndarray  # float [N], share of each row's masked cells that are correct
     rows_exact: np.ndarray  # bool [N]
 
 
@@ -266,9 +277,14 @@ def teacher_forced(
 ) -> TeacherForced:
     """Fill every row of every problem from the true rows before it.
 
-    The model sees as many rows at once as there are problems, all first rows before all second
-    ones, as in `free_running`. If ``written`` is what the same model wrote on its own, and it is
-    `row_by_row`, its rows below rows that are right are not worked out again.
+    A batch has as many rows as there are problems, and all first rows come before all second ones,
+    as in `free_running`.
+
+    Args:
+        predictor: fills in the masked row of each canvas.
+        drawing: the problems with their solutions.
+        written: the free-running result of the same predictor, which has to be `row_by_row`: rows
+            with only correct rows above them are taken from it. None: all rows are solved.
     """
     steps, size = row_steps(drawing), len(drawing)
     known = np.zeros(len(steps.step), dtype=bool)

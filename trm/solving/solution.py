@@ -1,8 +1,8 @@
-"""A problem that a model has worked out: its canvas, its answer, and how sure it is.
+"""A problem solved by a model: its canvas, its answer and the confidence in it.
 
-A record is the one form of it as plain data, fit for JSON: in files, of `trm predict`, and in
-Python. Its numbers are text with the digits of the model's base, as JSON's readers round them;
-docs/commands.md says what each of its `COLUMNS` means.
+A record is its form as plain data for JSON: in files, in the output of `trm predict`, and in
+Python. Its numbers are text with the digits of the model's base, as JSON readers round large
+numbers. docs/commands.md explains each of its `COLUMNS`.
 """
 
 import html
@@ -15,69 +15,69 @@ from canvas.arithmetic import Numbers
 from canvas.layouts import CellIndex
 from canvas.picture import to_figure, to_svg, to_text
 
-# What a record holds, in this order; what is not known, or was not wanted, is None.
+# Keys of a record, in this order; unknown or unrequested values are None.
 COLUMNS: tuple[str, ...]
 COLUMNS = ("line", "problem", "operands", "answer", "correct", "exact", "in_range", "confidence")
 COLUMNS += ("calibrated", "uncalibrated_reason", "agreement", "steps", "row_confidence")
 COLUMNS += ("row_steps", "views", "views_asked", "rollouts", "votes", "canvas", "error")
-VOTED = ("views", "views_asked", "rollouts", "votes")  # which there are of votes alone
+VOTED = ("views", "views_asked", "rollouts", "votes")  # only set after a vote
 
 
 class Vote(NamedTuple):
     """One of the different answers that views gave."""
 
-    answer: str | None  # a row's symbols, or the product; None where no number can be read
-    views: int  # how many gave it; of rollouts, how many of these
+    answer: str | None  # a row's symbols, or the product; None if no number can be read
+    views: int  # number of views, or of rollouts, that gave it
     confidence: float  # their mean
 
 
 @dataclass(frozen=True, repr=False)
 class Solution:
-    """One problem, worked out by a model on its own rows."""
+    """One problem, solved free-running by a model."""
 
     problem: str  # as it is typed, with the digits of the model's base, like ``123 x 456``
     operands: tuple[int, ...]
-    answer: int | None  # what the canvas says; None where no number can be read off it
+    answer: int | None  # read from the canvas; None if no number can be read
     right_answer: int  # by exact arithmetic
-    in_range: bool  # whether the operands are of lengths that the model was trained on
+    in_range: bool  # whether the operands have lengths that the model was trained on
     base: int  # of digits, where numbers are written
     canvas: np.ndarray  # uint8 [H, W], the model's
-    given: np.ndarray  # bool [H, W], the cells that the model was shown
+    given: np.ndarray  # bool [H, W], the cells given to the model
     rows: list[int]  # the canvas row of each step
-    row_confidence: list[float]  # the model's, that each row is right; 0 where it is not a number
+    row_confidence: list[float]  # probability that each row is correct; 0 in place of NaN
     row_steps: list[int]  # supervision steps spent on each row, by all views together
-    truth: np.ndarray | None = None  # uint8 [H, W], as it should look; None: not worked out
+    truth: np.ndarray | None = None  # uint8 [H, W], the true solution; None: not computed
     answer_cells: tuple[CellIndex, ...] = ()  # of the answer's digits, lowest first, if any
-    # Why the confidence is not calibrated, as few rows of that kind were seen in training.
+    # Why the confidence is not calibrated: training had few rows of that kind.
     uncalibrated_reason: str = ""
-    views: int = 1  # different ones of the problem, or orders, see `Voting`
-    views_asked: int = 1  # how many were wanted; a small canvas may have fewer
+    views: int = 1  # different views of the problem, or orders, see `Voting`
+    views_asked: int = 1  # number requested; a small canvas may have fewer
     rollouts: int = 1  # of each view
-    agreement: float = 1.0  # share that gave the answer; of voted rows the least agreed upon one's
-    votes: list[list[Vote]] = field(default_factory=list)  # on rows or the solution, all answers
+    agreement: float = 1.0  # share of views that gave the answer; the lowest of voted rows
+    votes: list[list[Vote]] = field(default_factory=list)  # for each row, or for the solution
 
     @property
     def correct(self) -> bool:
-        """Whether the answer is right."""
+        """True if the answer is correct."""
         return self.answer == self.right_answer
 
     @property
     def exact(self) -> bool | None:
-        """Whether every cell is right, not the answer alone; None: not known."""
+        """True if every cell is correct, not the answer alone; None: unknown."""
         return None if self.truth is None else bool((self.canvas == self.truth).all())
 
     @property
     def rows_right(self) -> int:
-        """How many rows are right in every cell, where the truth is known."""
+        """Number of rows that are correct in every cell; needs the truth."""
         assert self.truth is not None
         return int((self.canvas == self.truth).all(axis=1)[self.rows].sum())
 
     @property
     def confidence(self) -> float:
-        """Probability that the whole solution is right: the product of its rows'.
+        """Probability that the whole solution is correct: the product over its rows.
 
-        It is 0 where no number can be read: such a solution cannot be right, however sure the model
-        is of its rows.
+        It is 0 if no number can be read: such a solution cannot be correct, whatever the confidence
+        in its rows.
         """
         return 0.0 if self.answer is None else float(np.prod(self.row_confidence))
 
@@ -87,7 +87,7 @@ class Solution:
         return None if self.answer is None else self.write(self.answer)
 
     def write(self, number: int) -> str:
-        """A number in the model's base."""
+        """Return a number in the model's base."""
         return Numbers.from_ints([number], self.base).to_text()[0]
 
     def __str__(self) -> str:
@@ -98,7 +98,7 @@ class Solution:
 
     @property
     def verdict(self) -> str:
-        """The answer, whether it is right, and how sure the model is, in a line."""
+        """Answer, its correctness and the confidence, in a line."""
         judged = "right" if self.correct else f"wrong, it is {self.write(self.right_answer)}"
         reason = self.uncalibrated_reason
         confidence = f"{self.confidence:.1%}" + (f", not calibrated: {reason}" if reason else "")
@@ -106,12 +106,12 @@ class Solution:
         return f"{self.problem} = {answer} ({judged}; confidence {confidence})"
 
     def _repr_html_(self) -> str:
-        """The canvas as a picture, for notebooks; wrong cells are marked where truth is known."""
+        """Return the canvas as a picture, for notebooks; marks incorrect cells if it can."""
         figure = to_figure(self.canvas, truth=self.truth, given=self.given, read=self.answer_cells)
         return f"<div>{to_svg(figure)}<p>{html.escape(self.verdict)}</p></div>"
 
     def record(self, line: int | None = None, canvas: bool = True) -> dict[str, Any]:
-        """The solution as plain data; confidences are rounded to six digits."""
+        """Return the solution as plain data; confidences are rounded to six digits."""
         votes = [
             [vote._asdict() | {"confidence": round(vote.confidence, 6)} for vote in votes]
             for votes in self.votes

@@ -1,4 +1,4 @@
-"""From operands to answers: the one door through which every command and script solves."""
+"""From operands to answers: `Solver`, with which every command and script solves problems."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,14 +20,17 @@ from trm.solving.voting import Decision, Voting, agreed, solve_by_vote
 
 @dataclass(frozen=True)
 class Solver:
-    """A model with what it needs to know about canvases."""
+    """A model with its task and canvas.
+
+    Example: ``load_solver().solve(Problems.from_ints([(123, 45)], 10))`` returns one `Solution`.
+    """
 
     predictor: Predictor
-    task: Task  # layout and base; digit ranges are those of training and bind nobody
+    task: Task  # layout and base; digit ranges are those of training, not limits
     canvas: Canvas = field(default_factory=Canvas)  # to solve on
-    trained_symmetries: tuple[str, ...] = ("e",)  # in which it has seen canvases in training
-    voting: Voting | None = None  # how many views are asked, and how they agree; None: one
-    known_wrong: tuple[tuple[int, ...], ...] = ()  # problems that it is known to get wrong
+    trained_symmetries: tuple[str, ...] = ("e",)  # of canvases in training
+    voting: Voting | None = None  # number of views and how they vote; None: one view
+    known_wrong: tuple[tuple[int, ...], ...] = ()  # problems with a known incorrect answer
 
     def __repr__(self) -> str:
         model = type(getattr(self.predictor, "model", self.predictor)).__name__
@@ -35,10 +38,11 @@ class Solver:
         return f"Solver({model}, {layout}, trained on {self.trained_on})"
 
     def with_voting(self, voting: Voting) -> "Solver":
-        """The same solver, asking many views.
+        """Return a copy of the solver that solves each problem in many views.
 
-        ValueError: the model can work on no turned canvases, or not on canvases of that shape, or
-        its views can vote in one way alone.
+        Raises:
+            ValueError: the model cannot work on turned canvases or on canvases of that shape, or
+                its views can vote per solution alone.
         """
         if voting.symmetries is None:
             voting = replace(voting, symmetries=self.trained_symmetries)
@@ -46,8 +50,8 @@ class Solver:
         if set(voting.symmetries or ()) - {"e"}:
             if predictor.cell_by_cell and voting.per != "solution":
                 raise ValueError(
-                    "the model recognises which one of several pages lies upright, not which row: "
-                    "let solutions vote, --vote-per solution"
+                    "a cell model recognises an upright solution, not an upright row: let "
+                    "solutions vote, --vote-per solution"
                 )
             predictor = predictor.for_any_view(self.task)
         if voting.noise:
@@ -64,17 +68,22 @@ class Solver:
         return replace(self, predictor=predictor, voting=voting, canvas=canvas)
 
     def solve(self, problems: Problems, with_truth: bool = False) -> list[Solution]:
-        """Work any number of problems out row by row on the model's own rows.
+        """Solve any number of problems, each row built on the model's own rows.
 
-        What one gets does not depend on the others. ``with_truth``: solutions tell how the finished
-        canvas should look. ValueError: a problem does not fit the canvas, or is written in another
-        base.
+        The solution of a problem does not depend on the other problems.
+
+        Args:
+            problems: in the model's base.
+            with_truth: also store the true canvas in each solution.
+
+        Raises:
+            ValueError: a problem does not fit the canvas, or is written in another base.
         """
         for misfit in filter(None, self.misfits(problems)):
-            raise ValueError(misfit)  # before any of the others is worked out
+            raise ValueError(misfit)  # before any of the others is solved
         solutions: dict[int, Solution] = {}
-        # On a canvas that is cut, those of equal sizes together, so that what a problem gets does
-        # not depend on how long the others are.
+        # If canvases are cut to their problems, a batch has problems of equal size, so that a
+        # solution does not depend on the lengths of the others.
         sizes = self.task.layout_impl.sizes(problems).T * self.canvas.cut
         different, which = np.unique(sizes, axis=0, return_inverse=True)
         for number, (rows, columns) in enumerate(different.tolist()):
@@ -90,7 +99,7 @@ class Solver:
     def solve_drawing(
         self, problems: Problems, drawing: Drawing, on_row: OnRow | None = None
     ) -> list[Solution]:
-        """As `solve`, of problems drawn on their canvases, which are worked out in one batch.
+        """Solve problems drawn on their canvases, in one batch.
 
         ``on_row`` is called with the step and all canvases before and after each row.
         """
@@ -104,18 +113,18 @@ class Solver:
             with_truth = isinstance(drawing, WorkedDrawing)
             second = solver.solve(Problems.from_ints(reverse, problems.base), with_truth)
             return [agreed(voting.vote, *pair) for pair in zip(first, second, strict=True)]
-        asked = problems.to_ints()
+        operands = problems.to_ints()
 
         def answers(i: int, canvas: np.ndarray) -> bool:
-            return self._read(canvas, asked[i]) is not None
+            return self._read(canvas, operands[i]) is not None
 
         rollout, decisions = solve_by_vote(self.predictor, voting, drawing, on_row, answers)
         return list(map(self._with_votes, self.solutions(problems, drawing, rollout), decisions))
 
     def solutions(self, problems: Problems, drawing: Drawing, rollout: Rollout) -> list[Solution]:
-        """What a model wrote, read off its canvases."""
+        """Read the solutions from a model's canvases."""
         names, in_range = self.task.names(problems), self.task.in_range(problems)
-        confidence = np.nan_to_num(rollout.confidence)  # none where weights are far too large
+        confidence = np.nan_to_num(rollout.confidence)  # NaN if weights are far too large
         refuted = [operands in self.known_wrong for operands in problems.to_ints()]
         confidence = np.where(np.array(refuted, dtype=bool)[:, None], 0, confidence)
         solutions = []
@@ -155,11 +164,11 @@ class Solver:
 
     @property
     def trained_on(self) -> str:
-        """The sizes of the problems that the model was trained on, in words."""
+        """Sizes of the training problems, in words."""
         return describe_ranges(self.task.ranges)
 
     def _read(self, canvas: np.ndarray, operands: tuple[int, ...]) -> Reading | None:
-        """What a worked canvas says of these operands; None where no answer can be read."""
+        """Read a solved canvas; None if no answer to these operands can be read."""
         try:
             reading = read(canvas, self.task.layout_impl, self.task.base)
         except ValueError:
@@ -167,8 +176,8 @@ class Solver:
         return reading if reading.operands == operands else None
 
     def _with_votes(self, solution: Solution, decisions: list[Decision]) -> Solution:
-        def answer(said: bytes) -> str | None:
-            cells = np.frombuffer(said, np.uint8)
+        def answer(content: bytes) -> str | None:
+            cells = np.frombuffer(content, np.uint8)
             if self.voting is None or self.voting.per == "row":
                 return symbols.decode(cells).strip(symbols.decode(np.array([symbols.BLANK])))
             canvas = solution.canvas.copy()
@@ -176,8 +185,8 @@ class Solver:
             reading = self._read(canvas, solution.operands)
             return None if reading is None else solution.write(reading.answer)
 
-        def vote(said: bytes, views: int, sure: float) -> Vote:
-            return Vote(answer(said), views, float(np.nan_to_num(sure)))
+        def vote(content: bytes, views: int, sure: float) -> Vote:
+            return Vote(answer(content), views, float(np.nan_to_num(sure)))
 
         votes = [[vote(*ballot) for ballot in decision.ballots] for decision in decisions]
         agreement = min(decision.agreement for decision in decisions)
@@ -193,10 +202,16 @@ class Solver:
         )
 
     def for_lengths(self, lengths: Sequence[int]) -> "Solver | None":
-        """The same solver on a canvas that operands of so many digits each fit on.
+        """Return the solver on a canvas large enough for operands of these lengths.
 
-        Training's canvas if it is large enough, else a larger one; None where the model cannot
-        work on any. ValueError: the layout or the model does not work with so many operands.
+        The canvas is training's if that is large enough, else a larger one. None: the model cannot
+        work on a canvas of that size.
+
+        Args:
+            lengths: digits of each operand.
+
+        Raises:
+            ValueError: the layout or the model does not accept so many operands.
         """
         if len(lengths) > (self.predictor.most_operands or len(lengths)):
             raise ValueError(
@@ -216,19 +231,20 @@ class Solver:
         return replace(self, canvas=replace(self.canvas, height=height, width=width))
 
     def draw(self, problems: Problems) -> Drawing:
-        """Problems on a canvas to solve them on: centred, right ends below each other.
+        """Draw problems on a canvas to solve them on: centred, right ends below each other.
 
-        ValueError: one does not fit, or they are written in another base than the model's.
+        Raises:
+            ValueError: a problem does not fit, or is written in another base than the model's.
         """
         return self.task.layout_impl.draw(problems, *self._placed(problems))
 
     def draw_worked(self, problems: Problems) -> WorkedDrawing:
-        """The same with the finished solutions, to compare a model's with."""
-        placed = self._placed(problems)  # complains at once of what is too large to work out
+        """Draw problems with their true solutions, to compare a model's with."""
+        placed = self._placed(problems)  # raises before a problem that is too large is solved
         return self.task.layout_impl.draw_worked(problems, *placed)
 
     def _placed(self, problems: Problems) -> tuple[int, int, np.ndarray, np.ndarray]:
-        """The canvas's height and width, and where each problem begins on it."""
+        """Return the canvas's height and width, and the first row and column of each problem."""
         if problems.base != self.task.base:
             raise ValueError(f"the model works in base {self.task.base}, not {problems.base}")
         for why in filter(None, self._refused(problems)):
@@ -241,10 +257,11 @@ class Solver:
         return height, width, (height - rows) // 2, width - (width - columns) // 2 - columns
 
     def _size(self, rows: int, columns: int) -> tuple[int, int]:
-        """Height and width of a canvas for solutions of that many rows and columns.
+        """Return height and width of a canvas for solutions of that many rows and columns.
 
-        A model that tells places apart hardly meets a canvas cut to short problems alone in
-        training, where the longest of a batch decides: it gets at least the room of the longest.
+        In training the longest problem of a batch decides the size of a cut canvas, so canvases for
+        short problems alone are rare. A model whose output depends on position therefore gets at
+        least the size of the longest training problem.
         """
         if self.canvas.cut and not self.predictor.translation_invariant:
             longest_rows, longest_columns = self.task.extent()
@@ -252,10 +269,13 @@ class Solver:
         return self.canvas.size(rows, columns)
 
     def misfits(self, problems: Problems, size: tuple[int, int] | None = None) -> list[str | None]:
-        """Why problems do not fit a canvas; None where they do.
+        """Return the reason why each problem does not fit a canvas; None if it fits.
 
-        Of ``size``, height and width; None: of that on which each is solved by itself. What the
-        task, the layout or the model does not know at all fits none.
+        A problem that the task, the layout or the model excludes fits no canvas.
+
+        Args:
+            problems: in the model's base.
+            size: height and width; None: the canvas on which each problem is solved by itself.
         """
         found = self._refused(problems)
         known = np.array([i for i, why in enumerate(found) if why is None], dtype=np.int64)
@@ -266,7 +286,7 @@ class Solver:
         return found
 
     def _refused(self, problems: Problems) -> list[str | None]:
-        """Reasons against problems that task, layout or model exclude; else None."""
+        """Return the reason why task, layout or model exclude each problem; else None."""
         found = self.task.refused(problems)
         most, counts = self.predictor.most_operands, problems.counts
         if most is None:
@@ -285,7 +305,7 @@ class Solver:
     def _misfit(
         self, problems: Problems, i: int, rows: int, columns: int, height: int, width: int
     ) -> str | None:
-        # All cells may attend to one another; where they see few others it may be larger.
+        # All cells may attend to one another; with fewer pairs a canvas may be larger.
         if self.predictor.pairs(height, width) > MOST_CELLS**2:
             return f"its canvas of {height} x {width} cells is more than {MOST_CELLS:,} cells"
         fits = rows <= height and columns <= width
@@ -305,23 +325,25 @@ class Solver:
 
 
 class Moment(NamedTuple):
-    """A canvas on its way."""
+    """A canvas while it is being solved."""
 
     canvas: np.ndarray  # uint8 [H, W]
-    number: int  # which row is being filled in, from 1
-    row: int  # where it lies on the canvas
-    step: int = 0  # how far the row is; 0 before the first, and of a row that was filled in one go
-    confidence: float | None = None  # that the row is right as it stands; None: not known
-    unit: str = "supervision step"  # what ``step`` counts; or "cell"
-    masked: bool = False  # nothing stands in the row yet; later the model may write masks itself
+    number: int  # of the row being filled in, from 1
+    row: int  # its index on the canvas
+    step: int = 0  # steps so far; 0 before the first, and for a row filled in at once
+    confidence: float | None = None  # probability that the row is correct so far; None: unknown
+    unit: str = "supervision step"  # of ``step``; or "cell"
+    masked: bool = False  # the row is empty as yet; later the model may write masks itself
 
 
 def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], None]) -> Solution:
-    """Solve a problem, and show it before each row and after each of its supervision steps.
+    """Solve a problem; call ``show`` before each row and after each of its supervision steps.
 
-    A model that works in order is shown after each cell. A GPT, and a model of which many views
-    vote on a row, before and after each row. The model waits while ``show`` is called. Raises what
-    `Solver.solve` does.
+    With a cell model ``show`` is called after each cell. With a GPT, or with views that vote on
+    rows, it is called before and after each row. The model waits while ``show`` runs.
+
+    Raises:
+        ValueError: as `Solver.solve` does.
     """
     drawing = solver.draw_worked(problem)
     unit = "cell" if solver.predictor.cell_by_cell else "supervision step"
@@ -331,7 +353,7 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
         nonlocal latest
         row = int(drawing.row_of_step(number)[0])
         masked = number + 1 > latest.number
-        if masked or not latest.step:  # else the last step has shown it
+        if masked or not latest.step:  # else the last step was shown already
             latest = Moment(canvases[0].copy(), number + 1, row, unit=unit, masked=masked)
             show(latest)
 

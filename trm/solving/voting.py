@@ -1,12 +1,12 @@
-"""Many views of a problem, and how their answers become one.
+"""Voting: solve a problem in many views and combine their answers.
 
-A problem is shown in different views, each a symmetry of the square and a shift. Every view is
-masked before it is turned, turned back after the model has answered, and compared with the others
-in the problem's own frame.
+A view is a symmetry of the square and a shift. Each view is masked before it is turned, turned back
+after the model has filled it, and compared with the others in the problem's own frame.
 
-Views vote row by row, the row that wins going back onto the one canvas that all of them then see,
-or each works alone to the end and they vote on whole solutions. The two orders of a problem's
-operands, a x b and b x a, vote on the answer alone: their solutions have little else in common.
+Views vote per row or per solution. Per row, the winning row is written to the one canvas that all
+views then continue from. Per solution, each view is solved to the end on its own, and then whole
+solutions vote. The two orders of a problem's operands, a x b and b x a, vote on the answer alone:
+their solutions have little else in common.
 
 A recursive model can work on each view several times, with noise on its states (`Noise` in
 `trm.solving.iterative_predictor`); such rollouts vote as views do.
@@ -25,24 +25,29 @@ from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, free_runn
 from trm.solving.solution import Solution, Vote
 from trm.solving.voting_settings import VOTES, Voting, mean_confidence
 
-_COINCIDE = 0.01  # chance that two wrong answers of two orders are the same
+_COINCIDE = 0.01  # probability that the incorrect answers of two orders are equal
 
 
 class Decision(NamedTuple):
-    """What several answers came to."""
+    """Result of a vote."""
 
-    behind: list[int]  # who voted for the one that won
-    confidence: float  # theirs: under `max_confidence` the highest, else the mean
-    agreement: float  # their share
-    # The different answers, most often given first: each, how many gave it, their mean confidence.
+    behind: list[int]  # indices of the views that voted for the winner
+    confidence: float  # of these views: under `max_confidence` the highest, else the mean
+    agreement: float  # share of these views
+    # Each different answer, number of views that gave it, their mean confidence; most views first.
     ballots: list[tuple[Any, int, float]]
 
 
 def decide(vote: str, answers: Sequence[Any], confidence: np.ndarray) -> Decision:
-    """Make one answer of several, of whatever can be compared; of equal ones the first wins.
+    """Choose one of several answers; of equal scores the first wins.
 
-    By one of `VOTES`; of V ``answers`` and their ``confidence``, ``float [V]``, 0 to 1. A view with
-    confidence 0 does not vote, unless all have that: so a cell model says that a page is turned.
+    A view with confidence 0 does not vote, unless all have 0: a cell model gives 0 to a turned
+    canvas.
+
+    Args:
+        vote: a name in `VOTES`.
+        answers: one of each of V views; hashable.
+        confidence: of each view, float [V], 0 to 1.
     """
     groups: dict[Any, list[int]] = {}
     for view, answer in enumerate(answers):
@@ -69,16 +74,25 @@ def solve_by_vote(
     on_row: OnRow | None = None,
     answers: Callable[[int, np.ndarray], bool] = lambda *_: True,
 ) -> tuple[Rollout, list[list[Decision]]]:
-    """Work problems out in many views; ``on_row`` is called before and after each voted row.
+    """Solve problems in many views that vote.
 
-    ``answers`` is called with the index of a problem and a worked canvas ``uint8 [H, W]``: whether
-    a number can be read from it. The confidence of a whole solution from which none can be is 0.
+    The views of a problem depend on its place on its canvas and the seed, not on other problems.
 
-    In which views a problem is shown depends on its place on its canvas and the seed, not on the
-    problems beside it. Returns a rollout that views agreed upon, whose steps are those of all views
-    together; and of each problem the decisions, one for each row or one for its solution.
-    ValueError: a symmetry exchanges rows and columns of a canvas that is not square, or whole
-    solutions are to be watched.
+    Args:
+        predictor: solves each view.
+        voting: number of views and how they vote.
+        drawing: the problems.
+        on_row: called before and after each voted row.
+        answers: called with the index of a problem and a solved canvas, uint8 [H, W]; returns
+            whether an answer can be read from it. If not, the confidence of that solution is 0.
+
+    Returns:
+        The rollout that won, with the steps of all views together, and for each problem its
+        decisions: one for each row, or one for its solution.
+
+    Raises:
+        ValueError: a symmetry exchanges rows and columns of a canvas that is not square, or
+            ``on_row`` is given for votes per solution.
     """
     size = drawing.canvases.shape[1:]
     boxes = np.stack([drawing.top, drawing.left, drawing.heights, drawing.widths], axis=1)
@@ -86,8 +100,8 @@ def solve_by_vote(
     if voting.per == "solution":
         if on_row is not None:
             raise ValueError(
-                "views that vote on whole solutions work on a canvas each, and there is no one "
-                "canvas to watch: let them vote per row, or watch one view"
+                "views that vote per solution have a canvas each, so there is no one canvas to "
+                "watch: let them vote per row, or watch one view"
             )
         return _by_solution(predictor, voting, drawing, looks, answers)
     decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
@@ -113,7 +127,7 @@ def solve_by_vote(
 
 
 class Look(NamedTuple):
-    """One way to look at a problem."""
+    """One view of a problem, and the number of its rollout."""
 
     view: View
     rollout: int  # 0: without noise
@@ -123,7 +137,7 @@ class Look(NamedTuple):
 def _looks_of(
     voting: Voting, size: tuple[int, int], top: int, left: int, rows: int, columns: int
 ) -> list[Look]:
-    """The looks at all problems that take up the same box on their canvases."""
+    """Return the looks at problems that fill the same box of their canvases."""
     content = np.zeros(size, dtype=bool)
     content[top : top + rows, left : left + columns] = True
     views = distinct_views(content, voting.symmetries or (), voting.views, voting.seed)
@@ -131,7 +145,7 @@ def _looks_of(
 
 
 def _columns(looks: Sequence[Sequence[Look]]) -> tuple[list[View], np.ndarray | None]:
-    """All views, one after the other, and their rollouts, None where there is no noise."""
+    """Return the views of all looks in order, and their rollouts; None without noise."""
     views, rollouts = zip(*(look for some in looks for look in some), strict=True)
     return [*views], np.array(rollouts) if any(rollouts) else None
 
@@ -152,7 +166,7 @@ def _by_solution(
         sure = np.where([answers(i, canvas) for canvas in alone.canvases[mine]], sure, 0)
         decision = decide(voting.vote, [cells.tobytes() for cells in found], sure)
         voted.canvases[i][unknown] = found[decision.behind[0]]
-        # A solution is held right as a whole; its rows share that evenly.
+        # The confidence is that of the whole solution; its rows share it evenly.
         voted.confidence[i, :n] = decision.confidence ** (1 / n)
         voted.steps[i] = alone.steps[mine].sum(axis=0)
         voted.settled[i] = alone.settled[mine][decision.behind].all(axis=0)
@@ -161,12 +175,14 @@ def _by_solution(
 
 
 def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
-    """What the solutions of a problem and of the same with its operands reversed come to.
+    """Combine the solutions of a problem and of the problem with its operands reversed.
 
-    Where a model is wrong on one, its errors on the other are others: other rows, other carries.
-    Returns that whose answer won, the first one where both have it, as a solution of the problem as
-    it was asked: its canvas may show the other order, and its steps are those of that solution. The
-    confidence is `posterior`'s, and all rows share it evenly.
+    A model's errors on the two orders differ, as rows and carries differ.
+
+    Returns:
+        The solution whose answer won, the first if both agree, with the problem in its original
+        order. Its canvas and steps may be those of the reversed order. The confidence is that of
+        `posterior`, and all rows share it evenly.
     """
     both = [solution, other]
     texts = [one.answer_text for one in both]
@@ -192,12 +208,17 @@ def agreed(vote: str, solution: Solution, other: Solution) -> Solution:
 
 
 def posterior(confidence: float, other: float, agree: bool) -> float:
-    """The probability that an answer is right, once the other order's is known.
+    """Return the probability that an answer is correct, given the answer of the other order.
 
-    By Bayes' rule: both are right, one is, or none, independently and with the probabilities that
-    the model gives; two wrong answers are hardly ever the same. Where they differ, what the model
-    thinks of itself is in doubt. That one of them is right is then believed no more than of a model
-    of which nothing is known: an even chance, if it may be right in any share of cases from 0 to 1.
+    By Bayes' rule: the two are correct independently, with the probabilities that the model gives,
+    and two incorrect answers are hardly ever equal. If the answers differ, the model's confidence
+    is in doubt. The probability that one of them is correct is then at most 0.5, which is that of
+    a model whose accuracy is uniform from 0 to 1.
+
+    Args:
+        confidence: in the answer, 0 to 1.
+        other: confidence in the answer of the other order, 0 to 1.
+        agree: whether the two answers are equal.
     """
     both_wrong = (1 - confidence) * (1 - other)
     if agree:

@@ -1,6 +1,6 @@
-"""How a problem is looked at in many views, and how these are to agree: the settings of a vote.
+"""Settings of a vote: number and kind of views, and how their answers are scored.
 
-Needs no framework: command lines are read before one is imported. `trm.solving.voting` votes.
+Imports no framework, so that command lines can be read first. `trm.solving.voting` votes.
 """
 
 import math
@@ -15,33 +15,32 @@ from canvas.choices import check_choice
 
 PER = ("row", "solution")
 
-# The scores of A different answers, ``float [A]``: of which views gave which answer, ``bool
-# [A, V]``, one of them each, and of the views' confidence in what they gave, ``float [V]``.
+# Called with ``gave``, bool [A, V], whether each of V views gave each of A answers, and the views'
+# confidence, float [V]; returns the scores of the answers, float [A].
 Score = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def majority(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
-    """Number of views that gave each answer; the mean confidence breaks ties."""
+    """Return the number of views that gave each answer; the mean confidence breaks ties."""
     return gave.sum(axis=1) + 0.5 * mean_confidence(gave, confidence)
 
 
 def max_confidence(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
-    """Highest confidence of the views that gave each answer."""
+    """Return the highest confidence of the views that gave each answer."""
     return np.where(gave, confidence, 0).max(axis=1)
 
 
 def weighted(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
-    """Sum of the confidences of the views that gave each answer."""
+    """Return the sum of the confidences of the views that gave each answer."""
     return gave @ confidence
 
 
 def product(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
-    """Log of the product, over all views, of the probability that each gives to each answer.
+    """Return the log of the product, over all views, of each answer's probability.
 
-    A view with confidence p gives p to its own answer. It spreads the rest, 1 - p, evenly over A
-    others: the A - 1 answers of other views, and one that stands for all that no view gave. The
-    probabilities are those of answers, not of cells: a view has none for another view's answer.
-    p is clipped to 1e-6 and 1 - 1e-6, so that no single view decides alone.
+    A view with confidence p assigns p to its own answer. It spreads the rest, 1 - p, evenly over A
+    others: the A - 1 answers of other views, and one that stands for all that no view gave. Cell
+    probabilities are not used. p is clipped to 1e-6 and 1 - 1e-6, so that no view decides alone.
 
     Example: two views give x with 0.6 and 0.5, a third gives y with 0.9, so A is 2. The product of
     x is 0.6 · 0.5 · 0.1 / 2 = 0.015, that of y 0.4 / 2 · 0.5 / 2 · 0.9 = 0.045: y wins.
@@ -51,12 +50,12 @@ def product(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
 
 
 def mean_confidence(gave: np.ndarray, confidence: np.ndarray) -> np.ndarray:
-    """Mean confidence of the views that gave each answer, ``float [A]``."""
+    """Return the mean confidence of the views that gave each answer, float [A]."""
     return (gave @ confidence) / gave.sum(axis=1)
 
 
 class Rule(NamedTuple):
-    """A score of answers, of which the highest wins; of equal ones the answer given first."""
+    """Scoring rule: the highest score wins; of equal scores, the answer given first."""
 
     score: Score
     meaning: str
@@ -78,16 +77,20 @@ VOTES = {
 
 @dataclass(frozen=True)
 class Voting:
-    """In how many views a problem is looked at, and how these agree; or a ValueError."""
+    """Number of views of a problem, and how they vote.
 
-    views: int = 1  # different views of a problem at most, the identity first
+    Raises:
+        ValueError: a setting has no valid value.
+    """
+
+    views: int = 1  # highest number of different views of a problem, the identity first
     symmetries: tuple[str, ...] | None = None  # of views, beside shifts; None: those of training
     vote: str = "majority"  # one of `VOTES`
-    per: str = "row"  # one of `PER`: on each row, which all views then go on from, or at the end
-    seed: int = 0  # which views, and which noise
+    per: str = "row"  # one of `PER`: after each row, which all views then share, or at the end
+    seed: int = 0  # of views and noise
     orders: int = 1  # 2 solves each problem with its operands reversed, too; answers vote
-    rollouts: int = 1  # how often each view is worked on, all but the first time with noise
-    noise: float = 0.0  # its standard deviation on z_H, before each supervision step
+    rollouts: int = 1  # of each view, all but the first with noise
+    noise: float = 0.0  # standard deviation on z_H, before each supervision step
 
     def __post_init__(self) -> None:
         check_choice("vote", self.vote, VOTES)
@@ -95,7 +98,7 @@ class Voting:
         for name in self.symmetries or ():
             check_choice("symmetry", name, SYMMETRIES)
         if self.views < 1:
-            raise ValueError(f"a problem is looked at in at least one view, not {self.views}")
+            raise ValueError(f"a problem is solved in at least one view, not {self.views}")
         if self.orders not in (1, 2):
             raise ValueError(f"a problem has 1 or 2 orders of its operands, not {self.orders}")
         if self.rollouts < 1:
@@ -104,16 +107,16 @@ class Voting:
             raise ValueError(f"noise is a standard deviation from 0 up, not {self.noise}")
         if (self.rollouts > 1) != (self.noise > 0):
             raise ValueError(
-                "rollouts of a view differ by their noise alone: give both, like --rollouts 8 "
+                "rollouts of a view differ in their noise alone: give both, like --rollouts 8 "
                 "--noise 0.2"
             )
 
     @property
     def transposes(self) -> bool:
-        """Whether a view may exchange rows and columns."""
+        """True if a view may exchange rows and columns."""
         return any(lookup(name).transpose for name in self.symmetries or ())
 
     @property
     def samples(self) -> int:
-        """How often a problem is looked at, at most."""
+        """Highest number of solutions of one problem: views x orders x rollouts."""
         return self.views * self.orders * self.rollouts

@@ -1,4 +1,4 @@
-"""What goes along with training: checkpoints, gradients, cost and speed, and what is printed."""
+"""Callbacks of training: checkpoints, gradients, cost and speed, and printed figures."""
 
 import json
 import os
@@ -30,14 +30,14 @@ from trm.training.runs import CHECKPOINTS
 
 
 class EndAtOnce(L.Callback):
-    """Has signals end one of several processes at once.
+    """Lets a signal end one of several processes at once.
 
-    Lightning would tell the others in a collective call from within the signal's handler, which
-    waits for ever if they are in another call by then.
+    Lightning's signal handler would inform the other processes in a collective call, which hangs if
+    they are in another call by then.
     """
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Undo what Lightning has just set up."""
+        """Replace the signal handlers that Lightning has just installed."""
         if trainer.world_size > 1:
             end_at_once_by_signals()
 
@@ -45,10 +45,10 @@ class EndAtOnce(L.Callback):
 
 
 class CheckpointFiles(TorchCheckpointIO):
-    """Lightning's reading and writing of checkpoints, made safe.
+    """Safe reading and writing of checkpoints.
 
-    A file takes its name once all of it is on the disk (Lightning moves it there from the folder
-    for temporary files, which may be another disk). A checkpoint that holds code is refused.
+    A file gets its name once it is complete on the disk; Lightning moves it from the folder for
+    temporary files, which may be on another disk. A checkpoint that contains code is refused.
     """
 
     def save_checkpoint(
@@ -57,33 +57,37 @@ class CheckpointFiles(TorchCheckpointIO):
         file = Path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file) as part, part.open("wb") as written:
-            torch.save(checkpoint, written)  # given a path, it would hide that the disk is full
+            torch.save(checkpoint, written)  # with a path, it would hide that the disk is full
 
     def load_checkpoint(self, path: str | Path, *_: Any, **more: Any) -> dict[str, Any]:
-        # Lightning asks every file for the version that wrote it; exported weights do not say.
+        # Lightning requires the version that wrote a file; exported weights do not contain it.
         return {"pytorch-lightning_version": L.__version__, **load_checkpoint(path)}
 
 
 class BestCheckpoint(ModelCheckpoint):
     """Keeps the best checkpoint, and of equally good ones the latest.
 
-    A few hundred validation problems are soon all right, and from there on a falling learning rate
-    still gains a great deal where validation does not look: on longer numbers.
+    A few hundred validation problems are soon all solved. From then on a falling learning rate
+    still improves accuracy on longer numbers, which validation does not measure.
     """
 
     def setup(self, trainer: L.Trainer, pl_module: Any, stage: str) -> None:
-        """Refuse a figure of problems beyond training's with a ValueError."""
+        """Check the monitored figure.
+
+        Raises:
+            ValueError: it is of problems longer than those of training, or is not logged.
+        """
         if (self.monitor or "").startswith("beyond/"):
             raise ValueError(
                 f"checkpoint.monitor: {self.monitor} is of problems longer than those of training, "
-                "by which no checkpoint may be chosen: take validation/solved"
+                "which must not choose a checkpoint: take validation/solved"
             )
         if stage == "fit":
             self._check_monitor(pl_module)
         super().setup(trainer, pl_module, stage)
 
     def _check_monitor(self, module: Any) -> None:
-        """Refuse a figure that no validation logs with a ValueError, before anything is trained."""
+        """Raise a ValueError before training if no validation logs the monitored figure."""
         name = self.monitor
         if name is None or not isinstance(module, CanvasModule):
             return
@@ -104,13 +108,13 @@ class BestCheckpoint(ModelCheckpoint):
             )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Also of a run whose folder was moved, or is named another way.
+        """Load the state, also if the run's folder was moved or is given by another path.
 
-        Lightning would forget the best score, and write best-v1.ckpt beside a best.ckpt that stays.
-        A new run's folder holds no best checkpoint yet.
+        Lightning would lose the best score and write best-v1.ckpt beside a best.ckpt that stays. In
+        a new run's folder there is no best checkpoint yet.
         """
 
-        def here(path: str) -> str:  # spelt as Lightning does
+        def here(path: str) -> str:  # in Lightning's spelling
             return os.path.join(str(self.dirpath), os.path.basename(path)) if path else path
 
         if os.path.isfile(here(state_dict["best_model_path"])):
@@ -132,16 +136,17 @@ class BestCheckpoint(ModelCheckpoint):
 
 
 class Gradients(L.Callback):
-    """Logs `train/gradient_norm`, before clipping, and rates; stops a run whose numbers are lost.
+    """Logs `train/gradient_norm`, before clipping, and learning rates; stops a diverged run.
 
-    A gradient that is not finite ends training before it reaches the weights, on a CPU; elsewhere,
-    so as not to wait for the device, where the trainer logs and before a checkpoint is written.
+    On a CPU a gradient that is not finite ends training before it reaches the weights. On other
+    devices it ends training when the trainer logs and before a checkpoint is written, so that no
+    step waits for the device.
     """
 
     _lost: Tensor | None = None  # int64 [], the first step with such a gradient, from 1; 0: none
 
     def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: Any, optimizer: Any) -> None:
-        # On all devices alike: gradients have been averaged.
+        # Gradients have been averaged, so all devices decide alike.
         gradients = [p.grad for p in pl_module.parameters() if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
         step = trainer.global_step + 1
@@ -158,7 +163,7 @@ class Gradients(L.Callback):
         if lost := 0 if self._lost is None else int(self._lost):
             raise FloatingPointError(
                 f"the gradient of optimiser step {lost:,} is not finite (epoch "
-                f"{trainer.current_epoch + 1}); no checkpoint has been written since. Go on with "
+                f"{trainer.current_epoch + 1}); no checkpoint has been written since. Resume with "
                 "--ckpt_path last and lower learning rates (model.optimizer.lr, matrix_lr of "
                 "muon), --trainer.gradient_clip_val 1, more model.schedule.warmup_steps, or "
                 "--trainer.precision 32-true"
@@ -166,12 +171,15 @@ class Gradients(L.Callback):
 
 
 class Cost(L.Callback):
-    """Adds up what training takes, keeps it in every checkpoint, and logs how fast it goes.
+    """Adds up the cost of training, stores it in every checkpoint, and logs the speed.
 
-    A checkpoint's entry `COST_KEY` then holds, over all interruptions and devices, the ``flops`` of
-    training, for which those of every `every`-th batch stand; the ``samples`` seen, under the
-    `carry` schedule once a supervision step; and the ``seconds`` without validation. What is logged
-    as `speed/…` are means since it was last logged, without the first batch of a run.
+    A checkpoint's entry `COST_KEY` has three sums, over all interruptions and devices:
+
+    - ``flops`` of training, estimated from every `every`-th batch.
+    - ``samples``; under the `carry` schedule a sample counts once for each supervision step.
+    - ``seconds``, without validation.
+
+    Figures `speed/…` are means since they were last logged, without the first batch of a run.
     """
 
     _STATE = ("counted_batches", "batches", "samples", "counted_flops", "seconds")
@@ -180,7 +188,7 @@ class Cost(L.Callback):
         self.every = every
         self.counted_batches, self.batches, self.samples = 0, 0, 0
         self.counted_flops, self.seconds = 0, 0.0
-        self._begun: float | None = None  # when the time that is not added up yet began
+        self._begun: float | None = None  # start of the time that is not added yet
         self._counting = ExitStack()
         self._counter: FlopCounterMode | None = None
         self._logged: tuple[int, float, int] | None = None  # step, seconds, samples
@@ -232,7 +240,7 @@ class Cost(L.Callback):
 
 
 class Lines(L.Callback):
-    """Says in a line what each validation came to, in place of a progress bar without terminal."""
+    """Prints a line for each validation, in place of a progress bar, without a terminal."""
 
     _SHOWN = (
         *("train/loss", "validation/loss", "train/row_accuracy"),
@@ -253,9 +261,9 @@ class Lines(L.Callback):
 
 
 class PredictionWriter(BasePredictionWriter):
-    """Writes each solved problem as a line of JSON, one file a device, beside the checkpoint's run.
+    """Writes each solved problem as a line of JSON, one file for each device.
 
-    That is the run's folder, or the checkpoint's own where it lies in no run.
+    The files are in the folder of the checkpoint's run, or beside a checkpoint outside any run.
     """
 
     def on_predict_start(self, trainer: L.Trainer, *_: Any) -> None:
@@ -273,9 +281,9 @@ class PredictionWriter(BasePredictionWriter):
 
 
 class Scores(L.Callback):
-    """Prints the figures of a checkpoint that is scored: shares with counts and Wilson intervals.
+    """Prints the figures of a scored checkpoint: shares with counts and Wilson intervals.
 
-    Lightning's own table, bare means with sixteen digits, is left out for it.
+    They replace Lightning's own table of means with sixteen digits.
     """
 
     _OF_ROWS = ("free_running_rows", "teacher_forced_rows", "confidence_accuracy")

@@ -1,4 +1,4 @@
-"""What both families' LightningModules share: they connect, and compute nothing themselves."""
+"""Base class of all LightningModules here. Computation is left to models, losses and solvers."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -24,12 +24,12 @@ from trm.training.data import CanvasDataModule
 from trm.training.optimisers import Schedule, build_optimizer
 from trm.training.samples import RowStepSamples, TrainingSamples
 
-Figures = dict[str, tuple[float, int]]  # shares or means by name, and of how many
-SIGNAL = "signal_"  # begins the name of a figure of what a cell model's cells decide
+Figures = dict[str, tuple[float, int]]  # by name: a share or mean, and the number it is over
+SIGNAL = "signal_"  # prefix of the figures of a cell model's signals
 
 
 class Validated(NamedTuple):
-    """A batch of problems, worked out."""
+    """A batch of problems with a model's solutions."""
 
     problems: Problems
     drawing: WorkedDrawing
@@ -37,9 +37,9 @@ class Validated(NamedTuple):
 
 
 def logs_at(trainer: L.Trainer, step: int) -> bool:
-    """Whether the trainer keeps what is logged at an optimiser step, from 1.
+    """Return whether the trainer keeps values logged at an optimiser step, from 1.
 
-    What is logged at others is dropped, at a cost that small models feel.
+    Values logged at other steps are dropped, and logging them takes time in small models.
     """
     every: int = trainer.log_every_n_steps  # type: ignore[attr-defined]
     return every > 0 and step % every == 0
@@ -50,21 +50,21 @@ class CanvasModule(L.LightningModule):
 
     Args:
         model: the network.
-        optimizer: which optimiser.
+        optimizer: the optimiser and its settings.
         schedule: of the learning rate.
         compile: compile the model's step for training (needs a C++ compiler on a CPU).
-        seed: of what is drawn while training.
+        seed: of random numbers in training.
 
     Attributes:
-        samples: what a training batch holds.
-        charted: names of figures that charts show, beside those that all modules log.
-        threads: the most that its operations are worth; None: as many as PyTorch takes.
+        samples: data set of training batches.
+        charted: names of figures in charts, beside those that all modules log.
+        threads: most threads that its operations gain from; None: PyTorch's default.
     """
 
     samples: type[TrainingSamples] = RowStepSamples
     threads: int | None = None
     charted: tuple[str, ...] = ()
-    compiled_method: str  # of the model, the part that is worth compiling, if any
+    compiled_method: str  # name of the model's method to compile, if any
 
     def __init__(
         self,
@@ -79,23 +79,25 @@ class CanvasModule(L.LightningModule):
         self.optimizer, self.schedule, self.seed = optimizer, schedule, seed
         self.compile_steps = compile
         self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by `trained`'s settings
-        self._totals: dict[
-            str, tuple[float, int]
-        ] = {}  # sums of a validation's figures, and of what
+        self._totals: Figures = {}  # of a validation: sums in place of means
 
     @property
     def validated_figures(self) -> list[str]:
-        """Names of the figures that a validation logs of each group; a subclass adds its own."""
+        """Names of the figures that a validation logs for each group; a subclass adds its own."""
         rows = ("free_running_rows", "teacher_forced_rows", "teacher_forced_cells")
         return ["solved", "loss", *rows, "confidence_accuracy"]
 
     @property
     def data(self) -> CanvasDataModule:
-        """What it is trained on, or scored by."""
+        """Data module of training or evaluation."""
         return self.trainer.datamodule  # type: ignore[attr-defined]
 
     def check(self, data: CanvasDataModule) -> None:
-        """Raise a ValueError where it cannot be trained on data."""
+        """Check that the model can be trained on ``data``.
+
+        Raises:
+            ValueError: it cannot.
+        """
 
     def setup(self, stage: str) -> None:
         """Check the data before training."""
@@ -104,10 +106,13 @@ class CanvasModule(L.LightningModule):
             self.data.check_memory(self.samples)
 
     def trained(self, **settings: Any) -> Any:
-        """Return the model for the training step that begins, compiled if so wished.
+        """Return the model for this training step, compiled if `compile` is set.
 
-        ``settings`` replace those of its config, such as the number of cycles. A second view of the
-        same weights: solving keeps the plain one, as its batches shrink and its sequences grow.
+        The result shares the weights. Solving uses the uncompiled model, as its batches shrink and
+        its sequences grow.
+
+        Args:
+            settings: replace settings of the model's config, such as the number of cycles.
         """
         if not self.compile_steps and not settings:
             return self.model
@@ -123,47 +128,47 @@ class CanvasModule(L.LightningModule):
 
     @abstractmethod
     def predictor(self) -> Predictor:
-        """The model as it solves."""
+        """Return the predictor that solves problems with the model."""
 
     @abstractmethod
     def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
-        """Training's loss on problems, without random draws, and its weight in a mean."""
+        """Return the training loss on problems and its weight in a mean; nothing is random."""
 
     @abstractmethod
     def about(self) -> dict[str, Any]:
-        """What a checkpoint has to say beside the model's config: its family, how it solves."""
+        """Return entries of a checkpoint beside the model's config: family, settings of solving."""
 
     def more_figures(self, drawing: WorkedDrawing, forced: TeacherForced) -> Figures:
-        """What else a validation logs of problems."""
+        """Return further figures of a validation."""
         return {}
 
     def gathered(self, mine: Any) -> list[Any]:
-        """What every device has, in the order of their ranks; plain data."""
+        """Gather plain data from every device, in the order of ranks."""
         everywhere = [mine] * self.trainer.world_size
         if self.trainer.world_size > 1:
             torch.distributed.all_gather_object(everywhere, mine)
         return everywhere
 
     def batch_seed(self, batch_idx: int) -> int:
-        """Of what is drawn for a training batch as a whole: its own, and on every device the same.
+        """Return the seed of a whole training batch, the same on every device.
 
-        A function of (seed, epoch, batch), so that batches whose gradients are added up differ.
+        It is a function of (seed, epoch, batch), so that batches with accumulated gradients differ.
         """
         own = keys(self.seed, "train", self.current_epoch, np.array([batch_idx], dtype=np.uint64))
         return int(own[0] >> np.uint64(1))
 
     def backward(self, *args: Any, **more: Any) -> None:
-        """As Lightning's, on as many threads as it is worth."""
+        """Run Lightning's backward pass on at most ``threads`` threads."""
         with standard_settings(self.threads):
             super().backward(*args, **more)
 
     def optimizer_step(self, *args: Any, **more: Any) -> None:
-        """As Lightning's, the batch's training step among it, on as many threads."""
+        """Run Lightning's optimiser and training step on at most ``threads`` threads."""
         with standard_settings(self.threads):
             super().optimizer_step(*args, **more)
 
     def log_training(self, figures: dict[str, Any]) -> None:
-        """Log a training step's figures, where the trainer keeps them."""
+        """Log a training step's figures if the trainer keeps them."""
         if logs_at(self.trainer, self.global_step + 1):
             for name, value in figures.items():
                 self.log(f"train/{name}", value, prog_bar=name == "loss")
@@ -171,18 +176,18 @@ class CanvasModule(L.LightningModule):
     def validation_step(
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, Validated]:
-        """Solve whole problems, free-running and teacher-forced, of one of the data's groups."""
+        """Solve problems of one of the data's groups, free-running and teacher-forced."""
         group = list(self.data.groups)[dataloader_idx] if dataloader_idx else "validation"
         return {"validated": self.score(batch, group)}
 
     def test_step(
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int
     ) -> dict[str, Validated]:
-        """As `validation_step`, on the test split."""
+        """Run `validation_step` on the test split."""
         return {"validated": self.score(batch, "test")}
 
     def predict_step(self, batch: tuple[Problems, WorkedDrawing], batch_idx: int) -> Any:
-        """Solve whole problems; returns a record of each, see `Solution.record`."""
+        """Solve problems and return a record of each, see `Solution.record`."""
         solver = Solver(self.predictor(), self.data.task)
         return [solution.record() for solution in solver.solve_drawing(*batch)]
 
@@ -192,9 +197,12 @@ class CanvasModule(L.LightningModule):
         group: str,
         uncalibrated: Predictor | None = None,
     ) -> Validated:
-        """Solve a batch of problems, and add up figures under a group's name.
+        """Solve a batch of problems and add up figures under a group's name.
 
-        Except for the confidence of an ``uncalibrated`` predictor.
+        Args:
+            batch: the problems.
+            group: the first part of the figures' names.
+            uncalibrated: solves in place of `predictor`; its confidence is not scored.
         """
         with standard_settings(self.threads):
             return self._score(*batch, group, uncalibrated)
@@ -210,9 +218,9 @@ class CanvasModule(L.LightningModule):
         free = predictor.free_running(drawing)
         forced = teacher_forced(predictor, drawing, free if predictor.row_by_row else None)
         solved = (free.canvases == drawing.truth).all(axis=(1, 2))
-        rows, asked = len(forced.rows_exact), len(drawing)
+        rows, problem_count = len(forced.rows_exact), len(drawing)
         figures: Figures = {
-            "solved": (solved.mean(), asked),
+            "solved": (solved.mean(), problem_count),
             "free_running_rows": (drawing.rows_right(free.canvases).sum() / rows, rows),
             "teacher_forced_rows": (forced.rows_exact.mean(), rows),
             "teacher_forced_cells": (forced.cells_right.mean(), rows),
@@ -220,7 +228,7 @@ class CanvasModule(L.LightningModule):
         if forced.filled.steps.any():
             figures["supervision_steps"] = (forced.filled.steps.mean(), rows)
         if uncalibrated is None:
-            # 1 as well where no row is right, and all are held wrong: see teacher_forced_rows.
+            # Also 1 if no row is correct and none is trusted: see teacher_forced_rows.
             held_right = forced.filled.confidence > 0.5
             figures["confidence_accuracy"] = ((held_right == forced.rows_exact).mean(), rows)
         if group == "beyond":
@@ -235,13 +243,13 @@ class CanvasModule(L.LightningModule):
         return Validated(problems, drawing, forced)
 
     def on_validation_epoch_start(self) -> None:
-        """Forget the figures of the validation before."""
+        """Clear the figures of the previous validation."""
         self._totals = {}
 
     def on_validation_epoch_end(self) -> None:
-        """Log the figures of all problems, each of which counts once on any number of devices.
+        """Log the figures of all problems, each counted once on any number of devices.
 
-        Lightning's own mean over devices rounds the number of problems on each down.
+        Lightning's own mean over devices rounds down the number of problems on each.
         """
         everywhere = self.gathered(self._totals)
         for name in self._totals:
@@ -249,7 +257,7 @@ class CanvasModule(L.LightningModule):
             self.log(
                 name,
                 sum(totals) / sum(weights),
-                sync_dist=True,  # the same on all of them already, which Lightning cannot know
+                sync_dist=True,  # equal on all devices already, which Lightning cannot detect
                 prog_bar=name == "validation/solved",
                 add_dataloader_idx=False,
             )
@@ -258,23 +266,29 @@ class CanvasModule(L.LightningModule):
     on_test_epoch_end = on_validation_epoch_end
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, index: int) -> Any:
-        """Training batches go to the device; whole problems stay: solvers send what they need."""
+        """Move training batches to the device; whole problems stay on the CPU for the solver."""
         if isinstance(batch, dict):
             return super().transfer_batch_to_device(batch, device, index)
         return batch
 
     def configure_optimizers(self) -> Any:
-        """One optimiser, its learning rate set anew after every step."""
+        """Return one optimiser, with a learning rate that is set after every step."""
         optimizer = build_optimizer(self.model, self.optimizer)
         scheduler = Schedule(optimizer, self.schedule, self.trainer.estimated_stepping_batches)
         every_step = {"scheduler": scheduler, "interval": "step", "name": "learning_rate"}
         return {"optimizer": optimizer, "lr_scheduler": every_step}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse the weights of another model: some would fit, and mean something else."""
+        """Check that the weights are those of this model.
+
+        Weights of another model may have the same shapes and a different meaning.
+
+        Raises:
+            ValueError: the checkpoint holds another model.
+        """
         held = checkpoint.get(CHECKPOINT_KEY, {})
         mine = {"network": class_name(type(self.model)), **plain(self.model.config)}
-        # What a config did not have when the checkpoint was written is at its default.
+        # A setting that did not exist when the checkpoint was written is at its default.
         theirs = {"network": held.get("network"), **plain(type(self.model.config)())}
         theirs |= held.get("model", {})
         differ = [f"{k} {theirs.get(k)} (here {v})" for k, v in mine.items() if theirs.get(k) != v]
@@ -285,7 +299,7 @@ class CanvasModule(L.LightningModule):
             )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Write down, in plain data, which model the weights belong to."""
+        """Store the model's class and config as plain data."""
         checkpoint[CHECKPOINT_KEY] = {
             "format": FORMAT,
             "network": class_name(type(self.model)),

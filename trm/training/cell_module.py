@@ -1,4 +1,4 @@
-"""A `CellModel` as a LightningModule: every cell of every page is a sample."""
+"""LightningModule for a `CellModel`: every cell of every solution is a sample."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -23,28 +23,28 @@ from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule
 from trm.training.samples import CellInputSamples, PageSamples, op_input_batch
 
-_HARD = "counterexamples"  # of a checkpoint
-_NARROW = 2.0  # margin between a right logit and the next below which an op input is hard
-_AT_ONCE = 16384
-HALT_WEIGHT = 0.1  # of the loss of the halting head, which learns whether a cell says it right
+_HARD = "counterexamples"  # entry of a checkpoint
+_NARROW = 2.0  # an op input is hard if its smallest logit margin is below
+_AT_ONCE = 16384  # op inputs in a batch, when all are checked
+HALT_WEIGHT = 0.1  # of the halting head's loss, which learns whether a cell's outputs are correct
 
 
 class BaseCellModule(CanvasModule):
-    """Trains a `CellModel` on whole pages: no rollout, as each cell is worked out once.
+    """Trains a `CellModel` on whole solutions, without rollouts.
 
     Args:
         network: the model.
-        optimizer: which optimiser.
+        optimizer: the optimiser and its settings.
         schedule: of the learning rate.
-        seed: of what is drawn while training.
+        seed: of random numbers in training.
 
     Attributes:
-        untold: whether it is kept from the model what the codes of its config should be.
+        latent: whether the signals in the config's ``codes`` get no labels.
     """
 
     samples: type[CellInputSamples] | type[PageSamples]
     charted = ("train/cell_accuracy", "train/op_input_accuracy", "train/loss_halting")
-    threads = 1  # an operation is small
+    threads = 1  # operations are too small for more
     latent = False
 
     def __init__(
@@ -63,43 +63,43 @@ class BaseCellModule(CanvasModule):
     def check(self, data: CanvasDataModule) -> None:
         if data.transform or data.blanks.rows or data.blanks.columns:
             raise ValueError(
-                "a cell model knows which neighbour is on its right: leave out "
-                "data.transforms and data.blanks"
+                "a cell model has a fixed right and left neighbour: leave out data.transforms and "
+                "data.blanks"
             )
         check_rule(data.task, data.task.local_rule(self.latent))
 
     @property
     def rule(self) -> LocalRule:
-        """What cells hand on."""
+        """Local rule of the task, with the signals that cells pass."""
         return self.data.task.local_rule(self.latent)
 
     def work(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """What the cells of a batch say, and halt logits, as `CellModel.cells`."""
+        """Return the outputs of a batch's cells and their halt logits, see `CellModel.cells`."""
         return self.model.cells(batch["numbers"])
 
     def cross_entropy(self, logits: Tensor, label: Tensor) -> Tensor:
-        """The mean loss of one thing that cells say; labels of −1 do not count."""
+        """Return the mean loss of one output; labels of −1 do not count."""
         return F.cross_entropy(logits, label, ignore_index=-1)
 
     def entropy_penalty(self, logits: dict[str, Tensor]) -> Tensor | float:
-        """What the loss has beside cross entropies."""
+        """Return a term added to the cross entropies."""
         return 0.0
 
     def loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
-        """The cross entropies of all that N cells are told, added up; and shares that are right.
+        """Return the sum of the cross entropies of all labelled outputs, and accuracies by name.
 
-        The symbol's counts in cells that are filled in.
+        The symbol counts in cells that are filled in.
         """
         outputs, halt_logits = self.work(batch)
         logits = self.model.parts(outputs)
         total = self.entropy_penalty(logits)
         shares: dict[str, Tensor] = {}
         right = torch.ones_like(batch["labels"][:, 0], dtype=torch.bool)
-        for (name, said), label in zip(logits.items(), batch["labels"].unbind(1), strict=True):
+        for (name, part), label in zip(logits.items(), batch["labels"].unbind(1), strict=True):
             if name in self.model.config.codes and "numbers" not in batch:
-                continue  # nobody knows what it should be
-            total = total + self.cross_entropy(said.float(), label)
-            same, counts = said.detach().argmax(dim=-1) == label, label >= 0
+                continue  # latent codes have no labels
+            total = total + self.cross_entropy(part.float(), label)
+            same, counts = part.detach().argmax(dim=-1) == label, label >= 0
             right = right & (same | ~counts)
             shares[name] = (same & counts).sum() / counts.sum().clamp(min=1)
         halt = F.binary_cross_entropy_with_logits(halt_logits, right.float())
@@ -111,13 +111,13 @@ class BaseCellModule(CanvasModule):
         loss, shares = self.loss(batch)
         figures = {"loss": loss.detach(), "loss_halting": shares["loss_halting"]}
         figures |= {"cell_accuracy": shares[SYMBOL], "op_input_accuracy": shares["cells"]}
-        told = {f"{SIGNAL}{n}": shares[n] for n in self.model.signals if n in shares}
-        self.log_training(figures | told)
+        signals = {f"{SIGNAL}{n}": shares[n] for n in self.model.signals if n in shares}
+        self.log_training(figures | signals)
         return loss
 
     @torch.no_grad()
     def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
-        """On all rows of each problem."""
+        """Return the loss on all rows of each problem, and its weight in a mean."""
         batch = move_data_to_device(self.samples.batch(self.rule, drawing), self.device)
         return float(self.loss(batch)[0]), len(drawing)
 
@@ -129,13 +129,13 @@ class BaseCellModule(CanvasModule):
 
 
 class CellModule(BaseCellModule):
-    """Trains on all that cells see, with the true messages.
+    """Trains on all op inputs of solutions, with the true messages.
 
     Args:
-        counterexamples: share of a batch that is drawn evenly from op inputs that were wrong or
-            nearly so when an epoch began, of all that training's problems had shown by then: of
-            those that only longer numbers show, none.
-        more: see `BaseCellModule`; of a seed are the counterexamples of a batch.
+        counterexamples: share of a batch that is drawn evenly from hard op inputs. An op input is
+            hard if the model was incorrect or nearly so on it when the epoch began. Only op inputs
+            of training problems so far are checked, none that occur in longer numbers alone.
+        more: see `BaseCellModule`; the seed is that of the choice of counterexamples.
     """
 
     samples = CellInputSamples
@@ -144,55 +144,55 @@ class CellModule(BaseCellModule):
         check_range("model.counterexamples", counterexamples, 0, 1)
         super().__init__(**more)
         self.counterexamples = counterexamples
-        self.seen: list[np.ndarray] = []  # numbers of op inputs that training has shown
-        self.hard = np.zeros(0, dtype=np.int64)  # of those that were wrong or nearly so
+        self.seen: list[np.ndarray] = []  # ids of op inputs in training so far
+        self.hard = np.zeros(0, dtype=np.int64)  # ids of the hard ones
 
     def check(self, data: CanvasDataModule) -> None:
         super().check(data)
         if self.model.config.codes:
             raise ValueError(
-                "a CellModule tells all that cells hand on: leave out codes, or train the model "
+                "a CellModule needs labels for all signals: leave out codes, or train the model "
                 "with trm.training.LatentModule"
             )
 
     def cross_entropy(self, logits: Tensor, label: Tensor) -> Tensor:
-        """The mean over all op inputs: a head that says less weighs less."""
+        """Return the mean over all op inputs: an output of fewer op inputs weighs less."""
         return F.cross_entropy(logits, label, reduction="none", ignore_index=-1).mean()
 
     @standard_settings(threads=1)
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         if self.counterexamples:
             self.seen.append(batch["numbers"].cpu().numpy())
-            number = round(self.counterexamples * len(batch["numbers"])) if len(self.hard) else 0
+            count = round(self.counterexamples * len(batch["numbers"])) if len(self.hard) else 0
             random = np.random.default_rng(self.batch_seed(batch_idx))
-            more = self._sights(random.choice(self.hard, number)) if number else {}
+            more = self._op_inputs(random.choice(self.hard, count)) if count else {}
             more = {name: torch.cat((batch[name], part)) for name, part in more.items()}
             batch = {**batch, **more}
         return super().training_step(batch, batch_idx)
 
     def batches_of(self, epochs: Iterable[int]) -> Iterator[Batch]:
-        """All batches of epochs before this one, drawn once more."""
+        """Yield all batches of earlier epochs again."""
         loader: Any = self.data.train_dataloader()
         for epoch in epochs:
             loader.sampler.set_epoch(epoch)
             yield from loader
 
-    def _sights(self, numbers: np.ndarray) -> Batch:
+    def _op_inputs(self, numbers: np.ndarray) -> Batch:
         return move_data_to_device(op_input_batch(self.rule, numbers), self.device)
 
     @standard_settings(threads=1)
     @torch.no_grad()
     def on_train_epoch_start(self) -> None:
-        """Run the model on all op inputs that training has shown, and keep those that are hard."""
+        """Run the model on all op inputs of training so far, and keep the hard ones."""
         if not self.counterexamples or not self.current_epoch:
             return
-        if not self.seen:  # it goes on from a checkpoint, which does not hold them
+        if not self.seen:  # resumed from a checkpoint, which does not contain them
             before = self.batches_of(range(self.current_epoch))
             self.seen = [batch["numbers"].numpy() for batch in before]
         self.seen = [np.unique(np.concatenate(self.seen))]
         tables, hard = self.model.message_tables(), [self.hard]
         for numbers in np.array_split(self.seen[0], -(-len(self.seen[0]) // _AT_ONCE)):
-            batch = self._sights(numbers)
+            batch = self._op_inputs(numbers)
             outputs, _ = self.model.cells(batch["numbers"], tables)
             labels = dict(zip(self.model.outputs, batch["labels"].unbind(1), strict=True))
             least = self.model.margins(outputs.float(), labels)
@@ -207,17 +207,17 @@ class CellModule(BaseCellModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
-        hard = checkpoint.get(_HARD)  # taken over by as many devices as had it
+        hard = checkpoint.get(_HARD)  # only used on the same number of devices
         if hard and len(hard) == self.trainer.world_size:
             self.hard = hard[self.global_rank].numpy()
 
     def more_figures(self, drawing: WorkedDrawing, forced: TeacherForced) -> Figures:
-        """The share of cells in which each field is right, in the last row and all above it."""
+        """Return the accuracy of each signal, in the last row and all above it."""
         last = np.cumsum(drawing.steps) - 1
         decided = self.predictor().signals(forced.steps.inputs[last])
         figures: Figures = {}
         for name, truth in draw_signals(self.rule, drawing).items():
             right, counted = right_cells(decided[name], truth)
-            number = int(counted.sum())
-            figures[f"{SIGNAL}{name}"] = right.sum() / max(1, number), number
+            total = int(counted.sum())
+            figures[f"{SIGNAL}{name}"] = right.sum() / max(1, total), total
         return figures

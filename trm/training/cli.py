@@ -43,39 +43,39 @@ _NOT_OURS = (
     r".*is not supported by the model summary.*",
     r".*does not have many workers.*",
     r".*overridden `transfer_batch_to_device` in `LightningModule`.*",
-    r".*The dirpath has changed.*",  # as it does when a checkpoint is scored, or begins a new run
-    r".*exists and is not empty.*",  # as it is where a run goes on
-    r".*LightningCLI's args parameter is intended.*",  # the command line less two words
-    r".*You're resuming from a checkpoint that ended before the epoch.*",  # as loaders can
+    r".*The dirpath has changed.*",  # true when a checkpoint is scored or begins a new run
+    r".*exists and is not empty.*",  # true in a resumed run
+    r".*LightningCLI's args parameter is intended.*",  # it gets the command line less two words
+    r".*You're resuming from a checkpoint that ended before the epoch.*",  # our loaders support it
 )
-# Where these differ, a score is of other problems.
+# Keys whose change makes scores incomparable, as the problems differ.
 _PROBLEMS = ("data.task", "data.canvas", "data.seed", "data.validation_problems", "checkpoint.")
 _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
 _FROM_1 = ("accumulate_grad_batches", "check_val_every_n_epoch", "val_check_interval")
 _USAGE = "trm {} --config FILE [--KEY VALUE ...]"
 _HELP = """\
-Every key can stand in FILE, too, which may be the name of one that comes with the package:
-`trm configs` lists them, and `trm configs quickstart` prints one in which every line is explained.
-A config is code: it imports and calls the classes that it names. --model.help CLASS lists the
-settings of a class, as of trm.training.IterativeModule.
+FILE may contain every key. It may also be the name of a config in the package: `trm configs` lists
+them, and `trm configs quickstart` prints one in which every line is explained. A config is code: it
+imports and calls the classes that it names. --model.help CLASS lists the settings of a class, such
+as trm.training.IterativeModule.
 """
 
 
 class TrainingCLI(LightningCLI):
-    """Models and data from one YAML file; the canvas size is written once, under `data`."""
+    """CLI for models and data from one YAML file; the canvas size is set once, under `data`."""
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        """What every run has, under a key of its own."""
+        """Add the parts of every run: best checkpoint, seed and pictures."""
         parser.add_lightning_class_args(BestCheckpoint, "checkpoint")
         settings: dict[str, Any] = {"filename": "best", "monitor": "validation/solved"}
-        settings |= {"mode": "max", "save_on_train_epoch_end": False}  # after a validation alone
+        settings |= {"mode": "max", "save_on_train_epoch_end": False}  # only after a validation
         parser.set_defaults({f"checkpoint.{name}": value for name, value in settings.items()})
         means = "of everything: sets seed_everything, data.seed and model.seed"
         parser.add_argument("--seed", type=int | None, help=means)
         parser.add_lightning_class_args(Pictures, "panels")
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
-        """Also settle `--seed`, and find the checkpoint, unlike Lightning before anything else."""
+        """Also set seeds and find the checkpoint; Lightning would do so only after building."""
         super().parse_arguments(parser, args)
         subcommand = self.config.get("subcommand")
         config = self.config[subcommand] if subcommand else self.config
@@ -98,20 +98,20 @@ class TrainingCLI(LightningCLI):
             self.content = load_checkpoint(config.ckpt_path)
             if fits and not self.content.get("optimizer_states"):
                 raise ValueError(
-                    f"{path} holds weights alone, from which training cannot go on: take a "
+                    f"{path} holds weights alone, from which training cannot resume: take a "
                     "checkpoint of the run"
                 )
 
     def before_instantiate_classes(self) -> None:
-        """Settle what depends on other keys, on the machine and on earlier runs."""
+        """Set values that depend on other keys, on the machine and on earlier runs."""
         config = self.config[self.subcommand] if self.subcommand else self.config
         self._settle_size(config)
-        asked = config.trainer.precision
-        check_precision(asked)
-        config.trainer.precision = settle(asked, config.trainer.accelerator)
-        if config.trainer.precision != asked:
+        precision = config.trainer.precision
+        check_precision(precision)
+        config.trainer.precision = settle(precision, config.trainer.accelerator)
+        if config.trainer.precision != precision:
             rank_zero_info(NO_UNITS)
-        for name in _FROM_1:  # which Lightning would divide by
+        for name in _FROM_1:  # Lightning would divide by them
             if type(config.trainer[name]) is int and config.trainer[name] < 1:
                 raise ValueError(f"trainer.{name} is 1 or more, not {config.trainer[name]}")
         if self.subcommand == "fit":
@@ -122,11 +122,11 @@ class TrainingCLI(LightningCLI):
                 give_ids(config, self.content)
         elif self.subcommand:
             config.trainer.logger = False  # nothing is trained, and there is no curve to draw
-            # `Scores` says it better; predictions are written as they come.
+            # `Scores` prints figures in their place; predictions are written as they come.
             config["return_predictions" if self.subcommand == "predict" else "verbose"] = False
 
     def _has_other_problems(self, config: Namespace) -> bool:
-        """Say how a run that goes on differs from what it was; whether it is of other problems."""
+        """Print changed settings of a resumed run; return whether its problems changed."""
         if CONFIG_KEY not in self.content:
             return False
         now = yaml.safe_load(self._parser("fit").dump(config, skip_none=False))
@@ -137,11 +137,11 @@ class TrainingCLI(LightningCLI):
         differ = sorted(key for key in now.keys() | was.keys() if now.get(key) != was.get(key))
         changes = [f"{key} {now.get(key)} (was {was.get(key)})" for key in differ]
         if changes:
-            say(f"Going on from {config.ckpt_path} with {', '.join(changes)}.")
+            say(f"Resuming from {config.ckpt_path} with {', '.join(changes)}.")
         return any(key.startswith(_PROBLEMS) for key in differ)
 
     def _settle_size(self, config: Namespace) -> None:
-        """What a network is made for is the data's: how large a canvas is, what cells hand on."""
+        """Copy settings from the data to the network: canvas size, vocabulary, local rule."""
         network = config.model.init_args.get("network")
         settings = network.get("init_args.config") if isinstance(network, Namespace) else None
         for side in ("height", "width"):
@@ -158,10 +158,10 @@ class TrainingCLI(LightningCLI):
                 settings[key] = value
 
     def instantiate_trainer(self, **settings: Any) -> L.Trainer:
-        """The trainer, with checkpoints that are safe, in as many processes as it has devices."""
+        """Return the trainer, with safe checkpoint files and one process for each device."""
         try:
             trainer: Any = super().instantiate_trainer(**settings)
-        except TypeError as error:  # Lightning's, for example of devices that are no number
+        except TypeError as error:  # raised by Lightning, for example if devices is no number
             raise ValueError(f"trainer: {error}") from error
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
             trainer.strategy.checkpoint_io = CheckpointFiles()
@@ -174,7 +174,7 @@ class TrainingCLI(LightningCLI):
         return trainer
 
     def before_fit(self) -> None:
-        """Say what is trained, unless it cannot be: before there is a folder of the run."""
+        """Check model, data and checkpoint before the run's folder is created."""
         self.model.check(self.datamodule)
         self.datamodule.check_memory(self.model.samples)
         if self.content:
@@ -185,7 +185,7 @@ class TrainingCLI(LightningCLI):
 
 
 def run(arguments: list[str], quiet: bool = False) -> None:
-    """Run the subcommand of Lightning's trainer that the command line names."""
+    """Run a subcommand of Lightning's trainer, such as ``["fit", "--config", "quickstart"]``."""
     if quiet:
         for name in ("lightning.pytorch", "lightning.fabric"):
             logging.getLogger(name).setLevel(logging.WARNING)
@@ -198,22 +198,23 @@ def run(arguments: list[str], quiet: bool = False) -> None:
         try:
             train([*arguments, *(_BARE if quiet else ())])
         except SystemExit as stop:
-            if stop.code:  # otherwise all has been done or printed
+            if stop.code:  # 0: all is done or printed
                 raise
 
 
 def train(arguments: list[str], run: bool = True) -> TrainingCLI:
-    """Do what these words say; without ``run``, which build model, data and trainer alone.
+    """Run a command line; without ``run``, build its model, data and trainer alone.
 
-    ValueError: they, or the configs that they name, are wrong; in a sentence.
+    Raises:
+        ValueError: the command line or a config is wrong; the message is a plain sentence.
     """
     look_here()
-    # What is wrong is explained in a sentence of ours; half a name is wrong.
+    # `explained` rewrites jsonargparse's errors; abbreviated option names are errors, too.
     quiet = {"exit_on_error": False, "allow_abbrev": False}
-    asked = {name: LightningCLI.subcommands()[name] for name in arguments[:1] if run}
-    help = {"usage": _USAGE.format("".join(asked)), "epilog": _HELP}
-    cli = type("OneCLI", (TrainingCLI,), {"subcommands": staticmethod(lambda: asked)})
-    # The end of every epoch, beside the best one: `save_last` of that keeps the best alone.
+    subcommands = {name: LightningCLI.subcommands()[name] for name in arguments[:1] if run}
+    help = {"usage": _USAGE.format("".join(subcommands)), "epilog": _HELP}
+    cli = type("OneCLI", (TrainingCLI,), {"subcommands": staticmethod(lambda: subcommands)})
+    # Written at the end of every epoch: `save_last` of the best checkpoint keeps the best alone.
     last = ModelCheckpoint(
         filename="last", save_on_train_epoch_end=True, enable_version_counter=False
     )
@@ -224,7 +225,7 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
             CanvasDataModule,
             subclass_mode_model=True,
             args=arguments,
-            parser_kwargs=quiet | dict.fromkeys(asked, quiet | help),
+            parser_kwargs=quiet | dict.fromkeys(subcommands, quiet | help),
             seed_everything_default=0,
             save_config_callback=SavedConfig,
             run=run,
@@ -232,7 +233,7 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
                 "callbacks": [*(kind() for kind in CALLBACKS), last],
                 "logger": {"class_path": tensorboard, "init_args": {"save_dir": "runs"}},
                 "num_sanity_val_steps": 0,
-                "enable_model_summary": False,  # a table of one line; `before_fit` says what counts
+                "enable_model_summary": False,  # a table of one line; `before_fit` prints the count
             },
         )
     except (MisconfigurationException, ArgumentError, ValueError) as error:
@@ -247,9 +248,9 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
     return made
 
 
-# What is wrong with a command line or a config, in a sentence.
+# Errors in a command line or a config, as plain sentences.
 
-_NOISE = re.compile(  # of what jsonargparse says, the lines that help nobody
+_NOISE = re.compile(  # lines of jsonargparse's messages that help nobody
     r"Does not validate against|Subtypes:|Errors:|Expected a (path but|<class|typing)|Parser key"
     r"|Problem with given class_path|Given value|tip:|Subclass types expect|a class path|a dict "
 )
@@ -262,36 +263,40 @@ _NO_CLASS = re.compile(
 _EXPECTED = re.compile(r"Expected a <class '([\w.]+)'>|Expected a typing\.Literal\[(.*?)\]")
 _GIVEN = re.compile(r"(?:Got|Given) value: (?:NestedArg\(key='[\w.]*', val=)?(.*?)\)?$", re.M)
 _HOMES = ("lightning.pytorch.callbacks", "lightning.pytorch.loggers", "canvas.tasks")
-_PACKAGES = ("trm", "canvas", "augment", "lightning")  # whose keys `trm fit --help` explains
-_ALIKE = 0.6  # of a name and the one suggested for it
+_PACKAGES = ("trm", "canvas", "augment", "lightning")  # `trm fit --help` explains their keys
+_ALIKE = 0.6  # least similarity of a suggested name
 
 
-def explained(told: str) -> str:
-    """What jsonargparse or Lightning says of an error, as a sentence, with the nearest name."""
-    lines = [line.strip().removeprefix("- ") for line in told.splitlines()]
-    keys = re.findall(r'Parser key "([\w.]+)":', told)
+def explained(message: str) -> str:
+    """Rewrite an error message of jsonargparse or Lightning as a sentence, with the nearest name.
+
+    Example: a message about an unknown key ``--model.optimizer.rl`` becomes ``there is no setting
+    model.optimizer.rl. Did you mean model.optimizer.lr?``
+    """
+    lines = [line.strip().removeprefix("- ") for line in message.splitlines()]
+    keys = re.findall(r'Parser key "([\w.]+)":', message)
     place = ".".join(keys).replace("init_args.", "")
-    if unknown := _UNKNOWN.search(told):
+    if unknown := _UNKNOWN.search(message):
         name = ".".join(filter(None, unknown.groups())).replace("init_args.", "")
-        inside = "class_path '" in told and not name.startswith("model.")
-        return _no_setting(f"{place}.{name}" if inside else name, _classes_in(told))
-    if no_class := _NO_CLASS.search(told):
+        inside = "class_path '" in message and not name.startswith("model.")
+        return _no_setting(f"{place}.{name}" if inside else name, _classes_in(message))
+    if no_class := _NO_CLASS.search(message):
         module, own, bare = no_class.groups()
         homes = [importlib.import_module(home) for home in ([module] if module else _HOMES)]
         kinds = [kind for home in homes for kind in getattr(home, "__all__", dir(home))]
         name, start = (f"{module}.{own}", f"{module}.") if module else (bare, "")
         near = did_you_mean(name, [f"{start}{kind}" for kind in kinds if kind[0].isupper()], _ALIKE)
         return f"{place or 'a setting'}: there is no class {name}.{near}"
-    if re.search(r"required: \w+\.model", told):
+    if re.search(r"required: \w+\.model", message):
         return "the configs name no model: give one more, such as quickstart"
-    if wrong := re.search(r"='(\w+)'`\. Available names are: (.*)\.", told):
-        return told + did_you_mean(wrong[1], wrong[2].split(", "))
-    value = _GIVEN.search(told)
+    if wrong := re.search(r"='(\w+)'`\. Available names are: (.*)\.", message):
+        return message + did_you_mean(wrong[1], wrong[2].split(", "))
+    value = _GIVEN.search(message)
     given = f". Got value: {value[1]}" if value else ""
-    if no_settings := re.search(r"Not a valid subclass of (\w+)", told):
+    if no_settings := re.search(r"Not a valid subclass of (\w+)", message):
         return f"{place}: expected the settings of {no_settings[1]}, see --{place}.help{given}"
     sentence = " ".join(line for line in lines if line and not _NOISE.match(line))
-    expected = [kind or names for kind, names in _EXPECTED.findall(told) if kind != "NoneType"]
+    expected = [kind or names for kind, names in _EXPECTED.findall(message) if kind != "NoneType"]
     if expected and not sentence:
         kinds = ["two values, as [1, 3]" if kind == "tuple" else kind for kind in expected]
         near = did_you_mean(value[1] if value else "", re.findall(r"'([^']+)'", str(kinds)))
@@ -303,15 +308,15 @@ _CLASS_OF = re.compile(r"Parser key \"([\w.]+)\":|Problem with given class_path 
 _NETWORK = re.compile(r"'network': \{'class_path': '([\w.]+)'")
 
 
-def _classes_in(told: str) -> dict[str, type]:
-    """Classes that an error says are used, by the places of their settings in a config."""
+def _classes_in(message: str) -> dict[str, type]:
+    """Return the classes named in an error message, by the place of their settings in a config."""
     found, place = {}, ""
-    for key, name in _CLASS_OF.findall(told):
+    for key, name in _CLASS_OF.findall(message):
         if key:
             place = f"{place}.{key}".lstrip(".").replace(".init_args", "")
         else:
             found[place] = name
-    if (network := _NETWORK.search(told)) and "model" in found:
+    if (network := _NETWORK.search(message)) and "model" in found:
         found.setdefault("model.network", network[1])
     classes = {}
     for place, name in found.items():
@@ -321,7 +326,7 @@ def _classes_in(told: str) -> dict[str, type]:
 
 
 def _settings_of(kind: type) -> set[str]:
-    """Names of a class's settings, and of those in its dataclasses, like ``config.channels``."""
+    """Return the names of a class's settings, with those in dataclasses: ``config.channels``."""
     names: set[str] = set()
     for base in kind.__mro__[:-1]:
         init: Any = vars(base).get("__init__")
@@ -329,7 +334,7 @@ def _settings_of(kind: type) -> set[str]:
             continue
         parameters = list(inspect.signature(init).parameters.values())[1:]
         types: dict[str, Any] = {}
-        with suppress(Exception):  # of code that is not ours, annotations may be anything
+        with suppress(Exception):  # annotations in other people's code may be anything
             types = get_type_hints(init)
         for one in parameters:
             if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
@@ -337,14 +342,15 @@ def _settings_of(kind: type) -> set[str]:
             inside = fields(types[one.name]) if is_dataclass(types.get(one.name)) else ()
             names |= {f"{one.name}.{part.name}" for part in inside} or {one.name}
         if all(one.kind != one.VAR_KEYWORD for one in parameters):
-            break  # it takes no settings of the classes that it is derived from
+            break  # it accepts no settings of its base classes
     return names
 
 
 def _no_setting(name: str, classes: dict[str, type]) -> str:
-    """That there is no such setting; nearest is one of the same last part, wherever it stands.
+    """Return a message about an unknown setting, with the nearest existing one.
 
-    Of a place with one of the ``classes``, only settings which that class has are suggested.
+    A setting with the same last part is nearest, wherever it is in a config. Below a place of
+    ``classes`` only settings of that class are suggested.
     """
     configs = (read_config(f) for name, f in shipped_configs().items() if "studies/" not in name)
     known = {key for config in configs for key, _ in flattened(config)}
@@ -362,7 +368,7 @@ def _no_setting(name: str, classes: dict[str, type]) -> str:
     place = max((place for place in classes if name.startswith(f"{place}.")), key=len, default="")
     if place and class_name(classes[place]).partition(".")[0] not in _PACKAGES:
         own = {key.rpartition(".")[2]: key for key in _settings_of(classes[place])}
-        like = did_you_mean(name.rpartition(".")[2], own, _ALIKE)  # whatever stands before it
+        like = did_you_mean(name.rpartition(".")[2], own, _ALIKE)  # compares last parts alone
         if near not in {f" Did you mean {place}.{key}?" for key in own.values()} or not like:
             near = like
         has = ", ".join(sorted(own.values()))

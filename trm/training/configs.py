@@ -1,4 +1,4 @@
-"""How training goes, as a config file says it; a ValueError for what is no such setting."""
+"""Training settings in a config file; invalid values raise a ValueError."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -20,10 +20,10 @@ def check_range(name: str, value: float | None, low: float, high: float = math.i
 
 @dataclass
 class OptimizerConfig:
-    """Which optimiser, and its settings."""
+    """Optimiser and its settings."""
 
     name: str = one_of("adamw", OPTIMIZERS)  # muon: on the hidden matrices, AdamW on the rest
-    lr: float = 1e-3  # learning rate; under "muon", that of everything but the hidden matrices
+    lr: float = 1e-3  # learning rate; under "muon", of everything but the hidden matrices
     betas: tuple[float, float] = (0.9, 0.95)  # decay of Adam's two running means, per step
     weight_decay: float = 0.1  # decoupled, per step and unit of lr; weights of linear layers only
     matrix_lr: float = 0.02  # Muon: learning rate of the hidden matrices
@@ -39,7 +39,7 @@ class OptimizerConfig:
 
 @dataclass
 class ScheduleConfig:
-    """How the learning rate changes over a run, as a factor on every group's own rate."""
+    """Schedule of the learning rate over a run, as a factor on every group's own rate."""
 
     warmup_steps: int = 0  # optimiser steps of linear increase; the first step is never 0
     decay: str = one_of("constant", DECAYS)  # after warmup, to the end of the run
@@ -55,9 +55,9 @@ class ScheduleConfig:
 class CycleStage:
     """Fewer cycles for the first epochs of a run: a step of a depth curriculum.
 
-    A network learns with few cycles, at a fraction of the time, and goes on with its own number
+    A network first learns with few cycles, in a fraction of the time, and later with its own number
     (after "Accelerating Training Speed of Tiny Recursive Models", arXiv 2511.08653, which adds
-    cycles on a schedule). Settings that are null are those of the network or of ``depth``.
+    cycles on a schedule). For settings that are null the network's or those of ``depth`` hold.
 
     Attributes:
         until: epochs of the run after which the stage is over.
@@ -80,11 +80,12 @@ class CycleStage:
 
 @dataclass
 class DepthConfig:
-    """How deep recursion is trained.
+    """Recursion depth in training.
 
     Attributes:
-        schedule: `carry` takes states over from step to step, `fresh` starts every batch anew.
-        halt_max_steps: `carry`: supervision steps a sample gets at most.
+        schedule: `carry` keeps states from step to step, `fresh` starts every batch from initial
+            states.
+        halt_max_steps: `carry`: highest number of supervision steps for a sample.
         exploration: `carry`: probability that a sample must take a random number of steps.
         no_grad_steps: `fresh`: fewest and most steps without gradient.
         supervised_steps: `fresh`: steps with a loss after them; the losses are averaged.

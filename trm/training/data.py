@@ -28,15 +28,18 @@ from trm.training.samples import (
     TrainingSamples,
 )
 
-_WHOLE = 4  # times as many problems are worked out at once as samples trained on: no gradients
-_LARGE, _MEASURED = 10_000, 256  # samples of a batch whose memory is measured, and of the measure
-_MOST_CELLS = 1024  # of a canvas of longer problems: larger ones take too long beside training
+_WHOLE = 4  # a validation batch is so many times as large as one of training: no gradients
+_LARGE = 10_000  # samples of a batch whose memory is estimated
+_MEASURED = 256  # samples drawn for this estimate
+_MOST_CELLS = 1024  # of a canvas for longer problems: larger ones take too long beside training
 
 
 class EpochSampler(DistributedSampler):
-    """Indices epoch · size + rank, + ranks, …: each device its share, no index twice.
+    """Yields the indices of an epoch for one device, each index on one device alone.
 
-    Lightning tells a DistributedSampler the epoch, and puts none of its own in its place.
+    Example: in epoch 2 of size 10 with 4 devices, rank 1 gets 21, 25, 29.
+
+    Lightning sets the epoch of a DistributedSampler and does not replace it by one of its own.
     """
 
     def __init__(self, dataset: Samples, replicas: int, rank: int) -> None:
@@ -52,10 +55,10 @@ class EpochSampler(DistributedSampler):
 
 
 class _Loader(DataLoader):
-    """Begins an epoch when its first batch is asked for.
+    """Starts an epoch when its first batch is requested.
 
-    Workers begin to draw as soon as they are there. In a run that goes on, Lightning makes them
-    before it has read the checkpoint, and they would begin with batches of the first epoch.
+    Workers start to draw as soon as they exist. In a resumed run Lightning creates them before it
+    reads the checkpoint, so that they would start with batches of the first epoch.
     """
 
     def __iter__(self) -> Any:
@@ -67,23 +70,23 @@ def _as_drawn(batch: Any) -> Any:
 
 
 class CanvasDataModule(L.LightningDataModule):
-    """Worked problems on canvases.
+    """Solved problems on canvases.
 
     Args:
-        task: what is worked out, and in which layout.
-        canvas: the canvas of training samples and of validation.
-        batch_size: samples a step, over all devices.
+        task: the task, with its layout.
+        canvas: size of the canvas in training and validation.
+        batch_size: samples of a training step, over all devices.
         batches_per_epoch: steps of one (virtual) epoch, at whose end a checkpoint is written.
-        validation_problems: problems of the validation and test splits, whole solutions each.
-        training_problems: problems of training, the first that are drawn, worked out at each
-            validation of a run: what is right only there is remembered.
-        beyond_problems: problems of the validation split with twice the digits of the longest in
-            training, worked out at each validation of a run. They are left out where training's
-            canvas is fixed, or theirs is too large.
-        seed: of everything that is drawn.
+        validation_problems: number of problems of the validation and test splits.
+        training_problems: number of training problems, the first ones drawn, that each validation
+            of a run solves, too. Correct solutions here alone indicate memorisation.
+        beyond_problems: number of problems with twice the digits of the longest training problem
+            that each validation of a run solves, too. Left out if the training canvas is fixed or
+            theirs is too large.
+        seed: of all random numbers.
         transforms: albumentations transforms for training samples, applied after masking.
         curriculum: stages of training in which problems are drawn from a part of the task.
-        blanks: how many blank rows and columns are put into training samples, at random.
+        blanks: highest number of blank rows and columns inserted into training samples.
         workers: processes that draw samples; 0 draws them in the training process.
     """
 
@@ -133,21 +136,24 @@ class CanvasDataModule(L.LightningDataModule):
         self.stage = stage
         if stage == "fit" and self.beyond_problems and self.longer() is None:
             rank_zero_info(
-                "data.beyond_problems: left out, as training's canvas is fixed, or one for twice "
-                "the digits would be too large for the model or take too long."
+                "data.beyond_problems: left out, as training's canvas is fixed, or a canvas for "
+                "twice the digits would be too large for the model or take too long."
             )
 
     def check_memory(self, kind: type[TrainingSamples]) -> None:
-        """Raise a ValueError if drawing a batch takes more than this machine's memory.
+        """Check that drawing a batch fits in this machine's memory.
 
-        Measured on a small share of a large batch; others are not looked at.
+        The need is estimated from a small part of a large batch; small batches are not checked.
+
+        Raises:
+            ValueError: a batch needs more.
         """
         memory = host_memory()
         if memory is None or self.batch_size < _LARGE:
             return
         size = self.batch_size
         data: Any = kind(self.task, self.canvas, "train", self.seed, size, size, **self._drawn)
-        data.__getitems__(range(_MEASURED))  # what is made once is not of the batch
+        data.__getitems__(range(_MEASURED))  # objects created once do not belong to the batch
         tracemalloc.start()
         try:
             data.__getitems__(range(_MEASURED))
@@ -163,7 +169,7 @@ class CanvasDataModule(L.LightningDataModule):
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint says about the data: enough to draw and solve problems like these."""
+        """Return the settings that a checkpoint needs to draw and solve problems like these."""
         return {
             "task": task_data(self.task),
             "canvas": asdict(self.canvas),
@@ -172,7 +178,7 @@ class CanvasDataModule(L.LightningDataModule):
         }
 
     def train_dataloader(self) -> DataLoader:
-        """What the module that trains asks for, row steps or sequences, a new epoch's each time."""
+        """Return the loader of the samples that the module trains on, such as row steps."""
         module = self.trainer.lightning_module if self.trainer else None
         return self._loader(
             getattr(module, "samples", RowStepSamples),
@@ -183,13 +189,16 @@ class CanvasDataModule(L.LightningDataModule):
 
     @property
     def _drawn(self) -> dict[str, Any]:
-        """How training samples are drawn."""
+        """Settings of training samples."""
         parts = {"curriculum": self.curriculum, "blanks": self.blanks}
         return {"transform": self.transform, **parts}
 
     @property
     def groups(self) -> dict[str, dict[str, Any]]:
-        """What a validation works out, by the names of its figures, all but the first in a run."""
+        """Groups of problems that a validation solves, by the first part of their figures' names.
+
+        Groups other than "validation" exist during training alone.
+        """
         groups = {"validation": {"split": "validation", "size": self.validation_problems}}
         if self.stage == "fit" and self.training_problems:
             drawn_first = {"size": self.training_problems, "task": self.curriculum.at(0)}
@@ -200,7 +209,7 @@ class CanvasDataModule(L.LightningDataModule):
         return groups
 
     def longer(self) -> tuple[int, ...] | None:
-        """The digits of operands beyond the task's range, twice the longest; None: left out."""
+        """Return digits of operands beyond training, twice the longest; None: left out."""
         lengths = tuple(2 * n for n in self.task.longest)
         if not self.canvas.cut:
             return None
@@ -225,8 +234,8 @@ class CanvasDataModule(L.LightningDataModule):
             devices, rank = self.trainer.world_size, self.trainer.global_rank
         if self.batch_size % devices or size < devices:
             raise ValueError(
-                f"{devices} devices share data.batch_size {self.batch_size}, which has to be a "
-                "multiple of their number, and validation's problems, of which each needs one"
+                f"data.batch_size {self.batch_size} has to be a multiple of the {devices} devices "
+                "that share it, and each device needs at least one problem of validation"
             )
         data = kind(task or self.task, self.canvas, split, self.seed, size, self.batch_size, **more)
         times = _WHOLE if kind is SolvedProblems else 1

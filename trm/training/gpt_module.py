@@ -1,4 +1,4 @@
-"""The GPT as a LightningModule."""
+"""LightningModule for a GPT."""
 
 from dataclasses import asdict
 from typing import Any
@@ -21,14 +21,14 @@ from trm.training.samples import SHIFTS_ALONE, SequenceSamples, TrainingBatch
 
 
 def sequence_loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean cross entropy over the tokens that count, as nanoGPT takes it.
+    """Compute the mean cross entropy over the tokens that count, as nanoGPT does.
 
     Args:
-        logits: ``[B, S, V]``, any floating dtype.
-        labels: ``int64 [B, S]``; `canvas.render.IGNORE` does not count.
+        logits: float [B, S, V].
+        labels: int64 [B, S]; `canvas.render.IGNORE` does not count.
 
     Returns:
-        The loss, float32 [], with gradient, and the share of the counted tokens that are right.
+        The loss, float32 [], with gradient, and the accuracy of the counted tokens, float32 [].
     """
     counted = labels != IGNORE
     right = (logits.detach().argmax(dim=-1) == labels) & counted
@@ -39,11 +39,11 @@ def sequence_loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 class GPTModule(CanvasModule):
     """Trains a `GPT` to write worked multiplications token by token.
 
-    After every validation its confidence is calibrated on the rows just judged.
+    After every validation its confidence is calibrated on the validation's rows.
 
     Args:
         network: a GPT, a class with its settings.
-        more: see `CanvasModule`; of a seed are `randomised` positions drawn while training.
+        more: see `CanvasModule`; the seed is that of `randomised` positions in training.
     """
 
     samples = SequenceSamples
@@ -53,14 +53,14 @@ class GPTModule(CanvasModule):
     def __init__(self, network: GPT, **more: Any) -> None:
         super().__init__(network, **more)
         self.calibration = Calibration()
-        # Log-probabilities of the rows of a validation, and which were right.
+        # Log-probabilities of a validation's rows, and whether these are correct.
         self._judged: list[tuple[np.ndarray, np.ndarray]] = []
 
     def check(self, data: CanvasDataModule) -> None:
         position = self.model.config.position
         if data.canvas.cut and position.startswith("learned"):
             raise ValueError(
-                f"{position} positions are learned place by place: set data.canvas.height and "
+                f"{position} positions are learned for each place: set data.canvas.height and "
                 "data.canvas.width, or another model.network.config.position"
             )
         if turned := sorted(set(data.symmetries) - {"e"}, key=list(SYMMETRIES).index):
@@ -89,7 +89,7 @@ class GPTModule(CanvasModule):
     def validation_step(
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, Validated]:
-        if dataloader_idx:  # of training or beyond it: these calibrate nothing
+        if dataloader_idx:  # training or longer problems are not used for calibration
             return super().validation_step(batch, batch_idx, dataloader_idx)
         predictor = GPTPredictor(self.model, calibration=np.asarray)
         validated = self.score(batch, "validation", predictor)
@@ -103,7 +103,7 @@ class GPTModule(CanvasModule):
         self._judged = []
         log_probs, right = (np.concatenate(parts) for parts in zip(*judged, strict=True))
         self.calibration = fit_calibration(log_probs, right)
-        # Of the rows that the two numbers were fitted to: there are hundreds of times as many.
+        # Measured on the rows of the fit: there are hundreds for each of its two parameters.
         accuracy = ((self.calibration(log_probs) > 0.5) == right).mean()
         self.log("validation/confidence_accuracy", float(accuracy), sync_dist=True)
 

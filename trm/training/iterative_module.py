@@ -1,4 +1,4 @@
-"""Any iterative model as a LightningModule."""
+"""LightningModule for any iterative model."""
 
 from typing import Any
 
@@ -17,18 +17,18 @@ from trm.training.configs import DepthConfig, check_range
 from trm.training.data import CanvasDataModule
 from trm.training.step import LOSSES, Carry, carried_step, fresh_step, random_bits
 
-_CARRY = "carry"  # of a checkpoint: what the next step goes on with, a dict for each device
+_CARRY = "carry"  # entry of a checkpoint: the fields of `Carry`, a dict for each device
 
 
 class IterativeModule(CanvasModule):
     """Trains an `IterativeModel` to fill in one masked row of a canvas.
 
     Args:
-        network: any such model, a class with its settings.
-        depth: how recursion is trained.
+        network: any iterative model, a class with its settings.
+        depth: recursion depth in training.
         loss: cross entropy of the `softmax`, or of the reference's `stablemax`.
-        solve_steps: supervision steps a row gets at most when problems are solved.
-        more: see `CanvasModule`; of a seed are the model's own draws while training.
+        solve_steps: highest number of supervision steps for a row in solving.
+        more: see `CanvasModule`; the seed is that of random initial states and halting.
     """
 
     charted = (
@@ -50,8 +50,8 @@ class IterativeModule(CanvasModule):
         check_choice("model.loss", loss, LOSSES)
         if depth.schedule == "carry" and network.ragged:
             raise ValueError(
-                "depth.schedule carry takes over states of one size, for which all cells have to "
-                "be tokens: set depth.schedule: fresh"
+                "depth.schedule carry needs states of one size, with a token for every cell: set "
+                "depth.schedule: fresh"
             )
         for stage in depth.stages:
             for name in ("H_cycles", "L_cycles"):
@@ -71,8 +71,8 @@ class IterativeModule(CanvasModule):
     def check(self, data: CanvasDataModule) -> None:
         if self.depth.schedule == "carry" and data.canvas.cut:
             raise ValueError(
-                "depth.schedule carry takes samples over from batch to batch, on canvases of one "
-                "size: set data.canvas.height and data.canvas.width, or depth.schedule: fresh"
+                "depth.schedule carry keeps samples from batch to batch, on canvases of one size: "
+                "set data.canvas.height and data.canvas.width, or depth.schedule: fresh"
             )
 
     @standard_settings()
@@ -84,7 +84,7 @@ class IterativeModule(CanvasModule):
             figures = fresh_step(model, batch, depth, self.batch_seed(batch_idx), self.loss)
         else:
             figures, self.carry = carried_step(model, batch, self.carry, depth, self.loss)
-            figures["supervision_steps"] = self.carry.steps  # under `fresh` they are drawn
+            figures["supervision_steps"] = self.carry.steps  # under `fresh` the number is random
         self.log_training({n: part.detach().float().mean() for n, part in figures.items()})
         return figures["loss"]
 
@@ -96,18 +96,18 @@ class IterativeModule(CanvasModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
-        carries = checkpoint.get(_CARRY)  # taken over by as many devices as had it
+        carries = checkpoint.get(_CARRY)  # only used on the same number of devices
         if carries and len(carries) == self.trainer.world_size:
             self.carry = Carry(**carries[self.global_rank])
 
     @torch.no_grad()
     def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
-        """On one row of each problem, as training has it.
+        """Return the loss on one row of each problem, as in training, and its weight.
 
-        All rows get the same supervision steps: under `fresh` the middle number of those without
-        gradient and then the supervised ones, under `carry` as many as it may take.
+        All rows get the same number of supervision steps. Under `fresh` these are the middle number
+        of steps without gradient and then the supervised ones, under `carry` the maximum.
         """
-        # A step of each problem, which neither batches nor devices change.
+        # The chosen row of a problem does not depend on batches or devices.
         steps = row_steps(drawing, drawing.truth.sum(axis=(1, 2), dtype=np.int64) % drawing.steps)
         batch = {
             name: torch.from_numpy(getattr(steps, name)).to(self.device)

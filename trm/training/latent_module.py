@@ -1,14 +1,16 @@
-"""Training of a `CellModel` that invents what its cells hand on: it sees pages alone.
+"""Training of a `CellModel` with latent codes: messages without labels.
 
-Of the fields that its config calls codes nothing is told. A code is learned from the symbols that
-other cells write with its help: while it is learned cells hand on shares of all codes, the softmax
-of their logits at a temperature that falls, so that a gradient comes back through all cells of a
-page (Jang et al. 2017, "Categorical Reparameterization with Gumbel-Softmax", here without noise).
-While it falls, the entropy of shares joins the loss. In the end the shares are nearly those of one
-code alone, which is what is handed on in solving.
+Signals listed in the config's ``codes`` get no labels. A latent code is learned from the symbols
+that other cells write with its help. During training a cell passes a probability for every class of
+a code, the softmax of its logits at a falling temperature. So gradients flow through all cells of
+a solution (Jang et al. 2017, "Categorical Reparameterization with Gumbel-Softmax", here without
+noise). While the temperature falls, the entropy of these probabilities is added to the loss. In the
+end nearly all probability is on one class, which is the one passed in solving.
 
-Where there are many codes, the last epochs may merge those that do the same, and train on all
-op inputs that pages have shown, with the codes that are left: see `trm.training.state_merging`.
+Example: with ``codes: {carry: 8}`` a cell passes one of 8 classes in place of a carry.
+
+If codes have many classes, the last epochs may merge classes with the same effect. They then train
+on all op inputs in solutions with the remaining classes: see `trm.training.state_merging`.
 """
 
 import math
@@ -33,26 +35,25 @@ from trm.training.data import CanvasDataModule
 from trm.training.samples import PageSamples
 from trm.training.state_merging import PageCells, merged_messages
 
-_DECISIVE = 0.05  # weight of the shares' entropy where the temperature has fallen
-_SIGHTS = 4096  # in a batch at most, once codes are merged
-_EPOCHS = 40  # of pages show what codes do, so that they show what is rare, too
-_OFTEN = 8  # cells that have shown an op input, from which on it is not rare
-_PAGES = 512  # that are drawn at once for it
+_DECISIVE = 0.05  # weight of the entropy penalty once the temperature has fallen
+_OP_INPUTS = 4096  # in a batch at most, once codes are merged
+_EPOCHS = 40  # of solutions are drawn for a merge, so that rare op inputs occur, too
+_OFTEN = 8  # an op input is rare until so many cells have had it
+_PAGES = 512  # solutions drawn at once for a merge
 _KEPT = ("tokens", "labels", "sources", "written", "codes")
 
 
 class LatentModule(BaseCellModule):
-    """Trains a `CellModel` on whole pages, of which it is told what stands there.
+    """Trains a `CellModel` on whole solutions, without labels for its codes.
 
     Args:
-        cooling: when the temperature begins to fall from 1, and when it has fallen, as shares of
-            the run.
-        coldest: the temperature once it has fallen. At 0.1 shares are as good as decided, and what
-            was learned of several codes at once can be lost again.
-        merging: from which share of the run on each epoch merges the codes of pages that are drawn
-            for it, forty times as many as an epoch has, and trains on their op inputs; 1: none
-            does.
-        more: see `BaseCellModule`; of a seed are the op inputs of a batch, once codes are merged.
+        cooling: begin and end of the temperature's fall from 1, as shares of the run.
+        coldest: the temperature after its fall. At 0.1 nearly all probability is on one class, and
+            what was learned with several classes at once can be lost again.
+        merging: share of the run after which each epoch merges codes and trains on the resulting
+            op inputs. They come from solutions drawn for this purpose, 40 times as many as an epoch
+            has. 1: no epoch merges.
+        more: see `BaseCellModule`; the seed is that of the choice of op inputs after merging.
     """
 
     samples = PageSamples
@@ -72,23 +73,23 @@ class LatentModule(BaseCellModule):
         check_range("model.coldest", coldest, 0.01, 0.99)
         super().__init__(**more)
         self.cooling, self.merging, self.coldest = cooling, merging, coldest
-        self.op_inputs: Batch | None = None  # that pages have shown, with merged codes
+        self.op_inputs: Batch | None = None  # of drawn solutions, with merged codes
 
     def check(self, data: CanvasDataModule) -> None:
         super().check(data)
         if not self.model.config.codes:
             raise ValueError(
-                "a LatentModule trains models with codes: name the fields that are not told in "
+                "a LatentModule trains models with codes: name the signals without labels in "
                 "model.network.init_args.config.codes, or take trm.training.CellModule"
             )
 
     def on_fit_start(self) -> None:
         if self.merging < 1 and self.trainer.world_size > 1:
-            raise ValueError("model.merging takes one device: give --trainer.devices 1")
+            raise ValueError("model.merging needs one device: give --trainer.devices 1")
 
     @property
     def temperature(self) -> float:
-        """That of the training step that begins; of a validation, that of the end."""
+        """Temperature of the current training step; in a validation the lowest one."""
         if not self.training:
             return self.coldest
         begin, end = self.cooling
@@ -96,7 +97,7 @@ class LatentModule(BaseCellModule):
         return self.coldest ** min(1.0, max(0.0, (done - begin) / (end - begin)))
 
     def merges(self, epoch: int) -> bool:
-        """Whether an epoch trains on merged codes."""
+        """Return whether an epoch trains on merged codes."""
         assert self.trainer.max_epochs is not None
         return epoch > 0 and epoch >= self.merging * self.trainer.max_epochs
 
@@ -106,7 +107,7 @@ class LatentModule(BaseCellModule):
         return work_relaxed(self.model, batch, self.temperature)
 
     def entropy_penalty(self, logits: dict[str, Tensor]) -> Tensor | float:
-        """The entropy of the shares, while the temperature falls."""
+        """Return the weighted entropy of the codes' probabilities; 0 before the cooling."""
         temperature, codes = self.temperature, self.model.config.codes
         if temperature == 1:
             return 0.0
@@ -116,13 +117,13 @@ class LatentModule(BaseCellModule):
 
     @standard_settings(threads=1)
     def on_train_epoch_start(self) -> None:
-        """Merge the codes of pages that are drawn for it."""
+        """Merge the codes in freshly drawn solutions, in an epoch that merges."""
         if self.merges(self.current_epoch):
             self.op_inputs = merged_op_inputs(self.rule, self.model, self.more_pages())
             self.log("train/sights", float(len(self.op_inputs["numbers"])))
 
     def more_pages(self) -> Iterator[Batch]:
-        """Pages of the training split, others for each epoch."""
+        """Yield solutions of the training split, different ones for each epoch."""
         drawn = self.data.train_dataloader().dataset
         assert isinstance(drawn, PageSamples)
         for epoch in range(self.current_epoch * _EPOCHS, (self.current_epoch + 1) * _EPOCHS):
@@ -134,8 +135,8 @@ class LatentModule(BaseCellModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         if self.op_inputs is not None:
             random = np.random.default_rng(self.batch_seed(batch_idx))
-            number = len(self.op_inputs["numbers"])
-            some = torch.from_numpy(random.integers(0, number, min(number, _SIGHTS)))
+            total = len(self.op_inputs["numbers"])
+            some = torch.from_numpy(random.integers(0, total, min(total, _OP_INPUTS)))
             few = {name: part[some] for name, part in self.op_inputs.items()}
             batch = move_data_to_device(few, self.device)
         if logs_at(self.trainer, self.global_step + 1):
@@ -143,93 +144,108 @@ class LatentModule(BaseCellModule):
         return super().training_step(batch, batch_idx)
 
 
-def _sights(
-    mine: LocalRule, tokens: np.ndarray, sources: np.ndarray, said: np.ndarray
+def _op_inputs(
+    mine: LocalRule, tokens: np.ndarray, sources: np.ndarray, messages: np.ndarray
 ) -> np.ndarray:
-    """Numbers of what N cells see, int64 [N], as op inputs of `LocalRule.whole`.
+    """Return the ids of N cells' inputs, int64 [N], as op inputs of `LocalRule.whole`.
 
-    ``said``, int64 [cells + 1, 1 + fields], is 1 and what each cell says, then 0, for no cell.
+    Args:
+        mine: the rule with the model's codes.
+        tokens: int64 [N].
+        sources: neighbours, int64 [N, directions], see `PageSamples`.
+        messages: int64 [cells + 1, 1 + signals]. Each cell's row is 1 and its signals; the last row
+            is 0, for no cell.
     """
-    seen, by = {TOKEN: tokens}, dict(zip(("", *mine.signals), said.T, strict=True))
+    seen, by = {TOKEN: tokens}, dict(zip(("", *mine.signals), messages.T, strict=True))
     for (direction, names), source in zip(mine.whole.directions.items(), sources.T, strict=True):
         seen |= {input_name(direction, name): by[name][source] for name in ("", *names)}
     return mine.whole.numbers(0, seen)
 
 
-def _worked_out(mine: LocalRule, known: CellCache, batch: Batch) -> dict[str, np.ndarray]:
-    """Cells of `PageSamples`, and what they see, write and hand on, one code at a time.
+def _solved(mine: LocalRule, known: CellCache, batch: Batch) -> dict[str, np.ndarray]:
+    """Run the model on the cells of `PageSamples` with decided codes and true signals.
 
-    ``op_inputs`` and ``written`` int64 [N], ``codes`` [N, codes]. What is told they see as it is.
+    Returns:
+        The batch, with ``op_inputs``: int64 [N], ``written``: symbols, int64 [N], and ``codes``:
+        decided classes, int64 [N, codes].
     """
     cells = {name: part.cpu().numpy() for name, part in batch.items()}
     columns = [1 + list(mine.signals).index(name) for name in mine.codes]
-    said = np.pad(cells["labels"], ((0, 1), (0, 0)))
-    said[:-1, 0] = 1
+    messages = np.pad(cells["labels"], ((0, 1), (0, 0)))
+    messages[:-1, 0] = 1
     op_inputs, written = np.zeros((2, len(cells["tokens"])), dtype=np.int64)
-    front = _fronts(known.model, batch).cpu().numpy()
+    front = _wavefronts(known.model, batch).cpu().numpy()
     order = np.argsort(front, kind="stable")
     for here in np.split(order, np.flatnonzero(np.diff(front[order])) + 1):
-        op_inputs[here] = _sights(mine, cells["tokens"][here], cells["sources"][here], said)
-        numbers = torch.from_numpy(op_inputs[here]).to(known.tables[0].device)
-        decided = known(numbers).classes.cpu().numpy()
+        op_inputs[here] = _op_inputs(mine, cells["tokens"][here], cells["sources"][here], messages)
+        ids = torch.from_numpy(op_inputs[here]).to(known.tables[0].device)
+        decided = known(ids).classes.cpu().numpy()
         written[here] = decided[:, 0]
-        said[here[:, None], columns] = decided[:, columns]
-    return cells | {"sights": op_inputs, "written": written, "codes": said[:-1, columns]}
+        messages[here[:, None], columns] = decided[:, columns]
+    return cells | {"op_inputs": op_inputs, "written": written, "codes": messages[:-1, columns]}
 
 
-def _telling(mine: LocalRule, model: CellModel, pages: Iterable[Batch]) -> list[np.ndarray]:
-    """All cells, of `_KEPT`, of pages with one like which few cells of pages before were.
+def _with_rare_cells(mine: LocalRule, model: CellModel, pages: Iterable[Batch]) -> list[np.ndarray]:
+    """Return all cells of those solutions that contain a rare cell: the arrays of `_KEPT`.
 
-    Cells are alike if they have the same op input, and are right both or wrong both.
+    A cell is rare if fewer than `_OFTEN` cells in earlier solutions were like it. Two cells are
+    alike if they have the same op input and both are correct or both incorrect.
     """
     known, times, begin = CellCache(model), Counter[int](), 0
     kept: list[list[np.ndarray]] = []
     for batch in pages:
-        cells = _worked_out(mine, known, batch)
+        cells = _solved(mine, known, batch)
         symbol = cells["labels"][:, 0]
         wrong = (symbol >= 0) & (cells["written"] != symbol)
-        alike = np.where(wrong, ~cells["sights"], cells["sights"])
+        alike = np.where(wrong, ~cells["op_inputs"], cells["op_inputs"])
         rare = np.array([times[op_input] < _OFTEN for op_input in alike.tolist()])
         here = np.isin(cells["pages"], cells["pages"][rare])
         times.update(alike[here].tolist())
-        number = np.append(begin + np.cumsum(here) - 1, -1)  # last, of no cell
+        index = np.append(begin + np.cumsum(here) - 1, -1)  # the last one is for no cell
         begin += int(here.sum())
-        cells["sources"] = number[cells["sources"]]
+        cells["sources"] = index[cells["sources"]]
         kept.append([cells[name][here] for name in _KEPT])
     return [np.concatenate(parts) for parts in zip(*kept, strict=True)]
 
 
 @torch.no_grad()
 def merged_op_inputs(rule: LocalRule, model: CellModel, pages: Iterable[Batch]) -> Batch:
-    """All that cells of `PageSamples` have seen and should say with merged codes, every op input
-    once.
+    """Return each distinct op input of solutions once, with merged codes as labels.
 
-    As `trm.training.samples.op_input_batch`; a code's label is −1 where it is not known. The rule
-    is of what is told. Pages all of whose op inputs were shown often enough before are left out.
+    Solutions in which every op input is frequent already are left out.
+
+    Args:
+        rule: the layout's rule, without latent codes.
+        model: a model with latent codes.
+        pages: batches of `PageSamples`.
+
+    Returns:
+        A batch as that of `trm.training.samples.op_input_batch`; the label of a code is −1 where it
+        is unknown.
     """
     mine = rule.with_codes(model.config.codes)
-    tokens, labels, sources, written, codes = _telling(mine, model, pages)
+    tokens, labels, sources, written, codes = _with_rare_cells(mine, model, pages)
     symbols, names, directions = labels[:, 0], list(mine.codes), mine.whole.directions
     signals = dict(zip(rule.signals, labels.T[1:], strict=True))
     theirs = [1 + list(rule.signals).index(name) for name in names]
 
     def op_inputs(codes: np.ndarray) -> np.ndarray:
-        """What cells see where these codes are handed on."""
-        said = np.pad(labels, ((0, 1), (0, 0)))
-        said[:-1, 0], said[:-1, theirs] = 1, codes
-        return _sights(mine, tokens, sources, said)
+        """Return the ids of all cells' inputs, given the codes that cells pass."""
+        passed = np.pad(labels, ((0, 1), (0, 0)))
+        passed[:-1, 0], passed[:-1, theirs] = 1, codes
+        return _op_inputs(mine, tokens, sources, passed)
 
-    # Of ways that hand on codes: which one, these codes, and what is told beside them.
+    # For directions with codes: index of the direction, its codes, its signals with hints.
     split = (
         (w, [n for n in of if n in names], [n for n in of if n not in names])
         for w, of in enumerate(directions.values())
     )
     places, together, beside = zip(*(one for one in split if one[1]), strict=True)
-    said = dict(zip(names, codes.T, strict=True))
+    decided = dict(zip(names, codes.T, strict=True))
     cells = PageCells(
         cell_input=op_inputs(np.zeros_like(codes)),
-        messages=np.stack([mine.message_id(of, said) - 1 for of in together], axis=1),
-        told=np.stack([mine.message_id(told, signals) for told in beside], axis=1),
+        messages=np.stack([mine.message_id(of, decided) - 1 for of in together], axis=1),
+        hints=np.stack([mine.message_id(of, signals) for of in beside], axis=1),
         sources=sources[:, places],
         symbol=symbols,
         right=(written == symbols) | (symbols < 0),
@@ -248,15 +264,15 @@ def merged_op_inputs(rule: LocalRule, model: CellModel, pages: Iterable[Batch]) 
     shown, times = np.unique(
         np.column_stack((seen, unknown, labels))[known], axis=0, return_counts=True
     )
-    # Of what an op input was followed by, what is known, and what came most often.
+    # An op input may have had several labels: take the most complete, then the most frequent.
     order = np.lexsort((-times, shown[:, 1], shown[:, 0]))
     seen, which = np.unique(shown[order, 0], return_index=True)
     labels = shown[order[which], 2:]
     return {"numbers": torch.from_numpy(seen), "labels": torch.from_numpy(labels)}
 
 
-def _fronts(model: CellModel, batch: Batch) -> Tensor:
-    """When each cell can be worked out, int64 [N]: after all by which it is handed a code."""
+def _wavefronts(model: CellModel, batch: Batch) -> Tensor:
+    """Return the wavefront of each cell, int64 [N]: later than all cells that pass it a code."""
     codes, directions = model.config.codes, model.encoding.directions.items()
     down = any(
         name in codes for direction, names in directions if direction != "left" for name in names
@@ -266,30 +282,38 @@ def _fronts(model: CellModel, batch: Batch) -> Tensor:
 
 
 def work_relaxed(model: CellModel, batch: Batch, temperature: float) -> tuple[Tensor, Tensor]:
-    """What the cells of pages say where codes are shares: as `CellModel.cells`.
+    """Run a model on solutions, with probabilities in place of decided codes.
 
-    Cells of `PageSamples` that no code leads from one to another are worked out together. Of what
-    is told they see what is true.
+    Cells of one wavefront are computed together. Signals with labels are read from the labels.
+
+    Args:
+        model: a model with latent codes.
+        batch: of `PageSamples`.
+        temperature: of the softmax over a code's classes.
+
+    Returns:
+        Outputs and halt logits, as those of `CellModel.cells`.
     """
     codes, starts = model.config.codes, model.class_starts
     place = {name: i for i, name in enumerate(model.signals)}
     directions = list(model.encoding.directions.items())
-    front = _fronts(model, batch)
+    front = _wavefronts(model, batch)
     order = torch.argsort(front, stable=True)
-    number = torch.empty_like(order)
-    number[order] = torch.arange(len(order), device=order.device)
-    present = batch["sources"][order] >= 0  # [N, ways]
-    sources = torch.where(present, number[batch["sources"][order]], -1)
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(len(order), device=order.device)
+    present = batch["sources"][order] >= 0  # [N, directions]
+    sources = torch.where(present, rank[batch["sources"][order]], -1)
     classes = batch["labels"][order, 1:]
     messages = torch.zeros(*sources.shape, starts[""], device=order.device)
     for direction, (_, names) in enumerate(directions):
         for name in names:
             if name not in codes:
-                told = starts[name] + classes[sources[:, direction], place[name]]
+                channel = starts[name] + classes[sources[:, direction], place[name]]
                 messages[:, direction].scatter_(
-                    1, told[:, None], present[:, direction, None].float()
+                    1, channel[:, None], present[:, direction, None].float()
                 )
-    shares = torch.zeros(1, sum(codes.values()), device=order.device)  # of no cell, then of each
+    # Probabilities: a row of 0 for no cell, then a row for each cell.
+    shares = torch.zeros(1, sum(codes.values()), device=order.device)
     found: list[tuple[Tensor, Tensor]] = []
     for cells in torch.arange(len(order)).split(front[order].bincount().tolist()):
         if not len(cells):
@@ -308,5 +332,5 @@ def work_relaxed(model: CellModel, batch: Batch, temperature: float) -> tuple[Te
         logits = model.parts(outputs)
         decided = [(logits[name] / temperature).softmax(dim=-1) for name in codes]
         shares = torch.cat((shares, torch.cat(decided, dim=-1)))
-    outputs, halt_logits = (torch.cat(parts)[number] for parts in zip(*found, strict=True))
+    outputs, halt_logits = (torch.cat(parts)[rank] for parts in zip(*found, strict=True))
     return outputs, halt_logits

@@ -1,8 +1,8 @@
-"""Loggers of a run that goes on: their curves are those of one run.
+"""Loggers of a resumed run, whose curves continue.
 
-TensorBoard's files need nothing: `SavedConfig` marks where earlier ones end. Lightning's CSVLogger
-deletes the table that it finds; W&B and MLflow begin a run of their own unless they are given the
-id of the one before, which a checkpoint keeps.
+TensorBoard's files need nothing: `SavedConfig` marks the end of earlier ones. Lightning's CSVLogger
+deletes an existing table. W&B and MLflow begin a new run unless they get the id of the earlier one,
+which a checkpoint contains.
 """
 
 import csv
@@ -14,8 +14,8 @@ from typing import Any
 from jsonargparse import Namespace
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 
-IDS = "trm.loggers"  # of a checkpoint: by logger class, the id of its run
-_ID_SETTINGS = {"WandbLogger": "id", "MLFlowLogger": "run_id"}  # where such an id is given
+IDS = "trm.loggers"  # entry of a checkpoint: the id of its run, by logger class
+_ID_SETTINGS = {"WandbLogger": "id", "MLFlowLogger": "run_id"}  # settings with such an id
 
 
 def share_version(loggers: Sequence[Logger]) -> None:
@@ -43,7 +43,7 @@ def keep_tables(loggers: Sequence[Logger], step: int) -> None:
             continue
         with aside.open(newline="", encoding="utf-8") as file:
             rows = [row for row in csv.DictReader(file) if int(row["step"]) < step]
-        with warnings.catch_warnings():  # that earlier files are deleted, as they are not
+        with warnings.catch_warnings():  # it warns of deleting files that are kept here
             warnings.simplefilter("ignore")
             writer = logger.experiment
         writer.metrics = [

@@ -1,6 +1,6 @@
-"""How weights move: AdamW, Adam-atan2 or Muon, and how the learning rate changes over a run.
+"""Optimisers AdamW, Adam-atan2 and Muon, and the schedule of the learning rate.
 
-Each choice is one `torch.optim.Optimizer`, which is what Lightning's automatic optimisation takes.
+Each choice is one `torch.optim.Optimizer`, as Lightning's automatic optimisation requires.
 """
 
 import math
@@ -15,8 +15,8 @@ from torch.optim.lr_scheduler import LambdaLR
 from trm.training.configs import OptimizerConfig, ScheduleConfig
 
 HEADS = ("lm_head", "halt_head")  # modules with these names are output heads
-TABLES = ("embed", "position")  # modules whose name starts so are looked up, not multiplied
-_ATAN2_LENGTH = 1.27  # about 4 / pi, with which a step is as long as Adam's where m = sqrt(v)
+TABLES = ("embed", "position")  # name prefixes of lookup tables, which are not multiplied
+_ATAN2_LENGTH = 1.27  # about 4 / pi: a step is then as long as Adam's where m = sqrt(v)
 _MOMENTUM = 0.95  # of Muon: decay of the running mean of gradients, per step
 _NEWTON_SCHULZ_STEPS = 5  # which bring singular values near 1
 
@@ -24,13 +24,13 @@ _NEWTON_SCHULZ_STEPS = 5  # which bring singular values near 1
 class AdamATan2(Optimizer):
     """Adam without epsilon: the update is ``a * atan2(m, sqrt(v))``, m and v bias-corrected.
 
-    Bounded by ``lr * a * pi / 2`` and blind to the gradients' scale, however small (Everett et al.
-    2024, "Scaling Exponents Across Parameterizations and Optimizers"). Weight decay is decoupled:
-    each step first multiplies the weights by ``1 - lr * weight_decay``.
+    The update is bounded by ``lr * a * pi / 2`` and independent of the gradients' scale, however
+    small (Everett et al. 2024, "Scaling Exponents Across Parameterizations and Optimizers"). Weight
+    decay is decoupled: each step first multiplies the weights by ``1 - lr * weight_decay``.
     """
 
     def __init__(self, groups: Iterable[dict[str, Any]]):
-        """Groups with all their settings."""
+        """Take groups of parameters with all their settings."""
         super().__init__(groups, {})
 
     @torch.no_grad()
@@ -60,7 +60,7 @@ class AdamATan2(Optimizer):
 class MuonWithAdamW(Optimizer):
     """Muon on the hidden matrices and `torch.optim.AdamW` on all the rest, as one optimiser.
 
-    Both live in ``param_groups``, so one schedule scales both and one ``state_dict`` resumes both.
+    Both use ``param_groups``, so one schedule scales both and one ``state_dict`` resumes both.
     Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon/) moves a matrix along its
     orthogonalised momentum. The rule is that of `torch.optim.Muon`, which iterates in bfloat16;
     here it is float32 and batched by shape, since many CPUs have no bfloat16 arithmetic and take
@@ -68,12 +68,12 @@ class MuonWithAdamW(Optimizer):
     """
 
     def __init__(self, groups: Iterable[dict[str, Any]]):
-        """Groups with all their settings, those of Muon named ``matrices``."""
+        """Take groups of parameters with all their settings, Muon's named ``matrices``."""
         super().__init__(groups, {})
         self._share_with_adamw()
 
     def _share_with_adamw(self) -> None:
-        # The inner AdamW works on this optimiser's own groups and state, and owns nothing itself.
+        # The inner AdamW works on this optimiser's groups and state and has none of its own.
         groups = [group for group in self.param_groups if group["name"] != "matrices"]
         self._adamw = torch.optim.AdamW(groups) if groups else None
         if self._adamw is not None:
@@ -112,11 +112,17 @@ class MuonWithAdamW(Optimizer):
 
 
 def orthogonalize(matrices: Tensor) -> Tensor:
-    """The nearest semi-orthogonal matrices, roughly: all singular values brought to about 0.7–1.2.
+    """Return approximately the nearest semi-orthogonal matrices, with singular values of 0.7–1.2.
 
-    Jordan's quintic Newton-Schulz iteration ``X <- a X + (b G + c G^2) X`` with ``G = X X^T``, on
-    the small square G, which meets the long side only twice: 1.7 times quicker at our shapes. From
-    ``[N, rows, columns]``, in ``float32`` (``float64`` for ``float64``); zeros stay zero.
+    Jordan's quintic Newton-Schulz iteration ``X <- a X + (b G + c G^2) X`` with ``G = X X^T``. It
+    runs on the small square G and multiplies by the long side only twice: 1.7 times quicker at our
+    shapes. Zero matrices stay zero.
+
+    Args:
+        matrices: float [N, rows, columns].
+
+    Returns:
+        float32 [N, rows, columns]; float64 for float64.
     """
     a, b, c = 3.4445, -4.7750, 2.0315
     tall = matrices.shape[1] > matrices.shape[2]
@@ -136,15 +142,17 @@ def orthogonalize(matrices: Tensor) -> Tensor:
 
 
 def split_parameters(model: nn.Module) -> dict[str, list[nn.Parameter]]:
-    """Every trainable parameter, in exactly one of three lists, in the model's order.
+    """Put every trainable parameter in exactly one of three lists, in the model's order.
 
     - ``"matrices"``: weights of `nn.Linear` inside the model; Muon's, if it is used.
     - ``"heads"``: weights of `nn.Linear` in modules named in `HEADS`.
     - ``"rest"``: biases, norms, every embedding (`nn.Embedding`, or anything in a module whose name
       starts with a word of `TABLES`) and bare parameters. No weight decay.
 
-    A weight that modules share goes to the last list that any of them asks for; ValueError if there
-    is nothing to train.
+    A weight that modules share is put in the last list that applies to any of them.
+
+    Raises:
+        ValueError: there is nothing to train.
     """
     order = ("matrices", "heads", "rest")
     found: dict[nn.Parameter, int] = {}
@@ -162,10 +170,10 @@ def split_parameters(model: nn.Module) -> dict[str, list[nn.Parameter]]:
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> Optimizer:
-    """The optimiser that ``config`` names, over what `split_parameters` finds.
+    """Return the optimiser of a config, for the parameters of `split_parameters`.
 
-    Its groups are named ``matrices`` (under Muon), ``decayed`` and ``rest``. From a checkpoint it
-    takes its state alone: rates and decays are always the config's.
+    Its groups are named ``matrices`` (under Muon), ``decayed`` and ``rest``. It loads its state
+    alone from a checkpoint: rates and decays are always the config's.
     """
     parts = split_parameters(model)
     muon = config.name == "muon" and bool(parts["matrices"])
@@ -180,26 +188,27 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> Optimizer:
         groups.insert(0, {"name": "matrices", "params": parts["matrices"], **matrices})
     kinds = {"adamw": torch.optim.AdamW, "adam_atan2": AdamATan2, "muon": MuonWithAdamW}
     optimizer: Optimizer = kinds[config.name]([group for group in groups if group["params"]])
-    asked = [{k: v for k, v in one.items() if k != "params"} for one in optimizer.param_groups]
+    configured = [{k: v for k, v in one.items() if k != "params"} for one in optimizer.param_groups]
 
-    def as_asked(_: Optimizer, held: dict[str, Any]) -> dict[str, Any]:
-        theirs = held["param_groups"]
-        if [one.get("name") for one in theirs] != [one["name"] for one in asked]:
+    def as_configured(_: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
+        saved = state["param_groups"]
+        if [one.get("name") for one in saved] != [one["name"] for one in configured]:
             raise ValueError(
-                f"the checkpoint is of another optimizer than {config.name}, and what that has "
-                "gathered is of no use here: keep model.optimizer.name, or begin a new run"
+                f"the checkpoint is of another optimizer than {config.name}, whose state cannot be "
+                "used: keep model.optimizer.name, or begin a new run"
             )
-        pairs = zip(theirs, asked, strict=True)
-        return held | {"param_groups": [{**one, **mine} for one, mine in pairs]}
+        pairs = zip(saved, configured, strict=True)
+        return state | {"param_groups": [{**one, **mine} for one, mine in pairs]}
 
-    optimizer.register_load_state_dict_pre_hook(as_asked)
+    optimizer.register_load_state_dict_pre_hook(as_configured)
     return optimizer
 
 
 def learning_rate_factor(step: int, config: ScheduleConfig, total_steps: float) -> float:
-    """The factor, 0 to 1, on the learning rate of update number ``step`` (the first is 0).
+    """Return the factor, 0 to 1, on the learning rate of update ``step``, from 0.
 
-    Warmup reaches 1 at its last step; the decay then runs from 1 to ``min_ratio`` at the total.
+    Warmup reaches 1 at its last step; the decay then runs from 1 to ``min_ratio`` at
+    ``total_steps``.
     """
     if step < config.warmup_steps:
         return (step + 1) / config.warmup_steps
@@ -211,10 +220,12 @@ def learning_rate_factor(step: int, config: ScheduleConfig, total_steps: float) 
 
 
 class Schedule(LambdaLR):
-    """Stepped once per update, scales every group by `learning_rate_factor`.
+    """Scales the rate of every group by `learning_rate_factor`, once per update.
 
-    From a checkpoint it takes the step alone: the rate of the next update is this run's own.
-    ValueError: a decay without an end, where the length of the run is infinite or below 1.
+    It loads its step alone from a checkpoint: the rate of the next update is this run's own.
+
+    Raises:
+        ValueError: a decay without an end, as the length of the run is infinite or below 1.
     """
 
     def __init__(self, optimizer: Optimizer, config: ScheduleConfig, total_steps: float) -> None:
@@ -226,7 +237,7 @@ class Schedule(LambdaLR):
         super().__init__(optimizer, lambda step: learning_rate_factor(step, config, total_steps))
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a step."""
+        """Resume from a step."""
         super().load_state_dict(state_dict | {"base_lrs": self.base_lrs})
         factor = self.lr_lambdas[0](self.last_epoch)
         self._last_lr = [rate * factor for rate in self.base_lrs]

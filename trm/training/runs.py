@@ -1,8 +1,9 @@
-"""Folders of runs: which checkpoint a run goes on from, and in whose folder.
+"""Folders of runs: the checkpoint and the folder of a resumed run.
 
-A run's folder is that of its logger, SAVE_DIR/NAME/version_N. It holds `config.yaml`, the run's
-figures and `checkpoints/last.ckpt`, the end of its last epoch. A run goes on there from its last
-checkpoint, unless its problems change. All else begins a run, and what only evaluates leaves none.
+A run's folder is that of its logger, SAVE_DIR/NAME/version_N: `runs/quickstart/version_0`. It
+contains `config.yaml`, the run's figures and `checkpoints/last.ckpt`, the end of its last epoch. A
+run that resumes from its last checkpoint keeps its folder, unless its problems change. Every other
+training creates a folder; evaluation does not.
 """
 
 import logging
@@ -18,39 +19,52 @@ CHECKPOINTS, LAST, CONFIG = "checkpoints", "last.ckpt", "config.yaml"
 
 
 def logger_settings(config: Namespace) -> Namespace:
-    """The settings of the first logger, in whose folder a run is; ValueError: there is none."""
+    """Return the settings of the first logger, whose folder is the run's.
+
+    Raises:
+        ValueError: there is no logger.
+    """
     given = config.trainer.logger
     first = given[0] if isinstance(given, list) and given else given
     if not isinstance(first, Namespace):
         raise ValueError(
-            "trainer.logger: a run is kept in its logger's folder: leave the key out, or name one, "
+            "trainer.logger: a run needs the folder of a logger: leave the key out, or name one, "
             "such as lightning.pytorch.loggers.CSVLogger"
         )
     return first.init_args
 
 
 def folder_of_runs(config: Namespace) -> Path:
-    """Where all runs of this name are, each in a folder of its own."""
+    """Return the folder of all runs of this name, each in a folder of its own."""
     settings = logger_settings(config)
     return Path(settings.get("save_dir") or ".", settings.get("name") or "")
 
 
 def find_newest(config: Namespace, name: str, fit: bool) -> Path | None:
-    """The newest run's `best` or `last`; None, said in a sentence: training begins anew."""
+    """Return the newest run's `best` or `last` checkpoint.
+
+    None: there is no run yet and training starts from scratch, which is also printed.
+
+    Raises:
+        FileNotFoundError: there is none, and training needs one.
+    """
     folder = folder_of_runs(config)
     try:
         return find_checkpoint(folder, (f"{name}.ckpt",))
     except FileNotFoundError:
         if not fit or name != "last":
             raise
-    say(f"There is no run below {folder}: training begins anew.")
+    say(f"There is no run below {folder}: training starts from scratch.")
     return None
 
 
 def settle_folder(config: Namespace, checkpoint: Path | None, anew: bool) -> bool:
-    """Settle that a run goes on in its own folder, or, with other problems, in a new one.
+    """Choose the folder of a run; return whether it resumes in its own folder.
 
-    Returns whether it goes on. ValueError: it would write over another run.
+    A run whose problems changed (``anew``) gets a new folder.
+
+    Raises:
+        ValueError: another run would be overwritten.
     """
     settings, folder = logger_settings(config), folder_of_runs(config)
     version = settings.get("version")
@@ -65,7 +79,7 @@ def settle_folder(config: Namespace, checkpoint: Path | None, anew: bool) -> boo
     last = folder / name / CHECKPOINTS / LAST
     if last.is_file():
         raise ValueError(
-            f"{last.parent} holds a run already: go on with it by --ckpt_path {last}, or choose "
+            f"{last.parent} holds a run already: resume it with --ckpt_path {last}, or choose "
             "another version"
         )
     return False
@@ -73,5 +87,5 @@ def settle_folder(config: Namespace, checkpoint: Path | None, anew: bool) -> boo
 
 @rank_zero_only
 def say(sentence: str) -> None:
-    """Say a sentence that is heard with --quiet, too."""
+    """Print a sentence, also with --quiet."""
     logging.getLogger("trm").warning(sentence)

@@ -1,10 +1,10 @@
 """Training samples and validation problems, drawn as whole batches.
 
-A training sample is one row step of one problem, or, for a sequence model, the whole problem.
-Which problem, which of its rows, where on the canvas, which blank rows and columns and which
-augmentation are functions of (seed, split, epoch, index) alone: the same for any number of workers
-or devices, and after any resume. A canvas that is cut to its batch is the one exception: how large
-it is, and so where a problem lies on it, depends on the rest of the batch.
+A training sample is one row step of one problem, or, for a sequence model, the whole problem. Its
+problem, row, place on the canvas, blank rows and columns, and augmentation are functions of
+(seed, split, epoch, index) alone: the same for any number of workers or devices, and after any
+resume. The one exception is a canvas cut to its batch: its size, and so a problem's place on it,
+depends on the rest of the batch.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from canvas.task import Task
 
 TrainingBatch = dict[str, Any]
 
-# Purposes of random keys; 0 draws the problem.
+# Purposes of random keys; purpose 0 draws the problem.
 _STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS = range(1, 7)
 SHIFTS_ALONE = (
     "data.transforms turn or reflect canvases, but a GPT writes from the lowest digit up, row "
@@ -39,17 +39,20 @@ _FIXED = {"layout", "base"}  # settings of a task that stay the same in all stag
 
 @dataclass
 class Stage:
-    """Some of a task's problems, for the first epochs of a run or those after the last stage."""
+    """Stage of a curriculum: a part of a task's problems, for some epochs of a run."""
 
     until: int  # epochs of the run after which the stage is over
-    task: dict[str, Any]  # settings that differ until then, like ``{digits_a: [1, 2]}``
+    task: dict[str, Any]  # task settings that differ until then, like ``{digits_a: [1, 2]}``
 
 
 class Curriculum:
-    """The tasks that training problems are drawn from, by epochs (Bengio et al. 2009).
+    """Task that training problems are drawn from, by epoch (Bengio et al. 2009).
 
-    After the last stage it is the whole task. ValueError: stages do not follow one another, draw
-    problems that are not the task's, or none of the training split.
+    After the last stage it is the whole task.
+
+    Raises:
+        ValueError: stages do not follow one another, contain problems that are not the task's, or
+            contain none of the training split.
     """
 
     def __init__(self, task: Task, stages: Sequence[Stage] = ()) -> None:
@@ -68,7 +71,7 @@ class Curriculum:
                 raise ValueError(f"data.curriculum, until epoch {stage.until}: {error}") from None
 
     def at(self, epoch: int) -> Task:
-        """What the problems of an epoch, from 0, are drawn from."""
+        """Return the task that the problems of an epoch, from 0, are drawn from."""
         return next((task for until, task in self.stages if epoch < until), self.task)
 
 
@@ -90,14 +93,14 @@ def _narrowed(task: Task, settings: dict[str, Any]) -> Task:
 
 @dataclass(eq=False)
 class Samples(Dataset):
-    """An index is epoch · size + i."""
+    """Base of data sets; an index is epoch · size + i."""
 
     task: Task
     canvas: Canvas
     split: Split
     seed: int
     size: int  # of an epoch, over all devices
-    batch_size: int  # the same
+    batch_size: int  # over all devices
 
     def __len__(self) -> int:
         return self.size
@@ -108,10 +111,16 @@ class Samples(Dataset):
     def _draw(
         self, problems: Problems, sizes: np.ndarray, canvas: tuple[int, int], words: np.ndarray
     ) -> WorkedDrawing:
-        """Problems of these sizes ``[2, B]`` on a canvas, at places drawn from words ``[B, 2]``.
+        """Draw problems on a canvas, at random places.
 
-        What is placed is as large as the operands' lengths alone call for: the position of the
-        operands must not tell how long their product is.
+        Sizes follow from the operands' lengths alone: the position of the operands must not reveal
+        the length of their product.
+
+        Args:
+            problems: B problems.
+            sizes: rows and columns of each, int64 [2, B].
+            canvas: height and width.
+            words: random words that choose the places, [B, 2].
         """
         free = np.array(canvas) - sizes.T
         assert (free >= 0).all(), "the canvas was checked against the task, or cut to fit"
@@ -121,7 +130,7 @@ class Samples(Dataset):
 
 @dataclass(eq=False)
 class TrainingSamples(Samples):
-    """What models of all families train on: the same problems at the same places."""
+    """Training samples of any family: the same problems at the same places."""
 
     transform: SampleTransform | None = None
     curriculum: Curriculum | None = None
@@ -130,13 +139,13 @@ class TrainingSamples(Samples):
     def _drawing(
         self, indices: Sequence[int]
     ) -> tuple[Problems, WorkedDrawing, Insertion, int, np.ndarray]:
-        """Problems drawn without the blank lines that are then to be inserted."""
+        """Draw problems; return them with the blank rows and columns to insert afterwards."""
         epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
         task = self.curriculum.at(epoch) if self.curriculum else self.task
         problems = sample(task, self.seed, self.split, epoch, index)
         sizes = self.task.layout_impl.sizes(problems)
         rows, columns = sizes.max(axis=1).tolist()
-        # The margin and the number of blank lines belong to the batch, wherever it is drawn.
+        # The margin and the number of blank lines are the same in the whole batch.
         spare = self._of_batch(epoch, index, _MARGIN, (self.canvas.margin,) * 2)
         more = self._of_batch(epoch, index, _BLANKS, (self.blanks.rows, self.blanks.columns))
         height, width = self.canvas.size(rows + more[0], columns + more[1], spare)
@@ -148,7 +157,7 @@ class TrainingSamples(Samples):
     def _of_batch(
         self, epoch: int, index: np.ndarray, purpose: int, most: tuple[int, int]
     ) -> tuple[int, int]:
-        """Two numbers from 0 to the most, the same in the whole batch."""
+        """Return two random numbers from 0 to ``most``, the same in the whole batch."""
         words = random_words(self._keys(epoch, index[:1] // self.batch_size, purpose), 2)
         first, second = random_below(words, np.array(most) + 1)[0].tolist()
         return first, second
@@ -161,25 +170,26 @@ class TrainingSamples(Samples):
         epoch: int,
         index: np.ndarray,
     ) -> list[np.ndarray]:
-        """Return the three arrays ``[B, H, W]`` after each sample's own transform, if there is one.
+        """Apply each sample's own transform, if there is one, to three arrays [B, H, W].
 
-        `CanvasShift` keeps what is not blank in ``labels`` on the canvas.
+        `CanvasShift` keeps all non-blank cells of ``labels`` on the canvas.
         """
         arrays = [inputs, labels, answer]
         if self.transform is None:
             return arrays
         seeds = self._keys(epoch, index, _TRANSFORM) >> np.uint64(33)
         moved = [
-            self.transform(given, label, asked, int(seed))
-            for given, label, asked, seed in zip(*arrays, seeds, strict=True)
+            self.transform(given, label, masked, int(seed))
+            for given, label, masked, seed in zip(*arrays, seeds, strict=True)
         ]
         return [np.stack(part) for part in zip(*moved, strict=True)]
 
 
 class RowStepSamples(TrainingSamples):
-    """Batches of row steps: ``inputs``, ``labels`` uint8 and ``answer`` bool, [B, H, W] each.
+    """Batches of row steps.
 
-    And ``seeds`` int64 [B], of what the model draws.
+    A batch has ``inputs``: uint8 [B, H, W], ``labels``: uint8 [B, H, W], ``answer``: bool
+    [B, H, W], the masked cells, and ``seeds``: int64 [B], of the model's random numbers.
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
@@ -188,7 +198,7 @@ class RowStepSamples(TrainingSamples):
         steps = row_steps(drawing, random_below(word, drawing.steps))
         inputs, labels = inserted(steps.inputs, BLANK), inserted(steps.labels, BLANK)
         answer = inserted(steps.answer, False)
-        # In the row to fill in, new cells are masked, too.
+        # Inserted cells in the row to fill in are masked, too.
         masked = inserted.blank & answer.any(axis=2, keepdims=True)
         inputs[masked], answer[masked] = MASK, True
         arrays = self._transformed(inputs, labels, answer, epoch, index)
@@ -198,21 +208,25 @@ class RowStepSamples(TrainingSamples):
 
 
 class SequenceSamples(TrainingSamples):
-    """Batches of whole problems as `canvas.render.sequences`: ``ids`` and ``labels``, int64 [B, S].
+    """Batches of whole problems as sequences, see `canvas.render.sequences`.
 
-    ``height`` and ``width`` are those of the canvas. A sequence is written in one direction only:
-    transforms may shift a canvas, and a ValueError is raised if one turns or reflects it.
+    A batch has ``ids``: int64 [B, S], ``labels``: int64 [B, S], and the canvas's ``height`` and
+    ``width``. A sequence is written in one direction only, so transforms may shift a canvas and
+    nothing else.
+
+    Raises:
+        ValueError: a transform turns or reflects a canvas.
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         _, drawing, inserted, epoch, index = self._drawing(indices)
         truth, given = inserted(drawing.truth, BLANK), inserted(drawing.given, False)
-        # That a row is left blank follows from nothing before it.
+        # Nothing before an inserted blank row predicts it.
         given |= (inserted.rows < 0)[:, :, None]
         first = inserted.row(drawing.row_of_step(0))
         if self.transform is not None:
-            # All of a solution's space stays on the canvas, as in votes: where the operands are
-            # must not tell how long the answer is.
+            # All of a solution's space stays on the canvas, as in votes: the place of the operands
+            # must not reveal the length of the answer.
             space = np.where(inserted(drawing.space, False), MASK, BLANK).astype(np.uint8)
             before = _corner(space)
             unmoved = truth
@@ -229,17 +243,17 @@ class SequenceSamples(TrainingSamples):
 
 
 def _corner(space: np.ndarray) -> np.ndarray:
-    """First row and first column that are not blank on each canvas: ``int64 [B, 2]``."""
+    """Return the first non-blank row and column of each canvas: int64 [B, 2]."""
     shown = space != BLANK
     return np.stack([shown.any(axis=2).argmax(axis=1), shown.any(axis=1).argmax(axis=1)], axis=1)
 
 
 class CellInputSamples(TrainingSamples):
-    """Batches of whole pages, of which every different op input is a sample, see `op_input_batch`.
+    """Batches of whole solutions, in which each distinct op input is a sample.
 
-    Of half the pages the first rows, as many as is drawn, are shown as they are written; all else
-    is to be filled in. Three op inputs in five come more than once in a batch, those of blank cells
-    most often: each counts once, so that rare ones are not drowned, at half the cost.
+    See `op_input_batch`. In half the solutions a random number of first rows is given; all other
+    rows are to be filled in. Three op inputs in five occur more than once in a batch, those of
+    blank cells most often. Each counts once, so that rare ones keep their weight, at half the cost.
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
@@ -252,18 +266,27 @@ class CellInputSamples(TrainingSamples):
     def batch(
         rule: LocalRule, drawing: WorkedDrawing, known: np.ndarray | None = None
     ) -> TrainingBatch:
-        """What is seen on pages; of each the first rows may be known, as many as ``known`` says."""
+        """Return the distinct op inputs of solutions.
+
+        Args:
+            rule: the layout's local rule.
+            drawing: the solutions.
+            known: number of given first rows of each, int64 [B]; None: none.
+        """
         found = page_cell_inputs(rule, drawing, known)
         return op_input_batch(rule, np.unique(rule.seen(found.cell_inputs, found.outputs)[0]))
 
 
 class PageSamples(TrainingSamples):
-    """Batches of whole pages for networks that are not told all that their cells hand on.
+    """Batches of whole solutions for models with latent codes.
 
-    Of N cells, each after those that it depends on: ``tokens`` int64 [N]; ``labels`` int64 [N, 1 +
-    fields], the symbol, −1 where it is given, then each field; ``sources``, which cells are its
-    neighbours, −1 for none, int64 [N, ways]; ``places``, its row on the page and its column from
-    the right, int64 [N, 2]; and ``pages``, which page it is of, int64 [N].
+    A batch has N cells, each after those that it depends on:
+
+    - ``tokens``: int64 [N].
+    - ``labels``: int64 [N, 1 + signals]. The symbol, −1 where it is given, then each signal.
+    - ``sources``: int64 [N, directions]. Indices of the neighbouring cells, −1 for none.
+    - ``places``: int64 [N, 2]. The row in the solution, and the column from the right.
+    - ``pages``: int64 [N]. The index of the solution.
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
@@ -271,7 +294,7 @@ class PageSamples(TrainingSamples):
 
     @staticmethod
     def batch(rule: LocalRule, drawing: WorkedDrawing) -> TrainingBatch:
-        """Worked pages as tensors."""
+        """Return the cells of solutions as tensors."""
         found = page_cell_inputs(rule, drawing)
         B, H, W = drawing.truth.shape
         cells = np.full((B, H + 1, W + 2), -1)
@@ -292,10 +315,15 @@ class PageSamples(TrainingSamples):
 
 
 def op_input_batch(rule: LocalRule, numbers: np.ndarray) -> TrainingBatch:
-    """N op inputs as tensors, and what follows from them.
+    """Return N op inputs with their labels as tensors.
 
-    ``numbers`` themselves; ``labels`` int64 [N, 1 + fields], the symbol, then each field; −1 where
-    the head does not say it.
+    Args:
+        rule: the layout's local rule.
+        numbers: ids of op inputs, int64 [N].
+
+    Returns:
+        ``numbers``: int64 [N], and ``labels``: int64 [N, 1 + signals]: the symbol, then each
+        signal; −1 where the op does not output it.
     """
     labels = rule.answers(numbers)
     batch = {
@@ -309,14 +337,14 @@ def op_input_batch(rule: LocalRule, numbers: np.ndarray) -> TrainingBatch:
 class SolvedProblems(Samples):
     """Batches of whole problems for validation: the operands and their drawings.
 
-    With ``lengths``, problems of so many digits in each operand, instead of those of training.
+    ``lengths`` sets the number of digits of each operand; None: the lengths of training.
     """
 
     lengths: tuple[int, ...] | None = None
 
     def __getitems__(self, indices: Sequence[int]) -> tuple[Problems, WorkedDrawing]:
-        # Lightning counts epochs here, too; the same problems each time make scores comparable,
-        # and a canvas that all of them fit on makes them independent of the batch size.
+        # Lightning counts epochs here, too. The same problems each time make scores comparable,
+        # and a canvas large enough for all makes scores independent of the batch size.
         index = np.asarray(indices) % self.size
         problems = sample(self.task, self.seed, self.split, 0, index, self.lengths)
         words = random_words(self._keys(0, index, _PLACE), 2)

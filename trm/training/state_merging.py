@@ -1,20 +1,28 @@
-"""Codes of a network that invents them, made few: those that do the same become one.
+"""State merging: latent codes with the same effect become one.
 
-Trained with soft codes, a network says one thing in several codes, and now and then two things in
-one. But pages that are worked out with one code at a time are runs of an automaton: a state is what
-a cell hands on one way, all codes together, and a step is what a cell that is handed states writes
-and hands on. Which state each op input hands on is found from true pages in turns, as clusters are:
+A network trained with relaxed codes uses several codes for one meaning, and sometimes one code for
+two meanings. Solutions with decided codes are runs of an automaton:
 
-- Of each context, what cells see and the states that they are handed, it is noted what most of its
-  cells wrote in truth, and what most of them hand on.
-- Each op input takes the state that explains best what the cells do that are handed it (hard EM:
-  Celeux & Govaert 1992, "A classification EM algorithm for clustering and two stochastic
-  versions").
-- States become one that write the same, and hand on what may be the same, wherever both are met
-  (compatible states of a machine that leaves much open: Paull & Unger 1959, "Minimizing the number
-  of states in incompletely specified sequential switching functions").
+- A *state* is the message that a cell passes in one direction, all its codes together.
+- A *context* is a cell input with the states that the cell receives.
+- A *step*: a cell in a context writes a symbol and passes states.
 
-The network then learns the messages that are left, on all op inputs evenly.
+Example: cells read bits and write whether their sum so far is divisible by 3. A network passes
+codes 0 to 5, in which 0 and 3, 1 and 4, and 2 and 5 mean the same remainder. In the context
+(bit 1, state 2) as in (bit 1, state 5) the true symbol is "yes", and the passed states, 0 or 3, may
+be the same. If this holds in nearly all contexts, with at least `_EVIDENCE` cells, 2 and 5 become
+one. In the end 3 states remain.
+
+The state that each op input should pass is found from true solutions. Three steps alternate:
+
+- Tabulate for each context the true symbol and the passed states of most of its cells.
+- Choose for each op input the state that best explains the cells that receive it (hard EM: Celeux &
+  Govaert 1992, "A classification EM algorithm for clustering and two stochastic versions").
+- Merge two states if they lead to the same symbol, and to states that may be the same, in every
+  context in which both occur (compatible states of an incompletely specified machine: Paull & Unger
+  1959, "Minimizing the number of states in incompletely specified sequential switching functions").
+
+The network then learns the remaining messages, on all op inputs evenly.
 """
 
 import math
@@ -22,39 +30,39 @@ from typing import NamedTuple
 
 import numpy as np
 
-_ROUNDS = 6  # of these turns, at most
-# Of contexts in which two states that are the same are both met, and of their cells, at most:
-_CONTRADICTIONS = 0.05  # in which different symbols are written
-_LEFT_OPEN = 0.25  # in which what is handed on is known to differ
-_EVIDENCE = 5  # cells of contexts in which both do the same, at least
-_COST = 2.0  # of a cell that a state explains wrongly, in cells that it explains
-_STAYS = 0.9  # of the cells that the best state explains; with so many an op input keeps its own
+_ROUNDS = 6  # highest number of alternations
+# Two states may be merged if, of the contexts in which both occur, and of the cells in these,
+_CONTRADICTIONS = 0.05  # at most this share has different symbols
+_LEFT_OPEN = 0.25  # at most this share passes states that cannot be the same
+_EVIDENCE = 5  # and if at least so many cells are in contexts in which both do the same
+_COST = 2.0  # of a cell that a state explains incorrectly, in explained cells
+_STAYS = 0.9  # an op input keeps its state if that has at least this share of the best score
 
 
 class PageCells(NamedTuple):
-    """N cells of pages that hand on a message of codes in W ways each."""
+    """N cells of solutions that pass a message of codes in each of D directions."""
 
-    cell_input: np.ndarray  # int64 [N], which of all that cells see, but for the codes, is seen
-    messages: np.ndarray  # int64 [N, W], what is handed on: all codes that go one way together
-    told: np.ndarray  # int64 [N, W], what is told beside each of these
-    sources: np.ndarray  # int64 [N, W], the cells by which it is handed messages, −1 for none
-    symbol: np.ndarray  # int64 [N], what stands there in truth, −1 where it is given
-    right: np.ndarray  # bool [N], whether that is what is written
+    cell_input: np.ndarray  # int64 [N], id of the cell input without codes
+    messages: np.ndarray  # int64 [N, D], id of all codes passed in a direction
+    hints: np.ndarray  # int64 [N, D], id of the signals with labels passed in a direction
+    sources: np.ndarray  # int64 [N, D], index of the cell that sends the message, −1 for none
+    symbol: np.ndarray  # int64 [N], the true symbol, −1 where it is given
+    right: np.ndarray  # bool [N], whether the model writes the true symbol
 
     def suspected(self) -> "PageCells":
-        """The same, but a given cell is not right if what it hands on ends in one that is not.
+        """Return the cells with given cells marked incorrect if their messages reach an error.
 
-        It writes nothing by which it could be judged itself.
+        A given cell writes no symbol, so its own correctness cannot be observed.
         """
         right = self.right.copy()
         while True:
-            before, asked = right.copy(), self.sources[~right]
-            right[asked[asked >= 0]] &= self.symbol[asked[asked >= 0]] >= 0
+            before, senders = right.copy(), self.sources[~right]
+            right[senders[senders >= 0]] &= self.symbol[senders[senders >= 0]] >= 0
             if np.array_equal(before, right):
                 return self._replace(right=right)
 
     def counted(self) -> np.ndarray:
-        """Cells that depend on nothing wrong, bool [N]: they see codes that mean something."""
+        """Return the cells whose sources are all correct, bool [N]; other codes mean nothing."""
         counted: np.ndarray = np.ones(len(self.cell_input), dtype=bool)
         while True:
             sound = counted & self.right
@@ -64,7 +72,7 @@ class PageCells(NamedTuple):
 
 
 def merged_messages(cells: PageCells) -> np.ndarray:
-    """The messages that each cell should hand on, int64 [N, W]; −1: that is not known."""
+    """Return the messages that each cell should pass, int64 [N, D]; −1: unknown."""
     machine = _Machine(cells)
     for _ in range(_ROUNDS):
         machine.merge_alike()
@@ -74,17 +82,18 @@ def merged_messages(cells: PageCells) -> np.ndarray:
 
 
 class _Table(NamedTuple):
-    """What contexts show: one is a cell input, and the states that are handed to it.
+    """Observations by context: a cell input and the states that the cell receives.
 
-    Arrays by the number of a context; seen from one way, those of the other ways times its states.
+    Arrays have one entry for each context id. In a table `seen_from` a direction they are
+    [contexts without this direction, states of this direction].
     """
 
-    cells: np.ndarray  # how many have this context, float64
-    symbol: np.ndarray  # what most of them wrote in truth, int64; −1: it is given
-    following: list[np.ndarray]  # what most hand on, of each way, int64; 0: unknown
+    cells: np.ndarray  # number of cells, float64
+    symbol: np.ndarray  # true symbol of most cells, int64; −1: it is given
+    following: list[np.ndarray]  # state that most cells pass in each direction, int64; 0: unknown
 
     def seen_from(self, direction: int, shape: tuple[int, ...]) -> "_Table":
-        """Arrays [others, states] of the contexts in which several states of a way are met."""
+        """Return arrays [others, states] of contexts with several states of a direction."""
 
         def turned(part: np.ndarray) -> np.ndarray:
             return np.moveaxis(part.reshape(shape), 1 + direction, -1).reshape(
@@ -97,9 +106,10 @@ class _Table(NamedTuple):
 
 
 class _Machine:
-    """States are numbered in each way, from 1; 0: no cell is there to hand on one.
+    """Automaton with states in each direction, from 1; 0: there is no neighbour.
 
-    It is made of rows: cells that depend on nothing wrong and see and do the same.
+    It is built from rows. A row counts equal cells, in inputs and outputs, that depend on correct
+    cells alone.
     """
 
     def __init__(self, cells: PageCells) -> None:
@@ -109,38 +119,41 @@ class _Machine:
         _, first, self.op_input = np.unique(
             op_inputs, axis=0, return_index=True, return_inverse=True
         )
-        size = len(first)  # also the number of an op input that stands for no cell
+        size = len(first)  # also the index of an op input that stands for no cell
         cell_input = np.unique(cells.cell_input, return_inverse=True)[1]
         by = np.where(there, self.op_input[cells.sources], size)
         rows = np.column_stack((cell_input, self.op_input, cells.symbol, cells.right, by))
         rows, times = np.unique(rows[cells.counted()], axis=0, return_counts=True)
         self.cell_input, self.own, self.symbol, right = rows.T[:4]
         self.right, self.by, self.times = right > 0, rows.T[4:], times.astype(np.float64)
-        # Of each way: the state that each op input hands on, as the network says, and as it is
-        # found; of each state what is told beside it, and its message.
-        self.said: list[np.ndarray] = []
-        self.told: list[np.ndarray] = []
+        # For each direction: the network's own state of each op input, and of each state its hints
+        # and its message.
+        self.initial: list[np.ndarray] = []
+        self.hints: list[np.ndarray] = []
         self.message: list[np.ndarray] = []
-        for pair in zip(cells.told[first].T, cells.messages[first].T, strict=True):
+        for pair in zip(cells.hints[first].T, cells.messages[first].T, strict=True):
             pairs, state = np.unique(np.column_stack(pair), axis=0, return_inverse=True)
-            self.said.append(np.append(1 + state, 0))
-            told, message = np.pad(pairs, ((1, 0), (0, 0)), constant_values=-1).T
-            self.told.append(told)
+            self.initial.append(np.append(1 + state, 0))
+            hints, message = np.pad(pairs, ((1, 0), (0, 0)), constant_values=-1).T
+            self.hints.append(hints)
             self.message.append(message)
-        self.state = [said.copy() for said in self.said]
-        # What no cell is handed, as below the last row, means nothing, and stays as it is.
+        self.state = [initial.copy() for initial in self.initial]
+        # A message that no cell receives, as below the last row, has no meaning and stays.
         self.used = [np.isin(np.arange(size + 1), by[by < size]) for by in self.by]
         self.known = [np.ones(size + 1, dtype=bool) for _ in self.by]
         self.shape = (int(cell_input.max()) + 1, *map(len, self.message))
 
     def messages(self) -> np.ndarray:
-        """Of each cell and way, int64 [N, W]; −1: unknown."""
+        """Return the message of each cell and direction, int64 [N, D]; −1: unknown."""
         directions = zip(self.known, self.message, self.state, strict=True)
         found = [np.where(known, message[state], -1) for known, message, state in directions]
         return np.stack(found, axis=1)[self.op_input]
 
     def _contexts(self, but: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The context of each row, as if one way handed on nothing; whether all of it is known."""
+        """Return the context of each row, and whether its states are known.
+
+        The state of direction ``but`` counts as 0.
+        """
         parts, known = [self.cell_input], np.ones(len(self.cell_input), dtype=bool)
         for direction, by in enumerate(self.by):
             parts.append(self.state[direction][by] * (direction != but))
@@ -148,7 +161,7 @@ class _Machine:
         return np.ravel_multi_index(parts, self.shape), known
 
     def _following(self) -> list[np.ndarray]:
-        """What each row hands on, in each way; 0: nobody knows."""
+        """Return the state that each row passes, for each direction; 0: unknown."""
         directions = zip(self.used, self.known, self.state, strict=True)
         return [
             np.where(self.right & (used & known)[self.own], state[self.own], 0)
@@ -157,26 +170,29 @@ class _Machine:
 
     def _table(self) -> _Table:
         contexts, known = self._contexts()
-        number = math.prod(self.shape)
+        total = math.prod(self.shape)
 
         def most(values: np.ndarray, least: int) -> np.ndarray:
-            """Of each context the value that most of its cells have, of those from the least up."""
-            found, shown = np.full(number, least - 1), known & (values >= least)
+            """Return the most frequent value of each context, from ``least`` up."""
+            found, shown = np.full(total, least - 1), known & (values >= least)
             pairs = np.column_stack((contexts, values))[shown]
             pairs, which = np.unique(pairs, axis=0, return_inverse=True)
             order = np.argsort(np.bincount(which, self.times[shown]), kind="stable")
             found[pairs[order, 0]] = pairs[order, 1]
             return found
 
-        cells = np.bincount(contexts[known], self.times[known], minlength=number)
+        cells = np.bincount(contexts[known], self.times[known], minlength=total)
         return _Table(cells, most(self.symbol, 0), [most(part, 1) for part in self._following()])
 
     def choose(self, direction: int) -> int:
-        """Give each op input the state that explains best what follows; how many get another.
+        """Choose for each op input the state that best explains its receivers.
 
-        What an op input explains by itself does not count; what never errs gives way only to what
-        never errs either. Of states that explain as much it gets the one that explains most of all
-        op inputs of which the network says the same.
+        Contexts that an op input alone accounts for do not count. An error-free state is replaced
+        only by another error-free state. Of states with equal scores, the one with the highest
+        score over all op inputs with the same original state is chosen.
+
+        Returns:
+            The number of op inputs whose state changed.
         """
         table, state = self._table(), self.state[direction]
         contexts, known = self._contexts(but=direction)
@@ -188,7 +204,7 @@ class _Machine:
         op_input, contexts, symbol, *after = rows.T
         times = np.bincount(which, self.times[known])
         same = np.unique(rows[:, :2], axis=0, return_inverse=True)[1]
-        alone = np.bincount(same, times)[same]  # cells by which an op input itself has this context
+        alone = np.bincount(same, times)[same]  # the op input's own cells in this context
         step, op_inputs = math.prod(self.shape[2 + direction :]), len(state) - 1
         score, wrong = np.full((2, op_inputs, self.shape[1 + direction]), -np.inf)
         for one in range(1, self.shape[1 + direction]):
@@ -204,11 +220,11 @@ class _Machine:
             score[:, one] = (
                 np.bincount(op_input, times * explained, op_inputs) - _COST * wrong[:, one]
             )
-        score[self.told[direction] != self.told[direction][state[:-1], None]] = -np.inf
+        score[self.hints[direction] != self.hints[direction][state[:-1], None]] = -np.inf
         prior = np.zeros((score.shape[1], score.shape[1]))
-        np.add.at(prior, self.said[direction][:-1], np.maximum(score, 0))
+        np.add.at(prior, self.initial[direction][:-1], np.maximum(score, 0))
         score += (prior / np.maximum(2 * prior.max(axis=1, keepdims=True), 1))[
-            self.said[direction][:-1]
+            self.initial[direction][:-1]
         ]
         mine = np.arange(op_inputs), state[:-1]
         sound = wrong[mine] == 0
@@ -216,7 +232,7 @@ class _Machine:
         enough = np.where(sound, _STAYS, 1) * score.max(axis=1)
         moved = self.used[direction][:-1] & (score[mine] < enough)
         state[:-1] = np.where(moved, score.argmax(axis=1), state[:-1])
-        # Unknown is what only errs; what nothing else says may be a state of its own.
+        # A state with errors and no positive score is unknown; without errors it may be unique.
         mine = mine[0], state[:-1]
         self.known[direction][:-1] = (
             ~self.used[direction][:-1] | (score[mine] > 0) | (wrong[mine] == 0)
@@ -224,11 +240,11 @@ class _Machine:
         return int(moved.sum())
 
     def merge_alike(self) -> None:
-        """Make states one that do the same in all contexts, those of most evidence first."""
+        """Merge states that do the same in all contexts, pairs with the most evidence first."""
         while True:
             table = self._table()
             views = [table.seen_from(direction, self.shape) for direction in range(len(self.state))]
-            alike = [told == told[:, None] for told in self.told]
+            alike = [hints == hints[:, None] for hints in self.hints]
             while True:
                 pairs = zip(views, alike, strict=True)
                 compared = [_compared(view, may, alike) for view, may in pairs]
@@ -241,7 +257,7 @@ class _Machine:
                 return
 
     def _merge(self, direction: int, evidence: np.ndarray) -> int:
-        """Make pairs of states one for which there is enough evidence; how many."""
+        """Merge pairs of states with enough evidence; return the number of merged states."""
         enough = np.argsort(-evidence, axis=None, kind="stable")[: (evidence >= _EVIDENCE).sum()]
         weight = np.bincount(self.state[direction][self.by[direction]], self.times, len(evidence))
         taken: set[int] = set()
@@ -256,9 +272,16 @@ class _Machine:
 def _compared(
     view: _Table, may: np.ndarray, alike: list[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which states of a way may be the same, bool [states, states], of those that might be so far.
+    """Compare the states of a direction pairwise.
 
-    And the cells that speak for it. ``alike`` says of each way which states might be the same.
+    Args:
+        view: the table seen from this direction.
+        may: pairs that may be the same so far, bool [states, states].
+        alike: of each direction, pairs that may be the same so far.
+
+    Returns:
+        may: pairs that still may be the same, bool [states, states].
+        evidence: number of cells that support a pair, float64 [states, states].
     """
     live = view.cells.any(axis=0)
     may, evidence = np.logical_and(may, np.outer(live, live)), np.zeros(may.shape)

@@ -1,14 +1,15 @@
-"""A training step of an iterative model: how deep it recurs, and what its answers cost.
+"""A training step of an iterative model: its recursion depth and its loss.
 
-`carried_step` is the reference's way: one supervision step a training step, the state carried over
-to the next one, samples replaced as they halt (Jolicoeur-Martineau 2025, "Less is more: recursive
-reasoning with tiny networks"; after the ACT wrapper of SamsungSAILMontreal/TinyRecursiveModels).
-`fresh_step` starts every batch anew, takes a random number of steps without gradient and then some
-supervised ones, so that a model stays right when it is iterated longer than in training
-(progressive loss of Bansal et al. 2022, "End-to-end algorithm synthesis with recurrent networks").
-Some samples may start from random states, so that the answer depends on the canvas and not on the
-way to it (Anil et al. 2022, "Path independent equilibrium models can better exploit test-time
-computation").
+- `carried_step`, as in the reference: one supervision step in each training step. The state is
+  carried over to the next one, and samples are replaced as they halt (Jolicoeur-Martineau 2025,
+  "Less is more: recursive reasoning with tiny networks"; after the ACT wrapper of
+  SamsungSAILMontreal/TinyRecursiveModels).
+- `fresh_step` starts every batch from initial states. It takes a random number of steps without
+  gradient and then some supervised ones, so that a model stays correct when it is iterated longer
+  than in training (progressive loss of Bansal et al. 2022, "End-to-end algorithm synthesis with
+  recurrent networks"). Some samples may start from random states, so that the answer depends on
+  the canvas and not on the path to it (Anil et al. 2022, "Path independent equilibrium models can
+  better exploit test-time computation").
 """
 
 import math
@@ -36,10 +37,17 @@ def stablemax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = 
     """Cross entropy under the stablemax, one loss per token, in nats.
 
     The stablemax is ``s(x) / sum(s(x))`` with ``s(x) = x + 1`` for ``x >= 0`` and ``1 / (1 - x)``
-    below: no exponential, so large logits are not absorbed by rounding (Prieto et al. 2025,
-    "Grokking at the Edge of Numerical Stability"; in float64, as the reference TRM has it, which
-    Apple's MPS has not). Of logits ``[..., V]`` and integer labels ``[...]``, ``float64 [...]``;
-    tokens with the label ``ignore_index`` cost 0.
+    below. It has no exponential, so large logits are not absorbed by rounding (Prieto et al. 2025,
+    "Grokking at the Edge of Numerical Stability"). It is computed in float64, as in the reference
+    TRM; Apple's MPS has no float64.
+
+    Args:
+        logits: float [..., V].
+        labels: integers [...].
+        ignore_index: label of tokens with loss 0.
+
+    Returns:
+        The loss of each token, float64 [...].
     """
     exact = logits.double()
     # The clamp keeps 1 - x away from 0 where the branch is not taken: no infinite gradient there.
@@ -58,25 +66,27 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
 def step_loss(
     logits: Tensor, halt_logits: Tensor, labels: Tensor, answer: Tensor, loss: str = "softmax"
 ) -> Figures:
-    """Loss and metrics of one supervision step of a canvas model, by the names of their curves.
+    """Compute loss and metrics of one supervision step of a canvas model.
 
-    A sample's answer cells are averaged, then samples (the reference TRM sums): a wide canvas
-    counts no more than a narrow one. Cells labelled ``PAD`` lie outside their sample's canvas, and
-    never count. The halting head learns whether all answer cells are right, at half the weight;
-    without any, a sample is right.
+    Losses are averaged over a sample's answer cells, then over samples (the reference TRM sums), so
+    that a wide canvas counts no more than a narrow one. Cells labelled ``PAD`` lie outside their
+    sample's canvas and never count. The halting head learns, at half the weight, whether all answer
+    cells of a sample are correct. A sample without answer cells counts as correct.
 
     Args:
-        logits: ``[B, H, W, V]``, any floating dtype.
-        halt_logits: ``[B]``, above 0 where the model believes its row is right.
-        labels: ``[B, H, W]`` symbol ids, ``uint8`` or ``int64``.
-        answer: ``bool [B, H, W]``, the cells the model was asked to fill in.
+        logits: float [B, H, W, V].
+        halt_logits: float [B], above 0 where the model predicts that its row is correct.
+        labels: symbol ids, uint8 or int64 [B, H, W].
+        answer: cells that the model fills in, bool [B, H, W].
         loss: a name in `LOSSES`.
 
     Returns:
-        ``loss``, which is ``loss_cells + loss_halting / 2``, float32 [] each, with gradient; of the
-        answer cells, the batch over, the ``cell_accuracy``, float32 []; and bool [B]
-        ``row_accuracy``, whether all of a sample are right, and ``halting_accuracy``, whether that
-        is what the halting head says.
+        A dictionary by the names of curves:
+
+        - ``loss``: ``loss_cells + loss_halting / 2``; float32 [] each, with gradient.
+        - ``cell_accuracy``: share of correct answer cells in the batch, float32 [].
+        - ``row_accuracy``: whether all answer cells of a sample are correct, bool [B].
+        - ``halting_accuracy``: whether the halting head predicts that, bool [B].
     """
     B, H, W, V = logits.shape
     labels, answer = labels.reshape(B, H * W), answer.reshape(B, H * W)
@@ -89,8 +99,8 @@ def step_loss(
     cells = logits.reshape(B * H * W, V)
     kept: Tensor | slice = slice(None)
     if logits.device.type == "cpu":
-        # An answer is one row of many: three times quicker. On a GPU all cells cost nothing,
-        # whereas counting the kept ones would wait for the device.
+        # An answer is one row of many, so selecting its cells is three times quicker. On a GPU all
+        # cells cost nothing, whereas counting the selected ones would wait for the device.
         kept = counted.flatten().nonzero().squeeze(1)
         cells = cells.index_select(0, kept)  # its gradient is far cheaper than that of cells[kept]
     targets = labels.flatten()[kept].long()
@@ -115,22 +125,26 @@ def step_loss(
 
 
 def random_bits(seeds: Tensor, counter: Tensor | int = 0) -> Tensor:
-    """Random bits of each seed, for a counter from 0 up; int64, broadcast.
+    """Return random bits for each seed and counter, int64, broadcast.
 
-    A sample's own: functions of its seed and a counter, the same whichever samples stand beside it,
-    on any number of devices. After SplitMix64 (Steele, Lea, Flood 2014, "Fast splittable
-    pseudorandom number generators"), in tensors, so that no device is waited for.
+    They depend on a sample's seed and the counter alone, not on the batch or the number of devices.
+    After SplitMix64 (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators"),
+    in tensors, so that no step waits for the device.
+
+    Args:
+        seeds: int64, any shape.
+        counter: from 0 up; broadcast with ``seeds``.
     """
     return mix(seeds + (torch.as_tensor(counter) + 1) * _GOLDEN)
 
 
 def uniform(seeds: Tensor, counter: Tensor | int = 0) -> Tensor:
-    """Numbers from 0 up to, and without, 1; float32."""
+    """Return uniform random numbers in [0, 1), float32; see `random_bits`."""
     return _shifted(random_bits(seeds, counter), 40).float() * 2.0**-24
 
 
 def normal_pair(seeds: Tensor, counter: Tensor | int = 0) -> tuple[Tensor, Tensor]:
-    """Two independent standard normal numbers (Box and Muller 1958); float32."""
+    """Return two independent standard normal numbers, float32 (Box and Muller 1958)."""
     bits = random_bits(seeds, counter)
     radius = (-2 * ((_shifted(bits, 40) + 1).float() * 2.0**-24).log()).sqrt()
     angle = (_shifted(bits, 16) & 0xFFFFFF).float() * (2 * math.pi * 2.0**-24)
@@ -138,20 +152,20 @@ def normal_pair(seeds: Tensor, counter: Tensor | int = 0) -> tuple[Tensor, Tenso
 
 
 def _shifted(x: Tensor, by: int) -> Tensor:
-    """To the right, zeros coming in at the left."""
+    """Shift bits to the right and fill with zeros from the left."""
     return torch.bitwise_right_shift(x, by) & ((1 << (64 - by)) - 1)
 
 
 def random_starts(state: State, share: float, seeds: Tensor) -> State:
-    """A share of the samples' initial states replaced by standard normal noise.
+    """Replace the initial states of a share of samples by standard normal noise.
 
-    Which samples these are, and their noise, follows from their ``seeds``, int64 [B].
+    The choice of samples and their noise follow from their ``seeds``, int64 [B].
     """
     chosen, parts = uniform(seeds) < share, named(state)
     names = list(parts)
     for first in range(0, len(names), 2):  # noise comes in pairs
         pair = [(name, math.prod(parts[name].shape[1:])) for name in names[first : first + 2]]
-        # Counter 0 decides which samples; every pair has counters of its own.
+        # Counter 0 chooses the samples; every pair has counters of its own.
         most = max(size for _, size in pair)
         counter = torch.arange(1, most + 1, device=seeds.device) + (first << 40)
         drawn = normal_pair(seeds[:, None], counter)
@@ -164,15 +178,18 @@ def random_starts(state: State, share: float, seeds: Tensor) -> State:
 def fresh_step(
     model: IterativeModel, batch: Batch, depth: DepthConfig, seed: int, loss: str = "softmax"
 ) -> Figures:
-    """Start anew, take some steps without gradient and then the supervised ones.
+    """Start from initial states, take some steps without gradient, then the supervised ones.
 
     Args:
-        batch: ``inputs``, ``labels`` [B, H, W] integers, ``answer`` [B, H, W] bool and ``seeds``
-            int64 [B], from which follows which samples start from random states, and from which.
-        seed: of the batch, for the number of steps without gradient; on every device the same.
+        model: an iterative model.
+        batch: ``inputs`` and ``labels``, integers [B, H, W]; ``answer``, bool [B, H, W]; ``seeds``,
+            int64 [B], of random initial states.
+        depth: numbers of steps, and the share of random initial states.
+        seed: of the batch, for the number of steps without gradient; the same on every device.
+        loss: a name in `LOSSES`.
 
     Returns:
-        Those of the last step, see `step_loss`, with the mean of all losses.
+        The figures of the last step, see `step_loss`, with the mean loss of all supervised steps.
     """
     loop = Loop(model, batch["inputs"])
     if depth.random_start:
@@ -186,12 +203,12 @@ def fresh_step(
 
 
 class Carry(NamedTuple):
-    """What one training step hands to the next."""
+    """State passed from one training step to the next."""
 
-    state: dict[str, Tensor]  # by the names of its tensors, without history; empty at the start
-    steps: Tensor  # supervision steps that each sample has had, int64 [B]
-    halted: Tensor  # whose place the next batch takes, bool [B]
-    batch: Batch  # the samples being worked on
+    state: dict[str, Tensor]  # tensors by name, detached; empty at the start
+    steps: Tensor  # supervision steps of each sample so far, int64 [B]
+    halted: Tensor  # samples that the next batch replaces, bool [B]
+    batch: Batch  # the current samples
 
 
 def carried_step(
@@ -201,23 +218,26 @@ def carried_step(
     depth: DepthConfig,
     loss: str = "softmax",
 ) -> tuple[Figures, Carry]:
-    """One supervision step on the samples in the carry, halted ones replaced from the batch.
+    """Take one supervision step on the samples in the carry; the batch replaces halted ones.
 
-    A sample halts when its halt logit is above 0 or after ``halt_max_steps``; with probability
-    ``exploration`` not before a number of steps drawn from 2 to the maximum.
+    A sample halts when its halt logit is above 0, or after ``halt_max_steps``. With probability
+    ``exploration`` it takes at least a number of steps drawn from 2 to the maximum.
 
     Args:
-        batch: see `fresh_step`, and whatever else belongs to a sample, [B, ...] each.
+        model: an iterative model.
+        batch: see `fresh_step`; may contain more tensors [B, ...].
         carry: on any device; None: at the start all samples come from the batch.
+        depth: ``halt_max_steps`` and ``exploration``.
+        loss: a name in `LOSSES`.
 
     Returns:
-        See `step_loss`, and the new carry, in whose batch are the samples that were worked on.
+        The figures, see `step_loss`, and the new carry with the samples of this step.
     """
     inputs = batch["inputs"]
     if carry is None:
         halted = torch.ones(len(inputs), dtype=torch.bool, device=inputs.device)
         carry = Carry({}, torch.zeros_like(halted, dtype=torch.long), halted, batch)
-    # One from a checkpoint comes before the model is there.
+    # A carry from a checkpoint is loaded before the model is on its device.
     carry = Carry(*move_data_to_device(carry, inputs.device))
     halted = carry.halted
     batch = {name: where(halted, part, carry.batch[name]) for name, part in batch.items()}

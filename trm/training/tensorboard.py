@@ -1,4 +1,4 @@
-"""What a run keeps of its config, and what TensorBoard shows beside curves: pictures of rows."""
+"""Saved config of a run, and charts and pictures of rows on TensorBoard."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -26,9 +26,9 @@ from trm.training.configs import check_range
 from trm.training.loggers import IDS, run_ids, without_run
 from trm.training.runs import CONFIG
 
-CONFIG_KEY = "trm.config"  # of a checkpoint: the config of its run
-# Curves that stand side by side, by page and title. A tag is a pattern there. Whether rows are
-# rightly held right is shown beside how many are right: both are 1 where none is.
+CONFIG_KEY = "trm.config"  # entry of a checkpoint: the config of its run
+# Curves in one chart, by page and title; a tag is a regular expression. The accuracy of the
+# confidence is in one chart with that of rows, as it is also 1 if no row is correct or trusted.
 CUSTOM_SCALARS = {
     "How good": {
         figure: f"(validation|training_problems|beyond)/{figure}$"
@@ -48,24 +48,24 @@ CUSTOM_SCALARS = {
         "parts of the loss": "train/loss_(cells|halting)$",
     },
 }
-_OF_ALL = (  # figures of charts that modules of every kind log
+_OF_ALL = (  # figures of charts that all modules log
     *(f"validation/{figure}" for figure in CUSTOM_SCALARS["How good"]),
     *("validation/confidence_accuracy", "train/loss", "train/gradient_norm"),
     *("learning_rate/rest", "speed/samples_per_second"),
 )
-_LONGEST_NAME = 23  # characters of a title's problem
-_TRACED = 64  # rows that are followed over supervision steps
-_COMPARED = ("model", "data", "seed_everything", "trainer")  # of a config, what runs differ in
+_LONGEST_NAME = 23  # characters of the problem in a title
+_TRACED = 64  # rows traced over supervision steps
+_COMPARED = ("model", "data", "seed_everything", "trainer")  # parts of configs that are compared
 _NOT_COMPARED = ("callbacks", "logger", "profiler", "plugins", "enable_", "limit_", "log_every")
 
 
 def writers(trainer: L.Trainer) -> list[SummaryWriter]:
-    """The TensorBoard writers of a trainer."""
+    """Return the TensorBoard writers of a trainer."""
     return [log.experiment for log in trainer.loggers if isinstance(log, TensorBoardLogger)]
 
 
 def charts(module: Any) -> dict[str, dict[str, list[Any]]]:
-    """Pages of charts as TensorBoard takes them, without those that a module leaves empty."""
+    """Return pages of charts for TensorBoard, without charts that a module logs nothing for."""
     logged = (*_OF_ALL, *module.charted)
     return {
         page: {
@@ -78,11 +78,11 @@ def charts(module: Any) -> dict[str, dict[str, list[Any]]]:
 
 
 class SavedConfig(SaveConfigCallback):
-    """Keeps a run's config as a file and in its checkpoints, and on TensorBoard.
+    """Saves a run's config as a file, in its checkpoints and on TensorBoard.
 
-    The file names no checkpoint, version or id of a logger: used again, it begins a new run. On
-    TensorBoard its settings are compared with those of other runs. The curves of a run that goes on
-    do so where its checkpoint was written, without what was logged after that.
+    The file contains no checkpoint, version or id of a logger, so that it begins a new run if used
+    again. TensorBoard compares its settings with those of other runs. The curves of a resumed run
+    continue from its checkpoint; later values of the interrupted run are dropped.
     """
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
@@ -95,15 +95,15 @@ class SavedConfig(SaveConfigCallback):
         checkpoint[IDS] = run_ids(trainer.loggers)
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        folder = Path(trainer.log_dir or trainer.default_root_dir)  # asked by every process
+        folder = Path(trainer.log_dir or trainer.default_root_dir)  # needs all processes
         if not trainer.is_global_zero:
             return
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / CONFIG, self._text)
-        # Without the summaries of an experiment TensorBoard finds out itself which settings differ.
+        # Without the summaries of an experiment TensorBoard finds differing settings itself.
         _, settings, _ = hparams(hyperparameters(yaml.safe_load(self._text)), {})
         for writer in writers(trainer):
-            if trainer.global_step:  # an earlier file is not shown from here on
+            if trainer.global_step:  # hides an earlier file's values from here on
                 started = SessionLog(status=SessionLog.START)
                 event = Event(step=trainer.global_step, session_log=started)
                 writer._get_file_writer().add_event(event)
@@ -113,7 +113,10 @@ class SavedConfig(SaveConfigCallback):
 
 
 def flattened(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """A config's values by their names with dots, as a command line has them."""
+    """Yield a config's values with their dotted names, as on a command line.
+
+    Example: ``{"model": {"init_args": {"seed": 1}}}`` gives ``("model.seed", 1)``.
+    """
     if not isinstance(value, dict):
         yield name, value
         return
@@ -122,7 +125,7 @@ def flattened(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def hyperparameters(config: dict[str, Any]) -> dict[str, str | float]:
-    """What the HParams tab compares: settings of the run, by their names with dots."""
+    """Return the run's settings for the HParams tab, by dotted names."""
     left_out = tuple(f"trainer.{name}" for name in _NOT_COMPARED)
     return {
         name: value if type(value) in (int, float) else str(value)
@@ -132,15 +135,17 @@ def hyperparameters(config: dict[str, Any]) -> dict[str, str | float]:
 
 
 class Pictures(L.Callback):
-    """Draws rows of each validation of a run: the same ones each time, and wrong ones.
+    """Draws rows of each validation of a run: the same ones each time, and incorrect ones.
 
-    They are `panels/row_1` and so on, built on the true rows: input, label, prediction, and the
-    confidence on the way; and `panels/wrong_1` and so on, the surest errors first. Beside them
-    `figures/supervision_steps`, how many rows are right after each step. Several devices draw the
-    first one's share of the problems.
+    - `panels/row_1` and so on: input, label, prediction, and confidence while solving, each built
+      on the true rows before it.
+    - `panels/wrong_1` and so on: incorrect rows, the most confident first.
+    - `figures/supervision_steps`: share of correct rows after each step.
+
+    With several devices the first one draws rows of its own problems.
 
     Args:
-        num_samples: rows of each kind that are drawn, 1 or more.
+        num_samples: number of rows of each kind, 1 or more.
     """
 
     def __init__(self, num_samples: int = 6) -> None:
@@ -148,7 +153,7 @@ class Pictures(L.Callback):
         self.num_samples = num_samples
         self._parts: list[Validated] = []
 
-    # The model is not asked at the validation's end, where averaged weights may be gone already.
+    # The model runs before the validation's end, when averaged weights may be replaced already.
     def on_validation_batch_end(
         self, trainer: L.Trainer, pl_module: Any, outputs: Any, _: Any, index: int, group: int = 0
     ) -> None:
@@ -176,7 +181,7 @@ class Pictures(L.Callback):
             _add(trainer, f"panels/{tag}", panel)
 
     def _draw_steps(self, trainer: L.Trainer, module: CanvasModule) -> None:
-        """Which of some rows are right after each supervision step, if the model takes any."""
+        """Draw the accuracy of rows after each supervision step, if the model has steps."""
         predictor, steps = module.predictor(), self._parts[0].forced.steps
         if isinstance(predictor, IterativePredictor):
             seen = predictor.trace(steps.inputs[:_TRACED], steps.labels[:_TRACED])
@@ -185,15 +190,16 @@ class Pictures(L.Callback):
 
 
 def _add(trainer: L.Trainer, tag: str, image: np.ndarray) -> None:
-    step = max(0, trainer.global_step - 1)  # where the curves have a validation's figures
+    step = max(0, trainer.global_step - 1)  # the step of a validation's figures in curves
     for writer in writers(trainer):
         writer.add_image(tag, image, step, dataformats="HWC")
 
 
 def chosen_rows(parts: Sequence[Validated], number: int) -> dict[str, tuple[Validated, int]]:
-    """Rows of a validation by what they are called, each as its batch and its number there.
+    """Choose rows of a validation; return their batch and index there, by name.
 
-    So many `row_1` and on are always the same ones, and as many are wrong, the surest ones first.
+    At most ``number`` rows `row_1` and so on are the same in every validation. As many, `wrong_1`
+    and so on, are incorrect, the most confident first.
     """
     rows = [(part, i) for part in parts for i in range(len(part.forced.rows_exact))]
     right = np.concatenate([part.forced.rows_exact for part in parts])
@@ -205,7 +211,10 @@ def chosen_rows(parts: Sequence[Validated], number: int) -> dict[str, tuple[Vali
 
 
 def title(task: Task, part: Validated, row: int) -> str:
-    """What a row is: its problem, which of the problem's rows, and the row's kind."""
+    """Return a title with problem, number and kind of a row.
+
+    Example: ``12 × 34   row 1 of 3: partial product``.
+    """
     drawing, problem = part.drawing, part.forced.steps.problem[row]
     step = part.forced.steps.step[row]
     name = task.names(part.problems)[problem].replace("x", "×")

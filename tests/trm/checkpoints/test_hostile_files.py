@@ -148,7 +148,7 @@ def test_settings_that_stand_in_too_many_places_are_refused(changed, place):
         else:
             content[place]["more"] = doubled("e")
 
-    with pytest.raises(ValueError, match="does not say which model it holds") as error:
+    with pytest.raises(ValueError, match="does not describe its model") as error:
         load_solver(changed(change))
     assert len(str(error.value)) < 400
 

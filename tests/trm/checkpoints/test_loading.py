@@ -98,7 +98,9 @@ def test_no_checkpoint_or_several_weights_are_told(tmp_path):
     alone.touch()
     assert find_checkpoint(tmp_path) == alone
     (tmp_path / "b.safetensors").touch()
-    with pytest.raises(ValueError, match=r"holds 2 files of weights: name one of them, as .*saf"):
+    with pytest.raises(
+        ValueError, match=r"holds 2 files of weights: name one of them, such as .*saf"
+    ):
         find_checkpoint(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"no checkpoint .*nothing; train one"):
         load_checkpoint(tmp_path / "nothing")

@@ -70,6 +70,6 @@ def test_what_is_listed_is_what_the_files_hold(command):
 
 def test_a_file_that_says_nothing_is_refused(tmp_path):
     (tmp_path / "x.safetensors").write_bytes(b"nothing")
-    with pytest.raises(ValueError, match="does not say which model it holds"):
+    with pytest.raises(ValueError, match="does not describe its model"):
         about(tmp_path / "x.safetensors")
     assert load_checkpoint("lattice")["card"]["proof"]["verdict"] == "proved"

@@ -146,7 +146,7 @@ def test_solving_with_its_shrinking_batches_is_not_compiled(compilations, monkey
 
 
 def test_a_module_checks_its_data_in_any_trainer(fit, tmp_path):
-    with pytest.raises(ValueError, match="takes samples over from batch to batch"):
+    with pytest.raises(ValueError, match="keeps samples from batch to batch"):
         fit(tmp_path, module=tiny_module(depth=DepthConfig("carry")))
 
 

@@ -76,7 +76,9 @@ def test_epochs_differ_and_devices_share_a_batch():
     assert not same(first, next(iter(loader)))
     data = module()
     data.trainer = SimpleNamespace(world_size=3, global_rank=0, lightning_module=None)
-    with pytest.raises(ValueError, match=r"3 devices share data\.batch_size 8"):
+    with pytest.raises(
+        ValueError, match=r"data\.batch_size 8 has to be a multiple of the 3 devices"
+    ):
         data.train_dataloader()
     data.trainer = SimpleNamespace(world_size=2, global_rank=1, lightning_module=None)
     batches = list(data.train_dataloader())

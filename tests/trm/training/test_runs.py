@@ -46,7 +46,7 @@ def begun(command, debug, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("begun")
     words = ("fit", *debug, *CONSTANT, "--trainer.max_epochs", 1, *LAST)
     ran = command(*words, folder=folder)
-    assert "no run below runs/debug: training begins anew" in ran.err
+    assert "no run below runs/debug: training starts from scratch" in ran.err
     return folder
 
 
@@ -115,8 +115,8 @@ def test_a_resumed_run_uses_its_calls_settings_and_tells_them(command, debug, ha
     [
         (("--model.optimizer.name", "muon"), "last", "is of another optimizer than muon"),
         (("--model.network.config.hidden_size", 32), "best", "the checkpoint holds another model"),
-        (("--trainer.logger.init_args.version", 0), None, "holds a run already: go on with it by"),
-        (("--trainer.logger", "false"), "last", "a run is kept in its logger's folder"),
+        (("--trainer.logger.init_args.version", 0), None, "holds a run already: resume it with"),
+        (("--trainer.logger", "false"), "last", "a run needs the folder of a logger"),
     ],
 )
 def test_what_cannot_begin_or_go_on_leaves_nothing(command, debug, halves, words, told, path):

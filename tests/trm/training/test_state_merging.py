@@ -30,7 +30,7 @@ def rows(step, *, number=400, length=6):
     cells = PageCells(
         cell_input=cell_input.ravel(),
         messages=codes.reshape(-1, 1),
-        told=np.zeros((number * length, 1), dtype=np.int64),
+        hints=np.zeros((number * length, 1), dtype=np.int64),
         sources=source.reshape(-1, 1),
         symbol=(sums == 0).ravel().astype(np.int64),
         right=((codes % 3 == 0) == (sums == 0)).ravel(),
@@ -93,7 +93,7 @@ def test_a_message_that_means_two_things_in_places_of_their_own_is_told_apart():
     cells = PageCells(
         cell_input=cell_input.ravel(),
         messages=codes.reshape(-1, 1),
-        told=np.zeros((seen.size, 1), dtype=np.int64),
+        hints=np.zeros((seen.size, 1), dtype=np.int64),
         sources=source.reshape(-1, 1),
         symbol=np.where(source < 0, -1, sums == 0).ravel(),
         right=np.ones(seen.size, dtype=bool),
@@ -124,7 +124,7 @@ def test_codes_that_go_down_and_codes_that_go_left_are_merged_together():
     cells = PageCells(
         cell_input=cell_input.ravel(),
         messages=codes,
-        told=np.zeros_like(codes),
+        hints=np.zeros_like(codes),
         sources=sources.reshape(-1, 2),
         symbol=symbol.ravel(),
         right=np.ones(cell.size, dtype=bool),
@@ -172,7 +172,7 @@ def test_states_that_many_cells_tell_apart_are_not_one_though_most_contexts_do_n
     cells = PageCells(
         cell_input=np.append(first, second),
         messages=np.append(first == 1, 0 * first)[:, None].astype(np.int64),
-        told=np.zeros((2 * len(first), 1), dtype=np.int64),
+        hints=np.zeros((2 * len(first), 1), dtype=np.int64),
         sources=np.append(0 * first - 1, np.arange(len(first)))[:, None],
         symbol=np.append(0 * first - 1, np.where(second == 27, first == 1, 2)),
         right=np.ones(2 * len(first), dtype=bool),
