@@ -66,8 +66,8 @@ def read_layers(predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]) 
     model, found = predictor.model, list[tuple[str, Tensor]]()  # names of sites, and logits
     if isinstance(model, GPT):
         decoder = SequenceRecorder(model, predictor(canvas[None]).canvases)
-        values = decoder.run(decoder.states()).values.items()
-        found = [(s.name, model.head(model.norm(decoder.on_canvas(x)))) for s, (x,) in values]
+        decoded = decoder.run(decoder.states()).values.items()
+        found = [(s.name, model.head(model.norm(decoder.on_canvas(x)))) for s, (x,) in decoded]
     else:
         recorder, sites = StepRecorder(model, canvas[None], max(steps)), dict[str, Site]()
         for step, state in zip(sorted(steps), recorder.states(sorted(steps)), strict=True):
