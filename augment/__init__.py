@@ -1,1 +1,1 @@
-"""How a canvas can be turned, flipped and moved, and moved back."""
+"""Symmetries and shifts of a canvas, and their inverses."""

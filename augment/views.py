@@ -25,7 +25,7 @@ class View(NamedTuple):
 
 
 def possible_shifts(content: np.ndarray) -> np.ndarray:
-    """How far content `bool [B, H, W]`, turned already, can be shifted before it is cut off.
+    """Largest shifts of content `bool [B, H, W]`, turned already, before it is cut off.
 
     Up, down, left and right, `int64 [4, B]`.
     """

@@ -1,4 +1,4 @@
-"""Cell inputs: all that a cell can see where it works from decided messages of its neighbours.
+"""Cell inputs: all that a cell reads, its own symbol and the decided messages of its neighbours.
 
 In a layout that is worked out in the order of writing (rows downwards, each from the right to the
 left) a cell sees its own symbol and what up to four neighbours hand on: that on its right, that
@@ -54,7 +54,7 @@ class Op(NamedTuple):
 
 
 class OpEncoding:
-    """How what each op reads is one number: an *op input*.
+    """Codec of op inputs: all that an op reads as one number.
 
     A number is of mixed radix: the symbol, 0 if it is not read, then a code for each way. A code is
     the signals that are read, of mixed radix again; where there is no such cell all are none. Of an
@@ -108,7 +108,7 @@ class OpEncoding:
         return self.classes[name] if name else 2
 
     def units(self, op: int) -> dict[str, int]:
-        """How much each thing that an op reads counts in the number of its op input, by its
+        """Weight of each thing that an op reads in the number of its op input, by its
         name."""
         found, unit, whole = {}, 1, self.ops[op].inputs is None
         parts = zip(self.directions, self.inputs[op], self.sizes[op], strict=True)
@@ -141,7 +141,7 @@ class OpEncoding:
         return number
 
     def shown(self, numbers: np.ndarray) -> Iterator[tuple[Op, np.ndarray, "Seen"]]:
-        """What op inputs show: of each op which ones of N are its, int64, and what it reads."""
+        """Decode N op inputs: for each op which ones are its, int64, and what it reads."""
         of = np.searchsorted(self.starts, numbers, side="right") - 1
         for number, op in enumerate(self.ops):
             here = np.flatnonzero(of == number)
@@ -165,7 +165,7 @@ def input_name(direction: str, signal: str) -> str:
 
 
 class Seen(dict[str, np.ndarray]):
-    """What an op sees of N cells, int64 [N] each, by the names by which an `Op` reads."""
+    """Inputs of an op in N cells, int64 [N] each, by the names by which an `Op` reads."""
 
     def __missing__(self, name: str) -> np.ndarray:
         raise KeyError(f"an op looks at {name} unasked")
@@ -188,7 +188,7 @@ class RowKind(NamedTuple):
 
 
 class LocalRule(ABC):
-    """What cells of a layout hand on, and what follows from it; see this module's docstring."""
+    """Messages of the cells of a layout, and the function of a cell; see this module."""
 
     # The signals that a cell hands in each direction. Those handed left depend on its row, the
     # others are all that rows below learn of it.
@@ -229,18 +229,18 @@ class LocalRule(ABC):
 
     @abstractmethod
     def classes(self, signal: str) -> int:
-        """How many classes a signal has, the first of which is none."""
+        """Number of classes of a signal, the first of which is none."""
 
     @abstractmethod
     def cell(self, outputs: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
-        """What follows from N op inputs of the op that says something: int64 [N] each.
+        """Compute the outputs of an op from N op inputs: int64 [N] each.
 
         The id of the `SYMBOL` to write, and the class of each signal. A function of the op inputs
         alone: of each, never of its place on a page.
         """
 
     def kept(self, signal: str, classes: np.ndarray) -> np.ndarray:
-        """What `canvas.reachable` remembers of neighbouring columns: of `classes`, a few numbers.
+        """Reduce `classes` to the few numbers that `canvas.reachable` keeps of a neighbour.
 
         That a signal is none, its first class, or another.
         """
@@ -278,7 +278,7 @@ class LocalRule(ABC):
 
     @property
     def network(self) -> dict[str, Any]:
-        """What a model's config has to say of it."""
+        """Settings of the rule for a model's config."""
         directions = {
             direction: {n: self.signals[n] for n in names}
             for direction, names in self.messages.items()
@@ -302,21 +302,21 @@ class LocalRule(ABC):
         return 1 + np.ravel_multi_index([values[name] for name in names], sizes)
 
     def message(self, names: Sequence[str], message_id: np.ndarray) -> dict[str, np.ndarray]:
-        """What `message_id` made numbers of, "" for whether there is such a cell."""
+        """Decode messages from their ids, see `message_id`; "": the presence of the cell."""
         there = (message_id > 0).astype(np.int64)
         sizes = [self.signals[name] for name in names]
         parts = np.unravel_index(message_id - there, sizes) if names else ()
         return {"": there, **dict(zip(names, parts, strict=True))}
 
     def cell_inputs(self, numbers: np.ndarray) -> Seen:
-        """What cell inputs show, of their numbers as op inputs of `whole`."""
+        """Decode cell inputs from their numbers as op inputs of `whole`."""
         ((_, _, seen),) = self.whole.shown(numbers)
         return seen
 
     def around(
         self, handed: np.ndarray, page: np.ndarray, row: np.ndarray, column: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """What N cells see of their neighbours, int64 [N] by the names by which ops read.
+        """Read the messages of N cells' neighbours, int64 [N] by the names by which ops read.
 
         ``handed [B, H + 1, W + 2, 1 + signals]`` is what all cells hand on, first 1 for there being
         such a cell; around the cells is a margin of 0, above and on both sides.
@@ -360,7 +360,7 @@ class LocalRule(ABC):
         return np.concatenate(numbers), np.concatenate(of)
 
     def answers(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
-        """What follows from op inputs: int64 [N] by output, −1 where an op does not say it.
+        """Compute the outputs of op inputs: int64 [N] by output, −1 where an op has no such output.
 
         The symbol's is −1 where it is given, too.
         """

@@ -1,4 +1,4 @@
-"""Whether a layout does what it says: problems are worked out, added up and read back."""
+"""Check of a layout: problems are worked out, added up and read back."""
 
 import inspect
 from collections.abc import Iterator

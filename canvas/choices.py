@@ -57,7 +57,7 @@ def check_choices(settings: Any, prefix: str = "") -> None:
 
 
 def resolve(name: str, known: Mapping[str, T], kind: type, what: str) -> T | type:
-    """What a name stands for: an entry of a table, or a class of the user's own, derived from kind.
+    """Look up a name: an entry of a table, or a class of the user's own, derived from kind.
 
     A dotted name like ``mine.Totals`` is imported; ``what``, like ``layout``, is for messages.
     ValueError: there is none, or it cannot be used.
@@ -125,7 +125,7 @@ def import_code(name: str, what: str) -> ModuleType:
 
 
 def failure(error: Exception, file: str = "") -> str:
-    """Where and why code failed: at the last line of ``file``, if it went through there."""
+    """Place and cause of a failure: the last line of ``file``, if it went through there."""
     if isinstance(error, SyntaxError):
         return f"{error.filename}, line {error.lineno}: {error.msg}"
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]

@@ -11,7 +11,7 @@ from canvas.symbols import BLANK, DIGIT_IDS, DIGIT_OF, MASK, PLUS, TIMES
 
 
 class LatticeRule(LocalRule):
-    """Of the layout `canvas.multiplication.Lattice`: a cell of row i is a digit of t_i.
+    """Rule of the layout `canvas.multiplication.Lattice`: a cell of row i is a digit of t_i.
 
     t_i = ⌊t_(i−1) / base⌋ + a · b_i. The cell's own column holds a digit of a, its row one of b;
     the digit of t_(i−1) that it adds stands above left. The product of two digits is worked out one
@@ -90,7 +90,7 @@ class LatticeRule(LocalRule):
 
 
 class LatentLatticeRule(LocalRule):
-    """Of the same layout, for cells that see the digits on the page, and of the rest one carry.
+    """Rule of the same layout for cells that read the digits on the canvas, and else one carry.
 
     A cell sees the digit of a on top of its column, that of b beside its row, and that of t_(i−1)
     above left. ``carry`` is ⌊(a · b + t + carry) / base⌋; the class after that of the largest digit
@@ -129,7 +129,7 @@ class LatentLatticeRule(LocalRule):
 
 
 class ColumnRule(LocalRule):
-    """Of the layout `canvas.addition.Column`: a running sum goes down, so any number of addends.
+    """Rule of the layout `canvas.addition.Column`: a running sum goes down, for any addends.
 
     A cell of row r learns from above the digit that stands there, and the sum of all rows above
     that one; it works out their sum. In the last row the sum is what is written.
@@ -165,7 +165,7 @@ class ColumnRule(LocalRule):
         }
 
     def draw_probe_targets(self, drawing: WorkedDrawing) -> dict[str, np.ndarray]:
-        """What a sum of two numbers is made of, beside ``sum_carry``.
+        """Parts of a sum of two numbers, beside ``sum_carry``.
 
         - ``first_addend``, ``addend_above``: the digits that meet in the column, of the first
           addend and of the last one above: whether a model has aligned them.
@@ -182,7 +182,7 @@ class ColumnRule(LocalRule):
 
 
 class PairRule(ColumnRule):
-    """Of the same layout, with two addends: of pages with more nothing is said."""
+    """Rule of the same layout with two addends; it does not cover more."""
 
     most_operands = 2
 
@@ -197,7 +197,7 @@ class PairRule(ColumnRule):
 
 
 class ColumnCarriesRule(PairRule):
-    """Of the layout `canvas.addition.ColumnCarries`, with two addends.
+    """Rule of the layout `canvas.addition.ColumnCarries`, with two addends.
 
     Rows are counted. The third adds, writes what was carried, and hands down the sum alone.
     """

@@ -34,7 +34,7 @@ def _ops(inputs: Mapping[str, str]) -> tuple[Op, ...]:
 
 
 class LongRule(LocalRule):
-    """Of layouts with the operands on top, and in rows below them products and sums.
+    """Rules of layouts with the operands on top, and products and sums in the rows below.
 
     In column 0 of a row its digit of b arrives, and is handed on to the left with the carries of
     the product and of the sum. Where a is 0 all digits of b count as 0.
@@ -97,7 +97,7 @@ class LongRule(LocalRule):
         return found if isinstance(found, dict) else {outputs[0]: found}
 
     def _is(self, seen: Seen, kinds: tuple[int, ...]) -> np.ndarray:
-        """Whether a cell's row is of one of these kinds."""
+        """Return whether a cell's row is of one of these kinds."""
         return np.array([kind in kinds for kind in range(self.classes("row"))])[seen["own.row"]]
 
     def _row(self, seen: Seen) -> np.ndarray:
@@ -189,7 +189,7 @@ class LongRule(LocalRule):
 
 
 class StandardRule(LongRule):
-    """Of the layout `canvas.multiplication.Standard`: partial products, and then their sum.
+    """Rule of the layout `canvas.multiplication.Standard`: partial products, and then their sum.
 
     The running sum goes straight down. Where no digit of b arrives in column 0 it is written.
     """
@@ -221,7 +221,7 @@ class StandardRule(LongRule):
 
 
 class AccumulateRule(LongRule):
-    """Of the layout `canvas.multiplication.Accumulate`: each row adds its product to that above."""
+    """Rule of `canvas.multiplication.Accumulate`: each row adds its product to that above."""
 
     endless = (LongRule.B, LongRule.PRODUCT)
     below: Mapping[str, tuple[str, ...]] = {"total": ("b", "total")}
@@ -232,7 +232,7 @@ class AccumulateRule(LongRule):
 
 
 class InterleavedRule(LongRule):
-    """Of the layout `canvas.multiplication.Interleaved`: a sum adds the product above to its sum.
+    """Rule of `canvas.multiplication.Interleaved`: a sum adds the product above to its sum.
 
     A row of a product keeps the sum, and the digits of a and b, for the row below.
     """
@@ -265,7 +265,7 @@ class InterleavedRule(LongRule):
 
 
 class RunningSumRule(LongRule):
-    """Of the layout `canvas.multiplication.RunningSum`: all products, then all running sums.
+    """Rule of `canvas.multiplication.RunningSum`: all products, then all running sums.
 
     A sum works the product out once more. To begin with that, the digits of a and b go straight
     down through all products as well, to the first row with nothing in column 0 that arrives.
@@ -309,7 +309,7 @@ class RunningSumRule(LongRule):
         return np.where(self._is(seen, (self.B, self.PRODUCT, self.SUM)), straight, moved)
 
     def _column_multiplicand(self, seen: Seen) -> np.ndarray:
-        """What came straight down goes on, whatever has moved here."""
+        """Pass on the message from straight above, whatever has moved here."""
         straight = seen["above.column_multiplicand"]
         return super()._column_multiplicand(Seen(seen | {"own.multiplicand": straight}))
 

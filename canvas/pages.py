@@ -1,4 +1,4 @@
-"""What the cells of drawn pages see, and what they decide."""
+"""Inputs and outputs of the cells of drawn solutions."""
 
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ class PageCellInputs(NamedTuple):
 def page_cell_inputs(
     rule: LocalRule, drawing: WorkedDrawing, known_rows: np.ndarray | None = None
 ) -> PageCellInputs:
-    """What every cell of worked pages sees, worked out by the rule in the order of writing.
+    """Compute the inputs of every cell of worked solutions by the rule, in the order of writing.
 
     A page begins with its first row, ends with its last one, and is as wide as the canvas. Of the
     rows to be worked out ``known_rows``, ``int64 [B]``, None for no row, are shown as they are
@@ -61,7 +61,7 @@ def page_cell_inputs(
 def draw_signals(
     rule: LocalRule, drawing: WorkedDrawing, step: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """What cells of worked pages decide: by signal its classes, uint8 [B, H, W].
+    """Compute the signals of worked solutions: by signal its classes, uint8 [B, H, W].
 
     At a ``step [B]``, None the last one, below whose row all is `UNDEFINED`.
     """

@@ -41,7 +41,7 @@ def _distinct(numbers: np.ndarray) -> np.ndarray:
 
 
 class _Reachable:
-    """What is known of rows so far."""
+    """Knowledge of rows so far."""
 
     def __init__(self, rule: LocalRule) -> None:
         self.rule = rule
@@ -79,7 +79,7 @@ class _Reachable:
             done |= todo
 
     def _known(self, above: str) -> object:
-        """How much is known of a kind of row."""
+        """Amount of what is known of a kind of row."""
         return [len(self.handed[above, kind]) for kind in self._kinds], len(self.pairs[above])
 
     def _mark(self, kind: str, down: np.ndarray) -> np.ndarray:
@@ -93,11 +93,11 @@ class _Reachable:
         return np.where(down > 0, 1 + self._kinds.index(kind) * self._classes + number, _EDGE)
 
     def _key(self, kind: str, down: np.ndarray) -> np.ndarray:
-        """What a state keeps of what a kind of column above hands down: all, or its mark."""
+        """Part of the message from a kind of column above that a state keeps: all, or its mark."""
         return down if self.rule.kept_together else self._mark(kind, down)
 
     def _by_key(self, handed: dict[str, np.ndarray], names: tuple[str, ...]) -> "_Lists":
-        """What can be seen of a row above in one direction: for each key a list of codes."""
+        """Messages from a row above in one direction: for each key a list of ids."""
         size = 1 + prod(self.rule.signals[name] for name in names)
         both = [self._key(kind, m) * size + self._seen(names, m) for kind, m in handed.items()]
         return _Lists(*np.divmod(_distinct(np.concatenate(both)), size), self._keys)
@@ -207,7 +207,7 @@ class _Below(NamedTuple):
 
 
 class _Lists:
-    """As many lists as ``count``: of ``values``, int64 [N], each is in the list ``of``."""
+    """``count`` lists: of ``values``, int64 [N], each is in the list ``of``."""
 
     def __init__(self, of: np.ndarray, values: np.ndarray, count: int) -> None:
         self._values = values[np.argsort(of, kind="stable")]

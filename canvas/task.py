@@ -20,7 +20,7 @@ from canvas.problems import MOST_DRAWN, Problems
 
 
 class Task(ABC):
-    """What is to be worked out, and how it is written down: a dataclass of settings."""
+    """A kind of problem, and the way to write it down: a dataclass of settings."""
 
     layouts: Mapping[str, Layout]  # that draw it, by name
     sign: str  # between two operands where a problem is printed
@@ -81,7 +81,7 @@ class Task(ABC):
         """Digits of each operand of a problem of a size, given by two measures."""
 
     def in_range(self, problems: Problems) -> np.ndarray:
-        """Whether each problem is of a size that was drawn in training, ``bool [B]``.
+        """Return whether each problem is of a size that was drawn in training, ``bool [B]``.
 
         A 0 is of none, where operands are drawn from 1 up.
         """
@@ -96,7 +96,7 @@ class Task(ABC):
         return fits
 
     def local_rule(self, latent: bool = False) -> LocalRule:
-        """What cells of its layout hand on; ``latent``: to networks that invent some of it.
+        """Return the local rule of its layout; ``latent``: for networks with latent codes.
 
         ValueError: the layout does not say.
         """
@@ -183,7 +183,7 @@ class Task(ABC):
 
     @property
     def name(self) -> str:
-        """What the task is called in a sentence."""
+        """Name of the task in a sentence."""
         return type(self).__name__.lower()
 
 

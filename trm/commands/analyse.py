@@ -126,7 +126,7 @@ def probe(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
 
 
 def heads(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
-    """What each head brings to the answer, by activation patching over many pairs of problems."""
+    """Effect of each head on the answer, by activation patching over many pairs of problems."""
     from trm.analysis.patch import head_effects
     from trm.analysis.record import check_cells
     from trm.figures.analysis import heads_figure, signed

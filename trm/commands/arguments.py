@@ -236,7 +236,7 @@ class Parser(argparse.ArgumentParser):
             add(option, type=lengths, metavar="N", help=f"{meaning}{about}")
 
     def add_solving(self) -> None:
-        """How problems are solved: what `Arguments` reads as precision and voting."""
+        """Add the options of solving, which `Arguments` reads as precision and voting."""
         from augment.symmetry import SYMMETRIES
         from trm.solving.voting_settings import PER, VOTES
 
@@ -264,7 +264,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class Arguments(argparse.Namespace):
-    """What a command line says, and what follows from it."""
+    """Parsed command line, and objects that are built from it."""
 
     @property
     def info(self) -> Console:
@@ -282,7 +282,7 @@ class Arguments(argparse.Namespace):
 
     @property
     def checkpoints(self) -> list[str | Path]:
-        """What `Parser.add_checkpoint` names, at least one."""
+        """Checkpoints that `Parser.add_checkpoint` names, at least one."""
         several = isinstance(self.checkpoint, list)
         return self.checkpoint or [SHIPPED] if several else [self.checkpoint]
 
@@ -309,14 +309,14 @@ class Arguments(argparse.Namespace):
         return f"{self.accelerator}:{indices[0]}" if indices else self.accelerator
 
     def settled_precision(self) -> str:
-        """What was asked for, or float32 where bfloat16 would be emulated: with a note."""
+        """Precision that was asked for; float32, with a note, where bfloat16 is emulated."""
         precision: str = settle(self.precision, self.accelerator)
         if precision != self.precision:
             _tell(f"note: {NO_UNITS}")
         return precision
 
     def voting(self) -> Voting | None:
-        """What `Parser.add_solving` asks for; None: one view. ValueError: views that cannot be."""
+        """Voting that the options ask for; None: one view. ValueError: views that cannot be."""
         from trm.solving.voting_settings import Voting
 
         if not hasattr(self, "views"):

@@ -157,7 +157,7 @@ def show(proof: Proof, call: str | None = None) -> None:
 
 
 def _show_codes(explored: Explored, rule: LocalRule) -> None:
-    """What the codes that the network has invented stand for."""
+    """Print the meanings of the codes that the network has invented."""
     import numpy as np
 
     from trm.proof.program import CLASSES
@@ -176,7 +176,7 @@ def _show_codes(explored: Explored, rule: LocalRule) -> None:
 
 
 def _grounds(proof: Proof, judged: Judged) -> Iterator[tuple[str, str, str]]:
-    """What a verdict rests on: what it is, a number, and of what."""
+    """Basis of a verdict: its kind, a number, and of what."""
     shown, drawn = proof.shown
     steps = proof.rule is not None and (proof.rule.ops or proof.rule.codes)
     what, seen = ("sights", "a step of a cell") if steps else ("windows", "a cell")

@@ -96,7 +96,7 @@ def run(args: Arguments) -> int:
 
 
 def _edges(task: Task, problems: Problems) -> Problems:
-    """What else a layout is tried with: these problems, and zeros, powers and long carries."""
+    """Problems that a layout is checked with: these, and zeros, powers and long carries."""
     base = task.base
     edges = [0, 1, base - 1, base, base**3 + 1, base**5 - base, base**6 - 1]
     more = Problems.from_ints(list(product(edges, repeat=task.arity[0])), base)

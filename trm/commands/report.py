@@ -51,7 +51,7 @@ def run(args: Arguments) -> int:
 
 
 def _calibration(args: Arguments, files: list[Path], output: Path) -> int:
-    """Whether confidence and agreement tell right answers from wrong ones."""
+    """Report how well confidence and agreement separate correct answers from incorrect ones."""
     if twice := [str(f) for f in files if [g.resolve() for g in files].count(f.resolve()) > 1]:
         raise ValueError(f"{' and '.join(twice)}: one file of answers, given more than once")
     names = distinct_names([f.stem for f in files], [f.name for f in files], list(map(str, files)))
@@ -90,7 +90,7 @@ def _wrong(share: Share) -> str:
 
 
 def read_answers(file: Path) -> list[tuple[bool, float, float]]:
-    """Of each solved problem in a file: right, confidence, agreement.
+    """Correctness, confidence and agreement of each solved problem in a file.
 
     FileNotFoundError or ValueError if there is no such file, or none of solved problems.
     """

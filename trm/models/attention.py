@@ -17,14 +17,14 @@ class RelativeKeys(NamedTuple):
     classes: Tensor  # int64 [Q, K] or [B, Q, K], which of them a query meets at a key
 
     def scores(self, q: Tensor) -> Tensor:
-        """What they add to the scores of queries [B, heads, Q, head_dim]: [B, heads, Q, K]."""
+        """Additions to the scores of queries [B, heads, Q, head_dim]: [B, heads, Q, K]."""
         each = (q * q.shape[-1] ** -0.5) @ self.vectors.to(q.dtype).T  # [B, heads, Q, C]
         classes = self.classes if self.classes.ndim == 2 else self.classes.unsqueeze(1)
         return each.gather(-1, classes.expand(*each.shape[:-1], -1))
 
 
 class Terms(NamedTuple):
-    """What is known of S tokens' places, as `trm.models.positions.Position` says it.
+    """Position terms of S tokens, as `trm.models.positions.Position` says it.
 
     Where samples differ a batch dimension stands in front.
     """
@@ -209,11 +209,11 @@ class Attention(nn.Module):
         self.out = Linear(hidden_size, hidden_size, projection_bias)
 
     def queries(self, x: Tensor) -> Tensor:
-        """Of [..., D], the heads side by side: [..., D]; without a bias."""
+        """Queries of [..., D], the heads side by side: [..., D]; without a bias."""
         return F.linear(x, self.qkv.weight[: x.shape[-1]])
 
     def keys_values(self, x: Tensor) -> Tensor:
-        """Of [..., D], all keys and then all values: [..., 2 * D]; without a bias."""
+        """Keys and then values of [..., D]: [..., 2 * D]; without a bias."""
         return F.linear(x, self.qkv.weight[x.shape[-1] :])
 
     def project(self, x: Tensor, rotation: Rotation | None = None) -> tuple[Tensor, Tensor, Tensor]:

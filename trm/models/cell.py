@@ -1,16 +1,15 @@
-"""A tiny recursive model of one cell, which sees its own symbol and decided messages of neighbours.
+"""A model of one cell, which reads its own symbol and the decided messages of its neighbours.
 
-What a cell hands on is the likeliest class of a few named quantities, and nothing else. So what it
-can ever see is a finite set (`canvas.cell_inputs`), on which a trained model can be proved right.
+A message contains the likeliest class of each of a few named signals, and nothing else. So a cell
+has a finite set of inputs (`canvas.cell_inputs`), on which a trained model can be proved right.
 
 Inside a cell it is the model of Jolicoeur-Martineau 2025 (`trm.models.recursive`): z_L is updated
 L_cycles times from z_L + z_H + input, then z_H once from z_H + z_L; H_cycles times, of which the
 last has a gradient. In every update the cell attends to its neighbours' messages, which stand
-still, so that cycles see no more of the page. At the end z_H is decided and handed on.
+still, so that more cycles read no more of the canvas. At the end the outputs are decided from z_H.
 
-A page is worked out in the order of writing, every cell once (`trm.models.wavefront`).
-
-From the top: what a cell computes, from embeddings to heads; how what it sees is coded.
+This file has, from the top: one step of all cells; the network of a cell, from embeddings to heads;
+and the ids of its inputs.
 """
 
 from itertools import accumulate
@@ -40,7 +39,7 @@ def all_right(log_probability: Tensor) -> Tensor:
 
 
 class NeighbourKV(NamedTuple):
-    """What N cells attend to."""
+    """Keys and values that N cells attend to."""
 
     keys_values: list[
         tuple[Tensor, Tensor]
@@ -50,7 +49,7 @@ class NeighbourKV(NamedTuple):
 
 
 class OpInputs(NamedTuple):
-    """What N heads see, apart."""
+    """Decoded inputs of N ops."""
 
     op: Tensor  # int64 [N]
     token: Tensor  # int64 [N], symbol ids
@@ -223,7 +222,7 @@ class CellModel(IterativeModel):
         return torch.tensor(far, device=device)
 
     def cells(self, numbers: Tensor, tables: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        """What follows from op inputs.
+        """Compute the outputs of ops.
 
         Args:
             numbers: of N op inputs, int64 [N], see `canvas.cell_inputs.OpEncoding`.
@@ -243,7 +242,7 @@ class CellModel(IterativeModel):
         return self._read_out(self.settle(x, self.around(keys_values, op_inputs.present)))
 
     def relaxed(self, tokens: Tensor, messages: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
-        """As `cells`, of messages that are not decided, to learn what codes should mean.
+        """Compute as `cells`, from messages that are not decided, to learn latent codes.
 
         Of ``tokens`` int64 [N], probabilities of all classes of all fields, float [N, directions,
         classes], 0 for a field not handed on that way; and which neighbours there are, bool [N,
@@ -258,7 +257,7 @@ class CellModel(IterativeModel):
         return self.lm_head(z_H), self.halt_head(z_H)[:, 0].float()
 
     def around(self, keys_values: list[Tensor], present: Tensor) -> NeighbourKV:
-        """Of each layer's keys and values, [N, directions, 2 * D]; which there are, bool [N,
+        """Split each layer's keys and values, [N, directions, 2 * D]; present ones are bool [N,
         directions]."""
         split = [kv.unflatten(-1, (2, self.config.num_heads, -1)).unbind(2) for kv in keys_values]
         alone = ~present.any(dim=1, keepdim=True)
@@ -299,7 +298,7 @@ class CellModel(IterativeModel):
         return F.pad(outputs, (0, 1), value=-torch.inf)[:, self._logits].argmax(dim=-1)
 
     def margins(self, outputs: Tensor, labels: dict[str, Tensor]) -> Tensor:
-        """The least by which a right logit of each op input exceeds the others, float [N].
+        """Smallest logit margin per op input, float [N].
 
         Of the heads' outputs [N, sum of C], and the right classes of each output, int64 [N]; −1
         where it is not asked.
@@ -323,13 +322,13 @@ class CellModel(IterativeModel):
 
     @property
     def class_starts(self) -> dict[str, int]:
-        """Where the classes of each field begin among all; "": of whether there is a neighbour."""
+        """First embedding of each signal's classes; "": of the presence of a neighbour."""
         starts = accumulate(self.signals.values(), initial=0)
         return dict(zip((*self.signals, ""), starts, strict=True))
 
     @property
     def message_scale(self) -> float:
-        """Of embeddings of classes, with which the longest message is of unit size a channel."""
+        """Embedding scale that gives the longest message unit variance."""
         most = max(1, *(len(names) for names in self.encoding.directions.values()))
         return (self.config.hidden_size / most) ** 0.5
 
@@ -350,7 +349,7 @@ class CellModel(IterativeModel):
         return vectors
 
     def _add_encoding(self) -> None:
-        """What says how op inputs are numbered, and where codes begin in `message_tables`."""
+        """Register the tables that number op inputs and place messages in `message_tables`."""
         encoding, count = self.encoding, len(self.encoding.ops)
         neighbours = [direction for direction in encoding.directions if direction != OWN]
         names = (
@@ -397,7 +396,7 @@ class CellModel(IterativeModel):
         return torch.bucketize(numbers, self._starts, right=True) - 1
 
     def op_inputs(self, numbers: Tensor) -> OpInputs:
-        """What `numbers` made numbers of."""
+        """Decode op inputs from their ids, see `numbers`."""
         op = self._op_of(numbers)
         rest, sizes = numbers - self._starts[op], self._sizes[op]
         ids = rest.unsqueeze(1) // self._strides[op]  # [N, directions]

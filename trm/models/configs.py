@@ -1,4 +1,4 @@
-"""What the networks of this project are made from: their shapes, as a config file says them.
+"""Shapes of the networks, as a config file gives them.
 
 A ValueError says which size is too small, which do not fit together, or which name is unknown.
 """

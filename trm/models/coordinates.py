@@ -1,4 +1,4 @@
-"""Where tokens are on a canvas, how two of them lie to each other, and which may see which."""
+"""Places of tokens on a canvas, their offsets from each other, and neighbourhoods."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ DIRECTIONS = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """Where each token of a sequence sits: ``S`` tokens, of which the first may be a prefix.
+    """Places of the tokens of a sequence: ``S`` tokens, of which the first may be a prefix.
 
     All samples of a batch share one [S], or each has its own [B, S]. Compared by identity, so that
     what is derived from shared cells can be cached.
@@ -50,7 +50,7 @@ class Coordinates:
 
     @property
     def places(self) -> int:
-        """How many values ``index`` can take: prefix tokens and cells of the canvas."""
+        """Number of values of ``index``: prefix tokens and cells of the canvas."""
         return self.prefix_length + self.height * self.width
 
     def only(self, kept: Tensor) -> "Coordinates":
@@ -75,7 +75,7 @@ def span(filled: Tensor) -> Tensor:
 
 
 def cached_where_shared(function: Callable[[Coordinates, int], T]) -> Callable[..., T]:
-    """What is worked out for coordinates that a whole batch shares is kept."""
+    """Cache results for coordinates that a whole batch shares."""
     # What is kept from a validation may be used in training.
     kept = lru_cache(maxsize=16)(torch.inference_mode(False)(function))
 

@@ -84,17 +84,17 @@ class GPT(Network):
                 nn.init.normal_(vectors, std=INITIAL_STD)
 
     def accepts(self, height: int, width: int) -> bool:
-        """Whether the position encoding serves canvases of that size."""
+        """Return whether the position encoding serves canvases of that size."""
         return self.position.accepts(Coordinates.canvas(height, width + 1, prefix_length=1))
 
     def forward(self, *read: Any, **more: Any) -> Tensor:
-        """What comes after each token: logits [B, T, V] of the next one, see `activations`."""
+        """Logits of the token after each one, [B, T, V]; arguments as for `activations`."""
         return self.head(self.activations(*read, **more))
 
     def activations(
         self, ids: Tensor, height: int, width: int, generator: torch.Generator | None = None
     ) -> Tensor:
-        """What the heads read of each token, [B, T, D].
+        """Last hidden state of each token, [B, T, D].
 
         Args:
             ids: int64 [B, T], a start token, then rows of ``width`` cells and a row end in reading

@@ -23,12 +23,12 @@ class Network(nn.Module):
     """A model of any family."""
 
     def accepts(self, height: int, width: int) -> bool:
-        """Whether the model can work on canvases of that size."""
+        """Return whether the model can work on canvases of that size."""
         return True
 
     @property
     def num_parameters(self) -> int:
-        """How many numbers are learned; what parts of a model share is counted once."""
+        """Number of learned parameters; shared ones are counted once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
 
@@ -74,7 +74,7 @@ class IterativeModel(Network, ABC):
         """
 
     def forward(self, tokens: Tensor, *more: Any, steps: int = 1) -> tuple[Tensor, Tensor]:
-        """What `read` gives after supervision steps on ``tokens``, which are as for `encode`."""
+        """Return what `read` gives after supervision steps on ``tokens``, see `encode`."""
         loop = Loop(self, tokens, *more)
         for _ in range(steps):
             loop.step()

@@ -28,15 +28,15 @@ class Position(nn.Module):
     absolute = True  # tells where a token is, not only how two of them lie to each other
 
     def accepts(self, cells: Coordinates) -> bool:
-        """Whether the encoding serves these cells."""
+        """Return whether the encoding serves these cells."""
         return True
 
     def vectors(self, cells: Coordinates, generator: Generator | None = None) -> Tensor | None:
-        """What to add to the embeddings, [S, hidden_size]; ``generator`` is for ``randomised``."""
+        """Vectors to add to the embeddings, [S, hidden_size]; ``generator``: of ``randomised``."""
         return None
 
     def token_vectors(self, ids: Tensor, generator: Generator | None = None) -> Tensor | None:
-        """What to add to the embeddings of a sequence, int64 [B, T] from its first token on.
+        """Vectors to add to the embeddings of a sequence, int64 [B, T] from its first token on.
 
         [B, T, hidden_size]; what a token is given depends on none after it.
         """
@@ -47,11 +47,11 @@ class Position(nn.Module):
         return None
 
     def bias(self, cells: Coordinates) -> Tensor | None:
-        """What to add to the attention scores of query i and key j, [num_heads, S, S]."""
+        """Bias of the attention score of query i and key j, [num_heads, S, S]."""
         return None
 
     def relative_keys(self, cells: Coordinates) -> RelativeKeys | None:
-        """What to add to key j when query i looks at it, of [S, S] pairs."""
+        """Vectors to add to key j where query i reads it, of [S, S] pairs."""
         return None
 
     def terms(

@@ -35,7 +35,7 @@ _CERTAIN = 30.0  # logit of a blank cell that is no token
 
 @dataclass
 class Context:
-    """What a batch of canvases is to the model, worked out once for all supervision steps.
+    """Encoded batch of canvases, the same for all supervision steps.
 
     P prefix tokens stand in front of S cells: all H * W of them, or those that are not blank,
     padded to the sample that has most.
@@ -115,12 +115,12 @@ class TinyRecursiveModel(IterativeModel):
 
     @property
     def ragged(self) -> bool:  # type: ignore[override]
-        """Whether not all cells are tokens."""
+        """True if not all cells are tokens."""
         return self.config.skip_blank or self.config.crop
 
     @property
     def translation_invariant(self) -> bool:  # type: ignore[override]
-        """Whether a canvas has no edges: not all cells are tokens, and places are offsets."""
+        """True if a canvas has no edges: not all cells are tokens, and places are offsets."""
         return self.ragged and not self.position.absolute
 
     def accepts(self, height: int, width: int) -> bool:
@@ -174,7 +174,7 @@ class TinyRecursiveModel(IterativeModel):
         return x
 
     def heads(self, z: Tensor, context: Context) -> tuple[Tensor, Tensor]:
-        """What a tensor of the state [B, P + S, D] says.
+        """Apply both heads to a tensor of the state [B, P + S, D].
 
         Logits of every cell's symbol, [B, H, W, V], and of "the answer is right", float32 [B];
         above 0 means halt.

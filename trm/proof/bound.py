@@ -1,4 +1,4 @@
-"""How far rounding can move the logits of a `CellModel`, in any order of summation.
+"""Bound on how far rounding moves the logits of a `CellModel`, in any order of summation.
 
 Values are worked out in float64. Beside the vector of every cell stands a bound on the Euclidean
 norm of its error: how far what a computer gets can be from the exact result. A step passes an error
@@ -56,7 +56,7 @@ class _Matrix:
 
 
 class RoundingBound:
-    """What is left of a model's margins when rounding takes the most that it can.
+    """Margins of a model less the most that rounding can take.
 
     The model has finite weights in float32, the arithmetic is one of `UNITS`; ``fine`` takes the
     Jacobian of every cell input: slower, and several times finer.
@@ -90,7 +90,7 @@ class RoundingBound:
 
     @torch.no_grad()
     def left(self, numbers: Tensor, labels: Mapping[str, Tensor]) -> Tensor:
-        """Of N op inputs: the smallest margin of any output, less the most that it can be wrong.
+        """Smallest margin of any output of N op inputs, less the most that it can be wrong.
 
         Of their numbers, and the right classes of each output, int64 [N]; −1: it is not asked.
         """
@@ -142,7 +142,7 @@ class RoundingBound:
         return x
 
     def _attention(self, q: Bounded, k: Bounded, v: Bounded, present: Tensor) -> Bounded:
-        """Of queries [N, heads, d], keys and values [N, ways, heads, d]: [N, D]."""
+        """Attention of queries [N, heads, d], keys and values [N, ways, heads, d]: [N, D]."""
         u, d = self.u, q.value.shape[-1]
         q = Bounded(q.value * d**-0.5, (q.error + 2 * u * q.norm) * d**-0.5)
         q = Bounded(q.value.unsqueeze(1), q.error.unsqueeze(1))

@@ -46,7 +46,7 @@ def value(number):
 
 
 def lattice_laws(base, does, place, s, out, number):
-    """What has to hold of what is seen and done, and whether it does. number: of the symbol."""
+    """A law about the inputs and outputs of cells, and whether it holds. number: of the symbol."""
     if place in ("margin", "gap"):
         yield "nothing is written here", number == 0
     if "top" in does:
@@ -274,7 +274,7 @@ class Check:
             fresh = {n: np.setdiff1d(np.concatenate(s), seen.get(n, ())) for n, s in found.items()}
 
     def cell(self, row, name, token, right, nodes):
-        """What cells do that see this, all of it checked; a node is each of its classes."""
+        """Check all outputs of cells with these inputs; a node is each of their classes."""
         at, seen, code = np.arange(len(right)), {"right": (right > 0).astype(int)}, token
         parts = np.unravel_index(value(right), tuple(self.left.values()))
         seen |= {f"right.{n}": part for n, part in zip(self.left, parts, strict=True)}

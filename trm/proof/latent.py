@@ -77,7 +77,7 @@ def explore(
 def explore_by(
     rule: LocalRule, mine: LocalRule, decide: Decide, report: Report, task: Task | None = None
 ) -> Explored:
-    """As `explore`, of anything that decides on inputs as a network does."""
+    """Explore as `explore`, with any function that decides on inputs as a network does."""
     together, complete = Together(rule, mine, decide, report), True
     agreed = 0
     try:
@@ -131,7 +131,7 @@ class Together(LocalRule):
 
     @torch.no_grad()
     def cell(self, outputs: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
-        """What follows from cell inputs by the true rule, and the codes that the network hands
+        """Outputs of cell inputs by the true rule, and the codes that the network hands
         on."""
         if self.exploring:
             self.looked += len(seen[TOKEN])

@@ -111,7 +111,7 @@ class Program(NamedTuple):
     def extract(
         cls, layout: str, rule: LocalRule, numbers: np.ndarray, outputs: Mapping[str, np.ndarray]
     ) -> Self:
-        """What a network does with all cell inputs, as it was run: see `trm.proof.prove.Judged`."""
+        """Tabulate a network's outputs on all cell inputs, see `trm.proof.prove.Judged`."""
         tables = {}
         for op, here, seen in rule.encoding.shown(numbers):
             inputs = {name: part.astype(np.uint8) for name, part in seen.items()}
@@ -124,7 +124,7 @@ class Program(NamedTuple):
         return cls(layout, rule.base, rule.messages, tables, tuple(rule.codes))
 
     def save(self, file: Path) -> None:
-        """As a compressed archive of numpy, with what describes it as JSON."""
+        """Return a compressed archive of numpy, with its description as JSON."""
         about = {"format": FORMAT, "layout": self.layout, "base": self.base}
         about |= {"messages": self.messages, "symbols": CHARACTERS}
         about |= {"inputs": {name: table.inputs for name, table in self.tables.items()}}

@@ -37,7 +37,7 @@ _MOST_NOTED = 20_000  # inputs that are wrong; of a model with more the share of
 
 @dataclass(frozen=True)
 class Proof:
-    """What is known of a model at all lengths."""
+    """A verdict on a model at all lengths."""
 
     solver: Solver
     verdict: str  # right on every page; refuted: with a counterexample; open: neither is known
@@ -63,7 +63,7 @@ class Proof:
         return ours and layout.name in check.LAYOUTS
 
     def record(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return it as plain data."""
         model = self.solver.predictor.model
         found: dict[str, Any] = {"format": FORMAT, "verdict": self.verdict}
         found |= {"task": task_data(self.solver.task), "weights_sha256": weights_hash(model)}

@@ -1,4 +1,4 @@
-"""Whether a model is right at every length: all cell inputs, run through the network that solves.
+"""Proof of a model at every length: all cell inputs, run through the network that solves.
 
 A model that hands on decided messages sees one of finitely many cell inputs in every cell
 (`canvas.cell_inputs`). If it does on each of them what the layout's rule says, induction over the
@@ -30,7 +30,7 @@ class NotProvableError(ValueError):
 
 
 class Judged(NamedTuple):
-    """What a network does with each of N cell inputs."""
+    """Outputs of a network on each of N cell inputs."""
 
     numbers: np.ndarray  # int64 [N], sorted, the op inputs as `LocalRule.seen` has them
     outputs: dict[str, np.ndarray]  # the symbol, or class, that it decides on, uint8 [N] each
@@ -57,7 +57,7 @@ class Judged(NamedTuple):
 
     @property
     def least_left(self) -> float:
-        """What is left of margins at least: of all in float32, or of those that need float64."""
+        """Smallest margin that is left: of all in float32, or of those that need float64."""
         needed = self.right & (self.float32.all() | ~self.float32)
         return float(self.left[needed].min(initial=np.inf))
 

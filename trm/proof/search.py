@@ -51,7 +51,7 @@ class Counterexample(NamedTuple):
     size: tuple[int | None, int | None] | None = None
 
     def record(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return it as plain data."""
         worked, right = ([decode(row) for row in page] for page in (self.canvas, self.truth))
         found: dict[str, Any] = {"problem": self.problem, "smallest": self.smallest}
         found |= {"blank_columns": [self.left, self.right], "canvas_size": self.size}
@@ -176,7 +176,7 @@ def pages(task: Task, problems: Problems) -> Iterator[tuple[np.ndarray, WorkedDr
 
 
 def _parts(rule: LocalRule, numbers: np.ndarray) -> np.ndarray:
-    """What op inputs show, int64 [N, inputs]: which head, over and over, then input by input."""
+    """Decode op inputs, int64 [N, inputs]: the op, over and over, then input by input."""
     directions = rule.encoding.directions.items()
     names = [
         TOKEN,
