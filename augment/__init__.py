@@ -1,1 +1,1 @@
-"""How a canvas can be turned, flipped and moved, and moved back."""
+"""Turn, flip and move a canvas, and undo it."""

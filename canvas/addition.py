@@ -54,7 +54,7 @@ class Column(Layout):
 
 
 class ColumnCarries(Column):
-    """As `Column`, with the carries in a row of their own above the sum::
+    """`Column` with the carries in a row of their own above the sum::
 
         __87_
         _604_
@@ -157,7 +157,7 @@ class Addition(Task):
         return super().in_range(problems) & ((lengths >= low) | (lengths == 0)).all(axis=1)
 
     def of_size(self, **size: int) -> tuple[int, ...]:
-        """By digits and addends, all as long as the longest, or by digits_a and digits_b."""
+        """Lengths of the operands: ``addends`` of ``digits`` digits, or ``digits_a, digits_b``."""
         if "addends" in size:
             return (size["digits"],) * size["addends"]
         return size["digits_a"], size["digits_b"]

@@ -83,7 +83,7 @@ class Problems:
 
     @property
     def base(self) -> int:
-        """Of the digits."""
+        """Base of the digits."""
         return self.operands[0].base
 
     @property
@@ -93,7 +93,7 @@ class Problems:
 
     @property
     def counts(self) -> np.ndarray:
-        """How many operands each problem has, ``int64 [B]``."""
+        """Number of operands of each problem, ``int64 [B]``."""
         return (self.lengths > 0).sum(axis=1)
 
     @classmethod
