@@ -1,1 +1,1 @@
-"""Symmetries and shifts of a canvas, and their inverses."""
+"""Turn, flip and move a canvas, and undo it."""

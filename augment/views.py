@@ -25,9 +25,9 @@ class View(NamedTuple):
 
 
 def possible_shifts(content: np.ndarray) -> np.ndarray:
-    """Largest shifts of content `bool [B, H, W]`, turned already, before it is cut off.
+    """Return the room around turned content `bool [B, H, W]` before a shift cuts it off.
 
-    Up, down, left and right, `int64 [4, B]`.
+    Cells up, down, left and right, `int64 [4, B]`.
     """
     rows, columns = np.any(content, axis=2), np.any(content, axis=1)
     sides = rows, rows[:, ::-1], columns, columns[:, ::-1]

@@ -157,7 +157,7 @@ class Addition(Task):
         return super().in_range(problems) & ((lengths >= low) | (lengths == 0)).all(axis=1)
 
     def of_size(self, **size: int) -> tuple[int, ...]:
-        """Lengths by digits and addends, all as long as the longest, or by both digits."""
+        """Lengths of the operands: ``addends`` of ``digits`` digits, or ``digits_a, digits_b``."""
         if "addends" in size:
             return (size["digits"],) * size["addends"]
         return size["digits_a"], size["digits_b"]

@@ -152,7 +152,7 @@ def partial_products(a: Numbers, b: Numbers) -> Iterator[tuple[int, Numbers, np.
 
 
 def running_sums(a: Numbers, b: Numbers) -> Iterator[tuple[int, Numbers, Numbers, np.ndarray]]:
-    """Each of `partial_products`, followed by the running sum up to and including its place."""
+    """Yield `partial_products`, each with the running sum up to and including place i."""
     total: Numbers | None = None
     for i, partial, present in partial_products(a, b):
         total = partial if total is None else add_shifted(total, partial, i)

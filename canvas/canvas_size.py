@@ -1,4 +1,4 @@
-"""Sizes of canvases, and blank rows and columns that are put into them.
+"""Sizes of canvases, and blank rows and columns that are inserted into them.
 
 Blank lines between what belongs together keep a model from learning places by heart, as random
 spaces do in sequences (Shen et al. 2023, "Positional description matters for transformers
@@ -39,7 +39,7 @@ class Canvas:
 
     @property
     def cut(self) -> bool:
-        """True if it is cut to the problems on it."""
+        """True if the canvas is cut to the problems on it."""
         return self.height is None
 
     def check(self, task: Task, more: tuple[int, int] = (0, 0)) -> None:
@@ -75,7 +75,7 @@ class Canvas:
 
 @dataclass
 class Blanks:
-    """Most blank lines that are put into the training samples of a batch.
+    """Largest numbers of blank rows and columns in the training samples of a batch.
 
     Attributes:
         rows: the most blank rows between the rows of a worked solution.
@@ -87,7 +87,7 @@ class Blanks:
 
 
 class Insertion(NamedTuple):
-    """Places of blank rows and columns in B canvases of one size."""
+    """Positions of blank rows and columns that are inserted into B canvases of one size."""
 
     rows: np.ndarray  # int64 [B, H + rows], which row of a canvas each new one is; -1: a blank one
     columns: np.ndarray  # int64 [B, W + columns], the same of columns
@@ -123,7 +123,7 @@ class Insertion(NamedTuple):
         return (self.rows < 0)[:, :, None] | (self.columns < 0)[:, None, :]
 
     def row(self, row: np.ndarray) -> np.ndarray:
-        """New place of a row ``int64 [B]`` of each canvas."""
+        """Return the new index of a row of each canvas, ``int64 [B]`` to ``int64 [B]``."""
         return (self.rows == row[:, None]).argmax(axis=1)
 
 

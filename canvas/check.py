@@ -1,4 +1,4 @@
-"""Check of a layout: problems are worked out, added up and read back."""
+"""Check a layout: problems are solved on it, added up and read back."""
 
 import inspect
 from collections.abc import Iterator

@@ -125,7 +125,7 @@ def import_code(name: str, what: str) -> ModuleType:
 
 
 def failure(error: Exception, file: str = "") -> str:
-    """Place and cause of a failure: the last line of ``file``, if it went through there."""
+    """Return where and why code failed: the last line of ``file`` in the traceback, if any."""
     if isinstance(error, SyntaxError):
         return f"{error.filename}, line {error.lineno}: {error.msg}"
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]

@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 
 class Layout(ABC):
-    """A way to write operands as rows.
+    """Layout of a problem: writes operands as rows.
 
     Rows are written from the right: column 0 of what follows is the rightmost one. An own layout
     gives ``name``, `room`, `write_operands`, `rows` and `read_operands`; the layouts of a task have
@@ -98,7 +98,7 @@ class Layout(ABC):
         top: np.ndarray | int = 0,
         left: np.ndarray | int = 0,
     ) -> Drawing:
-        """Draw the givens of problems that are to be worked out; arguments as for `draw_worked`."""
+        """Draw unsolved problems; arguments as for `draw_worked`."""
         return Drawing(**_placed(self._begin(problems), height, width, top, left))
 
     def draw_worked(
@@ -199,7 +199,7 @@ def _placed(
     top: np.ndarray | int,
     left: np.ndarray | int,
 ) -> dict[str, Any]:
-    """Results of `Layout._begin` on canvases, and their places; see `Layout.draw_worked`."""
+    """Place the output of `Layout._begin` on canvases, see `Layout.draw_worked`."""
     heights, widths = drawn["heights"], drawn["widths"]
     height = int(heights.max(initial=1)) if height is None else height
     width = int(widths.max(initial=1)) if width is None else width
@@ -225,7 +225,7 @@ def _placed(
 
 
 class Reading(NamedTuple):
-    """Numbers that are read from a canvas, whether or not they are true."""
+    """Operands and answer that are read from a canvas, correct or not."""
 
     operands: tuple[int, ...]
     answer: int

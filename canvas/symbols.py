@@ -25,7 +25,7 @@ DIGIT_OF[DIGIT_IDS] = np.arange(len(DIGIT_IDS), dtype=np.int16)
 
 
 def vocab_size(base: int) -> int:
-    """Number of ids that a model needs for numbers in a base."""
+    """Return the number of ids that a model needs for numbers in a base."""
     return VOCAB_SIZE if base <= 10 else len(CHARACTERS)
 
 

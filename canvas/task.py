@@ -81,9 +81,9 @@ class Task(ABC):
         """Digits of each operand of a problem of a size, given by two measures."""
 
     def in_range(self, problems: Problems) -> np.ndarray:
-        """Return whether each problem is of a size that was drawn in training, ``bool [B]``.
+        """Mask of the problems whose size is drawn in training, ``bool [B]``.
 
-        A 0 is of none, where operands are drawn from 1 up.
+        A problem with a 0 has no such size if operands are drawn from 1 up.
         """
         fits = np.ones(len(problems), dtype=bool)
         if self.smallest:
@@ -96,9 +96,10 @@ class Task(ABC):
         return fits
 
     def local_rule(self, latent: bool = False) -> LocalRule:
-        """Return the local rule of its layout; ``latent``: for networks with latent codes.
+        """Return the local rule of the layout; ``latent``: the rule for latent codes.
 
-        ValueError: the layout does not say.
+        Raises:
+            ValueError: the layout declares no such rule.
         """
         if self.layout_impl.local_rule is None:
             known = [name for name, layout in self.layouts.items() if layout.local_rule]

@@ -264,7 +264,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class Arguments(argparse.Namespace):
-    """Parsed command line, and objects that are built from it."""
+    """Values of a command line, and what follows from them."""
 
     @property
     def info(self) -> Console:
@@ -282,7 +282,7 @@ class Arguments(argparse.Namespace):
 
     @property
     def checkpoints(self) -> list[str | Path]:
-        """Checkpoints that `Parser.add_checkpoint` names, at least one."""
+        """Checkpoints of `Parser.add_checkpoint`, at least one."""
         several = isinstance(self.checkpoint, list)
         return self.checkpoint or [SHIPPED] if several else [self.checkpoint]
 

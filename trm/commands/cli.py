@@ -165,7 +165,7 @@ def _run(name: str, arguments: list[str]) -> int:
 
 @contextmanager
 def _logged(verbose: bool) -> Iterator[None]:
-    """Send this package's log to standard error: warnings, or all of it."""
+    """Send the log of this package to standard error: warnings, or all of it."""
     handler, logger = logging.StreamHandler(), logging.getLogger("trm")
     logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
     logger.addHandler(handler)

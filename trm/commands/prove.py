@@ -157,7 +157,7 @@ def show(proof: Proof, call: str | None = None) -> None:
 
 
 def _show_codes(explored: Explored, rule: LocalRule) -> None:
-    """Print the meanings of the codes that the network has invented."""
+    """Print the meanings of the latent codes of a network."""
     import numpy as np
 
     from trm.proof.program import CLASSES

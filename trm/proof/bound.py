@@ -1,13 +1,13 @@
-"""Bound on how far rounding moves the logits of a `CellModel`, in any order of summation.
+"""Bound on the rounding errors of the logits of a `CellModel`, in any order of summation.
 
-Values are worked out in float64. Beside the vector of every cell stands a bound on the Euclidean
-norm of its error: how far what a computer gets can be from the exact result. A step passes an error
-on times its Lipschitz constant around the cell's values, and adds its own rounding by the standard
-model (Higham 2002, "Accuracy and Stability of Numerical Algorithms"): a sum of n terms, in any
-order, is wrong by at most γ(n) = nu / (1 − nu) times the sum of their sizes.
+Values are computed in float64. Each vector carries a bound on the Euclidean norm of its error: its
+distance from the exact result. A layer multiplies the error by its Lipschitz constant around the
+vector, and adds its own rounding by the standard model (Higham 2002, "Accuracy and Stability of
+Numerical Algorithms"): a sum of n terms, in any order, has an error of at most
+γ(n) = nu / (1 − nu) times the sum of their absolute values.
 
-Assumed: exp, square root and division are right to four units in the last place, and no TF32 or
-bfloat16 is in use.
+Assumed: exp, square root and division have errors of at most four units in the last place, and no
+TF32 or bfloat16 is in use.
 """
 
 from collections.abc import Mapping
@@ -28,19 +28,19 @@ _EPS = 1e-5  # of RMS norm
 
 
 class Bounded(NamedTuple):
-    """N vectors, and how far each can be from the exact one."""
+    """N vectors, and a bound on the distance of each from the exact one."""
 
     value: Tensor  # float64 [N, ..., D]
-    error: Tensor  # float64 [N, ...], of the Euclidean norm
+    error: Tensor  # float64 [N, ...], bound on the Euclidean norm of the error
 
     @property
     def norm(self) -> Tensor:
-        """The most that their norms can be."""
+        """Bound on the norms of the exact vectors, float64 [N, ...]."""
         return self.value.norm(dim=-1) + self.error
 
 
 class _Matrix:
-    """A linear map without bias; ``heads``: its outputs are as many vectors side by side."""
+    """A linear map without bias, whose outputs are split into ``heads`` vectors."""
 
     def __init__(self, weight: Tensor, heads: int = 1):
         self.weight = weight.detach().double()
@@ -50,16 +50,18 @@ class _Matrix:
         self.heads = heads
 
     def __call__(self, x: Bounded, gamma: float) -> Bounded:
-        """[N, inputs] to [N, heads, outputs]."""
+        """Map x: [N, inputs] to [N, heads, outputs]."""
         value = F.linear(x.value, self.weight).unflatten(-1, (self.heads, -1))
         return Bounded(value, x.error[:, None] * self.norm + gamma * self.size * x.norm[:, None])
 
 
 class RoundingBound:
-    """Margins of a model less the most that rounding can take.
+    """Remaining margins of a model in the worst case of rounding.
 
-    The model has finite weights in float32, the arithmetic is one of `UNITS`; ``fine`` takes the
-    Jacobian of every cell input: slower, and several times finer.
+    Args:
+        model: with finite weights in float32.
+        arithmetic: one of `UNITS`.
+        fine: True: compute the Jacobian for each op input, slower, and several times tighter.
     """
 
     def __init__(self, model: CellModel, arithmetic: str, fine: bool = False):
@@ -75,7 +77,7 @@ class RoundingBound:
         self.tokens = model.embed_tokens.weight.detach().double() * model.scale
         self.bias = model.position["direction"].detach().double().T * model.scale  # [ways, heads]
         self.head = model.lm_head.weight.detach().double(), model.lm_head.bias.detach().double()
-        # Keys and values of all that can be read, for each layer, [codes, heads, d].
+        # Keys and values of all messages, for each layer, [messages, heads, d].
         embed, directions = model.embed_messages.weight.detach().double(), model.encoding.directions
         sums = model.message_vectors(embed)
         sizes = model.message_vectors(embed.norm(dim=-1, keepdim=True))
@@ -85,14 +87,16 @@ class RoundingBound:
         self.messages = [(k(vectors, gamma), v(vectors, gamma)) for _, k, v, *_ in self.layers]
 
     def gamma(self, n: int) -> float:
-        """γ(n), see this module's docstring."""
+        """Return γ(n), see this module's docstring."""
         return n * self.u / (1 - n * self.u)
 
     @torch.no_grad()
     def left(self, numbers: Tensor, labels: Mapping[str, Tensor]) -> Tensor:
-        """Smallest margin of any output of N op inputs, less the most that it can be wrong.
+        """Return the smallest margin of any output less its largest error, float64 [N].
 
-        Of their numbers, and the right classes of each output, int64 [N]; −1: it is not asked.
+        Args:
+            numbers: ids of op inputs, int64 [N].
+            labels: correct classes by output, int64 [N] each; −1: no label.
         """
         op_inputs = self.model.op_inputs(numbers)
         keys_values = [
@@ -112,7 +116,7 @@ class RoundingBound:
         return self._margins(z_H, labels)
 
     def _start(self, op_inputs: OpInputs) -> Bounded:
-        """The symbol's embedding, and that of the head where there are several."""
+        """Return the symbol's embedding, plus that of the op where there are several."""
         parts = [self.tokens[op_inputs.token]]
         if self.model.embed_ops is not None:
             heads = self.model.embed_ops.weight.detach().double() * self.model.scale
@@ -124,7 +128,7 @@ class RoundingBound:
         return Bounded(value, error + self.u * (value.norm(dim=-1) + error))
 
     def _norm(self, x: Bounded) -> Bounded:
-        """RMS norm: around x its Lipschitz constant is 1 / the root of the mean square."""
+        """RMS norm, whose Lipschitz constant around x is 1 / the root of the mean square."""
         D = x.value.shape[-1]
         root = (x.value.square().mean(dim=-1) + _EPS).sqrt()
         nearest = (root - x.error / sqrt(D)).clamp(min=0)
@@ -132,7 +136,7 @@ class RoundingBound:
         return Bounded(x.value / root.unsqueeze(-1), x.error / nearest + rounding)
 
     def _network(self, x: Bounded, keys_values: list[list[Bounded]], present: Tensor) -> Bounded:
-        """All layers, as `CellModel.network`."""
+        """Run all layers, like `CellModel.network`."""
         for matrices, (keys, values) in zip(self.layers, keys_values, strict=True):
             query, _, _, out, gate, up, down = matrices
             gamma = self.gamma(x.value.shape[-1] + 2)
@@ -142,7 +146,7 @@ class RoundingBound:
         return x
 
     def _attention(self, q: Bounded, k: Bounded, v: Bounded, present: Tensor) -> Bounded:
-        """Attention of queries [N, heads, d], keys and values [N, ways, heads, d]: [N, D]."""
+        """Attend: queries [N, heads, d], keys and values [N, directions, heads, d] to [N, D]."""
         u, d = self.u, q.value.shape[-1]
         q = Bounded(q.value * d**-0.5, (q.error + 2 * u * q.norm) * d**-0.5)
         q = Bounded(q.value.unsqueeze(1), q.error.unsqueeze(1))
@@ -169,10 +173,11 @@ class RoundingBound:
         return Bounded(value.masked_fill(alone, 0), error.masked_fill(alone[:, 0], 0))
 
     def _mlp(self, x: Bounded, gate: _Matrix, up: _Matrix, down: _Matrix) -> Bounded:
-        """x + down(silu(g) · h), of g = gate(x) and h = up(x).
+        """Compute x + down(silu(g) · h), with g = gate(x) and h = up(x).
 
-        To first order it moves by J dx, J = 1 + down · (a · gate + b · up), where a = silu'(g) · h
-        and b = silu(g). Beyond that |silu''| is at most 1/2, and |silu'| at most 1.1.
+        To first order it changes by J dx, J = 1 + down · (a · gate + b · up), where
+        a = silu'(g) · h and b = silu(g). The rest is bounded by |silu''| <= 1/2 and
+        |silu'| <= 1.1.
         """
         gamma = self.gamma(x.value.shape[-1])
         g, h = _whole(gate(x, gamma)), _whole(up(x, gamma))
@@ -200,7 +205,7 @@ class RoundingBound:
         return Bounded(total, error + self.u * (total.norm(dim=-1) + error))
 
     def _margins(self, z: Bounded, labels: Mapping[str, Tensor]) -> Tensor:
-        """The smallest of all outputs: the right logit, less each other one, less their error."""
+        """Smallest correct logit less each other logit less their errors, over all outputs."""
         least = torch.full_like(z.error, torch.inf)
         gamma, start = self.gamma(z.value.shape[-1] + 2), 0
         for name, size in self.model.outputs.items():
@@ -219,12 +224,12 @@ class RoundingBound:
 
 
 def _whole(x: Bounded) -> Bounded:
-    """Vectors of one head, [N, 1, D], as [N, D]."""
+    """Reshape vectors of one head, [N, 1, D], to [N, D]."""
     return Bounded(x.value.flatten(1), x.error[:, 0])
 
 
 def _norm_of(matrices: Tensor) -> Tensor:
-    """At least the norm of each matrix, [N, D, D] to [N], and at most 30 % more."""
+    """Upper bound on the norm of each matrix, [N, D, D] to [N], at most 30 % too large."""
     power = matrices.mT @ matrices
     for _ in range(2):
         power = power @ power

@@ -1,11 +1,16 @@
 """Check that a table multiplies, or adds, numbers of any length: python check.py FOLDER
 
-The table says what a cell writes and hands on, for what it sees. Checked is (why: docs/proof.md):
-1. Every cell of every page finds an entry: what rows can hand down is gathered until all is known.
-2. The digits are right: base * carry' + product' = a * b + carry, and base * sum_carry' + digit =
-   addend + product + sum_carry. No carry comes into a row, and none leaves it, as a page is as wide
-   as its numbers: all cells of a row together say that the row is right.
+The table maps the inputs of a cell to the symbol that it writes and the signals that it passes to
+its neighbours. Three things are checked (docs/proof.md has the reasons):
+1. Every cell of every page has an entry: rows are enumerated until no row passes anything new.
+2. The digits are correct: base * carry' + product' = a * b + carry, and base * sum_carry' + digit =
+   addend + product + sum_carry. No carry enters a row, and none leaves it, as a page is as wide as
+   its numbers. So the equations of its cells add up to the equation of the row.
 3. A digit is written where the number reaches and only there: no gap, no leading zero.
+
+Terms: a class is a value of a signal; 0: none, 1 + d: the digit d, then special classes. A place
+is a part of a row, like its margin or its units. A node is a set of classes of all signals that a
+cell passes down. A mark is what is kept of a node to record which nodes can be side by side.
 """
 
 import json
@@ -17,8 +22,9 @@ import numpy as np
 
 BLANK, MASK, DIGITS = 11, 13, [*range(1, 11), *range(18, 24)]  # ids; the digit d as a class: 1 + d
 IDS = {"_": [BLANK], ".": [MASK], "*": [12], "+": [17]}
-# Columns of rows: name, place, ids that can stand there (d for the digits, D without 0), and names
-# of what can be on the left.
+# Kinds of rows, as columns from right to left. "units units d digit,highest" is a column named
+# units, in the place units, with one of the symbols d, and a column digit or highest on its left.
+# Symbols: d any digit, D any digit but 0, _ a blank, . a cell to be filled in, * and + the signs.
 NUMBER = (
     "margin margin _ margin,units,one; units units d digit,highest; digit rest d digit,highest; "
     "one units d {0}; highest rest D {0}; "
@@ -37,16 +43,29 @@ COLUMNS = {
 }
 HANDED = ("column_multiplicand", "column_multiplier", "zero", "passing", "diagonal")
 PLACES = ("end", "margin", "sign", "gap", "units", "tens", "rest")
-SEES = {"above": "down", "above_left": "down_right", "above_right": "down_left"}  # and what it is
+SEES = {
+    "above": "down",
+    "above_left": "down_right",
+    "above_right": "down_left",
+}  # and the direction of its message
 
 
 def value(number):
-    """The digit of a class; none counts 0."""
+    """Return the digit of a class; the class 0 (none) counts as 0."""
     return np.maximum(number - 1, 0)
 
 
 def lattice_laws(base, does, place, s, out, number):
-    """A law about the inputs and outputs of cells, and whether it holds. number: of the symbol."""
+    """Yield each law of N cells of a lattice as (name, does it hold: bool or bool [N]).
+
+    Args:
+        base: of the numbers.
+        does: words of the row in `LAYOUTS`.
+        place: one of `PLACES`.
+        s: inputs, int [N] by name, like s["right.carry"].
+        out: outputs, int [N] by name, like out["carry"].
+        number: class of the digit that is written, int [N]; 0: a blank.
+    """
     if place in ("margin", "gap"):
         yield "nothing is written here", number == 0
     if "top" in does:
@@ -74,7 +93,7 @@ def lattice_laws(base, does, place, s, out, number):
 
 
 def column_laws(base, does, place, s, out, number):
-    """The same of addition, where a running sum goes down."""
+    """Yield the laws of addition, in which a running sum is passed down; see `lattice_laws`."""
     addend, carry = s["above.addend"], s["right.sum_carry"]
     added = value(addend) + value(s["above.sum"]) + value(carry)
     done = base * value(out["sum_carry"]) + value(out["sum"])
@@ -89,12 +108,19 @@ def column_laws(base, does, place, s, out, number):
 
 
 def long_laws(base, does, place, s, out, number):
-    """The same of a and b, products a * b_i, and sums of these. Classes beyond digits are: none,
+    """Yield the laws of layouts with products a * b_i and sums of these; see `lattice_laws`.
 
-    1. of a number that it has ended, of a row that it does not multiply, else a 0 that stands alone
-       and is not added; 2. of a product a 0 that is added and not written, on its right.
+    Classes after the digits:
+
+    - base + 1 (`none`): of a or b, the number has ended; of the multiplier, the row does not
+      multiply; of a product or a sum, a single 0 that is not added.
+    - base + 2: of a product, a 0 on its right that is added and not written.
     """
-    none, kinds, goes = base + 1, (1, base + 1, base + 2), dict.fromkeys(HANDED, 0)  # goes: down
+    none, kinds, goes = (
+        base + 1,
+        (1, base + 1, base + 2),
+        dict.fromkeys(HANDED, 0),
+    )  # goes: passed on
     if place == "margin":
         yield "nothing is said", number + sum(out[n] for n in {*out} - {"row", "symbol"}) == 0
     elif does & {"a", "b"}:
@@ -147,11 +173,15 @@ def long_laws(base, does, place, s, out, number):
         yield f"{name} goes where it must", out[name] == handed
 
 
-# Rows: those that can be above, and what it is: columns, if it is not worked out, and for its laws
-# straight: digits of a and b come straight from above; else they move, a's to the left, b's to the
-# right. down, moves: so they go on. keeps: what was straight above goes on straight. zeros: on the
-# left of b are zeros. copies: it does not multiply. adds: its product to the sum above; late: the
-# product above. total: the sum is written. more, done: a digit of b comes to column 0, or none.
+# Rows of each layout, "name: rows that can be above: words". A word of `COLUMNS` gives the columns
+# of a row; without one they are `worked`. The other words choose laws:
+# straight: digits of a and b come from straight above; else a's come from above right, b's from
+#   above left.
+# down, moves: they are passed on straight down; or moved, a's to the left and b's to the right.
+# keeps: the digits from straight above are passed on straight down.
+# zeros: there are zeros on the left of b. copies: the row does not multiply.
+# adds: the row's product is added to the sum above. late: the product of the row above is added.
+# total: the sum is written. more, done: a digit of b arrives in column 0, or none does.
 LAYOUTS = {
     "lattice": "a: edge: top; b: a,b: beside",
     "column": "addend: edge,addend: given; sum: addend: total",
@@ -166,17 +196,23 @@ LAYOUTS = {
     "next: first,next: more keeps moves; sum: first,next: done straight moves zeros adds total; "
     "later: sum,later: moves zeros adds total",
 }
-# In these, states keep each digit; elsewhere fields have more classes, and laws are the long ones.
+# In these layouts nodes keep each digit; in others signals have more classes, with `long_laws`.
 LAWS = {"lattice": lattice_laws, "column": column_laws, "column_carries": column_laws}
-FEW = {"symbol": 24, "row": 7, "sum_carry": 3, "comes": 3, "zero": 2}  # classes of what is no digit
-MARKS = 128  # more than occur
+FEW = {
+    "symbol": 24,
+    "row": 7,
+    "sum_carry": 3,
+    "comes": 3,
+    "zero": 2,
+}  # numbers of classes of other signals than digits
+MARKS = 128  # upper bound on the number of marks
 
 
 class Check:
-    """A table, and what is known of the pages that it is asked about.
+    """A table, and the rows that its pages can have.
 
-    Of a cell above, a state keeps a node: for each field one of its classes, or that it is any of
-    its digits, of which all are tried: more than pages show, never less. 0: there is no such cell.
+    A node stands for a cell above: for each signal it holds one class, or a range of digits. All
+    digits of a range are tried: more inputs than pages have, never fewer. Node 0: no such cell.
     """
 
     def __init__(self, file):
@@ -201,20 +237,24 @@ class Check:
         }
         self.left = {name: self.size[name] for name in about["messages"]["left"]}
         self.down = list(dict.fromkeys(name for names in sees.values() for name in names))
-        apart = {"column_multiplicand": 2, "product": base}  # digits from there on, too
+        apart = {"column_multiplicand": 2, "product": base}  # a range of digits begins there, too
         some = {n: {*range(2, base + 1)} - {apart.get(n)} for n in self.down}
-        some |= dict.fromkeys(["carry", *FEW] if more else self.down, ())  # each class alone
+        some |= dict.fromkeys(
+            ["carry", *FEW] if more else self.down, ()
+        )  # here every class is alone
         starts = [[c for c in range(self.size[n]) if c not in some[n]] for n in self.down]
         parts = np.indices([len(some) for some in starts]).reshape(len(starts), -1)
         self.first, self.many, self.step, self.nodes = {}, {}, {}, len(parts[0]) + 1
         for name, some, part in zip(self.down, starts, parts, strict=True):
             many = np.diff([*some, self.size[name]])
-            self.first[name] = np.append(0, np.array(some)[part])  # its first class, and how many
+            self.first[name] = np.append(
+                0, np.array(some)[part]
+            )  # first class of the range, and size
             self.many[name] = np.append(1, many[part])
             self.step[name] = np.repeat(np.arange(len(some)), many) * (part > 0).argmax()
-        self.marks = np.tile(-np.sign(np.arange(self.nodes)), (7, 1))  # in each place; -1: none yet
+        self.marks = np.tile(-np.sign(np.arange(self.nodes)), (7, 1))  # by place; -1: none yet
         self.away = sum(self.step[n][self.first[n]] for n in sees["above_right"]) - self.marks[0]
-        most = 7 if more else 3  # what a mark keeps of a field
+        most = 7 if more else 3  # classes that a mark distinguishes
         few = sum(np.minimum(part, most - 1) * most**i for i, part in enumerate(parts))
         self.kept, self.known = np.append(-1, few), {}
         ids = IDS | {"d": DIGITS[:base], "D": DIGITS[1:base]}
@@ -228,22 +268,26 @@ class Check:
             for name, place, there, left in map(str.split, COLUMNS[kind].split("; ")):
                 stands = [i for sign in there for i in ids[sign]]
                 self.rows[row][name] = PLACES.index(place), stands, left.split(",")
-        # Of each kind of row: the nodes that places hand down, and marks that lie side by side.
+        # By row: nodes that each place passes down, and pairs of marks that can be side by side.
         self.handed = {row: np.arange(7 * self.nodes).reshape(7, -1) == 0 for row in self.rows}
         self.pairs = {row: np.zeros((MARKS, MARKS), dtype=bool) for row in self.rows}
         self.pairs["edge"][0, 0] = self.handed["edge"][:, 0] = True
 
     def mark(self, place, node):
-        """The marks of nodes in a place; 0: there is no such cell."""
+        """Return the marks of nodes in a place; 0: there is no such cell."""
         marks = self.marks[place]
         for one in np.unique(node[marks[node] < 0]).tolist():
             marks[one] = self.known.setdefault((place, int(self.kept[one])), 1 + len(self.known))
         return marks[node]
 
     def work(self, row, above):
-        """One row, from the right; a state is what comes from the right and above, and a mark."""
+        """Work out all rows of one kind, from the right, column by column.
+
+        A state of a column is one number for: the signals from the right, the nodes above right
+        and above, and the mark of the cell on the right.
+        """
         columns, handed, seen = self.rows[row], self.handed[above], {}
-        size = tuple(self.left.values())  # of what is on the right; then above right, above, a mark
+        size = tuple(self.left.values())  # of the signals from the right
         shape = 1 + math.prod(size), self.nodes, self.nodes, MARKS
         fresh = {n: np.flatnonzero(handed[columns[n][0]]) * MARKS for n in columns["margin"][2]}
         while any(map(len, fresh.values())):
@@ -274,7 +318,22 @@ class Check:
             fresh = {n: np.setdiff1d(np.concatenate(s), seen.get(n, ())) for n, s in found.items()}
 
     def cell(self, row, name, token, right, nodes):
-        """Check all outputs of cells with these inputs; a node is each of their classes."""
+        """Return the outputs of cells, and check all laws of them.
+
+        Each node is replaced by all of its classes.
+
+        Args:
+            row, name: of the column.
+            token: id of the symbol that stands in the cells.
+            right: packed signals from the right, int [N]; 0: there is no such cell.
+            nodes: above, above left and above right, int [N] each.
+
+        Returns:
+            For each of M cells the index of its input, int [M], and outputs by name, int [M] each.
+
+        Raises:
+            AssertionError: a law does not hold; the message names the first such cell.
+        """
         at, seen, code = np.arange(len(right)), {"right": (right > 0).astype(int)}, token
         parts = np.unravel_index(value(right), tuple(self.left.values()))
         seen |= {f"right.{n}": part for n, part in zip(self.left, parts, strict=True)}
@@ -282,7 +341,7 @@ class Check:
             seen[who] = (node[at] > 0) * bool(names)
             for one, key in ((n, f"{who}.{n}") for n in names):
                 seen[key], many = self.first[one][node[at]], self.many[one][node[at]]
-                if many.max() > 1:  # each of a part's classes
+                if many.max() > 1:  # each class of a range
                     again = np.repeat(np.arange(len(at)), many)
                     at, seen = at[again], {n: part[again] for n, part in seen.items()}
                     seen[key] += np.arange(len(at)) - np.searchsorted(again, again)
@@ -317,7 +376,10 @@ class Check:
 
 
 def main(path):
-    """Exit code 0: proved; 1: not, with the first entry that is wrong; 2: there is no table."""
+    """Check a table and return the exit code.
+
+    0: proved; 1: not proved, and the first incorrect entry is printed; 2: there is no table.
+    """
     file, known = Path(path) / "table.npz" if Path(path).is_dir() else Path(path), -1
     try:
         check = Check(file)
@@ -329,7 +391,7 @@ def main(path):
     except AssertionError as wrong:
         print(f"not proved: {wrong}")
         return 1
-    except Exception as error:  # what is no archive, or no table, can fail in any way
+    except Exception as error:  # another or a damaged file can fail in any way
         known = str(error) if isinstance(error, NotImplementedError) else "damaged, or another file"
         known = known if file.is_file() else "it is written of a model that is proved"
         print(f"{file} is no table that can be checked: {known}", file=sys.stderr)

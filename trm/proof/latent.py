@@ -1,13 +1,12 @@
-"""Proof of a model that invents what its cells hand on: whatever its codes mean.
+"""Proof of a model with latent codes.
 
-A code has no right class, so that a cell input with codes has no right answer by itself. But each
-code that a network hands on comes with the true quantities of the page on which it does. Both are
-explored together: a rule whose cells hand on the classes of the true rule and, beside them, the
-codes of the network (`Together`). Its cell inputs, closed from the page's edge inwards by
-`canvas.reachable`, are all pairs of truth and codes that can meet on any page; if the network
-writes the right symbol in each, and says all that it is told rightly, every page of any size is
-right. So
-one decides whether two automata are equal: by their product (Hopcroft & Karp 1971).
+A latent code has no correct class, so an input with codes has no correct output by itself. But each
+code that a network passes comes with the true signals of that page. Both are explored together, by
+a rule whose cells pass the classes of the true rule and the codes of the network (`Together`).
+`canvas.reachable` enumerates its cell inputs from the page's edge inwards: all pairs of truth and
+codes that can meet on any page. If the network writes the correct symbol and correct labelled
+signals in each, every page of any size is correct. Equality of two automata is decided in the same
+way, by their product (Hopcroft & Karp 1971).
 """
 
 from collections.abc import Callable
@@ -27,27 +26,29 @@ from trm.proof.prove import Report
 from trm.torch_settings import standard_settings
 
 _BATCH = 16384
-_MOST = 20_000_000  # cell inputs that are looked at; of a model that is wrong there are far more
-_CODE = "code for "  # begins the name of a field
+_MOST = 20_000_000  # cell inputs to explore; an incorrect model has far more
+_CODE = "code for "  # prefix of a signal's name
 
 
 @dataclass(frozen=True)
 class Explored:
-    """All that a network with codes can meet."""
+    """All op inputs that a network with latent codes can have on any page."""
 
-    # Of its op inputs, see `LocalRule.seen`, int64 [N]; one that meets several truths, which ask
-    # for different answers, comes several times.
+    # Ids of the op inputs, int64 [N], see `LocalRule.seen`. One that occurs with different labels
+    # comes several times.
     numbers: np.ndarray
-    # What is right, int64 [N] by output; of a code the network's own; −1 where it is not asked.
+    # Labels, int64 [N] by output; of a code the network's own; −1: no label.
     labels: dict[str, np.ndarray]
-    # Of a field that is not told: the class of what is told beside it, its true class, and the
-    # code, int64 [M, 3].
+    # By signal without labels: the class of the labelled signal in its message, its own true
+    # class, and the code, int64 [M, 3].
     meanings: dict[str, np.ndarray]
-    complete: bool  # else there is far more than a model that is right can meet
-    agreed: int = 0  # drawn pages that the rule and this set agreed with
+    complete: bool  # False: there are far more than a correct model has
+    agreed: int = 0  # drawn pages that agreed with the rule and with this set
 
 
-Decide = Callable[[torch.Tensor], torch.Tensor]  # inputs, int64 [N], to int64 [N, outputs]
+Decide = Callable[
+    [torch.Tensor], torch.Tensor
+]  # ids of op inputs, int64 [N], to classes, int64 [N, outputs]
 
 
 @standard_settings(threads=1)
@@ -58,17 +59,17 @@ def explore(
     report: Report,
     task: Task | None = None,
 ) -> Explored:
-    """Every pair of truth and codes that can meet on a page of any size.
+    """Return every pair of truth and codes that can meet on a page of any size.
 
     Args:
         rule: the true one.
         mine: the same with the network's codes.
         model: the network.
-        report: is called as it goes on.
-        task: of which drawn pages are held against what was found; None: of none.
+        report: called as the work goes on.
+        task: draws pages that are compared with the result; None: compare with none.
 
     Raises:
-        OwnCodeError: rule and pages differ, or a page shows what was not found.
+        OwnCodeError: rule and pages differ, or a page has an input that was not found.
     """
     known = CellCache(model)
     return explore_by(rule, mine, lambda numbers: known(numbers).classes, report, task)
@@ -77,7 +78,7 @@ def explore(
 def explore_by(
     rule: LocalRule, mine: LocalRule, decide: Decide, report: Report, task: Task | None = None
 ) -> Explored:
-    """Explore as `explore`, with any function that decides on inputs as a network does."""
+    """Explore like `explore`, with any function from op inputs to decided classes."""
     together, complete = Together(rule, mine, decide, report), True
     agreed = 0
     try:
@@ -95,7 +96,7 @@ def explore_by(
 
 
 class Together(LocalRule):
-    """A rule, and beside it the codes that a network hands on; arguments as for `explore`."""
+    """A rule that passes a network's codes beside its own classes; arguments as for `explore`."""
 
     def __init__(self, rule: LocalRule, mine: LocalRule, decide: Decide, report: Report) -> None:
         self.rule, self.mine, self.decide, self.report = rule, mine, decide, report
@@ -109,13 +110,15 @@ class Together(LocalRule):
         self.meanings: dict[str, list[np.ndarray]] = {name: [] for name in mine.codes}
         super().__init__(rule.base)
         self.rows, self.most_operands = rule.rows, rule.most_operands
-        self.exploring = True  # else what is found is not kept
+        self.exploring = True  # False: do not collect `asked` and `meanings`
 
     def hold_against_pages(self, task: Task, cell_inputs: np.ndarray) -> int:
-        """Hold the set that was explored against drawn pages; returns how many they were.
+        """Compare the explored set with drawn pages, and return their number.
 
-        The cells of the pages hand on the network's codes beside the true classes. OwnCodeError: a
-        page and the rule differ, or the set lacks an input of a page.
+        The cells of the pages pass the network's codes beside the true classes.
+
+        Raises:
+            OwnCodeError: a page and the rule differ, or the set lacks an input of a page.
         """
         self.exploring, looked = False, 0
         for pages in checked_pages(task, self, THOROUGH):
@@ -131,8 +134,7 @@ class Together(LocalRule):
 
     @torch.no_grad()
     def cell(self, outputs: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
-        """Outputs of cell inputs by the true rule, and the codes that the network hands
-        on."""
+        """Return the outputs of the true rule, and the codes that the network passes."""
         if self.exploring:
             self.looked += len(seen[TOKEN])
             self.report("exploring", self.looked, _MOST)
@@ -156,7 +158,7 @@ class Together(LocalRule):
         for name in (SYMBOL, *self.mine.signals):
             if name in self.mine.codes:
                 labels.append(said[name][index])
-                # Fields that are told in the first message in which the code is handed on.
+                # Labelled signals in the first message that contains the code.
                 together = next(of for of in self.rule.messages.values() if name in of)
                 beside = [signal for signal in together if signal not in self.mine.codes]
                 told = found[beside[0]] if len(beside) == 1 else np.zeros_like(index)

@@ -1,8 +1,8 @@
-"""The program that a network has learned: tables from what a cell sees to what it does.
+"""The program that a network has learned: tables from inputs of a cell to its outputs.
 
-Each output depends on few of the inputs; the others are left out as long as the table stays a
-function. `write_python` makes a file of them that a person can read, and that works pages of any
-size out by itself, as the network does.
+Each output depends on few of the inputs. The others are left out as long as the table stays a
+function. `write_python` writes the tables as a Python file that people can read, and that solves
+pages of any size as the network does.
 """
 
 import json
@@ -17,18 +17,18 @@ from canvas.cell_inputs import SEES, SYMBOL, TOKEN, LocalRule
 from canvas.symbols import CHARACTERS, DIGIT_CHARACTERS, MASK
 from trm.files import replacing
 
-FORMAT = 1  # of a table's file
-TABLE = "table.npz"  # in the folder of a proof
-_SAMPLE = 2**15  # entries by which inputs are chosen at first
+FORMAT = 1  # of the file of the tables
+TABLE = "table.npz"  # file name in the folder of a proof
+_SAMPLE = 2**15  # entries in the first choice of inputs
 
 
 class Table(NamedTuple):
     """One output of a cell.
 
     Attributes:
-        inputs: what it depends on: `TOKEN`; whether there is a neighbour, by the names of `SEES`;
-            or a field that one hands on, like ``right.carry``.
-        keys: their values, uint8 [E, inputs], in order.
+        inputs: names of the inputs that it depends on: `TOKEN`; a name of `SEES`, 1 if there is
+            that neighbour; or a signal of a neighbour, like ``right.carry``.
+        keys: values of the inputs, uint8 [E, inputs], sorted.
         values: of the output, uint8 [E].
     """
 
@@ -38,15 +38,15 @@ class Table(NamedTuple):
 
     @classmethod
     def of(cls, inputs: Mapping[str, np.ndarray], output: np.ndarray) -> Self:
-        """The table of N inputs and outputs, each input left out that nothing depends on.
+        """Return the table of N inputs and outputs, without inputs that it does not depend on.
 
-        Left out first is what says whether a neighbour is there, then what the cell above says,
-        which most cells learn from others, too.
+        The presence of neighbours is left out first, then the signals of the cell above, which
+        mostly follow from other inputs.
         """
         order = sorted(inputs, key=lambda name: ("." in name, not name.startswith("above.")))
         values, size = output.astype(np.uint8), _SAMPLE
         random = np.random.default_rng(0).permutation(len(values))
-        while True:  # what some entries need is needed; in the end all of them are looked at
+        while True:  # an input that a sample needs is needed; at last the sample is all entries
             names, some = list(inputs), random[:size]
             for name in order:
                 kept = [other for other in names if other != name]
@@ -57,7 +57,11 @@ class Table(NamedTuple):
             size *= 4
 
     def look_up(self, name: str, inputs: Mapping[str, np.ndarray], number: int) -> np.ndarray:
-        """Values of N inputs, int64 [N]; LookupError: there is no entry for one."""
+        """Return the outputs for N inputs, int64 [N].
+
+        Raises:
+            LookupError: there is no entry for one of them.
+        """
         keys = self.keys.astype(np.int64).T
         sizes = [1 + int(part.max(initial=0)) for part in keys]
         parts = [inputs[name].astype(np.int64) for name in self.inputs]
@@ -79,7 +83,7 @@ class Table(NamedTuple):
 
 
 def _function(parts: list[np.ndarray], values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Different keys in order, and their values; None if one key has two values."""
+    """Return the distinct keys, sorted, and their values; None if one key has two values."""
     parts = [np.zeros_like(values), *parts]  # as there may be no input
     sizes = [int(part.max(initial=0)) + 1 for part in parts]
     both = np.sort(np.ravel_multi_index(parts, sizes) * 256 + values)
@@ -92,13 +96,14 @@ def _function(parts: list[np.ndarray], values: np.ndarray) -> tuple[np.ndarray, 
 
 
 class Program(NamedTuple):
-    """All that a cell does, as tables.
+    """All outputs of a cell, as tables.
 
     Attributes:
-        layout, base: of the pages that it fills in.
-        messages: the fields that a cell hands on in each direction of `NEIGHBOURS`.
-        tables: by output: `SYMBOL`, an id, and every field, a class; after all that it reads.
-        codes: the fields whose classes are codes that the network has invented.
+        layout, base: of the pages that it solves.
+        messages: the signals that a cell passes in each direction of `NEIGHBOURS`.
+        tables: by output: `SYMBOL`, an id, and each signal, a class. A table comes after those
+            whose outputs it reads.
+        codes: the signals whose classes are latent codes.
     """
 
     layout: str
@@ -111,7 +116,7 @@ class Program(NamedTuple):
     def extract(
         cls, layout: str, rule: LocalRule, numbers: np.ndarray, outputs: Mapping[str, np.ndarray]
     ) -> Self:
-        """Tabulate a network's outputs on all cell inputs, see `trm.proof.prove.Judged`."""
+        """Return the tables of a network's outputs for op inputs, see `trm.proof.prove.Judged`."""
         tables = {}
         for op, here, seen in rule.encoding.shown(numbers):
             inputs = {name: part.astype(np.uint8) for name, part in seen.items()}
@@ -124,7 +129,7 @@ class Program(NamedTuple):
         return cls(layout, rule.base, rule.messages, tables, tuple(rule.codes))
 
     def save(self, file: Path) -> None:
-        """Return a compressed archive of numpy, with its description as JSON."""
+        """Write a compressed archive of numpy, with a description as JSON in ``about``."""
         about = {"format": FORMAT, "layout": self.layout, "base": self.base}
         about |= {"messages": self.messages, "symbols": CHARACTERS}
         about |= {"inputs": {name: table.inputs for name, table in self.tables.items()}}
@@ -137,7 +142,11 @@ class Program(NamedTuple):
 
     @classmethod
     def load(cls, file: Path) -> Self:
-        """One that was saved; ValueError: it is none, or damaged."""
+        """Read a saved program.
+
+        Raises:
+            ValueError: the file is no table of `trm prove`, or is damaged.
+        """
         try:
             with file.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
                 about = json.loads(str(arrays["about"]))
@@ -148,13 +157,14 @@ class Program(NamedTuple):
             messages = {direction: tuple(names) for direction, names in about["messages"].items()}
             codes = tuple(about.get("codes", ()))
             return cls(str(about["layout"]), int(about["base"]), messages, tables, codes)
-        except Exception:  # what is no archive, or no table, can fail in any way
+        except Exception:  # another or a damaged file can fail in any way
             raise ValueError(f"{file} is no table of `trm prove`, or is damaged") from None
 
     def decide(self, rule: LocalRule, numbers: np.ndarray) -> dict[str, np.ndarray]:
-        """Outputs of the tables for N inputs of a rule: int64 [N] by output, −1 where it is none.
+        """Outputs of the tables for N op inputs: int64 [N] by output, −1 where the op has none.
 
-        LookupError: a table has no entry for an input, or there is no table.
+        Raises:
+            LookupError: a table has no entry for an input, or there is no table.
         """
         found = {name: np.full(len(numbers), -1) for name in (SYMBOL, *rule.signals)}
         for op, here, seen in rule.encoding.shown(numbers):
@@ -170,7 +180,7 @@ class Program(NamedTuple):
         return found
 
 
-# None, digits, and beyond those of a base what is special; of codes as many as there may be.
+# Characters of classes: none, digits, then special classes, or as many latent codes.
 CLASSES = f"-{DIGIT_CHARACTERS}GHIJKLMNOPQRSTUVWXYZ{ascii_lowercase}"
 _MISSING = "?"  # no page has such a cell
 
@@ -285,7 +295,7 @@ if __name__ == "__main__":
 
 
 def write_python(program: Program) -> str:
-    """The file's text."""
+    """Return a program as the text of a Python file."""
     handed = dict.fromkeys(SEES.values(), ()) | {
         SEES[direction]: list(names) for direction, names in program.messages.items()
     }
@@ -309,7 +319,7 @@ def write_python(program: Program) -> str:
 
 
 def _table(name: str, table: Table) -> str:
-    """``TABLES["carry"] = (inputs, text)``."""
+    """Return the lines of one table, ``TABLES["carry"] = "inputs", text``."""
     values = CHARACTERS if name == SYMBOL else CLASSES
     sizes = [int(n) + 1 for n in table.keys.max(axis=0, initial=0)]
     across, places = ([1, 1, *sizes])[-2:]

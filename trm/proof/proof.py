@@ -1,4 +1,4 @@
-"""A proof of a model, a refutation, or neither: found, and written as a folder."""
+"""Find a proof or a refutation of a model, and write it as a folder."""
 
 import hashlib
 import json
@@ -31,31 +31,31 @@ from trm.solving.solver import Solver
 
 FORMAT = 1
 RECORD, PYTHON, CHECKER = "proof.json", "program.py", "check.py"  # files beside the table
-SEARCHED = 20_000  # structured problems that are looked through where a cell input is wrong
-_MOST_NOTED = 20_000  # inputs that are wrong; of a model with more the share of them is noted
+SEARCHED = 20_000  # structured problems to try where an op input is incorrect
+_MOST_NOTED = 20_000  # incorrect inputs; of a model with more only their share is noted
 
 
 @dataclass(frozen=True)
 class Proof:
-    """A verdict on a model at all lengths."""
+    """Result of `prove` or `refute`: what holds for a model at all lengths."""
 
     solver: Solver
-    verdict: str  # right on every page; refuted: with a counterexample; open: neither is known
-    looked: int = 0  # problems that were looked through for a counterexample
+    verdict: str  # proved, refuted (with a counterexample) or open (neither)
+    looked: int = 0  # problems that were tried for a counterexample
     counterexample: Counterexample | None = None
-    rule: LocalRule | None = None  # None, as `judged`: the model sees no cell inputs
+    rule: LocalRule | None = None  # None, like `judged`: the model has no cell inputs
     judged: Judged | None = None
-    shown: tuple[int, int] = (0, 0)  # cell inputs that training shows, of so many drawn problems
-    agreed: int = 0  # drawn pages on which the rule did what the layout draws and the task answers
-    program: Program | None = None  # what it has learned; of a proved model
-    explored: Explored | None = None  # of a model with codes what they meet, in place of `shown`
+    shown: tuple[int, int] = (0, 0)  # op inputs in training problems, number of these problems
+    agreed: int = 0  # drawn pages on which the rule agreed with the layout and the task
+    program: Program | None = None  # the learned tables; of a proved model only
+    explored: Explored | None = None  # of a model with latent codes, in place of `shown`
 
     @property
     def laws(self) -> bool:
-        """True if laws prove the rule itself right: for layouts of the package.
+        """True if laws prove the rule itself correct: for layouts of the package.
 
-        `trm.proof.check` checks those of the rule with hints. That of a lattice without hints
-        writes the same symbol on all pages of any size (tests/canvas/test_cell_inputs.py).
+        `trm.proof.check` checks the laws of rules with hints. The rule of a lattice without hints
+        writes the same symbols on all pages of any size (tests/canvas/test_cell_inputs.py).
         """
         layout = self.solver.task.layout_impl
         of = (type(layout), type(self.solver.task), type(self.rule))
@@ -63,7 +63,7 @@ class Proof:
         return ours and layout.name in check.LAYOUTS
 
     def record(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the result as plain data."""
         model = self.solver.predictor.model
         found: dict[str, Any] = {"format": FORMAT, "verdict": self.verdict}
         found |= {"task": task_data(self.solver.task), "weights_sha256": weights_hash(model)}
@@ -96,7 +96,11 @@ class Proof:
         return found | {"dtype": "float32", "versions": versions()}
 
     def write(self, folder: Path) -> None:
-        """The record; of a proved model the table, the program, and what checks them, too."""
+        """Write the record; for a proved model also the table, the program and the checker.
+
+        Raises:
+            ValueError: the folder holds a proof of another model, or of other settings.
+        """
         make_own_folder(folder, "trm prove", (RECORD, TABLE, PYTHON, CHECKER), "verdict")
         before, record = read_object(folder / RECORD) or {}, self.record()
         if any(before.get(key, record[key]) != record[key] for key in ("weights_sha256", "digest")):
@@ -109,12 +113,12 @@ class Proof:
             self.program.save(folder / TABLE)
             with replacing(folder / PYTHON) as part:
                 part.write_text(write_python(self.program), encoding="utf-8")
-            if self.laws and self.explored is None:  # which are of named fields
+            if self.laws and self.explored is None:  # the laws are of named signals
                 shutil.copyfile(check.__file__, folder / CHECKER)
         write_json(folder / RECORD, json.loads(json.dumps(record)))
 
     def note(self, checkpoint: Path) -> None:
-        """The record beside a checkpoint, where whoever solves with it finds the verdict."""
+        """Write the record beside a checkpoint, where `trm solve` finds the verdict."""
         record = self.record()
         if self.verdict == REFUTED and self.judged is not None:
             wrong = np.unique(self.judged.wrong)
@@ -123,11 +127,17 @@ class Proof:
 
 
 def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True) -> Proof:
-    """Prove a model, on a CPU, right at every length, or look for a problem that it gets wrong.
+    """Prove a model correct at every length, or search for a problem that it solves incorrectly.
 
-    ``search``: structured problems that are looked through in any case where it is not proved;
-    ``bounded``: whether to bound what rounding can do. NotProvableError: nothing can be proved.
-    OwnCodeError: rule, layout, task and the set of reachable inputs do not agree on drawn pages.
+    Args:
+        solver: of the model, on a CPU.
+        report: called as the work goes on.
+        search: structured problems to try in any case if the model is not proved.
+        bounded: False: leave out the bound on rounding errors.
+
+    Raises:
+        NotProvableError: nothing can be proved of the model.
+        OwnCodeError: rule, layout, task and reachable inputs do not agree on drawn pages.
     """
     task, model = solver.task, solver.predictor.model
     rule, explored = provable(model, task), None
@@ -162,7 +172,7 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
 
 
 def refute(solver: Solver, problems: int, report: Report) -> Proof:
-    """Look for a problem that any model gets wrong, among so many."""
+    """Try so many structured problems on any model, and return the first incorrect one if any."""
     found = hunt(BySolving(solver), problems, report)
     found = found and shown_on(found, solver)
     return Proof(solver, REFUTED if found else OPEN, problems, found)

@@ -1,8 +1,8 @@
-"""Proof of a model at every length: all cell inputs, run through the network that solves.
+"""Prove a model correct at every length: run its network on all cell inputs.
 
-A model that hands on decided messages sees one of finitely many cell inputs in every cell
-(`canvas.cell_inputs`). If it does on each of them what the layout's rule says, induction over the
-cells in the order of writing proves every page of every size; docs/proof.md has it in full.
+A model that passes decided messages reads one of finitely many cell inputs in every cell
+(`canvas.cell_inputs`). If its outputs for each of them are those of the layout's rule, induction
+over the cells in the order of writing proves every page of every size. docs/proof.md has the proof.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,36 +19,38 @@ from trm.models.cell import CellModel
 from trm.proof.bound import RoundingBound
 from trm.torch_settings import standard_settings
 
-Report = Callable[[str, int, int], None]  # what is done, how much of how many
+Report = Callable[[str, int, int], None]  # stage, number done, number in all
 
 _BATCH = 2048  # cell inputs run at once
-_NARROW = 1.0  # what has to be left of a margin, or it is looked at more finely
+_NARROW = 1.0  # what the coarse bound leaves of a margin; if less, the fine one is taken
 
 
 class NotProvableError(ValueError):
-    """A model of which nothing can be proved, with the reason."""
+    """Nothing can be proved of a model; the message gives the reason."""
 
 
 class Judged(NamedTuple):
-    """Outputs of a network on each of N cell inputs."""
+    """Outputs of a network for N op inputs, and their margins."""
 
-    numbers: np.ndarray  # int64 [N], sorted, the op inputs as `LocalRule.seen` has them
-    outputs: dict[str, np.ndarray]  # the symbol, or class, that it decides on, uint8 [N] each
-    right: np.ndarray  # bool [N], all that is asked of it is right, and nothing else as likely
-    margin: np.ndarray  # float32 [N], by how much a right logit at least exceeds the others
-    left: np.ndarray  # float64 [N], what remains of it in the worst case of rounding
-    float32: np.ndarray  # bool [N], whether that is for float32; else it is for float64
-    bounded: bool = True  # whether rounding was bounded at all; else `left` is minus infinity
+    numbers: np.ndarray  # int64 [N], sorted ids of the op inputs, see `LocalRule.seen`
+    outputs: dict[str, np.ndarray]  # decided symbols and classes, uint8 [N] each
+    right: np.ndarray  # bool [N], all labelled outputs are correct, without a tie
+    margin: np.ndarray  # float32 [N], smallest margin of a correct logit over the others
+    left: np.ndarray  # float64 [N], the margin less the worst case of rounding
+    float32: np.ndarray  # bool [N], True: `left` is for float32; False: for float64
+    bounded: bool = True  # False: rounding was not bounded, and `left` is minus infinity
 
     @property
     def wrong(self) -> np.ndarray:
-        """The numbers of the cell inputs that it gets wrong."""
+        """Ids of the op inputs with an incorrect output, int64."""
         return self.numbers[~self.right]
 
     @property
     def arithmetic(self) -> str | None:
-        """In which all cell inputs are right, however sums are rounded; None: in none that is
-        known."""
+        """Arithmetic in which all op inputs are correct in any order of summation.
+
+        None: there is no such arithmetic among those that were tried.
+        """
         if not self.bounded:
             return "float32 as it is computed here" if self.right.all() else None
         if not (self.right & (self.left > 0)).all():
@@ -57,15 +59,16 @@ class Judged(NamedTuple):
 
     @property
     def least_left(self) -> float:
-        """Smallest margin that is left: of all in float32, or of those that need float64."""
+        """Smallest remaining margin: of all in float32, or of those that need float64."""
         needed = self.right & (self.float32.all() | ~self.float32)
         return float(self.left[needed].min(initial=np.inf))
 
 
 def provable(model: torch.nn.Module, task: Task) -> LocalRule:
-    """The rule that a model has to follow, with its codes where it is not told all.
+    """Return the rule that a model has to follow, with the latent codes of the model if any.
 
-    NotProvableError: there is none, or the model is not one of decided messages.
+    Raises:
+        NotProvableError: there is no such rule, or the model does not pass decided messages.
     """
     codes = model.config.codes if isinstance(model, CellModel) else {}
     try:
@@ -103,18 +106,23 @@ def judge(
     bounded: bool = True,
     labels: Mapping[str, np.ndarray] | None = None,
 ) -> Judged:
-    """Run a network on cell inputs, by the path that solves, and bound what rounding can do.
+    """Run a network on op inputs, with the code that solves, and bound its rounding errors.
 
-    The model is in evaluation mode, on a CPU, in float32, the rule its own (see `provable`), the
-    cell inputs' numbers are sorted. The bound takes most of the time. Labels are what is right,
-    int64
-    [N] by output; None: what the rule says.
+    The bound takes most of the time.
+
+    Args:
+        model: in evaluation mode, on a CPU, in float32.
+        rule: the model's own, see `provable`.
+        numbers: sorted ids of the op inputs, int64 [N].
+        report: called after each batch.
+        bounded: False: leave the bound out.
+        labels: correct classes by output, int64 [N] each; None: those of the rule.
     """
     report = report or (lambda *_: None)
     tables = model.message_tables()
     coarse, fine = (RoundingBound(model, "float32", fine) for fine in (False, True))
     exact = RoundingBound(model, "float64")
-    hopeless = False  # for float32: the bound is far too coarse for so many cycles
+    hopeless = False  # True: the float32 bound is far too coarse, as with many cycles
     parts = []
     for start in range(0, len(numbers), _BATCH):
         some = slice(start, start + _BATCH)
@@ -146,20 +154,21 @@ def judge(
 def held_against_pages(
     rule: LocalRule, task: Task, numbers: np.ndarray, report: Report | None = None
 ) -> tuple[np.ndarray, int, int]:
-    """Hold a rule and its reachable inputs against drawn pages.
+    """Compare a rule and its reachable inputs with drawn pages.
 
     Args:
         rule: of a model with hints.
-        task: of which pages are drawn.
-        numbers: of the reachable inputs, sorted.
+        task: draws the pages.
+        numbers: sorted ids of the reachable inputs, int64 [N].
         report: called after each batch of pages.
 
     Returns:
-        Which inputs problems of training show, bool [N]; of so many problems; and how many pages
-        agreed in all.
+        A mask of the inputs that occur in training problems, bool [N]; the number of these
+        problems; and the number of all pages that agreed.
 
     Raises:
-        OwnCodeError: see `canvas.rule_check.checked_pages`, or the inputs lack one of a page.
+        OwnCodeError: rule and page differ (see `canvas.rule_check.checked_pages`), or a page has
+            an input that is not among the reachable ones.
     """
     seen = np.zeros(len(numbers), dtype=bool)
     trained = looked = 0

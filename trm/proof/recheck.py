@@ -1,13 +1,13 @@
 """Check the folder of a proof again, of any layout, and of models without hints.
 
-`trm.proof.check` needs a table alone, and knows the laws of the package's layouts. Of others no
-laws are known. Then three parts remain, which need the layout, its local rule and the task:
+`trm.proof.check` needs a table alone, and contains the laws of the package's layouts. Three parts
+can be checked of all layouts. They need the layout, its local rule and the task:
 
-1. The table against the set: the reachable inputs are enumerated anew, and in each of them the
-   table has to say what the rule says. Of latent codes nothing is asked but what they lead to.
-2. The set against drawn pages: none shows an input that is not among them.
-3. The answers against the task: the rule works drawn pages out as the layout draws them, and they
-   show what the task answers.
+1. The table against the set: the reachable inputs are enumerated again, and the table has to
+   return the rule's outputs for each. Latent codes are checked only by the outputs that follow.
+2. The set against drawn pages: no page has an input that is not in the set.
+3. The answers against the task: the rule solves drawn pages as the layout draws them, and their
+   answers are those of the task.
 """
 
 import sys
@@ -34,18 +34,18 @@ def main(path: str | Path, record: str) -> int:
     """Check what can be checked, and print it part by part.
 
     Args:
-        path: the folder of a proof, or a table alone, of which the laws alone can be checked.
-        record: the name of the file in the folder that says what was proved.
+        path: the folder of a proof; or a table alone, for which only the laws can be checked.
+        record: the name of the file in the folder that records the proof.
 
     Returns:
-        0: all that could be checked is right; 1: something is wrong; 2: nothing could be checked.
+        0: all that could be checked is correct; 1: there is an error; 2: nothing could be checked.
     """
     folder = Path(path)
     file = folder / TABLE if folder.is_dir() else folder
     try:
         program = Program.load(file)
     except (OSError, ValueError):
-        return check.main(path)  # which says why
+        return check.main(path)  # it prints the reason
     about = (read_object(folder / record) or {}) if folder.is_dir() else {}
     known = program.layout in check.LAYOUTS and not program.codes
     laws = known and about.get("laws", True)
@@ -86,7 +86,8 @@ def _ended(laws: bool, why: str) -> int:
 def _checked(program: Program, task: Task) -> tuple[int, int]:
     """Check the three parts; return the numbers of reachable inputs and of pages.
 
-    AssertionError, LookupError, OwnCodeError: what is wrong.
+    Raises:
+        AssertionError, LookupError, OwnCodeError: a part is incorrect, as the message explains.
     """
     rule = task.local_rule(latent=bool(program.codes))
     if program.messages != rule.messages:
@@ -112,7 +113,11 @@ def _checked(program: Program, task: Task) -> tuple[int, int]:
 
 
 def _compare(outputs: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> None:
-    """AssertionError names the first output of which a table says something else."""
+    """Compare the outputs of a table with the labels.
+
+    Raises:
+        AssertionError: they differ; the message names the first such output.
+    """
     for name, part in outputs.items():
         wrong = (part != right[name]) & (right[name] >= 0)
         if wrong.any():

@@ -1,8 +1,8 @@
-"""A problem that a model gets wrong: the smallest one, or one that is looked for.
+"""Search for a problem that a model solves incorrectly: the smallest one, or any.
 
-First come all small problems, in order of their size. Then structured ones, as long chains of
-carries, and mutations of those that came nearest to going wrong. Of a model that sees cell inputs a
-problem can only go wrong if one of its cell inputs does, which takes no network to find out.
+All small problems are tried first, in order of size. Structured problems follow, such as long
+chains of carries, then mutations of the problems with the lowest scores. A model with cell inputs
+can fail on a problem only if one of its cell inputs is incorrect. That test needs no network.
 """
 
 from collections.abc import Iterator
@@ -27,31 +27,31 @@ from trm.proof.prove import Judged, Report
 from trm.solving.solver import Solver
 from trm.torch_settings import standard_settings
 
-_SMALL = 30_000  # problems of a size at most, where all of it are looked through
+_SMALL = 30_000  # sizes with more problems are not enumerated
 _AT_ONCE = 500
 _KEPT = 50  # problems that are mutated
 _MARGINS = ((0, 0), (1, 0), (1, 1))  # blank columns on the left and on the right of a page
-_TARGETS = 64  # wrong cell inputs that problems are made to show
+_TARGETS = 64  # incorrect op inputs that the search aims at
 _LONGEST = 40  # digits of a mutated operand
 
 
 class Counterexample(NamedTuple):
-    """A problem that went wrong."""
+    """A problem with an incorrect solution."""
 
-    problem: str  # as people write it
+    problem: str  # as text, like 12 x 34
     operands: tuple[int, ...]
-    canvas: np.ndarray  # uint8 [H, W], as it was worked out
-    truth: np.ndarray  # uint8 [H, W], as it should be
+    canvas: np.ndarray  # uint8 [H, W], the model's solution
+    truth: np.ndarray  # uint8 [H, W], the correct solution
     given: np.ndarray  # bool [H, W]
-    smallest: bool = False  # all smaller problems were looked at, and none goes wrong
-    left: int = 0  # blank columns of the page, beside the room of its solution
+    smallest: bool = False  # True: all smaller problems are solved correctly
+    left: int = 0  # blank columns of the page beside its solution
     right: int = 0
-    # Height and width of a canvas on which `trm solve` shows it, each None if it need not be given;
-    # None: no such canvas is known.
+    # Height and width of a canvas on which `trm solve` shows it. A side is None if its option can
+    # be left out. None: no such canvas was found.
     size: tuple[int | None, int | None] | None = None
 
     def record(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the counterexample as plain data."""
         worked, right = ([decode(row) for row in page] for page in (self.canvas, self.truth))
         found: dict[str, Any] = {"problem": self.problem, "smallest": self.smallest}
         found |= {"blank_columns": [self.left, self.right], "canvas_size": self.size}
@@ -59,7 +59,7 @@ class Counterexample(NamedTuple):
 
 
 class BySolving:
-    """Judges any model: a problem is the nearer to going wrong the less sure its solution is."""
+    """Judge of any model: the score is the confidence of a solution, 0 if incorrect."""
 
     def __init__(self, solver: Solver):
         self.solver, self.task = solver, solver.task
@@ -78,10 +78,10 @@ class BySolving:
 
 
 class ByWindows:
-    """Judges a model whose cell inputs have been judged.
+    """Judge of a model whose op inputs have been judged.
 
-    A problem scores by how many of its inputs a cell input differs from a wrong one; where there is
-    no wrong one, by the smallest margin.
+    A problem's score is the smallest number of parts in which one of its op inputs differs from an
+    incorrect one. If no op input is incorrect, the score is the problem's smallest margin.
     """
 
     def __init__(self, model: CellModel, rule: LocalRule, task: Task, judged: Judged):
@@ -126,9 +126,9 @@ class ByWindows:
 
 
 def shown_on(found: Counterexample, solver: Solver) -> Counterexample:
-    """The same with the size of a canvas on which the solver shows it: its usual one if it can.
+    """Add the size of a canvas on which the solver shows the error, the usual one if possible.
 
-    Of a problem that goes wrong beside blank columns the page is that canvas.
+    If the error needs blank columns beside the solution, the page is replaced by that canvas.
     """
     problem = solver.task.problems([found.operands])
     rows, columns = (int(side[0]) for side in solver.task.layout_impl.sizes(problem))
@@ -155,18 +155,18 @@ def shown_on(found: Counterexample, solver: Solver) -> Counterexample:
 
 
 def _placed(found: Counterexample, drawing: Drawing) -> Counterexample:
-    """The same with the blank columns beside the room that the page's solution takes."""
+    """Add the numbers of blank columns beside the page's solution."""
     left, width = int(drawing.left[0]), int(drawing.widths[0])
     return found._replace(left=left, right=drawing.canvases.shape[2] - left - width)
 
 
-# `score` says how near each of B problems comes to going wrong, float [B], 0 or less: it may; and
-# `solve` how the model solves one of them, None: it is right in every cell.
+# `score` returns a float [B] for B problems: 0 or less if the model may fail on one. `solve` runs
+# the model on one of them and returns None if every cell is correct.
 Judge = BySolving | ByWindows
 
 
 def pages(task: Task, problems: Problems) -> Iterator[tuple[np.ndarray, WorkedDrawing]]:
-    """Problems of one size after the other, int64 indices, on canvases with and without margins."""
+    """Yield problems size by size, int64 indices and their canvases, with and without margins."""
     different, which = np.unique(task.layout_impl.sizes(problems).T, axis=0, return_inverse=True)
     for number, (height, width) in enumerate(different.tolist()):
         index = np.flatnonzero(which.reshape(-1) == number)
@@ -176,7 +176,7 @@ def pages(task: Task, problems: Problems) -> Iterator[tuple[np.ndarray, WorkedDr
 
 
 def _parts(rule: LocalRule, numbers: np.ndarray) -> np.ndarray:
-    """Decode op inputs, int64 [N, inputs]: the op, over and over, then input by input."""
+    """Return the parts of op inputs, int64 [N, 2 * inputs]: the op, repeated, then each input."""
     directions = rule.encoding.directions.items()
     names = [
         TOKEN,
@@ -191,7 +191,7 @@ def _parts(rule: LocalRule, numbers: np.ndarray) -> np.ndarray:
 
 
 def smallest_wrong(judge: Judge, report: Report) -> tuple[Counterexample | None, int]:
-    """The smallest problem that goes wrong, of sizes with few, and how many were looked through."""
+    """Return the smallest incorrect problem, if any, and the number of problems tried."""
     looked = 0
     for operands in small_problems(judge.task, judge.most_operands):
         problems = _known(judge.task, operands)
@@ -204,9 +204,11 @@ def smallest_wrong(judge: Judge, report: Report) -> tuple[Counterexample | None,
 
 
 def small_problems(task: Task, most_operands: int | None = None) -> Iterator[list[tuple[int, ...]]]:
-    """All problems by digits in all, then by their largest operand, at most `_AT_ONCE` at once.
+    """Yield all problems by total digits, then by largest operand, at most `_AT_ONCE` at once.
 
-    Of at most so many operands; None: of as many as the task takes.
+    Args:
+        task: of the problems.
+        most_operands: a limit; None: as many as the task takes.
     """
     fewest, most = task.arity
     most = min(most, most_operands or most)
@@ -226,12 +228,12 @@ def small_problems(task: Task, most_operands: int | None = None) -> Iterator[lis
 
 
 def hunt(judge: Judge, most: int, report: Report) -> Counterexample | None:
-    """Look through so many structured problems, and mutations of what is nearest to going wrong."""
+    """Try so many structured problems, and mutations of those with the lowest scores."""
     task, random = judge.task, np.random.default_rng(0)
     nearest: list[tuple[float, tuple[int, ...]]] = []
     known: set[tuple[int, ...]] = set()
     looked = 0
-    lengths = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # of each family some of each, before any mutation
+    lengths = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # of operands; some problems of each family and length
     structured = (
         family_problems(task, family, digits, 20, seed=digits).to_ints()
         for digits, family in product(lengths, FAMILIES)
@@ -260,7 +262,7 @@ def hunt(judge: Judge, most: int, report: Report) -> Counterexample | None:
 def _mutated(
     task: Task, parents: list[tuple[int, ...]], random: np.random.Generator
 ) -> tuple[int, ...]:
-    """One of the parents with a digit or two changed, added or left out."""
+    """Change, add or leave out one to three digits of a random parent."""
     operands = [list(_digits(n, task.base)) for n in parents[random.integers(len(parents))]]
     for _ in range(random.integers(1, 4)):
         digits = operands[random.integers(len(operands))]
@@ -275,7 +277,7 @@ def _mutated(
 
 
 def shrunk(judge: Judge, found: Counterexample) -> Counterexample:
-    """A smaller problem that goes wrong as well: digits left out, or made smaller, one by one."""
+    """Leave out digits, or lower them, one by one, while the problem stays incorrect."""
     task = judge.task
     while True:
         smaller: set[tuple[int, ...]] = set()
@@ -298,14 +300,14 @@ def shrunk(judge: Judge, found: Counterexample) -> Counterexample:
 
 
 def _known(task: Task, operands: list[tuple[int, ...]]) -> Problems:
-    """The problems of the task among some: tasks have limits of their own."""
+    """Return those problems that the task accepts, as tasks have limits of their own."""
     problems = Problems.from_ints(operands, task.base)
     refused = task.refused(problems) if operands else []
     return problems[np.array([i for i, why in enumerate(refused) if why is None], dtype=np.int64)]
 
 
 def _digits(number: int, base: int) -> Iterator[int]:
-    """From the lowest up."""
+    """Yield the digits of a number, the lowest first."""
     yield number % base
     while number := number // base:
         yield number % base
