@@ -19,7 +19,7 @@ def reachable_op_inputs(rule: LocalRule) -> np.ndarray:
 
 
 def reachable_cell_inputs(rule: LocalRule) -> np.ndarray:
-    """Windows that hold all of every page of any size, and are closed under the rule.
+    """Cell inputs that hold all of every page of any size, and are closed under the rule.
 
     Rows are worked out from the upper edge down, and each from its right edge to the left, until
     nothing new is found. Of a row above is kept, for each kind of row, what each kind of column can

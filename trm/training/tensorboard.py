@@ -36,7 +36,7 @@ CUSTOM_SCALARS = {
     },
     "How it trains": {
         "train/loss": "train/loss$",
-        "training accuracy": "train/(cell|op input|row)_accuracy$",
+        "training accuracy": "train/(cell|op_input|row)_accuracy$",
         "train/gradient_norm": "train/gradient_norm$",
         "learning rates": "learning_rate/.*$",
         "speed/samples_per_second": "speed/samples_per_second$",
