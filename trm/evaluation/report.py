@@ -102,8 +102,7 @@ def _problem_by_problem(grid: Grid) -> list[str]:
     return [
         f"## Problem by problem, against {safe(name)}",
         "Over all cells that both have: the difference in percentage points; the number of "
-        "problems that one alone solves, and the p of McNemar's exact test, where both have one "
-        "seed. "
+        "problems that one alone solves, and the p of McNemar's exact test, for one seed each. "
         "The interval is then Newcombe's, 95 %; of several seeds it is by a bootstrap over seeds "
         "and problems, and too narrow where they are few, or again Newcombe's where all of them "
         "solved the same problems.",
