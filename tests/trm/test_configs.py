@@ -25,7 +25,7 @@ def test_configs_are_listed_with_what_they_are_and_printed(repository, command):
     assert all(10 < len(about(file)) < 150 for file in found.values())
     told = dict(line.split(maxsplit=1) for line in command("configs").out.splitlines())
     assert told.keys() == configs.shipped_configs().keys()
-    assert told["debug"] == "Some seconds, to see that everything runs"
+    assert told["debug"] == "Some seconds of training, to test an installation"
     ran = command("configs", "gpt/small_learned")
     assert ran.out == (repository / "configs/gpt/small_learned.yaml").read_text()
 

@@ -80,7 +80,7 @@ def test_how_models_are_asked_is_written_down(command, checkpoint, tmp_path, mon
     asked = {"views": 3, "vote": "max_confidence", "symmetries": None}
     assert held["precision"] == "bf16-mixed"
     assert asked.items() <= held["voting"].items()
-    told = "asked: 3 views, max confidence vote on each row, computed in bf16"
+    told = "Settings of every model: 3 views, max confidence vote on each row, computed in bf16"
     assert told in " ".join(ran.out.split())
     assert told in (tmp_path / "grid.md").read_text()
 
