@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from runs import TINY_TRM, assert_same, last_of, whole_and_resumed
 
 import trm
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.sampling import sample
-from runs import TINY_TRM, assert_same, last_of, whole_and_resumed
 from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import Batch

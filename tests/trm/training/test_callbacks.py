@@ -3,9 +3,9 @@ from types import SimpleNamespace
 import lightning as L
 import pytest
 import torch
+from runs import events_of
 from tiny import tiny_module
 
-from runs import events_of
 from trm.training.callbacks import BestCheckpoint, Cost, Gradients
 
 

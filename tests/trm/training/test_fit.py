@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from runs import TINY_TRM, assert_same, events_of, last_of, whole_and_resumed
 
 from canvas.problems import Problems
-from runs import TINY_TRM, assert_same, events_of, last_of, whole_and_resumed
 from trm.checkpoints.loading import load_solver
 from trm.solving.rollout import teacher_forced
 from trm.training.cli import train

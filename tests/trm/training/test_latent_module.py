@@ -4,11 +4,11 @@ import csv
 
 import pytest
 import torch
+from runs import assert_same, whole_and_resumed
 
 from canvas.canvas_size import Canvas
 from canvas.cell_inputs import SYMBOL
 from canvas.multiplication import Multiplication
-from runs import assert_same, whole_and_resumed
 from trm.training.latent_module import merged_op_inputs
 from trm.training.samples import PageSamples
 

@@ -8,8 +8,8 @@ import torch
 import yaml
 from jsonargparse import Namespace
 from lightning.pytorch.loggers import CSVLogger
-
 from runs import assert_same, events_of
+
 from trm.checkpoints import COST_KEY
 from trm.evaluation.models import describe
 from trm.training.loggers import IDS, give_ids, keep_tables, without_run
