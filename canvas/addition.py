@@ -149,7 +149,7 @@ class Addition(Task):
                 f"data.task.addends to [2, {rule.most_operands}], or take the layout column"
             )
         if latent and self.addends[1] == 2 and type(rule) is ColumnRule:
-            return PairRule(self.base)  # what sums of more should hand on, no page has shown
+            return PairRule(self.base)  # no drawn solution shows the messages of sums of more
         return rule
 
     def in_range(self, problems: Problems) -> np.ndarray:

@@ -1,8 +1,8 @@
 """Cell inputs: all that a cell reads, its own symbol and the decided messages of its neighbours.
 
 In a layout that is worked out in the order of writing (rows downwards, each from the right to the
-left) a cell sees its own symbol and what up to four neighbours hand on: that on its right, that
-above, and those above left and above right. What is handed on is a few named classes, so that a
+left) a cell reads its own symbol and the messages of up to four neighbours: the one on its right,
+the one above, and those above left and above right. A message is a few named classes, so that a
 *cell input* is one of finitely many, however long the numbers are. A layout declares this as its
 `LocalRule`: which signals are handed where, what follows from a cell input, and which rows and
 columns a page has. From that follow
@@ -30,7 +30,7 @@ from canvas.render import WorkedDrawing
 
 END = ""  # in place of a column on the left: the page ends there
 MOST_CODES = 62  # of a signal that is not told: each has a letter of its own
-SYMBOL = "symbol"  # what a cell writes, beside the signals that it hands on
+SYMBOL = "symbol"  # the output that a cell writes, beside its signals
 TOKEN = "token"  # the symbol that stands in a cell, or the mask
 OWN = "own"  # what a cell has decided itself, in place of a neighbour
 NEIGHBOURS = {  # who hands a cell what, as rows down and columns right
@@ -210,7 +210,7 @@ class LocalRule(ABC):
         self.digits = tuple(symbols.DIGIT_IDS[:base].tolist())
 
     def with_codes(self, codes: Mapping[str, int]) -> Self:
-        """The same rule for a network that is not told some signals, and hands on codes instead.
+        """Return the same rule for a network without hints for some signals: they are latent codes.
 
         How many there are of each such signal; what they mean is the network's affair: the classes
         that `cell` gives count for nothing. ValueError: no such signal, or cells work in steps.
@@ -252,7 +252,7 @@ class LocalRule(ABC):
 
     @cached_property
     def signals(self) -> dict[str, int]:
-        """All signals, and how many classes each has: those that are handed on, then the others."""
+        """All signals, and how many classes each has: those in messages, then the others."""
         handed = (name for direction in self.messages.values() for name in direction)
         decided = (name for op in self.ops for name in op.outputs if name != SYMBOL)
         names = dict.fromkeys((*handed, *decided))

@@ -49,7 +49,9 @@ class Layout(ABC):
     sign: int  # id of the symbol that stands on the canvas once, between or beside the operands
     margin: int = 0  # columns at the right end that digits of the rows never use
     given_columns: int = 0  # columns at the right end that are given in every row
-    local_rule: type[LocalRule] | None = None  # what cells hand on; None: not declared
+    local_rule: type[LocalRule] | None = (
+        None  # messages and function of its cells; None: not declared
+    )
     latent_rule: type[LocalRule] | None = None  # the same for networks that invent some of that
 
     def __init_subclass__(cls) -> None:

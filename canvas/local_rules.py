@@ -1,4 +1,4 @@
-"""The local rules of lattices and of sums: what cells hand on, and what follows from it.
+"""The local rules of lattices and of sums: messages of cells, and the function of a cell.
 
 Each is declared as `canvas.cell_inputs` has it. A cell reads all that it sees at once.
 """

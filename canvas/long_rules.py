@@ -36,7 +36,7 @@ def _ops(inputs: Mapping[str, str]) -> tuple[Op, ...]:
 class LongRule(LocalRule):
     """Rules of layouts with the operands on top, and products and sums in the rows below.
 
-    In column 0 of a row its digit of b arrives, and is handed on to the left with the carries of
+    In column 0 of a row its digit of b arrives, and is passed to the left with the carries of
     the product and of the sum. Where a is 0 all digits of b count as 0.
 
     - ``row``: what kind of row this is, from the kind above.

@@ -36,7 +36,7 @@ def page_cell_inputs(
     shown = drawing.first_step if known_rows is None else drawing.first_step + known_rows
     given = drawing.given | (row < shown[:, None])[..., None]
     tokens = np.where(given, drawing.truth, np.uint8(symbols.MASK)).astype(np.int64)
-    # What each cell hands on, first that it is there; those beyond the edges nothing.
+    # Messages of all cells, first 1 for a cell that is there; 0 beyond the edges.
     handed = np.zeros((B, H + 1, W + 2, 1 + len(rule.signals)), dtype=np.int64)
     found: list[tuple[dict[str, np.ndarray], ...]] = []
     for time in range(W + 2 * (H - 1)):  # of each row one cell, two columns behind the row above

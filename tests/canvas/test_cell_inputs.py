@@ -187,7 +187,7 @@ def test_how_many_windows_there_are(name: str, number: int) -> None:
 
 @pytest.mark.parametrize("name", ["lattice, base 3", "column, base 2"])
 def test_the_closure_is_closed(name: str) -> None:
-    """What a cell hands on is seen by some cell input of the set, on its left and below."""
+    """Each message of a cell is in some cell input of the set, on its left and below."""
     rule = rule_of(name)
     outputs, cell_inputs = rule.answers(all_cell_inputs(name)), closed(name)
     asked = cell_inputs[TOKEN] == MASK

@@ -74,7 +74,7 @@ def test_a_set_without_the_digit_four_lacks_an_input():
 
 @pytest.mark.parametrize("base", [2, 3, 10, 16])
 def test_rules_of_the_package_do_what_their_layouts_draw(base):
-    """Of zeros, nines and single digits, and of longer numbers, too."""
+    """Pages have zeros, nines and single digits, and longer numbers, too."""
     for name, layout in Multiplication.layouts.items():
         if layout.local_rule:
             task = Multiplication(name, base=base, digits_a=(1, 4), digits_b=(1, 4))

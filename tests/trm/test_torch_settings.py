@@ -40,7 +40,7 @@ PROBLEMS = Problems.from_ints([(12, 34), (98, 7)])
 
 @pytest.fixture(params=DEFAULTS, ids=str)
 def changed_default(request):
-    """What other code in the process may have set: a default dtype, or a default device."""
+    """Defaults that other code in the process may have set: a dtype, or a device."""
     if isinstance(request.param, str):
         torch.set_default_device(request.param)
     else:
@@ -164,7 +164,7 @@ def test_training_from_python_does_not_depend_on_the_default_dtype(family, dtype
 
 @pytest.fixture
 def many_threads(monkeypatch):
-    """As if nobody had chosen a number of threads, on a machine with four cores."""
+    """Pretend that nobody has chosen a number of threads, on a machine with four cores."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(settings, "_usual_numbers", lambda: {4})

@@ -229,7 +229,7 @@ def test_files_that_carry_a_proof_are_proved(file):
 
 
 def test_what_is_wanted_is_written_before_anything_is_printed(ternary, command, tmp_path):
-    """As of `trm prove | head`: who reads may close the pipe at once."""
+    """A reader may close the pipe at once, as in `trm prove | head`."""
     file = saved(tmp_path, ternary.task, ternary.model)
     with pytest.MonkeyPatch.context() as patch:
 

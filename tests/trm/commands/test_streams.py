@@ -14,7 +14,7 @@ from trm.commands.streams import write_similar_characters
 
 
 def written(encoding: str, text: str) -> bytes:
-    """What standard output holds of a text; standard error does the same."""
+    """Text on standard output; standard error is treated in the same way."""
     streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdout", streams[0])

@@ -95,7 +95,7 @@ def test_pages_of_a_batch_do_not_meet() -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_head_sees_what_it_reads_alone(layout: str) -> None:
-    """What is said of an op input does not depend on where or beside which others it comes."""
+    """The outputs of an op input do not depend on its place in a batch or on the others."""
     net = model(layout, H_cycles=2, L_cycles=2)
     samples = CellInputSamples(TASKS[layout], Canvas(), "train", 0, 50, 50)
     op_inputs = samples.__getitems__(range(50))["numbers"][:50]

@@ -142,7 +142,7 @@ def test_a_counterexample_says_on_which_page_it_goes_wrong_and_what_shows_it(fix
 
 
 def test_problems_are_looked_for_among_those_that_there_are():
-    """Of a task with limits of its own, and of models of two operands."""
+    """The task has limits of its own, or the model has two operands."""
 
     class Ordered(Multiplication):
         def allows(self, problems):
