@@ -9,10 +9,11 @@ import numpy as np
 
 from canvas import symbols
 from canvas.arithmetic import Numbers, add_shifted
-from canvas.cell_inputs import LocalRule
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.rules.column import ColumnRule, PairRule
+from canvas.cells.rules.column_carries import ColumnCarriesRule
 from canvas.choices import one_of
 from canvas.layouts import ANSWER, CARRIES, CellIndex, Layout, Row, table, write
-from canvas.local_rules import ColumnCarriesRule, ColumnRule, PairRule
 from canvas.problems import MOST_OPERANDS, Problems, random_words
 from canvas.task import Task, digits_range, draw_sizes
 

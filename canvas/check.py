@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from canvas.arithmetic import Numbers
-from canvas.cell_inputs import LocalRule
+from canvas.cells.check import check_rule
+from canvas.cells.local_rule import LocalRule
 from canvas.choices import OwnCodeError, failure
 from canvas.layouts import Row, read
 from canvas.problems import Problems
-from canvas.rule_check import check_rule
 from canvas.sampling import sample
 from canvas.symbols import BLANK, DIGIT_IDS
 from canvas.task import Task
@@ -23,7 +23,7 @@ def check_layout(task: Task, more: Problems | None = None) -> int:
     """Work out a sample of a task's problems, and some more; how many they were.
 
     The local rules of a user's own layout are held against drawn pages as well; those of the
-    package are where a model is trained on them, loaded or proved, see `canvas.rule_check`.
+    package are where a model is trained on them, loaded or proved, see `canvas.cells.check`.
 
     OwnCodeError names the first row that does not show the answer that the task says, or lies
     outside the layout's room; or the first cell in which a rule and its page differ.

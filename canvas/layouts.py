@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from canvas import symbols
 from canvas.arithmetic import Numbers
-from canvas.cell_inputs import LocalRule
+from canvas.cells.local_rule import LocalRule
 from canvas.choices import OwnCodeError
 from canvas.problems import Problems
 from canvas.render import Drawing, WorkedDrawing

@@ -9,10 +9,14 @@ import numpy as np
 
 from canvas import symbols
 from canvas.arithmetic import Numbers, add_shifted, partial_products, running_sums
+from canvas.cells.rules.accumulate import AccumulateRule
+from canvas.cells.rules.interleaved import InterleavedRule
+from canvas.cells.rules.latent_lattice import LatentLatticeRule
+from canvas.cells.rules.lattice import LatticeRule
+from canvas.cells.rules.running_sum import RunningSumRule
+from canvas.cells.rules.standard import StandardRule
 from canvas.choices import one_of
 from canvas.layouts import ANSWER, PARTIAL, SUM, CellIndex, Layout, Row, table, write
-from canvas.local_rules import LatentLatticeRule, LatticeRule
-from canvas.long_rules import AccumulateRule, InterleavedRule, RunningSumRule, StandardRule
 from canvas.problems import Problems
 from canvas.task import TwoOperands
 

@@ -13,7 +13,7 @@ from numbers import Integral
 import numpy as np
 
 from canvas.arithmetic import BASES, parse
-from canvas.cell_inputs import LocalRule
+from canvas.cells.local_rule import LocalRule
 from canvas.choices import OwnCodeError, resolve, shortened
 from canvas.layouts import Layout
 from canvas.problems import MOST_DRAWN, Problems

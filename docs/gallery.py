@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from canvas.cell_inputs import SEES, LocalRule
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.pages import draw_signals
+from canvas.cells.spec import SEES
 from canvas.choices import load_class
-from canvas.pages import draw_signals
 from canvas.picture import to_text
 from canvas.task import Task
 from canvas.tasks import TASKS

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from canvas.addition import Addition
+from canvas.cells.pages import draw_signals
 from canvas.multiplication import Multiplication
-from canvas.pages import draw_signals
 from canvas.render import row_steps, sequences
 from canvas.sampling import sample
 from trm import load_solver, solve

@@ -7,10 +7,11 @@ import numpy as np
 
 from canvas.addition import Column
 from canvas.arithmetic import add_shifted
-from canvas.cell_inputs import SYMBOL, TOKEN
+from canvas.cells.rules.column import PairRule
+from canvas.cells.rules.parts import digit_class, value
+from canvas.cells.spec import SYMBOL, TOKEN
 from canvas.choices import one_of
 from canvas.layouts import ANSWER, Row, table
-from canvas.local_rules import PairRule, digit_class, value
 from canvas.symbols import BLANK, DIGIT_IDS
 from canvas.task import TwoOperands
 

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 
 from canvas.addition import Addition
-from canvas.cell_inputs import LocalRule
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.reachable import reachable_op_inputs
 from canvas.multiplication import Multiplication
-from canvas.reachable import reachable_op_inputs
 from canvas.task import Task
 from canvas.tasks import task_data
 from trm.checkpoints import DATA_KEY, SHIPPED

@@ -1,6 +1,6 @@
 """Linear probes of sub-tasks on the states of a frozen model.
 
-The sub-tasks of a layout are the outputs of its local rule (`canvas.cell_inputs`), except those
+The sub-tasks of a layout are the outputs of its local rule (`canvas.cells`), except those
 that the row writes itself. Their classes are computed for every cell of a row that is filled in. An
 iterative model reads row steps, canvases with one row masked. A GPT reads the whole true canvas as
 a sequence; a cell is represented by the token that writes it, the one before. Probes are
@@ -24,9 +24,9 @@ import torch.nn.functional as F
 from pydantic import PlainSerializer, TypeAdapter
 from torch import Tensor
 
-from canvas.cell_inputs import LocalRule
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.pages import UNDEFINED, draw_signals
 from canvas.layouts import ANSWER, PARTIAL, SUM
-from canvas.pages import UNDEFINED, draw_signals
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing, row_steps
 from canvas.sampling import sample

@@ -32,9 +32,9 @@ from torch.overrides import TorchFunctionMode
 
 from augment.symmetry import SYMMETRIES
 from canvas.canvas_size import Canvas
+from canvas.cells.check import check_rule
 from canvas.check import check_layout
 from canvas.choices import OPEN, OwnCodeError, check_choice, check_imported, load_class
-from canvas.rule_check import check_rule
 from canvas.symbols import CHARACTERS, VOCAB_SIZE
 from canvas.task import Task
 from canvas.tasks import task_class

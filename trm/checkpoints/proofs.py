@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from canvas.cell_inputs import LocalRule
+from canvas.cells.check import edge_problems
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.pages import page_cell_inputs
 from canvas.choices import class_name
-from canvas.pages import page_cell_inputs
-from canvas.rule_check import edge_problems
 from canvas.task import Task
 from canvas.tasks import task_data
 from trm.checkpoints import PROOF_SUFFIX, find_checkpoint
@@ -39,7 +39,7 @@ def proof_digest(model: nn.Module, task: Task) -> str:
     """Return the SHA-256 of all premises of a proof.
 
     These are weights, network, its settings, task, layout, rule and arithmetic. Layout and rule
-    are covered by their declarations and by their results on `canvas.rule_check.edge_problems`.
+    are covered by their declarations and by their results on `canvas.cells.check.edge_problems`.
     """
     found = hashlib.sha256()
     config: Any = model.config

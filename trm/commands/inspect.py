@@ -83,7 +83,7 @@ def run(args: Arguments) -> int:
         raise ValueError("name a problem, like 123x456, and --output DIR for its pictures")
     check_problems([args.problem, *filter(None, [args.patch])], args.checkpoint)
 
-    from canvas.pages import draw_signals
+    from canvas.cells.pages import draw_signals
     from canvas.picture import save_gif
     from trm.analysis.lens import read_layers, some_steps
     from trm.analysis.record import cell_attention, check_cells, check_token

@@ -16,7 +16,7 @@ from trm.checkpoints import PROOF_SUFFIX, SHIPPED, find_checkpoint
 from trm.commands.arguments import Arguments, Parser, print_table, results, whole
 
 if TYPE_CHECKING:
-    from canvas.cell_inputs import LocalRule
+    from canvas.cells.local_rule import LocalRule
     from trm.proof.latent import Explored
     from trm.proof.proof import Proof
     from trm.proof.prove import Judged

@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from canvas.cell_inputs import TOKEN, LocalRule
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.spec import TOKEN
 from canvas.picture import GREY, GRID
 from trm.analysis.patch import HeadEffects
 from trm.analysis.probe import INPUT, ProbeStudy

@@ -1,7 +1,7 @@
 """A model of one cell, which reads its own symbol and the decided messages of its neighbours.
 
 A message contains the likeliest class of each of a few named signals, and nothing else. So a cell
-has a finite set of inputs (`canvas.cell_inputs`), on which a trained model can be proved right.
+has a finite set of inputs (`canvas.cells`), on which a trained model can be proved right.
 
 Inside a cell it is the model of Jolicoeur-Martineau 2025 (`trm.models.recursive`): z_L is updated
 L_cycles times from z_L + z_H + input, then z_H once from z_H + z_L; H_cycles times, of which the
@@ -20,7 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canvas.cell_inputs import NEIGHBOURS, OWN, SYMBOL, TOKEN, Op, OpEncoding, input_name
+from canvas.cells.encoding import OpEncoding
+from canvas.cells.spec import NEIGHBOURS, OWN, SYMBOL, TOKEN, Op, input_name
 from canvas.symbols import BLANK, MASK
 from trm.models.attention import Attention, Linear, PostNormBlock, compute_dtype, truncated_normal_
 from trm.models.cell_cache import CellCache
@@ -225,7 +226,7 @@ class CellModel(IterativeModel):
         """Compute the outputs of ops.
 
         Args:
-            numbers: of N op inputs, int64 [N], see `canvas.cell_inputs.OpEncoding`.
+            numbers: of N op inputs, int64 [N], see `canvas.cells.encoding.OpEncoding`.
             tables: `message_tables`, where many calls share them.
 
         Returns:
@@ -313,8 +314,8 @@ class CellModel(IterativeModel):
     def message_tables(self) -> list[Tensor]:
         """Keys and values of all that can be read, for each layer [codes, 2 * D].
 
-        A row for every code of each head (`canvas.cell_inputs.OpEncoding`), way after way, in each
-        head after head.
+        A row for every message id of each op (see `canvas.cells.encoding.OpEncoding`): direction
+        after direction, in each op after op.
         """
         dtype = compute_dtype(self.embed_messages.weight)
         vectors = [part.to(dtype) for part in self.message_vectors(self.embed_messages.weight)]

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from canvas.cell_inputs import SYMBOL
+from canvas.cells.spec import SYMBOL
 
 if TYPE_CHECKING:
     from trm.models.cell import CellModel

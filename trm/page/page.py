@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from augment.symmetry import SYMMETRIES
-from canvas.cell_inputs import NEIGHBOURS, SEES
+from canvas.cells.spec import NEIGHBOURS, SEES
 from canvas.symbols import CHARACTERS
 from trm.models.cell import CellModel
 from trm.solving.solver import Solver

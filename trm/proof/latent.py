@@ -3,10 +3,10 @@
 A latent code has no correct class, so an input with codes has no correct output by itself. But each
 code that a network passes comes with the true signals of that page. Both are explored together, by
 a rule whose cells pass the classes of the true rule and the codes of the network (`Together`).
-`canvas.reachable` enumerates its cell inputs from the page's edge inwards: all pairs of truth and
-codes that can meet on any page. If the network writes the correct symbol and correct labelled
-signals in each, every page of any size is correct. Equality of two automata is decided in the same
-way, by their product (Hopcroft & Karp 1971).
+`canvas.cells.reachable` enumerates its cell inputs from the page's edge inwards: all pairs of
+truth and codes that can meet on any page. If the network writes the correct symbol and correct
+labelled signals in each, every page of any size is correct. Equality of two automata is decided in
+the same way, by their product (Hopcroft & Karp 1971).
 """
 
 from collections.abc import Callable
@@ -16,9 +16,10 @@ import numpy as np
 import torch
 
 from canvas import symbols
-from canvas.cell_inputs import SYMBOL, TOKEN, LocalRule, Seen, input_name
-from canvas.reachable import reachable_cell_inputs
-from canvas.rule_check import THOROUGH, checked_pages, places
+from canvas.cells.check import THOROUGH, checked_pages, places
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.reachable import reachable_cell_inputs
+from canvas.cells.spec import SYMBOL, TOKEN, Seen, input_name
 from canvas.task import Task
 from trm.models.cell import CellModel
 from trm.models.cell_cache import CellCache

@@ -13,7 +13,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from canvas.cell_inputs import SEES, SYMBOL, TOKEN, LocalRule
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.spec import SEES, SYMBOL, TOKEN
 from canvas.symbols import CHARACTERS, DIGIT_CHARACTERS, MASK
 from trm.files import replacing
 

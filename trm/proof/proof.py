@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from canvas.cell_inputs import LocalRule
-from canvas.reachable import reachable_op_inputs
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.reachable import reachable_op_inputs
 from canvas.tasks import task_data
 from trm.checkpoints import PROOF_SUFFIX
 from trm.checkpoints.proofs import OPEN, PROVED, REFUTED, proof_digest, weights_hash
@@ -55,7 +55,7 @@ class Proof:
         """True if laws prove the rule itself correct: for layouts of the package.
 
         `trm.proof.check` checks the laws of rules with hints. The rule of a lattice without hints
-        writes the same symbols on all pages of any size (tests/canvas/test_cell_inputs.py).
+        writes the same symbols on all pages of any size (tests/canvas/cells/test_reachable.py).
         """
         layout = self.solver.task.layout_impl
         of = (type(layout), type(self.solver.task), type(self.rule))

@@ -1,7 +1,7 @@
 """Prove a model correct at every length: run its network on all cell inputs.
 
 A model that passes decided messages reads one of finitely many cell inputs in every cell
-(`canvas.cell_inputs`). If its outputs for each of them are those of the layout's rule, induction
+(`canvas.cells`). If its outputs for each of them are those of the layout's rule, induction
 over the cells in the order of writing proves every page of every size. docs/proof.md has the proof.
 """
 
@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from canvas.cell_inputs import LocalRule
-from canvas.rule_check import THOROUGH, checked_pages, places
+from canvas.cells.check import THOROUGH, checked_pages, places
+from canvas.cells.local_rule import LocalRule
 from canvas.task import Task
 from trm.models.attention import computes_float32
 from trm.models.cell import CellModel
@@ -167,7 +167,7 @@ def held_against_pages(
         problems; and the number of all pages that agreed.
 
     Raises:
-        OwnCodeError: rule and page differ (see `canvas.rule_check.checked_pages`), or a page has
+        OwnCodeError: rule and page differ (see `canvas.cells.check.checked_pages`), or a page has
             an input that is not among the reachable ones.
     """
     seen = np.zeros(len(numbers), dtype=bool)

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from canvas.cell_inputs import SYMBOL
+from canvas.cells.reachable import reachable_op_inputs
+from canvas.cells.spec import SYMBOL
 from canvas.choices import OwnCodeError
-from canvas.reachable import reachable_op_inputs
 from canvas.task import Task
 from trm.checkpoints.loading import restored_task
 from trm.files import read_object

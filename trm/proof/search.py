@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from canvas.cell_inputs import TOKEN, LocalRule, input_name
-from canvas.pages import page_cell_inputs
+from canvas.cells.check import places
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.pages import page_cell_inputs
+from canvas.cells.spec import TOKEN, input_name
 from canvas.problems import Problems
 from canvas.render import Drawing, WorkedDrawing
-from canvas.rule_check import places
 from canvas.sampling import FAMILIES, family_problems
 from canvas.symbols import decode
 from canvas.task import Task

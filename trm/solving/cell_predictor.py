@@ -10,11 +10,12 @@ import torch
 
 from augment.views import View
 from canvas import symbols
-from canvas.cell_inputs import OWN, TOKEN, LocalRule
-from canvas.pages import UNDEFINED
-from canvas.reachable import reachable_cell_inputs
+from canvas.cells.check import check_reachable
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.pages import UNDEFINED
+from canvas.cells.reachable import reachable_cell_inputs
+from canvas.cells.spec import OWN, TOKEN
 from canvas.render import Drawing
-from canvas.rule_check import check_reachable
 from canvas.task import Task
 from trm.models.attention import compute_dtype, computes_float32
 from trm.models.cell import CellModel
@@ -92,7 +93,7 @@ class CellPredictor(Predictor):
 
     @cached_property
     def cell_inputs(self) -> np.ndarray:
-        """Cell inputs of upright solutions, see `canvas.reachable.reachable_cell_inputs`.
+        """Cell inputs of upright solutions, see `canvas.cells.reachable.reachable_cell_inputs`.
 
         The first access takes seconds.
 
@@ -176,7 +177,7 @@ class CellPredictor(Predictor):
     def signals(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
         """Return the decided classes by signal, uint8 [B, H, W] each.
 
-        See `canvas.pages.draw_signals`. Latent codes are left out, as their classes have no
+        See `canvas.cells.pages.draw_signals`. Latent codes are left out, as their classes have no
         meaning of their own.
 
         Args:
@@ -228,7 +229,7 @@ def right_cells(believed: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np
 
     Args:
         believed: decided classes, uint8 [...].
-        truth: true classes, uint8 [...], see `canvas.pages.draw_signals`.
+        truth: true classes, uint8 [...], see `canvas.cells.pages.draw_signals`.
     """
     counted = (truth != UNDEFINED) & (believed != UNDEFINED)
     return (believed == truth) & counted, counted

@@ -9,10 +9,11 @@ import torch.nn.functional as F
 from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
-from canvas.cell_inputs import SYMBOL, LocalRule
-from canvas.pages import draw_signals
+from canvas.cells.check import check_rule
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.pages import draw_signals
+from canvas.cells.spec import SYMBOL
 from canvas.render import WorkedDrawing
-from canvas.rule_check import check_rule
 from trm.models.cell import CellModel
 from trm.models.iterative import Batch
 from trm.solving.cell_predictor import CellPredictor, right_cells

@@ -23,7 +23,8 @@ import torch
 from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
-from canvas.cell_inputs import TOKEN, LocalRule, input_name
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.spec import TOKEN, input_name
 from trm.models.cell import CellModel
 from trm.models.cell_cache import CellCache
 from trm.models.iterative import Batch

@@ -17,9 +17,10 @@ from torch.utils.data import Dataset
 
 from augment.transforms import SampleTransform
 from canvas.canvas_size import Blanks, Canvas, Insertion
-from canvas.cell_inputs import NEIGHBOURS, SYMBOL, TOKEN, LocalRule
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.pages import page_cell_inputs
+from canvas.cells.spec import NEIGHBOURS, SYMBOL, TOKEN
 from canvas.choices import check_choice
-from canvas.pages import page_cell_inputs
 from canvas.problems import Problems, Split, keys, random_below, random_words
 from canvas.render import WorkedDrawing, row_steps, sequences
 from canvas.sampling import sample

@@ -10,8 +10,8 @@ from looking import assert_apart, axes_of
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
+from canvas.cells.pages import UNDEFINED, draw_signals
 from canvas.multiplication import Multiplication
-from canvas.pages import UNDEFINED, draw_signals
 from canvas.picture import WRONG_INK
 from canvas.render import row_steps
 from canvas.symbols import encode

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from canvas.canvas_size import Canvas
-from canvas.cell_inputs import NEIGHBOURS, OWN, SYMBOL, TOKEN, input_name
+from canvas.cells.spec import NEIGHBOURS, OWN, SYMBOL, TOKEN, input_name
 from canvas.multiplication import Multiplication
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK, encode

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from canvas.addition import Addition
-from canvas.cell_inputs import SYMBOL
+from canvas.cells.reachable import reachable_op_inputs
+from canvas.cells.spec import SYMBOL
 from canvas.multiplication import Multiplication
-from canvas.reachable import reachable_op_inputs
 from canvas.render import WorkedDrawing
 from canvas.sampling import sample
 from canvas.symbols import BLANK, DIGIT_IDS

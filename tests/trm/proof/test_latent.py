@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from canvas.cell_inputs import SYMBOL, TOKEN, input_name
+from canvas.cells.reachable import reachable_cell_inputs
+from canvas.cells.spec import SYMBOL, TOKEN, input_name
 from canvas.choices import OwnCodeError
 from canvas.problems import Problems
-from canvas.reachable import reachable_cell_inputs
 from trm.models.cell import CellModel
 from trm.models.wavefront import run_wavefront
 from trm.proof import check

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from canvas.cells.check import THOROUGH
 from canvas.choices import OwnCodeError
 from canvas.multiplication import Multiplication
-from canvas.rule_check import THOROUGH
 from trm.models.cell import CellModel
 from trm.proof.bound import RoundingBound
 from trm.proof.prove import NotProvableError, held_against_pages, provable

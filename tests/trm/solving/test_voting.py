@@ -14,10 +14,10 @@ from augment.symmetry import SYMMETRIES
 from augment.views import View, apply_views, distinct_views
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
+from canvas.cells.reachable import reachable_cell_inputs
 from canvas.choices import OwnCodeError
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
-from canvas.reachable import reachable_cell_inputs
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK, VOCAB_SIZE, encode
 from trm.models.iterative import IterativeModel, Loop
 from trm.models.recursive import TinyRecursiveModel

@@ -5,9 +5,9 @@ import torch
 from runs import assert_same, charts_without_a_curve, whole_and_resumed
 
 from canvas.canvas_size import Canvas
-from canvas.cell_inputs import SYMBOL
+from canvas.cells.reachable import reachable_op_inputs
+from canvas.cells.spec import SYMBOL
 from canvas.multiplication import Multiplication
-from canvas.reachable import reachable_op_inputs
 from trm import load_solver, solve
 from trm.training.samples import CellInputSamples
 

@@ -7,7 +7,7 @@ import torch
 from runs import assert_same, whole_and_resumed
 
 from canvas.canvas_size import Canvas
-from canvas.cell_inputs import SYMBOL
+from canvas.cells.spec import SYMBOL
 from canvas.multiplication import Multiplication
 from trm.training.latent_module import merged_op_inputs
 from trm.training.samples import PageSamples

@@ -17,9 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 from canvas.arithmetic import Numbers
-from canvas.cell_inputs import SYMBOL, TOKEN, LocalRule
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.pages import PageCellInputs, page_cell_inputs
+from canvas.cells.spec import SYMBOL, TOKEN
 from canvas.choices import OwnCodeError, failure
-from canvas.pages import PageCellInputs, page_cell_inputs
 from canvas.problems import Problems
 from canvas.render import WorkedDrawing
 from canvas.sampling import sample
@@ -87,9 +88,16 @@ def check_rule(task: Task, rule: LocalRule, how_many: tuple[int, int] = QUICK) -
 def check_reachable(
     task: Task, rule: LocalRule, numbers: np.ndarray, how_many: tuple[int, int] = QUICK
 ) -> None:
-    """Hold a set of cell inputs, see `canvas.reachable.reachable_cell_inputs`, against drawn pages.
+    """Compare a set of reachable cell inputs with drawn pages.
 
-    OwnCodeError names the first page and cell that show an input that the set lacks.
+    Args:
+        task: draws the pages.
+        rule: of its layout.
+        numbers: ids of the set, sorted, see `canvas.cells.reachable.reachable_cell_inputs`.
+        how_many: see `checked_pages`.
+
+    Raises:
+        OwnCodeError: a page has an input that the set lacks; the message names page and cell.
     """
     for pages in checked_pages(task, rule, how_many):
         found = pages.found

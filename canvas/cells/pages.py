@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from canvas import symbols
-from canvas.cell_inputs import TOKEN, LocalRule
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.spec import TOKEN
 from canvas.render import WorkedDrawing
 
 UNDEFINED = 255  # in place of a class: it follows from rows that are not yet written

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from canvas.addition import Addition
-from canvas.cell_inputs import NEIGHBOURS, SYMBOL, TOKEN, LocalRule, Seen, input_name
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.pages import UNDEFINED, draw_signals, page_cell_inputs
+from canvas.cells.reachable import reachable_cell_inputs, reachable_op_inputs
+from canvas.cells.spec import NEIGHBOURS, SYMBOL, TOKEN, Seen, input_name
 from canvas.multiplication import Multiplication
-from canvas.pages import UNDEFINED, draw_signals, page_cell_inputs
 from canvas.problems import Problems
-from canvas.reachable import reachable_cell_inputs, reachable_op_inputs
 from canvas.symbols import BLANK, MASK, TIMES
 from canvas.task import Task
 

@@ -5,12 +5,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from canvas.cell_inputs import END, TOKEN, LocalRule, input_name
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.spec import END, TOKEN, input_name
 
 
 def reachable_op_inputs(rule: LocalRule) -> np.ndarray:
-    """The op inputs of `reachable_cell_inputs`: their numbers, see `canvas.cell_inputs.OpEncoding`,
-    int64, sorted."""
+    """Return the ids of all op inputs that occur in `reachable_cell_inputs`, int64, sorted.
+
+    See `canvas.cells.encoding.OpEncoding`.
+    """
     numbers = reachable_cell_inputs(rule)
     if rule.encoding is rule.whole:
         return numbers

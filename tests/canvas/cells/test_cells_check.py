@@ -5,17 +5,11 @@ import pytest
 from twice import AddOnce, AddTwice
 
 from canvas.addition import Addition
+from canvas.cells.check import QUICK, check_reachable, check_rule, checked_pages, edge_problems
+from canvas.cells.reachable import reachable_cell_inputs
 from canvas.check import check_layout
 from canvas.choices import OwnCodeError
 from canvas.multiplication import Multiplication
-from canvas.reachable import reachable_cell_inputs
-from canvas.rule_check import (
-    QUICK,
-    check_reachable,
-    check_rule,
-    checked_pages,
-    edge_problems,
-)
 
 
 def wrong(call, *args) -> str:

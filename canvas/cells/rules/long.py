@@ -1,18 +1,16 @@
-"""The local rules of layouts with the operands on top, whose cells work in steps.
-
-Each is declared as `canvas.cell_inputs` has it.
-"""
+"""What the rules of layouts with the operands on top have in common."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
-from canvas.cell_inputs import END, TOKEN, Column, LocalRule, Op, RowKind, Seen
-from canvas.local_rules import columns, digit_class, value
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.rules.parts import columns, digit_class, value
+from canvas.cells.spec import END, TOKEN, Column, Op, RowKind, Seen
 from canvas.symbols import BLANK, DIGIT_IDS, MASK, TIMES
 
 # What each op says of `LongRule`, and what it reads; before them or after come those of a layout.
-_READS = {
+READS = {
     "row": "above above.row",
     "number": "token own.row right.multiplier",
     "arriving": "own.row own.number above.column_multiplier above_left.diagonal",
@@ -28,7 +26,7 @@ _READS = {
 }
 
 
-def _ops(inputs: Mapping[str, str]) -> tuple[Op, ...]:
+def ops_of(inputs: Mapping[str, str]) -> tuple[Op, ...]:
     """Heads by what they say, one or two things, and what each reads."""
     return tuple(Op(tuple(outputs.split()), tuple(of.split())) for outputs, of in inputs.items())
 
@@ -186,146 +184,6 @@ class LongRule(LocalRule):
         digit = np.where(number == self.special, 0, value(number))
         written = (number > 0) & (number <= self.special)
         return np.where(written, DIGIT_IDS[np.minimum(digit, self.base - 1)], BLANK)
-
-
-class StandardRule(LongRule):
-    """Rule of the layout `canvas.multiplication.Standard`: partial products, and then their sum.
-
-    The running sum goes straight down. Where no digit of b arrives in column 0 it is written.
-    """
-
-    below: Mapping[str, tuple[str, ...]] = {"worked": ("b", "worked")}
-    ops = _ops(
-        {"adds": "above.sum"}
-        | _READS
-        | {
-            "multiplier": "own.row own.arriving own.adds right.multiplier above.zero",
-            "total": "own.multiplier",
-            "symbol": "own.total own.product own.sum",
-        }
-    )
-
-    def _adds(self, seen: Seen) -> np.ndarray:
-        return np.minimum(seen["above.sum"], 1)
-
-    def _multiplier(self, seen: Seen) -> np.ndarray:
-        total = np.where(seen["own.adds"] > 0, self.special, 0)
-        found = super()._multiplier(seen)
-        return np.where((found == 0) & (seen["own.row"] == self.PRODUCT), total, found)
-
-    def _total(self, seen: Seen) -> np.ndarray:
-        return seen["own.multiplier"] == self.special
-
-    def _symbol(self, seen: Seen) -> np.ndarray:
-        return self._write(np.where(seen["own.total"], seen["own.sum"], seen["own.product"]))
-
-
-class AccumulateRule(LongRule):
-    """Rule of `canvas.multiplication.Accumulate`: each row adds its product to that above."""
-
-    endless = (LongRule.B, LongRule.PRODUCT)
-    below: Mapping[str, tuple[str, ...]] = {"total": ("b", "total")}
-    ops = _ops(_READS | {"symbol": "own.sum"})
-
-    def _symbol(self, seen: Seen) -> np.ndarray:
-        return self._write(seen["own.sum"])
-
-
-class InterleavedRule(LongRule):
-    """Rule of `canvas.multiplication.Interleaved`: a sum adds the product above to its sum.
-
-    A row of a product keeps the sum, and the digits of a and b, for the row below.
-    """
-
-    down = (*LongRule.down, "product")
-    following = (0, LongRule.B, LongRule.PRODUCT, LongRule.SUM, LongRule.PRODUCT)
-    straight = (LongRule.B, LongRule.PRODUCT)
-    moving = (LongRule.SUM,)
-    endless = (LongRule.B, LongRule.SUM)
-    below: Mapping[str, tuple[str, ...]] = {"product": ("b", "sum"), "sum": ("product",)}
-    ops = _ops(
-        _READS
-        | {
-            "sum sum_carry": "above.product above.sum right.sum_carry",
-            "symbol": "own.row own.product own.sum",
-        }
-    )
-
-    def _multiplier(self, seen: Seen) -> np.ndarray:
-        """Sums do not multiply."""
-        found = super()._multiplier(seen)
-        return np.where((seen["own.row"] == self.SUM) & (found > 0), self.special, found)
-
-    def _sum(self, seen: Seen) -> dict[str, np.ndarray]:
-        return self._added(seen["above.product"], seen)
-
-    def _symbol(self, seen: Seen) -> np.ndarray:
-        total = seen["own.row"] == self.SUM
-        return self._write(np.where(total, seen["own.sum"], seen["own.product"]))
-
-
-class RunningSumRule(LongRule):
-    """Rule of `canvas.multiplication.RunningSum`: all products, then all running sums.
-
-    A sum works the product out once more. To begin with that, the digits of a and b go straight
-    down through all products as well, to the first row with nothing in column 0 that arrives.
-
-    - ``comes``: whether a digit of b comes here diagonally, 2, or straight alone, 1.
-    """
-
-    left = (*LongRule.left, "row")
-    straight = (LongRule.B, LongRule.PRODUCT, LongRule.LATER_PRODUCT)
-    endless = (LongRule.SUM, LongRule.LATER_SUM)
-    moving = (LongRule.PRODUCT, LongRule.LATER_PRODUCT, *endless)
-    below: Mapping[str, tuple[str, ...]] = {"worked": ("b", "worked")}
-    ops = _ops(
-        {"comes": "above.column_multiplier above_left.diagonal"}
-        | _READS
-        | {
-            "row": "above above.row own.comes right.row",
-            "multiplicand": "own.row above.column_multiplicand above_right.passing",
-            "column_multiplicand": "own.row own.number above.column_multiplicand",
-            "column_multiplier": "own.row own.number above.column_multiplier",
-            "sum sum_carry": "own.row own.product above.sum right.sum_carry",
-            "symbol": "own.row own.product own.sum",
-        }
-    )
-
-    def _comes(self, seen: Seen) -> np.ndarray:
-        straight = np.minimum(seen["above.column_multiplier"], 1)
-        return np.where(seen["above_left.diagonal"] > 0, 2, straight)
-
-    def _row(self, seen: Seen) -> np.ndarray:
-        """On the right of column 0 there are no kinds of rows below the first product."""
-        begins = np.array([0, self.SUM, self.LATER_PRODUCT])[seen["own.comes"]]
-        later = np.where(seen["right.row"] > 0, seen["right.row"], begins)
-        product = np.isin(seen["above.row"], (self.PRODUCT, self.LATER_PRODUCT))
-        following = np.array([0, self.B, self.PRODUCT, 0, self.LATER_SUM, 0, self.LATER_SUM])
-        below = np.where(product, later, following[seen["above.row"]])
-        return np.where(seen["above"] > 0, below, self.A)
-
-    def _here(self, seen: Seen, straight: np.ndarray, moved: np.ndarray) -> np.ndarray:
-        """Digits come straight into some kinds of rows alone."""
-        return np.where(self._is(seen, (self.B, self.PRODUCT, self.SUM)), straight, moved)
-
-    def _column_multiplicand(self, seen: Seen) -> np.ndarray:
-        """Pass on the message from straight above, whatever has moved here."""
-        straight = seen["above.column_multiplicand"]
-        return super()._column_multiplicand(Seen(seen | {"own.multiplicand": straight}))
-
-    def _column_multiplier(self, seen: Seen) -> np.ndarray:
-        own = seen["own.row"] == self.B
-        straight = np.where(own, seen["own.number"], seen["above.column_multiplier"])
-        return super()._column_multiplier(Seen(seen | {"own.arriving": straight}))
-
-    def _sum(self, seen: Seen) -> dict[str, np.ndarray]:
-        adds = self._is(seen, self.endless)
-        found = self._added(np.where(adds, seen["own.product"], 0), seen)
-        return {name: np.where(adds, of, 0) for name, of in found.items()}
-
-    def _symbol(self, seen: Seen) -> np.ndarray:
-        total = self._is(seen, self.endless)
-        return self._write(np.where(total, seen["own.sum"], seen["own.product"]))
 
 
 def _operand_rows(digits: tuple[int, ...]) -> dict[str, RowKind]:

@@ -1,190 +1,26 @@
-"""Cell inputs: all that a cell reads, its own symbol and the decided messages of its neighbours.
-
-In a layout that is worked out in the order of writing (rows downwards, each from the right to the
-left) a cell reads its own symbol and the messages of up to four neighbours: the one on its right,
-the one above, and those above left and above right. A message is a few named classes, so that a
-*cell input* is one of finitely many, however long the numbers are. A layout declares this as its
-`LocalRule`: which signals are handed where, what follows from a cell input, and which rows and
-columns a page has. From that follow
-
-- the cell inputs of any drawn page (`canvas.pages`), to train on;
-- a set of cell inputs that holds all of every page of any size (`canvas.reachable`), to prove on.
-
-A cell can work in steps. Each is an *op*: it reads some of the signals, by name, among them
-what ops before it have decided, and says others. What one op reads is an *op input*. A rule with
-one op, which reads all, has an op input for each cell input; one of many ops has few op inputs, and
-all of them occur on small pages.
-"""
+"""Base class of local rules: the messages of a layout's cells, and the function of a cell."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate
-from math import prod
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
 from canvas import symbols
+from canvas.cells.encoding import OpEncoding
+from canvas.cells.spec import (
+    MOST_CODES,
+    NEIGHBOURS,
+    OWN,
+    SYMBOL,
+    TOKEN,
+    Op,
+    RowKind,
+    Seen,
+    input_name,
+)
 from canvas.render import WorkedDrawing
-
-END = ""  # in place of a column on the left: the page ends there
-MOST_CODES = 62  # of a signal that is not told: each has a letter of its own
-SYMBOL = "symbol"  # the output that a cell writes, beside its signals
-TOKEN = "token"  # the symbol that stands in a cell, or the mask
-OWN = "own"  # what a cell has decided itself, in place of a neighbour
-NEIGHBOURS = {  # who hands a cell what, as rows down and columns right
-    "left": (0, 1), "down": (-1, 0), "down_right": (-1, -1), "down_left": (-1, 1),
-}  # fmt: skip
-SEES = {  # what a cell calls it
-    "left": "right", "down": "above", "down_right": "above_left", "down_left": "above_right",
-    OWN: OWN,
-}  # fmt: skip
-
-
-class Op(NamedTuple):
-    """A step of a cell: what it decides, of what it reads.
-
-    `TOKEN`; whether there is a neighbour, by the names of `SEES`; or a signal that one hands on, or
-    the cell itself has decided, like ``right.carry`` and ``own.product``. None: all but the last.
-    """
-
-    outputs: tuple[str, ...]
-    inputs: tuple[str, ...] | None = None
-
-
-class OpEncoding:
-    """Codec of op inputs: all that an op reads as one number.
-
-    A number is of mixed radix: the symbol, 0 if it is not read, then a code for each way. A code is
-    the signals that are read, of mixed radix again; where there is no such cell all are none. Of an
-    op that reads all, a code is 0 where there is no such cell, else 1 + that.
-    """
-
-    def __init__(
-        self,
-        messages: Mapping[str, Sequence[str]],
-        classes: Mapping[str, int],
-        ops: Sequence[Op],
-        ids: int,
-    ) -> None:
-        self.ops, self.classes, self.ids = list(ops), dict(classes), ids
-        own = tuple(dict.fromkeys(name for op in ops for name in _own(op)))
-        # The signals that are handed in each way that there is.
-        self.directions = {
-            direction: tuple(messages[direction])
-            for direction in NEIGHBOURS
-            if messages.get(direction)
-        }
-        if own:
-            self.directions[OWN] = own
-        # For each op and way the signals, "" for whether there is such a cell; and how many codes.
-        self.inputs = [
-            [self._signals(op, direction) for direction in self.directions] for op in ops
-        ]
-        self.sizes = [
-            [prod(self._size(name) for name in names) + (op.inputs is None) for names in of]
-            for op, of in zip(ops, self.inputs, strict=True)
-        ]
-        # The first op input of each op, and of what would come next.
-        self.starts = [0, *accumulate(ids * prod(sizes) for sizes in self.sizes)]
-        self.levels: list[list[int]] = []  # numbers of the ops that can decide at once
-        known, left = set[str](), dict(enumerate(ops))
-        while left:
-            level = [i for i, op in left.items() if known.issuperset(_own(op))]
-            if not level:
-                raise ValueError("ops read what none before them decides")
-            self.levels.append(level)
-            known.update(name for i in level for name in left.pop(i).outputs)
-
-    def _signals(self, op: Op, direction: str) -> tuple[str, ...]:
-        if op.inputs is None:
-            return self.directions[direction] if direction != OWN else ()
-        who = SEES[direction]
-        names = ("",) if who in op.inputs else ()
-        return (*names, *(n for n in self.directions[direction] if f"{who}.{n}" in op.inputs))
-
-    def _size(self, name: str) -> int:
-        return self.classes[name] if name else 2
-
-    def units(self, op: int) -> dict[str, int]:
-        """Weight of each thing that an op reads in the number of its op input, by its
-        name."""
-        found, unit, whole = {}, 1, self.ops[op].inputs is None
-        parts = zip(self.directions, self.inputs[op], self.sizes[op], strict=True)
-        for direction, names, size in reversed(list(parts)):
-            count = unit
-            for name in reversed(names):
-                found[input_name(direction, name)] = count
-                count *= self._size(name)
-            if whole and names:
-                found[input_name(direction, "")] = unit
-            unit *= size
-        if whole or TOKEN in (self.ops[op].inputs or ()):
-            found[TOKEN] = unit
-        return found
-
-    def signals(self, number: int, direction: int, message_id: np.ndarray) -> dict[str, np.ndarray]:
-        """The signals of an op's codes, the last one first; "" for whether there is a cell."""
-        names, found = self.inputs[number][direction], {}
-        if self.ops[number].inputs is None and names:
-            found[""] = (message_id > 0) * 1
-            message_id = message_id - found[""]
-        parts = np.unravel_index(message_id, [self._size(name) for name in names]) if names else ()
-        return found | dict(zip(names[::-1], parts[::-1], strict=True))
-
-    def numbers(self, op: int, seen: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The op inputs of an op, int64 [N], of what N cells see, see `LocalRule.apply`."""
-        number = np.full(len(next(iter(seen.values()))), self.starts[op])
-        for name, unit in self.units(op).items():
-            number += seen[name] * unit
-        return number
-
-    def shown(self, numbers: np.ndarray) -> Iterator[tuple[Op, np.ndarray, "Seen"]]:
-        """Decode N op inputs: for each op which ones are its, int64, and what it reads."""
-        of = np.searchsorted(self.starts, numbers, side="right") - 1
-        for number, op in enumerate(self.ops):
-            here = np.flatnonzero(of == number)
-            message_id = numbers[here] - self.starts[number]
-            token, *ids = np.unravel_index(message_id, (self.ids, *self.sizes[number]))
-            seen = Seen({TOKEN: token} if TOKEN in self.units(number) else {})
-            for i, direction in enumerate(self.directions):
-                signals = self.signals(number, i, ids[i])
-                seen |= {input_name(direction, name): part for name, part in signals.items()}
-            yield op, here, seen
-
-
-def _own(op: Op) -> list[str]:
-    """The signals that an op reads of those that the cell itself has decided."""
-    return [name[4:] for name in op.inputs or () if name.startswith("own.")]
-
-
-def input_name(direction: str, signal: str) -> str:
-    """The name by which ops read a signal that is handed on this way; "": whether one is there."""
-    return f"{SEES[direction]}.{signal}" if signal else SEES[direction]
-
-
-class Seen(dict[str, np.ndarray]):
-    """Inputs of an op in N cells, int64 [N] each, by the names by which an `Op` reads."""
-
-    def __missing__(self, name: str) -> np.ndarray:
-        raise KeyError(f"an op looks at {name} unasked")
-
-
-class Column(NamedTuple):
-    """A kind of column as it stands in a kind of row."""
-
-    kind: str  # of the column, the same in all rows
-    tokens: tuple[int, ...]  # that can stand there, `symbols.MASK` for a cell to be worked out
-    left: tuple[str, ...]  # what can stand on its left: names of a row's columns, or `END`
-
-
-class RowKind(NamedTuple):
-    """A kind of row: its columns by name, from the right."""
-
-    columns: Mapping[str, Column]
-    first: tuple[str, ...]  # which of them can stand at the page's right edge
-    below: tuple[str, ...]  # kinds of rows that can stand above; "" for the page's upper edge
 
 
 class LocalRule(ABC):
@@ -198,8 +34,9 @@ class LocalRule(ABC):
     down_left: tuple[str, ...] = ()
     ops: tuple[Op, ...] = ()  # the ops, in order; none: one that reads all
     probe_targets: tuple[str, ...] = ()  # what no cell decides, but probes can look for
-    # Whether `canvas.reachable` keeps together what comes from the right and what stands above,
-    # class by class; else, where nothing follows from both, what `kept` keeps.
+    # How `canvas.cells.reachable` enumerates states of a row. True: each message from the right is
+    # kept together with the exact message from above. False: with what `kept` keeps of that one,
+    # for rules in which nothing follows from both.
     kept_together = True
     most_operands: int | None = None  # of a page; None: any number
     rows: Mapping[str, RowKind]  # the kinds that a page has; more than pages show, never less
@@ -240,7 +77,7 @@ class LocalRule(ABC):
         """
 
     def kept(self, signal: str, classes: np.ndarray) -> np.ndarray:
-        """Reduce `classes` to the few numbers that `canvas.reachable` keeps of a neighbour.
+        """Reduce `classes` to the few numbers that `canvas.cells.reachable` keeps of a neighbour.
 
         That a signal is none, its first class, or another.
         """

@@ -1,0 +1,1 @@
+"""Local rules of layouts, one file for each layout."""

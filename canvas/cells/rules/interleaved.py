@@ -1,0 +1,67 @@
+"""Local rule of `canvas.multiplication.Interleaved`.
+
+The layout writes a partial product, the sum so far, the next partial product, and so on.
+
+Example, 47 x 36:
+
+    __47
+    *_36
+    _282
+    _282
+    141_
+    1692
+
+The cell in row 6, column 2 from the right:
+
+- reads from right: multiplier special, carry -, sum_carry 0
+- reads from above: row 3, column_multiplicand 7, column_multiplier 0, zero 0, sum 8,
+  product 1
+- reads from above left: diagonal -
+- reads from above right: passing -
+- writes: 9
+- decides: multiplier special, carry -, sum_carry 0, row 4, column_multiplicand -,
+  column_multiplier -, zero 0, sum 9, product -, diagonal 0, passing 7, number -, arriving
+  0, multiplicand 7
+
+"-" stands for none, and "special" for a class that is no digit: see the signals of the rule.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from canvas.cells.rules.long import READS, LongRule, ops_of
+from canvas.cells.spec import Seen
+
+
+class InterleavedRule(LongRule):
+    """Rule of `canvas.multiplication.Interleaved`: a sum adds the product above to its sum.
+
+    A row of a product keeps the sum, and the digits of a and b, for the row below.
+    """
+
+    down = (*LongRule.down, "product")
+    following = (0, LongRule.B, LongRule.PRODUCT, LongRule.SUM, LongRule.PRODUCT)
+    straight = (LongRule.B, LongRule.PRODUCT)
+    moving = (LongRule.SUM,)
+    endless = (LongRule.B, LongRule.SUM)
+    below: Mapping[str, tuple[str, ...]] = {"product": ("b", "sum"), "sum": ("product",)}
+    ops = ops_of(
+        READS
+        | {
+            "sum sum_carry": "above.product above.sum right.sum_carry",
+            "symbol": "own.row own.product own.sum",
+        }
+    )
+
+    def _multiplier(self, seen: Seen) -> np.ndarray:
+        """Sums do not multiply."""
+        found = super()._multiplier(seen)
+        return np.where((seen["own.row"] == self.SUM) & (found > 0), self.special, found)
+
+    def _sum(self, seen: Seen) -> dict[str, np.ndarray]:
+        return self._added(seen["above.product"], seen)
+
+    def _symbol(self, seen: Seen) -> np.ndarray:
+        total = seen["own.row"] == self.SUM
+        return self._write(np.where(total, seen["own.sum"], seen["own.product"]))

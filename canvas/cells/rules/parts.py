@@ -1,0 +1,29 @@
+"""What several rules have in common: digits as classes, and pages with a margin."""
+
+import numpy as np
+
+from canvas.cells.spec import END, Column
+from canvas.symbols import DIGIT_OF
+
+
+def value(digit_class: np.ndarray) -> np.ndarray:
+    """The digit or carry of a class, 0 where there is none."""
+    return np.maximum(digit_class - 1, 0)
+
+
+def digit_class(token: np.ndarray, base: int) -> np.ndarray:
+    """1 + d of the symbol of a digit d, else 0."""
+    digit = DIGIT_OF[token].astype(np.int64)
+    return np.where((digit >= 0) & (digit < base), 1 + digit, 0)
+
+
+def columns(
+    beside: tuple[int, ...], units: tuple[int, ...], rest: tuple[int, ...]
+) -> dict[str, Column]:
+    """A margin, the units, and the rest: what can stand in each."""
+    return {
+        "margin": Column("margin", beside, ("margin", "units")),
+        "units": Column("units", units, ("rest",)),
+        "edge": Column("edge", units, ("rest",)),  # the same without a margin
+        "rest": Column("rest", rest, ("rest", END)),
+    }

@@ -1,0 +1,97 @@
+"""Local rule of `canvas.multiplication.RunningSum`.
+
+The layout writes all partial products, and then all running sums.
+
+Example, 47 x 36:
+
+    __47
+    *_36
+    _282
+    141_
+    _282
+    1692
+
+The cell in row 4, column 2 from the right:
+
+- reads from right: multiplier 3, carry -, sum_carry -, row 5
+- reads from above: row 3, column_multiplicand 4, column_multiplier 3, zero 0, sum -
+- reads from above left: diagonal -
+- reads from above right: passing 7
+- writes: 1
+- decides: multiplier 3, carry 2, sum_carry -, row 5, column_multiplicand 4,
+  column_multiplier 3, zero 0, sum -, diagonal -, passing 7, comes 1, number -, arriving -,
+  multiplicand 7, product 1
+
+"-" stands for none.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from canvas.cells.rules.long import READS, LongRule, ops_of
+from canvas.cells.spec import Seen
+
+
+class RunningSumRule(LongRule):
+    """Rule of `canvas.multiplication.RunningSum`: all products, then all running sums.
+
+    A sum works the product out once more. To begin with that, the digits of a and b go straight
+    down through all products as well, to the first row with nothing in column 0 that arrives.
+
+    - ``comes``: whether a digit of b comes here diagonally, 2, or straight alone, 1.
+    """
+
+    left = (*LongRule.left, "row")
+    straight = (LongRule.B, LongRule.PRODUCT, LongRule.LATER_PRODUCT)
+    endless = (LongRule.SUM, LongRule.LATER_SUM)
+    moving = (LongRule.PRODUCT, LongRule.LATER_PRODUCT, *endless)
+    below: Mapping[str, tuple[str, ...]] = {"worked": ("b", "worked")}
+    ops = ops_of(
+        {"comes": "above.column_multiplier above_left.diagonal"}
+        | READS
+        | {
+            "row": "above above.row own.comes right.row",
+            "multiplicand": "own.row above.column_multiplicand above_right.passing",
+            "column_multiplicand": "own.row own.number above.column_multiplicand",
+            "column_multiplier": "own.row own.number above.column_multiplier",
+            "sum sum_carry": "own.row own.product above.sum right.sum_carry",
+            "symbol": "own.row own.product own.sum",
+        }
+    )
+
+    def _comes(self, seen: Seen) -> np.ndarray:
+        straight = np.minimum(seen["above.column_multiplier"], 1)
+        return np.where(seen["above_left.diagonal"] > 0, 2, straight)
+
+    def _row(self, seen: Seen) -> np.ndarray:
+        """On the right of column 0 there are no kinds of rows below the first product."""
+        begins = np.array([0, self.SUM, self.LATER_PRODUCT])[seen["own.comes"]]
+        later = np.where(seen["right.row"] > 0, seen["right.row"], begins)
+        product = np.isin(seen["above.row"], (self.PRODUCT, self.LATER_PRODUCT))
+        following = np.array([0, self.B, self.PRODUCT, 0, self.LATER_SUM, 0, self.LATER_SUM])
+        below = np.where(product, later, following[seen["above.row"]])
+        return np.where(seen["above"] > 0, below, self.A)
+
+    def _here(self, seen: Seen, straight: np.ndarray, moved: np.ndarray) -> np.ndarray:
+        """Digits come straight into some kinds of rows alone."""
+        return np.where(self._is(seen, (self.B, self.PRODUCT, self.SUM)), straight, moved)
+
+    def _column_multiplicand(self, seen: Seen) -> np.ndarray:
+        """Pass on the message from straight above, whatever has moved here."""
+        straight = seen["above.column_multiplicand"]
+        return super()._column_multiplicand(Seen(seen | {"own.multiplicand": straight}))
+
+    def _column_multiplier(self, seen: Seen) -> np.ndarray:
+        own = seen["own.row"] == self.B
+        straight = np.where(own, seen["own.number"], seen["above.column_multiplier"])
+        return super()._column_multiplier(Seen(seen | {"own.arriving": straight}))
+
+    def _sum(self, seen: Seen) -> dict[str, np.ndarray]:
+        adds = self._is(seen, self.endless)
+        found = self._added(np.where(adds, seen["own.product"], 0), seen)
+        return {name: np.where(adds, of, 0) for name, of in found.items()}
+
+    def _symbol(self, seen: Seen) -> np.ndarray:
+        total = self._is(seen, self.endless)
+        return self._write(np.where(total, seen["own.sum"], seen["own.product"]))

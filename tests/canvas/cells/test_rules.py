@@ -1,0 +1,77 @@
+"""Worked examples in the docstrings of local rules."""
+
+import inspect
+import textwrap
+
+import numpy as np
+import pytest
+
+from canvas.addition import Addition
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.pages import page_cell_inputs
+from canvas.cells.spec import SEES, SYMBOL, input_name
+from canvas.multiplication import Multiplication
+from canvas.picture import to_text
+from canvas.problems import Problems
+from canvas.symbols import CHARACTERS
+from canvas.task import Task
+
+# Task, operands, the cell's row on the page and its column from the right, from 1.
+EXAMPLES = {
+    "standard": (Multiplication("standard"), (47, 36), 4, 2, False),
+    "running_sum": (Multiplication("running_sum"), (47, 36), 4, 2, False),
+    "interleaved": (Multiplication("interleaved"), (47, 36), 6, 2, False),
+    "accumulate": (Multiplication("accumulate"), (47, 36), 4, 2, False),
+    "lattice": (Multiplication("lattice"), (47, 36), 3, 4, False),
+    "latent_lattice": (Multiplication("lattice"), (47, 36), 3, 4, True),
+    "column": (Addition("column"), (47, 36), 3, 2, False),
+    "column_carries": (Addition("column_carries"), (47, 36), 3, 2, False),
+}
+
+
+NO_NUMBERS = ("row", "zero", "adds", "total", "comes")  # signals whose class is not 1 + a number
+
+
+def example(
+    task: Task, operands: tuple[int, ...], row: int, column: int, latent: bool
+) -> tuple[LocalRule, str]:
+    """Return the rule, and its inputs and outputs in one cell of a page, as text."""
+    rule = task.local_rule(latent)
+    problems = Problems.from_ints([operands], task.base)
+    drawing = task.layout_impl.draw_worked(problems)
+    found = page_cell_inputs(rule, drawing)
+    cells = found.column == drawing.truth.shape[2] - column
+    (cell,) = np.flatnonzero(cells & (found.row == row - 1))
+
+    def shown(name: str, value: int) -> str:
+        digits = 1 + rule.base
+        if name in NO_NUMBERS:
+            return f"{name} {value}"
+        return f"{name} {'-' if value == 0 else value - 1 if value < digits else 'special'}"
+
+    lines = [f"Example, {task.names(problems)[0]}:", ""]
+    page = to_text(drawing.truth[0]).splitlines()
+    lines += [f"    {line}" for line in page]
+    lines += ["", f"The cell in row {row}, column {column} from the right:", ""]
+    for direction, names in rule.messages.items():
+        if names:
+            values = (found.cell_inputs[input_name(direction, name)][cell] for name in names)
+            said = ", ".join(shown(*one) for one in zip(names, values, strict=True))
+            lines.append(f"- reads from {SEES[direction].replace('_', ' ')}: {said}")
+    written = CHARACTERS[found.outputs[SYMBOL][cell]]
+    lines.append(f"- writes: {written}")
+    said = ", ".join(shown(name, int(found.outputs[name][cell])) for name in rule.signals)
+    lines.append(f"- decides: {said}")
+    wrapped = [
+        textwrap.wrap(line, 92, subsequent_indent="  ") if line[:1] == "-" else [line]
+        for line in lines
+    ]
+    return rule, "\n".join(part for parts in wrapped for part in parts)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_docstrings_have_right_worked_examples(name: str) -> None:
+    rule, text = example(*EXAMPLES[name])
+    documented = inspect.getdoc(inspect.getmodule(type(rule)))
+    assert documented is not None
+    assert text in documented
