@@ -45,7 +45,8 @@ from trm.models.gpt import GPT
 from trm.models.iterative import Loop
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.rollout import Prediction, Predictor
+from trm.solving.predictor import Predictor
+from trm.solving.rollout import Prediction
 from trm.solving.solver import Solver
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.optimisers import Schedule, build_optimizer

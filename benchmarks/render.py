@@ -16,9 +16,9 @@ from timing import in_turn, show
 
 from augment.transforms import CanvasShift, SampleTransform
 from canvas import symbols
+from canvas.drawing import row_steps
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
-from canvas.render import row_steps
 from canvas.sampling import sample
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]

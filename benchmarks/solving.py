@@ -14,8 +14,8 @@ from functools import partial
 import torch
 from timing import in_turn, show
 
+from canvas.drawing import tokens_to_write
 from canvas.problems import Problems
-from canvas.render import tokens_to_write
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.models import labels

@@ -21,8 +21,8 @@ import numpy as np
 from scipy.stats import binomtest
 
 from augment.views import View
+from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems, keys, random_below, random_words
-from canvas.render import WorkedDrawing
 from canvas.sampling import sample
 from trm import load_solver
 from trm.grid_cells import cell_problems

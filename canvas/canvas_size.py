@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from canvas.drawing import Drawing
 from canvas.problems import MOST_CELLS, random_below
-from canvas.render import Drawing
 from canvas.task import Task
 
 

@@ -16,8 +16,8 @@ from canvas import symbols
 from canvas.arithmetic import Numbers
 from canvas.cells.local_rule import LocalRule
 from canvas.choices import OwnCodeError
+from canvas.drawing import Drawing, WorkedDrawing
 from canvas.problems import Problems
-from canvas.render import Drawing, WorkedDrawing
 
 GIVEN, PARTIAL, SUM, ANSWER, CARRIES = range(5)
 # The name of each kind of row.

@@ -11,7 +11,7 @@ import pytest
 import torch
 import yaml
 
-from canvas.render import IGNORE
+from canvas.drawing import IGNORE
 from trm.sweep.runs import plan
 from trm.sweep.study import Setting, Study, read_study
 from trm.training.canvas_module import CanvasModule

@@ -14,7 +14,7 @@ import torch
 import yaml
 
 from trm.commands.cli import TRAINING, parser_of
-from trm.configs import find_config
+from trm.config_files import find_config
 from trm.training.cli import train
 
 ROOT = Path(__file__).parents[1]

@@ -13,8 +13,8 @@ import pytest
 
 from canvas.addition import Addition
 from canvas.cells.pages import draw_signals
+from canvas.drawing import row_steps, sequences
 from canvas.multiplication import Multiplication
-from canvas.render import row_steps, sequences
 from canvas.sampling import sample
 from trm import load_solver, solve
 

@@ -76,7 +76,7 @@ def test_it_holds_every_module_the_configs_and_the_model(repository, wheel):
 
 
 def test_what_runs_was_installed_and_has_its_configs(repository, installed, tmp_path):
-    lines = "import sys, json, trm, canvas.render, augment; found = map(sys.modules.get, sys.argv)"
+    lines = "import sys, json, trm, canvas.drawing, augment; found = map(sys.modules.get, sys.argv)"
     lines += "; print(json.dumps([sys.path, [each.__path__[0] for each in found if each]]))"
     path, folders = json.loads(done(installed / "python", "-c", lines, *PACKAGES, folder=tmp_path))
     assert str(repository) not in path

@@ -22,9 +22,9 @@ import numpy as np
 
 from augment import symmetry
 from canvas.check import check_layout
+from canvas.drawing import row_steps
 from canvas.picture import to_figure, to_svg, to_text
 from canvas.problems import Problems
-from canvas.render import row_steps
 from canvas.task import Task
 from canvas.tasks import task_of
 from trm.checkpoints import SHIPPED
@@ -169,7 +169,7 @@ class Evaluation(Grid):
     def __repr__(self) -> str:
         from rich.console import Console
 
-        from trm.evaluation.report import print_summary
+        from trm.evaluation.grid_report import print_summary
 
         with (console := Console(width=100, file=io.StringIO())).capture() as capture:
             print_summary(console, self)

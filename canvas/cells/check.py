@@ -21,8 +21,8 @@ from canvas.cells.local_rule import LocalRule
 from canvas.cells.pages import PageCellInputs, page_cell_inputs
 from canvas.cells.spec import SYMBOL, TOKEN
 from canvas.choices import OwnCodeError, failure
+from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems
-from canvas.render import WorkedDrawing
 from canvas.sampling import sample
 from canvas.symbols import BLANK, CHARACTERS, DIGIT_IDS, MASK, decode
 from canvas.task import Task

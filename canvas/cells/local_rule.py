@@ -20,7 +20,7 @@ from canvas.cells.spec import (
     Seen,
     input_name,
 )
-from canvas.render import WorkedDrawing
+from canvas.drawing import WorkedDrawing
 
 
 class LocalRule(ABC):

@@ -7,7 +7,7 @@ import numpy as np
 from canvas import symbols
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.spec import TOKEN
-from canvas.render import WorkedDrawing
+from canvas.drawing import WorkedDrawing
 
 UNDEFINED = 255  # in place of a class: it follows from rows that are not yet written
 

@@ -8,9 +8,9 @@ from drawings import drawn
 from canvas import symbols
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas, Insertion
+from canvas.drawing import WorkedDrawing
 from canvas.multiplication import Multiplication
 from canvas.problems import random_words
-from canvas.render import WorkedDrawing
 
 
 def inserted(drawing: WorkedDrawing, rows: int, columns: int, seed: int = 0) -> Insertion:

@@ -11,10 +11,10 @@ from numpy import base_repr as in_base
 
 from canvas import symbols
 from canvas.addition import Addition
+from canvas.drawing import Drawing, WorkedDrawing
 from canvas.layouts import ABSENT, ANSWER, ROW_KINDS, Layout
 from canvas.multiplication import Multiplication, Standard
 from canvas.problems import Problems
-from canvas.render import Drawing, WorkedDrawing
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "canvases.json").read_text())
 CARRIES = LAYOUTS["column_carries"]

@@ -4,9 +4,9 @@ from drawings import LAYOUTS, drawn
 
 from canvas import symbols
 from canvas.addition import Addition
+from canvas.drawing import WorkedDrawing, row_steps
 from canvas.layouts import read
 from canvas.multiplication import Multiplication
-from canvas.render import WorkedDrawing, row_steps
 
 
 def last_row(drawing: WorkedDrawing) -> tuple[int, np.ndarray]:

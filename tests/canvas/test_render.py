@@ -9,10 +9,10 @@ from drawings import LAYOUTS, drawn
 
 from canvas import render, symbols
 from canvas.addition import Addition
+from canvas.drawing import Drawing, WorkedDrawing, row_steps
 from canvas.layouts import Layout
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems, keys, random_below, random_words
-from canvas.render import Drawing, WorkedDrawing, row_steps
 from canvas.sampling import sample
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "canvases.json").read_text())

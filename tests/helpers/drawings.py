@@ -3,10 +3,10 @@
 import numpy as np
 
 from canvas.addition import Addition
+from canvas.drawing import WorkedDrawing
 from canvas.layouts import Layout
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
-from canvas.render import WorkedDrawing
 
 LAYOUTS = Multiplication.layouts | Addition.layouts
 PAIRS = [(321, 654), (7, 8), (12, 30), (99, 9), (405, 11), (12, 3)]

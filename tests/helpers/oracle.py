@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from canvas.render import WorkedDrawing
-from trm.solving.rollout import Prediction, Predictor
+from canvas.drawing import WorkedDrawing
+from trm.solving.predictor import Predictor
+from trm.solving.rollout import Prediction
 
 
 @dataclass(eq=False)

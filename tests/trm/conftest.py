@@ -22,7 +22,7 @@ from trm.evaluation.grid import FORMAT, KEYS, Grid
 from trm.grid_cells import region
 from trm.models.cell import CellModel
 from trm.models.configs import CellConfig
-from trm.proof.prove import Judged, judge
+from trm.proof.judge import Judged, judge
 from trm.solving.solver import Solver
 from trm.statistics import Share
 from trm.training.samples import op_input_batch
@@ -176,7 +176,7 @@ Learn = Callable[..., Trained]
 def _fewer_problems_beside_a_proof():
     """Those that say how much of what there is to see training shows."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("prove", "latent"):
+        for module in ("judge", "latent"):
             patch.setattr(f"trm.proof.{module}.THOROUGH", (2000, 100))
         yield
 

@@ -24,7 +24,7 @@ from trm.models.cell import CellModel
 from trm.models.configs import CellConfig, GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.recursive import TinyRecursiveModel
-from trm.proof.prove import judge, provable
+from trm.proof.judge import judge, provable
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver

@@ -15,7 +15,7 @@ from canvas.symbols import MASK
 from trm.analysis.record import SequenceRecorder, Site, StepRecorder, check_cells
 from trm.models.gpt import GPT
 from trm.models.iterative import named
-from trm.solving.rollout import Predictor
+from trm.solving.predictor import Predictor
 from trm.torch_settings import standard_settings
 
 SHOWN = 6  # most supervision steps that are read

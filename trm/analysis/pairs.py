@@ -13,8 +13,8 @@ import numpy as np
 
 from canvas import symbols
 from canvas.choices import check_choice
+from canvas.drawing import RowSteps, WorkedDrawing, row_steps
 from canvas.problems import SPLITS, Problems, split_of
-from canvas.render import RowSteps, WorkedDrawing, row_steps
 from canvas.task import Task
 from trm.grid_cells import SPLIT, cell_problems
 from trm.solving.solver import Solver

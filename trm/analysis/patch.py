@@ -27,7 +27,7 @@ from trm.analysis.pairs import draw_pairs, kinds_of
 from trm.analysis.record import Change, SequenceRecorder, StepRecorder, attention_of, check_cells
 from trm.grid_cells import size_name
 from trm.models.gpt import GPT
-from trm.solving.rollout import Predictor
+from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
 from trm.statistics import bootstrap
 from trm.torch_settings import standard_settings

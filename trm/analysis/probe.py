@@ -26,16 +26,16 @@ from torch import Tensor
 
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.pages import UNDEFINED, draw_signals
+from canvas.drawing import WorkedDrawing, row_steps
 from canvas.layouts import ANSWER, PARTIAL, SUM
 from canvas.problems import Problems
-from canvas.render import WorkedDrawing, row_steps
 from canvas.sampling import sample
 from trm.analysis.record import SequenceRecorder, Site, StepRecorder, check_cells
 from trm.grid_cells import fitted, region, size_name
 from trm.models.gpt import GPT
 from trm.models.iterative import named
 from trm.models.recursive import Context
-from trm.solving.rollout import Predictor
+from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
 from trm.statistics import Share, bootstrap
 from trm.torch_settings import standard_settings

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from canvas.render import row_steps
+from canvas.drawing import row_steps
 from trm.analysis.probe import INPUT, observe_all
 from trm.grid_cells import cell_problems
 from trm.models.attention import PostNormBlock, SwiGLU

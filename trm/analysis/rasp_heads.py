@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from canvas import symbols
-from canvas.render import row_steps
+from canvas.drawing import row_steps
 from trm.analysis.rasp import NAMES, Selector
 from trm.analysis.rasp_programs import write_row
 from trm.analysis.record import SequenceRecorder, cell_attention, check_cells
 from trm.grid_cells import cell_problems, size_name
 from trm.models.gpt import GPT
-from trm.solving.rollout import Predictor
+from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
 from trm.statistics import bootstrap
 from trm.torch_settings import standard_settings

@@ -16,7 +16,7 @@ import numpy as np
 
 from canvas import symbols
 from canvas.choices import check_choice
-from canvas.render import Drawing
+from canvas.drawing import Drawing
 from trm.analysis.rasp import NONE, Cells, SOp, aggregate, select, true_of
 
 LOOK_UP = "as many rows above as b has digits"

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from canvas.render import to_sequences
+from canvas.drawing import to_sequences
 from trm.models.attention import Attention
 from trm.models.cell import CellModel
 from trm.models.gpt import GPT

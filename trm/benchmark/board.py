@@ -23,7 +23,7 @@ from pydantic.dataclasses import dataclass
 from canvas.choices import check_choice
 from trm.benchmark.scoring import Scored, score
 from trm.benchmark.suites import SUITES, Suite
-from trm.configs import read_config
+from trm.config_files import read_config
 from trm.files import validated
 from trm.grid_cells import FAMILY, Key
 from trm.markdown import safe, table

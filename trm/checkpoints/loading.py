@@ -56,7 +56,7 @@ from trm.models.iterative import IterativeModel
 from trm.solving.cell_predictor import CellPredictor, Refutation
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.rollout import Predictor
+from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
 from trm.torch_settings import standard_settings

@@ -132,7 +132,7 @@ def run(arguments: list[str]) -> int:
 
 def _run(name: str, arguments: list[str]) -> int:
     if name in TRAINING:
-        from trm.configs import check_call
+        from trm.config_files import check_call
 
         parser = Parser(prog=f"trm {name}", add_help=False)
         parser.add_import()

@@ -1,7 +1,7 @@
 """`trm configs`: the configurations that come with the package, listed or printed."""
 
 from trm.commands.arguments import Arguments, Parser
-from trm.configs import about, find_config, shipped_configs
+from trm.config_files import about, find_config, shipped_configs
 
 EXAMPLES = """\
 examples:

@@ -50,7 +50,7 @@ def show_grid(args: Arguments, grid: Grid, output: Path) -> None:
     """Draw a grid, describe it in files, and print its summary and where the files are."""
     from rich.console import Console
 
-    from trm.evaluation.report import print_summary
+    from trm.evaluation.grid_report import print_summary
     from trm.figures.grids import write_files
 
     write_files(grid, output)

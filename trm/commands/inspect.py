@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from canvas import symbols
-from canvas.render import RowSteps, WorkedDrawing, row_steps
+from canvas.drawing import RowSteps, WorkedDrawing, row_steps
 from trm.checkpoints import COST_KEY, SUFFIX, find_checkpoint
 from trm.commands.arguments import Arguments, Parser, check_problems, print_table, results, whole
 from trm.files import fingerprint, make_folder, replacing

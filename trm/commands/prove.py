@@ -17,9 +17,9 @@ from trm.commands.arguments import Arguments, Parser, print_table, results, whol
 
 if TYPE_CHECKING:
     from canvas.cells.local_rule import LocalRule
+    from trm.proof.judge import Judged
     from trm.proof.latent import Explored
     from trm.proof.proof import Proof
-    from trm.proof.prove import Judged
     from trm.proof.search import Counterexample
 
 FIGURE = "margins.png"
@@ -64,8 +64,9 @@ def run(args: Arguments) -> int:
         return recheck.main(args.check, RECORD)
     (solver,) = args.solvers("cpu")
 
-    from trm.proof.proof import PROVED, prove, refute
-    from trm.proof.prove import NotProvableError
+    from trm.checkpoints.proofs import PROVED
+    from trm.proof.judge import NotProvableError
+    from trm.proof.prove import prove, refute
 
     console = Console(stderr=True)
     columns = (*Progress.get_default_columns(), MofNCompleteColumn())

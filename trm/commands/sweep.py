@@ -31,7 +31,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(args: Arguments) -> int:
     """Plan, train, evaluate, and write the page."""
-    from trm.configs import find_config
+    from trm.config_files import find_config
     from trm.sweep.study import read_study
 
     study = read_study(find_config(args.study))

@@ -19,8 +19,8 @@ from trm.analysis.rasp import NAMES
 from trm.analysis.rasp_heads import Head
 from trm.figures.inspection import effect_colours
 from trm.figures.style import WRONG, colours, draw_table, mark, new_figure, tidy
+from trm.proof.judge import Judged
 from trm.proof.program import CLASSES, Program
-from trm.proof.prove import Judged
 
 _ACROSS = 4  # panels of curves in a line
 _MARGINS, _MARGIN_SIZE = 4, (2.9, 2.75)  # panels of margins in a line, and inches of each

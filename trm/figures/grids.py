@@ -22,8 +22,8 @@ from matplotlib.ticker import NullFormatter
 
 from canvas.picture import GIVEN, GREY, INK, PAPER
 from trm.evaluation.grid import FIGURES, FILES, LABELS, Grid, Model, cells_of, in_order
+from trm.evaluation.grid_report import markdown
 from trm.evaluation.names import by_setting
-from trm.evaluation.report import markdown
 from trm.figures.style import COLOURS, LINES, colours, draw_table, mark, new_figure, save, tidy
 from trm.files import replacing, write_text
 from trm.grid_cells import INSIDE

@@ -8,11 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from canvas.drawing import RowSteps
 from canvas.picture import GREY, HIGHLIGHT, INK, PAPER, blank_figure, draw_canvas
-from canvas.render import RowSteps
 from canvas.symbols import BLANK
 from trm.figures.style import new_figure, tidy
-from trm.solving.rollout import ConfidenceCurve, Trace
+from trm.solving.predictor import ConfidenceCurve, Trace
 from trm.statistics import Share
 
 _CELLS = (0.14, 0.22)  # inches of a cell, fewest and most

@@ -23,7 +23,7 @@ from canvas.cells.spec import SYMBOL, TOKEN, Seen, input_name
 from canvas.task import Task
 from trm.models.cell import CellModel
 from trm.models.cell_cache import CellCache
-from trm.proof.prove import Report
+from trm.proof.judge import Report
 from trm.torch_settings import standard_settings
 
 _BATCH = 16384

@@ -117,7 +117,7 @@ class Program(NamedTuple):
     def extract(
         cls, layout: str, rule: LocalRule, numbers: np.ndarray, outputs: Mapping[str, np.ndarray]
     ) -> Self:
-        """Return the tables of a network's outputs for op inputs, see `trm.proof.prove.Judged`."""
+        """Return the tables of a network's outputs for op inputs, see `trm.proof.judge.Judged`."""
         tables = {}
         for op, here, seen in rule.encoding.shown(numbers):
             inputs = {name: part.astype(np.uint8) for name, part in seen.items()}

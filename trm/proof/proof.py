@@ -1,37 +1,30 @@
-"""Find a proof or a refutation of a model, and write it as a folder."""
+"""A proof or a refutation of a model: its record, its files, and its note beside a checkpoint."""
 
 import hashlib
 import json
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.reachable import reachable_op_inputs
 from canvas.tasks import task_data
 from trm.checkpoints import PROOF_SUFFIX
-from trm.checkpoints.proofs import OPEN, PROVED, REFUTED, proof_digest, weights_hash
+from trm.checkpoints.proofs import REFUTED, proof_digest, weights_hash
 from trm.files import make_own_folder, read_object, replacing, versions, write_json
 from trm.proof import check
-from trm.proof.latent import Explored, explore
+from trm.proof.judge import Judged
+from trm.proof.latent import Explored
 from trm.proof.program import TABLE, Program, write_python
-from trm.proof.prove import Judged, Report, held_against_pages, judge, provable
 from trm.proof.search import (
-    BySolving,
-    ByWindows,
     Counterexample,
-    hunt,
-    shown_on,
-    smallest_wrong,
 )
 from trm.solving.solver import Solver
 
 FORMAT = 1
 RECORD, PYTHON, CHECKER = "proof.json", "program.py", "check.py"  # files beside the table
-SEARCHED = 20_000  # structured problems to try where an op input is incorrect
 _MOST_NOTED = 20_000  # incorrect inputs; of a model with more only their share is noted
 
 
@@ -124,55 +117,3 @@ class Proof:
             wrong = np.unique(self.judged.wrong)
             record["wrong_inputs"] = wrong.tolist() if len(wrong) <= _MOST_NOTED else None
         write_json(checkpoint.with_suffix(PROOF_SUFFIX), record)
-
-
-def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True) -> Proof:
-    """Prove a model correct at every length, or search for a problem that it solves incorrectly.
-
-    Args:
-        solver: of the model, on a CPU.
-        report: called as the work goes on.
-        search: structured problems to try in any case if the model is not proved.
-        bounded: False: leave out the bound on rounding errors.
-
-    Raises:
-        NotProvableError: nothing can be proved of the model.
-        OwnCodeError: rule, layout, task and reachable inputs do not agree on drawn pages.
-    """
-    task, model = solver.task, solver.predictor.model
-    rule, explored = provable(model, task), None
-    known: dict[str, Any] = {"rule": rule}
-    if rule.codes:
-        explored = explore(task.local_rule(latent=True), rule, model, report, task)
-        known |= {"explored": explored, "agreed": explored.agreed}
-        judged = judge(model, rule, explored.numbers, report, bounded, explored.labels)
-    else:
-        report("enumerating", 0, 1)
-        numbers = reachable_op_inputs(rule)
-        seen, drawn, known["agreed"] = held_against_pages(rule, task, numbers, report)
-        known["shown"] = int(seen.sum()), drawn
-        judged = judge(model, rule, numbers, report, bounded)
-    known["judged"] = judged
-    if judged.arithmetic and (explored is None or explored.complete):
-        report("reading the program off", 0, 1)
-        program = Program.extract(task.layout, rule, judged.numbers, judged.outputs)
-        return Proof(solver, PROVED, program=program, **known)
-    if explored:
-        return replace(refute(solver, search or SEARCHED, report), **known)
-    cell_inputs, looked = ByWindows(model, rule, task, judged), 0
-    found = None
-    if len(judged.wrong):
-        found, looked = smallest_wrong(cell_inputs, report)
-        search = search or SEARCHED
-    if found is None and search:
-        found = hunt(cell_inputs, search, report)
-        looked += search
-    found = found and shown_on(found, solver)
-    return Proof(solver, REFUTED if found else OPEN, looked, found, **known)
-
-
-def refute(solver: Solver, problems: int, report: Report) -> Proof:
-    """Try so many structured problems on any model, and return the first incorrect one if any."""
-    found = hunt(BySolving(solver), problems, report)
-    found = found and shown_on(found, solver)
-    return Proof(solver, REFUTED if found else OPEN, problems, found)

@@ -1,183 +1,73 @@
-"""Prove a model correct at every length: run its network on all cell inputs.
+"""Find a proof or a refutation of a model."""
 
-A model that passes decided messages reads one of finitely many cell inputs in every cell
-(`canvas.cells`). If its outputs for each of them are those of the layout's rule, induction
-over the cells in the order of writing proves every page of every size. docs/proof.md has the proof.
-"""
+from dataclasses import replace
+from typing import Any
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from canvas.cells.reachable import reachable_op_inputs
+from trm.checkpoints.proofs import OPEN, PROVED, REFUTED
+from trm.proof.judge import Report, held_against_pages, judge, provable
+from trm.proof.latent import explore
+from trm.proof.program import Program
+from trm.proof.proof import Proof
+from trm.proof.search import (
+    BySolving,
+    ByWindows,
+    hunt,
+    shown_on,
+    smallest_wrong,
+)
+from trm.solving.solver import Solver
 
-import numpy as np
-import torch
-
-from canvas.cells.check import THOROUGH, checked_pages, places
-from canvas.cells.local_rule import LocalRule
-from canvas.task import Task
-from trm.models.attention import computes_float32
-from trm.models.cell import CellModel
-from trm.proof.bound import RoundingBound
-from trm.torch_settings import standard_settings
-
-Report = Callable[[str, int, int], None]  # stage, number done, number in all
-
-_BATCH = 2048  # cell inputs run at once
-_NARROW = 1.0  # what the coarse bound leaves of a margin; if less, the fine one is taken
+SEARCHED = 20_000  # structured problems to try where an op input is incorrect
 
 
-class NotProvableError(ValueError):
-    """Nothing can be proved of a model; the message gives the reason."""
-
-
-class Judged(NamedTuple):
-    """Outputs of a network for N op inputs, and their margins."""
-
-    numbers: np.ndarray  # int64 [N], sorted ids of the op inputs, see `LocalRule.seen`
-    outputs: dict[str, np.ndarray]  # decided symbols and classes, uint8 [N] each
-    right: np.ndarray  # bool [N], all labelled outputs are correct, without a tie
-    margin: np.ndarray  # float32 [N], smallest margin of a correct logit over the others
-    left: np.ndarray  # float64 [N], the margin less the worst case of rounding
-    float32: np.ndarray  # bool [N], True: `left` is for float32; False: for float64
-    bounded: bool = True  # False: rounding was not bounded, and `left` is minus infinity
-
-    @property
-    def wrong(self) -> np.ndarray:
-        """Ids of the op inputs with an incorrect output, int64."""
-        return self.numbers[~self.right]
-
-    @property
-    def arithmetic(self) -> str | None:
-        """Arithmetic in which all op inputs are correct in any order of summation.
-
-        None: there is no such arithmetic among those that were tried.
-        """
-        if not self.bounded:
-            return "float32 as it is computed here" if self.right.all() else None
-        if not (self.right & (self.left > 0)).all():
-            return None
-        return "float32" if self.float32.all() else "float64"
-
-    @property
-    def least_left(self) -> float:
-        """Smallest remaining margin: of all in float32, or of those that need float64."""
-        needed = self.right & (self.float32.all() | ~self.float32)
-        return float(self.left[needed].min(initial=np.inf))
-
-
-def provable(model: torch.nn.Module, task: Task) -> LocalRule:
-    """Return the rule that a model has to follow, with the latent codes of the model if any.
-
-    Raises:
-        NotProvableError: there is no such rule, or the model does not pass decided messages.
-    """
-    codes = model.config.codes if isinstance(model, CellModel) else {}
-    try:
-        rule = task.local_rule(latent=bool(codes)).with_codes(codes)
-    except ValueError as error:
-        raise NotProvableError(str(error)) from None
-    if not isinstance(model, CellModel):
-        raise NotProvableError(
-            f"a {type(model).__name__} hands on more than decided messages, so that its cells see "
-            "more than can be enumerated; --search looks for a problem that it gets wrong"
-        )
-    mine, its = model.encoding, rule.encoding
-    if (mine.directions, mine.classes, mine.ops) != (its.directions, its.classes, its.ops):
-        raise NotProvableError(
-            f"the model's cells hand on other messages than the layout {task.layout} in base "
-            f"{task.base} declares: train it with those"
-        )
-    if not all(torch.isfinite(tensor).all() for tensor in model.state_dict().values()):
-        raise NotProvableError("the model's weights are not all finite numbers")
-    if not computes_float32(model.H_init):
-        raise NotProvableError(
-            "a proof is of float32, and this model would compute in another arithmetic: leave out "
-            "autocast, TF32, and weights of other types"
-        )
-    return rule
-
-
-@standard_settings(threads=1)
-@torch.no_grad()
-def judge(
-    model: CellModel,
-    rule: LocalRule,
-    numbers: np.ndarray,
-    report: Report | None = None,
-    bounded: bool = True,
-    labels: Mapping[str, np.ndarray] | None = None,
-) -> Judged:
-    """Run a network on op inputs, with the code that solves, and bound its rounding errors.
-
-    The bound takes most of the time.
+def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True) -> Proof:
+    """Prove a model correct at every length, or search for a problem that it solves incorrectly.
 
     Args:
-        model: in evaluation mode, on a CPU, in float32.
-        rule: the model's own, see `provable`.
-        numbers: sorted ids of the op inputs, int64 [N].
-        report: called after each batch.
-        bounded: False: leave the bound out.
-        labels: correct classes by output, int64 [N] each; None: those of the rule.
-    """
-    report = report or (lambda *_: None)
-    tables = model.message_tables()
-    coarse, fine = (RoundingBound(model, "float32", fine) for fine in (False, True))
-    exact = RoundingBound(model, "float64")
-    hopeless = False  # True: the float32 bound is far too coarse, as with many cycles
-    parts = []
-    for start in range(0, len(numbers), _BATCH):
-        some = slice(start, start + _BATCH)
-        op_inputs, answers = torch.from_numpy(numbers[some]), labels or rule.answers(numbers[some])
-        asked = {
-            name: torch.from_numpy(part[some] if labels else part) for name, part in answers.items()
-        }
-        outputs, _ = model.cells(op_inputs, tables)
-        margin = model.margins(outputs, asked)
-        right, chosen = margin > 0, model.decided(outputs).unbind(1)
-        left = torch.full_like(margin, -torch.inf, dtype=torch.float64)
-        bounds = (exact,) if hopeless else (coarse, fine, exact)
-        for bound in bounds if bounded else ():
-            float32 = left > 0
-            rest = right & ~(left > (_NARROW if bound is fine else 0))
-            if rest.any():
-                wanted = {name: label[rest] for name, label in asked.items()}
-                left[rest] = left[rest].maximum(bound.left(op_inputs[rest], wanted))
-        if not bounded:
-            float32 = right
-        hopeless = hopeless or (bool(right.any()) and not float32.any())
-        parts.append((right, margin, left, float32, *chosen))
-        report("judging", start + len(right), len(numbers))
-    found = [torch.cat(part).numpy() for part in zip(*parts, strict=True)]
-    by_name = {n: c.astype(np.uint8) for n, c in zip(model.outputs, found[4:], strict=True)}
-    return Judged(numbers, by_name, found[0], found[1], found[2], found[3], bounded)
-
-
-def held_against_pages(
-    rule: LocalRule, task: Task, numbers: np.ndarray, report: Report | None = None
-) -> tuple[np.ndarray, int, int]:
-    """Compare a rule and its reachable inputs with drawn pages.
-
-    Args:
-        rule: of a model with hints.
-        task: draws the pages.
-        numbers: sorted ids of the reachable inputs, int64 [N].
-        report: called after each batch of pages.
-
-    Returns:
-        A mask of the inputs that occur in training problems, bool [N]; the number of these
-        problems; and the number of all pages that agreed.
+        solver: of the model, on a CPU.
+        report: called as the work goes on.
+        search: structured problems to try in any case if the model is not proved.
+        bounded: False: leave out the bound on rounding errors.
 
     Raises:
-        OwnCodeError: rule and page differ (see `canvas.cells.check.checked_pages`), or a page has
-            an input that is not among the reachable ones.
+        NotProvableError: nothing can be proved of the model.
+        OwnCodeError: rule, layout, task and reachable inputs do not agree on drawn pages.
     """
-    seen = np.zeros(len(numbers), dtype=bool)
-    trained = looked = 0
-    for pages in checked_pages(task, rule, THOROUGH):
-        shown, cells = rule.seen(pages.found.cell_inputs, pages.found.outputs)
-        at = places(numbers, shown, pages.found, cells, pages.names, rule)
-        looked += len(pages.problems)
-        if pages.trained:
-            seen[at] = True
-            trained += len(pages.problems)
-        (report or (lambda *_: None))("holding the rule against pages", looked, sum(THOROUGH))
-    return seen, trained, looked
+    task, model = solver.task, solver.predictor.model
+    rule, explored = provable(model, task), None
+    known: dict[str, Any] = {"rule": rule}
+    if rule.codes:
+        explored = explore(task.local_rule(latent=True), rule, model, report, task)
+        known |= {"explored": explored, "agreed": explored.agreed}
+        judged = judge(model, rule, explored.numbers, report, bounded, explored.labels)
+    else:
+        report("enumerating", 0, 1)
+        numbers = reachable_op_inputs(rule)
+        seen, drawn, known["agreed"] = held_against_pages(rule, task, numbers, report)
+        known["shown"] = int(seen.sum()), drawn
+        judged = judge(model, rule, numbers, report, bounded)
+    known["judged"] = judged
+    if judged.arithmetic and (explored is None or explored.complete):
+        report("reading the program off", 0, 1)
+        program = Program.extract(task.layout, rule, judged.numbers, judged.outputs)
+        return Proof(solver, PROVED, program=program, **known)
+    if explored:
+        return replace(refute(solver, search or SEARCHED, report), **known)
+    cell_inputs, looked = ByWindows(model, rule, task, judged), 0
+    found = None
+    if len(judged.wrong):
+        found, looked = smallest_wrong(cell_inputs, report)
+        search = search or SEARCHED
+    if found is None and search:
+        found = hunt(cell_inputs, search, report)
+        looked += search
+    found = found and shown_on(found, solver)
+    return Proof(solver, REFUTED if found else OPEN, looked, found, **known)
+
+
+def refute(solver: Solver, problems: int, report: Report) -> Proof:
+    """Try so many structured problems on any model, and return the first incorrect one if any."""
+    found = hunt(BySolving(solver), problems, report)
+    found = found and shown_on(found, solver)
+    return Proof(solver, REFUTED if found else OPEN, problems, found)

@@ -23,9 +23,9 @@ from canvas.task import Task
 from trm.checkpoints.loading import restored_task
 from trm.files import read_object
 from trm.proof import check
+from trm.proof.judge import held_against_pages
 from trm.proof.latent import explore_by
 from trm.proof.program import TABLE, Program
-from trm.proof.prove import held_against_pages
 
 _PARTS = ("table against the set", "set against drawn pages", "answers against the task")
 

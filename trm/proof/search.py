@@ -17,14 +17,14 @@ from canvas.cells.check import places
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.pages import page_cell_inputs
 from canvas.cells.spec import TOKEN, input_name
+from canvas.drawing import Drawing, WorkedDrawing
 from canvas.problems import Problems
-from canvas.render import Drawing, WorkedDrawing
 from canvas.sampling import FAMILIES, family_problems
 from canvas.symbols import decode
 from canvas.task import Task
 from trm.models.cell import CellModel
 from trm.models.wavefront import run_wavefront
-from trm.proof.prove import Judged, Report
+from trm.proof.judge import Judged, Report
 from trm.solving.solver import Solver
 from trm.torch_settings import standard_settings
 

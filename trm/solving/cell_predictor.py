@@ -15,13 +15,14 @@ from canvas.cells.local_rule import LocalRule
 from canvas.cells.pages import UNDEFINED
 from canvas.cells.reachable import reachable_cell_inputs
 from canvas.cells.spec import OWN, TOKEN
-from canvas.render import Drawing
+from canvas.drawing import Drawing
 from canvas.task import Task
 from trm.models.attention import compute_dtype, computes_float32
 from trm.models.cell import CellModel
 from trm.models.cell_cache import CellCache
 from trm.models.wavefront import Wavefront, run_wavefront
-from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, Trace, free_running
+from trm.solving.predictor import Predictor, Trace
+from trm.solving.rollout import OnRow, Prediction, Rollout, free_running
 from trm.torch_settings import standard_settings
 
 

@@ -7,10 +7,11 @@ import numpy as np
 
 from augment.views import View, apply_views, undo_views
 from canvas import symbols
-from canvas.render import Drawing, from_sequences, to_sequences, tokens_to_write
+from canvas.drawing import Drawing, from_sequences, to_sequences, tokens_to_write
 from canvas.task import Task
 from trm.models.gpt import GPT
-from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, Trace
+from trm.solving.predictor import Predictor, Trace
+from trm.solving.rollout import OnRow, Prediction, Rollout
 from trm.torch_settings import standard_settings
 
 FREE = -1  # a token that the model is to write

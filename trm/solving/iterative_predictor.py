@@ -12,7 +12,8 @@ from torch import Tensor
 from canvas import symbols
 from trm.models.iterative import IterativeModel, Loop, named, unnamed
 from trm.models.recursive import Context
-from trm.solving.rollout import ConfidenceCurve, Prediction, Predictor, Trace
+from trm.solving.predictor import ConfidenceCurve, Predictor, Trace
+from trm.solving.rollout import Prediction
 from trm.torch_settings import standard_settings
 
 PATIENCE = 2  # consecutive unchanged steps after which a row counts as settled

@@ -1,27 +1,18 @@
 """Solving row by row: a model fills a canvas, each row built on the rows it wrote itself."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from copy import copy
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-import torch
 
-from augment.views import View, apply_views, possible_shifts, undo_views
 from canvas import symbols
-from canvas.render import Drawing, RowSteps, WorkedDrawing, row_steps
-from canvas.task import Task
+from canvas.drawing import Drawing, RowSteps, WorkedDrawing, row_steps
 
 OnRow = Callable[[int, np.ndarray], None]
 # Called with canvases, uint8 [N, H, W], their indices in the drawing, int64 [N], and the row step;
 # fills in the masked row of each.
 Fill = Callable[[np.ndarray, np.ndarray, int], "Prediction"]
-# Called after each supervision step, with its number, from 1, and for samples still being solved
-# their indices, int64 [N], cells, uint8 [N, H, W], and the confidence, float32 [N]. A cell model
-# calls it after each cell: later cells are masked, and the confidence is NaN until the last one.
-OnStep = Callable[[int, np.ndarray, np.ndarray, np.ndarray], None]
 
 
 @dataclass(frozen=True)
@@ -63,180 +54,6 @@ class Rollout(NamedTuple):
         shape = len(drawing), int(drawing.steps.max())
         figures = np.ones(shape, np.float32), np.zeros(shape, np.int64), np.ones(shape, bool)
         return cls(drawing.canvases.copy(), *figures)
-
-
-class ConfidenceCurve(NamedTuple):
-    """Confidence while one row is filled in, at N points."""
-
-    confidence: np.ndarray  # float [N], 0 to 1
-    right: np.ndarray  # bool [N], whether the row or symbol is correct at that point
-    halt: int  # the point, from 1, at which the model stops; 0 where it does not
-    outcome: str  # the result in words
-
-
-class Trace(NamedTuple):
-    """Record of a model that fills in a batch of rows."""
-
-    heading: str  # of the curves
-    answers: np.ndarray  # uint8 [B, H, W], the model's output; only masked cells count
-    curves: list[ConfidenceCurve]  # one for each row
-
-    @classmethod
-    def by_symbol(
-        cls, inputs: np.ndarray, answers: np.ndarray, log_probs: np.ndarray, labels: np.ndarray
-    ) -> "Trace":
-        """Trace rows written symbol by symbol: a point for each symbol, lowest digit first.
-
-        Args:
-            inputs: masked canvases, uint8 [B, H, W].
-            answers: the model's output, uint8 [B, H, W].
-            log_probs: of each symbol given those before it, float32 [B, H, W].
-            labels: true canvases, uint8 [B, H, W].
-        """
-        curves = []
-        for i, masked in enumerate(inputs == symbols.MASK):
-            right = (answers[i] == labels[i])[masked][::-1]
-            outcome = f"row {'right' if right.all() else 'wrong'}"
-            curves.append(ConfidenceCurve(np.exp(log_probs[i][masked][::-1]), right, 0, outcome))
-        return cls("confidence symbol by symbol, as it writes", answers, curves)
-
-
-class Predictor(ABC):
-    """Interface for solving with a model of any family."""
-
-    model: Any  # the network, in evaluation mode, on the device where it is to run
-    translation_invariant = False  # whether shifting all cells never changes the output
-    row_by_row = True  # whether a row depends on those above it alone
-    proved = False  # whether it is correct at every length on upright canvases, see `trm prove`
-    most_operands: int | None = None  # limit on a problem's operands; None: the task's
-    cell_by_cell = False  # whether it fills a row cell by cell from the right, without steps
-    on_step: OnStep | None = None  # callback during a row; a GPT never calls it
-
-    def for_any_view(self, task: Task) -> "Predictor":
-        """Return a predictor for canvases that may be turned.
-
-        A cell model has confidence in upright ones alone.
-
-        Raises:
-            ValueError: the model cannot work on turned canvases.
-        """
-        return self
-
-    def with_noise(self, noise: float, seed: int) -> "Predictor":
-        """Return a predictor that can work on a canvas several times, with noise on its states.
-
-        Raises:
-            ValueError: the model has no states.
-        """
-        raise ValueError(
-            "noise is added to the states of a recursive model, and this model has none: leave out "
-            "--rollouts and --noise"
-        )
-
-    @abstractmethod
-    def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
-        """Fill in the masked row of every canvas.
-
-        Args:
-            inputs: canvases, uint8 [B, H, W].
-            rollouts: number that selects the noise of each canvas, int64 [B], see `with_noise`;
-                0 or None: no noise.
-        """
-
-    def clear_cache(self) -> None:  # noqa: B027 - most have no cache
-        """Clear cached results of earlier canvases."""
-
-    def watched(self, on_step: OnStep) -> "Predictor":
-        """Return a copy that calls ``on_step``."""
-        one = copy(self)
-        one.on_step = on_step
-        return one
-
-    def tokens(self, canvases: np.ndarray) -> torch.Tensor:
-        """Return canvases, uint8 [B, H, W], as a tensor on the model's device."""
-        return torch.from_numpy(canvases).to(next(self.model.parameters()).device)
-
-    @property
-    def device(self) -> str:
-        """Kind of the model's device: cpu, cuda or mps."""
-        return str(next(self.model.parameters()).device.type)
-
-    def accepts(self, height: int, width: int) -> bool:
-        """Return whether the model can work on canvases of that size."""
-        return bool(self.model.accepts(height, width))
-
-    def pairs(self, height: int, width: int) -> int:
-        """Return an upper bound of the pairs of cells that attend to each other."""
-        return (height * width) ** 2
-
-    def at_once(self, height: int, width: int) -> int:
-        """Return the largest number of canvases in one batch."""
-        most = 2**18 if self.device == "cpu" else 2**27  # pairs of cells that attend to each other
-        return max(1, most // self.pairs(height, width))
-
-    def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
-        """Fill in masked rows and record the confidence on the way.
-
-        Args:
-            inputs: canvases, uint8 [B, H, W].
-            labels: true canvases, uint8 [B, H, W].
-            steps: supervision steps to record, if the model has any; None: as in solving.
-        """
-        raise NotImplementedError
-
-    def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
-        """Fill every row of every canvas, each from the rows that it wrote itself.
-
-        ``on_row`` is called with the step and all canvases before each row (masked) and after.
-        """
-        return free_running(lambda inputs, *_: self(inputs), drawing, on_row)
-
-    def free_running_views(
-        self, drawing: Drawing, views: Sequence[View], rollouts: np.ndarray | None = None
-    ) -> Rollout:
-        """Fill canvases as `free_running` does, each in a view of its own for all its rows.
-
-        Views keep every solution on its canvas. The output is in the problems' own frame.
-        ``rollouts`` are as for `__call__`.
-        """
-
-        def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
-            with_noise = None if rollouts is None else rollouts[active]
-            return self.in_views(inputs, [views[i] for i in active], with_noise)
-
-        return free_running(fill, drawing)
-
-    def in_views(
-        self, inputs: np.ndarray, views: Sequence[View], rollouts: np.ndarray | None = None
-    ) -> Prediction:
-        """Fill in the masked rows of canvases, each in a view of its own.
-
-        The mask moves with the canvas. Equal canvases in different views, which are frequent for
-        small canvases, are solved once. For a `translation_invariant` model, shifted canvases are
-        equal. The output is in the problems' own frame. ``rollouts`` are as for `__call__`.
-        """
-        # Views keep the room of a solution on its canvas. Symbols that a model wrote outside this
-        # room may wrap around the edge; undoing the view moves them back.
-        viewed = apply_views(views, inputs)
-        if self.translation_invariant:
-            ups, _, lefts, _ = possible_shifts(viewed != symbols.BLANK).tolist()
-            views = [
-                View(view.symmetry, view.down - up, view.right - left)
-                for view, up, left in zip(views, ups, lefts, strict=True)
-            ]
-            viewed = apply_views(views, inputs)
-        seen = viewed.reshape(len(viewed), -1)
-        if rollouts is not None:
-            seen = np.concatenate([seen, rollouts[:, None]], axis=1)
-        _, first, which = np.unique(seen, axis=0, return_index=True, return_inverse=True)
-        parts = np.split(first, range(most := self.at_once(*inputs.shape[1:]), len(first), most))
-        filled = Prediction.joined(
-            [self(viewed[i]) if rollouts is None else self(viewed[i], rollouts[i]) for i in parts]
-        ).take(which.reshape(-1))
-        canvases = undo_views(views, filled.canvases)
-        steps = np.zeros_like(filled.steps)
-        steps[first] = filled.steps[first]  # a canvas that was solved once counts once
-        return replace(filled, canvases=canvases, steps=steps)
 
 
 def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:

@@ -9,11 +9,12 @@ import numpy as np
 from augment.symmetry import lookup
 from canvas import symbols
 from canvas.canvas_size import Canvas
+from canvas.drawing import Drawing, WorkedDrawing
 from canvas.layouts import Reading, read
 from canvas.problems import MOST_CELLS, Problems
-from canvas.render import Drawing, WorkedDrawing
 from canvas.task import Task, describe_ranges
-from trm.solving.rollout import OnRow, Predictor, Rollout
+from trm.solving.predictor import Predictor
+from trm.solving.rollout import OnRow, Rollout
 from trm.solving.solution import Solution, Vote
 from trm.solving.voting import Decision, Voting, agreed, solve_by_vote
 

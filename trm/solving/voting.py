@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from augment.views import View, distinct_views
-from canvas.render import Drawing
-from trm.solving.rollout import OnRow, Prediction, Predictor, Rollout, free_running
+from canvas.drawing import Drawing
+from trm.solving.predictor import Predictor
+from trm.solving.rollout import OnRow, Prediction, Rollout, free_running
 from trm.solving.solution import Solution, Vote
 from trm.solving.voting_settings import VOTES, Voting, mean_confidence
 

@@ -30,7 +30,7 @@ from pydantic import TypeAdapter
 
 from canvas.task import Task
 from trm.checkpoints import COST_KEY, find_checkpoint
-from trm.configs import config_of_run, find_config
+from trm.config_files import config_of_run, find_config
 from trm.evaluation.grid import GRID
 from trm.files import fingerprint, read_object, validated, write_json
 from trm.processes import ENDS_WITH

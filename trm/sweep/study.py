@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter
 
-from trm.configs import read_config
+from trm.config_files import read_config
 from trm.files import validated
 
 EQUAL_LOSS = "equal_loss"

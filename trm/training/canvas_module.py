@@ -12,11 +12,12 @@ import torch
 import torch.distributed
 
 from canvas.choices import class_name
+from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems, keys
-from canvas.render import WorkedDrawing
 from trm.checkpoints import CHECKPOINT_KEY, FORMAT
 from trm.checkpoints.loading import plain
-from trm.solving.rollout import Predictor, TeacherForced, teacher_forced
+from trm.solving.predictor import Predictor
+from trm.solving.rollout import TeacherForced, teacher_forced
 from trm.solving.solver import Solver
 from trm.torch_settings import standard_settings
 from trm.training.configs import OptimizerConfig, ScheduleConfig

@@ -13,7 +13,7 @@ from canvas.cells.check import check_rule
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.pages import draw_signals
 from canvas.cells.spec import SYMBOL
-from canvas.render import WorkedDrawing
+from canvas.drawing import WorkedDrawing
 from trm.models.cell import CellModel
 from trm.models.iterative import Batch
 from trm.solving.cell_predictor import CellPredictor, right_cells

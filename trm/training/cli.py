@@ -25,7 +25,7 @@ from canvas.symbols import vocab_size
 from canvas.task import Task
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_checkpoint
-from trm.configs import read_config, shipped_configs
+from trm.config_files import read_config, shipped_configs
 from trm.limits import lacks_memory
 from trm.precision import NO_UNITS, check_precision, settle
 from trm.processes import start_processes

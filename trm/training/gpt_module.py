@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from augment.symmetry import SYMMETRIES
+from canvas.drawing import IGNORE, WorkedDrawing, sequences
 from canvas.problems import Problems
-from canvas.render import IGNORE, WorkedDrawing, sequences
 from trm.checkpoints import CHECKPOINT_KEY
 from trm.models.gpt import GPT
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
@@ -25,7 +25,7 @@ def sequence_loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
     Args:
         logits: float [B, S, V].
-        labels: int64 [B, S]; `canvas.render.IGNORE` does not count.
+        labels: int64 [B, S]; `canvas.drawing.IGNORE` does not count.
 
     Returns:
         The loss, float32 [], with gradient, and the accuracy of the counted tokens, float32 [].

@@ -7,7 +7,7 @@ import torch
 from lightning.fabric.utilities import move_data_to_device
 
 from canvas.choices import check_choice
-from canvas.render import WorkedDrawing, row_steps
+from canvas.drawing import WorkedDrawing, row_steps
 from trm.limits import MOST_STEPS
 from trm.models.iterative import Batch, IterativeModel
 from trm.solving.iterative_predictor import IterativePredictor
@@ -15,7 +15,8 @@ from trm.torch_settings import standard_settings
 from trm.training.canvas_module import CanvasModule
 from trm.training.configs import DepthConfig, check_range
 from trm.training.data import CanvasDataModule
-from trm.training.step import LOSSES, Carry, carried_step, fresh_step, random_bits
+from trm.training.random_bits import random_bits
+from trm.training.step import LOSSES, Carry, carried_step, fresh_step
 
 _CARRY = "carry"  # entry of a checkpoint: the fields of `Carry`, a dict for each device
 

@@ -21,8 +21,8 @@ from canvas.cells.local_rule import LocalRule
 from canvas.cells.pages import page_cell_inputs
 from canvas.cells.spec import NEIGHBOURS, SYMBOL, TOKEN
 from canvas.choices import check_choice
+from canvas.drawing import WorkedDrawing, row_steps, sequences
 from canvas.problems import Problems, Split, keys, random_below, random_words
-from canvas.render import WorkedDrawing, row_steps, sequences
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
@@ -209,7 +209,7 @@ class RowStepSamples(TrainingSamples):
 
 
 class SequenceSamples(TrainingSamples):
-    """Batches of whole problems as sequences, see `canvas.render.sequences`.
+    """Batches of whole problems as sequences, see `canvas.drawing.sequences`.
 
     A batch has ``ids``: int64 [B, S], ``labels``: int64 [B, S], and the canvas's ``height`` and
     ``width``. A sequence is written in one direction only, so transforms may shift a canvas and

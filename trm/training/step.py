@@ -23,14 +23,12 @@ import torch.nn.functional as F
 from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
-from canvas.problems import mix
 from canvas.symbols import PAD
 from trm.models.iterative import Batch, IterativeModel, Loop, State, named, unnamed, where
 from trm.training.configs import DepthConfig
+from trm.training.random_bits import normal_pair, uniform
 
 Figures = dict[str, Tensor]
-
-_GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # int64 of the same bits
 
 
 def stablemax_cross_entropy(logits: Tensor, labels: Tensor, ignore_index: int = -100) -> Tensor:
@@ -122,38 +120,6 @@ def step_loss(
         "row_accuracy": row_exact,
         "halting_accuracy": (halt_logits > 0) == row_exact,
     }
-
-
-def random_bits(seeds: Tensor, counter: Tensor | int = 0) -> Tensor:
-    """Return random bits for each seed and counter, int64, broadcast.
-
-    They depend on a sample's seed and the counter alone, not on the batch or the number of devices.
-    After SplitMix64 (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators"),
-    in tensors, so that no step waits for the device.
-
-    Args:
-        seeds: int64, any shape.
-        counter: from 0 up; broadcast with ``seeds``.
-    """
-    return mix(seeds + (torch.as_tensor(counter) + 1) * _GOLDEN)
-
-
-def uniform(seeds: Tensor, counter: Tensor | int = 0) -> Tensor:
-    """Return uniform random numbers in [0, 1), float32; see `random_bits`."""
-    return _shifted(random_bits(seeds, counter), 40).float() * 2.0**-24
-
-
-def normal_pair(seeds: Tensor, counter: Tensor | int = 0) -> tuple[Tensor, Tensor]:
-    """Return two independent standard normal numbers, float32 (Box and Muller 1958)."""
-    bits = random_bits(seeds, counter)
-    radius = (-2 * ((_shifted(bits, 40) + 1).float() * 2.0**-24).log()).sqrt()
-    angle = (_shifted(bits, 16) & 0xFFFFFF).float() * (2 * math.pi * 2.0**-24)
-    return radius * angle.cos(), radius * angle.sin()
-
-
-def _shifted(x: Tensor, by: int) -> Tensor:
-    """Shift bits to the right and fill with zeros from the left."""
-    return torch.bitwise_right_shift(x, by) & ((1 << (64 - by)) - 1)
 
 
 def random_starts(state: State, share: float, seeds: Tensor) -> State:

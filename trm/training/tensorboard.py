@@ -14,9 +14,9 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from torch.utils.tensorboard.summary import hparams
 from torch.utils.tensorboard.writer import SummaryWriter
 
+from canvas.drawing import RowSteps
 from canvas.layouts import ROW_KINDS
 from canvas.picture import pixels
-from canvas.render import RowSteps
 from canvas.task import Task
 from trm.figures.row_panels import sample_panels, steps_figure
 from trm.files import write_text

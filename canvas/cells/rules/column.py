@@ -23,7 +23,7 @@ import numpy as np
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.rules.parts import columns, digit_class, value
 from canvas.cells.spec import SYMBOL, TOKEN, RowKind, Seen
-from canvas.render import WorkedDrawing
+from canvas.drawing import WorkedDrawing
 from canvas.symbols import BLANK, DIGIT_IDS, MASK, PLUS
 
 

@@ -17,7 +17,7 @@ from trm.models.recursive import TinyRecursiveModel
 from trm.solving.cell_predictor import CellPredictor
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.rollout import Predictor
+from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
 
 TASK = Multiplication("standard", base=3, digits_a=(1, 2), digits_b=(1, 2))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from canvas.drawing import RowSteps, row_steps, to_sequences
 from canvas.problems import Problems
-from canvas.render import RowSteps, row_steps, to_sequences
 from trm.analysis.lens import Lens, read_layers, some_steps
 from trm.analysis.record import token_of_cell
 from trm.models.gpt import GPT

@@ -8,9 +8,9 @@ import torch
 
 from canvas import symbols
 from canvas.addition import Addition
+from canvas.drawing import row_steps
 from canvas.multiplication import Multiplication
 from canvas.problems import SPLITS, Problems, split_of
-from canvas.render import row_steps
 from canvas.symbols import MASK
 from trm.analysis.pairs import CARRY, DIGIT, FACTOR, KINDS, TOTAL, Pair, draw_pairs, kinds_of
 from trm.analysis.patch import HeadEffects, head_effects, open_pair, patch, replacement

@@ -13,10 +13,10 @@ from drawings import LAYOUTS
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
 from canvas.cells.pages import UNDEFINED, draw_signals
+from canvas.drawing import to_sequences
 from canvas.layouts import GIVEN
 from canvas.multiplication import Lattice, Multiplication
 from canvas.problems import SPLITS, Problems, split_of
-from canvas.render import to_sequences
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from trm.analysis import probe

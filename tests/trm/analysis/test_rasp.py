@@ -5,9 +5,9 @@ import pytest
 from drawings import LAYOUTS
 
 from canvas.addition import Addition
+from canvas.drawing import WorkedDrawing, row_steps
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
-from canvas.render import WorkedDrawing, row_steps
 from canvas.sampling import sample
 from canvas.task import Task
 from trm.analysis.rasp import NEIGHBOURS, aggregate, select, true_of

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from canvas import symbols
+from canvas.drawing import row_steps, to_sequences
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
-from canvas.render import row_steps, to_sequences
 from trm.analysis.rasp import Selector, select
 from trm.analysis.rasp_heads import Head, compare_heads, heads_of, overlaps, watch
 from trm.analysis.record import SequenceRecorder

@@ -4,10 +4,10 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from PIL import Image
 
+from canvas.drawing import row_steps
 from canvas.multiplication import Multiplication
 from canvas.picture import to_terminal
 from canvas.problems import Problems
-from canvas.render import row_steps
 
 LATTICE = """\
 ·  ·  ·  ·  ·  ·  ·  ·

@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 from shares import right, short_only
 
-from trm.evaluation.report import markdown, print_summary, shared_problems
+from trm.evaluation.grid_report import markdown, print_summary, shared_problems
 from trm.figures.grids import grid_figure, lengths_figure
 from trm.grid_cells import BOTH, FIRST, INSIDE, SECOND, SHORTER
 

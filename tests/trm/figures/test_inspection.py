@@ -11,9 +11,9 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from canvas.cells.pages import UNDEFINED, draw_signals
+from canvas.drawing import row_steps
 from canvas.multiplication import Multiplication
 from canvas.picture import WRONG_INK
-from canvas.render import row_steps
 from canvas.symbols import encode
 from trm.analysis.lens import Lens
 from trm.analysis.patch import Patching

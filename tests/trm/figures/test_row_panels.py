@@ -2,11 +2,11 @@ import numpy as np
 from drawings import drawn
 from matplotlib.figure import Figure
 
+from canvas.drawing import RowSteps, row_steps
 from canvas.picture import HIGHLIGHT, PAPER, WRONG_INK, pixels
-from canvas.render import RowSteps, row_steps
 from canvas.symbols import DIGIT_ZERO
 from trm.figures.row_panels import sample_panels, steps_figure
-from trm.solving.rollout import ConfidenceCurve, Trace
+from trm.solving.predictor import ConfidenceCurve, Trace
 
 
 def made_up(steps: RowSteps, right: list[list[bool]], *outcomes: str) -> Trace:

@@ -10,7 +10,8 @@ from torch import nn
 from trm.models.iterative import IterativeModel, Loop, map_state, named, unnamed, where
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.training.configs import DepthConfig
-from trm.training.step import Carry, carried_step, random_starts, uniform
+from trm.training.random_bits import uniform
+from trm.training.step import Carry, carried_step, random_starts
 
 
 class Pair(NamedTuple):

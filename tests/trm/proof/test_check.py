@@ -9,8 +9,8 @@ import pytest
 from canvas.addition import Addition
 from canvas.cells.reachable import reachable_op_inputs
 from canvas.cells.spec import SYMBOL
+from canvas.drawing import WorkedDrawing
 from canvas.multiplication import Multiplication
-from canvas.render import WorkedDrawing
 from canvas.sampling import sample
 from canvas.symbols import BLANK, DIGIT_IDS
 from canvas.task import Task

@@ -8,11 +8,12 @@ from canvas.cells.reachable import reachable_cell_inputs
 from canvas.cells.spec import SYMBOL, TOKEN, input_name
 from canvas.choices import OwnCodeError
 from canvas.problems import Problems
+from trm.checkpoints.proofs import OPEN, PROVED, REFUTED
 from trm.models.cell import CellModel
 from trm.models.wavefront import run_wavefront
 from trm.proof import check
 from trm.proof.latent import explore
-from trm.proof.proof import OPEN, PROVED, REFUTED, prove
+from trm.proof.prove import prove
 from trm.solving.cell_predictor import CellPredictor
 from trm.solving.solver import Solver
 from trm.training.latent_module import work_relaxed

@@ -12,7 +12,7 @@ from canvas.choices import OwnCodeError
 from canvas.multiplication import Multiplication
 from trm.models.cell import CellModel
 from trm.proof.bound import RoundingBound
-from trm.proof.prove import NotProvableError, held_against_pages, provable
+from trm.proof.judge import NotProvableError, held_against_pages, provable
 
 
 @pytest.mark.parametrize("name", ["binary", "ternary", "sums", "written"])

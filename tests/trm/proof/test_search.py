@@ -11,8 +11,10 @@ from canvas.addition import Addition
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, MASK
+from trm.checkpoints.proofs import OPEN, REFUTED
 from trm.commands.prove import sentence
-from trm.proof.proof import OPEN, REFUTED, Proof, prove, refute
+from trm.proof.proof import Proof
+from trm.proof.prove import prove, refute
 from trm.proof.search import (
     ByWindows,
     Counterexample,

@@ -8,8 +8,8 @@ from drawings import PAIRS, drawn
 from tiny import tiny_gpt
 
 from augment.views import View
+from canvas.drawing import IGNORE, WorkedDrawing, row_steps, sequences, to_sequences
 from canvas.multiplication import Multiplication
-from canvas.render import IGNORE, WorkedDrawing, row_steps, sequences, to_sequences
 from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.solving.rollout import free_running, teacher_forced

@@ -5,8 +5,8 @@ from drawings import PAIRS, drawn
 from oracle import Oracle, Page
 from tiny import tiny_trm
 
+from canvas.drawing import WorkedDrawing, row_steps
 from canvas.multiplication import Multiplication
-from canvas.render import WorkedDrawing, row_steps
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from trm.models.iterative import Loop
 from trm.models.recursive import TinyRecursiveModel

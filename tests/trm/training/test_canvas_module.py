@@ -6,9 +6,9 @@ import torch
 from oracle import Oracle
 from tiny import tiny_module
 
+from canvas.drawing import row_steps
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
-from canvas.render import row_steps
 from trm.checkpoints import CHECKPOINT_KEY
 from trm.training.configs import CycleStage, DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import Canvas, CanvasDataModule

@@ -10,9 +10,9 @@ from augment.transforms import CanvasShift, SampleTransform
 from augment.views import possible_shifts
 from canvas.addition import Addition
 from canvas.canvas_size import Blanks
+from canvas.drawing import IGNORE, from_sequences, row_steps
 from canvas.multiplication import Multiplication
 from canvas.problems import split_of
-from canvas.render import IGNORE, from_sequences, row_steps
 from canvas.symbols import BLANK, END, MASK
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel

@@ -15,7 +15,7 @@ from canvas.symbols import PAD
 from trm.models.configs import RecursiveConfig
 from trm.models.iterative import State, map_state
 from trm.models.recursive import TinyRecursiveModel
-from trm.training import step as draws
+from trm.training import random_bits as draws
 from trm.training.configs import DepthConfig
 from trm.training.data import Canvas
 from trm.training.samples import RowStepSamples

@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from trm import configs
-from trm.configs import about, find_config, read_config
+from trm.config_files import about, find_config, read_config, shipped_configs
 
 
 def test_a_key_that_stands_twice_is_named_with_its_line(tmp_path):
@@ -19,12 +18,12 @@ def test_a_key_that_stands_twice_is_named_with_its_line(tmp_path):
 
 
 def test_configs_are_listed_with_what_they_are_and_printed(repository, command):
-    found = configs.shipped_configs()
+    found = shipped_configs()
     assert {"debug", "quickstart", "generalise/latent", "gpt/small_learned"} <= found.keys()
     assert set(found.values()) == set((repository / "configs").rglob("*.yaml"))
     assert all(10 < len(about(file)) < 150 for file in found.values())
     told = dict(line.split(maxsplit=1) for line in command("configs").out.splitlines())
-    assert told.keys() == configs.shipped_configs().keys()
+    assert told.keys() == shipped_configs().keys()
     assert told["debug"] == "Some seconds of training, to test an installation"
     ran = command("configs", "gpt/small_learned")
     assert ran.out == (repository / "configs/gpt/small_learned.yaml").read_text()
