@@ -6,6 +6,7 @@ import numpy as np
 
 from canvas import symbols
 from canvas.cells.local_rule import LocalRule
+from canvas.cells.order import front_of, in_fronts
 from canvas.cells.spec import TOKEN
 from canvas.drawing import WorkedDrawing
 
@@ -40,13 +41,9 @@ def page_cell_inputs(
     # Messages of all cells, first 1 for a cell that is there; 0 beyond the edges.
     handed = np.zeros((B, H + 1, W + 2, 1 + len(rule.signals)), dtype=np.int64)
     found: list[tuple[dict[str, np.ndarray], ...]] = []
-    for time in range(W + 2 * (H - 1)):  # of each row one cell, two columns behind the row above
-        rows = np.arange(max(0, -(-(time - W + 1) // 2)), min(H - 1, time // 2) + 1)
-        page, at = inside[:, rows].nonzero()
-        r = rows[at]
-        c = W - 1 - (time - 2 * r)
-        if not len(r):
-            continue
+    cells = np.stack(np.broadcast_to(inside[..., None], (B, H, W)).nonzero())
+    for front in in_fronts(front_of(cells[1], W - 1 - cells[2])):
+        page, r, c = cells[:, front]
         cell_inputs = {TOKEN: tokens[page, r, c]} | rule.around(handed, page, r, c)
         outputs = rule.apply(cell_inputs)
         says = [np.ones_like(r), *(outputs[name] for name in rule.signals)]

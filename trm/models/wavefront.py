@@ -6,9 +6,11 @@ No cell depends on a later one, so that updating each once, after all that it de
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from canvas.cells.order import front_of, in_fronts
 from trm.models.cell import CellModel, all_right
 from trm.models.cell_cache import CellCache
 
@@ -27,11 +29,13 @@ class Wavefront(NamedTuple):
 def schedule(cells: Tensor) -> tuple[Tensor, list[int]]:
     """Return the cells that take part, bool [B, H, W], in the order of writing.
 
-    As sample, row and column, int64 [N, 3]; and how many belong to each front.
+    As sample, row and column, int64 [N, 3]; and the number of cells in each front.
     """
     found = cells.nonzero()
-    front, order = (2 * found[:, 1] - found[:, 2]).sort(stable=True)
-    return found[order], front.unique_consecutive(return_counts=True)[1].tolist()
+    column = cells.shape[2] - 1 - found[:, 2]
+    fronts = in_fronts(front_of(found[:, 1], column).cpu().numpy())
+    order = torch.from_numpy(np.concatenate(fronts)) if fronts else torch.zeros(0).long()
+    return found[order.to(found.device)], [len(front) for front in fronts]
 
 
 def wavefront(model: CellModel, tokens: Tensor) -> Tensor:

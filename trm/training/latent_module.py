@@ -24,6 +24,7 @@ from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
 from canvas.cells.local_rule import LocalRule
+from canvas.cells.order import front_of, in_fronts
 from canvas.cells.spec import TOKEN, input_name
 from trm.models.cell import CellModel
 from trm.models.cell_cache import CellCache
@@ -175,9 +176,8 @@ def _solved(mine: LocalRule, known: CellCache, batch: Batch) -> dict[str, np.nda
     messages = np.pad(cells["labels"], ((0, 1), (0, 0)))
     messages[:-1, 0] = 1
     op_inputs, written = np.zeros((2, len(cells["tokens"])), dtype=np.int64)
-    front = _wavefronts(known.model, batch).cpu().numpy()
-    order = np.argsort(front, kind="stable")
-    for here in np.split(order, np.flatnonzero(np.diff(front[order])) + 1):
+    front = _fronts(known.model, batch).cpu().numpy()
+    for here in in_fronts(front):
         op_inputs[here] = _op_inputs(mine, cells["tokens"][here], cells["sources"][here], messages)
         ids = torch.from_numpy(op_inputs[here]).to(known.tables[0].device)
         decided = known(ids).classes.cpu().numpy()
@@ -272,20 +272,23 @@ def merged_op_inputs(rule: LocalRule, model: CellModel, pages: Iterable[Batch]) 
     return {"numbers": torch.from_numpy(seen), "labels": torch.from_numpy(labels)}
 
 
-def _wavefronts(model: CellModel, batch: Batch) -> Tensor:
-    """Return the wavefront of each cell, int64 [N]: later than all cells that pass it a code."""
+def _fronts(model: CellModel, batch: Batch) -> Tensor:
+    """Return the front of each cell, int64 [N]: later than those of all cells that pass it a code.
+
+    If codes are passed to the left alone, rows do not wait for the rows above.
+    """
     codes, directions = model.config.codes, model.encoding.directions.items()
     down = any(
         name in codes for direction, names in directions if direction != "left" for name in names
     )
     row, column = batch["places"].unbind(1)
-    return column + 2 * row if down else column
+    return front_of(row if down else torch.zeros_like(row), column)
 
 
 def work_relaxed(model: CellModel, batch: Batch, temperature: float) -> tuple[Tensor, Tensor]:
     """Run a model on solutions, with probabilities in place of decided codes.
 
-    Cells of one wavefront are computed together. Signals with labels are read from the labels.
+    Cells of one front are computed together. Signals with labels are read from the labels.
 
     Args:
         model: a model with latent codes.
@@ -298,8 +301,8 @@ def work_relaxed(model: CellModel, batch: Batch, temperature: float) -> tuple[Te
     codes, starts = model.config.codes, model.class_starts
     place = {name: i for i, name in enumerate(model.signals)}
     directions = list(model.encoding.directions.items())
-    front = _wavefronts(model, batch)
-    order = torch.argsort(front, stable=True)
+    fronts = in_fronts(_fronts(model, batch).cpu().numpy())
+    order = torch.from_numpy(np.concatenate(fronts)).to(batch["tokens"].device)
     rank = torch.empty_like(order)
     rank[order] = torch.arange(len(order), device=order.device)
     present = batch["sources"][order] >= 0  # [N, directions]
@@ -316,10 +319,9 @@ def work_relaxed(model: CellModel, batch: Batch, temperature: float) -> tuple[Te
     # Probabilities: a row of 0 for no cell, then a row for each cell.
     shares = torch.zeros(1, sum(codes.values()), device=order.device)
     found: list[tuple[Tensor, Tensor]] = []
-    for cells in torch.arange(len(order)).split(front[order].bincount().tolist()):
-        if not len(cells):
-            continue
-        here = slice(int(cells[0]), int(cells[-1]) + 1)
+    end = 0
+    for front in fronts:
+        here = slice(end, end := end + len(front))
         message = messages[here].clone()
         for direction, (_, names) in enumerate(directions):
             begin = 0
