@@ -23,7 +23,7 @@ from trm.analysis.rasp import Cells
 from trm.analysis.rasp_programs import write_row
 from trm.devices import open_devices
 from trm.models.cell import CellModel
-from trm.models.configs import CellConfig, GPTConfig, RecursiveConfig
+from trm.models.configs import CellConfig, GPTConfig, RecursiveConfig, rule_settings
 from trm.models.gpt import GPT
 from trm.models.positions import make_position
 from trm.models.recursive import TinyRecursiveModel
@@ -124,9 +124,12 @@ CASES = {
         (lambda: RecursiveConfig(direction_bias=4.0), "set direction_bias to 0 or position to"),
         (lambda: RecursiveConfig(num_prefixes=2), "go together"),
         (lambda: RecursiveConfig(**UP_TO, **PLACED), r"at most .* = 16, got 17"),
-        (lambda: CellConfig(**TASK.local_rule().network, H_cycles=0), "H_cycles must be 1"),
+        (
+            lambda: CellConfig(**rule_settings(TASK.local_rule()), H_cycles=0),
+            "H_cycles must be 1",
+        ),
         (lambda: make_position("learned", **UP_TO), "'height' and 'width'; there are head_dim"),
-        (lambda: CellModel(CellConfig(**UP_TO)), "messages are missing: take all"),
+        (lambda: CellModel(CellConfig(**UP_TO)), "messages are missing: take rule_settings"),
     ],
     "canvases and sequences for networks": [
         (lambda: RECURSIVE(torch.zeros(2, 4, 5)), r"integer dtype and shape \[batch, height"),

@@ -118,7 +118,7 @@ def to_onnx(model: nn.Module, height: int, width: int) -> bytes:
     network.model = model
     outputs = ["logits", "halt_logits"]
     if isinstance(model, CellModel):
-        network.forward = lambda op_inputs: model.cells(op_inputs)
+        network.forward = lambda op_inputs: model.cells(model.decoded(op_inputs))
         example: tuple[Tensor, ...] = (torch.arange(2),)
     elif isinstance(model, TinyRecursiveModel) and not model.ragged:
 

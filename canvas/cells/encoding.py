@@ -1,6 +1,7 @@
 """Codec of op inputs: all that an op reads, as one number and back."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import accumulate
 from math import prod
 
@@ -64,8 +65,7 @@ class OpEncoding:
         return self.classes[name] if name else 2
 
     def units(self, op: int) -> dict[str, int]:
-        """Weight of each thing that an op reads in the number of its op input, by its
-        name."""
+        """Return the weight of each thing that an op reads in the id of its input, by name."""
         found, unit, whole = {}, 1, self.ops[op].inputs is None
         parts = zip(self.directions, self.inputs[op], self.sizes[op], strict=True)
         for direction, names, size in reversed(list(parts)):
@@ -89,16 +89,71 @@ class OpEncoding:
         parts = np.unravel_index(message_id, [self._size(name) for name in names]) if names else ()
         return found | dict(zip(names[::-1], parts[::-1], strict=True))
 
+    @cached_property
+    def reads(self) -> list[list[str]]:
+        """The names of all that each op reads, in the order of the columns of `table`."""
+        return [list(self.units(op))[::-1] for op in range(len(self.ops))]
+
+    @property
+    def width(self) -> int:
+        """Number of columns of `table`: the most that an op reads."""
+        return max(map(len, self.reads))
+
+    def table(self, op: int, seen: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return what an op reads in N cells, int64 [N, width]; columns without a name are 0.
+
+        Args:
+            op: index of the op.
+            seen: the cells' inputs and decisions by name, see `LocalRule.apply`.
+        """
+        found = np.zeros((len(next(iter(seen.values()))), self.width), dtype=np.int64)
+        for column, name in enumerate(self.reads[op]):
+            found[:, column] = seen[name]
+        return found
+
+    def codes(self, op: int) -> np.ndarray:
+        """Return the weights of the columns of `table` in codes, int64 [width, 1 + directions].
+
+        The first code is the symbol, then one for each direction.
+        """
+        units, strides = self.units(op), np.cumprod([1, *self.sizes[op][::-1]])[::-1]
+        found = np.zeros((self.width, len(strides)), dtype=np.int64)
+        for row, name in enumerate(self.reads[op]):
+            place = 0 if name == TOKEN else 1 + self._direction_of(name)
+            found[row, place] = units[name] // strides[place]
+        return found
+
+    def _direction_of(self, name: str) -> int:
+        who = name.partition(".")[0]
+        return [SEES[direction] for direction in self.directions].index(who)
+
+    def ids_of(self, ops: np.ndarray, table: np.ndarray) -> np.ndarray:
+        """Return the ids of N op inputs, int64 [N].
+
+        Args:
+            ops: indices of the ops, int64 [N].
+            table: what they read, int64 [N, width].
+        """
+        ids = np.array(self.starts)[ops]
+        for op, names in enumerate(self.reads):
+            here, units = np.flatnonzero(ops == op), self.units(op)
+            ids[here] += table[here, : len(names)] @ np.array([units[name] for name in names])
+        return ids
+
+    def op_of(self, ids: np.ndarray) -> np.ndarray:
+        """Return the index of the op of each id, int64 [N]."""
+        return np.searchsorted(self.starts, ids, side="right") - 1
+
     def numbers(self, op: int, seen: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The op inputs of an op, int64 [N], of what N cells see, see `LocalRule.apply`."""
+        """Return the ids of an op's inputs, int64 [N]; arguments as for `table`."""
         number = np.full(len(next(iter(seen.values()))), self.starts[op])
         for name, unit in self.units(op).items():
             number += seen[name] * unit
         return number
 
     def shown(self, numbers: np.ndarray) -> Iterator[tuple[Op, np.ndarray, "Seen"]]:
-        """Decode N op inputs: for each op which ones are its, int64, and what it reads."""
-        of = np.searchsorted(self.starts, numbers, side="right") - 1
+        """Decode N ids: for each op the indices of its ids, int64, and what it reads there."""
+        of = self.op_of(numbers)
         for number, op in enumerate(self.ops):
             here = np.flatnonzero(of == number)
             message_id = numbers[here] - self.starts[number]

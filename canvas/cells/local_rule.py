@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -113,24 +113,6 @@ class LocalRule(ABC):
     def _encode(self, ops: Sequence[Op]) -> OpEncoding:
         return OpEncoding(self.messages, self.signals, ops, symbols.vocab_size(self.base))
 
-    @property
-    def network(self) -> dict[str, Any]:
-        """Settings of the rule for a model's config."""
-        directions = {
-            direction: {n: self.signals[n] for n in names}
-            for direction, names in self.messages.items()
-        }
-        found: dict[str, Any] = {
-            "messages": {direction: names for direction, names in directions.items() if names}
-        }
-        if self.ops:
-            found["ops"] = [
-                {"outputs": list(op.outputs), "inputs": list(op.inputs or ())} for op in self.ops
-            ]
-            handed = {name for names in self.messages.values() for name in names}
-            found["own"] = {n: size for n, size in self.signals.items() if n not in handed}
-        return found
-
     def message_id(self, names: Sequence[str], values: Mapping[str, np.ndarray]) -> np.ndarray:
         """Messages of these signals as numbers from 1 up, int64 as the classes; of no signal 0."""
         if not names:
@@ -184,10 +166,13 @@ class LocalRule(ABC):
     def seen(
         self, cell_inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The op inputs of cell inputs, as numbers, and of which cell input each is: int64 [M]
-        each.
+        """Return the ids of all op inputs in some cells, and the cell of each, int64 [M] each.
 
-        Where a symbol is given nothing is asked of an op that says the symbol alone.
+        Where the symbol is given, an op that outputs the symbol alone does not run.
+
+        Args:
+            cell_inputs: of N cells, int64 [N] by name, see `apply`.
+            outputs: of these cells, int64 [N] by name.
         """
         seen = {**cell_inputs, **{input_name(OWN, name): part for name, part in outputs.items()}}
         everywhere = np.arange(len(cell_inputs[TOKEN]))
@@ -195,6 +180,29 @@ class LocalRule(ABC):
         of = [asked if op.outputs == (SYMBOL,) else everywhere for op in self.encoding.ops]
         numbers = [self.encoding.numbers(op, seen)[here] for op, here in enumerate(of)]
         return np.concatenate(numbers), np.concatenate(of)
+
+    def samples(
+        self, cell_inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
+    ) -> "OpSamples":
+        """Return each distinct op input in some cells once, with its label; arguments as `seen`."""
+        ids, cells = self.seen(cell_inputs, outputs)
+        ids, first = np.unique(ids, return_index=True)
+        ops, cells = self.encoding.op_of(ids), cells[first]
+        seen = {**cell_inputs, **{input_name(OWN, name): part for name, part in outputs.items()}}
+        found = OpSamples.empty(self, ops)
+        for op in range(len(self.encoding.ops)):
+            here = np.flatnonzero(ops == op)
+            read = {name: seen[name][cells[here]] for name in self.encoding.reads[op]}
+            said = {name: outputs[name][cells[here]] for name in self.encoding.ops[op].outputs}
+            found.fill(self, op, here, read, said)
+        return found
+
+    def samples_of(self, ids: np.ndarray) -> "OpSamples":
+        """Return op inputs with their labels, from their ids, int64 [N]."""
+        found = OpSamples.empty(self, self.encoding.op_of(ids))
+        for number, (op, here, seen) in enumerate(self.encoding.shown(ids)):
+            found.fill(self, number, here, seen, self.cell(op.outputs, seen))
+        return found
 
     def answers(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
         """Compute the outputs of op inputs: int64 [N] by output, −1 where an op has no such output.
@@ -209,3 +217,43 @@ class LocalRule(ABC):
             if op.inputs is None:
                 found[SYMBOL][here[seen[TOKEN] != symbols.MASK]] = -1
         return found
+
+
+class OpSamples(NamedTuple):
+    """Inputs of N ops with the right outputs."""
+
+    ops: np.ndarray  # int64 [N], indices of the ops
+    inputs: np.ndarray  # int64 [N, width], what each op reads, see `OpEncoding.table`
+    labels: np.ndarray  # int64 [N, 1 + signals]: symbol, then signals; −1: no label
+
+    @classmethod
+    def empty(cls, rule: LocalRule, ops: np.ndarray) -> "OpSamples":
+        """Return samples of these ops, int64 [N], that are still to be filled in."""
+        inputs = np.zeros((len(ops), rule.encoding.width), dtype=np.int64)
+        return cls(ops, inputs, np.full((len(ops), 1 + len(rule.signals)), -1))
+
+    def fill(
+        self,
+        rule: LocalRule,
+        op: int,
+        here: np.ndarray,
+        seen: Mapping[str, np.ndarray],
+        outputs: Mapping[str, np.ndarray],
+    ) -> None:
+        """Fill in the samples of one op, in place.
+
+        Given symbols get no label.
+
+        Args:
+            rule: of the op.
+            op: its index.
+            here: indices of its samples, int64 [M].
+            seen: what it reads in them, int64 [M] by name.
+            outputs: its right outputs, int64 [M] by name.
+        """
+        self.inputs[here] = rule.encoding.table(op, seen)
+        for column, name in enumerate((SYMBOL, *rule.signals)):
+            if name in outputs:
+                self.labels[here, column] = outputs[name]
+        if rule.encoding.ops[op].inputs is None:
+            self.labels[here[seen[TOKEN] != symbols.MASK], 0] = -1

@@ -21,11 +21,11 @@ from trm.checkpoints.loading import load_solver
 from trm.evaluation.grid import FORMAT, KEYS, Grid
 from trm.grid_cells import region
 from trm.models.cell import CellModel
-from trm.models.configs import CellConfig
+from trm.models.configs import CellConfig, rule_settings
 from trm.proof.judge import Judged, judge
 from trm.solving.solver import Solver
 from trm.statistics import Share
-from trm.training.samples import op_input_batch
+from trm.training.samples import as_batch
 
 AXES = ("digits_a", "digits_b")
 
@@ -189,15 +189,19 @@ def learn(once: Callable) -> Learn:
         rule = task.local_rule(latent)
         torch.manual_seed(0)
         shape = {"hidden_size": 32, "num_heads": 4, "intermediate_size": 64} | more
-        model, numbers = CellModel(CellConfig(**rule.network, **shape)), reachable_op_inputs(rule)
+        model, numbers = (
+            CellModel(CellConfig(**rule_settings(rule), **shape)),
+            reachable_op_inputs(rule),
+        )
 
         def train(folder: Path) -> None:
-            batch = op_input_batch(rule, numbers)
+            batch = as_batch(rule.samples_of(numbers))
             labels = dict(zip(model.outputs, batch["labels"].T, strict=True))
             optimiser = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.0)
             for step in range(steps):
                 optimiser.param_groups[0]["lr"] = 0.01 * (1 - step / steps)
-                parts = model.parts(model.cells(batch["numbers"])[0])
+                inputs = model.op_inputs(batch["ops"], batch["inputs"])
+                parts = model.parts(model.cells(inputs)[0])
                 loss = sum(F.cross_entropy(parts[n], labels[n], ignore_index=-1) for n in parts)
                 optimiser.zero_grad()
                 loss.backward()

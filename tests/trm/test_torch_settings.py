@@ -21,7 +21,7 @@ from trm.analysis.lens import read_layers
 from trm.analysis.record import cell_attention
 from trm.checkpoints import SHIPPED
 from trm.models.cell import CellModel
-from trm.models.configs import CellConfig, GPTConfig, RecursiveConfig
+from trm.models.configs import CellConfig, GPTConfig, RecursiveConfig, rule_settings
 from trm.models.gpt import GPT
 from trm.models.recursive import TinyRecursiveModel
 from trm.proof.judge import judge, provable
@@ -99,7 +99,7 @@ def test_networks_are_made_in_float32(changed_default):
     networks = [
         TinyRecursiveModel(RecursiveConfig(hidden_size=16, num_heads=2, position="fire")),
         GPT(GPTConfig(4, 5, hidden_size=16, num_heads=2, num_layers=1)),
-        CellModel(CellConfig(**rule.network, hidden_size=16, num_heads=2)),
+        CellModel(CellConfig(**rule_settings(rule), hidden_size=16, num_heads=2)),
     ]
     for network in networks:
         assert {p.dtype for p in network.parameters()} == {torch.float32}
@@ -135,7 +135,7 @@ def one_step(family: str) -> list[torch.Tensor]:
         depth = DepthConfig("carry")
         module = IterativeModule(network=network, depth=depth, solve_steps=2, **how)
     else:
-        config = CellConfig(**TASK.local_rule().network, **sizes)
+        config = CellConfig(**rule_settings(TASK.local_rule()), **sizes)
         module = CellModule(network=CellModel(config), **how)
     canvas = Canvas() if family == "local" else Canvas(5, 8)
     data = CanvasDataModule(TASK, canvas, 4, 2, validation_problems=2)

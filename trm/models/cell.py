@@ -97,6 +97,7 @@ class CellModel(IterativeModel):
     H_init: Tensor
     L_init: Tensor
     _units: Tensor  # int64 [ops, all that cells see], how much it counts in an op input's number
+    _codes: Tensor  # int64 [ops, width, 1 + directions], from what is read to symbol and codes
     _starts: Tensor  # int64 [ops], the number of an op's first op input
     _sizes: Tensor  # int64 [ops, directions], how many codes a way has
     _strides: Tensor  # int64 [ops, directions], how much one code more counts
@@ -110,7 +111,7 @@ class CellModel(IterativeModel):
     def __init__(self, config: CellConfig):
         super().__init__()
         if not config.messages:
-            raise ValueError("messages are missing: take all settings of task.local_rule().network")
+            raise ValueError("messages are missing: take rule_settings(task.local_rule())")
         self.config = config
         D = config.hidden_size
         handed = {
@@ -222,18 +223,20 @@ class CellModel(IterativeModel):
         far = [down * (width + 2) + right for down, right in steps]
         return torch.tensor(far, device=device)
 
-    def cells(self, numbers: Tensor, tables: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        """Compute the outputs of ops.
+    def cells(
+        self, op_inputs: OpInputs, tables: list[Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Compute the outputs of N ops.
 
         Args:
-            numbers: of N op inputs, int64 [N], see `canvas.cells.encoding.OpEncoding`.
+            op_inputs: their inputs, see `read` and `decoded`.
             tables: `message_tables`, where many calls share them.
 
         Returns:
-            Logits, [N, sum of C], see `parts`, of which those count that the head says; and halt
-            logits, float32 [N], of "what it says is right".
+            Logits, [N, sum of C], see `parts`: only those of the op's own outputs count. And halt
+            logits, float32 [N], of "these outputs are right".
         """
-        tables, op_inputs = tables or self.message_tables(), self.op_inputs(numbers)
+        tables = tables or self.message_tables()
         keys_values = [table[op_inputs.places] for table in tables]
         x = self.embed_tokens.weight * self.scale
         x = x.to(compute_dtype(x))[op_inputs.token]  # [N, D]
@@ -369,6 +372,7 @@ class CellModel(IterativeModel):
             "logits": nn.utils.rnn.pad_sequence(list(every), True, sum(self.outputs.values())),
             "units": torch.tensor([[of.get(name, 0) for name in sees] for of in units]),
             "starts": torch.tensor(encoding.starts[:-1]),
+            "codes": torch.from_numpy(np.stack([encoding.codes(op) for op in range(count)])),
             "sizes": sizes,
             "strides": sizes.flip(1).cumprod(1).flip(1) // sizes,
             "tables": before.view(-1, count).T,
@@ -396,8 +400,21 @@ class CellModel(IterativeModel):
     def _op_of(self, numbers: Tensor) -> Tensor:
         return torch.bucketize(numbers, self._starts, right=True) - 1
 
-    def op_inputs(self, numbers: Tensor) -> OpInputs:
-        """Decode op inputs from their ids, see `numbers`."""
+    def op_inputs(self, ops: Tensor, inputs: Tensor) -> OpInputs:
+        """Return the inputs of N ops.
+
+        Args:
+            ops: indices, int64 [N].
+            inputs: what they read, int64 [N, width], see `canvas.cells.encoding.OpEncoding.table`.
+        """
+        weights = self._codes[0] if len(self._codes) == 1 else self._codes[ops]
+        ids = (inputs.unsqueeze(2) * weights).sum(dim=1)  # [N, 1 + directions]
+        token, ids = ids[:, 0], ids[:, 1:]
+        places, present = ids + self._tables[ops], ids >= self._least[ops]
+        return OpInputs(ops, token, self._token[ops, None], places, present)
+
+    def decoded(self, numbers: Tensor) -> OpInputs:
+        """Return op inputs from their ids, int64 [N], see `numbers`."""
         op = self._op_of(numbers)
         rest, sizes = numbers - self._starts[op], self._sizes[op]
         ids = rest.unsqueeze(1) // self._strides[op]  # [N, directions]

@@ -73,7 +73,7 @@ class CellCache:
 
     def _answers(self, numbers: Tensor) -> Decided:
         """Compute the answers to all of these op inputs."""
-        outputs, halt_logits = self.model.cells(numbers, self.tables)
+        outputs, halt_logits = self.model.cells(self.model.decoded(numbers), self.tables)
         classes, log_right = self.model.decided(outputs), F.logsigmoid(halt_logits)
         symbol = outputs[:, : self.model.outputs[SYMBOL]]
         log_symbol = symbol.float().log_softmax(dim=-1).amax(dim=-1)

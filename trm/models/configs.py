@@ -6,6 +6,7 @@ A ValueError says which size is too small, which do not fit together, or which n
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from canvas.cells.local_rule import LocalRule
 from canvas.choices import check_choices, one_of
 from canvas.symbols import VOCAB_SIZE
 from trm.limits import MOST_CHANNELS, MOST_LAYERS, MOST_STEPS
@@ -132,12 +133,29 @@ class CellConfig:
     H_cycles: int = 1  # of which the last with gradient
     L_cycles: int = 1  # updates of z_L per H cycle
     direction_bias: float = 4.0  # how much each head first prefers one of the neighbours
-    # The layout's: what a cell hands on (left, down, down_right, down_left) and how many classes it
-    # has; the steps that it works in, and what it decides in them besides. Given by the task.
+    # Given by the layout's local rule, see `rule_settings`: signals and numbers of classes, by the
+    # direction in which cells pass them, then those that they keep to themselves; and the ops.
     messages: dict[str, dict[str, int]] = field(default_factory=dict)
     own: dict[str, int] = field(default_factory=dict)
-    codes: dict[str, int] = field(default_factory=dict)  # untold fields, and how many codes of each
+    codes: dict[str, int] = field(default_factory=dict)  # latent codes, and the classes of each
     ops: list[dict[str, list[str]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         _check(self, may_be_0=("L_cycles",))
+
+
+def rule_settings(rule: LocalRule) -> dict[str, Any]:
+    """Return the settings of a `CellConfig` that follow from a layout's local rule."""
+    passed = {
+        direction: {name: rule.signals[name] for name in names}
+        for direction, names in rule.messages.items()
+        if names
+    }
+    found: dict[str, Any] = {"messages": passed}
+    if rule.ops:
+        found["ops"] = [
+            {"outputs": list(op.outputs), "inputs": list(op.inputs or ())} for op in rule.ops
+        ]
+        everything = {name for names in passed.values() for name in names}
+        found["own"] = {n: size for n, size in rule.signals.items() if n not in everything}
+    return found

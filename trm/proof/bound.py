@@ -98,7 +98,7 @@ class RoundingBound:
             numbers: ids of op inputs, int64 [N].
             labels: correct classes by output, int64 [N] each; −1: no label.
         """
-        op_inputs = self.model.op_inputs(numbers)
+        op_inputs = self.model.decoded(numbers)
         keys_values = [
             [Bounded(*(part[op_inputs.places] for part in parts)) for parts in layer]
             for layer in self.messages

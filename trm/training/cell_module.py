@@ -22,7 +22,7 @@ from trm.torch_settings import standard_settings
 from trm.training.canvas_module import SIGNAL, CanvasModule, Figures
 from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule
-from trm.training.samples import CellInputSamples, PageSamples, op_input_batch
+from trm.training.samples import CellInputSamples, PageSamples, as_batch
 
 _HARD = "counterexamples"  # entry of a checkpoint
 _NARROW = 2.0  # an op input is hard if its smallest logit margin is below
@@ -76,7 +76,7 @@ class BaseCellModule(CanvasModule):
 
     def work(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the outputs of a batch's cells and their halt logits, see `CellModel.cells`."""
-        return self.model.cells(batch["numbers"])
+        return self.model.cells(self.model.op_inputs(batch["ops"], batch["inputs"]))
 
     def cross_entropy(self, logits: Tensor, label: Tensor) -> Tensor:
         """Return the mean loss of one output; labels of −1 do not count."""
@@ -97,7 +97,7 @@ class BaseCellModule(CanvasModule):
         shares: dict[str, Tensor] = {}
         right = torch.ones_like(batch["labels"][:, 0], dtype=torch.bool)
         for (name, part), label in zip(logits.items(), batch["labels"].unbind(1), strict=True):
-            if name in self.model.config.codes and "numbers" not in batch:
+            if name in self.model.config.codes and "inputs" not in batch:
                 continue  # latent codes have no labels
             total = total + self.cross_entropy(part.float(), label)
             same, counts = part.detach().argmax(dim=-1) == label, label >= 0
@@ -163,8 +163,8 @@ class CellModule(BaseCellModule):
     @standard_settings(threads=1)
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         if self.counterexamples:
-            self.seen.append(batch["numbers"].cpu().numpy())
-            count = round(self.counterexamples * len(batch["numbers"])) if len(self.hard) else 0
+            self.seen.append(self._ids(batch))
+            count = round(self.counterexamples * len(batch["ops"])) if len(self.hard) else 0
             random = np.random.default_rng(self.batch_seed(batch_idx))
             more = self._op_inputs(random.choice(self.hard, count)) if count else {}
             more = {name: torch.cat((batch[name], part)) for name, part in more.items()}
@@ -178,8 +178,12 @@ class CellModule(BaseCellModule):
             loader.sampler.set_epoch(epoch)
             yield from loader
 
+    def _ids(self, batch: Batch) -> np.ndarray:
+        """Return the ids of a batch's op inputs, int64 [N]."""
+        return self.rule.encoding.ids_of(batch["ops"].cpu().numpy(), batch["inputs"].cpu().numpy())
+
     def _op_inputs(self, numbers: np.ndarray) -> Batch:
-        return move_data_to_device(op_input_batch(self.rule, numbers), self.device)
+        return move_data_to_device(as_batch(self.rule.samples_of(numbers)), self.device)
 
     @standard_settings(threads=1)
     @torch.no_grad()
@@ -189,12 +193,13 @@ class CellModule(BaseCellModule):
             return
         if not self.seen:  # resumed from a checkpoint, which does not contain them
             before = self.batches_of(range(self.current_epoch))
-            self.seen = [batch["numbers"].numpy() for batch in before]
+            self.seen = [self._ids(batch) for batch in before]
         self.seen = [np.unique(np.concatenate(self.seen))]
         tables, hard = self.model.message_tables(), [self.hard]
         for numbers in np.array_split(self.seen[0], -(-len(self.seen[0]) // _AT_ONCE)):
             batch = self._op_inputs(numbers)
-            outputs, _ = self.model.cells(batch["numbers"], tables)
+            op_inputs = self.model.op_inputs(batch["ops"], batch["inputs"])
+            outputs, _ = self.model.cells(op_inputs, tables)
             labels = dict(zip(self.model.outputs, batch["labels"].unbind(1), strict=True))
             least = self.model.margins(outputs.float(), labels)
             hard.append(numbers[(least < _NARROW).cpu().numpy()])

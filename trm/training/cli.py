@@ -27,6 +27,7 @@ from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_checkpoint
 from trm.config_files import read_config, shipped_configs
 from trm.limits import lacks_memory
+from trm.models.configs import rule_settings
 from trm.precision import NO_UNITS, check_precision, settle
 from trm.processes import start_processes
 from trm.training.callbacks import CALLBACKS, BestCheckpoint, CheckpointFiles
@@ -154,7 +155,7 @@ class TrainingCLI(LightningCLI):
             task: Any = load_class(config.data.task.class_path, Task, "task")
             codes = settings.get("codes") or {}
             rule = task(**config.data.task.init_args).local_rule(latent=bool(codes))
-            for key, value in rule.with_codes(codes).network.items():
+            for key, value in rule_settings(rule.with_codes(codes)).items():
                 settings[key] = value
 
     def instantiate_trainer(self, **settings: Any) -> L.Trainer:

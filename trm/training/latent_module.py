@@ -34,7 +34,7 @@ from trm.training.canvas_module import logs_at
 from trm.training.cell_module import BaseCellModule
 from trm.training.configs import check_range
 from trm.training.data import CanvasDataModule
-from trm.training.samples import PageSamples
+from trm.training.samples import PageSamples, as_batch
 from trm.training.state_merging import PageCells, merged_messages
 
 _DECISIVE = 0.05  # weight of the entropy penalty once the temperature has fallen
@@ -104,7 +104,7 @@ class LatentModule(BaseCellModule):
         return epoch > 0 and epoch >= self.merging * self.trainer.max_epochs
 
     def work(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        if "numbers" in batch:
+        if "inputs" in batch:
             return super().work(batch)
         return work_relaxed(self.model, batch, self.temperature)
 
@@ -122,7 +122,7 @@ class LatentModule(BaseCellModule):
         """Merge the codes in freshly drawn solutions, in an epoch that merges."""
         if self.merges(self.current_epoch):
             self.op_inputs = merged_op_inputs(self.rule, self.model, self.more_pages())
-            self.log("train/sights", float(len(self.op_inputs["numbers"])))
+            self.log("train/sights", float(len(self.op_inputs["ops"])))
 
     def more_pages(self) -> Iterator[Batch]:
         """Yield solutions of the training split, different ones for each epoch."""
@@ -137,7 +137,7 @@ class LatentModule(BaseCellModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         if self.op_inputs is not None:
             random = np.random.default_rng(self.batch_seed(batch_idx))
-            total = len(self.op_inputs["numbers"])
+            total = len(self.op_inputs["ops"])
             some = torch.from_numpy(random.integers(0, total, min(total, _OP_INPUTS)))
             few = {name: part[some] for name, part in self.op_inputs.items()}
             batch = move_data_to_device(few, self.device)
@@ -221,8 +221,7 @@ def merged_op_inputs(rule: LocalRule, model: CellModel, pages: Iterable[Batch]) 
         pages: batches of `PageSamples`.
 
     Returns:
-        A batch as that of `trm.training.samples.op_input_batch`; the label of a code is −1 where it
-        is unknown.
+        A batch as those of `CellInputSamples`; the label of a code is −1 where it is unknown.
     """
     mine = rule.with_codes(model.config.codes)
     tokens, labels, sources, written, codes = _with_rare_cells(mine, model, pages)
@@ -269,7 +268,7 @@ def merged_op_inputs(rule: LocalRule, model: CellModel, pages: Iterable[Batch]) 
     order = np.lexsort((-times, shown[:, 1], shown[:, 0]))
     seen, which = np.unique(shown[order, 0], return_index=True)
     labels = shown[order[which], 2:]
-    return {"numbers": torch.from_numpy(seen), "labels": torch.from_numpy(labels)}
+    return as_batch(mine.samples_of(seen)._replace(labels=labels))
 
 
 def _fronts(model: CellModel, batch: Batch) -> Tensor:

@@ -17,7 +17,7 @@ from torch.utils.data import Dataset
 
 from augment.transforms import SampleTransform
 from canvas.canvas_size import Blanks, Canvas, Insertion
-from canvas.cells.local_rule import LocalRule
+from canvas.cells.local_rule import LocalRule, OpSamples
 from canvas.cells.pages import page_cell_inputs
 from canvas.cells.spec import NEIGHBOURS, SYMBOL, TOKEN
 from canvas.choices import check_choice
@@ -252,9 +252,12 @@ def _corner(space: np.ndarray) -> np.ndarray:
 class CellInputSamples(TrainingSamples):
     """Batches of whole solutions, in which each distinct op input is a sample.
 
-    See `op_input_batch`. In half the solutions a random number of first rows is given; all other
-    rows are to be filled in. Three op inputs in five occur more than once in a batch, those of
-    blank cells most often. Each counts once, so that rare ones keep their weight, at half the cost.
+    A batch has ``ops``: int64 [N], ``inputs``: int64 [N, width] and ``labels``: int64
+    [N, 1 + signals], see `canvas.cells.local_rule.OpSamples`.
+
+    In half the solutions a random number of first rows is given; all other rows are to be filled
+    in. Three op inputs in five occur more than once in a batch, those of blank cells most often.
+    Each counts once, so that rare ones keep their weight, at half the cost.
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
@@ -275,7 +278,7 @@ class CellInputSamples(TrainingSamples):
             known: number of given first rows of each, int64 [B]; None: none.
         """
         found = page_cell_inputs(rule, drawing, known)
-        return op_input_batch(rule, np.unique(rule.seen(found.cell_inputs, found.outputs)[0]))
+        return as_batch(rule.samples(found.cell_inputs, found.outputs))
 
 
 class PageSamples(TrainingSamples):
@@ -315,23 +318,9 @@ class PageSamples(TrainingSamples):
         return {name: torch.from_numpy(array) for name, array in batch.items()}
 
 
-def op_input_batch(rule: LocalRule, numbers: np.ndarray) -> TrainingBatch:
-    """Return N op inputs with their labels as tensors.
-
-    Args:
-        rule: the layout's local rule.
-        numbers: ids of op inputs, int64 [N].
-
-    Returns:
-        ``numbers``: int64 [N], and ``labels``: int64 [N, 1 + signals]: the symbol, then each
-        signal; −1 where the op does not output it.
-    """
-    labels = rule.answers(numbers)
-    batch = {
-        "numbers": numbers,
-        "labels": np.stack([labels[name] for name in (SYMBOL, *rule.signals)], axis=1),
-    }
-    return {name: torch.from_numpy(array) for name, array in batch.items()}
+def as_batch(samples: OpSamples) -> TrainingBatch:
+    """Return op samples as tensors, by the names of their parts."""
+    return {name: torch.from_numpy(part) for name, part in samples._asdict().items()}
 
 
 @dataclass(eq=False)

@@ -226,7 +226,7 @@ def test_rules_read_what_they_say_are_of_their_rows_and_have_codes():
     assert lattice.local_rule is not None
     assert Mine.local_rule is Mine.latent_rule is None
     rule = rule_of("latent lattice").with_codes({"carry": 32})
-    assert rule.network["messages"]["left"] == {"multiplier": 11, "carry": 32}
+    assert rule.signals["carry"] == 32
     with pytest.raises(ValueError, match="codes name sum, and cells hand on multiplier, carry"):
         rule.with_codes({"sum": 4})
     with pytest.raises(ValueError, match="carry has 2 to 62 codes, not 1"):

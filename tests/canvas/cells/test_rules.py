@@ -13,6 +13,7 @@ from canvas.cells.spec import SEES, SYMBOL, input_name
 from canvas.multiplication import Multiplication
 from canvas.picture import to_text
 from canvas.problems import Problems
+from canvas.sampling import sample
 from canvas.symbols import CHARACTERS
 from canvas.task import Task
 
@@ -75,3 +76,16 @@ def test_docstrings_have_right_worked_examples(name: str) -> None:
     documented = inspect.getdoc(inspect.getmodule(type(rule)))
     assert documented is not None
     assert text in documented
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_samples_of_pages_are_those_of_their_ids_with_the_same_labels(name: str) -> None:
+    task, *_, latent = EXAMPLES[name]
+    rule = task.local_rule(latent)
+    drawing = task.layout_impl.draw_worked(sample(task, 0, "train", 0, np.arange(20)))
+    found = page_cell_inputs(rule, drawing)
+    samples = rule.samples(found.cell_inputs, found.outputs)
+    ids = rule.encoding.ids_of(samples.ops, samples.inputs)
+    assert (ids == np.unique(rule.seen(found.cell_inputs, found.outputs)[0])).all()
+    for one, other in zip(samples, rule.samples_of(ids), strict=True):
+        assert (one == other).all()

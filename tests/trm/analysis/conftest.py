@@ -11,7 +11,7 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from trm.checkpoints.loading import load_solver
 from trm.models.cell import CellModel
-from trm.models.configs import CellConfig, GPTConfig, RecursiveConfig
+from trm.models.configs import CellConfig, GPTConfig, RecursiveConfig, rule_settings
 from trm.models.gpt import GPT
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.cell_predictor import CellPredictor
@@ -36,7 +36,7 @@ def make_solver() -> Callable[..., Solver]:
             predictor = GPTPredictor(gpt.eval(), Calibration())
         elif family == "local":
             shape = {"hidden_size": 16, "num_heads": 2, "intermediate_size": 16}
-            local = CellModel(CellConfig(**TASK.local_rule().network, **shape))
+            local = CellModel(CellConfig(**rule_settings(TASK.local_rule()), **shape))
             predictor = CellPredictor(local.eval())
         else:
             config = RecursiveConfig(**SMALL | CANVAS | {"H_cycles": 1, "L_cycles": 1} | more)

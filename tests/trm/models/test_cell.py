@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from canvas.canvas_size import Canvas
+from canvas.cells.reachable import reachable_op_inputs
 from canvas.cells.spec import NEIGHBOURS, OWN, SYMBOL, TOKEN, input_name
 from canvas.multiplication import Multiplication
 from canvas.sampling import sample
@@ -15,7 +16,7 @@ from canvas.symbols import BLANK, MASK, encode
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.models.cell import CellModel, all_right
-from trm.models.configs import CellConfig
+from trm.models.configs import CellConfig, rule_settings
 from trm.models.iterative import Loop
 from trm.models.wavefront import run_wavefront, wavefront
 from trm.training.samples import CellInputSamples
@@ -27,7 +28,12 @@ RULES = {name: task.local_rule() for name, task in TASKS.items()}
 
 def model(layout: str = "lattice", **settings: object) -> CellModel:
     torch.manual_seed(0)
-    config = {"hidden_size": 16, "num_heads": 4, "intermediate_size": 24, **RULES[layout].network}
+    config = {
+        "hidden_size": 16,
+        "num_heads": 4,
+        "intermediate_size": 24,
+        **rule_settings(RULES[layout]),
+    }
     return CellModel(CellConfig(**{**config, **settings})).eval()  # type: ignore[arg-type]
 
 
@@ -61,7 +67,7 @@ def test_a_page_is_worked_out_cell_by_cell(shape: dict[str, int], layout: str) -
             mine = outputs[row, column] = {}
             for number, op in enumerate(net.encoding.ops):
                 op_input = torch.from_numpy(net.encoding.numbers(number, seen))
-                logits, halt = net.cells(op_input)
+                logits, halt = net.cells(net.decoded(op_input))
                 for name in op.outputs:
                     mine[name] = int(net.parts(logits)[name].argmax())
                     seen[input_name(OWN, name)] = np.array([mine[name]])
@@ -98,9 +104,12 @@ def test_a_head_sees_what_it_reads_alone(layout: str) -> None:
     """The outputs of an op input do not depend on its place in a batch or on the others."""
     net = model(layout, H_cycles=2, L_cycles=2)
     samples = CellInputSamples(TASKS[layout], Canvas(), "train", 0, 50, 50)
-    op_inputs = samples.__getitems__(range(50))["numbers"][:50]
-    all_at_once, _ = net.cells(op_inputs)
-    one_by_one = [net.cells(one)[0] for one in op_inputs.split(1)]
+    batch = samples.__getitems__(range(50))
+    ops, inputs = batch["ops"][:50], batch["inputs"][:50]
+    all_at_once, _ = net.cells(net.op_inputs(ops, inputs))
+    one_by_one = [
+        net.cells(net.op_inputs(*one))[0] for one in zip(ops.split(1), inputs.split(1), strict=True)
+    ]
     torch.testing.assert_close(all_at_once, torch.cat(one_by_one))
 
 
@@ -143,3 +152,13 @@ def test_updating_all_cells_at_once_ends_as_the_order_of_writing_does(path: Path
 def test_the_wavefront_runs_from_the_right_and_two_columns_behind_the_row_above() -> None:
     found = wavefront(model(), pages("_____", "__12*", "_...5"))
     assert found.tolist() == [[[0, 0, 0, 0, 0], [0, 4, 3, 2, 1], [0, 6, 5, 4, 3]]]
+
+
+@pytest.mark.parametrize("layout", RULES)
+def test_op_inputs_are_the_same_from_columns_and_from_ids(layout):
+    net, rule = model(layout), RULES[layout]
+    ids = reachable_op_inputs(rule)[::7].copy()
+    samples = rule.samples_of(ids)
+    mine = net.op_inputs(torch.from_numpy(samples.ops), torch.from_numpy(samples.inputs))
+    for one, other in zip(mine, net.decoded(torch.from_numpy(ids)), strict=True):
+        assert torch.equal(one, other)

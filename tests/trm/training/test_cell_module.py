@@ -26,7 +26,7 @@ SMALL = (
 def test_samples_are_the_windows_of_training_problems_each_once():
     samples = CellInputSamples(TASK, Canvas(margin=2), "train", 0, 64, 32)
     batch, rule = samples.__getitems__(list(range(32))), TASK.local_rule()
-    numbers = batch["numbers"].numpy()
+    numbers = rule.encoding.ids_of(batch["ops"].numpy(), batch["inputs"].numpy())
     assert (np.diff(numbers) > 0).all()
     outputs = rule.answers(numbers)
     names = (SYMBOL, *rule.signals)
