@@ -13,8 +13,8 @@ from torch import Tensor
 
 from canvas.symbols import MASK
 from trm.analysis.record import SequenceRecorder, Site, StepRecorder, check_cells
-from trm.models.gpt import GPT
 from trm.models.iterative import named
+from trm.solving.families import family_of
 from trm.solving.predictor import Predictor
 from trm.torch_settings import standard_settings
 
@@ -64,7 +64,7 @@ def read_layers(predictor: Predictor, canvas: np.ndarray, steps: Sequence[int]) 
     masked = canvas == MASK
     check_cells(predictor.model)
     model, found = predictor.model, list[tuple[str, Tensor]]()  # names of sites, and logits
-    if isinstance(model, GPT):
+    if family_of(model).reads_sequences:
         decoder = SequenceRecorder(model, predictor(canvas[None]).canvases)
         decoded = decoder.run(decoder.states()).values.items()
         found = [(s.name, model.head(model.norm(decoder.on_canvas(x)))) for s, (x,) in decoded]

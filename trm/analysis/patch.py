@@ -26,7 +26,7 @@ from canvas.symbols import MASK, ROW_END
 from trm.analysis.pairs import draw_pairs, kinds_of
 from trm.analysis.record import Change, SequenceRecorder, StepRecorder, attention_of, check_cells
 from trm.grid_cells import size_name
-from trm.models.gpt import GPT
+from trm.solving.families import family_of
 from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
 from trm.statistics import bootstrap
@@ -145,7 +145,7 @@ def open_pair(
     """
     check_cells(predictor.model)
     _, height, width = labels.shape
-    if isinstance(predictor.model, GPT):
+    if family_of(predictor.model).reads_sequences:
         last = int(np.argwhere(inputs[0] == MASK)[0, 0]) + 1  # below, nothing is read
         token = 1 + np.arange(last * (width + 1)).reshape(last, width + 1)
         grid = token[:, ::-1].copy()  # row ends on the left

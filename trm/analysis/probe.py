@@ -32,9 +32,9 @@ from canvas.problems import Problems
 from canvas.sampling import sample
 from trm.analysis.record import SequenceRecorder, Site, StepRecorder, check_cells
 from trm.grid_cells import fitted, region, size_name
-from trm.models.gpt import GPT
 from trm.models.iterative import named
 from trm.models.recursive import Context
+from trm.solving.families import family_of
 from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
 from trm.statistics import Share, bootstrap
@@ -74,7 +74,7 @@ def examples(solver: Solver, problems: Problems) -> tuple[np.ndarray, np.ndarray
         ValueError: a problem does not fit the canvas.
     """
     drawing = solver.draw_worked(problems)
-    if isinstance(solver.predictor.model, GPT):
+    if family_of(solver.predictor.model).reads_sequences:
         problem, inputs, step = np.arange(len(problems)), drawing.truth, None
         filled = drawing.unknown
     else:
@@ -119,7 +119,7 @@ def observe(
         ValueError: the states are not made of tokens, or the model refuses the canvases.
     """
     model = predictor.model
-    if isinstance(model, GPT):
+    if family_of(model).reads_sequences:
         decoder = SequenceRecorder(model, inputs)
         sites = {Point(INPUT, 0): Site(INPUT, model.layers[0], "input", calls=frozenset({0}))}
         sites |= {Point(BLOCKS, n): site for n, site in enumerate(decoder.states(), start=1)}

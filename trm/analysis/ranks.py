@@ -18,8 +18,8 @@ from canvas.drawing import row_steps
 from trm.analysis.probe import INPUT, observe_all
 from trm.grid_cells import cell_problems
 from trm.models.attention import PostNormBlock, SwiGLU
-from trm.models.cell import CellModel
-from trm.models.gpt import GPT, Block
+from trm.models.gpt import Block
+from trm.solving.families import CELL_STATES, family_of
 from trm.solving.solver import Solver
 from trm.torch_settings import standard_settings
 
@@ -83,12 +83,13 @@ def state_ranks(solver: Solver, problems: int = 32, seed: int = 0, step: int = 8
         ValueError: no such problem is held out, or states are not made of tokens.
     """
     task, model = solver.task, solver.predictor.model
-    if isinstance(model, CellModel):
+    family = family_of(model)
+    if CELL_STATES in family.lacks:
         return []
     drawn = cell_problems(task, task.longest, problems, seed)
     if not len(drawn):
         raise ValueError("no problem of training's longest operands is held out: train on longer")
-    gpt, layers = isinstance(model, GPT), len(getattr(model, "layers", ()))
+    gpt, layers = family.reads_sequences, len(getattr(model, "layers", ()))
     drawing, states = solver.draw_worked(drawn), dict[tuple[int, str], list[Tensor]]()
     inputs = drawing.truth if gpt else row_steps(drawing).inputs
     for _, observed in observe_all(solver.predictor, inputs, (step,), layers=True):

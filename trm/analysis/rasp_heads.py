@@ -12,7 +12,7 @@ from trm.analysis.rasp import NAMES, Selector
 from trm.analysis.rasp_programs import write_row
 from trm.analysis.record import SequenceRecorder, cell_attention, check_cells
 from trm.grid_cells import cell_problems, size_name
-from trm.models.gpt import GPT
+from trm.solving.families import family_of
 from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
 from trm.statistics import bootstrap
@@ -91,7 +91,7 @@ def watch(predictor: Predictor, inputs: np.ndarray, labels: np.ndarray) -> dict[
     Raises:
         ValueError: the model has no attention between cells.
     """
-    if isinstance(predictor.model, GPT):
+    if family_of(predictor.model).reads_sequences:
         recorder = SequenceRecorder(predictor.model, labels)
         writers = recorder.writers.cpu().numpy()
         others = np.setdiff1d(np.arange(recorder.length), writers + 1)

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 
 from canvas.drawing import to_sequences
 from trm.models.attention import Attention
-from trm.models.cell import CellModel
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel, Loop, map_state, named, unnamed
 from trm.models.recursive import Context
+from trm.solving.families import CELL_STATES, family_of
 from trm.torch_settings import standard_settings
 
 OUTPUT, INPUT, ATTENTION = "output", "input", "attention"  # kinds of values at a module's site
@@ -148,7 +148,7 @@ class Recorder(ABC):
         which: slice = slice(None),
     ) -> dict[str, list[Site]]:
         """Return sites of one part of each layer, in the selected passes of each update."""
-        each = "block" if isinstance(self.model, GPT) else "layer"
+        each = "block" if family_of(self.model).reads_sequences else "layer"
         passes = sum(map(len, self.updates.values()))  # in a step
         steps = range(self.last) if step is None else [step - 1]
         found = {}
@@ -324,13 +324,7 @@ def check_cells(model: nn.Module) -> None:
     Raises:
         ValueError: the model is a cell model, whose cells exchange decided messages only.
     """
-    if isinstance(model, CellModel):
-        raise ValueError(
-            "the cells of a cell model read decided messages of their neighbours and nothing of "
-            "each other's states, so that there is nothing to read between layers, to patch or to "
-            "compare: `trm prove` lists what each of its outputs depends on. Of the lattice's "
-            "models, docs/models/decimal-seed0.safetensors has attention between cells"
-        )
+    family_of(model).require(CELL_STATES)
 
 
 def attention_of(model: nn.Module) -> list[Attention]:

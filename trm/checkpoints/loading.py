@@ -32,7 +32,6 @@ from torch.overrides import TorchFunctionMode
 
 from augment.symmetry import SYMMETRIES
 from canvas.canvas_size import Canvas
-from canvas.cells.check import check_rule
 from canvas.check import check_layout
 from canvas.choices import OPEN, OwnCodeError, check_choice, check_imported, load_class
 from canvas.symbols import CHARACTERS, VOCAB_SIZE
@@ -50,12 +49,8 @@ from trm.checkpoints import (
 )
 from trm.checkpoints.proofs import PROVED, REFUTED, noted_proof
 from trm.limits import MOST_STEPS
-from trm.models.cell import CellModel
-from trm.models.gpt import GPT
-from trm.models.iterative import IterativeModel
-from trm.solving.cell_predictor import CellPredictor, Refutation
-from trm.solving.gpt_predictor import Calibration, GPTPredictor
-from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.families import FAMILIES
+from trm.solving.gpt_predictor import Calibration
 from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
@@ -122,9 +117,7 @@ def load_solver(
         predictor = _predictor(about, network_weights(content), steps)
         task, canvas = restored_task(data["task"]), restored(Canvas, data["canvas"])
         check_layout(task)
-        if isinstance(predictor, CellPredictor):
-            rule = task.local_rule(latent=bool(predictor.model.config.codes))
-            check_rule(task, rule)
+        predictor.check_task(task)
         symmetries = tuple(data.get("symmetries", ["e"]))
         for name in symmetries:
             check_choice("a symmetry", name, SYMMETRIES)
@@ -136,10 +129,7 @@ def load_solver(
             f"{path} does not fit this version's models ({reason}): use the version that trained it"
         ) from None
     proof = noted_proof(path, content, predictor.model, task)
-    if isinstance(predictor, CellPredictor):
-        predictor.proved = proof.get("verdict") == PROVED
-        if rule.most_operands is not None:  # other problems have cell inputs that these never have
-            predictor = predictor.for_pages_of(task, rule)
+    predictor = predictor.for_task(task, proved=proof.get("verdict") == PROVED)
     predictor.model.eval().to(_device(device))
     canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
     _log.debug("%s: %s, %s, on %s", path, about["network"], task, predictor.device)
@@ -157,12 +147,9 @@ def load_solver(
 def _refuted(solver: Solver, proof: dict[str, Any]) -> Solver:
     """Limit a solver's confidence by the note of its refutation."""
     predictor, wrong = solver.predictor, proof.get("wrong_inputs")
-    if isinstance(predictor, CellPredictor) and proof.get("windows"):
-        codes = predictor.model.config.codes
-        rule = solver.task.local_rule(latent=bool(codes)).with_codes(codes)
+    if proof.get("windows"):
         ids = np.unique(np.array(wrong or (), dtype=np.int64))
-        most = 1 - proof["wrong_windows"] / proof["windows"]
-        predictor.refutation = Refutation(rule, ids, most)
+        predictor.limit(solver.task, ids, 1 - proof["wrong_windows"] / proof["windows"])
     if wrong:  # these inputs cover the counterexample, too
         return solver
     found = (proof.get("counterexample") or {}).get("problem", "")
@@ -344,19 +331,15 @@ def plain(config: Any) -> dict[str, Any]:
 def _predictor(about: dict[str, Any], weights: dict[str, Tensor], steps: int | None) -> Predictor:
     if about["family"] == "local":
         raise ValueError("it is of an earlier version, which called cell models local")
-    if about["family"] not in ("iterative", "cell", "gpt") or about["format"] != FORMAT:
+    family = next((family for family in FAMILIES if family.name == about["family"]), None)
+    if family is None or about["format"] != FORMAT:
         raise ValueError(f"it holds a {about['family']} model in format {about['format']}")
-    if about["family"] == "gpt":
-        if steps and about["model"].get("loops", 1) > 1:
-            about = about | {"model": about["model"] | {"loops": steps}}
-        calibration = restored(Calibration, about["calibration"])
-        return GPTPredictor(_network(about, GPT, weights), calibration)
-    if about["family"] == "cell":
-        return CellPredictor(_network(about, CellModel, weights))
-    if type(about["solve_steps"]) is not int or about["solve_steps"] > 10**7:
-        raise ValueError(f"solve_steps is {about['solve_steps']!r}")
-    network = _network(about, IterativeModel, weights)  # type: ignore[type-abstract]
-    return IterativePredictor(network, steps or about["solve_steps"])
+    if "calibration" in about:
+        about = about | {"calibration": restored(Calibration, about["calibration"])}
+    most = about.get("solve_steps", 1)
+    if type(most) is not int or most > 10**7:
+        raise ValueError(f"solve_steps is {most!r}")
+    return family.predictor(lambda about: _network(about, family.network, weights), about, steps)
 
 
 def _network(about: dict[str, Any], kind: type[Network], weights: dict[str, Tensor]) -> Network:

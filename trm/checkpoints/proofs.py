@@ -20,7 +20,7 @@ from canvas.task import Task
 from canvas.tasks import task_data
 from trm.checkpoints import PROOF_SUFFIX, find_checkpoint
 from trm.files import read_object
-from trm.models.cell import CellModel
+from trm.solving.families import PROOF, family_of
 
 PROVED, REFUTED, OPEN = "proved", "refuted", "open"  # verdicts
 ARITHMETIC = "float32"  # of the model's computation in a proof
@@ -51,16 +51,16 @@ def proof_digest(model: nn.Module, task: Task) -> str:
         "layout": class_name(type(task.layout_impl)),
         "arithmetic": ARITHMETIC,
     }
-    problems = edge_problems(task)
-    if isinstance(model, CellModel):
-        rule = task.local_rule(latent=bool(model.config.codes))
+    problems, rule = edge_problems(task), None
+    if PROOF not in family_of(model).lacks:
+        rule = task.local_rule(latent=bool(config.codes))
         about["rule"] = _declared(rule)
     found.update(json.dumps(about, sort_keys=True, default=str).encode())
     if not len(problems):
         return found.hexdigest()
     drawing = task.layout_impl.draw_worked(problems)
     arrays = [drawing.truth, drawing.given, drawing.heights, drawing.widths]
-    if isinstance(model, CellModel):
+    if rule is not None:
         pages = page_cell_inputs(rule, drawing)
         for part in (pages.cell_inputs, pages.outputs):
             arrays += [part[name] for name in sorted(part)]

@@ -93,8 +93,7 @@ def run(args: Arguments) -> int:
     from trm.figures.row_panels import sample_panels
     from trm.figures.style import save
     from trm.models.wavefront import wavefront
-    from trm.solving.cell_predictor import CellPredictor, right_cells
-    from trm.solving.iterative_predictor import IterativePredictor
+    from trm.solving.cell_predictor import right_cells
     from trm.solving.solver import solve_watched
 
     (solver,) = args.solvers(args.one_device(), args.steps)
@@ -107,7 +106,7 @@ def run(args: Arguments) -> int:
     cell = _chosen(args.cell, drawing, row)
     if args.lens or args.patch or args.cell:
         check_cells(predictor.model)
-    stepwise = isinstance(predictor, IterativePredictor)
+    stepwise = predictor.stepwise
     if not stepwise:
         args.refuse("attention is shown of recursive models alone", cell=None)
     patching = None if args.patch is None else _patched(args, solver, row)
@@ -154,7 +153,7 @@ def run(args: Arguments) -> int:
         heads = {state: of[:, 0].numpy() for state, of in attention.items()}
         figures["attention"] = pictures.attention_figure(canvas, cell, heads, title)
     signals = None
-    if isinstance(predictor, CellPredictor):
+    if predictor.cell_by_cell:
         rule = solver.task.local_rule(latent=bool(predictor.model.config.codes))
         drawn = draw_signals(rule, drawing, np.array([row]))
         signals = {

@@ -16,7 +16,7 @@ from torch import Tensor
 from augment.symmetry import SYMMETRIES
 from canvas.cells.spec import NEIGHBOURS, SEES
 from canvas.symbols import CHARACTERS
-from trm.models.cell import CellModel
+from trm.solving.families import NO_PAGE, PAGE, family_of
 from trm.solving.solver import Solver
 
 
@@ -51,11 +51,9 @@ def _about(shown: Shown) -> dict[str, Any]:
     solver = shown.solver
     model, task = getattr(solver.predictor, "model", None), solver.task
     layout, base = task.layout_impl, task.base
-    if not isinstance(model, CellModel) or not type(layout).__module__.startswith("canvas."):
-        raise ValueError(
-            "a page shows models whose cells hand on decided messages, in a layout of this "
-            f"package, as `trm fit --config quickstart` trains them: {shown.name} is none"
-        )
+    ours = type(layout).__module__.startswith("canvas.")
+    if model is None or PAGE in family_of(model).lacks or not ours:
+        raise ValueError(f"{NO_PAGE}: {shown.name} is none")
     fewest, most = task.arity
     lengths = ((1,) * fewest, (1,) * (fewest - 1) + (2,) if fewest == most else (1,) * (fewest + 1))
     rule = solver.task.local_rule(latent=bool(model.config.codes))

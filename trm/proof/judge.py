@@ -6,7 +6,7 @@ over the cells in the order of writing proves every page of every size. docs/pro
 """
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from canvas.task import Task
 from trm.models.attention import computes_float32
 from trm.models.cell import CellModel
 from trm.proof.bound import RoundingBound
+from trm.solving.families import PROOF, family_of
 from trm.torch_settings import standard_settings
 
 Report = Callable[[str, int, int], None]  # stage, number done, number in all
@@ -64,22 +65,19 @@ class Judged(NamedTuple):
         return float(self.left[needed].min(initial=np.inf))
 
 
-def provable(model: torch.nn.Module, task: Task) -> LocalRule:
+def provable(model: Any, task: Task) -> LocalRule:
     """Return the rule that a model has to follow, with the latent codes of the model if any.
 
     Raises:
         NotProvableError: there is no such rule, or the model does not pass decided messages.
     """
-    codes = model.config.codes if isinstance(model, CellModel) else {}
+    codes = getattr(model.config, "codes", {})
     try:
         rule = task.local_rule(latent=bool(codes)).with_codes(codes)
     except ValueError as error:
         raise NotProvableError(str(error)) from None
-    if not isinstance(model, CellModel):
-        raise NotProvableError(
-            f"a {type(model).__name__} hands on more than decided messages, so that its cells see "
-            "more than can be enumerated; --search looks for a problem that it gets wrong"
-        )
+    if reason := family_of(model).lacks.get(PROOF):
+        raise NotProvableError(f"a {type(model).__name__} {reason}")
     mine, its = model.encoding, rule.encoding
     if (mine.directions, mine.classes, mine.ops) != (its.directions, its.classes, its.ops):
         raise NotProvableError(

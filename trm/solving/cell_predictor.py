@@ -10,7 +10,7 @@ import torch
 
 from augment.views import View
 from canvas import symbols
-from canvas.cells.check import check_reachable
+from canvas.cells.check import check_reachable, check_rule
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.pages import UNDEFINED
 from canvas.cells.reachable import reachable_cell_inputs
@@ -121,6 +121,23 @@ class CellPredictor(Predictor):
     def pairs(self, height: int, width: int) -> int:
         directions = sum(direction != OWN for direction in self.model.encoding.directions)
         return len(self.model.encoding.ops) * directions * height * width
+
+    def check_task(self, task: Task) -> None:
+        check_rule(task, self.rule_of(task))
+
+    def for_task(self, task: Task, proved: bool = False) -> Predictor:
+        self.proved = proved
+        rule = self.rule_of(task)
+        # Problems with more operands have cell inputs that these never have.
+        return self if rule.most_operands is None else self.for_pages_of(task, rule)
+
+    def limit(self, task: Task, wrong: np.ndarray, most: float) -> None:
+        rule = self.rule_of(task).with_codes(self.model.config.codes)
+        self.refutation = Refutation(rule, wrong, most)
+
+    def rule_of(self, task: Task) -> LocalRule:
+        """Return the local rule that the model follows in a task's layout."""
+        return task.local_rule(latent=bool(self.model.config.codes))
 
     def for_any_view(self, task: Task) -> "CellPredictor":
         if self.model.config.codes:

@@ -142,6 +142,8 @@ class IterativePredictor(Predictor):
         ValueError: ``max_steps`` is below 1.
     """
 
+    stepwise = True
+
     def __init__(self, model: IterativeModel, max_steps: int, halt: bool = True) -> None:
         if max_steps < 1:
             raise ValueError(f"a row takes at least one supervision step, not {max_steps}")

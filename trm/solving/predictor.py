@@ -65,6 +65,7 @@ class Predictor(ABC):
     row_by_row = True  # whether a row depends on those above it alone
     proved = False  # whether it is correct at every length on upright canvases, see `trm prove`
     most_operands: int | None = None  # limit on a problem's operands; None: the task's
+    stepwise = False  # whether it takes supervision steps
     cell_by_cell = False  # whether it fills a row cell by cell from the right, without steps
     on_step: OnStep | None = None  # callback during a row; a GPT never calls it
 
@@ -88,6 +89,35 @@ class Predictor(ABC):
             "noise is added to the states of a recursive model, and this model has none: leave out "
             "--rollouts and --noise"
         )
+
+    def check_task(self, task: Task) -> None:  # noqa: B027, nothing to check by default
+        """Raise OwnCodeError if the model's rule and the task's layout contradict each other."""
+
+    def for_task(self, task: Task, proved: bool = False) -> "Predictor":
+        """Return the predictor for a task's problems.
+
+        Args:
+            task: whose problems are solved.
+            proved: whether the model is proved correct at every length.
+        """
+        return self
+
+    def limit(self, task: Task, wrong: np.ndarray, most: float) -> None:  # noqa: B027
+        """Limit the confidence of a refuted model of decided messages.
+
+        Args:
+            task: whose problems are solved.
+            wrong: ids of the op inputs with a wrong output, int64 [N], sorted.
+            most: the highest confidence in a row, 0 to 1.
+        """
+
+    def signals(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the signals that cells pass, uint8 [B, H, W] by name; empty: cells pass none.
+
+        Args:
+            inputs: canvases, uint8 [B, H, W].
+        """
+        return {}
 
     @abstractmethod
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:

@@ -20,7 +20,6 @@ from canvas.picture import pixels
 from canvas.task import Task
 from trm.figures.row_panels import sample_panels, steps_figure
 from trm.files import write_text
-from trm.solving.iterative_predictor import IterativePredictor
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.configs import check_range
 from trm.training.loggers import IDS, run_ids, without_run
@@ -183,7 +182,7 @@ class Pictures(L.Callback):
     def _draw_steps(self, trainer: L.Trainer, module: CanvasModule) -> None:
         """Draw the accuracy of rows after each supervision step, if the model has steps."""
         predictor, steps = module.predictor(), self._parts[0].forced.steps
-        if isinstance(predictor, IterativePredictor):
+        if predictor.stepwise:
             seen = predictor.trace(steps.inputs[:_TRACED], steps.labels[:_TRACED])
             figure = steps_figure(np.stack([curve.right for curve in seen.curves], axis=1))
             _add(trainer, "figures/supervision_steps", pixels(figure))
