@@ -106,8 +106,8 @@ def model_card(solver: Solver, card: dict[str, Any], name: str) -> str:
 def to_onnx(model: nn.Module, height: int, width: int) -> bytes:
     """Export a network as ONNX, for any number of samples.
 
-    - Cell model: ``op_inputs`` (int64 [N], see `CellModel.numbers`) → logits of all outputs of
-      ops, and halt logits.
+    - Cell model: ``op_inputs`` (int64 [N], ids, see `canvas.cells.encoding.OpEncoding`) → logits of
+      all outputs of ops, and halt logits.
     - Recursive model, one supervision step on canvases of this size: ``tokens``, ``begins`` (bool
       [B], True for samples without states) and both states → logits, halt logits and new states.
 
@@ -118,7 +118,7 @@ def to_onnx(model: nn.Module, height: int, width: int) -> bytes:
     network.model = model
     outputs = ["logits", "halt_logits"]
     if isinstance(model, CellModel):
-        network.forward = lambda op_inputs: model.cells(model.decoded(op_inputs))
+        network.forward = lambda op_inputs: model.cells(model.reader.decode(op_inputs))
         example: tuple[Tensor, ...] = (torch.arange(2),)
     elif isinstance(model, TinyRecursiveModel) and not model.ragged:
 

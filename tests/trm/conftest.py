@@ -200,7 +200,7 @@ def learn(once: Callable) -> Learn:
             optimiser = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.0)
             for step in range(steps):
                 optimiser.param_groups[0]["lr"] = 0.01 * (1 - step / steps)
-                inputs = model.op_inputs(batch["ops"], batch["inputs"])
+                inputs = model.reader.read(batch["ops"], batch["inputs"])
                 parts = model.parts(model.cells(inputs)[0])
                 loss = sum(F.cross_entropy(parts[n], labels[n], ignore_index=-1) for n in parts)
                 optimiser.zero_grad()

@@ -92,7 +92,7 @@ def test_a_cell_as_onnx_gives_the_same_logits_and_blank_cells_are_refused(reposi
     model = solver.predictor.model
     op_inputs = torch.randint(model.encoding.starts[-1], (500,))
     with torch.no_grad():
-        assert_same(run_onnx(solver, op_inputs), model.cells(model.decoded(op_inputs)))
+        assert_same(run_onnx(solver, op_inputs), model.cells(model.reader.decode(op_inputs)))
     solver = load_solver(repository / "docs/models/decimal-seed0.safetensors", device="cpu")
     with pytest.raises(ValueError, match="of which all cells are tokens"):
         to_onnx(solver.predictor.model, 6, 6)

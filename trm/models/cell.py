@@ -8,8 +8,8 @@ L_cycles times from z_L + z_H + input, then z_H once from z_H + z_L; H_cycles ti
 last has a gradient. In every update the cell attends to its neighbours' messages, which stand
 still, so that more cycles read no more of the canvas. At the end the outputs are decided from z_H.
 
-This file has, from the top: one step of all cells; the network of a cell, from embeddings to heads;
-and the ids of its inputs.
+This file has, from the top, one step of all cells, and the network of a cell, from embeddings to
+heads. `trm.models.op_inputs` has its inputs.
 """
 
 from itertools import accumulate
@@ -21,13 +21,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canvas.cells.encoding import OpEncoding
-from canvas.cells.spec import NEIGHBOURS, OWN, SYMBOL, TOKEN, Op, input_name
+from canvas.cells.spec import NEIGHBOURS, OWN, SYMBOL, Op
 from canvas.symbols import BLANK, MASK
 from trm.models.attention import Attention, Linear, PostNormBlock, compute_dtype, truncated_normal_
 from trm.models.cell_cache import CellCache
 from trm.models.configs import CellConfig
 from trm.models.coordinates import span
 from trm.models.iterative import IterativeModel, check_tokens, recur
+from trm.models.op_inputs import OpInputs, OpReader
 from trm.torch_settings import float32_default
 
 _CERTAIN = 30.0  # logit of a decided symbol
@@ -47,16 +48,6 @@ class NeighbourKV(NamedTuple):
     ]  # of each layer, [N, directions, heads, D / heads] each
     absent: Tensor  # [N, directions, 1], minus infinity for a neighbour that is not there, else 0
     alone: Tensor  # bool [N, 1], who has no neighbour at all: 0 in all of `absent`
-
-
-class OpInputs(NamedTuple):
-    """Decoded inputs of N ops."""
-
-    op: Tensor  # int64 [N]
-    token: Tensor  # int64 [N], symbol ids
-    reads_token: Tensor  # bool [N, 1], whether they count
-    places: Tensor  # int64 [N, directions], where what is read stands in `message_tables`
-    present: Tensor  # bool [N, directions], whether there is something to read
 
 
 class CellContext(NamedTuple):
@@ -90,22 +81,14 @@ class CellModel(IterativeModel):
         outputs: what the heads say of a cell, and how many classes each has: its symbol, then every
             field.
         encoding: the ops of a cell, and how what they read is coded.
+        reader: makes their inputs.
     """
 
     translation_invariant = True
     config: CellConfig
     H_init: Tensor
     L_init: Tensor
-    _units: Tensor  # int64 [ops, all that cells see], how much it counts in an op input's number
-    _codes: Tensor  # int64 [ops, width, 1 + directions], from what is read to symbol and codes
-    _starts: Tensor  # int64 [ops], the number of an op's first op input
-    _sizes: Tensor  # int64 [ops, directions], how many codes a way has
-    _strides: Tensor  # int64 [ops, directions], how much one code more counts
-    _tables: Tensor  # int64 [ops, directions], where an op's codes begin in `message_tables`
-    _least: Tensor  # int64 [ops, directions], the least code by which there is something to read
-    _token: Tensor  # bool [ops], which read the symbol
-    _logits: Tensor  # int64 [outputs, most classes], where the logits are; last: there is none
-    _op_outputs: Tensor  # int64 [ops, outputs], 1 for what each says
+    _logits: Tensor  # int64 [outputs, most classes], indices of each output's logits, then of none
 
     @float32_default()
     def __init__(self, config: CellConfig):
@@ -151,7 +134,10 @@ class CellModel(IterativeModel):
         if config.ops:
             self.embed_ops = nn.Embedding(len(ops), D)
             truncated_normal_(self.embed_ops.weight, 1 / self.scale)
-        self._add_encoding()
+        self.reader = OpReader(self.encoding, self.outputs)
+        every = torch.arange(sum(self.outputs.values())).split(list(self.outputs.values()))
+        padded = nn.utils.rnn.pad_sequence(list(every), True, sum(self.outputs.values()))
+        self.register_buffer("_logits", padded, persistent=False)
 
     def encode(self, tokens: Tensor, cache: CellCache | None = None) -> CellContext:
         """Find the cells of canvases, symbol ids [B, H, W], that take part.
@@ -229,7 +215,7 @@ class CellModel(IterativeModel):
         """Compute the outputs of N ops.
 
         Args:
-            op_inputs: their inputs, see `read` and `decoded`.
+            op_inputs: their inputs, see `OpReader.read` and `OpReader.decode`.
             tables: `message_tables`, where many calls share them.
 
         Returns:
@@ -351,74 +337,3 @@ class CellModel(IterativeModel):
                 of_ops.append(total)
             vectors.append(torch.cat(of_ops))
         return vectors
-
-    def _add_encoding(self) -> None:
-        """Register the tables that number op inputs and place messages in `message_tables`."""
-        encoding, count = self.encoding, len(self.encoding.ops)
-        neighbours = [direction for direction in encoding.directions if direction != OWN]
-        names = (
-            input_name(direction, name) for direction in neighbours for name in ("", *self.signals)
-        )
-        sees = (TOKEN, *names, *(input_name(OWN, name) for name in self.outputs))
-        units = [encoding.units(op) for op in range(count)]
-        sizes = torch.tensor(encoding.sizes).view(count, -1)
-        before = sizes.T.flatten().cumsum(0) - sizes.T.flatten()  # codes, way after way
-        inputs = zip(
-            encoding.ops, encoding.inputs, strict=True
-        )  # who reads all has code 0 for no cell
-        least = [[int(not names or op.inputs is None) for names in of] for op, of in inputs]
-        every = torch.arange(sum(self.outputs.values())).split(list(self.outputs.values()))
-        parts = {
-            "logits": nn.utils.rnn.pad_sequence(list(every), True, sum(self.outputs.values())),
-            "units": torch.tensor([[of.get(name, 0) for name in sees] for of in units]),
-            "starts": torch.tensor(encoding.starts[:-1]),
-            "codes": torch.from_numpy(np.stack([encoding.codes(op) for op in range(count)])),
-            "sizes": sizes,
-            "strides": sizes.flip(1).cumprod(1).flip(1) // sizes,
-            "tables": before.view(-1, count).T,
-            "least": torch.tensor(least).view(count, -1),
-            "token": torch.tensor([TOKEN in of for of in units]),
-            "op_outputs": torch.tensor(
-                [[name in h.outputs for name in self.outputs] for h in encoding.ops]
-            ),
-        }
-        for name, part in parts.items():
-            self.register_buffer(f"_{name}", part, persistent=False)
-
-    def numbers(self, level: list[int], seen: Tensor) -> Tensor:
-        """The op inputs of some heads, int64 [ops * N], of all that N cells see, int64 [N, ...].
-
-        The symbol; of each neighbour whether there is one, and its fields; the cell's own outputs.
-        """
-        read = (seen * self._units[level].unsqueeze(1)).sum(-1)  # [ops, N]
-        return (read + self._starts[level].unsqueeze(1)).flatten()
-
-    def op_outputs(self, numbers: Tensor) -> Tensor:
-        """Which outputs the head of each op input says: int64 [N, outputs], 1 or 0."""
-        return self._op_outputs[self._op_of(numbers)]
-
-    def _op_of(self, numbers: Tensor) -> Tensor:
-        return torch.bucketize(numbers, self._starts, right=True) - 1
-
-    def op_inputs(self, ops: Tensor, inputs: Tensor) -> OpInputs:
-        """Return the inputs of N ops.
-
-        Args:
-            ops: indices, int64 [N].
-            inputs: what they read, int64 [N, width], see `canvas.cells.encoding.OpEncoding.table`.
-        """
-        weights = self._codes[0] if len(self._codes) == 1 else self._codes[ops]
-        ids = (inputs.unsqueeze(2) * weights).sum(dim=1)  # [N, 1 + directions]
-        token, ids = ids[:, 0], ids[:, 1:]
-        places, present = ids + self._tables[ops], ids >= self._least[ops]
-        return OpInputs(ops, token, self._token[ops, None], places, present)
-
-    def decoded(self, numbers: Tensor) -> OpInputs:
-        """Return op inputs from their ids, int64 [N], see `numbers`."""
-        op = self._op_of(numbers)
-        rest, sizes = numbers - self._starts[op], self._sizes[op]
-        ids = rest.unsqueeze(1) // self._strides[op]  # [N, directions]
-        token = ids[:, 0] // sizes[:, 0] if self.encoding.directions else rest
-        ids = ids % sizes
-        places, present = ids + self._tables[op], ids >= self._least[op]
-        return OpInputs(op, token, self._token[op, None], places, present)

@@ -34,7 +34,7 @@ class CellCache:
         self.found: Decided | None = None
 
     def __call__(self, numbers: Tensor) -> Decided:
-        """Return the answers to N op inputs, see `CellModel.numbers`."""
+        """Return the answers to N op inputs, by their ids, int64 [N]."""
         count = self.model.encoding.starts[-1]
         if count > _MOST_KNOWN:
             return self._answers(numbers)
@@ -64,7 +64,7 @@ class CellCache:
         seen = torch.cat((tokens.unsqueeze(1), around.flatten(1), own), dim=1)
         log_right = log_symbol = torch.zeros_like(tokens, dtype=torch.float32)
         for level in self.model.encoding.levels:
-            found = self(self.model.numbers(level, seen))
+            found = self(self.model.reader.ids(level, seen))
             log_right = log_right + found.log_right.view(-1, N).sum(dim=0)
             log_symbol = log_symbol + found.log_symbol.view(-1, N).sum(dim=0)
             # In place, where the next heads read them; no two heads say the same.
@@ -73,11 +73,11 @@ class CellCache:
 
     def _answers(self, numbers: Tensor) -> Decided:
         """Compute the answers to all of these op inputs."""
-        outputs, halt_logits = self.model.cells(self.model.decoded(numbers), self.tables)
+        outputs, halt_logits = self.model.cells(self.model.reader.decode(numbers), self.tables)
         classes, log_right = self.model.decided(outputs), F.logsigmoid(halt_logits)
         symbol = outputs[:, : self.model.outputs[SYMBOL]]
         log_symbol = symbol.float().log_softmax(dim=-1).amax(dim=-1)
         if len(self.model.encoding.ops) > 1:
-            says = self.model.op_outputs(numbers)
+            says = self.model.reader.outputs_of(numbers)
             classes, log_symbol = classes * says, log_symbol * says[:, 0]
         return Decided(classes, log_right, log_symbol)

@@ -19,7 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trm.models.cell import CellModel, OpInputs
+from trm.models.cell import CellModel
+from trm.models.op_inputs import OpInputs
 
 # The values are rounded as well, in float64: the bounds are on both together.
 UNITS = {"float32": 2.0**-24 + 2.0**-53, "float64": 2.0**-52}
@@ -98,7 +99,7 @@ class RoundingBound:
             numbers: ids of op inputs, int64 [N].
             labels: correct classes by output, int64 [N] each; −1: no label.
         """
-        op_inputs = self.model.decoded(numbers)
+        op_inputs = self.model.reader.decode(numbers)
         keys_values = [
             [Bounded(*(part[op_inputs.places] for part in parts)) for parts in layer]
             for layer in self.messages

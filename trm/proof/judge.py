@@ -128,7 +128,7 @@ def judge(
         asked = {
             name: torch.from_numpy(part[some] if labels else part) for name, part in answers.items()
         }
-        outputs, _ = model.cells(model.decoded(op_inputs), tables)
+        outputs, _ = model.cells(model.reader.decode(op_inputs), tables)
         margin = model.margins(outputs, asked)
         right, chosen = margin > 0, model.decided(outputs).unbind(1)
         left = torch.full_like(margin, -torch.inf, dtype=torch.float64)

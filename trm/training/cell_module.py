@@ -76,7 +76,7 @@ class BaseCellModule(CanvasModule):
 
     def work(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the outputs of a batch's cells and their halt logits, see `CellModel.cells`."""
-        return self.model.cells(self.model.op_inputs(batch["ops"], batch["inputs"]))
+        return self.model.cells(self.model.reader.read(batch["ops"], batch["inputs"]))
 
     def cross_entropy(self, logits: Tensor, label: Tensor) -> Tensor:
         """Return the mean loss of one output; labels of −1 do not count."""
@@ -198,7 +198,7 @@ class CellModule(BaseCellModule):
         tables, hard = self.model.message_tables(), [self.hard]
         for numbers in np.array_split(self.seen[0], -(-len(self.seen[0]) // _AT_ONCE)):
             batch = self._op_inputs(numbers)
-            op_inputs = self.model.op_inputs(batch["ops"], batch["inputs"])
+            op_inputs = self.model.reader.read(batch["ops"], batch["inputs"])
             outputs, _ = self.model.cells(op_inputs, tables)
             labels = dict(zip(self.model.outputs, batch["labels"].unbind(1), strict=True))
             least = self.model.margins(outputs.float(), labels)

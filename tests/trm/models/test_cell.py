@@ -67,7 +67,7 @@ def test_a_page_is_worked_out_cell_by_cell(shape: dict[str, int], layout: str) -
             mine = outputs[row, column] = {}
             for number, op in enumerate(net.encoding.ops):
                 op_input = torch.from_numpy(net.encoding.numbers(number, seen))
-                logits, halt = net.cells(net.decoded(op_input))
+                logits, halt = net.cells(net.reader.decode(op_input))
                 for name in op.outputs:
                     mine[name] = int(net.parts(logits)[name].argmax())
                     seen[input_name(OWN, name)] = np.array([mine[name]])
@@ -106,9 +106,10 @@ def test_a_head_sees_what_it_reads_alone(layout: str) -> None:
     samples = CellInputSamples(TASKS[layout], Canvas(), "train", 0, 50, 50)
     batch = samples.__getitems__(range(50))
     ops, inputs = batch["ops"][:50], batch["inputs"][:50]
-    all_at_once, _ = net.cells(net.op_inputs(ops, inputs))
+    all_at_once, _ = net.cells(net.reader.read(ops, inputs))
     one_by_one = [
-        net.cells(net.op_inputs(*one))[0] for one in zip(ops.split(1), inputs.split(1), strict=True)
+        net.cells(net.reader.read(*one))[0]
+        for one in zip(ops.split(1), inputs.split(1), strict=True)
     ]
     torch.testing.assert_close(all_at_once, torch.cat(one_by_one))
 
@@ -159,6 +160,6 @@ def test_op_inputs_are_the_same_from_columns_and_from_ids(layout):
     net, rule = model(layout), RULES[layout]
     ids = reachable_op_inputs(rule)[::7].copy()
     samples = rule.samples_of(ids)
-    mine = net.op_inputs(torch.from_numpy(samples.ops), torch.from_numpy(samples.inputs))
-    for one, other in zip(mine, net.decoded(torch.from_numpy(ids)), strict=True):
+    mine = net.reader.read(torch.from_numpy(samples.ops), torch.from_numpy(samples.inputs))
+    for one, other in zip(mine, net.reader.decode(torch.from_numpy(ids)), strict=True):
         assert torch.equal(one, other)

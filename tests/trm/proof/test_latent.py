@@ -88,7 +88,7 @@ def test_shares_of_codes_become_the_codes_that_are_handed_on_as_it_gets_cold(inv
         parts = {name: np.where(of >= 0, known[name][of], 0) for name in ("", *names)}
         seen |= {input_name(direction, name): part for name, part in parts.items()}
     numbers, _ = mine.seen(seen | {TOKEN: batch["tokens"].numpy()}, {})
-    expected = model.parts(model.cells(model.decoded(torch.from_numpy(numbers)))[0])["carry"]
+    expected = model.parts(model.cells(model.reader.decode(torch.from_numpy(numbers)))[0])["carry"]
     torch.testing.assert_close(cold["carry"], expected, atol=1e-4, rtol=1e-4)
 
 

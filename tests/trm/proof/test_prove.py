@@ -31,7 +31,7 @@ def test_a_model_that_knows_all_windows_is_proved_within_its_rounding(name, requ
     with torch.no_grad():
         margins = []
         for model in (trained.model, double):
-            parts = model.parts(model.cells(model.decoded(op_inputs))[0])
+            parts = model.parts(model.cells(model.reader.decode(op_inputs))[0])
             least = torch.full((len(op_inputs),), torch.inf, dtype=torch.float64)
             for output, logits in parts.items():
                 label = labels[output].clamp(min=0)[:, None]

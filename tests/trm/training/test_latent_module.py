@@ -66,7 +66,7 @@ def test_merged_sights_are_what_pages_show_each_once(inventor):
     inputs = op_inputs["ops"], op_inputs["inputs"]
     assert len(torch.column_stack(inputs).unique(dim=0)) == len(op_inputs["ops"])
     said = dict(zip((SYMBOL, *rule.signals), op_inputs["labels"].T, strict=True))
-    parts = model.parts(model.cells(model.op_inputs(*inputs))[0])
+    parts = model.parts(model.cells(model.reader.read(*inputs))[0])
     for name in (SYMBOL, "multiplier", "multiplicand", "addend"):  # its codes have kept their names
         asked = said[name] >= 0
         assert torch.equal(parts[name].argmax(dim=1)[asked], said[name][asked])

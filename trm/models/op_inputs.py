@@ -1,0 +1,114 @@
+"""Inputs of a cell model's ops as tensors: from what cells see, from columns, and from ids.
+
+A cell model embeds what an op reads by looking it up: a row of a table for each neighbour's message
+(`CellModel.message_tables`). `OpReader` finds these rows. It has buffers and no parameters.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from canvas.cells.encoding import OpEncoding
+from canvas.cells.spec import OWN, TOKEN, input_name
+
+
+class OpInputs(NamedTuple):
+    """Inputs of N ops."""
+
+    op: Tensor  # int64 [N], indices of the ops
+    token: Tensor  # int64 [N], symbol ids
+    reads_token: Tensor  # bool [N, 1], whether the op reads the symbol
+    places: Tensor  # int64 [N, directions], rows of `CellModel.message_tables`
+    present: Tensor  # bool [N, directions], whether there is something to read
+
+
+class OpReader(nn.Module):
+    """Finds the inputs of ops.
+
+    Args:
+        encoding: of the ops.
+        outputs: of a cell, by name the number of classes: the symbol, then every signal.
+    """
+
+    _units: Tensor  # int64 [ops, all that cells see], the weight of each thing in an id
+    _codes: Tensor  # int64 [ops, width, 1 + directions], from columns to symbol and message ids
+    _starts: Tensor  # int64 [ops], the first id of each op
+    _sizes: Tensor  # int64 [ops, directions], number of message ids
+    _strides: Tensor  # int64 [ops, directions], the weight of a message id in an id
+    _tables: Tensor  # int64 [ops, directions], where an op's messages begin in the tables
+    _least: Tensor  # int64 [ops, directions], the least message id with something to read
+    _token: Tensor  # bool [ops], which read the symbol
+    _outputs: Tensor  # int64 [ops, outputs], 1 for the outputs of each op
+
+    def __init__(self, encoding: OpEncoding, outputs: Mapping[str, int]) -> None:
+        super().__init__()
+        self.encoding, count = encoding, len(encoding.ops)
+        neighbours = [direction for direction in encoding.directions if direction != OWN]
+        signals = list(outputs)[1:]
+        names = (input_name(direction, name) for direction in neighbours for name in ("", *signals))
+        sees = (TOKEN, *names, *(input_name(OWN, name) for name in outputs))
+        units = [encoding.units(op) for op in range(count)]
+        sizes = torch.tensor(encoding.sizes).view(count, -1)
+        before = sizes.T.flatten().cumsum(0) - sizes.T.flatten()  # direction after direction
+        # Of an op that reads everything, message id 0 stands for no cell.
+        least = [
+            [int(not names or op.inputs is None) for names in of]
+            for op, of in zip(encoding.ops, encoding.inputs, strict=True)
+        ]
+        parts = {
+            "units": torch.tensor([[of.get(name, 0) for name in sees] for of in units]),
+            "codes": torch.from_numpy(np.stack([encoding.codes(op) for op in range(count)])),
+            "starts": torch.tensor(encoding.starts[:-1]),
+            "sizes": sizes,
+            "strides": sizes.flip(1).cumprod(1).flip(1) // sizes,
+            "tables": before.view(-1, count).T,
+            "least": torch.tensor(least).view(count, -1),
+            "token": torch.tensor([TOKEN in of for of in units]),
+            "outputs": torch.tensor([[n in op.outputs for n in outputs] for op in encoding.ops]),
+        }
+        for name, part in parts.items():
+            self.register_buffer(f"_{name}", part, persistent=False)
+
+    def ids(self, ops: list[int], seen: Tensor) -> Tensor:
+        """Return the ids of the inputs of some ops in N cells, int64 [ops * N].
+
+        Args:
+            ops: indices of the ops.
+            seen: all that the cells see, int64 [N, ...]: the symbol; of each neighbour whether
+                there is one, and its signals; the cell's own outputs.
+        """
+        read = (seen * self._units[ops].unsqueeze(1)).sum(-1)  # [ops, N]
+        return (read + self._starts[ops].unsqueeze(1)).flatten()
+
+    def read(self, ops: Tensor, inputs: Tensor) -> OpInputs:
+        """Return the inputs of N ops.
+
+        Args:
+            ops: indices, int64 [N].
+            inputs: what they read, int64 [N, width], see `OpEncoding.table`.
+        """
+        weights = self._codes[0] if len(self._codes) == 1 else self._codes[ops]
+        codes = (inputs.unsqueeze(2) * weights).sum(dim=1)  # [N, 1 + directions]
+        return self._found(ops, codes[:, 0], codes[:, 1:])
+
+    def decode(self, ids: Tensor) -> OpInputs:
+        """Return op inputs from their ids, int64 [N]."""
+        op = self._op_of(ids)
+        rest, sizes = ids - self._starts[op], self._sizes[op]
+        codes = rest.unsqueeze(1) // self._strides[op]  # [N, directions]
+        token = codes[:, 0] // sizes[:, 0] if self.encoding.directions else rest
+        return self._found(op, token, codes % sizes)
+
+    def outputs_of(self, ids: Tensor) -> Tensor:
+        """Return which outputs the op of each id has, int64 [N, outputs], 1 or 0."""
+        return self._outputs[self._op_of(ids)]
+
+    def _found(self, op: Tensor, token: Tensor, messages: Tensor) -> OpInputs:
+        places, present = messages + self._tables[op], messages >= self._least[op]
+        return OpInputs(op, token, self._token[op, None], places, present)
+
+    def _op_of(self, ids: Tensor) -> Tensor:
+        return torch.bucketize(ids, self._starts, right=True) - 1
