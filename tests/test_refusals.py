@@ -190,7 +190,7 @@ CASES = {
                 (1, {"digits_a": [1, 1], "digits_b": [1, 1]}),
                 task=Multiplication("lattice", base=2, digits_a=(1, 4), digits_b=(1, 3)),
             ),
-            "until epoch 1: no problem of digits_a 1-1, digits_b 1-1",
+            "until 1: no problem of digits_a 1-1, digits_b 1-1",
         ),
     ],
     "statistics": [

@@ -301,8 +301,8 @@ def _export(args: Arguments) -> int:
         if dtype and any((w.to(dtype).to(w.dtype) != w).any() for w in first.weights.values()):
             if args.figures:
                 raise ValueError(
-                    f"--figures are of weights that are not rounded to {args.dtype}: export without "
-                    "--figures, evaluate the new file, and export that with them"
+                    f"--figures are of weights that are not rounded to {args.dtype}: export "
+                    "without --figures, evaluate the new file, and export that with them"
                 )
             card = {}  # proof and figures are of the weights before rounding
         packed = pack(content, card, first.weights, dtype)

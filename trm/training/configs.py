@@ -45,7 +45,7 @@ def check_ends(name: str, ends: Sequence[float]) -> None:
         )
 
 
-def stage_at(ends: Sequence[float], epoch: int, epochs: int | None) -> int:
+def stage_at(ends: Sequence[float], epoch: float, epochs: int | None) -> int:
     """Return the index of an epoch's stage; after the last stage, their number.
 
     Example: of a run of 10 epochs, ``[0.25, 0.5]`` makes epochs 0 to 2 the first stage and 3 and 4
@@ -167,7 +167,7 @@ class DepthConfig:
         for name in ("exploration", "random_start"):
             check_range(f"depth.{name}", getattr(self, name), 0, 1)
 
-    def at(self, epoch: int, epochs: int | None = None) -> tuple["DepthConfig", dict[str, int]]:
+    def at(self, epoch: float, epochs: int | None = None) -> tuple["DepthConfig", dict[str, int]]:
         """Return the depth of an epoch, from 0, and the network's cycles that differ then.
 
         ``epochs`` is the length of the run, which stages with shares need.

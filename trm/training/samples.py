@@ -66,7 +66,7 @@ class Curriculum:
             except (TypeError, ValueError) as error:
                 raise ValueError(f"data.curriculum, until {stage.until}: {error}") from None
 
-    def at(self, epoch: int, epochs: int | None = None) -> Task:
+    def at(self, epoch: float, epochs: int | None = None) -> Task:
         """Return the task that the problems of an epoch, from 0, are drawn from.
 
         ``epochs`` is the length of the run, which stages with shares need.

@@ -45,7 +45,7 @@ class Trm:
         monkeypatch.setattr(Jobs, "_submit", submit)
         monkeypatch.setattr(module, "_INTERVAL", 0)
         monkeypatch.setattr(loading, "load_checkpoint", lambda file: {"cost": cost, "file": file})
-        monkeypatch.setattr(Jobs, "_checkpoint", lambda jobs, run, name: Path(f"{run.name}/{name}"))
+        monkeypatch.setattr(Jobs, "checkpoint", lambda jobs, run, name: Path(f"{run.name}/{name}"))
 
 
 def do(output: Path, study: Study, at_once: int = 1, devices=()) -> Jobs:
