@@ -24,7 +24,9 @@ from trm.sweep.study import EQUAL_LOSS, Run, Setting, Study
 
 _BUDGET = "budget.json"
 _MEASURES, _TRAINING = "measuring", "training"  # stages of a run
-_MEASURING = 0.3  # most of a run's own time in which its speed is measured
+# Parts of a run's own time: the measurement of its speed ends after the first one, or after the
+# second one if the eager speed is not known earlier.
+_MEASURING, _LATEST = 0.3, 0.6
 _CASES = 12  # of a measurement; a case gets one part of that time, or less
 # Shares of the time after the measurement: for the planned training, and at most for training.
 _WITH_EVALUATIONS, _ALONE = (0.6, 0.8), (0.85, 0.95)
@@ -133,14 +135,13 @@ class Worker:
             speed = self._measured(run, end)
             if speed is None or not self._plan(run, speed, end - time.monotonic()):
                 return
-        state.stopped = ""
         if state.cut and self._fits(run, end - time.monotonic()):
             state.cut = 0
         training_end = end - (1 - self._parts(run)[1]) * (end - time.monotonic())
         while (step := jobs.next(run)) and not state.error:
             trains = step[0] == _TRAINING
             limit = training_end if trains else end
-            if time.monotonic() < limit and self._run(run, *step, limit=limit):
+            if self._run(run, *step, lambda now, limit=limit: now >= limit):
                 continue
             if not trains:
                 self._stopped(run, f"its time was up while {step[0]}")
@@ -158,11 +159,16 @@ class Worker:
         if speed is None or speed.device != device_name() or speed.best() is None:
             file = self.jobs.folder(run) / "speed.json"
             file.unlink(missing_ok=True)
-            seconds = _MEASURING * (end - time.monotonic())
-            case = min(SECONDS, seconds / _CASES)
+            begun = time.monotonic()
+            case = min(SECONDS, _MEASURING * (end - begun) / _CASES)
             words = [str(file), f"{case}", f"{time.time()}", *self.jobs.options_of(run)]
-            limit = time.monotonic() + seconds
-            self._run(run, _MEASURES, words, "trm.sweep.speed", limit=limit)
+
+            def over(now: float) -> bool:
+                part = (now - begun) / (end - begun)
+                found = speed_of(self.jobs, run) if part >= _MEASURING else None
+                return part >= _LATEST or (found is not None and found.best() is not None)
+
+            self._run(run, _MEASURES, words, over, "trm.sweep.speed")
             speed = speed_of(self.jobs, run)
         state = self.jobs.states[run]
         if speed is not None and speed.best() is not None:
@@ -262,15 +268,24 @@ class Worker:
         self.say(run, self.jobs.states[run].stopped)
 
     def _run(
-        self, run: Run, stage: str, words: list[str], module: str = "trm", *, limit: float
+        self,
+        run: Run,
+        stage: str,
+        words: list[str],
+        over: Callable[[float], bool],
+        module: str = "trm",
     ) -> bool:
-        """Run the process of a stage; return False if the time ``limit`` ended it."""
+        """Run the process of a stage; return False if its time was over, by `time.monotonic`."""
         jobs, state = self.jobs, self.jobs.states[run]
+        if over(time.monotonic()):
+            return False
+        if not state.cut:  # a sentence about that stays until training goes on
+            state.stopped = ""
         job = jobs.start(run, stage, words, self.device, module)
         self.tell(run)
         clock = written = time.monotonic()
         try:
-            while job.poll() is None and clock < limit:
+            while job.poll() is None and not over(clock):
                 time.sleep(_POLL)
                 now = time.monotonic()
                 state.seconds, clock = state.seconds + now - clock, now

@@ -40,6 +40,7 @@ from trm.sweep.study import EQUAL_LOSS, LOSS, Run, Setting, Study
 
 _LOG, _STATE, _CONFIG = "log.txt", "state.json", "config.yaml"
 _APART = 0.05  # relative difference that "equal" numbers of parameters may have
+_EVALUATING = "evaluating "  # begin of the stages of evaluations
 _SHOWN = 1000  # most characters of an error
 _INTERVAL = 0.5  # seconds between two polls of the processes
 
@@ -275,6 +276,8 @@ class Jobs:
         """Start the process of a stage."""
         self.stages[run] = stage
         self.write(run)
+        if words[0] == "evaluate":  # an earlier grid may be of another checkpoint
+            self.grid(stage.removeprefix(_EVALUATING), run).unlink(missing_ok=True)
         more = () if module == "trm" else (module,)
         return self._submit(run, words, device, *more)
 
@@ -300,9 +303,9 @@ class Jobs:
             words = [*self.options_of(run), *state.length, f"--trainer.logger={logger}"]
             return "training", ["fit", *words, "--ckpt_path=last"]
         if self.study.export and not state.exported:
-            file = self.weights(run)
+            file = self._new_weights(run)
             file.parent.mkdir(exist_ok=True)
-            file.unlink(missing_ok=True)  # of a training that was shorter
+            file.unlink(missing_ok=True)  # of an export that was stopped
             name = "best" if self.study.checkpoint == "best" else "last"
             words = [f"--checkpoint={self.checkpoint(run, name)}", f"--export={file}"]
             return "exporting", ["inspect", *words, f"--dtype={self.study.export}"]
@@ -310,10 +313,9 @@ class Jobs:
             if state.evaluated.get(name) != wanted:
                 checkpoint, *options = wanted
                 output = self.grid(name, run).parent
-                (output / GRID).unlink(missing_ok=True)  # of another checkpoint
                 words = [f"--checkpoint={self.checkpoint(run, checkpoint)}"]
                 words += [f"--output={output}", "--quiet"]
-                return f"evaluating {name}", ["evaluate", *options, *words]
+                return f"{_EVALUATING}{name}", ["evaluate", *options, *words]
         return None
 
     def options_of(self, run: Run) -> list[str]:
@@ -323,6 +325,10 @@ class Jobs:
     def weights(self, run: Run) -> Path:
         """Return the file with the exported weights of a run."""
         return self.output / "weights" / f"{run.folder}{SUFFIX}"
+
+    def _new_weights(self, run: Run) -> Path:
+        """Return the file that replaces the one of a shorter training once it is complete."""
+        return self.output / "weights" / f"{run.folder}.new{SUFFIX}"
 
     def checkpoint(self, run: Run, name: str) -> Path:
         """Return the run's newest checkpoint of this name.
@@ -362,11 +368,12 @@ class Jobs:
                 if not state.losses:
                     state.error = "no checkpoint has a loss on validation: let them come earlier"
         elif stage == "exporting":
+            os.replace(self._new_weights(run), self.weights(run))
             state.exported = True
         elif stage == "measuring":
             pass  # the file has all that it measured
         else:
-            name = stage.removeprefix("evaluating ")
+            name = stage.removeprefix(_EVALUATING)
             state.evaluated[name] = (self.wanted(run) or {})[name]
             if state.losses:
                 content = load_checkpoint(self.checkpoint(run, state.evaluated[name][0]))

@@ -177,7 +177,7 @@ def counted(monkeypatch) -> None:
         found = (int(word.partition("=")[2]) for word in words if word.startswith(f"--{key}="))
         return next(found, default)
 
-    def counted(words, check=None):
+    def counted(words, check=None, timed=False):
         return 1000 * option(words, LAYERS, 1) + 10 * option(words, SIZE, 30), 60
 
     monkeypatch.setattr(module, "count", counted)
