@@ -289,6 +289,14 @@ def _export(args: Arguments) -> int:
         model = reinitialised(model)
         first = first._replace(weights=model.state_dict(), card={})
         content |= {"global_step": 0, "epoch": 0, COST_KEY: None}
+    dtype = getattr(torch, args.dtype) if args.dtype else None
+    if dtype and any((w.to(dtype).to(w.dtype) != w).any() for w in first.weights.values()):
+        args.refuse(
+            f"figures are of weights that are not rounded to {args.dtype}; evaluate the exported "
+            "file, and export it again with them",
+            figures=None,
+        )
+        first = first._replace(card={})  # proof and figures are of the weights before rounding
     for folder in args.figures or ():
         first = first._replace(card={**first.card, **_card(checkpoint, folder)})
     if output.suffix == _PAGE:
@@ -296,16 +304,7 @@ def _export(args: Arguments) -> int:
     elif output.suffix == _ONNX:
         packed = to_onnx(model, *solver.canvas.size(*solver.task.extent()))
     else:
-        dtype = getattr(torch, args.dtype) if args.dtype else None
-        card = first.card
-        if dtype and any((w.to(dtype).to(w.dtype) != w).any() for w in first.weights.values()):
-            if args.figures:
-                raise ValueError(
-                    f"--figures are of weights that are not rounded to {args.dtype}: export "
-                    "without --figures, evaluate the new file, and export that with them"
-                )
-            card = {}  # proof and figures are of the weights before rounding
-        packed = pack(content, card, first.weights, dtype)
+        packed = pack(content, first.card, first.weights, dtype)
     if output.exists() and (not output.is_file() or output.read_bytes() != packed):
         raise ValueError(
             f"--export {output} is there already, and holds something else: choose another name, "
