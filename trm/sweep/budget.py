@@ -12,6 +12,8 @@ evaluated in the time that is held back for this. The same command with more min
 
 import time
 from collections.abc import Callable
+from functools import partial
+from operator import le
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -141,7 +143,7 @@ class Worker:
         while (step := jobs.next(run)) and not state.error:
             trains = step[0] == _TRAINING
             limit = training_end if trains else end
-            if self._run(run, *step, lambda now, limit=limit: now >= limit):
+            if self._run(run, *step, partial(le, limit)):
                 continue
             if not trains:
                 self._stopped(run, f"its time was up while {step[0]}")

@@ -34,7 +34,7 @@ from canvas.task import Task
 from trm.checkpoints import COST_KEY, SUFFIX, find_checkpoint
 from trm.configs import config_of_run, find_config
 from trm.evaluation.grid import GRID
-from trm.files import fingerprint, read_object, validated, write_json
+from trm.files import fingerprint, read_object, replacing, validated, write_json
 from trm.processes import ENDS_WITH
 from trm.sweep.study import EQUAL_LOSS, LOSS, Run, Setting, Study
 
@@ -303,12 +303,7 @@ class Jobs:
             words = [*self.options_of(run), *state.length, f"--trainer.logger={logger}"]
             return "training", ["fit", *words, "--ckpt_path=last"]
         if self.study.export and not state.exported:
-            file = self._new_weights(run)
-            file.parent.mkdir(exist_ok=True)
-            file.unlink(missing_ok=True)  # of an export that was stopped
-            name = "best" if self.study.checkpoint == "best" else "last"
-            words = [f"--checkpoint={self.checkpoint(run, name)}", f"--export={file}"]
-            return "exporting", ["inspect", *words, f"--dtype={self.study.export}"]
+            self._export(run)
         for name, wanted in (self.wanted(run) or {}).items():
             if state.evaluated.get(name) != wanted:
                 checkpoint, *options = wanted
@@ -326,9 +321,21 @@ class Jobs:
         """Return the file with the exported weights of a run."""
         return self.output / "weights" / f"{run.folder}{SUFFIX}"
 
-    def _new_weights(self, run: Run) -> Path:
-        """Return the file that replaces the one of a shorter training once it is complete."""
-        return self.output / "weights" / f"{run.folder}.new{SUFFIX}"
+    def _export(self, run: Run) -> None:
+        """Write the weights of a run, in place of those of a shorter training."""
+        import torch
+
+        from trm.checkpoints.loading import load_checkpoint, pack
+
+        name = "best" if self.study.checkpoint == "best" else "last"
+        content = load_checkpoint(self.checkpoint(run, name))
+        packed = pack(content, {}, dtype=getattr(torch, self.study.export or "float32"))
+        file = self.weights(run)
+        file.parent.mkdir(exist_ok=True)
+        with replacing(file) as part:
+            part.write_bytes(packed)
+        self.states[run].exported = True
+        self.write(run)
 
     def checkpoint(self, run: Run, name: str) -> Path:
         """Return the run's newest checkpoint of this name.
@@ -367,9 +374,6 @@ class Jobs:
                 state.losses = _losses(content)
                 if not state.losses:
                     state.error = "no checkpoint has a loss on validation: let them come earlier"
-        elif stage == "exporting":
-            os.replace(self._new_weights(run), self.weights(run))
-            state.exported = True
         elif stage == "measuring":
             pass  # the file has all that it measured
         else:
