@@ -146,7 +146,8 @@ class Worker:
             if self._run(run, *step, partial(le, limit)):
                 continue
             if not trains:
-                self._stopped(run, f"its time was up while {step[0]}")
+                many = f"{state.cut:,} of {state.steps:,} steps are trained, and "
+                self._stopped(run, f"{many if state.cut else ''}its time was up while {step[0]}")
                 return
             if not self._cut(run):
                 return
