@@ -44,7 +44,7 @@ from augment.transforms import CanvasShift
 from canvas.sampling import sample
 from trm import load_solver
 from trm.devices import cores
-from trm.flops import counted_flops
+from trm.flops import counted_flops, known_peak
 from trm.markdown import safe, table
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
@@ -59,17 +59,6 @@ SOLVING_STEPS = 4  # supervision steps a row of an untrained model
 WARM_UP = 3  # steps that are not timed: they allocate and compile
 SECONDS = 30  # most time of a case, after at least one timed step
 LOGGED = 10  # steps of `trm fit` for one figure of its speed
-# bfloat16 without sparsity, in TFLOP a second, from data sheets; the first matching name counts.
-PEAKS = {
-    r"H100 PCIe": 756,
-    r"H100|H200|GH200": 989,
-    r"B200": 2250,
-    r"A100": 312,
-    r"L40S": 362,
-    r"L4": 121,
-    r"A10G": 70,
-    r"RTX 4090$": 165,
-}
 FLOAT32, BFLOAT16 = "float32", "bfloat16"
 TRAINING, DATA, SOLVING = "Training steps", "Data in a training step", "Rows solved"
 FIT = "`trm fit`"
@@ -396,12 +385,6 @@ def run_until(end: float, command: list[str], folder: Path) -> None:
 
 def _gibibytes() -> float:
     return torch.accelerator.max_memory_allocated() / 2**30
-
-
-def known_peak(name: str) -> float | None:
-    """Return the peak of a device in bfloat16, in TFLOP a second, if it is among `PEAKS`."""
-    fits = (peak for words, peak in PEAKS.items() if re.search(rf"\b(?:{words})\b", name))
-    return next(fits, None)
 
 
 def main() -> None:

@@ -183,17 +183,17 @@ CASES = {
         (lambda: CanvasDataModule(TASK, Canvas(), validation_problems=0), "validation_problems is"),
         (lambda: CanvasDataModule(TASK, Canvas(), workers=-1), "data.workers is .* not -1"),
         (lambda: CanvasDataModule(TASK, Canvas(), blanks=Blanks(-1)), "blanks.rows is 0 or more"),
-        (lambda: staged((3, {}), (3, {})), "more epochs than the one before, from 1 up, not 3, 3"),
-        (lambda: staged((3, {"digit_a": [1, 2]})), "until epoch 3: .*Did you mean digits_a"),
+        (lambda: staged((3, {}), (3, {})), "with a later `until` than the one before, not 3, 3"),
+        (lambda: staged((3, {"digit_a": [1, 2]})), "until 3: .*Did you mean digits_a"),
         (lambda: staged((3, {"digits_a": [1, 5]})), r"\[1, 5\] is not within the task's own, \[1"),
-        (lambda: staged((3, {"digits_a": [2, 1]})), r"until epoch 3: digits_a is \[fewest, most\]"),
+        (lambda: staged((3, {"digits_a": [2, 1]})), r"until 3: digits_a is \[fewest, most\]"),
         (lambda: staged((3, {"base": 3})), "a setting must be one of .* got 'base'"),
         (
             lambda: staged(
                 (1, {"digits_a": [1, 1], "digits_b": [1, 1]}),
                 task=Multiplication("lattice", base=2, digits_a=(1, 4), digits_b=(1, 3)),
             ),
-            "until epoch 1: no problem of digits_a 1-1, digits_b 1-1",
+            "until 1: no problem of digits_a 1-1, digits_b 1-1",
         ),
     ],
     "statistics": [

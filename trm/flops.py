@@ -1,5 +1,6 @@
-"""Number of floating-point operations, counted by PyTorch while they run."""
+"""Number of floating-point operations, counted by PyTorch while they run, and peaks of devices."""
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,6 +17,27 @@ _ATTENTION_ON_CPU = {
         lambda grad, q, k, v, *_, **__: int(sdpa_backward_flop_count(grad, q, k, v))
     ),
 }
+
+# bfloat16 without sparsity, in TFLOP a second, from data sheets; the first matching name counts.
+PEAKS = {
+    r"H100 PCIe": 756,
+    r"H100|H200|GH200": 989,
+    r"B200": 2250,
+    r"A100": 312,
+    r"L40S": 362,
+    r"L4": 121,
+    r"A10G": 70,
+    r"RTX 4090$": 165,
+}
+
+
+def known_peak(name: str) -> float | None:
+    """Return the peak of a device in bfloat16, in TFLOP a second, if it is among `PEAKS`.
+
+    Example: "NVIDIA A100-SXM4-80GB" → 312.
+    """
+    fits = (peak for words, peak in PEAKS.items() if re.search(rf"\b(?:{words})\b", name))
+    return next(fits, None)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from contextlib import nullcontext
 import torch
 from torch import nn
 
-from trm.flops import counted_flops
+from trm.flops import counted_flops, known_peak
 
 
 def test_products_gradients_and_attention_are_counted():
@@ -33,3 +33,11 @@ def test_compiled_code_is_counted_as_if_it_were_not(monkeypatch):
         torch.ones(2, 3) @ torch.ones(3, 4)
     assert stances == ["force_eager"]
     assert counter.get_total_flops() == 2 * 2 * 3 * 4
+
+
+def test_the_peak_of_a_device_is_found_by_its_name():
+    names = {"NVIDIA H100 80GB HBM3": 989, "NVIDIA H100 PCIe": 756, "NVIDIA A100-SXM4-80GB": 312}
+    assert {name: known_peak(name) for name in names} == names
+    assert known_peak("NVIDIA L40S") == 362
+    assert known_peak("NVIDIA L4") == 121
+    assert known_peak("cpu") is None

@@ -207,7 +207,10 @@ def network_weights(content: dict[str, Any]) -> dict[str, Tensor]:
 
 
 def pack(
-    content: dict[str, Any], card: dict[str, Any], weights: dict[str, Tensor] | None = None
+    content: dict[str, Any],
+    card: dict[str, Any],
+    weights: dict[str, Tensor] | None = None,
+    dtype: torch.dtype | None = None,
 ) -> bytes:
     """Return the bytes of a safetensors file.
 
@@ -215,17 +218,24 @@ def pack(
         content: of a checkpoint.
         card: description for people, as plain data.
         weights: None: those of ``content``.
+        dtype: of floating-point weights in the file; None: their own.
     """
     header = {name: content.get(key) for name, key in _HEADER.items()}
     header |= {"symbols": CHARACTERS[:VOCAB_SIZE], "card": card}  # letters have come later
     weights = network_weights(content) if weights is None else weights
     # Weights that share memory, such as tied embeddings, are stored one by one.
-    tensors = {name: value.clone().contiguous() for name, value in weights.items()}
+    tensors = {
+        name: value.to(dtype if value.is_floating_point() else None, copy=True).contiguous()
+        for name, value in weights.items()
+    }
     return save(tensors, {HEADER: json.dumps(header | {_DIGEST: _digest(header, tensors)})})
 
 
 def unpack(path: Path) -> dict[str, Any]:
-    """Read a file written from `pack`: a checkpoint's content with the additional key ``card``."""
+    """Read a file written from `pack`: a checkpoint's content with the additional key ``card``.
+
+    Weights in bfloat16 are returned in float32, as NumPy has no bfloat16.
+    """
     with safe_open(path, framework="pt", device="cpu") as file:
         header = json.loads((file.metadata() or {})[HEADER])
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -234,7 +244,10 @@ def unpack(path: Path) -> dict[str, Any]:
     if not CHARACTERS.startswith(header["symbols"]):
         raise ValueError("it was written with another vocabulary")
     content = {key: header.get(name) for name, key in _HEADER.items()}
-    weights = {_PREFIX + name: value for name, value in tensors.items()}
+    weights = {
+        _PREFIX + name: value.float() if value.dtype == torch.bfloat16 else value
+        for name, value in tensors.items()
+    }
     return content | {"state_dict": weights, "card": header["card"]}
 
 

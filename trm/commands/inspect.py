@@ -43,6 +43,7 @@ _CARD_PROOF += ("windows_sha256", "smallest_margin", "margin_left_by_rounding")
 # Of each cell's figures, those that a model card repeats.
 _CARD_FIGURES = ("row", "column", "region", "solutions", "answers", "rows_teacher_forced")
 _PAGE, _ONNX = ".html", ".onnx"  # in place of `SUFFIX`
+_DTYPES = ("float32", "bfloat16")
 _SPARE = 4  # supervision steps that are shown beyond those that were taken
 _FILM = "solving.gif"
 _PICTURES = ("rows", "settled", "attention", "signals", "lens", "patch")  # all that there may be
@@ -65,6 +66,8 @@ def add_arguments(parser: Parser) -> None:
     add = parser.add_argument_group("the weights as a file, without a problem").add_argument
     what = f"weights, which replace no others; FILE{_PAGE}: a page for browsers; FILE{_ONNX}: ONNX"
     add("--export", metavar=f"FILE{SUFFIX}", help=what)
+    what = "of the weights in the file (default: the checkpoint's own; of bfloat16, float32)"
+    add("--dtype", choices=_DTYPES, help=what)
     what = "folders of trm evaluate, whose results go into the model card"
     add("--figures", metavar="DIR", nargs="+", help=what)
     what = "of a page: further models to choose from, and to see beside the first"
@@ -266,8 +269,12 @@ def _export(args: Arguments) -> int:
         args.refuse("--untrained draws weights of which there are no figures", figures=None)
     if output.suffix != _PAGE:
         args.refuse(f"a page ({_PAGE}) alone has models beside each other", beside=[])
+    if output.suffix != SUFFIX:
+        args.refuse(f"--dtype is of a file of weights ({SUFFIX})", dtype=None)
     checkpoints = [args.checkpoint, *args.beside]
     args.find_checkpoints(*checkpoints)
+
+    import torch
 
     from trm.checkpoints.loading import load_checkpoint, pack, reinitialised
     from trm.evaluation.models import labels
@@ -281,6 +288,14 @@ def _export(args: Arguments) -> int:
         model = reinitialised(model)
         first = first._replace(weights=model.state_dict(), card={})
         content |= {"global_step": 0, "epoch": 0, COST_KEY: None}
+    dtype = getattr(torch, args.dtype) if args.dtype else None
+    if dtype and any((w.to(dtype).to(w.dtype) != w).any() for w in first.weights.values()):
+        args.refuse(
+            f"figures are of weights that are not rounded to {args.dtype}; evaluate the exported "
+            "file, and export it again with them",
+            figures=None,
+        )
+        first = first._replace(card={})  # proof and figures are of the weights before rounding
     for folder in args.figures or ():
         first = first._replace(card={**first.card, **_card(checkpoint, folder)})
     if output.suffix == _PAGE:
@@ -288,7 +303,7 @@ def _export(args: Arguments) -> int:
     elif output.suffix == _ONNX:
         packed = to_onnx(model, *solver.canvas.size(*solver.task.extent()))
     else:
-        packed = pack(content, first.card, first.weights)
+        packed = pack(content, first.card, first.weights, dtype)
     if output.exists() and (not output.is_file() or output.read_bytes() != packed):
         raise ValueError(
             f"--export {output} is there already, and holds something else: choose another name, "

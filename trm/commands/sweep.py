@@ -8,6 +8,8 @@ the command goes on where it was.
 import argparse
 import os
 import shlex
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,9 @@ from trm.commands.arguments import Arguments, Parser, print_table, results, whol
 
 if TYPE_CHECKING:
     from canvas.task import Task
+    from trm.sweep.study import Setting
+
+_MOST_MINUTES = 1e6
 
 
 def add_arguments(parser: Parser) -> None:
@@ -27,6 +32,11 @@ def add_arguments(parser: Parser) -> None:
     add("--dry-run", action="store_true", help="say what would run, and start nothing")
     about = "runs at once (default: one for each GPU, or else CPU core)"
     add("--jobs", type=whole(1), help=about)
+    about = (
+        "of all calls together: the runs get their shares of them, one after the other, and are "
+    )
+    about += "trained as long as fits, in place of the epochs of their configs"
+    add("--minutes", type=_minutes, help=about)
 
 
 def run(args: Arguments) -> int:
@@ -34,19 +44,28 @@ def run(args: Arguments) -> int:
     from trm.config_files import find_config
     from trm.sweep.study import read_study
 
+    begun = time.monotonic()
+    timed = args.minutes is not None
+    if timed and args.jobs not in (None, 1):
+        raise ValueError("with --minutes runs are trained one after the other: leave out --jobs")
     study = read_study(find_config(args.study))
 
     import torch
 
     from trm.devices import cores
     from trm.files import alone, make_folder
+    from trm.sweep.budget import Budget, Worker, check_budget, share_of
     from trm.sweep.report import PAGE, write_report
     from trm.sweep.runs import Jobs, Run, plan
 
+    if timed:
+        check_budget(study)
+
     evaluations = {name: _options(name, words) for name, words in study.evaluations.items()}
 
-    def check(task: "Task") -> None:
-        for name, asked in evaluations.items():
+    def check(setting: "Setting", task: "Task") -> None:
+        for name in study.evaluations_of(setting):
+            asked = evaluations[name]
             try:
                 evaluate.grid_sizes(asked, task)
             except ValueError as error:
@@ -55,15 +74,23 @@ def run(args: Arguments) -> int:
     output, console = Path(args.output), args.info
     if output.exists() and not output.is_dir():
         raise ValueError(f"--output {output} is no folder to write to: choose another")
-    study = plan(study, lambda name: console.print(f"building {name}"), check)
+    study = plan(study, lambda name: console.print(f"building {name}"), check, timed)
     jobs = Jobs(output, study)
     runs, left = len(jobs.states), len(jobs.left())
     devices = [str(i) for i in range(torch.cuda.device_count())]
     if named := os.environ.get("CUDA_VISIBLE_DEVICES", ""):
         devices = named.split(",")[: len(devices)]
-    at_once = max(1, min(args.jobs or len(devices) or cores(), left))
-    rows = [(one.name, f"{one.parameters:,}", f"{one.steps:,}") for one in study.settings]
-    print_table(("setting", "parameters", "steps"), rows, wrap=True)
+    at_once = 1 if timed else max(1, min(args.jobs or len(devices) or cores(), left))
+    rows = [
+        (
+            one.name,
+            f"{one.parameters:,}",
+            f"{args.minutes * share_of(study, one):,.3g}" if timed else f"{one.steps:,}",
+        )
+        for one in study.settings
+    ]
+    last = "minutes of a run" if timed else "steps"
+    print_table(("setting", "parameters", last), rows, wrap=True)
     already = f", {runs - left} of them done already" if left < runs else ""
     results().print(
         f"{len(study.settings)} settings x {len(study.seeds)} seeds: {runs} runs{already}, "
@@ -73,16 +100,24 @@ def run(args: Arguments) -> int:
         return 0
     make_folder(output)
     with alone(output):
-        jobs.begin()
+        jobs.begin(timed)
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // at_once)))
 
         def tell(run: Run) -> None:
             console.print(f"{run.name}: {jobs.stage(run)}")
             write_report(jobs)
 
+        def say(run: Run, sentence: str) -> None:
+            console.print(f"{run.name}: {sentence}")
+            write_report(jobs)
+
         write_report(jobs)
         try:
-            jobs.work(tell, at_once, devices)
+            if timed:
+                budget = Budget(output, args.minutes, begun)
+                Worker(jobs, budget, tell, say, (devices or [""])[0]).work()
+            else:
+                jobs.work(tell, at_once, devices)
         finally:  # nothing runs any more, also where this was ended
             write_report(jobs)
     console.print(
@@ -91,7 +126,18 @@ def run(args: Arguments) -> int:
     )
     if missing := len(jobs.left()):
         console.print(f"{missing} of {runs} runs are not done: the page says why")
+    if timed and missing and not any(state.error for state in jobs.states.values()):
+        used = f"{max(0.0, budget.used) / 60:,.1f} of {args.minutes:g} minutes are used"
+        console.print(f"{used}; the same command with more --minutes goes on")
+        return 0
     return 1 if missing else 0
+
+
+def _minutes(text: str) -> float:
+    with suppress(ValueError):
+        if 0 < (value := float(text)) < _MOST_MINUTES:
+            return value
+    raise argparse.ArgumentTypeError(f"{text} is no number of minutes above 0, such as 25")
 
 
 def _options(name: str, words: list[str]) -> Arguments:

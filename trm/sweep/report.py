@@ -18,6 +18,7 @@ from trm.files import read_object, write_text
 from trm.grid_cells import REGIONS, SHORTER, size_name
 from trm.markdown import safe, table
 from trm.statistics import SEEDS_MEANING, Share, of_seeds
+from trm.sweep.budget import speed_of
 from trm.sweep.runs import Jobs
 from trm.sweep.study import EQUAL_LOSS
 
@@ -33,6 +34,11 @@ _EQUAL_LOSS = (
     "Each run is evaluated at its first checkpoint whose validation loss is at or below the best "
     "loss of the worst run that it is compared with. Training costs are those up to this "
     "checkpoint."
+)
+
+_SPEED_MEANING = (
+    "Training steps a second, with drawing the batches. A run has parts where the number of cycles "
+    "or the problems change. The peak is that of the device's data sheet in bfloat16."
 )
 
 
@@ -70,14 +76,45 @@ def write_report(jobs: Jobs) -> None:
     running = [f"- {safe(run.name)}: {stage}" for run, stage in jobs.stages.items()]
     for title, lines in (("Failed", failed), ("Running", running)):
         parts += [f"## {title}", "\n".join(lines)] if lines else []
+    notes = [
+        f"- {safe(run.name)}: {safe(sentence)}"
+        for run, state in states.items()
+        for sentence in (state.note, state.stopped)
+        if sentence
+    ]
+    if speeds := _speeds(jobs):
+        parts += ["## Speed", _SPEED_MEANING, speeds]
+    if notes:
+        parts += ["## Time", "\n".join(notes)]
     if (output / PICTURE).is_file():
         parts.append(f"![Whole solutions right]({PICTURE})")
     for name, grid in evaluations.items():
         equal = [_EQUAL_LOSS] if study.checkpoint == EQUAL_LOSS else []
         parts += [f"## {safe(name)}", _MEANING, *equal, _results(grid)]
-    rows = [[safe(one.name), f"{one.parameters:,}", f"{one.steps:,}"] for one in study.settings]
+    measured = {run.setting.name: state.steps for run, state in states.items() if state.steps}
+    rows = [
+        [safe(one.name), f"{one.parameters:,}", f"{one.steps or measured.get(one.name, 0):,}"]
+        for one in study.settings
+    ]
     parts += ["## Settings", table(["setting", "parameters", "steps"], rows)]
     write_text(output / PAGE, "\n\n".join(parts) + "\n")
+
+
+def _speeds(jobs: Jobs) -> str:
+    """Return the table of measured speeds; empty: none was measured."""
+    rows = []
+    for run in jobs.states:
+        speed = speed_of(jobs, run)
+        for case in speed.cases if speed else ():
+            figures = [f"{case.rate:,.3g}", f"{case.rate * case.batch_size:,.3g}"]
+            figures += [f"{case.tflop:.3g}"] if case.tflop else ["–"]
+            figures += ["–" if case.of_peak is None else f"{100 * case.of_peak:.1f} %"]
+            figures += ["–" if case.memory is None else f"{case.memory:.1f}"]
+            how = "compiled" if case.compiled else "eager"
+            about = [safe(run.name), f"{100 * case.part:.3g} %", how, f"{case.batch_size:,}"]
+            rows.append([*about, *(figures if case.rate else ["–"] * 5), safe(case.remark)])
+    heads = ["run", "part of it", "computed", "batch size", "steps/s", "samples/s", "TFLOP/step"]
+    return table([*heads, "of peak", "GiB", "remarks"], rows) if rows else ""
 
 
 def _results(grid: Grid) -> str:

@@ -2,11 +2,14 @@
 
 - ``config``: the config of every run
 - ``set``: keys that every run sets
-- ``axes``: every combination of their values is a setting
+- ``axes``: every combination of their values is a setting. Beside keys of `trm fit`, a named value
+  may have ``config``, in place of the study's; ``share`` of the time of `trm sweep --minutes`; and
+  ``evaluate``, names of the evaluations that its runs get (default: all)
 - ``seeds``: every setting has a run for each of them
 - ``equal.parameters``: a key with a whole number as its value. It is adjusted so that models with
   the same value on the axis ``equal.within`` have as many parameters as the first of them
 - ``checkpoint: equal_loss`` compares losses among the same models
+- ``export``: float32 or bfloat16: the weights of every trained run are written as a file, too
 """
 
 import itertools
@@ -19,6 +22,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter
 
+from canvas.choices import check_choice
 from trm.config_files import read_config
 from trm.files import validated
 
@@ -36,6 +40,7 @@ _OURS = re.compile(  # keys that a setting must not set
 )
 _EVALUATION_OURS = ("checkpoint", "output")
 _KEYS = "config, axes and evaluate"
+_OWN = ("config", "share", "evaluate")  # keys of an axis's value that are no keys of `trm fit`
 
 
 class _Equal(BaseModel, extra="forbid"):
@@ -51,6 +56,15 @@ class _File(BaseModel, extra="forbid"):
     equal: _Equal = _Equal()
     checkpoint: Literal["best", "last", "equal_loss"] = "best"
     evaluate: dict[str, dict[str, Any]] = {}
+    export: Literal["float32", "bfloat16"] | None = None
+
+
+class _Own(BaseModel, extra="forbid"):
+    """Keys of a setting that are no keys of `trm fit`, see `_OWN`."""
+
+    config: str
+    share: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1
+    evaluate: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +76,9 @@ class Setting:
     config: str  # file, or name of one of the package's own
     options: tuple[str, ...]  # further options of `trm fit`
     parameters: int = 0  # of the model; 0: not counted yet
-    steps: int = 0  # of the optimiser, in a run
+    steps: int = 0  # of the optimiser, in a run; 0: not known before its speed is measured
+    share: float = 1  # of the time of `trm sweep --minutes`, relative to the other settings
+    evaluations: tuple[str, ...] | None = None  # names; None: all of the study's
 
 
 @dataclass(frozen=True)
@@ -96,6 +112,12 @@ class Study:
     within: str | None = None  # an axis; None: all settings are compared
     checkpoint: str = "best"
     evaluations: dict[str, list[str]] = field(default_factory=dict)  # name → `trm evaluate` options
+    export: str | None = None  # dtype of the weights that are written as a file; None: no file
+
+    def evaluations_of(self, setting: Setting) -> dict[str, list[str]]:
+        """Return the evaluations of a setting's runs."""
+        named = setting.evaluations
+        return {n: o for n, o in self.evaluations.items() if named is None or n in named}
 
     def group_of(self, setting: Setting) -> str:
         """Return a setting's label on the axis `within`; its group has the same label."""
@@ -119,6 +141,7 @@ def read_study(file: Path) -> Study:
         ValueError: the file is no study; the message contains the file and the mistake.
     """
     content = validated(TypeAdapter(_File), read_config(file, "a study", _KEYS), str(file))
+    content.evaluate = {_folder(name): entries for name, entries in content.evaluate.items()}
     try:
         return _study(content)
     except ValueError as error:
@@ -132,6 +155,11 @@ def _study(content: _File) -> Study:
         if again := next((key for key in plain if plain.count(key) > 1), None):
             raise ValueError(f"two axes set {again}: let one of them do it")
         keys = content.set | {key: value for _, some in chosen for key, value in some.items()}
+        own = {"config": content.config} | {key: keys.pop(key) for key in _OWN if key in keys}
+        named = validated(TypeAdapter(_Own), own, "axes")
+        chosen_evaluations = named.evaluate and tuple(map(_folder, named.evaluate))
+        for name in chosen_evaluations or ():
+            check_choice("axes: evaluate", name, content.evaluate)
         labels = dict(zip(content.axes, (label for label, _ in chosen), strict=True))
         options = tuple(_fit_options(keys))
         if content.checkpoint == EQUAL_LOSS:
@@ -141,7 +169,8 @@ def _study(content: _File) -> Study:
         if content.equal.parameters in keys:
             raise ValueError(f"{content.equal.parameters} is set by equal.parameters: leave it out")
         name = ", ".join(labels.values()) or Path(content.config).stem
-        settings.append(Setting(name, labels, content.config, options))
+        more: dict[str, Any] = {"share": named.share, "evaluations": chosen_evaluations}
+        settings.append(Setting(name, labels, named.config, options, **more))
     names = [_folder(setting.name) for setting in settings]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ValueError(f"two settings are called {twice}: give the values of axes other names")
@@ -152,14 +181,15 @@ def _study(content: _File) -> Study:
         raise ValueError("seeds are different numbers")
     evaluations: dict[str, list[str]] = {}
     for name, entries in content.evaluate.items():
-        words = evaluations[_folder(name)] = []
+        words = evaluations[name] = []
         for key, value in entries.items():
             option = key.replace("_", "-")
             if option in _EVALUATION_OURS:
                 raise ValueError(f"evaluate: {key} is set by the study: leave it out")
             words += [f"--{option}", *([] if value is True else [str(value)])]
     equal = content.equal.parameters, within
-    return Study(tuple(settings), tuple(content.seeds), *equal, content.checkpoint, evaluations)
+    rest: Any = content.checkpoint, evaluations, content.export
+    return Study(tuple(settings), tuple(content.seeds), *equal, *rest)
 
 
 def _values(axis: str, values: Any) -> list[tuple[str, dict[str, Any]]]:

@@ -24,7 +24,7 @@ from canvas.choices import class_name, did_you_mean, load_class, look_here
 from canvas.symbols import vocab_size
 from canvas.task import Task
 from trm.checkpoints import find_checkpoint
-from trm.checkpoints.loading import load_checkpoint
+from trm.checkpoints.loading import load_checkpoint, network_weights
 from trm.config_files import read_config, shipped_configs
 from trm.limits import lacks_memory
 from trm.models.configs import rule_settings
@@ -33,6 +33,7 @@ from trm.processes import start_processes
 from trm.training.callbacks import CALLBACKS, BestCheckpoint, CheckpointFiles
 from trm.training.canvas_module import CanvasModule
 from trm.training.data import CanvasDataModule
+from trm.training.iterative_module import IterativeModule
 from trm.training.loggers import give_ids, keep_tables, share_version
 from trm.training.optimisers import build_optimizer
 from trm.training.runs import NEWEST, find_newest, say, settle_folder
@@ -73,6 +74,8 @@ class TrainingCLI(LightningCLI):
         parser.set_defaults({f"checkpoint.{name}": value for name, value in settings.items()})
         means = "of everything: sets seed_everything, data.seed and model.seed"
         parser.add_argument("--seed", type=int | None, help=means)
+        begins = "weights or checkpoint that a new run begins with, in place of random weights"
+        parser.add_argument("--weights", type=str | None, help=begins)
         parser.add_lightning_class_args(Pictures, "panels")
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
@@ -100,8 +103,11 @@ class TrainingCLI(LightningCLI):
             if fits and not self.content.get("optimizer_states"):
                 raise ValueError(
                     f"{path} holds weights alone, from which training cannot resume: take a "
-                    "checkpoint of the run"
+                    f"checkpoint of the run, or begin a new run with --weights {path}"
                 )
+        self.first: dict[str, Any] = {}  # content of the file that a new run begins with
+        if fits and path is None and (weights := config.weights) is not None:
+            self.first = load_checkpoint(weights)
 
     def before_instantiate_classes(self) -> None:
         """Set values that depend on other keys, on the machine and on earlier runs."""
@@ -177,11 +183,18 @@ class TrainingCLI(LightningCLI):
     def before_fit(self) -> None:
         """Check model, data and checkpoint before the run's folder is created."""
         self.model.check(self.datamodule)
+        epochs = self.trainer.max_epochs
+        self.datamodule.curriculum.at(0, epochs)  # shares of a run without an end are refused
+        if isinstance(self.model, IterativeModule):
+            self.model.depth.at(0, epochs)
         self.datamodule.check_memory(self.model.samples)
         if self.content:
             CanvasModule.on_load_checkpoint(self.model, self.content)
             optimizer = build_optimizer(self.model.model, self.model.optimizer)
             optimizer.load_state_dict(self.content["optimizer_states"][0])
+        elif self.first:
+            CanvasModule.on_load_checkpoint(self.model, self.first)
+            self.model.model.load_state_dict(network_weights(self.first))
         rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
 
 

@@ -1,6 +1,7 @@
 """Training settings in a config file; invalid values raise a ValueError."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from canvas.choices import check_choices, one_of
@@ -16,6 +17,55 @@ def check_range(name: str, value: float | None, low: float, high: float = math.i
     if value is None or not (low <= value <= high and math.isfinite(value)):
         among = f"{low} or more" if high == math.inf else f"from {low:,} to {high:,}"
         raise ValueError(f"{name} is {among}, not {value}")
+
+
+def check_ends(name: str, ends: Sequence[float]) -> None:
+    """Check the `until` of the stages of a run.
+
+    They are epochs, or shares of the run below 1.
+
+    Raises:
+        ValueError: they are not positive, do not increase, or mix epochs and shares.
+    """
+    shares = [end for end in ends if end < 1]
+    if not all(end > 0 and (end < 1 or end % 1 == 0) for end in ends):
+        raise ValueError(
+            f"{name}: until is a number of epochs, or a share of the run between 0 and 1, not "
+            f"{', '.join(map(str, ends))}"
+        )
+    if shares and len(shares) < len(ends):
+        raise ValueError(
+            f"{name}: until is in epochs for all stages, or for all a share of the run below 1, "
+            f"not {', '.join(map(str, ends))}"
+        )
+    if list(ends) != sorted(set(ends)):
+        raise ValueError(
+            f"{name} are listed in order, each with a later `until` than the one before, not "
+            f"{', '.join(map(str, ends))}"
+        )
+
+
+def stage_at(ends: Sequence[float], epoch: float, epochs: int | None) -> int:
+    """Return the index of an epoch's stage; after the last stage, their number.
+
+    Example: of a run of 10 epochs, ``[0.25, 0.5]`` makes epochs 0 to 2 the first stage and 3 and 4
+    the second one.
+
+    Args:
+        ends: the `until` of each stage, see `check_ends`.
+        epoch: from 0.
+        epochs: of the whole run; None or -1: unknown.
+
+    Raises:
+        ValueError: the ends are shares of a run of unknown length.
+    """
+    if any(end < 1 for end in ends) and (epochs is None or epochs < 0):
+        raise ValueError(
+            "an `until` below 1 is a share of the run's epochs, which are not known: set "
+            "trainer.max_epochs, or give `until` in epochs"
+        )
+    whole = [end * (epochs or 0) if end < 1 else end for end in ends]
+    return next((i for i, end in enumerate(whole) if epoch < end), len(whole))
 
 
 @dataclass
@@ -60,19 +110,19 @@ class CycleStage:
     cycles on a schedule). For settings that are null the network's or those of ``depth`` hold.
 
     Attributes:
-        until: epochs of the run after which the stage is over.
+        until: epochs of the run after which the stage is over; below 1: a share of
+            `trainer.max_epochs`, so that a run may get another length.
         H_cycles, L_cycles: of the network until then.
         no_grad_steps, supervised_steps: of `DepthConfig` until then.
     """
 
-    until: int
+    until: int | float
     H_cycles: int | None = None
     L_cycles: int | None = None
     no_grad_steps: tuple[int, int] | None = None
     supervised_steps: int | None = None
 
     def __post_init__(self) -> None:
-        check_range("depth.stages: until", self.until, 1)
         for name in ("H_cycles", "L_cycles", "supervised_steps"):
             if (value := getattr(self, name)) is not None:
                 check_range(f"depth.stages: {name}", value, 1, MOST_STEPS)
@@ -104,12 +154,7 @@ class DepthConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "depth.")
-        ends = [stage.until for stage in self.stages]
-        if ends != sorted(set(ends)):
-            raise ValueError(
-                "depth.stages are listed in order, each with an `until` of more epochs than the "
-                f"one before, not {', '.join(map(str, ends))}"
-            )
+        check_ends("depth.stages", [stage.until for stage in self.stages])
         for stage in self.stages:  # a stage's own ranges are checked as those of the whole
             self._of(stage)
         if not 0 <= self.no_grad_steps[0] <= self.no_grad_steps[1] <= MOST_STEPS:
@@ -122,11 +167,15 @@ class DepthConfig:
         for name in ("exploration", "random_start"):
             check_range(f"depth.{name}", getattr(self, name), 0, 1)
 
-    def at(self, epoch: int) -> tuple["DepthConfig", dict[str, int]]:
-        """Return the depth of an epoch, from 0, and the network's cycles that differ then."""
-        stage = next((stage for stage in self.stages if epoch < stage.until), None)
-        if stage is None:
+    def at(self, epoch: float, epochs: int | None = None) -> tuple["DepthConfig", dict[str, int]]:
+        """Return the depth of an epoch, from 0, and the network's cycles that differ then.
+
+        ``epochs`` is the length of the run, which stages with shares need.
+        """
+        index = stage_at([stage.until for stage in self.stages], epoch, epochs)
+        if index == len(self.stages):
             return self, {}
+        stage = self.stages[index]
         cycles = {"H_cycles": stage.H_cycles, "L_cycles": stage.L_cycles}
         return self._of(stage), {name: n for name, n in cycles.items() if n is not None}
 

@@ -190,7 +190,8 @@ class CanvasDataModule(L.LightningDataModule):
     @property
     def _drawn(self) -> dict[str, Any]:
         """Settings of training samples."""
-        parts = {"curriculum": self.curriculum, "blanks": self.blanks}
+        epochs = getattr(self.trainer, "max_epochs", None)
+        parts = {"curriculum": self.curriculum, "epochs": epochs, "blanks": self.blanks}
         return {"transform": self.transform, **parts}
 
     @property
@@ -201,7 +202,8 @@ class CanvasDataModule(L.LightningDataModule):
         """
         groups = {"validation": {"split": "validation", "size": self.validation_problems}}
         if self.stage == "fit" and self.training_problems:
-            drawn_first = {"size": self.training_problems, "task": self.curriculum.at(0)}
+            first = self.curriculum.at(0, getattr(self.trainer, "max_epochs", None))
+            drawn_first = {"size": self.training_problems, "task": first}
             groups["training_problems"] = {"split": "train", **drawn_first}
         if self.stage == "fit" and self.beyond_problems and (lengths := self.longer()):
             longer = {"size": self.beyond_problems, "lengths": lengths}

@@ -78,7 +78,7 @@ class IterativeModule(CanvasModule):
 
     @standard_settings()
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
-        depth, cycles = self.depth.at(self.current_epoch)
+        depth, cycles = self.depth.at(self.current_epoch, self.trainer.max_epochs)
         model = self.trained(**cycles)
         batch = {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
         if depth.schedule == "fresh":

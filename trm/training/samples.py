@@ -26,6 +26,7 @@ from canvas.problems import Problems, Split, keys, random_below, random_words
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
+from trm.training.configs import check_ends, stage_at
 
 TrainingBatch = dict[str, Any]
 
@@ -42,7 +43,7 @@ _FIXED = {"layout", "base"}  # settings of a task that stay the same in all stag
 class Stage:
     """Stage of a curriculum: a part of a task's problems, for some epochs of a run."""
 
-    until: int  # epochs of the run after which the stage is over
+    until: int | float  # epochs after which the stage is over; below 1: a share of the run
     task: dict[str, Any]  # task settings that differ until then, like ``{digits_a: [1, 2]}``
 
 
@@ -57,23 +58,21 @@ class Curriculum:
     """
 
     def __init__(self, task: Task, stages: Sequence[Stage] = ()) -> None:
-        ends = [stage.until for stage in stages]
-        if [0, *ends] != sorted({0, *ends}):
-            raise ValueError(
-                "data.curriculum: stages are listed in order, each with an `until` of more epochs "
-                f"than the one before, from 1 up, not {', '.join(map(str, ends))}"
-            )
-        self.task = task
-        self.stages = []
+        self.ends = [stage.until for stage in stages]
+        check_ends("data.curriculum: stages", self.ends)
+        self.task, self.tasks = task, list[Task]()
         for stage in stages:
             try:
-                self.stages.append((stage.until, _narrowed(task, stage.task)))
+                self.tasks.append(_narrowed(task, stage.task))
             except (TypeError, ValueError) as error:
-                raise ValueError(f"data.curriculum, until epoch {stage.until}: {error}") from None
+                raise ValueError(f"data.curriculum, until {stage.until}: {error}") from None
 
-    def at(self, epoch: int) -> Task:
-        """Return the task that the problems of an epoch, from 0, are drawn from."""
-        return next((task for until, task in self.stages if epoch < until), self.task)
+    def at(self, epoch: float, epochs: int | None = None) -> Task:
+        """Return the task that the problems of an epoch, from 0, are drawn from.
+
+        ``epochs`` is the length of the run, which stages with shares need.
+        """
+        return [*self.tasks, self.task][stage_at(self.ends, epoch, epochs)]
 
 
 def _narrowed(task: Task, settings: dict[str, Any]) -> Task:
@@ -135,6 +134,7 @@ class TrainingSamples(Samples):
 
     transform: SampleTransform | None = None
     curriculum: Curriculum | None = None
+    epochs: int | None = None  # of the whole run
     blanks: Blanks = field(default_factory=Blanks)
 
     def _drawing(
@@ -142,7 +142,7 @@ class TrainingSamples(Samples):
     ) -> tuple[Problems, WorkedDrawing, Insertion, int, np.ndarray]:
         """Draw problems; return them with the blank rows and columns to insert afterwards."""
         epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
-        task = self.curriculum.at(epoch) if self.curriculum else self.task
+        task = self.curriculum.at(epoch, self.epochs) if self.curriculum else self.task
         problems = sample(task, self.seed, self.split, epoch, index)
         sizes = self.task.layout_impl.sizes(problems)
         rows, columns = sizes.max(axis=1).tolist()

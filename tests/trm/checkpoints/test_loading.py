@@ -51,6 +51,27 @@ def test_file_folder_and_exported_weights_solve_alike(checkpoint, trained, expor
         assert [s.record() for s in load_solver(path, device="cpu").solve(problems)] == expected
 
 
+def test_weights_in_bfloat16_take_half_the_size_and_come_out_rounded_in_float32(
+    checkpoint, exported, tmp_path
+):
+    file, again = tmp_path / "half.safetensors", tmp_path / "again.safetensors"
+    file.write_bytes(pack(load_checkpoint(checkpoint), {}, dtype=torch.bfloat16))
+    assert file.stat().st_size < exported.stat().st_size - 1.9 * 5818
+    whole, rounded = unpack(exported)["state_dict"], unpack(file)["state_dict"]
+    assert {value.dtype for value in rounded.values()} == {torch.float32}
+    for name, value in whole.items():
+        assert torch.equal(rounded[name], value.bfloat16().float())
+    again.write_bytes(pack(unpack(file), {}, dtype=torch.bfloat16))
+    assert again.read_bytes() == file.read_bytes()
+    solved = load_solver(file, device="cpu").solve(Problems.from_ints([(12, 3)]))
+    assert len(solved) == 1
+    damaged = bytearray(file.read_bytes())
+    damaged[-1] ^= 1  # of a weight: the digest is that of the weights in the file
+    file.write_bytes(damaged)
+    with pytest.raises(ValueError, match="damaged"):
+        load_solver(file, device="cpu")
+
+
 def test_what_was_packed_comes_out_again_without_what_only_training_needs(checkpoint, exported):
     before, after = load_checkpoint(checkpoint), unpack(exported)
     assert after["card"] == {"note": "of a test"}

@@ -85,6 +85,21 @@ def test_a_run_is_exported_and_untrained_weights_have_its_shapes(command, checkp
     assert unpack(untrained)["global_step"] == 0
 
 
+def test_rounded_weights_have_no_proof_and_no_figures_of_those_before(command, tmp_path):
+    file, page = tmp_path / "rounded.safetensors", tmp_path / "page.html"
+    ran = export(command, SHIPPED, file, "--dtype", "bfloat16")
+    assert "50,853 parameters" in ran.out
+    assert unpack(SHIPPED)["card"]["proof"]["verdict"] == "proved"
+    assert unpack(file)["card"] == {}
+    assert file.stat().st_size < 2 * 50_853 + 8_000
+    ran = export(command, SHIPPED, file, "--dtype", "bfloat16", "--figures", tmp_path, code=2)
+    told = " ".join(ran.err.split())
+    assert "not rounded to bfloat16; evaluate the exported file" in told
+    assert told.endswith("leave out --figures")
+    ran = export(command, SHIPPED, page, "--dtype", "bfloat16", code=2)
+    assert "--dtype is of a file of weights" in ran.err
+
+
 def test_a_page_says_whether_its_weights_are_proved(command, tmp_path):
     page, untrained = tmp_path / "multiply.html", tmp_path / "untrained.html"
     export(command, SHIPPED, page)

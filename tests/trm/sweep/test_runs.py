@@ -45,7 +45,7 @@ class Trm:
         monkeypatch.setattr(Jobs, "_submit", submit)
         monkeypatch.setattr(module, "_INTERVAL", 0)
         monkeypatch.setattr(loading, "load_checkpoint", lambda file: {"cost": cost, "file": file})
-        monkeypatch.setattr(Jobs, "_checkpoint", lambda jobs, run, name: Path(f"{run.name}/{name}"))
+        monkeypatch.setattr(Jobs, "checkpoint", lambda jobs, run, name: Path(f"{run.name}/{name}"))
 
 
 def do(output: Path, study: Study, at_once: int = 1, devices=()) -> Jobs:
@@ -177,7 +177,7 @@ def counted(monkeypatch) -> None:
         found = (int(word.partition("=")[2]) for word in words if word.startswith(f"--{key}="))
         return next(found, default)
 
-    def counted(words, check=None):
+    def counted(words, check=None, timed=False):
         return 1000 * option(words, LAYERS, 1) + 10 * option(words, SIZE, 30), 60
 
     monkeypatch.setattr(module, "count", counted)

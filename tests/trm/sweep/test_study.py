@@ -64,9 +64,27 @@ def test_values_and_options_of_evaluations_become_words(study):
     assert "--checkpoint.monitor=validation/loss" in options
 
 
+def test_a_setting_may_have_its_own_config_share_and_evaluations(study):
+    models = {
+        "TRM": {"share": 2, "evaluate": ["longer ones"], "model.network.config.hidden_size": 8},
+        "GPT": {"config": "gpt/small_rope_2d"},
+    }
+    evaluations = {"longer ones": {"digits-a": 9}, "short": {"digits-a": 1}}
+    found = study(axes={"model": models}, evaluate=evaluations, export="bfloat16")
+    trm, gpt = found.settings
+    assert (trm.config, trm.share, gpt.config, gpt.share) == ("debug", 2, "gpt/small_rope_2d", 1)
+    assert trm.options == ("--trainer.max_epochs=3", "--model.network.config.hidden_size=8")
+    assert found.evaluations_of(trm) == {"longer_ones": ["--digits-a", "9"]}
+    assert list(found.evaluations_of(gpt)) == ["longer_ones", "short"]
+    assert found.export == "bfloat16"
+
+
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
+        ({"axes": {"x": {"y": {"share": 0}}}}, "axes: share: Input should be greater than 0"),
+        ({"axes": {"x": {"y": {"evaluate": ["z"]}}}}, "axes: evaluate must be one of"),
+        ({"export": "int8"}, "export: Input should be 'float32' or 'bfloat16'"),
         ({"axis": {}}, "axis: there is no such field. Did you mean axes?"),
         ({"axes": {"data.task.base": []}}, "data.task.base has no values"),
         ({"axes": {"data.task.base": [2, "2"]}}, "two settings are called base_2"),

@@ -105,7 +105,7 @@ def compilations(monkeypatch) -> list[dict]:
 
 def set_up(mine: IterativeModule, *stages: str) -> IterativeModule:
     data = CanvasDataModule(Multiplication(), Canvas(4, 7))
-    counted = {"current_epoch": 0, "global_step": 0, "log_every_n_steps": 0}
+    counted = {"max_epochs": 1, "current_epoch": 0, "global_step": 0, "log_every_n_steps": 0}
     mine._trainer = SimpleNamespace(datamodule=data, **counted)
     for stage in stages:
         mine.setup(stage)
@@ -170,11 +170,21 @@ def test_the_first_epochs_take_fewer_cycles_of_the_same_weights(monkeypatch):
     assert (mine.model.config.H_cycles, mine.model.config.L_cycles) == (2, 3)
 
 
+def test_a_stage_may_end_at_a_share_of_the_run():
+    depth = DepthConfig(stages=[CycleStage(0.25, H_cycles=1), CycleStage(0.5, H_cycles=2)])
+    cycles = [depth.at(epoch, 10)[1].get("H_cycles") for epoch in range(10)]
+    assert cycles == [1, 1, 1, 2, 2, None, None, None, None, None]
+    with pytest.raises(ValueError, match=r"not known: set trainer\.max_epochs"):
+        depth.at(0, -1)
+
+
 @pytest.mark.parametrize(
     ("stages", "told"),
     [
         ([{"until": 3}, {"until": 3}], "listed in order"),
-        ([{"until": 0}], "until is 1 or more"),
+        ([{"until": 0}], "until is a number of epochs, or a share of the run between 0 and 1"),
+        ([{"until": 1.5}], "until is a number of epochs, or a share of the run between 0 and 1"),
+        ([{"until": 0.5}, {"until": 2}], "in epochs for all stages, or for all a share"),
         ([{"until": 1, "L_cycles": 0}], "L_cycles is from 1 to 10,000"),
         ([{"until": 1, "no_grad_steps": (2, 1)}], "no_grad_steps is"),
     ],

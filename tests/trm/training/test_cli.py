@@ -28,7 +28,7 @@ MISTAKES = [
     ("data: {task: canvas.addition.Additon}", "Did you mean canvas.addition.Addition?"),
     ("data: {blanks: {rows: 1000000}}", "fewer blank rows and columns"),
     ("data: {blanks: 3}", "data.blanks: expected the settings of Blanks, see --data.blanks.help"),
-    ("data: {curriculum: [{until: x, task: {}}]}", "until: expected int. Got value: x"),
+    ("data: {curriculum: [{until: x, task: {}}]}", "until: expected int or float. Got value: x"),
     ("data: {transforms: [albumentations.D5]}", "Did you mean albumentations.D4?"),
     ("data: [1", "mistake.yaml, line 1: expected ',' or ']'"),
     ("trainer: {max_epoch: 3}", "Did you mean trainer.max_epochs?"),

@@ -327,3 +327,13 @@ def test_the_problems_worked_out_of_training_are_those_first_drawn():
     stages = Curriculum(STAGED, STAGES)
     samples = RowStepSamples(STAGED, Canvas(), "train", 7, 16, 8, curriculum=stages)
     assert drawn == samples._drawing(range(16))[0].to_ints()
+
+
+def test_a_curriculum_may_end_at_a_share_of_the_run():
+    stages = Curriculum(STAGED, [Stage(0.5, dict(STAGES[0].task))])
+    tasks = [stages.at(epoch, 4) for epoch in range(4)]
+    assert tasks[:2] == [stages.tasks[0]] * 2
+    assert tasks[2:] == [STAGED] * 2
+    data = module(task=STAGED, curriculum=[Stage(0.5, dict(STAGES[0].task))])
+    data.trainer = SimpleNamespace(world_size=1, global_rank=0, lightning_module=None, max_epochs=9)
+    assert data.train_dataloader().dataset.epochs == 9

@@ -176,3 +176,26 @@ def test_a_full_disk_leaves_the_checkpoints_before(command, debug, tmp_path, mon
     assert checkpoints.keys() == {"best.ckpt", "last.ckpt"}
     for file in checkpoints.values():
         assert torch.load(file, weights_only=True)["global_step"] == 5
+
+
+def test_a_run_begins_with_weights_in_bfloat16_and_resumes_without_them(
+    trained, command, debug, tmp_path
+):
+    weights = tmp_path / "weights.safetensors"
+    command("inspect", "--checkpoint", trained, "--export", weights, "--dtype", "bfloat16")
+    held = load_solver(weights, device="cpu").predictor.model.state_dict()
+    words = (*debug, "--weights", weights, "--trainer.max_epochs", 1)
+    words += ("--trainer.check_val_every_n_epoch", 1)
+    rates = ("--model.optimizer.lr", 0, "--model.optimizer.matrix_lr", 0)
+    command("fit", *words, *rates, folder=tmp_path)
+    last = last_of(tmp_path)
+    assert last["epoch"] == 0
+    for name, value in held.items():
+        torch.testing.assert_close(last["state_dict"][f"model.{name}"], value)
+    weights.unlink()  # a run that resumes does not read them again
+    command("fit", *words, "--trainer.max_epochs", 2, "--ckpt_path", "last", folder=tmp_path)
+    wider = ("--model.network.config.hidden_size", 32)
+    ran = command("fit", *debug, "--weights", trained, *wider, folder=tmp_path, code=2)
+    assert "the checkpoint holds another model: hidden_size 16 (here 32)" in ran.err
+    ran = command("fit", *debug, "--weights", "nowhere.ckpt", folder=tmp_path, code=2)
+    assert "there is no checkpoint nowhere.ckpt" in ran.err
