@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from canvas import symbols
 from canvas.drawing import RowSteps, WorkedDrawing, row_steps
-from trm.checkpoints import COST_KEY, SUFFIX, find_checkpoint
+from trm.checkpoints import SUFFIX
 from trm.commands.arguments import Arguments, Parser, check_problems, print_table, results, whole
-from trm.files import fingerprint, make_folder, replacing
+from trm.commands.export import DTYPES, ONNX, PAGE, export
+from trm.files import make_folder, replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from trm.analysis.patch import Patching
-    from trm.page.page import Shown
+    from trm.solving.solution import Solution
     from trm.solving.solver import Moment, Solver
 
 EXAMPLES = f"""\
@@ -37,13 +40,6 @@ examples:
 Into the folder go solving.gif and pictures of rows, of when cells settled, of attention and fields,
 as far as the model has them, and with --lens and --patch of these.
 """
-# Of a proof, what a model card repeats.
-_CARD_PROOF: tuple[str, ...] = ("verdict", "arithmetic", "weights_sha256", "digest", "windows")
-_CARD_PROOF += ("windows_sha256", "smallest_margin", "margin_left_by_rounding")
-# Of each cell's figures, those that a model card repeats.
-_CARD_FIGURES = ("row", "column", "region", "solutions", "answers", "rows_teacher_forced")
-_PAGE, _ONNX = ".html", ".onnx"  # in place of `SUFFIX`
-_DTYPES = ("float32", "bfloat16")
 _SPARE = 4  # supervision steps that are shown beyond those that were taken
 _FILM = "solving.gif"
 _PICTURES = ("rows", "settled", "attention", "signals", "lens", "patch")  # all that there may be
@@ -64,10 +60,10 @@ def add_arguments(parser: Parser) -> None:
     what = "another problem with numbers as long: its activations are put into the run on the "
     add("--patch", metavar="B", help=f"{what}first, one cell after the other")
     add = parser.add_argument_group("the weights as a file, without a problem").add_argument
-    what = f"weights, which replace no others; FILE{_PAGE}: a page for browsers; FILE{_ONNX}: ONNX"
+    what = f"weights, which replace no others; FILE{PAGE}: a page for browsers; FILE{ONNX}: ONNX"
     add("--export", metavar=f"FILE{SUFFIX}", help=what)
     what = "of the weights in the file (default: the checkpoint's own; of bfloat16, float32)"
-    add("--dtype", choices=_DTYPES, help=what)
+    add("--dtype", choices=DTYPES, help=what)
     what = "folders of trm evaluate, whose results go into the model card"
     add("--figures", metavar="DIR", nargs="+", help=what)
     what = "of a page: further models to choose from, and to see beside the first"
@@ -77,147 +73,255 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(args: Arguments) -> int:
-    """Solve, watch, draw; or export."""
+    """Solve a problem, watch it and draw pictures; or export the weights."""
     if args.export is not None:
         if args.problem is not None:
             raise ValueError("--export writes the weights alone: leave out the problem")
-        return _export(args)
+        return export(args)
     if args.problem is None or args.output is None:
         raise ValueError("name a problem, like 123x456, and --output DIR for its pictures")
     check_problems([args.problem, *filter(None, [args.patch])], args.checkpoint)
 
-    from canvas.cells.pages import draw_signals
-    from canvas.picture import save_gif
-    from trm.analysis.lens import read_layers, some_steps
-    from trm.analysis.record import cell_attention, check_cells, check_token
-    from trm.analysis.settled import last_changes
-    from trm.figures import inspection as pictures
-    from trm.figures.animation import animate
-    from trm.figures.row_panels import sample_panels
-    from trm.figures.style import save
-    from trm.models.wavefront import wavefront
-    from trm.solving.cell_predictor import right_cells
-    from trm.solving.solver import solve_watched
+    from trm.analysis.record import check_cells
 
     (solver,) = args.solvers(args.one_device(), args.steps)
-    problems = solver.task.parsed([args.problem])
-    drawing, predictor = solver.draw_worked(problems), solver.predictor
+    drawing = solver.draw_worked(solver.task.parsed([args.problem]))
     number = int(drawing.steps[0])
     if args.row is not None and args.row > number:
         raise ValueError(f"--row {args.row}: {args.problem} has {number} rows to fill in")
     row = (args.row or number) - 1
     cell = _chosen(args.cell, drawing, row)
     if args.lens or args.patch or args.cell:
-        check_cells(predictor.model)
-    stepwise = predictor.stepwise
-    if not stepwise:
+        check_cells(solver.predictor.model)
+    if not solver.predictor.stepwise:
         args.refuse("attention is shown of recursive models alone", cell=None)
     patching = None if args.patch is None else _patched(args, solver, row)
-    output = Path(args.output)
 
+    watched = _watch(args, solver, drawing, row)
+    if args.cell:
+        _check_cell(watched, cell)
+    make_folder(Path(args.output))
+    figures = {
+        "rows": _rows(watched),
+        "settled": _settled(watched),
+        "attention": _attention(watched, cell),
+        "signals": _signals(watched),
+    }
+    if args.lens:
+        figures["lens"] = _lens(watched)
+    if patching is not None:
+        figures["patch"] = _patch(args, watched, patching)
+    _save(args, watched, {name: figure for name, figure in figures.items() if figure is not None})
+    return 0
+
+
+@dataclass
+class Watched:
+    """A problem that was solved, with the canvas before and after each row."""
+
+    solver: Solver
+    drawing: WorkedDrawing
+    row: int  # the one that is looked into, from 0
+    solution: Solution
+    moments: list[Moment]
+    steps: RowSteps  # each row as the model met it, built on its own rows
+    name: str
+    # Tables that the command prints after its pictures, in order.
+    print_tables: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def used(self) -> np.ndarray:
+        """Supervision steps of each row, int64 [rows]."""
+        return np.array(self.solution.row_steps)
+
+    @property
+    def canvas(self) -> np.ndarray:
+        """The canvas before the row, uint8 [H, W]."""
+        return self.steps.inputs[self.row]
+
+    @property
+    def titles(self) -> list[str]:
+        """A title for each row."""
+        number = len(self.steps.inputs)
+        return [f"{self.name}   row {k + 1} of {number}" for k in range(number)]
+
+
+def _watch(args: Arguments, solver: Solver, drawing: WorkedDrawing, row: int) -> Watched:
+    """Solve the problem, and keep every moment."""
+    from trm.solving.solver import solve_watched
+
+    problems, number = solver.task.parsed([args.problem]), int(drawing.steps[0])
     moments: list[Moment] = []
     solution = solve_watched(solver, problems, moments.append)
-    # Every row as the model met it, built on its own rows.
     met = np.stack([moment.canvas for moment in moments if moment.masked])
-    if getattr(predictor.model.config, "codes", None):  # in training it saw all of them masked
-        met = drawing.masked.repeat(number, axis=0)
+    if getattr(solver.predictor.model.config, "codes", None):
+        met = drawing.masked.repeat(number, axis=0)  # in training all rows were masked
     answer = np.stack([drawing.answer_cells(step)[0] for step in range(number)])
     labels = np.where(answer, drawing.truth, met)
     steps = RowSteps(met, labels, answer, np.zeros(number, np.int64), np.arange(number))
-    used = np.array(solution.row_steps)
-    canvas, truth = steps.inputs[row], steps.labels[row]
-    if args.cell:
-        check_token(predictor.model, canvas, cell)
-    make_folder(output)
-    most = int(used.max()) + _SPARE if stepwise else None
-    decided, unit = None, "supervision step in which\na cell last changed"
-    if stepwise:
-        decided = last_changes(moments)
+    name = solver.task.names(problems)[0].replace("x", "×")
+    return Watched(solver, drawing, row, solution, moments, steps, name)
+
+
+def _check_cell(watched: Watched, cell: tuple[int, int]) -> None:
+    from trm.analysis.record import check_token
+
+    check_token(watched.solver.predictor.model, watched.canvas, cell)
+
+
+def _rows(watched: Watched) -> Figure:
+    """Draw every row: input, label, prediction, and confidence over steps."""
+    from trm.figures.row_panels import sample_panels
+
+    predictor, steps = watched.solver.predictor, watched.steps
+    most = int(watched.used.max()) + _SPARE if predictor.stepwise else None
+    given = np.repeat(watched.drawing.given, len(steps.inputs), axis=0)
+    traced = predictor.trace(steps.inputs, steps.labels, most)
+    return sample_panels(steps, given, traced, watched.titles)
+
+
+def _settled(watched: Watched) -> Figure | None:
+    """Draw when each cell was decided; None: the model writes rows at once."""
+    from trm.analysis.settled import last_changes
+    from trm.figures.inspection import settled_figure
+    from trm.models.wavefront import wavefront
+
+    predictor, drawing = watched.solver.predictor, watched.drawing
+    if predictor.stepwise:
+        decided, unit = (
+            last_changes(watched.moments),
+            "supervision step in which\na cell last changed",
+        )
     elif predictor.cell_by_cell:
         fronts = wavefront(predictor.model, predictor.tokens(drawing.masked))[0].cpu().numpy()
         decided, unit = fronts * drawing.unknown[0], "step of the wavefront\nthat decides a cell"
-    name = solver.task.names(problems)[0].replace("x", "×")
-    titles = [f"{name}   row {k + 1} of {number}" for k in range(number)]
-    given = np.repeat(drawing.given, number, axis=0)
-    traced = predictor.trace(steps.inputs, steps.labels, most)
-    figures: dict[str, Figure] = {"rows": sample_panels(steps, given, traced, titles)}
-    if decided is not None:
-        shown = solution.canvas, drawing.truth[0], decided
-        title = f"{name}: when its cells were decided"
-        figures["settled"] = pictures.settled_figure(*shown, title, unit)
-    attention: dict[str, Any] = {}
-    if stepwise:
-        attention = cell_attention(predictor.model, canvas[None], int(used[row]))
-    if attention:
-        title = (
-            f"{name}: what the framed cell attends to\n(canvas row {cell[0] + 1}, column "
-            f"{cell[1] + 1}, in the last update of {' and of '.join(attention)})"
-        )
-        heads = {state: of[:, 0].numpy() for state, of in attention.items()}
-        figures["attention"] = pictures.attention_figure(canvas, cell, heads, title)
-    signals = None
-    if predictor.cell_by_cell:
-        rule = solver.task.local_rule(latent=bool(predictor.model.config.codes))
-        drawn = draw_signals(rule, drawing, np.array([row]))
-        signals = {
-            name: (classes[0], drawn[name][0])
-            for name, classes in predictor.signals(canvas[None]).items()
-        }
-        place, title = int(drawing.row_of_step(row)[0]), "what the cells decide"
-        figures["signals"] = pictures.signals_figure(
-            canvas, place, signals, f"{titles[row]}: {title}"
-        )
-    if args.lens:
-        lens = read_layers(predictor, canvas, some_steps(max(1, int(used[row]))))
-        title = f"{titles[row]}: what the head would write after each layer"
-        figures["lens"] = pictures.lens_figure(lens, canvas, truth, title)
-    if patching is not None:
-        second = solver.task.names(solver.task.parsed([args.patch]))[0]
-        both = name, second.replace("x", "×")
-        title = f"{titles[row]}: what activations of B change in A"
-        figures["patch"] = pictures.patching_figure(patching, both, title)
-    if (output / _FILM).exists():  # and pictures of a problem before this one
-        for title in _PICTURES:
-            (output / f"{title}.png").unlink(missing_ok=True)
-    with replacing(output / _FILM) as part:
-        save_gif(part, animate(solution, moments))
-    for title, figure in figures.items():
-        save(figure, output / f"{title}.png")
-    console, info = results(), args.info
-    if stepwise:
-        console.print(f"supervision steps, row by row: {', '.join(map(str, used))}")
-    elif predictor.cell_by_cell:
-        console.print("this model works out each cell once, in the order of writing")
     else:
-        console.print("a GPT has neither states nor supervision steps: its rows alone are shown")
-    for file_name in (_FILM, *(f"{title}.png" for title in figures)):
-        info.print(f"{output / file_name}")
-    if signals:
+        return None
+    title = f"{watched.name}: when its cells were decided"
+    return settled_figure(watched.solution.canvas, drawing.truth[0], decided, title, unit)
+
+
+def _attention(watched: Watched, cell: tuple[int, int]) -> Figure | None:
+    """Draw the attention of one cell; None: the model has none between cells."""
+    from trm.analysis.record import cell_attention
+    from trm.figures.inspection import attention_figure
+
+    predictor, canvas = watched.solver.predictor, watched.canvas
+    if not predictor.stepwise:
+        return None
+    step = int(watched.used[watched.row])
+    attention = cell_attention(predictor.model, canvas[None], step)
+    if not attention:
+        return None
+    title = (
+        f"{watched.name}: what the framed cell attends to\n(canvas row {cell[0] + 1}, column "
+        f"{cell[1] + 1}, in the last update of {' and of '.join(attention)})"
+    )
+    heads = {state: of[:, 0].numpy() for state, of in attention.items()}
+    return attention_figure(canvas, cell, heads, title)
+
+
+def _signals(watched: Watched) -> Figure | None:
+    """Draw the signals that cells pass; None: they pass none."""
+    from canvas.cells.pages import draw_signals
+    from trm.figures.inspection import signals_figure
+    from trm.solving.cell_predictor import right_cells
+
+    solver, row = watched.solver, watched.row
+    decided = solver.predictor.signals(watched.canvas[None])
+    if not decided:
+        return None
+    rule = solver.task.local_rule(latent=bool(solver.predictor.model.config.codes))
+    drawn = draw_signals(rule, watched.drawing, np.array([row]))
+    signals = {name: (classes[0], drawn[name][0]) for name, classes in decided.items()}
+
+    def show() -> None:
         counts = [(name, *right_cells(*both)) for name, both in signals.items()]
         rows = [(name, f"{good.sum()} of {counted.sum()}") for name, good, counted in counts]
         print_table(("", "right"), rows, f"what cells decide while row {row + 1} is filled in")
-    if args.lens:
+
+    watched.print_tables.append(show)
+    place = int(watched.drawing.row_of_step(row)[0])
+    title = f"{watched.titles[row]}: what the cells decide"
+    return signals_figure(watched.canvas, place, signals, title)
+
+
+def _lens(watched: Watched) -> Figure:
+    """Draw what the head would write if it read every layer."""
+    from trm.analysis.lens import read_layers, some_steps
+    from trm.figures.inspection import lens_figure
+
+    canvas, truth = watched.canvas, watched.steps.labels[watched.row]
+    steps = some_steps(max(1, int(watched.used[watched.row])))
+    lens = read_layers(watched.solver.predictor, canvas, steps)
+
+    def show() -> None:
         right = lens.symbols == truth[lens.row, lens.columns]
         lines = [
             (site, f"{good.sum()} of {len(good)}", f"{mean:.3f}")
             for site, good, mean in zip(lens.sites, right, lens.of(truth).mean(axis=1), strict=True)
         ]
         columns = ("", "right", "mean log-probability of the true symbols")
-        print_table(columns, lines, f"row {row + 1} if the head read every layer")
-    if patching is not None:
+        print_table(columns, lines, f"row {watched.row + 1} if the head read every layer")
+
+    watched.print_tables.append(show)
+    title = f"{watched.titles[watched.row]}: what the head would write after each layer"
+    return lens_figure(lens, canvas, truth, title)
+
+
+def _patch(args: Arguments, watched: Watched, patching: Patching) -> Figure:
+    """Draw the effects of another problem's activations."""
+    from trm.figures.inspection import patching_figure
+
+    task, row = watched.solver.task, watched.row
+    second = task.names(task.parsed([args.patch]))[0]
+    both = watched.name, second.replace("x", "×")
+
+    def show() -> None:
         one, other = patching.differences
         cells = int(patching.scored.sum())
         differ = "cells differ" if cells > 1 else "cell differs"
-        console.print(
+        results().print(
             f"row {row + 1} of {both[0]} with activations of {both[1]}: logit difference {one:.1f} "
             f"and {other:.1f} in their own runs ({cells} {differ})"
         )
         for whose, right in zip(both, patching.right, strict=True):
             if not right:
-                console.print(
+                results().print(
                     f"  the model is wrong in row {row + 1} of {whose}: read effects with care"
                 )
-    return 0
+
+    watched.print_tables.append(show)
+    title = f"{watched.titles[row]}: what activations of B change in A"
+    return patching_figure(patching, both, title)
+
+
+def _save(args: Arguments, watched: Watched, figures: dict[str, Figure]) -> None:
+    """Write film and pictures in place of those of an earlier problem, and print the tables."""
+    from canvas.picture import save_gif
+    from trm.figures.animation import animate
+    from trm.figures.style import save
+
+    output, predictor = Path(args.output), watched.solver.predictor
+    if (output / _FILM).exists():
+        for title in _PICTURES:
+            (output / f"{title}.png").unlink(missing_ok=True)
+    with replacing(output / _FILM) as part:
+        save_gif(part, animate(watched.solution, watched.moments))
+    for title, figure in figures.items():
+        save(figure, output / f"{title}.png")
+    if predictor.stepwise:
+        results().print(
+            f"supervision steps, row by row: {', '.join(map(str, watched.solution.row_steps))}"
+        )
+    elif predictor.cell_by_cell:
+        results().print("this model works out each cell once, in the order of writing")
+    else:
+        results().print("a GPT has neither states nor supervision steps: its rows alone are shown")
+    for file_name in (_FILM, *(f"{title}.png" for title in figures)):
+        args.info.print(f"{output / file_name}")
+    for print_table_of in watched.print_tables:
+        print_table_of()
 
 
 def _chosen(cell: tuple[int, int] | None, drawing: WorkedDrawing, row: int) -> tuple[int, int]:
@@ -256,97 +360,3 @@ def _patched(args: Arguments, solver: Solver, row: int) -> Patching:
     steps = row_steps(pair, np.full(2, row))
     used = max(1, int(solver.predictor(steps.inputs).steps.max()))
     return patch(solver.predictor, steps.inputs, steps.labels, some_steps(used))
-
-
-def _export(args: Arguments) -> int:
-    """Read, check, write, report."""
-    checkpoint, output = find_checkpoint(args.checkpoint), Path(args.export)
-    if output.suffix not in (SUFFIX, _PAGE, _ONNX):
-        raise ValueError(f"--export {output} has to end in {SUFFIX}, {_PAGE} or {_ONNX}")
-    if not output.parent.is_dir():
-        raise ValueError(f"--export {output}: there is no folder {output.parent}")
-    if args.untrained:
-        args.refuse("--untrained draws weights of which there are no figures", figures=None)
-    if output.suffix != _PAGE:
-        args.refuse(f"a page ({_PAGE}) alone has models beside each other", beside=[])
-    if output.suffix != SUFFIX:
-        args.refuse(f"--dtype is of a file of weights ({SUFFIX})", dtype=None)
-    checkpoints = [args.checkpoint, *args.beside]
-    args.find_checkpoints(*checkpoints)
-
-    import torch
-
-    from trm.checkpoints.loading import load_checkpoint, pack, reinitialised
-    from trm.evaluation.models import labels
-    from trm.page.page import page
-    from trm.sharing import to_onnx
-
-    first, *others = map(_shown, labels(checkpoints), checkpoints)
-    solver, content = first.solver, load_checkpoint(checkpoint)
-    model = solver.predictor.model
-    if args.untrained:
-        model = reinitialised(model)
-        first = first._replace(weights=model.state_dict(), card={})
-        content |= {"global_step": 0, "epoch": 0, COST_KEY: None}
-    dtype = getattr(torch, args.dtype) if args.dtype else None
-    if dtype and any((w.to(dtype).to(w.dtype) != w).any() for w in first.weights.values()):
-        args.refuse(
-            f"figures are of weights that are not rounded to {args.dtype}; evaluate the exported "
-            "file, and export it again with them",
-            figures=None,
-        )
-        first = first._replace(card={})  # proof and figures are of the weights before rounding
-    for folder in args.figures or ():
-        first = first._replace(card={**first.card, **_card(checkpoint, folder)})
-    if output.suffix == _PAGE:
-        packed = page([first, *others]).encode()
-    elif output.suffix == _ONNX:
-        packed = to_onnx(model, *solver.canvas.size(*solver.task.extent()))
-    else:
-        packed = pack(content, first.card, first.weights, dtype)
-    if output.exists() and (not output.is_file() or output.read_bytes() != packed):
-        raise ValueError(
-            f"--export {output} is there already, and holds something else: choose another name, "
-            "or move it away"
-        )
-    with replacing(output) as part:
-        part.write_bytes(packed)
-    held = [first, *others] if output.suffix == _PAGE else [first]
-    sizes = [f"{one.solver.predictor.model.num_parameters:,} parameters" for one in held]
-    if others:  # which are told apart
-        sizes = [f"{one.name} {size}" for one, size in zip(held, sizes, strict=True)]
-    args.info.print(f"{output}: {', '.join(sizes)}; {len(packed):,} bytes")
-    return 0
-
-
-def _shown(name: str, checkpoint: str | Path) -> Shown:
-    """A checkpoint's solver, weights and card, in which its noted proof stands."""
-    from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights
-    from trm.checkpoints.proofs import noted_proof
-    from trm.page.page import Shown
-
-    solver = load_solver(checkpoint, device="cpu")  # complains about what does not fit
-    content = load_checkpoint(checkpoint)
-    card = dict(content.get("card") or {})
-    card.pop("proof", None)  # it is taken over only if it is of this model
-    if proof := noted_proof(checkpoint, content, solver.predictor.model, solver.task):
-        card["proof"] = {name: proof.get(name) for name in _CARD_PROOF}
-    return Shown(name, solver, network_weights(content), card)
-
-
-def _card(checkpoint: Path, evaluation: str | Path) -> dict[str, Any]:
-    """A checkpoint's figures in an evaluation; ValueError: it measured other checkpoints."""
-    from trm.evaluation.grid import read_grid
-
-    grid, sha256 = read_grid(evaluation), fingerprint(checkpoint)
-    model = next((model for model in grid["models"] if model["sha256"] == sha256), None)
-    if model is None:
-        raise ValueError(f"{evaluation} has no figures of {checkpoint}: evaluate it first")
-    asked = ("split", "seed", "axes", "problems")
-    cells = [cell for cell in model["cells"] if cell["applicable"]]
-    return {
-        "checkpoint_sha256": sha256,
-        "measured": grid["created"],
-        "settings": {key: grid["settings"][key] for key in asked},
-        "cells": [{key: cell[key] for key in _CARD_FIGURES} for cell in cells],
-    }
