@@ -201,7 +201,8 @@ class TinyRecursiveModel(IterativeModel):
     def initial_state(self, context: Context) -> RecursiveState:
         like = context.inputs
         H, L = (init.to(like.dtype).expand_as(like) for init in (self.H_init, self.L_init))
-        return RecursiveState(H, L)
+        # Strides of later states: with others the first step would be compiled by itself.
+        return RecursiveState(H.contiguous(), L.contiguous())
 
     def iterate(self, context: Context, state: RecursiveState) -> RecursiveState:
         """One supervision step: all H cycles, of which only the last carries a gradient."""
