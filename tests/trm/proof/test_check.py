@@ -123,7 +123,7 @@ def test_what_is_no_table_of_a_known_layout_proves_nothing(tmp_path, capsys):
         (damaged, "damaged, or another file"),
         (right._replace(tables=backwards), "damaged, or another file"),
         (right._replace(tables=without), "damaged, or another file"),
-        (right._replace(layout="direct"), "nothing is known of pages of the layout direct"),
+        (right._replace(layout="direct"), "no rows and laws are known of the layout direct"),
     ):
         file.unlink(missing_ok=True)
         if isinstance(program, bytes):
