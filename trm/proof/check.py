@@ -400,25 +400,29 @@ def first_classes(signal: str, base: int, long: bool) -> list[int]:
 
 
 class Summaries:
-    """What is kept of a cell in a row above, as a number.
+    """Numbers for what is kept of a cell in a row above.
 
-    A summary has a range of classes for each signal that the cell passes to the row below. Number 0
-    says that there is no such cell. All classes of a range are tried later: more inputs than
-    canvases have, never fewer.
+    A *summary* is a range of classes for each signal that the cell passes to the row below. Later
+    all classes of a range are tried: more inputs than canvases have, never fewer. Example: if a
+    cell of `standard` passes down the digit 7 of a, its summary has the range of digits 1 to 9.
+    Number 0 stands for no cell.
 
-    An *outline* is less than a summary, for recording which cells can be side by side: the place,
-    and for each signal which range. In lattices and sums: none, the digit 0, or anything else.
+    An *outline* is shorter. It records which cells can be side by side. It is a place, and for each
+    signal which range; in lattices and sums: none, the digit 0, or any other class. Number 0 stands
+    for no cell.
 
     Attributes:
-        number: of all summaries, S.
-        first, size: the first class of a signal's range and how many there are, int [S] by signal.
+        count: of all summaries, S.
+        first, size: the first class of a signal's range and its number of classes, int [S] by
+            signal.
     """
 
     def __init__(self, signals: list[str], base: int, long: bool) -> None:
-        self.signals, firsts = signals, [first_classes(name, base, long) for name in signals]
+        self.signals = signals
+        firsts = [first_classes(name, base, long) for name in signals]
         self._shape = tuple(len(first) for first in firsts)
         ranges = np.indices(self._shape).reshape(len(signals), -1)  # [signals, S - 1]
-        self.number = 1 + ranges.shape[1]
+        self.count = 1 + ranges.shape[1]
         self.first: dict[str, np.ndarray] = {}
         self.size: dict[str, np.ndarray] = {}
         self._range_of: dict[str, np.ndarray] = {}  # int [classes] by signal
@@ -427,12 +431,14 @@ class Summaries:
             self.first[name] = np.append(NONE, np.array(first)[its_range])
             self.size[name] = np.append(1, sizes[its_range])
             self._range_of[name] = np.repeat(np.arange(len(first)), sizes)
+        # What an outline keeps of each summary, as a number.
         if not long:
             ranges = np.minimum(ranges, 2)
         _, kept = np.unique(ranges, axis=1, return_inverse=True)
-        self._kept = np.append(-1, kept.reshape(-1))  # what an outline keeps of each summary
-        self._outlines: dict[tuple[str, int], int] = {}  # their numbers, as they occur
-        self._outline_of = {place: np.full(self.number, -1) for place in PLACES}  # -1: not yet
+        self._kept = np.append(-1, kept.reshape(-1))
+        # Few outlines occur. They are numbered as they do.
+        self._outlines: dict[tuple[str, int], int] = {}
+        self._outline_of = {place: np.full(self.count, -1) for place in PLACES}  # -1: not yet
         for numbers in self._outline_of.values():
             numbers[0] = 0
 
@@ -444,7 +450,7 @@ class Summaries:
     def with_only(self, signals: list[str]) -> np.ndarray:
         """Return each summary with none for all other signals, int [S]."""
         classes = {name: self.first[name] * (name in signals) for name in self.signals}
-        return np.where(np.arange(self.number) > 0, self.of(classes), 0)
+        return np.where(np.arange(self.count) > 0, self.of(classes), 0)
 
     def outlines(self, place: str, summaries: np.ndarray) -> np.ndarray:
         """Return the outlines of N summaries in a place, int [N]; 0: there is no such cell."""
@@ -458,12 +464,12 @@ class Summaries:
 
 
 class ReachableRow:
-    """What is known of a kind of row.
+    """What rows of one kind can pass down, as far as it was found.
 
     Attributes:
-        passed_down: the summaries of cells in each place, bool [S] by place.
-        side_by_side: outlines of two cells beside each other, the right one first, bool
-            [MOST_OUTLINES, MOST_OUTLINES].
+        passed_down: mask of the summaries that cells in a place can have, bool [S] by place.
+        side_by_side: mask of the outlines that two cells beside each other can have, that on the
+            right first, bool [MOST_OUTLINES, MOST_OUTLINES].
     """
 
     def __init__(self, summaries: int) -> None:
@@ -472,185 +478,222 @@ class ReachableRow:
         self.side_by_side = np.zeros((MOST_OUTLINES, MOST_OUTLINES), dtype=bool)
 
     def amount(self) -> int:
-        """Return how much is known."""
-        passed_down = sum(int(known.sum()) for known in self.passed_down.values())
-        return passed_down + int(self.side_by_side.sum())
+        """Return how much was found."""
+        masks = (*self.passed_down.values(), self.side_by_side)
+        return sum(int(mask.sum()) for mask in masks)
+
+
+def upper_edge(summaries: int) -> ReachableRow:
+    """Return the row beyond the upper edge of the canvas: it has no cell in any place."""
+    edge = ReachableRow(summaries)
+    for passed_down in edge.passed_down.values():
+        passed_down[0] = True
+    edge.side_by_side[0, 0] = True
+    return edge
 
 
 def distinct(numbers: np.ndarray) -> np.ndarray:
-    """Return each number once, ascending; faster than `np.unique`, which hashes."""
+    """Return each number once, ascending. `np.unique` does so too, but hashes, which is slower."""
     numbers = np.sort(numbers)
     return numbers[np.append(True, numbers[1:] != numbers[:-1])] if len(numbers) else numbers
+
+
+def copies(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the original of each copy, and the number of the copy.
+
+    Example: counts [2, 3] → originals [0, 0, 1, 1, 1], numbers [0, 1, 0, 1, 2].
+    """
+    originals = np.repeat(np.arange(len(counts)), counts)
+    first_copies = np.cumsum(counts) - counts
+    return originals, np.arange(len(originals)) - first_copies[originals]
 
 
 class Enumeration:
     """All inputs that cells can have, on canvases of any size.
 
-    Rows are worked out from the upper edge down, and each from its right end to the left, until no
-    row adds anything. The outputs of each cell are those of the table, after a check of all laws.
+    Rows are enumerated from the upper edge down, and each from its right end to the left, until no
+    row adds anything. The outputs of each cell are those of the table, and obey all laws.
     """
 
     def __init__(self, program: Program) -> None:
-        self.program, base = program, program.base
-        self.rows = {row.name: row for row in LAYOUTS[program.layout]}
-        long = program.layout in LONG_LAYOUTS
+        self.program = program
+        self.rows = LAYOUTS[program.layout]
+        base, long = program.base, program.layout in LONG_LAYOUTS
         self.classes = {name: number_of_classes(name, base, long) for name in program.tables}
         self.from_right = program.messages["left"]
         self.from_above = {
             neighbour: program.messages.get(direction, [])
             for neighbour, direction in NEIGHBOURS_ABOVE.items()
         }
-        passed = dict.fromkeys(name for names in self.from_above.values() for name in names)
-        self.summaries = summaries = Summaries(list(passed), base, long)
-        self.as_above_right = summaries.with_only(self.from_above["above_right"])
-        # A message from the right as one number; 0: there is no cell on the right.
-        self.right_shape = tuple(self.classes[name] for name in self.from_right)
-        # A state of a column, see `work_out_row`.
-        cell_shape = (1 + math.prod(self.right_shape), summaries.number, summaries.number)
-        self.state_shape = (*cell_shape, MOST_OUTLINES)
-        self.known = {name: ReachableRow(summaries.number) for name in (EDGE, *self.rows)}
-        for passed_down in self.known[EDGE].passed_down.values():
-            passed_down[0] = True
-        self.known[EDGE].side_by_side[0, 0] = True
+        signals = [signal for names in self.from_above.values() for signal in names]
+        self.summaries = Summaries(list(dict.fromkeys(signals)), base, long)
+        self.as_above_right = self.summaries.with_only(self.from_above["above_right"])
+        # A message from the right as one number: 0 if there is no cell on the right, else 1 + n.
+        self.message_shape = tuple(self.classes[name] for name in self.from_right)
+        # What a cell reads, and the state of a column, as one number: see `enumerate_row`.
+        messages, summaries = 1 + math.prod(self.message_shape), self.summaries.count
+        self.cell_shape = (messages, summaries, summaries)
+        self.state_shape = (*self.cell_shape, MOST_OUTLINES)
+        self.reachable = {row.name: ReachableRow(summaries) for row in self.rows}
+        self.reachable[EDGE] = upper_edge(summaries)
         self.cell_inputs: list[np.ndarray] = []  # as numbers
 
     def run(self) -> int:
-        """Work out all rows, and return the number of distinct cell inputs.
+        """Enumerate all rows, and return the number of distinct cell inputs.
 
         Raises:
             LawError: an output in the table is against a law.
         """
-        before = -1
-        while before != (now := sum(known.amount() for known in self.known.values())):
-            before = now
-            for row in self.rows.values():
+        before, now = -1, 0
+        while now != before:
+            for row in self.rows:
                 for above in row.above:
-                    self.work_out_row(row, above)
+                    self.enumerate_row(row, above)
+            before, now = now, sum(row.amount() for row in self.reachable.values())
         return len(distinct(np.concatenate(self.cell_inputs)))
 
-    def work_out_row(self, row: Row, above: str) -> None:
-        """Add what one kind of row passes down if it is below another kind.
+    def enumerate_row(self, row: Row, above: str) -> None:
+        """Add what one kind of row can pass down where it is below another kind.
 
-        A row is worked out from its right end, column by column. A *state* of a column is all that
-        has to be known of the cells on its right and above. It has four parts: the message from the
-        right; the summaries of the cells above right and above; and the outline of the cell on the
-        right. A state is one number.
+        Columns are enumerated from the right. The *state* of a column is all that matters of the
+        cells on its right and above. It has four parts: the message from the right; the summary of
+        the cell above right; that of the cell above; and the outline of the cell on the right.
         """
         columns = {column.name: column for column in row.columns}
-        seen: dict[str, np.ndarray] = {}
-        new = {}
-        for name in row.first_columns:  # there is no cell on the right
-            cells_above = np.flatnonzero(self.known[above].passed_down[columns[name].place])
-            new[name] = np.ravel_multi_index((0, 0, cells_above, 0), self.state_shape)
-        while new:
+        done: dict[str, np.ndarray] = {}  # states by column
+        to_do = {}
+        for name in row.first_columns:  # on their right there is no cell
+            passed_down = self.reachable[above].passed_down[columns[name].place]
+            to_do[name] = np.ravel_multi_index(
+                (0, 0, np.flatnonzero(passed_down), 0), self.state_shape
+            )
+        while to_do:
             found: dict[str, list[np.ndarray]] = {}
-            for name, states in new.items():
-                seen[name] = distinct(np.concatenate([seen.get(name, states), states]))
+            for name, states in to_do.items():
+                done[name] = distinct(np.concatenate([done.get(name, states), states]))
                 for left in columns[name].left:
-                    place = END if left == END else columns[left].place
-                    states_left = self.work_out_column(row, above, columns[name], place, states)
+                    left_place = END if left == END else columns[left].place
+                    left_states = self.enumerate_column(
+                        row, above, columns[name], left_place, states
+                    )
                     if left != END:
-                        found.setdefault(left, []).extend(states_left)
-            new = {}
+                        found.setdefault(left, []).extend(left_states)
+            to_do = {}
             for name, parts in found.items():
-                states = distinct(np.concatenate([np.zeros(0, dtype=int), *parts]))
-                states = np.setdiff1d(states, seen.get(name, ()), assume_unique=True)
-                if len(states):
-                    new[name] = states
+                states = distinct(np.concatenate(parts)) if parts else np.zeros(0, dtype=int)
+                new = np.setdiff1d(states, done.get(name, ()), assume_unique=True)
+                if len(new):
+                    to_do[name] = new
 
-    def work_out_column(
+    def enumerate_column(
         self, row: Row, above: str, column: Column, left_place: str, states: np.ndarray
     ) -> list[np.ndarray]:
-        """Work out a column in all given states, and return the states of the column on its left.
+        """Run a column in all given states, and return the states of the column on its left.
 
         Args:
             row: kind of the row.
             above: name of the kind of row above.
             column: kind of the column.
             left_place: the place on its left, or END.
-            states: int [N], see `work_out_row`.
+            states: int [N], see `enumerate_row`.
         """
-        known, known_above = self.known[row.name], self.known[above]
-        # Cells with different outlines on their right have the same input.
+        reachable = self.reachable[row.name]
+        # Cells are run once for all outlines on their right: they read no outlines.
         cells, cell_of_state = np.unique(states // MOST_OUTLINES, return_inverse=True)
-        right, above_right, up = np.unravel_index(cells, self.state_shape[:3])
         outlines_on_right = np.zeros((len(cells), MOST_OUTLINES), dtype=np.float32)
         outlines_on_right[cell_of_state.reshape(-1), states % MOST_OUTLINES] = 1
         own_outlines = np.zeros((len(cells), MOST_OUTLINES), dtype=np.float32)
-        # A cell above left is one that can be beside the cell above.
-        options = np.flatnonzero(known_above.passed_down[left_place])
-        outlines_up = self.summaries.outlines(column.place, up)
-        outlines_up_left = self.summaries.outlines(left_place, options)
-        adjacent = known_above.side_by_side[outlines_up][:, outlines_up_left]
-        which, option = adjacent.nonzero()
-        if not len(which):
-            return []
+        # From here on arrays have an element for each cell with each cell that can be above left.
+        right, above_right, directly_above = np.unravel_index(cells, self.cell_shape)
+        which, above_left = self.cells_above_left(above, column.place, directly_above, left_place)
         neighbours = {
-            "above": up[which],
-            "above_left": options[option],
+            "above": directly_above[which],
+            "above_left": above_left,
             "above_right": above_right[which],
         }
+        if not len(which):
+            return []
+        # And from here on for each of these with each class in the ranges of summaries.
         origin, inputs = self.inputs(row, column, right[which], neighbours)
-        states_left = []
+        left_states = []
         for symbol in symbol_ids(column.symbols, self.program.base):
-            self.cell_inputs.append(self.numbered(symbol, inputs))
+            self.cell_inputs.append(self.as_numbers(symbol, inputs))
             outputs = decide(self.program, self.classes, row, column, symbol, inputs)
             summary = self.summaries.of(outputs)
             outline = self.summaries.outlines(column.place, summary)
-            known.passed_down[column.place][summary] = True
+            reachable.passed_down[column.place][summary] = True
             own_outlines[which[origin], outline] = 1
             if left_place == END:
-                known.side_by_side[outline, 0] = True
+                reachable.side_by_side[outline, 0] = True
             message = [outputs[name] for name in self.from_right]
             state = (
-                1 + np.ravel_multi_index(message, self.right_shape),
+                1 + np.ravel_multi_index(message, self.message_shape),
                 self.as_above_right[neighbours["above"][origin]],
                 neighbours["above_left"][origin],
                 outline,
             )
-            states_left.append(distinct(np.ravel_multi_index(state, self.state_shape)))
-        known.side_by_side |= outlines_on_right.T @ own_outlines > 0
-        return states_left
+            left_states.append(distinct(np.ravel_multi_index(state, self.state_shape)))
+        # The number of cells with one outline on their right and another as their own.
+        pairs = outlines_on_right.T @ own_outlines
+        reachable.side_by_side |= pairs > 0
+        return left_states
+
+    def cells_above_left(
+        self, above: str, place: str, directly_above: np.ndarray, left_place: str
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return all summaries that can be above left of cells.
+
+        Args:
+            above: name of the kind of row above.
+            place, left_place: of the cells, and on their left.
+            directly_above: summaries of the cells above them, int [N].
+
+        Returns:
+            For each of M combinations the index of the cell, and the summary above left, int [M].
+        """
+        row_above = self.reachable[above]
+        options = np.flatnonzero(row_above.passed_down[left_place])
+        outlines = self.summaries.outlines(place, directly_above)
+        left_outlines = self.summaries.outlines(left_place, options)
+        which, option = row_above.side_by_side[outlines][:, left_outlines].nonzero()
+        return which, options[option]
 
     def inputs(
         self, row: Row, column: Column, right: np.ndarray, neighbours: dict[str, np.ndarray]
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Return the inputs of cells, with all classes of the ranges in the summaries.
+        """Return the inputs of cells, one for each class in the ranges of summaries.
 
         Args:
             row, column: kinds of these.
-            right: message from the right as one number, int [N].
+            right: messages from the right as numbers, int [N].
             neighbours: summaries of the cells above, above left and above right, int [N] each.
 
         Returns:
-            For each of M cells its index among the N, int [M]; and the inputs, int [M] by name.
+            For each of M inputs the index of its cell, int [M]; and the inputs, int [M] by name.
         """
-        origin, inputs = np.arange(len(right)), {RIGHT: (right > 0).astype(int)}
-        message = np.unravel_index(np.maximum(right - 1, 0), self.right_shape)
-        for name, classes in zip(self.from_right, message, strict=True):
-            inputs[f"{RIGHT}.{name}"] = classes
+        origin = np.arange(len(right))
+        inputs = {RIGHT: (right > 0).astype(int)}
+        message = np.unravel_index(np.maximum(right - 1, 0), self.message_shape)
+        for signal, classes in zip(self.from_right, message, strict=True):
+            inputs[f"{RIGHT}.{signal}"] = classes
         for neighbour, signals in self.from_above.items():
             summary = neighbours[neighbour]
-            inputs[neighbour] = (summary[origin] > 0) * int(bool(signals))
-            for name in signals:
-                sizes = self.summaries.size[name][summary[origin]]
-                offset = np.zeros(len(origin), dtype=int)
-                if sizes.max(initial=0) > 1:  # repeat each cell for each class of its range
-                    again = np.repeat(np.arange(len(origin)), sizes)
-                    first_copy = np.cumsum(sizes) - sizes
-                    offset = np.arange(len(again)) - first_copy[again]
-                    origin = origin[again]
-                    inputs = {key: part[again] for key, part in inputs.items()}
-                first = self.summaries.first[name][summary[origin]]
-                inputs[f"{neighbour}.{name}"] = first + offset
-        arrives = row.digit_arrives if isinstance(row, LongRow) else None
-        if column.place == UNITS and arrives is not None:
-            fits = (inputs["above_left.diagonal"] > 0) == arrives
-            origin, inputs = origin[fits], {key: part[fits] for key, part in inputs.items()}
+            inputs[neighbour] = ((summary > 0) & bool(signals)).astype(int)[origin]
+            for signal in signals:
+                size = self.summaries.size[signal][summary]
+                copied, copy = copies(size[origin])
+                origin = origin[copied]
+                inputs = {name: part[copied] for name, part in inputs.items()}
+                inputs[f"{neighbour}.{signal}"] = (
+                    self.summaries.first[signal][summary][origin] + copy
+                )
+        if isinstance(row, LongRow) and row.digit_arrives is not None and column.place == UNITS:
+            fits = (inputs["above_left.diagonal"] > 0) == row.digit_arrives
+            origin, inputs = origin[fits], {name: part[fits] for name, part in inputs.items()}
         return origin, inputs
 
-    def numbered(self, symbol: int, inputs: dict[str, np.ndarray]) -> np.ndarray:
-        """Return distinct cell inputs as numbers, int [N]."""
+    def as_numbers(self, symbol: int, inputs: dict[str, np.ndarray]) -> np.ndarray:
+        """Return the distinct cell inputs among N, each as one number."""
         sizes = [self.classes[name.split(".")[1]] if "." in name else 2 for name in inputs]
         numbers = np.ravel_multi_index(tuple(inputs.values()), tuple(sizes))
         return distinct(symbol * math.prod(sizes) + numbers)
@@ -844,8 +887,8 @@ def lattice_laws(row: Row, place: str) -> Iterator[Law]:
     elif place == GAP:
         yield from (b_goes_left, lattice_product, no_sum_carry_enters)
     elif place != MARGIN:
-        yield from (b_goes_left, lattice_product, lattice_sum)
-        yield from (a_goes_down, digit_goes_down, lattice_form)
+        yield from (b_goes_left, lattice_product, lattice_sum, lattice_form)
+        yield from (a_goes_down, digit_goes_down)
 
 
 # ---------------------------------------------------------------------------------------------
