@@ -8,12 +8,18 @@ the two premises of the theorem in docs/proof.md, and is meant to be read beside
 - *Correct*: for each of these inputs the outputs in the table obey the laws of the layout. The laws
   of all cells together say that the canvas shows the correct result.
 
-Parts, in this order: loading the table; the rows and columns of canvases; enumerating the inputs of
-cells; the laws; the verdict.
+The parts in this order, and where each begins:
 
-The file needs Python and NumPy, and nothing of the program that trained the network. So the laws
-are checked on the table itself. A table made by that program's rule is not needed for comparison:
-an error in the rule would be an error in both.
+1. the table: `load`;
+2. the rows and columns of canvases: `LAYOUTS`;
+3. enumerating the inputs of cells: `Enumeration`;
+4. the laws, one function each: `lattice_laws`, `column_laws`, `long_laws`;
+5. the verdict: `main`.
+
+The file needs Python and NumPy, and nothing of the program that trained the network. It does not
+contain the rule of a layout either. A rule computes what a cell has to write; a law compares what
+the table contains with arithmetic. So the laws are checked on the table of each model, and not once
+on the rule: the rule would come from that program, and an error in it would be an error in both.
 
 Words: a *signal* is a named part of a message, like ``carry``. A *class* is a value of a signal:
 0 is none, 1 + d is the digit d, and some layouts have more (see `LongCells`). In equations a

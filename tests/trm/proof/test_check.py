@@ -1,6 +1,8 @@
 """The checker, which knows nothing of the rest: right tables pass, wrong entries are seen."""
 
+import re
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -179,15 +181,29 @@ def test_an_entry_against_a_law_is_refused_and_the_law_is_named(
     assert f"against '{law}: " in said
 
 
-def test_every_law_is_tested():
-    laws = {
+def names_of_laws() -> set[str]:
+    return {
         law.__name__
         for layout, rows in check.LAYOUTS.items()
         for row in rows
         for place in check.PLACES
         for law in check.LAWS[layout][1](row, place)
     }
-    assert laws == {law for law, *_ in LAW_CASES} | {"no_carry_enters"}
+
+
+def test_every_law_is_tested():
+    assert names_of_laws() == {law for law, *_ in LAW_CASES} | {"no_carry_enters"}
+
+
+def test_docs_name_every_law_and_functions_that_exist():
+    page = (Path(__file__).parents[3] / "docs/proof.md").read_text()
+    assert [law for law in names_of_laws() if f"`{law}`" not in page] == []
+    checker = page.split("\n## The checker\n")[1].split("\n## ")[0]
+    cells = re.findall(r"^\|.*\| (`.*`) \|.*\|$", checker, re.MULTILINE)
+    named = [name for cell in cells for name in re.findall(r"`([\w.]+)`", cell)]
+    assert "Enumeration.run" in named
+    for name in named:
+        attrgetter(name)(check)
 
 
 def test_no_carry_enters_a_row():
