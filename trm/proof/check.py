@@ -975,12 +975,12 @@ class LongCells(Cells):
 
     @property
     def special(self) -> int:
-        """The class after that of the largest digit."""
+        """The first class after the digits."""
         return self.base + 1
 
     @property
     def padding(self) -> int:
-        """The class after that."""
+        """The second class after the digits."""
         return self.base + 2
 
     def is_digit(self, classes: np.ndarray) -> np.ndarray:
@@ -1036,10 +1036,11 @@ class LongCells(Cells):
     @cached_property
     def added(self) -> np.ndarray:
         """Class of the product that is added to the sum above."""
-        products = {OWN_PRODUCT: self.outputs["product"]}
+        if self.row.adds == OWN_PRODUCT:
+            return self.outputs["product"]
         if self.row.adds == PRODUCT_ABOVE:
-            products[PRODUCT_ABOVE] = self.inputs["above.product"]
-        return products[self.row.adds] if self.row.adds else np.zeros_like(self.written)
+            return self.inputs["above.product"]
+        return np.full(len(self.written), NONE)
 
     @cached_property
     def adds_digit(self) -> np.ndarray:
@@ -1065,7 +1066,7 @@ class LongCells(Cells):
 
 
 def margin_passes_nothing(cells: LongCells) -> np.ndarray:
-    """All outputs are none, but the signal row; in the margin."""
+    """All outputs are none, except the signal row; in the margin."""
     nothing = cells.written == NONE
     for name, classes in cells.outputs.items():
         if name not in (SYMBOL, "row"):
@@ -1303,4 +1304,7 @@ def main(path: str | Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    if len(sys.argv) != 2:
+        print("usage: python check.py FOLDER, the folder of a proof", file=sys.stderr)
+        sys.exit(2)
+    sys.exit(main(sys.argv[1]))

@@ -1,6 +1,8 @@
 """The checker, which knows nothing of the rest: right tables pass, wrong entries are seen."""
 
 import re
+import subprocess
+import sys
 from functools import cache
 from operator import attrgetter
 from pathlib import Path
@@ -253,6 +255,13 @@ def test_what_is_no_table_of_a_known_layout_proves_nothing(tmp_path, capsys):
         said = capsys.readouterr()
         assert said.out == ""
         assert f"is no table that can be checked: {why}" in said.err
+
+
+def test_without_a_folder_it_prints_how_to_call_it():
+    words = [sys.executable, check.__file__]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 2
+    assert ran.stderr == "usage: python check.py FOLDER, the folder of a proof\n"
 
 
 def test_it_needs_nothing_of_this_package():
