@@ -1,406 +1,1310 @@
 """Check that a table multiplies, or adds, numbers of any length: python check.py FOLDER
 
-The table maps the inputs of a cell to the symbol that it writes and the signals that it passes to
-its neighbours. Three things are checked (docs/proof.md has the reasons):
-1. Every cell of every page has an entry: rows are enumerated until no row passes anything new.
-2. The digits are correct: base * carry' + product' = a * b + carry, and base * sum_carry' + digit =
-   addend + product + sum_carry. No carry enters a row, and none leaves it, as a page is as wide as
-   its numbers. So the equations of its cells add up to the equation of the row.
-3. A digit is written where the number reaches and only there: no gap, no leading zero.
+A network was trained; the table is what it has learned. For the input of a cell the table returns
+the symbol that the cell writes, and the signals that it passes to its neighbours. This file checks
+the two premises of the theorem in docs/proof.md, and is meant to be read beside that page:
 
-Terms: a class is a value of a signal; 0: none, 1 + d: the digit d, then special classes. A place
-is a part of a row, like its margin or its units. A node is a set of classes of all signals that a
-cell passes down. A mark is what is kept of a node to record which nodes can be side by side.
+- *Closed*: every cell of every canvas, of any size, has an input that is tried here.
+- *Correct*: for each of these inputs the outputs in the table obey the laws of the layout. The laws
+  of all cells together say that the canvas shows the correct result.
+
+The parts in this order, and where each begins:
+
+1. the table: `load`;
+2. the rows and columns of canvases: `LAYOUTS`;
+3. enumerating the inputs of cells: `Enumeration`;
+4. the laws, one function each: `lattice_laws`, `column_laws`, `long_laws`;
+5. the verdict: `main`.
+
+The file needs Python and NumPy, and nothing of the program that trained the network. It does not
+contain the rule of a layout either. A rule computes what a cell has to write; a law compares what
+the table contains with arithmetic. So the laws are checked on the table of each model, and not once
+on the rule: the rule would come from that program, and an error in it would be an error in both.
+
+Words: a *signal* is a named part of a message, like ``carry``. A *class* is a value of a signal:
+0 is none, 1 + d is the digit d, and some layouts have more (see `LongCells`). In equations a
+quote marks an output, as in ``carry'``; the others are inputs. In an equation none counts as 0.
 """
 
 import json
 import math
 import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-BLANK, MASK, DIGITS = 11, 13, [*range(1, 11), *range(18, 24)]  # ids; the digit d as a class: 1 + d
-IDS = {"_": [BLANK], ".": [MASK], "*": [12], "+": [17]}
-# Kinds of rows, as columns from right to left. "units units d digit,highest" is a column named
-# units, in the place units, with one of the symbols d, and a column digit or highest on its left.
-# Symbols: d any digit, D any digit but 0, _ a blank, . a cell to be filled in, * and + the signs.
-NUMBER = (
-    "margin margin _ margin,units,one; units units d digit,highest; digit rest d digit,highest; "
-    "one units d {0}; highest rest D {0}; "
+NONE, ZERO = 0, 1  # classes: nothing, and the digit 0
+
+# ---------------------------------------------------------------------------------------------
+# Loading the table
+# ---------------------------------------------------------------------------------------------
+
+SYMBOL, TOKEN = "symbol", "token"  # the symbol that a cell writes; the symbol that stands in it
+
+# Ids of symbols.
+DIGIT_IDS = [*range(1, 11), *range(18, 24)]  # of 0 to 9, and of A to F
+BLANK_ID, TIMES_ID, ASKED_ID, PLUS_ID = 11, 12, 13, 17
+NUMBER_OF_SYMBOLS = 24
+
+# The name that a cell gives to a neighbour, and the direction of that neighbour's message.
+RIGHT = "right"
+NEIGHBOURS_ABOVE = {"above": "down", "above_left": "down_right", "above_right": "down_left"}
+
+
+class NotCheckableError(Exception):
+    """The table is of a kind that is not checked here; the message gives the reason."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """One output of a cell, for each combination of the inputs on which it depends.
+
+    Attributes:
+        inputs: names: "token"; "above", 1 if there is such a neighbour; "above.sum", a signal from
+            it; "own.product", an output that the cell has decided before.
+        sizes: 1 + the largest value of each input.
+        keys: for each entry its inputs as one number, int [E], ascending.
+        values: of the output, int [E].
+    """
+
+    inputs: list[str]
+    sizes: tuple[int, ...]
+    keys: np.ndarray
+    values: np.ndarray
+
+    def look_up(self, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the outputs of N cells, int [N], and a mask of those with an entry, bool [N]."""
+        parts = [inputs[name] for name in self.inputs]
+        key = np.ravel_multi_index(parts, self.sizes, mode="clip")
+        entry = np.searchsorted(self.keys, key).clip(max=len(self.keys) - 1)
+        has_entry = self.keys[entry] == key
+        for part, size in zip(parts, self.sizes, strict=True):
+            has_entry &= part < size
+        return self.values[entry], has_entry
+
+
+@dataclass(frozen=True)
+class Program:
+    """All that a cell computes.
+
+    Attributes:
+        layout, base: of the canvases.
+        messages: the signals that a cell passes in each direction: "left", "down", "down_right",
+            "down_left".
+        tables: by output: "symbol", and each signal. A table comes after those that it reads.
+    """
+
+    layout: str
+    base: int
+    messages: dict[str, list[str]]
+    tables: dict[str, Table]
+
+
+def load(file: Path) -> Program:
+    """Read the table of a proof.
+
+    Raises:
+        NotCheckableError: it has latent codes, or is of an unknown layout.
+        Exception: of any kind: the file is damaged, or another one.
+    """
+    tables = {}
+    with file.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
+        about = json.loads(str(arrays["about"]))
+        for output, inputs in about["inputs"].items():
+            keys = arrays[f"{output}.keys"].astype(int)  # [entries, inputs]
+            sizes = tuple(keys.max(axis=0) + 1)
+            numbers = np.ravel_multi_index(tuple(keys.T), sizes)
+            tables[output] = Table(inputs, sizes, numbers, arrays[f"{output}.values"].astype(int))
+    if about.get("codes"):
+        raise NotCheckableError("what its codes stand for is not known here")
+    if about["layout"] not in LAYOUTS:
+        raise NotCheckableError(f"no rows and laws are known of the layout {about['layout']}")
+    return Program(about["layout"], int(about["base"]), about["messages"], tables)
+
+
+# ---------------------------------------------------------------------------------------------
+# The rows and columns of canvases
+# ---------------------------------------------------------------------------------------------
+
+# Symbols that can stand in a column before the canvas is filled in.
+DIGIT, NONZERO_DIGIT, BLANK, ASKED, TIMES, PLUS = "digit", "nonzero", "blank", "asked", "×", "+"
+
+# Places: parts of a row, from right to left. A cell knows none of them; the laws differ.
+MARGIN, SIGN, GAP, UNITS, TENS, REST = "margin", "sign", "gap", "units", "tens", "rest"
+END = "end"  # beyond the left edge of the canvas
+PLACES = (END, MARGIN, SIGN, GAP, UNITS, TENS, REST)
+
+EDGE = "edge"  # in place of a row above: beyond the upper edge of the canvas
+
+
+def symbol_ids(symbols: tuple[str, ...], base: int) -> list[int]:
+    """Return the ids of kinds of symbols."""
+    ids = {
+        DIGIT: DIGIT_IDS[:base],
+        NONZERO_DIGIT: DIGIT_IDS[1:base],
+        BLANK: [BLANK_ID],
+        ASKED: [ASKED_ID],
+        TIMES: [TIMES_ID],
+        PLUS: [PLUS_ID],
+    }
+    return [number for symbol in symbols for number in ids[symbol]]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A kind of column in a row.
+
+    Example: ``Column("units", UNITS, (DIGIT,), left=("digit", "highest"))`` contains any digit, and
+    has a column "digit" or "highest" on its left.
+    """
+
+    name: str
+    place: str
+    symbols: tuple[str, ...]
+    left: tuple[str, ...]  # names of columns, or END
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kind of row.
+
+    Attributes:
+        name: of the kind, within its layout.
+        above: names of the kinds of rows that can be directly above, or EDGE.
+        columns: the first one is the margin, which has any number of columns, or none.
+        content: what is written in the row; the laws depend on it.
+    """
+
+    name: str
+    above: tuple[str, ...]
+    columns: tuple[Column, ...]
+    content: str
+
+    @property
+    def first_columns(self) -> tuple[str, ...]:
+        """Columns with which a row can begin at its right end: as a margin may be empty."""
+        return self.columns[0].left
+
+
+# The contents of rows.
+A, B, PRODUCTS = "a", "b", "products and sums"
+ADDEND, SUM, CARRIES = "addend", "sum", "carries"
+LATTICE_ROW = "a row of the lattice"
+
+# A row that is to be filled in.
+ASKED_COLUMNS = (
+    Column("margin", MARGIN, (ASKED,), left=("margin", "units")),
+    Column("units", UNITS, (ASKED,), left=("rest",)),
+    Column("rest", REST, (ASKED,), left=("rest", END)),
 )
-COLUMNS = {
-    "worked": "margin margin . margin,units; units units . rest; rest rest . rest,end",
-    "given": "margin margin _ margin,units; units units d rest; rest rest d_+ rest,end",
-    "a": NUMBER.format("beyond,end") + "beyond rest _ beyond,end",
-    "b": NUMBER.format("gap") + "gap rest _ sign; sign rest * beyond,end; beyond rest _ beyond,end",
-    "top": "margin margin _ margin,sign; sign sign * gap; gap gap _ units,one; "
-    "one units d no; units units d tens,second; tens tens d digit,highest; second tens D beyond; "
-    "no tens _ beyond,end; digit rest d digit,highest; highest rest D beyond; "
-    "beyond rest _ beyond,end",
-    "beside": "margin margin . margin,sign; sign sign d gap; gap gap . units; "
-    "units units . tens; tens tens . rest,end; rest rest . rest,end",
+# A row with a given addend. Any digits are allowed, also with gaps: a sum does not depend on it.
+ADDEND_COLUMNS = (
+    Column("margin", MARGIN, (BLANK,), left=("margin", "units")),
+    Column("units", UNITS, (DIGIT,), left=("rest",)),
+    Column("rest", REST, (DIGIT, BLANK, PLUS), left=("rest", END)),
+)
+# In the lattice: the row of a, with a sign on its right.
+LATTICE_A_COLUMNS = (
+    Column("margin", MARGIN, (BLANK,), left=("margin", "sign")),
+    Column("sign", SIGN, (TIMES,), left=("gap",)),
+    Column("gap", GAP, (BLANK,), left=("units", "only_digit")),
+    Column("only_digit", UNITS, (DIGIT,), left=("no_tens",)),
+    Column("no_tens", TENS, (BLANK,), left=("beyond", END)),
+    Column("units", UNITS, (DIGIT,), left=("tens", "highest_tens")),
+    Column("tens", TENS, (DIGIT,), left=("digit", "highest")),
+    Column("highest_tens", TENS, (NONZERO_DIGIT,), left=("beyond",)),
+    Column("digit", REST, (DIGIT,), left=("digit", "highest")),
+    Column("highest", REST, (NONZERO_DIGIT,), left=("beyond",)),
+    Column("beyond", REST, (BLANK,), left=("beyond", END)),
+)
+# In the lattice: a row with a digit of b on the right.
+LATTICE_ROW_COLUMNS = (
+    Column("margin", MARGIN, (ASKED,), left=("margin", "sign")),
+    Column("sign", SIGN, (DIGIT,), left=("gap",)),
+    Column("gap", GAP, (ASKED,), left=("units",)),
+    Column("units", UNITS, (ASKED,), left=("tens",)),
+    Column("tens", TENS, (ASKED,), left=("rest", END)),
+    Column("rest", REST, (ASKED,), left=("rest", END)),
+)
+
+
+def number_columns(left_of_it: tuple[str, ...]) -> tuple[Column, ...]:
+    """Return the columns of a number without a gap and without leading zeros."""
+    return (
+        Column("margin", MARGIN, (BLANK,), left=("margin", "units", "only_digit")),
+        Column("only_digit", UNITS, (DIGIT,), left=left_of_it),
+        Column("units", UNITS, (DIGIT,), left=("digit", "highest")),
+        Column("digit", REST, (DIGIT,), left=("digit", "highest")),
+        Column("highest", REST, (NONZERO_DIGIT,), left=left_of_it),
+    )
+
+
+# In the layouts that people write: the rows of a, and of b with the sign on its left.
+BEYOND = Column("beyond", REST, (BLANK,), left=("beyond", END))
+A_COLUMNS = (*number_columns(left_of_it=("beyond", END)), BEYOND)
+B_COLUMNS = (
+    *number_columns(left_of_it=("gap",)),
+    Column("gap", REST, (BLANK,), left=("sign",)),
+    Column("sign", REST, (TIMES,), left=("beyond", END)),
+    BEYOND,
+)
+
+
+STRAIGHT, MOVED = "straight from above", "moved by one column"
+OWN_DIGITS, DIGITS_ABOVE = "the digits of the cell", "the digits from straight above"
+OWN_PRODUCT, PRODUCT_ABOVE = "the product of the row", "the product of the row above"
+
+
+@dataclass(frozen=True)
+class LongRow(Row):
+    """A kind of row in a layout that people write. The defaults are those of `standard`.
+
+    Attributes:
+        digits_come: STRAIGHT: digits of a and b come from straight above; MOVED: those of a from
+            above right, those of b from above left.
+        moves_digits: digits are passed on diagonally: those of a to the left, those of b to the
+            right.
+        passes_down: the digits of a and b that are passed straight down; None: no digits.
+        multiplies: False: the row only adds.
+        adds: the product that is added to the sum of the rows above; None: no product.
+        writes_sum: the sum is written in any case, and not the product.
+        zeros: on the left of b's highest digit zeros are passed on.
+        digit_arrives: whether a digit of b comes to column 0 from above left; None: either.
+    """
+
+    columns: tuple[Column, ...] = ASKED_COLUMNS
+    content: str = PRODUCTS
+    digits_come: str = MOVED
+    moves_digits: bool = True
+    passes_down: str | None = None
+    multiplies: bool = True
+    adds: str | None = OWN_PRODUCT
+    writes_sum: bool = False
+    zeros: bool = False
+    digit_arrives: bool | None = None
+
+
+A_ROW = LongRow("a", (EDGE,), A_COLUMNS, A)
+B_ROW = LongRow("b", ("a",), B_COLUMNS, B)
+B_ROW_WITH_ZEROS = LongRow("b", ("a",), B_COLUMNS, B, zeros=True)
+
+# The kinds of rows of each layout.
+LAYOUTS: dict[str, tuple[Row, ...]] = {
+    # a; then a row for each digit of b.
+    "lattice": (
+        Row("a", (EDGE,), LATTICE_A_COLUMNS, A),
+        Row("b", ("a", "b"), LATTICE_ROW_COLUMNS, LATTICE_ROW),
+    ),
+    # Any number of addends; their sum.
+    "column": (
+        Row("addend", (EDGE, "addend"), ADDEND_COLUMNS, ADDEND),
+        Row("sum", ("addend",), ASKED_COLUMNS, SUM),
+    ),
+    # Two addends; the carries; the sum.
+    "column_carries": (
+        Row("first", (EDGE,), ADDEND_COLUMNS, ADDEND),
+        Row("last", ("first",), ADDEND_COLUMNS, ADDEND),
+        Row("carries", ("last",), ASKED_COLUMNS, CARRIES),
+        Row("sum", ("carries",), ASKED_COLUMNS, SUM),
+    ),
+    # a; b; the products; their sum. A row is a product as long as a digit of b comes to column 0.
+    # The first row without one does not multiply, and writes the sum.
+    "standard": (
+        A_ROW,
+        B_ROW,
+        LongRow("first", ("b",), digits_come=STRAIGHT),
+        LongRow("next", ("first", "next")),
+    ),
+    # a; b; for each digit of b the sum so far.
+    "accumulate": (
+        A_ROW,
+        B_ROW_WITH_ZEROS,
+        LongRow("first", ("b",), digits_come=STRAIGHT, writes_sum=True, zeros=True),
+        LongRow("next", ("first", "next"), writes_sum=True, zeros=True),
+    ),
+    # a; b; for each digit of b its product, and below it the sum so far. The row of a product
+    # passes straight down what it received, and the sum adds that product.
+    "interleaved": (
+        A_ROW,
+        B_ROW_WITH_ZEROS,
+        LongRow(
+            "first",
+            ("b",),
+            digits_come=STRAIGHT,
+            moves_digits=False,
+            passes_down=OWN_DIGITS,
+            adds=PRODUCT_ABOVE,
+        ),
+        LongRow(
+            "sum",
+            ("first", "next"),
+            digits_come=STRAIGHT,
+            multiplies=False,
+            adds=PRODUCT_ABOVE,
+            zeros=True,
+        ),
+        LongRow("next", ("sum",), moves_digits=False, passes_down=OWN_DIGITS, adds=PRODUCT_ABOVE),
+    ),
+    # a; b; all products; for each digit of b the sum so far. Digits go straight down through the
+    # products as well, to the first sum. Each sum computes its product once more.
+    "running_sum": (
+        A_ROW,
+        B_ROW,
+        LongRow("first", ("b",), digits_come=STRAIGHT, passes_down=DIGITS_ABOVE, adds=None),
+        LongRow("next", ("first", "next"), passes_down=DIGITS_ABOVE, adds=None, digit_arrives=True),
+        LongRow(
+            "sum",
+            ("first", "next"),
+            digits_come=STRAIGHT,
+            writes_sum=True,
+            zeros=True,
+            digit_arrives=False,
+        ),
+        LongRow("later", ("sum", "later"), writes_sum=True, zeros=True),
+    ),
 }
-HANDED = ("column_multiplicand", "column_multiplier", "zero", "passing", "diagonal")
-PLACES = ("end", "margin", "sign", "gap", "units", "tens", "rest")
-SEES = {
-    "above": "down",
-    "above_left": "down_right",
-    "above_right": "down_left",
-}  # and the direction of its message
+LONG_LAYOUTS = ("standard", "accumulate", "interleaved", "running_sum")  # that people write
+
+# ---------------------------------------------------------------------------------------------
+# Enumerating the inputs of cells
+# ---------------------------------------------------------------------------------------------
+
+# Signals that are no digits, and their numbers of classes.
+FEW_CLASSES = {SYMBOL: NUMBER_OF_SYMBOLS, "row": 7, "sum_carry": 3, "comes": 3, "zero": 2}
+MOST_OUTLINES = 128  # an upper bound on the number of outlines that occur
 
 
-def value(number):
-    """Return the digit of a class; the class 0 (none) counts as 0."""
-    return np.maximum(number - 1, 0)
+def number_of_classes(signal: str, base: int, long: bool) -> int:
+    """Return the number of classes of a signal: none, the digits, and those of `LongCells`."""
+    special = (2 if signal == "product" else 1) if long else 0
+    return FEW_CLASSES.get(signal, 1 + base + special)
 
 
-def lattice_laws(base, does, place, s, out, number):
-    """Yield each law of N cells of a lattice as (name, does it hold: bool or bool [N]).
+def first_classes(signal: str, base: int, long: bool) -> list[int]:
+    """Return the first class of each range of classes that a `Summaries` distinguishes.
 
-    Args:
-        base: of the numbers.
-        does: words of the row in `LAYOUTS`.
-        place: one of `PLACES`.
-        s: inputs, int [N] by name, like s["right.carry"].
-        out: outputs, int [N] by name, like out["carry"].
-        number: class of the digit that is written, int [N]; 0: a blank.
+    In lattices and sums each class is a range of its own. In the layouts that people write, digits
+    are one range. Two digits are kept apart:
+
+    - the digit 0 of a, which decides if a is 0;
+    - the largest digit of a product: it is never the product's highest digit where only a carry is
+      left, so that the sum has no carry there.
     """
-    if place in ("margin", "gap"):
-        yield "nothing is written here", number == 0
-    if "top" in does:
-        yield "its digit of a goes down", out["multiplicand"] == number
-        yield "the row of a is not added", out["addend"] == 0
-    elif place == "sign":
-        yield "its digit of b goes on", out["multiplier"] == number
-        yield "no carry comes into a row", value(out["carry"]) == 0
-    elif place != "margin":
-        b = value(s["right.multiplier"])
-        product = value(s["above_left.multiplicand"]) * b + value(s["right.carry"])
-        done = base * value(out["carry"]) + value(out["product"])
-        yield "the digit of b goes on", out["multiplier"] == s["right.multiplier"]
-        yield "base * carry' + product' = a * b + carry", done == product
-        gap, carry = place == "gap", value(out["sum_carry"])
-        added = value(s["above_left.addend"]) + value(s["right.product"])
-        total = base * carry + value(number) - value(s["right.sum_carry"])
-        reaches = np.where(b > 0, s["above.multiplicand"], s["above_left.addend"]) > 0
-        stands = (place == "units") | (number > 1) | reaches
-        yield "no carry comes into a sum", (carry == 0) | (not gap)
-        yield "base * sum_carry' + digit = addend + product + sum_carry", (total == added) | gap
-        yield "the digit of a goes down", (out["multiplicand"] == s["above.multiplicand"]) | gap
-        yield "its digit goes down", (out["addend"] == number) | gap
-        yield "no gap, no leading zero", ((number > 0) == stands) | gap
+    classes = range(number_of_classes(signal, base, long))
+    if not long or signal in FEW_CLASSES:
+        return list(classes)
+    firsts = {NONE, ZERO, *range(base + 1, len(classes))}
+    if signal == "column_multiplicand":
+        firsts.add(ZERO + 1)
+    if signal == "product":
+        firsts.add(base)
+    return sorted(firsts)
 
 
-def column_laws(base, does, place, s, out, number):
-    """Yield the laws of addition, in which a running sum is passed down; see `lattice_laws`."""
-    addend, carry = s["above.addend"], s["right.sum_carry"]
-    added = value(addend) + value(s["above.sum"]) + value(carry)
-    done = base * value(out["sum_carry"]) + value(out["sum"])
-    stands = (addend > 0) | (s["above.sum"] > 0) | (carry > 1)
-    yield "base * sum_carry' + sum' = addend + sum + sum_carry", done == added
-    yield "no gap, no leading zero", (out["sum"] > 0) == stands
-    yield "the digit goes down", ("given" not in does) | (out["addend"] == number)
-    carried = (1 + value(carry)) * (out["sum"] > 0) * (place == "rest")
-    written = carried if "carries" in does else out["sum"]
-    yield "the sum is written, or its carries", ("given" in does) | (number == written)
-    yield "nothing is added twice", ("given" in does) | (out["addend"] == 0)
+class Summaries:
+    """Numbers for what is kept of a cell in a row above.
 
+    A *summary* is a range of classes for each signal that the cell passes to the row below. Later
+    all classes of a range are tried: more inputs than canvases have, never fewer. Example: if a
+    cell of `standard` passes down the digit 7 of a, its summary has the range of digits 1 to 9.
+    Number 0 stands for no cell.
 
-def long_laws(base, does, place, s, out, number):
-    """Yield the laws of layouts with products a * b_i and sums of these; see `lattice_laws`.
+    An *outline* is shorter. It records which cells can be side by side. It is a place, and for each
+    signal which range; in lattices and sums: none, the digit 0, or any other class. Number 0 stands
+    for no cell.
 
-    Classes after the digits:
-
-    - base + 1 (`none`): of a or b, the number has ended; of the multiplier, the row does not
-      multiply; of a product or a sum, a single 0 that is not added.
-    - base + 2: of a product, a 0 on its right that is added and not written.
-    """
-    none, kinds, goes = (
-        base + 1,
-        (1, base + 1, base + 2),
-        dict.fromkeys(HANDED, 0),
-    )  # goes: passed on
-    if place == "margin":
-        yield "nothing is said", number + sum(out[n] for n in {*out} - {"row", "symbol"}) == 0
-    elif does & {"a", "b"}:
-        yield "there is no sum yet", out["sum"] + out["product"] == 0
-        given = np.where(number > 0, number, none * (place == "rest"))
-        if "a" in does:
-            goes |= {"column_multiplicand": given, "diagonal": none * (given == none)}
-        else:
-            goes["column_multiplicand"] = a = s["above.column_multiplicand"]
-            goes["column_multiplier"] = np.where(given == none, "zeros" in does, given)
-            goes["zero"] = (a == 1) & (s["above_left.diagonal"] == none)
-    else:
-        above = s["above.column_multiplicand"], s["above.column_multiplier"]
-        moved = s["above_right.passing"], s["above_left.diagonal"]
-        multiplicand, arriving = here = above if "straight" in does else moved
-        multiplier, goes["zero"] = s["right.multiplier"], s["above.zero"]
-        if "moves" in does:
-            goes["passing"] = multiplicand
-            goes["diagonal"] = np.maximum(arriving, "zeros" in does) * (place != "units")
-        if does & {"down", "keeps"}:
-            goes |= zip(HANDED[:2], here if "down" in does else above, strict=True)
-        if place == "units":  # if a is 0, so is each digit of b
-            digit = np.where(s["above.zero"] > 0, 1, arriving)
-            multiplier = np.where((arriving == 0) | ("copies" in does), none, digit)
-        yield "a row has its digit of b, or none", out["multiplier"] == multiplier
-        product, carry = out["product"], s["right.carry"]
-        a, b, digit = (value(part * (part <= base)) for part in (multiplicand, multiplier, product))
-        meet = (multiplicand > 0) & (multiplicand <= base) & (multiplier < none)
-        alone, low = meet & (b == 0) & (carry == 0), (b > 0) & (multiplicand == 0)
-        stands, done = (b > 0) & (meet | (carry > 1)), base * value(out["carry"]) + digit
-        yield "base * carry' + product' = a * b + carry", done == a * b + value(carry)
-        yield "a carry is told as far as a reaches", (out["carry"] > 0) == meet
-        wanted = stands + 2 * alone + 3 * low
-        yield "no gap, no leading zero in a product", np.digitize(product, kinds) == wanted
-        total, before, carry = out["sum"], s["above.sum"], s["right.sum_carry"]
-        if "adds" not in does:
-            product = s["above.product"] if "late" in does else 0 * product
-        adds = (product > 0) & (product != none)
-        alone = (product == none) & (before + carry == 0) | (before == none) & ~adds
-        stands = alone | adds | (before > 0) | (carry == 2)
-        done, *added = (value(part * (part <= base)) for part in (total, before, product))
-        done, added = done + base * value(out["sum_carry"]), sum(added) + value(carry)
-        yield "base * sum_carry' + sum' = sum + product + sum_carry", done == added
-        yield "no gap, no leading zero in a sum", np.digitize(total, kinds) == 1 * stands + alone
-        yield "its carry is told from column 0 on", (out["sum_carry"] > 0) == stands | (carry > 0)
-        shown = np.where((multiplier == none) | ("total" in does), total, out["product"])
-        digit = np.where(shown == none, 1, shown * (shown <= base))
-        yield "the product is written, or the sum", number == digit
-    for name, handed in goes.items():
-        yield f"{name} goes where it must", out[name] == handed
-
-
-# Rows of each layout, "name: rows that can be above: words". A word of `COLUMNS` gives the columns
-# of a row; without one they are `worked`. The other words choose laws:
-# straight: digits of a and b come from straight above; else a's come from above right, b's from
-#   above left.
-# down, moves: they are passed on straight down; or moved, a's to the left and b's to the right.
-# keeps: the digits from straight above are passed on straight down.
-# zeros: there are zeros on the left of b. copies: the row does not multiply.
-# adds: the row's product is added to the sum above. late: the product of the row above is added.
-# total: the sum is written. more, done: a digit of b arrives in column 0, or none does.
-LAYOUTS = {
-    "lattice": "a: edge: top; b: a,b: beside",
-    "column": "addend: edge,addend: given; sum: addend: total",
-    "column_carries": "first: edge: given; last: first: given; carries: last: carries; "
-    "sum: carries: total",
-    "standard": "a: edge: a; b: a: b; first: b: straight moves adds; next: first,next: moves adds",
-    "accumulate": "a: edge: a; b: a: b zeros; first: b: straight moves zeros adds total; "
-    "next: first,next: moves zeros adds total",
-    "interleaved": "a: edge: a; b: a: b zeros; first: b: straight down late; "
-    "sum: first,next: straight moves zeros copies late; next: sum: down late",
-    "running_sum": "a: edge: a; b: a: b; first: b: straight keeps moves; "
-    "next: first,next: more keeps moves; sum: first,next: done straight moves zeros adds total; "
-    "later: sum,later: moves zeros adds total",
-}
-# In these layouts nodes keep each digit; in others signals have more classes, with `long_laws`.
-LAWS = {"lattice": lattice_laws, "column": column_laws, "column_carries": column_laws}
-FEW = {
-    "symbol": 24,
-    "row": 7,
-    "sum_carry": 3,
-    "comes": 3,
-    "zero": 2,
-}  # numbers of classes of other signals than digits
-MARKS = 128  # upper bound on the number of marks
-
-
-class Check:
-    """A table, and the rows that its pages can have.
-
-    A node stands for a cell above: for each signal it holds one class, or a range of digits. All
-    digits of a range are tried: more inputs than pages have, never fewer. Node 0: no such cell.
+    Attributes:
+        count: of all summaries, S.
+        first, size: the first class of a signal's range and its number of classes, int [S] by
+            signal.
     """
 
-    def __init__(self, file):
-        with file.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
-            about, self.outputs = json.loads(str(arrays["about"])), {}
-            for name, inputs in about["inputs"].items():
-                keys, values = arrays[f"{name}.keys"].astype(int).T, arrays[f"{name}.values"]
-                sizes = tuple(keys.max(axis=1) + 1)
-                keys = np.ravel_multi_index(tuple(keys), sizes)
-                self.outputs[name] = inputs, sizes, keys, values.astype(int)
-        self.layout, self.base = about["layout"], int(about["base"])
-        if about.get("codes"):
-            raise NotImplementedError("what its codes stand for is not known here")
-        if self.layout not in LAYOUTS:
-            raise NotImplementedError(f"nothing is known of pages of the layout {self.layout}")
-        rows, self.laws = LAYOUTS[self.layout], LAWS.get(self.layout, long_laws)
-        base, more = self.base, self.layout not in LAWS
-        last = {n: base + more * (1 + (n == "product")) for n in self.outputs}
-        self.size = {n: FEW.get(n, 1 + last[n]) for n in self.outputs}
-        self.sees = sees = {
-            who: about["messages"].get(direction, []) for who, direction in SEES.items()
+    def __init__(self, signals: list[str], base: int, long: bool) -> None:
+        self.signals = signals
+        firsts = [first_classes(name, base, long) for name in signals]
+        self._shape = tuple(len(first) for first in firsts)
+        ranges = np.indices(self._shape).reshape(len(signals), -1)  # [signals, S - 1]
+        self.count = 1 + ranges.shape[1]
+        self.first: dict[str, np.ndarray] = {}
+        self.size: dict[str, np.ndarray] = {}
+        self._range_of: dict[str, np.ndarray] = {}  # int [classes] by signal
+        for name, first, its_range in zip(signals, firsts, ranges, strict=True):
+            sizes = np.diff([*first, number_of_classes(name, base, long)])
+            self.first[name] = np.append(NONE, np.array(first)[its_range])
+            self.size[name] = np.append(1, sizes[its_range])
+            self._range_of[name] = np.repeat(np.arange(len(first)), sizes)
+        # What an outline keeps of each summary, as a number.
+        if not long:
+            ranges = np.minimum(ranges, 2)
+        _, kept = np.unique(ranges, axis=1, return_inverse=True)
+        self._kept = np.append(-1, kept.reshape(-1))
+        # Few outlines occur. They are numbered as they do.
+        self._outlines: dict[tuple[str, int], int] = {}
+        self._outline_of = {place: np.full(self.count, -1) for place in PLACES}  # -1: not yet
+        for numbers in self._outline_of.values():
+            numbers[0] = 0
+
+    def of(self, outputs: dict[str, np.ndarray]) -> np.ndarray:
+        """Return the summaries of N cells, int [N], from their outputs, int [N] by name."""
+        ranges = [self._range_of[name][outputs[name]] for name in self.signals]
+        return 1 + np.ravel_multi_index(ranges, self._shape)
+
+    def with_only(self, signals: list[str]) -> np.ndarray:
+        """Return each summary with none for all other signals, int [S]."""
+        classes = {name: self.first[name] * (name in signals) for name in self.signals}
+        return np.where(np.arange(self.count) > 0, self.of(classes), 0)
+
+    def outlines(self, place: str, summaries: np.ndarray) -> np.ndarray:
+        """Return the outlines of N summaries in a place, int [N]; 0: there is no such cell."""
+        outline_of = self._outline_of[place]
+        for summary in np.unique(summaries[outline_of[summaries] < 0]).tolist():
+            key = place, int(self._kept[summary])
+            outline_of[summary] = self._outlines.setdefault(key, 1 + len(self._outlines))
+        if len(self._outlines) >= MOST_OUTLINES:
+            raise NotCheckableError("rows of its canvases have more outlines than are tried")
+        return outline_of[summaries]
+
+
+class ReachableRow:
+    """What rows of one kind can pass down, as far as it was found.
+
+    Attributes:
+        passed_down: mask of the summaries that cells in a place can have, bool [S] by place.
+        side_by_side: mask of the outlines that two cells beside each other can have, that on the
+            right first, bool [MOST_OUTLINES, MOST_OUTLINES].
+    """
+
+    def __init__(self, summaries: int) -> None:
+        self.passed_down = {place: np.zeros(summaries, dtype=bool) for place in PLACES}
+        self.passed_down[END][0] = True  # there is no cell
+        self.side_by_side = np.zeros((MOST_OUTLINES, MOST_OUTLINES), dtype=bool)
+
+    def amount(self) -> int:
+        """Return how much was found."""
+        masks = (*self.passed_down.values(), self.side_by_side)
+        return sum(int(mask.sum()) for mask in masks)
+
+
+def upper_edge(summaries: int) -> ReachableRow:
+    """Return the row beyond the upper edge of the canvas: it has no cell in any place."""
+    edge = ReachableRow(summaries)
+    for passed_down in edge.passed_down.values():
+        passed_down[0] = True
+    edge.side_by_side[0, 0] = True
+    return edge
+
+
+def distinct(numbers: np.ndarray) -> np.ndarray:
+    """Return each number once, ascending. `np.unique` does so too, but hashes, which is slower."""
+    numbers = np.sort(numbers)
+    return numbers[np.append(True, numbers[1:] != numbers[:-1])] if len(numbers) else numbers
+
+
+def copies(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the original of each copy, and the number of the copy.
+
+    Example: counts [2, 3] → originals [0, 0, 1, 1, 1], numbers [0, 1, 0, 1, 2].
+    """
+    originals = np.repeat(np.arange(len(counts)), counts)
+    first_copies = np.cumsum(counts) - counts
+    return originals, np.arange(len(originals)) - first_copies[originals]
+
+
+class Enumeration:
+    """All inputs that cells can have, on canvases of any size.
+
+    Rows are enumerated from the upper edge down, and each from its right end to the left, until no
+    row adds anything. The outputs of each cell are those of the table, and obey all laws.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.rows = LAYOUTS[program.layout]
+        base, long = program.base, program.layout in LONG_LAYOUTS
+        self.classes = {name: number_of_classes(name, base, long) for name in program.tables}
+        self.from_right = program.messages["left"]
+        self.from_above = {
+            neighbour: program.messages.get(direction, [])
+            for neighbour, direction in NEIGHBOURS_ABOVE.items()
         }
-        self.left = {name: self.size[name] for name in about["messages"]["left"]}
-        self.down = list(dict.fromkeys(name for names in sees.values() for name in names))
-        apart = {"column_multiplicand": 2, "product": base}  # a range of digits begins there, too
-        some = {n: {*range(2, base + 1)} - {apart.get(n)} for n in self.down}
-        some |= dict.fromkeys(
-            ["carry", *FEW] if more else self.down, ()
-        )  # here every class is alone
-        starts = [[c for c in range(self.size[n]) if c not in some[n]] for n in self.down]
-        parts = np.indices([len(some) for some in starts]).reshape(len(starts), -1)
-        self.first, self.many, self.step, self.nodes = {}, {}, {}, len(parts[0]) + 1
-        for name, some, part in zip(self.down, starts, parts, strict=True):
-            many = np.diff([*some, self.size[name]])
-            self.first[name] = np.append(
-                0, np.array(some)[part]
-            )  # first class of the range, and size
-            self.many[name] = np.append(1, many[part])
-            self.step[name] = np.repeat(np.arange(len(some)), many) * (part > 0).argmax()
-        self.marks = np.tile(-np.sign(np.arange(self.nodes)), (7, 1))  # by place; -1: none yet
-        self.away = sum(self.step[n][self.first[n]] for n in sees["above_right"]) - self.marks[0]
-        most = 7 if more else 3  # classes that a mark distinguishes
-        few = sum(np.minimum(part, most - 1) * most**i for i, part in enumerate(parts))
-        self.kept, self.known = np.append(-1, few), {}
-        ids = IDS | {"d": DIGITS[:base], "D": DIGITS[1:base]}
-        self.rows, self.does, self.below, self.cell_inputs = {"edge": {}}, {}, [], []
-        for line in rows.split("; "):
-            row, above, does = line.split(": ")
-            self.does[row] = set(does.split())
-            self.below += [(row, one) for one in above.split(",")]
-            self.rows[row] = {"end": (0, [], [])}
-            kind = next((word for word in self.does[row] if word in COLUMNS), "worked")
-            for name, place, there, left in map(str.split, COLUMNS[kind].split("; ")):
-                stands = [i for sign in there for i in ids[sign]]
-                self.rows[row][name] = PLACES.index(place), stands, left.split(",")
-        # By row: nodes that each place passes down, and pairs of marks that can be side by side.
-        self.handed = {row: np.arange(7 * self.nodes).reshape(7, -1) == 0 for row in self.rows}
-        self.pairs = {row: np.zeros((MARKS, MARKS), dtype=bool) for row in self.rows}
-        self.pairs["edge"][0, 0] = self.handed["edge"][:, 0] = True
+        signals = [signal for names in self.from_above.values() for signal in names]
+        self.summaries = Summaries(list(dict.fromkeys(signals)), base, long)
+        self.as_above_right = self.summaries.with_only(self.from_above["above_right"])
+        # A message from the right as one number: 0 if there is no cell on the right, else 1 + n.
+        self.message_shape = tuple(self.classes[name] for name in self.from_right)
+        # What a cell reads, and the state of a column, as one number: see `enumerate_row`.
+        messages, summaries = 1 + math.prod(self.message_shape), self.summaries.count
+        self.cell_shape = (messages, summaries, summaries)
+        self.state_shape = (*self.cell_shape, MOST_OUTLINES)
+        self.reachable = {row.name: ReachableRow(summaries) for row in self.rows}
+        self.reachable[EDGE] = upper_edge(summaries)
+        self.cell_inputs: list[np.ndarray] = []  # as numbers
 
-    def mark(self, place, node):
-        """Return the marks of nodes in a place; 0: there is no such cell."""
-        marks = self.marks[place]
-        for one in np.unique(node[marks[node] < 0]).tolist():
-            marks[one] = self.known.setdefault((place, int(self.kept[one])), 1 + len(self.known))
-        return marks[node]
-
-    def work(self, row, above):
-        """Work out all rows of one kind, from the right, column by column.
-
-        A state of a column is one number for: the signals from the right, the nodes above right
-        and above, and the mark of the cell on the right.
-        """
-        columns, handed, seen = self.rows[row], self.handed[above], {}
-        size = tuple(self.left.values())  # of the signals from the right
-        shape = 1 + math.prod(size), self.nodes, self.nodes, MARKS
-        fresh = {n: np.flatnonzero(handed[columns[n][0]]) * MARKS for n in columns["margin"][2]}
-        while any(map(len, fresh.values())):
-            found = {}
-            for name, states in fresh.items():
-                seen[name] = np.union1d(seen.get(name, states), states)
-                place, tokens, lefts = columns[name]
-                cells, of = np.unique(states // MARKS, return_inverse=True)
-                right, beyond, over = np.unravel_index(cells, shape[:3])
-                beside, says = np.zeros((2, len(cells), MARKS), dtype=np.float32)
-                beside[of.reshape(-1), states % MARKS] = 1
-                for left in lefts:
-                    options = np.flatnonzero(handed[there := columns[left][0]])
-                    marks = self.mark(place, over), self.mark(there, options)
-                    which, corner = self.pairs[above][marks[0]][:, marks[1]].nonzero()
-                    nodes = over[which], options[corner], beyond[which]
-                    for token in tokens if len(which) else ():
-                        at, out = self.cell(row, name, token, right[which], nodes)
-                        down = 1 + sum(self.step[n][out[n]] for n in self.down)
-                        mine = self.mark(place, down)
-                        self.handed[row][place, down] = says[which[at], mine] = True
-                        self.pairs[row][mine, 0] |= left == "end"
-                        on = 1 + np.ravel_multi_index([out[n] for n in self.left], size)
-                        on = on, self.away[nodes[0][at]], nodes[1][at], mine
-                        state = np.unique(np.ravel_multi_index(on, shape))
-                        found.setdefault(left, []).append(state)
-                self.pairs[row] |= beside.T @ says > 0
-            fresh = {n: np.setdiff1d(np.concatenate(s), seen.get(n, ())) for n, s in found.items()}
-
-    def cell(self, row, name, token, right, nodes):
-        """Return the outputs of cells, and check all laws of them.
-
-        Each node is replaced by all of its classes.
-
-        Args:
-            row, name: of the column.
-            token: id of the symbol that stands in the cells.
-            right: packed signals from the right, int [N]; 0: there is no such cell.
-            nodes: above, above left and above right, int [N] each.
-
-        Returns:
-            For each of M cells the index of its input, int [M], and outputs by name, int [M] each.
+    def run(self) -> int:
+        """Enumerate all rows, and return the number of distinct cell inputs.
 
         Raises:
-            AssertionError: a law does not hold; the message names the first such cell.
+            LawError: an output in the table is against a law.
         """
-        at, seen, code = np.arange(len(right)), {"right": (right > 0).astype(int)}, token
-        parts = np.unravel_index(value(right), tuple(self.left.values()))
-        seen |= {f"right.{n}": part for n, part in zip(self.left, parts, strict=True)}
-        for (who, names), node in zip(self.sees.items(), nodes, strict=True):
-            seen[who] = (node[at] > 0) * bool(names)
-            for one, key in ((n, f"{who}.{n}") for n in names):
-                seen[key], many = self.first[one][node[at]], self.many[one][node[at]]
-                if many.max() > 1:  # each class of a range
-                    again = np.repeat(np.arange(len(at)), many)
-                    at, seen = at[again], {n: part[again] for n, part in seen.items()}
-                    seen[key] += np.arange(len(at)) - np.searchsorted(again, again)
-        place, does = PLACES[self.rows[row][name][0]], self.does[row]
-        if place == "units" and does & {"more", "done"}:
-            some = np.flatnonzero((seen["above_left.diagonal"] > 0) == ("more" in does))
-            at, seen = at[some], {n: part[some] for n, part in seen.items()}
-        for key, part in seen.items():
-            code = code * self.size.get(key.split(".")[-1], 2) + part
-        self.cell_inputs.append(np.unique(code))
-        seen["token"] = np.full(len(at), token)
-        out, laws = {"symbol": seen["token"]}, []
-        for output, (inputs, sizes, keys, values) in self.outputs.items():
-            if output != "symbol" or token == MASK:
-                parts = np.stack([seen[name] for name in inputs])
-                key = np.ravel_multi_index(tuple(parts), sizes, mode="clip")
-                index = np.searchsorted(keys, key).clip(max=len(keys) - 1)
-                known = (keys[index] == key) & (parts < np.array(sizes)[:, None]).all(axis=0)
-                laws.append((f"there is an entry of {output}", known))
-                seen[f"own.{output}"] = out[output] = values[index]
-        laws += [(f"{signal} has {n} classes", out[signal] < n) for signal, n in self.size.items()]
-        digit = np.array(DIGITS[: self.base]) == out["symbol"][:, None]
-        number = digit @ np.arange(1, self.base + 1)
-        known = (number > 0) | (out["symbol"] == BLANK) | (token != MASK)
-        laws.append(("a digit or a blank is written", known))
-        laws += self.laws(self.base, does, place, seen, out, number)
-        for law, holds in laws:
-            if not np.all(holds):
-                first = {n: int(part[np.argmin(holds)]) for n, part in {**seen, **out}.items()}
-                raise AssertionError(f"in row {row}, {name}, against '{law}': {first}")
-        return at, out
+        before, now = -1, 0
+        while now != before:
+            for row in self.rows:
+                for above in row.above:
+                    self.enumerate_row(row, above)
+            before, now = now, sum(row.amount() for row in self.reachable.values())
+        return len(distinct(np.concatenate(self.cell_inputs)))
+
+    def enumerate_row(self, row: Row, above: str) -> None:
+        """Add what one kind of row can pass down where it is below another kind.
+
+        Columns are enumerated from the right. The *state* of a column is all that matters of the
+        cells on its right and above. It has four parts: the message from the right; the summary of
+        the cell above right; that of the cell above; and the outline of the cell on the right.
+        """
+        columns = {column.name: column for column in row.columns}
+        done: dict[str, np.ndarray] = {}  # states by column
+        to_do = {}
+        for name in row.first_columns:  # on their right there is no cell
+            passed_down = self.reachable[above].passed_down[columns[name].place]
+            to_do[name] = np.ravel_multi_index(
+                (0, 0, np.flatnonzero(passed_down), 0), self.state_shape
+            )
+        while to_do:
+            found: dict[str, list[np.ndarray]] = {}
+            for name, states in to_do.items():
+                done[name] = distinct(np.concatenate([done.get(name, states), states]))
+                for left in columns[name].left:
+                    left_place = END if left == END else columns[left].place
+                    left_states = self.enumerate_column(
+                        row, above, columns[name], left_place, states
+                    )
+                    if left != END:
+                        found.setdefault(left, []).extend(left_states)
+            to_do = {}
+            for name, parts in found.items():
+                states = distinct(np.concatenate(parts)) if parts else np.zeros(0, dtype=int)
+                new = np.setdiff1d(states, done.get(name, ()), assume_unique=True)
+                if len(new):
+                    to_do[name] = new
+
+    def enumerate_column(
+        self, row: Row, above: str, column: Column, left_place: str, states: np.ndarray
+    ) -> list[np.ndarray]:
+        """Run a column in all given states, and return the states of the column on its left.
+
+        Args:
+            row: kind of the row.
+            above: name of the kind of row above.
+            column: kind of the column.
+            left_place: the place on its left, or END.
+            states: int [N], see `enumerate_row`.
+        """
+        reachable = self.reachable[row.name]
+        # Cells are run once for all outlines on their right: they read no outlines.
+        cells, cell_of_state = np.unique(states // MOST_OUTLINES, return_inverse=True)
+        outlines_on_right = np.zeros((len(cells), MOST_OUTLINES), dtype=np.float32)
+        outlines_on_right[cell_of_state.reshape(-1), states % MOST_OUTLINES] = 1
+        own_outlines = np.zeros((len(cells), MOST_OUTLINES), dtype=np.float32)
+        # From here on arrays have an element for each cell with each cell that can be above left.
+        right, above_right, directly_above = np.unravel_index(cells, self.cell_shape)
+        which, above_left = self.cells_above_left(above, column.place, directly_above, left_place)
+        neighbours = {
+            "above": directly_above[which],
+            "above_left": above_left,
+            "above_right": above_right[which],
+        }
+        if not len(which):
+            return []
+        # And from here on for each of these with each class in the ranges of summaries.
+        origin, inputs = self.inputs(row, column, right[which], neighbours)
+        left_states = []
+        for symbol in symbol_ids(column.symbols, self.program.base):
+            self.cell_inputs.append(self.as_numbers(symbol, inputs))
+            outputs = decide(self.program, self.classes, row, column, symbol, inputs)
+            summary = self.summaries.of(outputs)
+            outline = self.summaries.outlines(column.place, summary)
+            reachable.passed_down[column.place][summary] = True
+            own_outlines[which[origin], outline] = 1
+            if left_place == END:
+                reachable.side_by_side[outline, 0] = True
+            message = [outputs[name] for name in self.from_right]
+            state = (
+                1 + np.ravel_multi_index(message, self.message_shape),
+                self.as_above_right[neighbours["above"][origin]],
+                neighbours["above_left"][origin],
+                outline,
+            )
+            left_states.append(distinct(np.ravel_multi_index(state, self.state_shape)))
+        # The number of cells with one outline on their right and another as their own.
+        pairs = outlines_on_right.T @ own_outlines
+        reachable.side_by_side |= pairs > 0
+        return left_states
+
+    def cells_above_left(
+        self, above: str, place: str, directly_above: np.ndarray, left_place: str
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return all summaries that can be above left of cells.
+
+        Args:
+            above: name of the kind of row above.
+            place, left_place: of the cells, and on their left.
+            directly_above: summaries of the cells above them, int [N].
+
+        Returns:
+            For each of M combinations the index of the cell, and the summary above left, int [M].
+        """
+        row_above = self.reachable[above]
+        options = np.flatnonzero(row_above.passed_down[left_place])
+        outlines = self.summaries.outlines(place, directly_above)
+        left_outlines = self.summaries.outlines(left_place, options)
+        which, option = row_above.side_by_side[outlines][:, left_outlines].nonzero()
+        return which, options[option]
+
+    def inputs(
+        self, row: Row, column: Column, right: np.ndarray, neighbours: dict[str, np.ndarray]
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Return the inputs of cells, one for each class in the ranges of summaries.
+
+        Args:
+            row, column: kinds of these.
+            right: messages from the right as numbers, int [N].
+            neighbours: summaries of the cells above, above left and above right, int [N] each.
+
+        Returns:
+            For each of M inputs the index of its cell, int [M]; and the inputs, int [M] by name.
+        """
+        origin = np.arange(len(right))
+        inputs = {RIGHT: (right > 0).astype(int)}
+        message = np.unravel_index(np.maximum(right - 1, 0), self.message_shape)
+        for signal, classes in zip(self.from_right, message, strict=True):
+            inputs[f"{RIGHT}.{signal}"] = classes
+        for neighbour, signals in self.from_above.items():
+            summary = neighbours[neighbour]
+            inputs[neighbour] = ((summary > 0) & bool(signals)).astype(int)[origin]
+            for signal in signals:
+                size = self.summaries.size[signal][summary]
+                copied, copy = copies(size[origin])
+                origin = origin[copied]
+                inputs = {name: part[copied] for name, part in inputs.items()}
+                inputs[f"{neighbour}.{signal}"] = (
+                    self.summaries.first[signal][summary][origin] + copy
+                )
+        if isinstance(row, LongRow) and row.digit_arrives is not None and column.place == UNITS:
+            fits = (inputs["above_left.diagonal"] > 0) == row.digit_arrives
+            origin, inputs = origin[fits], {name: part[fits] for name, part in inputs.items()}
+        return origin, inputs
+
+    def as_numbers(self, symbol: int, inputs: dict[str, np.ndarray]) -> np.ndarray:
+        """Return the distinct cell inputs among N, each as one number."""
+        sizes = [self.classes[name.split(".")[1]] if "." in name else 2 for name in inputs]
+        numbers = np.ravel_multi_index(tuple(inputs.values()), tuple(sizes))
+        return distinct(symbol * math.prod(sizes) + numbers)
 
 
-def main(path):
-    """Check a table and return the exit code.
+# ---------------------------------------------------------------------------------------------
+# Laws of all layouts
+# ---------------------------------------------------------------------------------------------
+
+
+class LawError(Exception):
+    """A law does not hold; the message names the law and the first such cell."""
+
+
+@dataclass
+class Cells:
+    """N cells in one kind of column of one kind of row.
+
+    Attributes:
+        row, place, base: where they are.
+        inputs, outputs: classes, int [N] by name, like inputs["right.carry"], outputs["carry"].
+        written: class of the digit that is written, int [N]; 0: a blank or a sign.
+    """
+
+    row: Row
+    place: str
+    base: int
+    inputs: dict[str, np.ndarray]
+    outputs: dict[str, np.ndarray]
+    written: np.ndarray
+
+
+# A law returns for N cells if it holds, bool [N]. The first line of its docstring says what holds.
+Law = Callable[[Any], np.ndarray]
+
+
+def value(classes: np.ndarray) -> np.ndarray:
+    """Return the digits or carries of classes; none counts as 0."""
+    return np.maximum(classes - 1, 0)
+
+
+def decide(
+    program: Program,
+    classes: dict[str, int],
+    row: Row,
+    column: Column,
+    symbol: int,
+    inputs: dict[str, np.ndarray],
+) -> dict[str, np.ndarray]:
+    """Return the outputs of N cells by the table, and check all laws of them.
+
+    Args:
+        program: the tables.
+        classes: numbers of classes by signal.
+        row, column: where the cells are.
+        symbol: id of what stands in the cells. A given symbol stays.
+        inputs: messages that they read, int [N] by name.
+
+    Raises:
+        LawError: an entry is missing, or a law does not hold.
+    """
+    number = len(next(iter(inputs.values())))
+    where = f"in row {row.name}, column {column.name}"
+    outputs = {SYMBOL: np.full(number, symbol)}
+    reads = {**inputs, TOKEN: outputs[SYMBOL]}
+    for output, table in program.tables.items():
+        if output == SYMBOL and symbol != ASKED_ID:
+            continue
+        outputs[output], has_entry = table.look_up(reads)
+        reads[f"own.{output}"] = outputs[output]
+        demand(has_entry, f"there is an entry of {output}", where, reads)
+    for output, many in classes.items():
+        demand(outputs[output] < many, f"{output} has {many} classes", where, reads)
+    class_of_symbol = np.zeros(NUMBER_OF_SYMBOLS, dtype=int)
+    class_of_symbol[DIGIT_IDS[: program.base]] = 1 + np.arange(program.base)
+    written = class_of_symbol[outputs[SYMBOL]]
+    if symbol == ASKED_ID:
+        well_written = (written > 0) | (outputs[SYMBOL] == BLANK_ID)
+        demand(well_written, "a digit or a blank is written", where, reads)
+    kind, laws_of = LAWS[program.layout]
+    cells = kind(row, column.place, program.base, inputs, outputs, written)
+    for law in laws_of(row, column.place):
+        statement = (law.__doc__ or "").partition("\n")[0]
+        demand(law(cells), f"{law.__name__}: {statement}", where, reads)
+    return outputs
+
+
+def demand(holds: np.ndarray, law: str, where: str, reads: dict[str, np.ndarray]) -> None:
+    """Raise LawError unless a law holds for all of N cells, bool [N]."""
+    if not holds.all():
+        first = int(np.argmin(holds))
+        cell = {name: int(part[first]) for name, part in reads.items()}
+        raise LawError(f"{where}, against '{law}': {cell}")
+
+
+def nothing_is_written(cells: Cells) -> np.ndarray:
+    """The cell stays blank."""
+    return cells.written == NONE
+
+
+# ---------------------------------------------------------------------------------------------
+# Laws of the lattice: row i is t_i = ⌊t_(i-1) / base⌋ + a · b_i
+# ---------------------------------------------------------------------------------------------
+
+
+def a_starts_down(cells: Cells) -> np.ndarray:
+    """multiplicand' = the digit of a; in the row of a."""
+    return cells.outputs["multiplicand"] == cells.written
+
+
+def a_is_not_added(cells: Cells) -> np.ndarray:
+    """addend' = none; in the row of a: t_0 has no row above it."""
+    return cells.outputs["addend"] == NONE
+
+
+def b_starts_left(cells: Cells) -> np.ndarray:
+    """multiplier' = b_i; in the column of b's digits."""
+    return cells.outputs["multiplier"] == cells.written
+
+
+def no_carry_enters(cells: Cells) -> np.ndarray:
+    """carry' = 0; in the column of b's digits, on the right of the first product."""
+    return value(cells.outputs["carry"]) == 0
+
+
+def no_sum_carry_enters(cells: Cells) -> np.ndarray:
+    """sum_carry' = 0; in the gap, on the right of the first sum."""
+    return value(cells.outputs["sum_carry"]) == 0
+
+
+def b_goes_left(cells: Cells) -> np.ndarray:
+    """multiplier' = multiplier; the whole row has b_i."""
+    return cells.outputs["multiplier"] == cells.inputs["right.multiplier"]
+
+
+def a_goes_down(cells: Cells) -> np.ndarray:
+    """multiplicand' = multiplicand; the whole column has its digit of a."""
+    return cells.outputs["multiplicand"] == cells.inputs["above.multiplicand"]
+
+
+def lattice_product(cells: Cells) -> np.ndarray:
+    """base * carry' + product' = a * b + carry
+
+    The product is computed one cell ahead, for the cell on the left. So a is from above left.
+    """
+    a = value(cells.inputs["above_left.multiplicand"])
+    b = value(cells.inputs["right.multiplier"])
+    carry, product = value(cells.outputs["carry"]), value(cells.outputs["product"])
+    return cells.base * carry + product == a * b + value(cells.inputs["right.carry"])
+
+
+def lattice_sum(cells: Cells) -> np.ndarray:
+    """base * sum_carry' + digit' = addend + product + sum_carry
+
+    The addend is the digit of t_(i-1) above left. This drops the lowest digit of t_(i-1), and so
+    divides it by the base.
+    """
+    addend = value(cells.inputs["above_left.addend"])
+    product = value(cells.inputs["right.product"])
+    total = addend + product + value(cells.inputs["right.sum_carry"])
+    return cells.base * value(cells.outputs["sum_carry"]) + value(cells.written) == total
+
+
+def digit_goes_down(cells: Cells) -> np.ndarray:
+    """addend' = digit'; the row below adds what is written."""
+    return cells.outputs["addend"] == cells.written
+
+
+def lattice_form(cells: Cells) -> np.ndarray:
+    """A digit is written where t_i reaches, and only there: no gap, no leading zero.
+
+    In the units; where the digit is not 0; and as far as a reaches if b_i > 0, else as far as
+    t_(i-1) reached.
+    """
+    a_reaches = cells.inputs["above.multiplicand"] > NONE
+    sum_above_reaches = cells.inputs["above_left.addend"] > NONE
+    b_is_zero = value(cells.inputs["right.multiplier"]) == 0
+    reaches = np.where(b_is_zero, sum_above_reaches, a_reaches)
+    belongs = (cells.place == UNITS) | (cells.written > ZERO) | reaches
+    return (cells.written > NONE) == belongs
+
+
+def lattice_laws(row: Row, place: str) -> Iterator[Law]:
+    """Yield the laws of cells in a place of the lattice."""
+    if place in (MARGIN, GAP):
+        yield nothing_is_written
+    if row.content == A:
+        yield from (a_starts_down, a_is_not_added)
+    elif place == SIGN:
+        yield from (b_starts_left, no_carry_enters)
+    elif place == GAP:
+        yield from (b_goes_left, lattice_product, no_sum_carry_enters)
+    elif place != MARGIN:
+        yield from (b_goes_left, lattice_product, lattice_sum, lattice_form)
+        yield from (a_goes_down, digit_goes_down)
+
+
+# ---------------------------------------------------------------------------------------------
+# Laws of sums in columns: a running sum goes down
+# ---------------------------------------------------------------------------------------------
+
+
+def column_sum(cells: Cells) -> np.ndarray:
+    """base * sum_carry' + sum' = addend + sum + sum_carry
+
+    The addend is the digit in the cell above, and the sum is that of all rows above that cell.
+    """
+    total = value(cells.inputs["above.addend"]) + value(cells.inputs["above.sum"])
+    total += value(cells.inputs["right.sum_carry"])
+    return cells.base * value(cells.outputs["sum_carry"]) + value(cells.outputs["sum"]) == total
+
+
+def column_form(cells: Cells) -> np.ndarray:
+    """A sum has a digit where an addend, the sum above or a carry has: no gap, no leading zero."""
+    carry = value(cells.inputs["right.sum_carry"])
+    belongs = cells.inputs["above.addend"] > NONE
+    belongs |= (cells.inputs["above.sum"] > NONE) | (carry > 0)
+    return (cells.outputs["sum"] > NONE) == belongs
+
+
+def addend_goes_down(cells: Cells) -> np.ndarray:
+    """addend' = the digit in the cell; in the row of an addend."""
+    return cells.outputs["addend"] == cells.written
+
+
+def nothing_is_added_twice(cells: Cells) -> np.ndarray:
+    """addend' = none; below the addends."""
+    return cells.outputs["addend"] == NONE
+
+
+def sum_is_written(cells: Cells) -> np.ndarray:
+    """digit' = sum'; in the row of the sum."""
+    return cells.written == cells.outputs["sum"]
+
+
+def carries_are_written(cells: Cells) -> np.ndarray:
+    """digit' = sum_carry where the sum has a digit; in the row of the carries.
+
+    Not in column 0, where no carry comes in.
+    """
+    carry_class = 1 + value(cells.inputs["right.sum_carry"])
+    has_carry = (cells.outputs["sum"] > NONE) & (cells.place == REST)
+    return cells.written == np.where(has_carry, carry_class, NONE)
+
+
+def column_laws(row: Row, place: str) -> Iterator[Law]:
+    """Yield the laws of cells in sums."""
+    yield from (column_sum, column_form)
+    if row.content == ADDEND:
+        yield addend_goes_down
+    else:
+        yield carries_are_written if row.content == CARRIES else sum_is_written
+        yield nothing_is_added_twice
+
+
+# ---------------------------------------------------------------------------------------------
+# Laws of the layouts that people write: products a · b_i, and their sums
+# ---------------------------------------------------------------------------------------------
+
+
+@dataclass
+class LongCells(Cells):
+    """N cells of a layout that people write, and what follows from their inputs.
+
+    There are two more classes after the digits:
+
+    - `special`. Of a or b: the number has ended. Of the multiplier: the row does not multiply. Of a
+      product or a sum: a single 0, which is written and not added.
+    - `padding`. Of a product: a 0 on its right, which is added and not written.
+    """
+
+    row: LongRow
+
+    @property
+    def special(self) -> int:
+        """The first class after the digits."""
+        return self.base + 1
+
+    @property
+    def padding(self) -> int:
+        """The second class after the digits."""
+        return self.base + 2
+
+    def is_digit(self, classes: np.ndarray) -> np.ndarray:
+        """Return a mask of the classes that are digits."""
+        return (classes > NONE) & (classes <= self.base)
+
+    def value(self, classes: np.ndarray) -> np.ndarray:
+        """Return the digits of classes; any other class counts as 0."""
+        return np.where(classes <= self.base, value(classes), 0)
+
+    @cached_property
+    def operand(self) -> np.ndarray:
+        """In the rows of a and b: class of the digit; `special` where the number has ended."""
+        beyond = self.special if self.place == REST else NONE
+        return np.where(self.written > NONE, self.written, beyond)
+
+    @cached_property
+    def digit_of_a(self) -> np.ndarray:
+        """Class of the digit of a that comes to the cell: a_(c-i) in column c of row i."""
+        straight = self.row.digits_come == STRAIGHT
+        return self.inputs["above.column_multiplicand" if straight else "above_right.passing"]
+
+    @cached_property
+    def digit_of_b(self) -> np.ndarray:
+        """Class of the digit of b that comes to the cell: b_(c+i) in column c of row i."""
+        straight = self.row.digits_come == STRAIGHT
+        return self.inputs["above.column_multiplier" if straight else "above_left.diagonal"]
+
+    @cached_property
+    def multiplier(self) -> np.ndarray:
+        """Class of the row's digit b_i, or `special` where the row does not multiply.
+
+        It comes to column 0, and from there passes to the left. If a is 0, each digit of b counts
+        as 0.
+        """
+        if self.place != UNITS:
+            return self.inputs["right.multiplier"]
+        if not self.row.multiplies:
+            return np.full(len(self.written), self.special)
+        digit = np.where(self.inputs["above.zero"] > 0, ZERO, self.digit_of_b)
+        return np.where(self.digit_of_b == NONE, self.special, digit)
+
+    @cached_property
+    def b(self) -> np.ndarray:
+        """The number b_i; 0 where the row does not multiply."""
+        return self.value(self.multiplier)
+
+    @cached_property
+    def meets(self) -> np.ndarray:
+        """Mask of the cells in which a digit of a meets a digit of b."""
+        return self.is_digit(self.digit_of_a) & (self.multiplier < self.special)
+
+    @cached_property
+    def added(self) -> np.ndarray:
+        """Class of the product that is added to the sum above."""
+        if self.row.adds == OWN_PRODUCT:
+            return self.outputs["product"]
+        if self.row.adds == PRODUCT_ABOVE:
+            return self.inputs["above.product"]
+        return np.full(len(self.written), NONE)
+
+    @cached_property
+    def adds_digit(self) -> np.ndarray:
+        """Mask of the cells in which that product has a digit: not a single 0."""
+        return (self.added > NONE) & (self.added != self.special)
+
+    @cached_property
+    def single_zero(self) -> np.ndarray:
+        """Mask of the cells in which the sum is a single 0, as all products so far are 0."""
+        above, carry = self.inputs["above.sum"], self.inputs["right.sum_carry"]
+        begins = (self.added == self.special) & (above == NONE) & (carry == NONE)
+        stays = (above == self.special) & ~self.adds_digit
+        return begins | stays
+
+    @cached_property
+    def sum_reaches(self) -> np.ndarray:
+        """Mask of the cells in which the sum has a digit.
+
+        There the sum above or the product has one, or a carry comes in.
+        """
+        carry = value(self.inputs["right.sum_carry"])
+        return self.single_zero | self.adds_digit | (self.inputs["above.sum"] > NONE) | (carry > 0)
+
+
+def margin_passes_nothing(cells: LongCells) -> np.ndarray:
+    """All outputs are none, except the signal row; in the margin."""
+    nothing = cells.written == NONE
+    for name, classes in cells.outputs.items():
+        if name not in (SYMBOL, "row"):
+            nothing = nothing & (classes == NONE)
+    return nothing
+
+
+def no_sum_yet(cells: LongCells) -> np.ndarray:
+    """sum' = none and product' = none; in the rows of a and b."""
+    return (cells.outputs["sum"] == NONE) & (cells.outputs["product"] == NONE)
+
+
+# The row of a.
+
+
+def digits_of_a_start(cells: LongCells) -> np.ndarray:
+    """column_multiplicand' = the digit of a, or that a has ended; in the row of a."""
+    return cells.outputs["column_multiplicand"] == cells.operand
+
+
+def end_of_a_is_passed(cells: LongCells) -> np.ndarray:
+    """diagonal' = that a has ended, or none; in the row of a."""
+    ended = cells.operand == cells.special
+    return cells.outputs["diagonal"] == np.where(ended, cells.special, NONE)
+
+
+def b_passes_nothing_yet(cells: LongCells) -> np.ndarray:
+    """column_multiplier' = passing' = zero' = none; in the row of a."""
+    no_digits = (cells.outputs["column_multiplier"] == NONE) & (cells.outputs["passing"] == NONE)
+    return no_digits & (cells.outputs["zero"] == NONE)
+
+
+# The row of b.
+
+
+def a_passes_b(cells: LongCells) -> np.ndarray:
+    """column_multiplicand' = column_multiplicand; in the row of b."""
+    return cells.outputs["column_multiplicand"] == cells.inputs["above.column_multiplicand"]
+
+
+def digits_of_b_start(cells: LongCells) -> np.ndarray:
+    """column_multiplier' = the digit of b, then none, or zeros where the layout has them."""
+    beyond = ZERO if cells.row.zeros else NONE
+    digit = np.where(cells.operand == cells.special, beyond, cells.operand)
+    return cells.outputs["column_multiplier"] == digit
+
+
+def zero_is_detected(cells: LongCells) -> np.ndarray:
+    """zero' = (a = 0); in the row of b.
+
+    In column 0 a is 0 if its digit is 0, and if it has ended on the left of that.
+    """
+    is_zero = cells.inputs["above.column_multiplicand"] == ZERO
+    has_ended = cells.inputs["above_left.diagonal"] == cells.special
+    return (cells.outputs["zero"] > 0) == (is_zero & has_ended)
+
+
+def nothing_moves_yet(cells: LongCells) -> np.ndarray:
+    """passing' = diagonal' = none; in the row of b."""
+    return (cells.outputs["passing"] == NONE) & (cells.outputs["diagonal"] == NONE)
+
+
+# Rows of products and sums: digits of a and b.
+
+
+def row_has_its_digit_of_b(cells: LongCells) -> np.ndarray:
+    """multiplier' = b_i, or that the row does not multiply."""
+    return cells.outputs["multiplier"] == cells.multiplier
+
+
+def a_goes_straight_down(cells: LongCells) -> np.ndarray:
+    """column_multiplicand' = the digit of a, or none where the row passes none straight down."""
+    digit = {
+        None: NONE,
+        OWN_DIGITS: cells.digit_of_a,
+        DIGITS_ABOVE: cells.inputs["above.column_multiplicand"],
+    }[cells.row.passes_down]
+    return cells.outputs["column_multiplicand"] == digit
+
+
+def b_goes_straight_down(cells: LongCells) -> np.ndarray:
+    """column_multiplier' = the digit of b, or none where the row passes none straight down."""
+    digit = {
+        None: NONE,
+        OWN_DIGITS: cells.digit_of_b,
+        DIGITS_ABOVE: cells.inputs["above.column_multiplier"],
+    }[cells.row.passes_down]
+    return cells.outputs["column_multiplier"] == digit
+
+
+def a_moves_left(cells: LongCells) -> np.ndarray:
+    """passing' = the digit of a, or none where the row does not move digits."""
+    return cells.outputs["passing"] == (cells.digit_of_a if cells.row.moves_digits else NONE)
+
+
+def b_moves_right(cells: LongCells) -> np.ndarray:
+    """diagonal' = the digit of b, or none where the row does not move digits, and from column 0.
+
+    With zeros on the left of b a 0 moves where no digit comes.
+    """
+    if not cells.row.moves_digits or cells.place == UNITS:
+        return cells.outputs["diagonal"] == NONE
+    least = ZERO if cells.row.zeros else NONE
+    return cells.outputs["diagonal"] == np.maximum(cells.digit_of_b, least)
+
+
+def zero_goes_down(cells: LongCells) -> np.ndarray:
+    """zero' = zero"""
+    return cells.outputs["zero"] == cells.inputs["above.zero"]
+
+
+# Rows of products and sums: the product a · b_i.
+
+
+def long_product(cells: LongCells) -> np.ndarray:
+    """base * carry' + product' = a * b + carry"""
+    total = cells.value(cells.digit_of_a) * cells.b + value(cells.inputs["right.carry"])
+    product = cells.value(cells.outputs["product"])
+    return cells.base * value(cells.outputs["carry"]) + product == total
+
+
+def carry_reaches_as_far_as_a(cells: LongCells) -> np.ndarray:
+    """carry' > none where a digit of a meets one of b, and only there."""
+    return (cells.outputs["carry"] > NONE) == cells.meets
+
+
+def product_form(cells: LongCells) -> np.ndarray:
+    """A product has digits as far as a and a carry reach: no gap, no leading zero.
+
+    - If b_i > 0: a digit where a reaches, and one more if a carry is left. On its right: padding.
+    - If b_i = 0: a single 0, in the first column of a.
+    """
+    product, carry = cells.outputs["product"], cells.inputs["right.carry"]
+    has_digit = (cells.b > 0) & (cells.meets | (value(carry) > 0))
+    has_single_zero = cells.meets & (cells.b == 0) & (carry == NONE)
+    has_padding = (cells.b > 0) & (cells.digit_of_a == NONE)
+    return (
+        (cells.is_digit(product) == has_digit)
+        & ((product == cells.special) == has_single_zero)
+        & ((product == cells.padding) == has_padding)
+    )
+
+
+# Rows of products and sums: the sum of the rows above and the product.
+
+
+def long_sum(cells: LongCells) -> np.ndarray:
+    """base * sum_carry' + sum' = sum + product + sum_carry
+
+    The product is that of the row or of the row above, as the layout has it.
+    """
+    total = cells.value(cells.inputs["above.sum"]) + cells.value(cells.added)
+    total += value(cells.inputs["right.sum_carry"])
+    done = cells.base * value(cells.outputs["sum_carry"]) + cells.value(cells.outputs["sum"])
+    return done == total
+
+
+def sum_form(cells: LongCells) -> np.ndarray:
+    """A sum has digits as far as the sum above, the product and a carry reach.
+
+    So it has no gap and no leading zero. If all products so far are 0, it is a single 0.
+    """
+    total = cells.outputs["sum"]
+    has_digit = cells.sum_reaches & ~cells.single_zero
+    return (cells.is_digit(total) == has_digit) & ((total == cells.special) == cells.single_zero)
+
+
+def sum_carry_begins_in_column_0(cells: LongCells) -> np.ndarray:
+    """sum_carry' > none where the sum has a digit or sum_carry > none, and only there."""
+    comes_in = cells.inputs["right.sum_carry"] > NONE
+    return (cells.outputs["sum_carry"] > NONE) == (cells.sum_reaches | comes_in)
+
+
+def product_or_sum_is_written(cells: LongCells) -> np.ndarray:
+    """digit' = product', or sum' in a row that does not multiply or always writes sums.
+
+    A single 0 is written; padding is not.
+    """
+    writes_sum = (cells.multiplier == cells.special) | cells.row.writes_sum
+    shown = np.where(writes_sum, cells.outputs["sum"], cells.outputs["product"])
+    digit = np.where(cells.is_digit(shown), shown, NONE)
+    return cells.written == np.where(shown == cells.special, ZERO, digit)
+
+
+def long_laws(row: Row, place: str) -> Iterator[Law]:
+    """Yield the laws of cells in the layouts that people write."""
+    if place == MARGIN:
+        yield margin_passes_nothing
+    elif row.content == A:
+        yield from (no_sum_yet, digits_of_a_start, end_of_a_is_passed, b_passes_nothing_yet)
+    elif row.content == B:
+        yield from (no_sum_yet, a_passes_b, digits_of_b_start, zero_is_detected, nothing_moves_yet)
+    else:
+        yield row_has_its_digit_of_b
+        yield from (long_product, carry_reaches_as_far_as_a, product_form)
+        yield from (long_sum, sum_form, sum_carry_begins_in_column_0)
+        yield product_or_sum_is_written
+        yield from (a_goes_straight_down, b_goes_straight_down, zero_goes_down)
+        yield from (a_moves_left, b_moves_right)
+
+
+LAWS: dict[str, tuple[type[Cells], Callable[[Row, str], Iterator[Law]]]] = {
+    "lattice": (Cells, lattice_laws),
+    "column": (Cells, column_laws),
+    "column_carries": (Cells, column_laws),
+    **dict.fromkeys(LONG_LAYOUTS, (LongCells, long_laws)),
+}
+
+# ---------------------------------------------------------------------------------------------
+# The verdict
+# ---------------------------------------------------------------------------------------------
+
+
+def main(path: str | Path) -> int:
+    """Check a table, print the verdict, and return the exit code.
 
     0: proved; 1: not proved, and the first incorrect entry is printed; 2: there is no table.
     """
-    file, known = Path(path) / "table.npz" if Path(path).is_dir() else Path(path), -1
+    file = Path(path) / "table.npz" if Path(path).is_dir() else Path(path)
     try:
-        check = Check(file)
-        found = (*check.handed.values(), *check.pairs.values())
-        while known != (known := sum(part.sum() for part in found)):
-            for row, above in check.below:
-                check.work(row, above)
-        cell_inputs = len(np.unique(np.concatenate(check.cell_inputs)))
-    except AssertionError as wrong:
+        program = load(file)
+        cell_inputs = Enumeration(program).run()
+    except LawError as wrong:
         print(f"not proved: {wrong}")
         return 1
     except Exception as error:  # another or a damaged file can fail in any way
-        known = str(error) if isinstance(error, NotImplementedError) else "damaged, or another file"
-        known = known if file.is_file() else "it is written of a model that is proved"
-        print(f"{file} is no table that can be checked: {known}", file=sys.stderr)
+        why = str(error) if isinstance(error, NotCheckableError) else "damaged, or another file"
+        if not file.is_file():
+            why = "it is written of a model that is proved"
+        print(f"{file} is no table that can be checked: {why}", file=sys.stderr)
         return 2
-    print(
-        f"proved: {check.layout} in base {check.base}, all {cell_inputs:,} cell inputs of all pages"
-    )
+    what = f"{program.layout} in base {program.base}"
+    print(f"proved: {what}, all {cell_inputs:,} cell inputs of all canvases")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    if len(sys.argv) != 2:
+        print("usage: python check.py FOLDER, the folder of a proof", file=sys.stderr)
+        sys.exit(2)
+    sys.exit(main(sys.argv[1]))
