@@ -1,4 +1,4 @@
-"""Long addition: the task, and two ways to write it down."""
+"""Long addition: the task and two layouts."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Column(Layout):
         return len(lengths) + 1, max(max(lengths) + carried, lengths[-1] + 2)
 
     def write_operands(self, content: np.ndarray, problems: Problems) -> None:
-        rows = int(problems.counts.max(initial=0))  # the rest are of other problems
+        rows = int(problems.counts.max(initial=0))  # no problem here has more operands
         for row, numbers in enumerate(problems.operands[:rows]):
             write(content, row, 0, numbers)
         sample, last = np.arange(len(problems)), problems.counts - 1
@@ -82,7 +82,7 @@ class ColumnCarries(Column):
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
         ((_, total, _, row, everywhere),) = super().rows(operands)
         columns = np.stack([numbers.padded(total.digits.shape[1]) for numbers in operands])
-        # What was added to a column, beside its digits, is less than the base.
+        # The incoming carry of a column is less than the base.
         carried = (total.digits - columns.sum(axis=0, dtype=np.int64)) % total.base
         carried = carried[:, 1:].astype(np.uint8)
         yield Row(CARRIES, Numbers(carried, total.lengths - 1, total.base), 1, row, everywhere)
@@ -94,10 +94,10 @@ class Addition(Task):
     """The sum of two or more numbers from 0 up.
 
     Attributes:
-        layout: how it is written down, one of `layouts` or a class of one's own.
+        layout: one of `layouts`, or your own class.
         base: of the digits, 2 to 16.
         digits: fewest and most digits of an addend.
-        addends: fewest and most of them.
+        addends: fewest and most addends.
         long_bias: an addend's length is drawn with probability ∝ digits ^ long_bias, the number of
             addends with probability ∝ addends ^ long_bias.
     """
@@ -128,9 +128,9 @@ class Addition(Task):
     def lengths(self, words: np.ndarray) -> np.ndarray:
         counts, sizes = (np.arange(low, high + 1) for low, high in (self.addends, self.digits))
         drawn = random_words(words, 1 + self.addends[1])
-        number = counts[draw_sizes(drawn[:, 0], counts, self.long_bias)]
+        addends = counts[draw_sizes(drawn[:, 0], counts, self.long_bias)]
         lengths = sizes[draw_sizes(drawn[:, 1:], sizes, self.long_bias)]
-        return np.where(np.arange(self.addends[1]) < number[:, None], lengths, 0)
+        return np.where(np.arange(self.addends[1]) < addends[:, None], lengths, 0)
 
     @property
     def ranges(self) -> dict[str, tuple[int, int]]:
@@ -146,11 +146,11 @@ class Addition(Task):
         rule = super().local_rule(latent)
         if rule.most_operands is not None and self.addends[1] > rule.most_operands:
             raise ValueError(
-                f"the local rule of {self.layout} is of {rule.most_operands} addends: set "
+                f"the local rule of {self.layout} is for {rule.most_operands} addends: set "
                 f"data.task.addends to [2, {rule.most_operands}], or take the layout column"
             )
         if latent and self.addends[1] == 2 and type(rule) is ColumnRule:
-            return PairRule(self.base)  # no drawn solution shows the messages of sums of more
+            return PairRule(self.base)  # no drawn solution has the messages of sums of more
         return rule
 
     def in_range(self, problems: Problems) -> np.ndarray:
@@ -158,7 +158,7 @@ class Addition(Task):
         return super().in_range(problems) & ((lengths >= low) | (lengths == 0)).all(axis=1)
 
     def of_size(self, **size: int) -> tuple[int, ...]:
-        """Lengths of the operands: ``addends`` of ``digits`` digits, or ``digits_a, digits_b``."""
+        """Return lengths: ``addends`` operands of ``digits`` digits, or ``digits_a, digits_b``."""
         if "addends" in size:
             return (size["digits"],) * size["addends"]
         return size["digits_a"], size["digits_b"]

@@ -1,7 +1,7 @@
 """Arithmetic on batches of whole numbers of any length, digit by digit, in any base from 2 to 16.
 
-A number is a row of digits, least significant first. All is vectorised over the batch; only where a
-carry has to travel is there a loop over digits.
+A number is a row of digits, least significant first. All operations are vectorised over the batch;
+only carries take a loop over digits.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,19 +26,19 @@ class Numbers:
 
     @classmethod
     def from_digits(cls, digits: np.ndarray, base: int = 10) -> "Numbers":
-        """Numbers from ``[B, n]`` digits, least significant first; lengths are found."""
-        nonzero = digits.T != 0  # reducing along B is several times quicker than along n
+        """Return numbers from digits [B, n], least significant first, without leading zeros."""
+        nonzero = digits.T != 0  # reducing along B is several times faster than along n
         places = np.arange(1, len(nonzero) + 1, dtype=np.int64)
         lengths = (nonzero * places[:, None]).max(axis=0, initial=1)
         return cls(digits.astype(np.uint8, copy=False), lengths, base)
 
     @classmethod
     def from_ints(cls, values: Sequence[int], base: int = 10) -> "Numbers":
-        """Numbers from Python integers of any size, zero or more."""
+        """Return numbers from Python integers of any size, zero or more."""
         rows: list[list[int]] = []
         for value in values:
             if value < 0:
-                raise ValueError(f"a canvas holds whole numbers from 0 up, got {value}")
+                raise ValueError(f"a canvas contains whole numbers from 0 up, got {value}")
             rows.append([])
             while value:
                 value, digit = divmod(value, base)
@@ -49,11 +49,11 @@ class Numbers:
         return cls.from_digits(digits, base)
 
     def to_ints(self) -> list[int]:
-        """The numbers as Python integers."""
+        """Return the numbers as Python integers."""
         return [_to_int(text, self.base) for text in self.to_text()]
 
     def to_text(self) -> list[str]:
-        """The numbers as people write them, in their own base."""
+        """Return the numbers as text in their own base, the highest digit first."""
         characters = _CHARACTERS[self.digits]
         return [
             row[:length][::-1].tobytes().decode("ascii")
@@ -67,21 +67,25 @@ class Numbers:
         return Numbers(self.digits[index], self.lengths[index], self.base)
 
     def padded(self, n: int) -> np.ndarray:
-        """The digits as ``uint8 [B, n]``, with zeros above or with columns of zeros dropped."""
+        """Return the digits as uint8 [B, n], padded with zeros or cut."""
         have = self.digits.shape[1]
         digits = np.zeros((len(self), max(n, have)), dtype=np.uint8)  # np.pad is slower
         digits[:, :have] = self.digits
         return digits[:, :n]
 
     def without_lowest(self) -> "Numbers":
-        """⌊x / base⌋."""
+        """Return ⌊x / base⌋."""
         digits = np.zeros_like(self.digits)
         digits[:, :-1] = self.digits[:, 1:]
         return Numbers(digits, np.maximum(self.lengths - 1, 1), self.base)
 
 
 def parse(text: str, base: int = 10) -> int:
-    """A whole number from 0 up from its digits in ``base``, any number of them; or ValueError."""
+    """Return the whole number from 0 up that a text of any length writes in ``base``.
+
+    Raises:
+        ValueError: the text is no such number.
+    """
     digits = DIGIT_CHARACTERS[:base]
     text = text.strip()
     if not text or text.upper().strip(digits):
@@ -93,7 +97,7 @@ def parse(text: str, base: int = 10) -> int:
 
 
 def _to_int(text: str, base: int) -> int:
-    """The number that any number of digits write, highest first; `int` may refuse more than 640."""
+    """Return the number of a text of any length. `int` may refuse more than 640 digits."""
     value = 0
     for start in range(0, len(text), 512):
         part = text[start : start + 512]
@@ -102,9 +106,13 @@ def _to_int(text: str, base: int) -> int:
 
 
 def numbers_from_words(words: np.ndarray, lengths: np.ndarray, base: int, smallest: int) -> Numbers:
-    """Numbers of exactly the given lengths ``[B]``, 0 for none, uniform over all such numbers.
+    """Draw numbers of exactly the given lengths, uniformly from all such numbers.
 
-    From ``words``, ``uint64 [B, n]``, one a digit. A one-digit number is ``smallest`` or more.
+    Args:
+        words: random words, uint64 [B, n], one a digit.
+        lengths: [B]; 0: no number.
+        base: of the digits.
+        smallest: the smallest one-digit number.
     """
     high = words >> np.uint64(32)
     digits = (high * np.uint64(base)) >> np.uint64(32)
@@ -117,8 +125,11 @@ def numbers_from_words(words: np.ndarray, lengths: np.ndarray, base: int, smalle
 
 
 def _carry(columns: np.ndarray, base: int, start: int = 0) -> Numbers:
-    """Numbers from ``[B, n]`` column sums (n wide enough), digits already below place ``start``."""
-    places = np.ascontiguousarray(columns.T)  # [n, B]: every pass below runs along memory
+    """Return numbers from column sums [B, n]; n has to leave room for the highest carry.
+
+    Columns below ``start`` are digits already.
+    """
+    places = np.ascontiguousarray(columns.T)  # [n, B]: every pass below is along memory
     carry = np.zeros(len(columns), dtype=columns.dtype)
     for place in places[start:]:
         place += carry
@@ -129,13 +140,13 @@ def _carry(columns: np.ndarray, base: int, start: int = 0) -> Numbers:
 
 
 def times_digit(x: Numbers, digit: np.ndarray) -> Numbers:
-    """x · digit, for one digit ``[B]`` a number: a partial product without its shift."""
+    """Return x · digit, with one digit [B] a number: a partial product without its shift."""
     columns = x.padded(x.digits.shape[1] + 1).astype(np.int16)
     return _carry(columns * digit[:, None].astype(np.int16), x.base)
 
 
 def add_shifted(x: Numbers, y: Numbers, shift: int = 0) -> Numbers:
-    """x + y · base^shift."""
+    """Return x + y · base^shift."""
     n = max(x.digits.shape[1], y.digits.shape[1] + shift) + 1
     columns = x.padded(n).astype(np.int16)
     columns[:, shift : shift + y.digits.shape[1]] += y.digits
@@ -143,7 +154,10 @@ def add_shifted(x: Numbers, y: Numbers, shift: int = 0) -> Numbers:
 
 
 def partial_products(a: Numbers, b: Numbers) -> Iterator[tuple[int, Numbers, np.ndarray]]:
-    """Each multiplier digit's place i, the products a · b_i, and which samples have that digit."""
+    """Yield for each place i of the multiplier: i, the products a · b_i, and present, bool [B].
+
+    ``present`` is False for samples whose multiplier has no digit at place i.
+    """
     n = int(b.lengths.max())
     multiplicands = Numbers(np.repeat(a.digits, n, axis=0), np.repeat(a.lengths, n), a.base)
     products = times_digit(multiplicands, b.digits[:, :n].reshape(-1))

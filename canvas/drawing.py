@@ -1,4 +1,4 @@
-"""Problems on canvases, their row steps, and reversed sequences; `canvas.layouts` draws them."""
+"""Problems on canvases, row steps, and sequences; `canvas.layouts` draws the canvases."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
@@ -7,51 +7,51 @@ import numpy as np
 
 from canvas import symbols
 
-IGNORE = -100  # a label that no loss counts
+IGNORE = -100  # a label that losses ignore
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A batch of problems on canvases of one size, to be worked out: nothing of the answer."""
+    """A batch of unsolved problems on canvases of one size, without their answers."""
 
-    heights: np.ndarray  # int64 [B], as the widths: the space that each solution needs at most
-    widths: np.ndarray
-    first_step: np.ndarray  # int64 [B], the first of its rows that has to be worked out
-    canvases: np.ndarray  # uint8 [B, H, W] ids, blank but for what is given
-    given: np.ndarray  # bool [B, H, W], cells that are shown from the start
-    top: np.ndarray  # int64 [B], as left: where each worked solution's space begins
-    left: np.ndarray
+    heights: np.ndarray  # int64 [B], most rows of each worked solution
+    widths: np.ndarray  # int64 [B], most columns of each worked solution
+    first_step: np.ndarray  # int64 [B], first row of the solution that is to be filled in
+    canvases: np.ndarray  # uint8 [B, H, W] ids, blank except for given cells
+    given: np.ndarray  # bool [B, H, W], cells given from the start
+    top: np.ndarray  # int64 [B], canvas row of each worked solution's first row
+    left: np.ndarray  # int64 [B], canvas column of its first column
 
     def __len__(self) -> int:
         return len(self.heights)
 
     @property
     def steps(self) -> np.ndarray:
-        """Rows to work out, ``int64 [B]``."""
+        """Number of rows to be filled in, int64 [B]."""
         return self.heights - self.first_step
 
     def row_of_step(self, step: np.ndarray | int) -> np.ndarray:
-        """The canvas row ``int64 [B]`` that a step (from 0) fills in."""
+        """Return the canvas row that a step (from 0) fills in, int64 [B]."""
         return self.top + self.first_step + step
 
     def __getitem__(self, index: np.ndarray) -> Self:
-        """Some of the problems, in another order, or more than once: ``int64 [N]``."""
+        """Return the problems with these indices, int64 [N], in any order, or repeated."""
         return replace(self, **{name: part[index] for name, part in vars(self).items()})
 
     def answer_cells(self, step: np.ndarray | int) -> np.ndarray:
-        """The cells that a step fills in, ``bool [B, H, W]``: its full row but for the givens."""
+        """Return the cells that a step fills in, bool [B, H, W]: its full row but given cells."""
         row = np.arange(self.canvases.shape[1]) == self.row_of_step(step)[:, None]
         return row[:, :, None] & ~self.given
 
     @property
     def unknown(self) -> np.ndarray:
-        """All cells that are filled in, ``bool [B, H, W]``: full rows but for the givens."""
+        """All cells to be filled in, bool [B, H, W]: full rows except given cells."""
         row = np.arange(self.canvases.shape[1]) - self.row_of_step(0)[:, None]
         return ((row >= 0) & (row < self.steps[:, None]))[:, :, None] & ~self.given
 
     @property
     def space(self) -> np.ndarray:
-        """The space that each solution needs at most, blank cells in it too: ``bool [B, H, W]``."""
+        """Largest box of each solution, with its blank cells, bool [B, H, W]."""
         parts = []
         for size, first, extent in zip(
             self.canvases.shape[1:], (self.top, self.left), (self.heights, self.widths), strict=True
@@ -62,19 +62,23 @@ class Drawing:
 
     @property
     def masked(self) -> np.ndarray:
-        """The canvases with all cells masked that are to be filled in, uint8 [B, H, W]."""
+        """Canvases in which all cells to be filled in are masked, uint8 [B, H, W]."""
         return np.where(self.unknown, np.uint8(symbols.MASK), self.canvases)
 
 
 @dataclass(frozen=True)
 class WorkedDrawing(Drawing):
-    """The same with the worked solutions, for training and evaluation."""
+    """Drawing with worked solutions, for training and evaluation."""
 
     truth: np.ndarray  # uint8 [B, H, W] ids, blank outside a worked solution
-    kinds: np.ndarray  # int8 [B, R], which of `canvas.layouts.ROW_KINDS`; `ABSENT` below the last
+    # int8 [B, R], index of each row's kind in `canvas.layouts.ROW_KINDS`; `ABSENT` below the last.
+    kinds: np.ndarray
 
     def rows_right(self, canvases: np.ndarray) -> np.ndarray:
-        """Which steps' rows are right in every cell: ``bool [B, S]``, False beyond the last."""
+        """Return whether each step's row is correct in every cell, bool [B, S].
+
+        False beyond the last step.
+        """
         steps = np.arange(int(self.steps.max()))
         rows = self.row_of_step(0)[:, None] + steps
         same = (canvases == self.truth).all(axis=2)
@@ -83,17 +87,22 @@ class WorkedDrawing(Drawing):
 
 
 class RowSteps(NamedTuple):
-    """A batch of single steps: fill in one row."""
+    """A batch of single row steps, each of which fills in one row."""
 
     inputs: np.ndarray  # uint8 [B, H, W], the rows so far, the next masked over the full width
     labels: np.ndarray  # uint8 [B, H, W], the same with that row filled in
     answer: np.ndarray  # bool [B, H, W], the masked cells
-    problem: np.ndarray  # int64 [B], which problem of the drawing each step belongs to
-    step: np.ndarray  # int64 [B], which of its steps, from 0
+    problem: np.ndarray  # int64 [B], index of the step's problem in the drawing
+    step: np.ndarray  # int64 [B], index of the step, from 0
 
 
 def row_steps(drawing: WorkedDrawing, step: np.ndarray | None = None) -> RowSteps:
-    """One step of each of B problems, ``int64 [B]`` from 0; None: all, problem by problem."""
+    """Return one row step of each problem, or all row steps.
+
+    Args:
+        drawing: of B problems.
+        step: of each problem, int64 [B] from 0; None: all steps, problem by problem.
+    """
     problem = np.arange(len(drawing))
     if step is None:
         problem = problem.repeat(drawing.steps)
@@ -108,11 +117,14 @@ def row_steps(drawing: WorkedDrawing, step: np.ndarray | None = None) -> RowStep
 
 
 def sequences(drawing: WorkedDrawing) -> tuple[np.ndarray, np.ndarray]:
-    """Canvases as sequences in the order in which people write: what a GPT reads.
+    """Return canvases as sequences for a GPT: ids and labels, int64 [B, H · (W + 1) + 1] each.
 
-    Every row is reversed, so that low digits come first, and ends with ``#``; a start and an end
-    symbol enclose the whole. Ids and labels are ``int64 [B, H · (W + 1) + 1]``; labels are the ids
-    one place on, and `IGNORE` where `tokens_to_write` is False.
+    Every row is reversed, so that low digits come first, and ends with ``#``. A start and an end
+    symbol enclose the sequence. Labels are the next ids, or `IGNORE` where `tokens_to_write` is
+    False.
+
+    Example: the rows ``_47`` and ``282`` become start, ``74_#282#``, end. The end is in the labels
+    alone.
     """
     ids = to_sequences(drawing.truth)
     following = np.concatenate([ids[:, 1:], np.full((len(ids), 1), symbols.END)], axis=1)
@@ -120,22 +132,23 @@ def sequences(drawing: WorkedDrawing) -> tuple[np.ndarray, np.ndarray]:
 
 
 def tokens_to_write(drawing: Drawing) -> np.ndarray:
-    """Which tokens of a sequence follow from what is before them: ``bool [B, H · (W + 1) + 2]``.
+    """Return the tokens of a sequence that a model writes, bool [B, H · (W + 1) + 2].
 
-    All behind the operands' last row, the end included, but for a lattice's margin digits.
+    These are all after the operands' last row, the end included, except given digits in the margin
+    of a lattice.
     """
     B, height, width = drawing.given.shape
-    shown = np.zeros((B, height, width + 1), dtype=bool)
-    shown[:, :, :width] = drawing.given[:, :, ::-1]
+    given = np.zeros((B, height, width + 1), dtype=bool)
+    given[:, :, :width] = drawing.given[:, :, ::-1]
     free = np.ones((B, 2 + height * (width + 1)), dtype=bool)
-    free[:, 1:-1] = ~shown.reshape(B, -1)
+    free[:, 1:-1] = ~given.reshape(B, -1)
     first = drawing.row_of_step(0) * (width + 1)
     free[np.arange(free.shape[1]) <= first[:, None]] = False
     return free
 
 
 def to_sequences(canvases: np.ndarray) -> np.ndarray:
-    """Canvases ``uint8 [B, H, W]`` as ids ``int64 [B, H · (W + 1) + 1]``, without an end symbol."""
+    """Return canvases, uint8 [B, H, W], as ids, int64 [B, H · (W + 1) + 1], without an end."""
     B, height, width = canvases.shape
     ids = np.full((B, 1 + height * (width + 1)), symbols.ROW_END, dtype=np.int64)
     ids[:, 0] = symbols.START
@@ -144,7 +157,10 @@ def to_sequences(canvases: np.ndarray) -> np.ndarray:
 
 
 def from_sequences(ids: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Canvases ``uint8 [B, H, W]`` from sequences; what is left out or after an end is blank."""
+    """Return canvases, uint8 [B, H, W], from sequences.
+
+    Cells that are missing, or after an end symbol, are blank.
+    """
     cells = np.full((len(ids), height * (width + 1)), symbols.BLANK, dtype=np.uint8)
     body = ids[:, 1 : 1 + cells.shape[1]]
     ended = (body == symbols.END).cumsum(axis=1) > 0

@@ -1,8 +1,8 @@
-"""Layouts: how a worked problem is written down, row by row.
+"""Layouts: rules for writing a worked problem, row by row.
 
-A layout draws the operands as a `Drawing`, which is all that a model gets to see, and works
-problems out as a `WorkedDrawing` for training and evaluation; `read` gets the numbers back from a
-canvas. The layouts are beside their tasks.
+A layout draws the operands as a `Drawing`: all that a model reads. It draws worked solutions as a
+`WorkedDrawing`, for training and evaluation. `read` reads the numbers back from a canvas. Layouts
+are defined in the modules of their tasks.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +20,7 @@ from canvas.drawing import Drawing, WorkedDrawing
 from canvas.problems import Problems
 
 GIVEN, PARTIAL, SUM, ANSWER, CARRIES = range(5)
-# The name of each kind of row.
+# Names of the kinds of rows.
 ROW_KINDS = ("given", "partial product", "running sum", "answer", "carries")
 ABSENT = -1
 
@@ -28,68 +28,79 @@ CellIndex = tuple[int, int]  # row and column of a cell
 
 
 class Row(NamedTuple):
-    """One row of every worked solution that has it."""
+    """One row in each of B worked solutions."""
 
     kind: int
     numbers: Numbers  # [B]
     shift: int  # blank columns at its right end
-    row: np.ndarray | int  # which one of the worked solution, [B] or the same for all
-    present: np.ndarray  # bool [B], which worked solutions have it
+    row: np.ndarray | int  # index of the row in a worked solution, int64 [B] or one for all
+    present: np.ndarray  # bool [B], False if the worked solution does not have this row
 
 
 class Layout(ABC):
     """Layout of a problem: writes operands as rows.
 
-    Rows are written from the right: column 0 of what follows is the rightmost one. An own layout
-    gives ``name``, `room`, `write_operands`, `rows` and `read_operands`; the layouts of a task have
-    a base class that knows some of these.
+    Rows are written from the right: column 0 is the rightmost one. Your own layout defines
+    ``name``, `room`, `write_operands`, `rows` and `read_operands`. The layouts of a task can share
+    a base class that defines some of these.
     """
 
-    name: str  # by which configurations call it
+    name: str  # in configs
     sign: int  # id of the symbol that stands on the canvas once, between or beside the operands
     margin: int = 0  # columns at the right end that digits of the rows never use
     given_columns: int = 0  # columns at the right end that are given in every row
-    local_rule: type[LocalRule] | None = (
-        None  # messages and function of its cells; None: not declared
-    )
-    latent_rule: type[LocalRule] | None = None  # the same for networks that invent some of that
+    # Messages and function of its cells; None: not declared.
+    local_rule: type[LocalRule] | None = None
+    latent_rule: type[LocalRule] | None = None  # the same for networks with latent codes
 
     def __init_subclass__(cls) -> None:
-        """A layout that writes rows of its own does not inherit the local rule."""
+        """Drop an inherited local rule if the layout defines its own rows."""
         if "rows" in vars(cls) and "local_rule" not in vars(cls):
             cls.local_rule = cls.latent_rule = None
 
     @abstractmethod
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
-        """Height and width that fit every problem whose operands have so many digits."""
+        """Return height and width that fit every problem whose operands have these digit counts.
+
+        Example: ``Lattice().room([2, 2], base=10)`` is (3, 5).
+        """
 
     @abstractmethod
     def write_operands(self, content: np.ndarray, problems: Problems) -> None:
-        """Write what is given onto right-to-left content ``uint8 [B, R, C]``."""
+        """Write the given symbols onto right-to-left ``content: uint8 [B, R, C]``."""
 
     @abstractmethod
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
-        """The rows that have to be worked out."""
+        """Yield the rows to be filled in."""
 
     @abstractmethod
     def read_operands(self, content: np.ndarray, sign: CellIndex) -> dict[str, np.ndarray]:
-        """The ids of each operand, ``uint8``, least significant first, by what it is called.
+        """Return the ids of each operand by name, uint8, least significant first.
 
-        The content ``uint8 [R, C]`` is one worked solution, left to right, cut to its bounding box;
-        blanks may lie around the ids. ValueError: ``sign`` is not where the layout puts it.
+        Blanks may lie around the ids.
+
+        Args:
+            content: uint8 [R, C], one worked solution, left to right, cut to its bounding box.
+            sign: row and column of the sign.
+
+        Raises:
+            ValueError: the sign is not at its place in this layout.
         """
 
     def answer_cells(self, content: np.ndarray) -> list[CellIndex]:
-        """Row and column of the answer's digits, least significant first: by default the last row.
+        """Return the cells of the answer's digits, least significant first.
 
-        The content ``uint8 [R, C]`` is a worked solution cut to its bounding box, perhaps flawed.
+        By default the answer is the last row.
+
+        Args:
+            content: uint8 [R, C], a worked solution cut to its bounding box, correct or not.
         """
         filled = np.flatnonzero(content[-1] != symbols.BLANK).tolist()
         span = range(filled[-1], filled[0] - 1, -1) if filled else ()
         return [(len(content) - 1, column) for column in span]
 
     def first_step(self, problems: Problems) -> np.ndarray:
-        """The first row that has to be worked out, ``int64 [B]``: the one below the operands."""
+        """Return the first row to be filled in, int64 [B]; by default below the operands."""
         return problems.counts
 
     def draw(
@@ -112,12 +123,18 @@ class Layout(ABC):
         left: np.ndarray | int = 0,
         trim: bool = False,
     ) -> WorkedDrawing:
-        """B problems with their worked solutions, each at its own offset on a canvas.
+        """Draw B problems with their worked solutions, each at its own offset on a canvas.
 
-        The canvases' size is by default what the largest solution needs; ``top`` and ``left`` are
-        where each begins, ``int64 [B]`` or the same for all; ``trim``: without the columns at the
-        left ends that answers leave blank. ValueError: a solution does not fit, or `rows` and
-        `room` do not agree.
+        Args:
+            problems: to be drawn.
+            height: of the canvases; None: that of the tallest solution.
+            width: of the canvases; None: that of the widest solution.
+            top: first row of each solution, int64 [B] or one for all.
+            left: first column of each solution, int64 [B] or one for all.
+            trim: leave out columns at the left end that are blank in all rows.
+
+        Raises:
+            ValueError: a solution does not fit, or `rows` and `room` do not agree.
         """
         drawn = self._begin(problems)
         sizes = drawn["heights"], drawn["widths"]
@@ -129,14 +146,14 @@ class Layout(ABC):
             outside = present & (too_wide | (row >= sizes[0]))
             if outside.any():
                 size = " x ".join(str(side[int(np.argmax(outside))]) for side in sizes)
-                what = f"writes outside the {size} cells that its room() says: make the two agree"
+                what = f"writes outside the {size} cells of its room(): make the two agree"
                 raise OwnCodeError(f"the layout {self.name} {what}")
             write(content, row, shift + self.margin, numbers, present)
             kinds[present, row if isinstance(row, int) else row[present]] = kind
         heights = (kinds != ABSENT).sum(axis=1)
         if (heights != sizes[0]).any():
             i = int(np.argmax(heights != sizes[0]))
-            what = f"draws {heights[i]} rows where its room() says {sizes[0][i]}"
+            what = f"draws {heights[i]} rows, and its room() returns {sizes[0][i]}"
             raise OwnCodeError(f"the layout {self.name} {what}: make the two agree")
         kinds[np.arange(len(kinds)), heights - 1] = ANSWER
         if trim:
@@ -145,13 +162,13 @@ class Layout(ABC):
         return WorkedDrawing(**_placed(drawn, height, width, top, left), kinds=kinds)
 
     def sizes(self, problems: Problems) -> np.ndarray:
-        """Rows and columns that each worked solution needs at most, ``int64 [2, B]``."""
+        """Return the most rows and columns of each worked solution, int64 [2, B]."""
         different, which = np.unique(problems.lengths, axis=0, return_inverse=True)
         rooms = [self.room([n for n in one if n], problems.base) for one in different.tolist()]
         return np.array(rooms, dtype=np.int64).reshape(-1, 2)[which.reshape(-1)].T
 
     def _begin(self, problems: Problems) -> dict[str, np.ndarray]:
-        """Parts of a `Drawing` of problems by their names, whose columns run from the right."""
+        """Return the parts of a `Drawing` by name, with columns from right to left."""
         heights, widths = self.sizes(problems)
         shape = len(problems), int(heights.max(initial=1)), int(widths.max(initial=1))
         canvases = np.full(shape, symbols.BLANK, dtype=np.uint8)
@@ -176,7 +193,7 @@ def write(
     numbers: Numbers,
     present: np.ndarray | None = None,
 ) -> None:
-    """Write numbers into one row of right-to-left content, ``shift`` columns from its right end."""
+    """Write numbers into a row of right-to-left content, ``shift`` columns from the right end."""
     n = min(numbers.digits.shape[1], content.shape[2] - shift)
     ids = symbols.DIGIT_IDS[numbers.digits[:, :n]]
     inside = np.arange(n) < numbers.lengths[:, None]
@@ -190,7 +207,7 @@ def write(
 
 
 def table(layouts: Sequence[Layout]) -> Mapping[str, Layout]:
-    """Layouts by their names."""
+    """Return layouts by name."""
     return {layout.name: layout for layout in layouts}
 
 
@@ -212,7 +229,7 @@ def _placed(
         raise ValueError(f"a worked solution needs a canvas of {needed}")
     B, R, C = drawn["given"].shape
     drawn["given"] &= np.arange(C) < widths[:, None, None]
-    # Blank cells of a part may lie beyond the canvas, below and on its left.
+    # Blank cells of a drawing may lie beyond the canvas, below and on the left.
     below, beside = (top + R).max(initial=0), (C - left - widths).max(initial=0)
     at = np.arange(B), top, left + widths + beside - C
     found = {**drawn, "top": top, "left": left}
@@ -227,7 +244,7 @@ def _placed(
 
 
 class Reading(NamedTuple):
-    """Operands and answer that are read from a canvas, correct or not."""
+    """Operands and answer read from a canvas, correct or not."""
 
     operands: tuple[int, ...]
     answer: int
@@ -235,16 +252,17 @@ class Reading(NamedTuple):
 
 
 def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Reading:
-    """Operands and answer of one canvas ``uint8 [H, W]``.
+    """Read operands and answer from a canvas, uint8 [H, W].
 
-    A ValueError says why the canvas is no worked solution in that layout.
+    Raises:
+        ValueError: the canvas is no worked solution in this layout; the message gives the reason.
     """
     rows, columns = np.nonzero(canvas != symbols.BLANK)
     if not rows.size:
         raise ValueError("the canvas is blank: there is no problem on it")
     content = canvas[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
     if (content == symbols.MASK).any():
-        raise ValueError("a row is still masked: the canvas is not worked out")
+        raise ValueError("a row is still masked: the canvas is not solved")
     signs = np.argwhere(content == layout.sign)
     if len(signs) != 1:
         sign = symbols.CHARACTERS[layout.sign]
@@ -259,7 +277,7 @@ def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Reading:
     if len(content) != (expected := layout.room(lengths, base)[0]):
         raise ValueError(
             f"operands of {' and '.join(map(str, lengths))} digits take {expected} rows in the "
-            f"{layout.name} layout, this canvas has {len(content)}: it is not worked out"
+            f"{layout.name} layout, this canvas has {len(content)}: it is not solved"
         )
     cells = layout.answer_cells(content)
     answer = np.array([content[cell] for cell in cells], dtype=np.uint8)
@@ -269,7 +287,7 @@ def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Reading:
 
 
 def _number(ids: np.ndarray, name: str, base: int) -> int:
-    """A number from ids, least significant first; every one of them has to be a digit."""
+    """Return a number from ids, least significant first; each has to be a digit's."""
     if not ids.size:
         raise ValueError(f"the {name} is blank")
     digits = symbols.DIGIT_OF[ids]

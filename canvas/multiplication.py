@@ -1,4 +1,4 @@
-"""Long multiplication: the task, and six ways to write it down."""
+"""Long multiplication: the task and six layouts."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -22,13 +22,13 @@ from canvas.task import TwoOperands
 
 
 class RowLayout(Layout):
-    """Layouts that write the operands above all other rows, and the product in the last row."""
+    """Base class of layouts with the operands in the top rows and the product in the last row."""
 
     sign = symbols.TIMES
 
     @abstractmethod
     def height(self, digits_b: int) -> int:
-        """Rows of a worked solution, the operands among them."""
+        """Return the number of rows of a worked solution, operands included."""
 
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
         digits_a, digits_b = lengths
@@ -123,7 +123,7 @@ class Direct(RowLayout):
 class Lattice(Layout):
     """Multiplicand on top, one multiplier digit beside each row: nothing shifts, nothing grows.
 
-    Row i holds t_i = ⌊t_(i−1) / base⌋ + a · b_i. The product is read down the last column of the
+    Row i contains t_i = ⌊t_(i−1) / base⌋ + a · b_i. The product is read down the last column of the
     grid and along its last row::
 
         _321_*      t_0 = 321·4            = 1284  → 4
@@ -174,12 +174,12 @@ class Multiplication(TwoOperands):
     """The product of two numbers.
 
     Attributes:
-        layout: how it is written down, one of `layouts` or a class of one's own.
+        layout: one of `layouts`, or your own class.
         base: of the digits, 2 to 16.
         digits_a: fewest and most digits of the multiplicand.
         digits_b: fewest and most digits of the multiplier.
-        long_bias: lengths are drawn with probability ∝ (digits of a · digits of b) ^ long_bias:
-            0 draws every pair of lengths evenly, 1 trains on long operands more.
+        long_bias: lengths are drawn with probability ∝ (digits of a · digits of b) ^ long_bias.
+            0 draws every pair of lengths evenly; 1 draws long operands more often.
         smallest: the smallest operand that is drawn, 0 or 1.
     """
 

@@ -1,8 +1,9 @@
-"""Canvases for people: as text, in a terminal, and drawn with matplotlib as PNG, SVG or GIF.
+"""Pictures of canvases: as text, in a terminal, and drawn with matplotlib as PNG, SVG or GIF.
 
-Cells are told apart by colour (Okabe & Ito's palette) and again without it: a wrong one is framed,
-with the right symbol on a tag, a masked one holds a square, and one that is read off is dark.
-matplotlib is imported where something is drawn, so that text in a terminal does not wait for it.
+Cells are distinguished by colour (Okabe & Ito's palette), and without colour, too. An incorrect
+cell is framed, with the correct symbol on a tag. A masked cell contains a square. A cell of the
+answer is dark. matplotlib is imported by the functions that draw, so text in a terminal does not
+wait for it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,12 +40,12 @@ _MOST_PIXELS = 2**26
 
 
 def for_people(symbol: int) -> str:
-    """The sign that stands for a symbol in pictures and in the terminal; a blank has none."""
+    """Return the sign of a symbol in pictures and in the terminal; a blank has none."""
     return _SIGNS.get(symbol, CHARACTERS[symbol])
 
 
 def to_text(canvas: np.ndarray) -> str:
-    """One line of text per row of a canvas ``uint8 [H, W]``."""
+    """Return a canvas, uint8 [H, W], as text with one line a row."""
     return "\n".join(decode(row) for row in canvas)
 
 
@@ -57,11 +58,17 @@ def to_terminal(
     confidence: Sequence[float] | None = None,
     read: Sequence[CellIndex] = (),
 ) -> Text:
-    """The canvas for a terminal, as rich text; `.plain` is the same without colour.
+    """Return the canvas for a terminal, as rich text; `.plain` is the same without colour.
 
-    Wrong cells stand in brackets, and below their row what it should be, without given cells. An
-    arrow points at the row being filled, cells that are read off are underlined, and a row's
-    confidence is beside it (NaN: none); else as in `draw_canvas`.
+    Incorrect cells are in brackets, and the correct row is below theirs, without given cells.
+
+    Args:
+        canvas: uint8 [H, W].
+        truth: uint8 [H, W], the correct symbols; None: nothing is compared.
+        given: bool [H, W], cells that are not compared.
+        highlight_row: the row being filled in, with an arrow beside it.
+        confidence: of each row, printed beside it; NaN: none.
+        read: cells of the answer, which are underlined.
     """
     wrong, given = _judged(canvas, truth, given)
     text = Text()
@@ -79,8 +86,8 @@ def to_terminal(
             text.append(f"  {confidence[i]:4.0%}")
         if truth is not None and wrong[i].any():
             text.append("\n  ")
-            for symbol, shown in zip(truth[i], given[i], strict=True):
-                sign = " " if shown else for_people(symbol) or "·"
+            for symbol, skipped in zip(truth[i], given[i], strict=True):
+                sign = " " if skipped else for_people(symbol) or "·"
                 text.append(f" {sign} ", style="yellow")
             text.append("  ↑ should be", style="yellow")
         text.append("\n" if i + 1 < len(canvas) else "")
@@ -96,11 +103,16 @@ def draw_canvas(
     highlight_row: int | None = None,
     read: Sequence[CellIndex] = (),
 ) -> None:
-    """Draw the canvas, ``uint8 [H, W]``, on axes, see `draw_cells`.
+    """Draw a canvas on axes, see `draw_cells`.
 
-    Given cells ``bool [H, W]``, which are not judged, are grey, cells filled in as in ``truth``
-    ``uint8 [H, W]`` are blue, wrong ones orange and framed, and those that are read off dark.
-    Without ``truth`` and ``given`` nothing is judged and all cells are plain.
+    Args:
+        axes: to draw on.
+        canvas: uint8 [H, W].
+        truth: uint8 [H, W], the correct symbols. Correct cells are blue, incorrect ones orange and
+            framed. Without ``truth`` and ``given`` all cells are plain.
+        given: bool [H, W], cells that are not compared. They are grey.
+        highlight_row: a row that is framed.
+        read: cells of the answer. They are dark.
     """
     plain = truth is None and given is None
     wrong, given = _judged(canvas, truth, given)
@@ -127,12 +139,18 @@ def draw_cells(
     right: np.ndarray | None = None,
     row: int | None = None,
 ) -> None:
-    """Draw a grid of cells with a sign each, to the scale of the axes, which lose ticks and frame.
+    """Draw a grid of cells with a sign each; ticks and frame of the axes are removed.
 
-    The cell (i, j) has its middle at x = j, y = i; there is half a cell of margin around all.
-    ``signs``, ``fills`` and ``inks``, ``str [H, W]``, are what each cell shows, and its colours;
-    the cells in ``wrong``, ``bool [H, W]``, are framed, and have the sign of ``right`` on a tag in
-    the corner; ``row`` is framed and pointed at.
+    The centre of cell (i, j) is at x = j, y = i. The margin around the grid is half a cell wide.
+
+    Args:
+        axes: to draw on.
+        signs: str [H, W], text of each cell.
+        fills: str [H, W], background colours.
+        inks: str [H, W], text colours.
+        wrong: bool [H, W], incorrect cells, which are framed.
+        right: str [H, W], correct signs, on a tag in the corner of incorrect cells.
+        row: a row that is framed, with an arrow beside it.
     """
     from matplotlib.patches import Rectangle
     from matplotlib.path import Path as Outline
@@ -179,7 +197,7 @@ def _stamp(
     shift: tuple[float, float] = (0, 0),
     **style: Any,
 ) -> None:
-    """An outline in each of the cells ``bool [H, W]``, or one in all: quicker than texts."""
+    """Draw an outline in each of the cells, bool [H, W], or one in all; faster than texts."""
     from matplotlib.collections import PathCollection
 
     places = (np.argwhere(where)[:, ::-1] + shift).tolist()
@@ -192,26 +210,30 @@ def _stamp(
 
 @lru_cache(maxsize=256)
 def _outline(sign: str) -> "Outline":
-    """A sign of a font of size 1, its middle at the origin, y downwards."""
+    """Return the outline of a sign in a font of size 1, centred at the origin, y downwards."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 
-    # DejaVu Sans comes with matplotlib, and has all signs; its digits are 0.73 high.
+    # DejaVu Sans comes with matplotlib and has all signs; its digits are 0.73 high.
     path = TextPath((0, 0), sign, size=1, prop=FontProperties(family="DejaVu Sans"))
     box, size = path.get_extents(), 0.6 if sign == _SIGNS[MASK] else 1
     return path.transformed(_moved(-(box.x0 + box.x1) / 2, -0.365).scale(size, -size))
 
 
-def to_figure(canvas: np.ndarray, **shown: Any) -> "Figure":
-    """A figure of the canvas; see `draw_canvas` for what can be shown."""
+def to_figure(canvas: np.ndarray, **options: Any) -> "Figure":
+    """Return a figure of a canvas, with the options of `draw_canvas`."""
     height, width = canvas.shape
     figure = blank_figure((width + 1) * CELL, (height + 1) * CELL)
-    draw_canvas(figure.add_axes((0, 0, 1, 1)), canvas, **shown)
+    draw_canvas(figure.add_axes((0, 0, 1, 1)), canvas, **options)
     return figure
 
 
 def blank_figure(width: int, height: int) -> "Figure":
-    """A figure of so many pixels, without pyplot's global state; ValueError if too many."""
+    """Return an empty figure of a size in pixels, without pyplot's global state.
+
+    Raises:
+        ValueError: the figure is too large.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -220,14 +242,14 @@ def blank_figure(width: int, height: int) -> "Figure":
             f"a picture of {width:,} x {height:,} pixels is too large: draw smaller cells or a "
             "smaller canvas"
         )
-    # matplotlib takes whole pixels of a size in inches, which must not fall below one.
+    # matplotlib rounds a size in inches down to whole pixels: 0.1 keeps rounding errors out.
     figure = Figure(((width + 0.1) / DPI, (height + 0.1) / DPI), DPI, facecolor=PAPER)
     FigureCanvasAgg(figure)
     return figure
 
 
 def pixels(figure: "Figure") -> np.ndarray:
-    """A figure as an image, ``uint8 [height, width, 3]``."""
+    """Return a figure as an image, uint8 [height, width, 3]."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     agg = FigureCanvasAgg(figure)
@@ -236,7 +258,7 @@ def pixels(figure: "Figure") -> np.ndarray:
 
 
 def to_svg(figure: "Figure") -> str:
-    """A figure as an SVG element, for a page or a notebook."""
+    """Return a figure as an SVG element, for a web page or a notebook."""
     import matplotlib
 
     buffer = StringIO()
@@ -247,7 +269,12 @@ def to_svg(figure: "Figure") -> str:
 
 
 def save_gif(path: str | Path, frames: Iterable[tuple["Figure", float]]) -> None:
-    """Write figures of one size, and the seconds for which each stays, as an endless animation."""
+    """Write an endless animation.
+
+    Args:
+        path: of the GIF file.
+        frames: figures of one size, each with the number of seconds for which it stays.
+    """
     images, durations = [], []
     for figure, seconds in frames:
         images.append(Image.fromarray(pixels(figure)).quantize(dither=Image.Dither.NONE))
@@ -259,7 +286,7 @@ def save_gif(path: str | Path, frames: Iterable[tuple["Figure", float]]) -> None
 def _judged(
     canvas: np.ndarray, truth: np.ndarray | None, given: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The cells filled in with another symbol than the truth's, and those given, bool [H, W]."""
+    """Return incorrect cells and given cells, bool [H, W] each."""
     if given is None:
         given = np.full(canvas.shape, truth is None)
     return (canvas != (canvas if truth is None else truth)) & (canvas != MASK) & ~given, given

@@ -1,9 +1,11 @@
-"""Problems at random: a sample is a pure function of (seed, split, epoch, index).
+"""Random problems, and families of structured ones.
 
-And families of structured problems, on which models fail that are right on random ones: chains of
-carries as long as the number, exact boundaries, zeros inside, one digit again and again. Price,
-Zaremba and Sutskever 2016, "Extensions and Limitations of the Neural GPU", found 99 % of random
-products right and none of numbers such as 10..02.
+A sample is a pure function of (seed, split, epoch, index).
+
+Models that are correct on random problems can fail on structured ones: chains of carries as long as
+the number, exact boundaries, zeros inside, one repeated digit. Price, Zaremba and Sutskever 2016,
+"Extensions and Limitations of the Neural GPU": 99 % of random products are correct, and none of
+numbers such as 10..02.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +18,8 @@ from canvas.arithmetic import Numbers, numbers_from_words
 from canvas.problems import SPLITS, Problems, Split, keys, random_words, split_of
 from canvas.task import Task
 
-_ATTEMPTS = 256  # tries at a problem of the right split before other lengths are drawn
-_AT_ONCE = 8  # of them: one in ten problems is of the validation split, and as many of test
+_ATTEMPTS = 256  # to draw a problem of the split, before other lengths are drawn
+_AT_ONCE = 8  # attempts: a tenth of all problems is of the validation split, a tenth of test
 _LENGTH_DRAWS = 16
 
 
@@ -29,10 +31,20 @@ def sample(
     index: np.ndarray,
     lengths_of: Sequence[int] | None = None,
 ) -> Problems:
-    """The problems of the given indices, ``[B]``: lengths first, then operands of those lengths.
+    """Draw the problems with the given indices: lengths first, then operands of those lengths.
 
-    ``lengths_of`` each operand; None: as the task draws them. Lengths without a problem in the
-    split, such as 1 and 1 in base 2, are drawn again; ValueError if none has one.
+    Lengths without a problem in the split, such as 1 and 1 in base 2, are drawn again.
+
+    Args:
+        task: defines lengths and problems.
+        seed: of the samples.
+        split: that the problems belong to.
+        epoch: of the samples.
+        index: of each problem, int64 [B].
+        lengths_of: digits of each operand; None: drawn by the task.
+
+    Raises:
+        ValueError: no lengths have a problem in the split.
     """
     key = keys(seed, split, epoch, index)
     sizes, todo = tuple(lengths_of or task.longest), np.arange(len(index))
@@ -67,10 +79,11 @@ def sample(
     )
 
 
-_TRIES = 20  # for each problem that is wanted, of which several may be the same
+_TRIES = 20  # rounds of drawing; several problems of a round may be the same
 
-# A number of n digits in a base; two operands of at most n digits, one of them of exactly n.
+# From a generator, n and a base: a number of n digits.
 Number = Callable[[Random, int, int], int]
+# Two operands of at most n digits, one of them with exactly n.
 Family = Callable[[Random, int, int], tuple[int, int]]
 
 
@@ -79,19 +92,19 @@ def _number(draw: Random, n: int, base: int) -> int:
 
 
 def _written(digits: Sequence[int], base: int) -> int:
-    """The number with these digits, the highest first."""
+    """Return the number with these digits, the highest first."""
     return reduce(lambda value, digit: value * base + digit, digits, 0)
 
 
 def _lengths(draw: Random, n: int) -> tuple[int, int]:
-    """n and n more often than not, or n and less."""
+    """Draw two lengths, n and n in most cases, else n and fewer."""
     found = [n, draw.choice((n, n, draw.randint(1, n)))]
     draw.shuffle(found)
     return found[0], found[1]
 
 
 def _of(a: Number, b: Number | None = None) -> Family:
-    """Operands of these kinds; of one kind, if it is given alone."""
+    """Return a family with operands of these kinds; both of the first, if it is given alone."""
 
     def family(draw: Random, n: int, base: int) -> tuple[int, int]:
         one, other = _lengths(draw, n)
@@ -154,10 +167,16 @@ FAMILIES: dict[str, Family] = {
 
 
 def family_problems(task: Task, family: str, digits: int, count: int, seed: int) -> Problems:
-    """Different problems of a family, of the test split or longer than all that the task draws.
+    """Draw different problems of a family, of the test split or outside the task's sizes.
 
-    ``digits`` are of the longer of two operands. There may be fewer than ``count`` where a family
-    has few problems of a length.
+    There may be fewer than ``count`` if a family has few problems of a length.
+
+    Args:
+        task: defines base, sizes and problems.
+        family: one of `FAMILIES`.
+        digits: of the longer operand.
+        count: number of problems.
+        seed: of the generator.
     """
     draw = Random(f"{family} {digits} {seed}")
     found: dict[tuple[int, ...], None] = {}

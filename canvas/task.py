@@ -1,7 +1,7 @@
-"""Tasks: which problems there are, what their right answers are, and how they are typed.
+"""Base class of tasks: their problems, correct answers, text form and layouts.
 
-A task is one class: how long operands are drawn, what the right answer is, how a problem is written
-in a line, and which layouts draw it. Multiplication and addition are in modules of their own.
+A task defines the lengths of random operands, the correct answer, the text form of a problem, and
+the layouts that draw it. Multiplication and addition are in modules of their own.
 """
 
 import re
@@ -20,20 +20,20 @@ from canvas.problems import MOST_DRAWN, Problems
 
 
 class Task(ABC):
-    """A kind of problem, and the way to write it down: a dataclass of settings."""
+    """Kind of problem and its layout: a dataclass of settings."""
 
-    layouts: Mapping[str, Layout]  # that draw it, by name
-    sign: str  # between two operands where a problem is printed
-    signs: str  # and where it is typed
-    smallest: int = 1  # operand that is drawn at random, 0 or 1; 0 can always be asked for
-    arity: tuple[int, int] = (2, 2)  # fewest and most operands that a problem can have
-    # Pairs of measures of a problem's size that a grid can have, the usual one first.
+    layouts: Mapping[str, Layout]  # by name
+    sign: str  # printed between two operands
+    signs: str  # accepted between two operands in typed problems
+    smallest: int = 1  # smallest random operand, 0 or 1; typed problems may always contain 0
+    arity: tuple[int, int] = (2, 2)  # fewest and most operands of a problem
+    # Pairs of measures of a problem's size for the axes of a grid, the default first.
     grids: tuple[tuple[str, str], ...] = (("digits_a", "digits_b"),)
 
-    # Settings that all tasks have.
-    layout: str  # one of `layouts`, or a class of one's own, like ``mine.Totals``
+    # Settings of all tasks.
+    layout: str  # one of `layouts`, or your own class, like ``mine.Totals``
     base: int  # of the digits, 2 to 16
-    long_bias: float = 0.0  # how much more often long operands are drawn; 0: all sizes evenly
+    long_bias: float = 0.0  # preference for long operands in sampling; 0: all sizes evenly
 
     def __post_init__(self) -> None:
         found = resolve(self.layout, self.layouts, Layout, "layout")
@@ -57,28 +57,32 @@ class Task(ABC):
     @property
     @abstractmethod
     def longest(self) -> tuple[int, ...]:
-        """Digits of each operand of the largest problems, as many as there can be operands."""
+        """Digits of each operand of the largest problems; one entry for each possible operand."""
 
     @property
     @abstractmethod
     def ranges(self) -> dict[str, tuple[int, int]]:
-        """Fewest and most of each measure of a problem's size: how far a model was trained."""
+        """Lowest and highest value of each measure of a problem's size in training."""
 
     @abstractmethod
     def answer(self, operands: Sequence[int]) -> int:
-        """The right answer."""
+        """Return the correct answer."""
 
     @abstractmethod
     def lengths(self, words: np.ndarray) -> np.ndarray:
-        """Digits of operands, ``int64 [B, N]``, 0 for none, from one word a problem."""
+        """Draw digits of operands, int64 [B, N], 0 for no operand.
+
+        Args:
+            words: random words, uint64 [B], one a problem.
+        """
 
     @abstractmethod
     def measures(self, problems: Problems) -> dict[str, np.ndarray]:
-        """The sizes of problems by each measure of `ranges`, ``int64 [B]`` each."""
+        """Return the sizes of problems, int64 [B] for each measure of `ranges`."""
 
     @abstractmethod
     def of_size(self, **size: int) -> tuple[int, ...]:
-        """Digits of each operand of a problem of a size, given by two measures."""
+        """Return the digits of each operand of a problem of a size, given by two measures."""
 
     def in_range(self, problems: Problems) -> np.ndarray:
         """Mask of the problems whose size is drawn in training, ``bool [B]``.
@@ -104,22 +108,26 @@ class Task(ABC):
         if self.layout_impl.local_rule is None:
             known = [name for name, layout in self.layouts.items() if layout.local_rule]
             raise ValueError(
-                f"the layout {self.layout} declares no local rule, which says what cells hand on: "
-                f"take {' or '.join(known)}, or give it one, see docs/extending.md"
+                f"the layout {self.layout} declares no local rule, the messages of its cells: take "
+                f"{' or '.join(known)}, or give it one, see docs/extending.md"
             )
         rule = self.layout_impl.latent_rule if latent else None
         return (rule or self.layout_impl.local_rule)(self.base)
 
     def allows(self, problems: Problems) -> np.ndarray:
-        """Which problems the task knows, ``bool [B]``: all of them by default."""
+        """Return whether the task contains each problem, bool [B]; by default all."""
         return np.ones(len(problems), dtype=bool)
 
     def extent(self) -> tuple[int, int]:
-        """The smallest canvas (height, width) that fits every problem of the task."""
+        """Return the smallest canvas (height, width) that fits every problem of the task."""
         return self.layout_impl.room(self.longest, self.base)
 
     def parse(self, text: str) -> tuple[int, ...]:
-        """Operands from what people type, like ``123x456``; ValueError if it is no such problem."""
+        """Return the operands of a typed problem: ``123x456`` → (123, 456).
+
+        Raises:
+            ValueError: the text is no problem of the task.
+        """
         parts = re.split(f"[{re.escape(self.signs)}]", text)
         if len(parts) < 2 or not all(part.strip() for part in parts):
             raise ValueError(
@@ -130,11 +138,19 @@ class Task(ABC):
         return operands
 
     def parsed(self, texts: Iterable[str]) -> Problems:
-        """Problems from what people type; ValueError: a text is none."""
+        """Return typed problems, see `parse`.
+
+        Raises:
+            ValueError: a text is no problem of the task.
+        """
         return self.problems([self.parse(text) for text in texts])
 
     def problems(self, operands: Sequence[Sequence[int]]) -> Problems:
-        """Problems from whole numbers; ValueError if the task or its layout does not know such."""
+        """Return problems from whole numbers.
+
+        Raises:
+            ValueError: the task or its layout does not support one of them.
+        """
         for one in operands:
             for number in one:
                 if isinstance(number, bool) or not isinstance(number, Integral):
@@ -147,7 +163,7 @@ class Task(ABC):
         return problems
 
     def refused(self, problems: Problems) -> list[str | None]:
-        """Reasons against problems: none of the task, or without room in its layout; else None.
+        """Return for each problem the reason why the task or its layout refuses it, or None.
 
         Bases are not compared.
         """
@@ -155,30 +171,30 @@ class Task(ABC):
         counted = np.array([i for i, why in enumerate(found) if why is None], dtype=np.int64)
         if not len(counted):
             return found
-        # Operands beyond the most that the task takes, of which there are none here.
+        # Without columns of operands beyond the task's arity; they are empty here.
         known = Problems(problems[counted].operands[: self.arity[1]])
         allowed = self.allows(known)
         for i in np.flatnonzero(~allowed).tolist():
             name = self.names(known[i : i + 1])[0]
             found[counted[i]] = f"{name} is no problem of the task {self.name}"
         different, which = np.unique(known.lengths, axis=0, return_inverse=True)
-        for number, lengths in enumerate(different.tolist()):
+        for index, lengths in enumerate(different.tolist()):
             try:
                 self.layout_impl.room([n for n in lengths if n], self.base)
             except ValueError as error:  # no room for so many operands
-                for i in np.flatnonzero((which.reshape(-1) == number) & allowed).tolist():
+                for i in np.flatnonzero((which.reshape(-1) == index) & allowed).tolist():
                     found[counted[i]] = str(error)
         return found
 
     def _miscounted(self, count: int) -> str | None:
-        """Reason against a number of operands; None: the task takes it."""
+        """Return the reason why the task refuses a number of operands; None: it does not."""
         fewest, most = self.arity
         many = str(most) if fewest == most else f"{fewest} to {most}"
         fits = fewest <= count <= most
         return None if fits else f"{self.name} takes {many} operands, not {count}"
 
     def names(self, problems: Problems) -> list[str]:
-        """Each problem as people write it, like ``321 x 654``."""
+        """Return each problem as text, like ``321 x 654``."""
         columns = [numbers.to_text() for numbers in problems.operands]
         return [f" {self.sign} ".join(filter(None, row)) for row in zip(*columns, strict=True)]
 
@@ -190,7 +206,7 @@ class Task(ABC):
 
 @dataclass
 class TwoOperands(Task):
-    """A task of two operands, each with a range of lengths.
+    """Task with two operands, each with a range of lengths.
 
     Attributes:
         layout, base, long_bias: see `Task`.
@@ -232,7 +248,11 @@ class TwoOperands(Task):
 def digits_range(
     name: str, value: Sequence[int], least: int = 1, most: int = MOST_DRAWN
 ) -> tuple[int, int]:
-    """A range [fewest, most], checked: ValueError if it is none."""
+    """Check a range [fewest, most], and return it.
+
+    Raises:
+        ValueError: it is no such range.
+    """
     ends = tuple(int(n) for n in value)
     if len(ends) != 2 or not least <= ends[0] <= ends[1] <= most:
         raise ValueError(f"{name} is [fewest, most] from {least} to {most}, not {list(ends)}")
@@ -240,7 +260,13 @@ def digits_range(
 
 
 def draw_sizes(words: np.ndarray, sizes: np.ndarray, bias: float) -> np.ndarray:
-    """Indices ``int64`` of ``sizes [C]``, as likely as sizes ^ bias, from words of any shape."""
+    """Draw indices of ``sizes``, int64, with probability ∝ sizes ^ bias.
+
+    Args:
+        words: random words, uint64 of any shape, one an index.
+        sizes: [C].
+        bias: 0 draws all indices evenly.
+    """
     weights = sizes.astype(float) ** bias
     cumulative = np.cumsum(weights / weights.sum())
     share = (words >> np.uint64(11)) / float(2**53)
@@ -248,7 +274,7 @@ def draw_sizes(words: np.ndarray, sizes: np.ndarray, bias: float) -> np.ndarray:
 
 
 def describe_ranges(ranges: Mapping[str, tuple[int, int]]) -> str:
-    """Sizes of problems in words, like ``1 to 4 x 1 to 4 digits``."""
+    """Return sizes of problems as text, like ``1 to 4 x 1 to 4 digits``."""
     if "addends" in ranges:
         (low, high), (fewest, most) = ranges["digits"], ranges["addends"]
         addends = f"{fewest} to {most}" if fewest < most else fewest

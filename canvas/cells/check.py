@@ -1,11 +1,11 @@
-"""A layout's local rule held against drawn pages, and sets of reachable inputs against them, too.
+"""Comparison of local rules, and of sets of reachable inputs, with drawn pages.
 
-A rule is code of its own beside the layout and the task, so all three can differ. Pages are drawn
-by the layout and worked out by the rule, cell by cell, and their answers are compared with the
-task's. The pages have numbers of training's lengths and longer ones; zeros, single digits, nines
-and numbers with zeros inside are always among them.
+A rule is separate code beside the layout and the task, so all three can differ. The layout draws
+pages, and the rule computes them, cell by cell. Their answers are compared with the task's. The
+pages have numbers of training's lengths and longer ones. Zeros, single digits, nines and numbers
+with zeros inside are always among them.
 
-This finds a difference, or none on these pages. It proves nothing of others.
+The comparison finds a difference, or none on these pages. It proves nothing about other pages.
 """
 
 import inspect
@@ -28,40 +28,41 @@ from canvas.symbols import BLANK, CHARACTERS, DIGIT_IDS, MASK, decode
 from canvas.task import Task
 
 QUICK = 64, 32  # pages of training's lengths, and longer ones, wherever a rule is used
-THOROUGH = 20_000, 2000  # and where a proof rests on it
-_AT_ONCE, _LONGER_AT_ONCE = 1000, 100
-_MOST_CELLS = 20_000_000  # of all pages of training's lengths: of long numbers there are fewer
-_MOST_SAMPLED, _SHORTER = 100, 30  # digits; where training has more, so many are drawn
+THOROUGH = 20_000, 2000  # the same, wherever a proof depends on the rule
+_AT_ONCE, _LONGER_AT_ONCE = 1000, 100  # pages of a batch
+_MOST_CELLS = 20_000_000  # of all pages of training's lengths; longer numbers get fewer pages
+_MOST_SAMPLED, _SHORTER = 100, 30  # digits: above 100 in training, numbers of up to 30 are drawn
 _LONGEST = 24  # digits of the longer numbers
 _MOST_MORE = 2  # operands beyond those of training
-_MOST_SHOWN = 200  # cells of a page in a sentence
-_TRIES = 20  # at a problem that the task allows
+_MOST_SHOWN = 200  # cells of a page that is printed in a message
+_TRIES = 20  # attempts to draw problems that the task allows
 
 
 class DrawnPages(NamedTuple):
-    """Pages that were drawn, and worked out by the rule."""
+    """Pages drawn by the layout and computed by the rule."""
 
     problems: Problems
     drawing: WorkedDrawing
     found: PageCellInputs
-    trained: bool  # of the lengths of training, and of its split
+    trained: bool  # the problems have training's lengths and are of its split
     names: list[str]  # of the problems, as people write them
 
 
 def checked_pages(
     task: Task, rule: LocalRule, how_many: tuple[int, int] = QUICK
 ) -> Iterator[DrawnPages]:
-    """Pages of a task, batch after batch, on each of which the rule agrees with layout and task.
+    """Yield batches of pages on which the rule agrees with layout and task.
 
     Args:
-        task: of which pages are drawn.
-        rule: of its layout; one of a model with latent codes is of the true classes.
+        task: draws the pages.
+        rule: of its layout; for a model with latent codes, the rule with the true classes.
         how_many: pages of training's lengths, and longer ones; edge cases come before them.
 
     Raises:
-        OwnCodeError: names the first page and cell that differ, with what either says.
+        OwnCodeError: a page differs. The message names its first cell that differs, and both
+            symbols.
     """
-    # Each kind has its own, so that pages of training do not depend on how many others there are.
+    # One generator for each kind: pages of training do not depend on the number of others.
     randoms = {kind: np.random.default_rng(0) for kind in (False, True)}
     for problems, trained in _problems(task, rule, *how_many):
         if not len(problems):
@@ -81,19 +82,19 @@ def checked_pages(
 
 
 def check_rule(task: Task, rule: LocalRule, how_many: tuple[int, int] = QUICK) -> int:
-    """Hold a rule against drawn pages; returns how many they were. Raises as `checked_pages`."""
+    """Compare a rule with drawn pages, and return their number. Raises as `checked_pages`."""
     return sum(len(pages.problems) for pages in checked_pages(task, rule, how_many))
 
 
 def check_reachable(
-    task: Task, rule: LocalRule, numbers: np.ndarray, how_many: tuple[int, int] = QUICK
+    task: Task, rule: LocalRule, ids: np.ndarray, how_many: tuple[int, int] = QUICK
 ) -> None:
     """Compare a set of reachable cell inputs with drawn pages.
 
     Args:
         task: draws the pages.
         rule: of its layout.
-        numbers: ids of the set, sorted, see `canvas.cells.reachable.reachable_cell_inputs`.
+        ids: of the set, sorted, see `canvas.cells.reachable.reachable_cell_inputs`.
         how_many: see `checked_pages`.
 
     Raises:
@@ -101,33 +102,33 @@ def check_reachable(
     """
     for pages in checked_pages(task, rule, how_many):
         found = pages.found
-        shown = rule.whole.numbers(0, found.cell_inputs)
-        places(numbers, shown, found, np.arange(len(shown)), pages.names, rule)
+        occurring = rule.whole.numbers(0, found.cell_inputs)
+        places(ids, occurring, found, np.arange(len(occurring)), pages.names, rule)
 
 
 def places(
     reachable: np.ndarray,
-    shown: np.ndarray,
+    occurring: np.ndarray,
     found: PageCellInputs,
     cells: np.ndarray,
     names: list[str],
     rule: LocalRule,
 ) -> np.ndarray:
-    """Places of the inputs that pages show in a sorted set of reachable inputs, int64 [M].
+    """Return the indices of pages' inputs in a sorted set of reachable inputs, int64 [M].
 
     Args:
-        reachable: numbers of inputs, sorted.
-        shown: numbers of the inputs of pages, int64 [M].
+        reachable: ids of inputs, sorted.
+        occurring: ids of the inputs of pages, int64 [M].
         found: the pages' cells.
-        cells: which of these has each input, int64 [M].
+        cells: indices of the cells with these inputs, int64 [M].
         names: of the pages' problems.
-        rule: the set's.
+        rule: of the set.
 
     Raises:
-        OwnCodeError: the set lacks one.
+        OwnCodeError: the set lacks an input; the message names page and cell.
     """
-    at = np.searchsorted(reachable, shown).clip(max=max(0, len(reachable) - 1))
-    missing = reachable[at] != shown if len(reachable) else np.ones(len(shown), dtype=bool)
+    at = np.searchsorted(reachable, occurring).clip(max=max(0, len(reachable) - 1))
+    missing = reachable[at] != occurring if len(reachable) else np.ones(len(occurring), dtype=bool)
     if missing.any():
         which = np.flatnonzero(missing)
         cell = _first(found, cells[which])
@@ -143,9 +144,10 @@ def places(
 
 
 def edge_problems(task: Task, rule: LocalRule | None = None) -> Problems:
-    """Zeros, single digits, nines, powers, zeros inside: all pairs that the task allows.
+    """Return all pairs of zeros, single digits, nines, powers and zeros inside.
 
-    The digest of a proof is of these pages, too: another list makes saved proofs unreadable.
+    Pairs that the task does not allow are left out. The digest of a proof covers these pages: a
+    different list makes saved proofs invalid.
     """
     base = task.base
     edges = [0, 1, base - 1, base, base**3 + 1, base**5 - base, base**6 - 1]
@@ -163,12 +165,12 @@ def _allowed(task: Task, operands: list[tuple[int, ...]]) -> Problems:
 def _problems(
     task: Task, rule: LocalRule, in_range: int, longer: int
 ) -> Iterator[tuple[Problems, bool]]:
-    """Problems, and whether they are of training: edge cases, longer ones, those of training."""
+    """Yield edge cases, then longer problems, then those of training; True for the last kind."""
     yield edge_problems(task, rule), False
     random = Random(0)
     for start in range(0, longer, _LONGER_AT_ONCE):
-        number = min(_LONGER_AT_ONCE, longer - start)
-        yield _longer(task, rule, random, number), False
+        count = min(_LONGER_AT_ONCE, longer - start)
+        yield _longer(task, rule, random, count), False
     lengths = None
     if max(task.longest) > _MOST_SAMPLED:
         lengths = [min(n, _SHORTER) for n in task.longest]
@@ -179,28 +181,28 @@ def _problems(
         yield sample(task, 0, "train", 0, index, lengths), True
 
 
-def _longer(task: Task, rule: LocalRule, random: Random, number: int) -> Problems:
-    """Problems of which one number is longer than any of training, as far as the task allows."""
+def _longer(task: Task, rule: LocalRule, random: Random, count: int) -> Problems:
+    """Draw problems in which one number is longer than any of training, as the task allows."""
     longest = max(task.longest)
     fewest, most = task.arity
     most = min(most, rule.most_operands or most, len(task.longest) + _MOST_MORE)
     found: list[tuple[int, ...]] = []
     for _ in range(_TRIES):
         tried = []
-        for _ in range(number - len(found)):
+        for _ in range(count - len(found)):
             size = longest + random.randint(1, min(longest, _LONGEST) + 2)
             size = min(size, max(_LONGEST, _SHORTER))
             lengths = [random.randint(1, size) for _ in range(random.randint(fewest, most))]
             lengths[random.randrange(len(lengths))] = size
             tried.append(tuple(_number(random, n, task.base) for n in lengths))
         found += _allowed(task, tried).to_ints()
-        if len(found) == number:
+        if len(found) == count:
             break
     return Problems.from_ints(found, task.base)
 
 
 def _number(random: Random, digits: int, base: int) -> int:
-    """A number of so many digits: any, or of zeros and nines alone."""
+    """Draw a number with that many digits: any number, or one of zeros and nines alone."""
     if random.random() < 0.7:
         return random.randrange(base ** (digits - 1), base**digits)
     drawn = [random.choice((1, base - 1)), *random.choices((0, base - 1), k=digits - 1)]
@@ -208,10 +210,10 @@ def _number(random: Random, digits: int, base: int) -> int:
 
 
 def _drawn(task: Task, problems: Problems, random: np.random.Generator) -> WorkedDrawing:
-    """One batch of pages, with up to two blank columns more on either side than the widest has."""
+    """Draw a batch of pages with up to two more blank columns on either side than the widest."""
     heights, widths = task.layout_impl.sizes(problems)
-    left, beside = random.integers(0, 3, size=2)
-    width = int(widths.max() + left + beside)
+    left, right = random.integers(0, 3, size=2)
+    width = int(widths.max() + left + right)
     place = random.integers(0, width - widths + 1)
     return task.layout_impl.draw_worked(problems, int(heights.max()), width, 0, place)
 
@@ -219,32 +221,32 @@ def _drawn(task: Task, problems: Problems, random: np.random.Generator) -> Worke
 def _checked(
     task: Task, rule: LocalRule, problems: Problems, drawing: WorkedDrawing, trained: bool
 ) -> DrawnPages:
-    """The pages of one batch, worked out by the rule and compared."""
+    """Compute the pages of one batch by the rule, and compare them."""
     names, found = task.names(problems), page_cell_inputs(rule, drawing)
-    asked = found.cell_inputs[TOKEN] == MASK
-    shows = drawing.truth[found.page, found.row, found.column].astype(np.int64)
-    says = found.outputs[SYMBOL]
-    wrong = asked & (says != shows)
-    bad_field = ""
+    masked = found.cell_inputs[TOKEN] == MASK
+    drawn = drawing.truth[found.page, found.row, found.column].astype(np.int64)
+    computed = found.outputs[SYMBOL]
+    wrong = masked & (computed != drawn)
+    bad_signal = ""
     for name, classes in rule.signals.items():
         outside = (found.outputs[name] < 0) | (found.outputs[name] >= classes)
         if outside.any():
-            bad_field, wrong = name, outside
+            bad_signal, wrong = name, outside
             break
     if wrong.any():
         cell = _first(found, np.flatnonzero(wrong))
         page, row, column = found.page[cell], found.row[cell], found.column[cell]
         where = f"in row {row + 1}, column {column + 1} of {names[page]}"
-        if bad_field:
+        if bad_signal:
             raise OwnCodeError(
-                f"{_rule_name(rule)} is wrong: {where} it says class "
-                f"{found.outputs[bad_field][cell]} of {bad_field}, which has the classes 0 to "
-                f"{rule.signals[bad_field] - 1}: make `cell` and `classes` agree"
+                f"{_rule_name(rule)} is wrong: {where} it returns class "
+                f"{found.outputs[bad_signal][cell]} of {bad_signal}, which has the classes 0 to "
+                f"{rule.signals[bad_signal] - 1}: make `cell` and `classes` agree"
             )
         raise OwnCodeError(
-            f"{_rule_name(rule)} is wrong: {where} the rule says {_symbol(says[cell])}, and the "
-            f"page{_text(drawing, int(page))} shows {_symbol(shows[cell])}: make the rule's `cell` "
-            "and the layout's `rows` agree"
+            f"{_rule_name(rule)} is wrong: {where} the rule returns {_symbol(computed[cell])}, and "
+            f"the page{_text(drawing, int(page))} has {_symbol(drawn[cell])}: make the rule's "
+            "`cell` and the layout's `rows` agree"
         )
     _check_answers(task, problems, drawing, names)
     return DrawnPages(problems, drawing, found, trained, names)
@@ -253,9 +255,12 @@ def _checked(
 def _check_answers(
     task: Task, problems: Problems, drawing: WorkedDrawing, names: list[str]
 ) -> None:
-    """OwnCodeError names the first page that does not show the task's answer.
+    """Compare the answers on pages with the task's.
 
-    The answer's cells are read alone: `canvas.check.check_layout` reads whole pages back.
+    Only the answer's cells are read: `canvas.check.check_layout` reads whole pages back.
+
+    Raises:
+        OwnCodeError: names the first page with another answer.
     """
     filled = drawing.truth != BLANK
     ends = []
@@ -267,29 +272,29 @@ def _check_answers(
     for i, (right, box) in enumerate(zip(answers.to_text(), boxes, strict=True)):
         content = drawing.truth[i, box[0] : box[1], box[2] : box[3]]
         cells = [content[cell] for cell in task.layout_impl.answer_cells(content)]
-        shown = decode(np.array(cells[::-1], dtype=np.uint8))
-        if shown[: len(shown) - len(right)].strip("0") or not shown.endswith(right):
+        drawn = decode(np.array(cells[::-1], dtype=np.uint8))
+        if drawn[: len(drawn) - len(right)].strip("0") or not drawn.endswith(right):
             raise OwnCodeError(
-                f"the layout {task.layout} is wrong: the page of {names[i]} shows the answer "
-                f"{shown!r}, and the task {task.name} says {right}"
+                f"the layout {task.layout} is wrong: the page of {names[i]} has the answer "
+                f"{drawn!r}, and the answer of the task {task.name} is {right}"
             )
 
 
 def _first(found: PageCellInputs, cells: np.ndarray) -> int:
-    """The first of some cells in the order of writing: of the first page, from the top right."""
+    """Return the first of some cells in the order of writing: first page, top row, right end."""
     order = np.lexsort((-found.column[cells], found.row[cells], found.page[cells]))
     return int(cells[order[0]])
 
 
-def _symbol(number: int) -> str:
-    """A symbol as a page shows it, or a number that is none."""
-    if 0 <= number < len(CHARACTERS):
-        return CHARACTERS[number] if number in DIGIT_IDS else repr(CHARACTERS[number])
-    return f"{number}, which is no symbol"
+def _symbol(symbol_id: int) -> str:
+    """Return a symbol as it is printed; an id that is no symbol's is printed as that."""
+    if 0 <= symbol_id < len(CHARACTERS):
+        return CHARACTERS[symbol_id] if symbol_id in DIGIT_IDS else repr(CHARACTERS[symbol_id])
+    return f"{symbol_id}, which is no symbol"
 
 
 def _text(drawing: WorkedDrawing, page: int) -> str:
-    """A page in brackets, its rows one after the other; nothing of a large one."""
+    """Return a page's rows in brackets, or an empty text if the page is large."""
     rows = [decode(row) for row in drawing.truth[page, : drawing.heights[page]]]
     return f" ({' / '.join(rows)})" if sum(map(len, rows)) <= _MOST_SHOWN else ""
 

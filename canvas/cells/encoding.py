@@ -1,4 +1,4 @@
-"""Codec of op inputs: all that an op reads, as one number and back."""
+"""Codec of op inputs: everything that an op reads, as one id and back."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -11,11 +11,18 @@ from canvas.cells.spec import NEIGHBOURS, OWN, SEES, TOKEN, Op, Seen, input_name
 
 
 class OpEncoding:
-    """Codec of op inputs: all that an op reads as one number.
+    """Codec of op inputs: everything that an op reads, as one id.
 
-    A number is of mixed radix: the symbol, 0 if it is not read, then a code for each way. A code is
-    the signals that are read, of mixed radix again; where there is no such cell all are none. Of an
-    op that reads all, a code is 0 where there is no such cell, else 1 + that.
+    An id is a number of mixed radix: the symbol, 0 if it is not read, then a message id for each
+    direction. A message id is a number of mixed radix, too: the classes of the signals that are
+    read. Where the neighbour does not exist, all of them are 0. If an op reads everything, message
+    id 0 stands for no neighbour, and all other message ids are one higher.
+
+    Ids of op 0 begin at 0, those of the next op after them, see ``starts``.
+
+    Example: an op reads a symbol (of 20), and from the right ``multiplier`` (of 11) and ``carry``
+    (of 10). Symbol 5, multiplier 3 and carry 2 have the message id 3 * 10 + 2 = 32 and the id
+    5 * (11 * 10) + 32 = 582.
     """
 
     def __init__(
@@ -27,7 +34,7 @@ class OpEncoding:
     ) -> None:
         self.ops, self.classes, self.ids = list(ops), dict(classes), ids
         own = tuple(dict.fromkeys(name for op in ops for name in _own(op)))
-        # The signals that are handed in each way that there is.
+        # The signals that are passed in each direction that is used.
         self.directions = {
             direction: tuple(messages[direction])
             for direction in NEIGHBOURS
@@ -35,7 +42,8 @@ class OpEncoding:
         }
         if own:
             self.directions[OWN] = own
-        # For each op and way the signals, "" for whether there is such a cell; and how many codes.
+        # For each op and direction the signals, "" for the neighbour's presence; and the number of
+        # message ids.
         self.inputs = [
             [self._signals(op, direction) for direction in self.directions] for op in ops
         ]
@@ -43,29 +51,29 @@ class OpEncoding:
             [prod(self._size(name) for name in names) + (op.inputs is None) for names in of]
             for op, of in zip(ops, self.inputs, strict=True)
         ]
-        # The first op input of each op, and of what would come next.
+        # The first id of each op; last, the number of all ids.
         self.starts = [0, *accumulate(ids * prod(sizes) for sizes in self.sizes)]
-        self.levels: list[list[int]] = []  # numbers of the ops that can decide at once
+        self.levels: list[list[int]] = []  # indices of the ops that can run at the same time
         known, left = set[str](), dict(enumerate(ops))
         while left:
             level = [i for i, op in left.items() if known.issuperset(_own(op))]
             if not level:
-                raise ValueError("ops read what none before them decides")
+                raise ValueError("ops read signals that no op before them decides")
             self.levels.append(level)
             known.update(name for i in level for name in left.pop(i).outputs)
 
     def _signals(self, op: Op, direction: str) -> tuple[str, ...]:
         if op.inputs is None:
             return self.directions[direction] if direction != OWN else ()
-        who = SEES[direction]
-        names = ("",) if who in op.inputs else ()
-        return (*names, *(n for n in self.directions[direction] if f"{who}.{n}" in op.inputs))
+        neighbour = SEES[direction]
+        names = ("",) if neighbour in op.inputs else ()
+        return (*names, *(n for n in self.directions[direction] if f"{neighbour}.{n}" in op.inputs))
 
     def _size(self, name: str) -> int:
         return self.classes[name] if name else 2
 
     def units(self, op: int) -> dict[str, int]:
-        """Return the weight of each thing that an op reads in the id of its input, by name."""
+        """Return the weight of each input of an op in the id, by input name."""
         found, unit, whole = {}, 1, self.ops[op].inputs is None
         parts = zip(self.directions, self.inputs[op], self.sizes[op], strict=True)
         for direction, names, size in reversed(list(parts)):
@@ -80,10 +88,16 @@ class OpEncoding:
             found[TOKEN] = unit
         return found
 
-    def signals(self, number: int, direction: int, message_id: np.ndarray) -> dict[str, np.ndarray]:
-        """The signals of an op's codes, the last one first; "" for whether there is a cell."""
-        names, found = self.inputs[number][direction], {}
-        if self.ops[number].inputs is None and names:
+    def signals(self, op: int, direction: int, message_id: np.ndarray) -> dict[str, np.ndarray]:
+        """Decode message ids: classes by signal, the last one first; "" for presence.
+
+        Args:
+            op: index of the op.
+            direction: index in ``directions``.
+            message_id: int64 [N].
+        """
+        names, found = self.inputs[op][direction], {}
+        if self.ops[op].inputs is None and names:
             found[""] = (message_id > 0) * 1
             message_id = message_id - found[""]
         parts = np.unravel_index(message_id, [self._size(name) for name in names]) if names else ()
@@ -91,20 +105,20 @@ class OpEncoding:
 
     @cached_property
     def reads(self) -> list[list[str]]:
-        """The names of all that each op reads, in the order of the columns of `table`."""
+        """Input names of each op, in the order of the columns of `table`."""
         return [list(self.units(op))[::-1] for op in range(len(self.ops))]
 
     @property
     def width(self) -> int:
-        """Number of columns of `table`: the most that an op reads."""
+        """Number of columns of `table`: the largest number of inputs of an op."""
         return max(map(len, self.reads))
 
     def table(self, op: int, seen: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return what an op reads in N cells, int64 [N, width]; columns without a name are 0.
+        """Return the inputs of an op in N cells, int64 [N, width]; columns without a name are 0.
 
         Args:
             op: index of the op.
-            seen: the cells' inputs and decisions by name, see `LocalRule.apply`.
+            seen: inputs and outputs of the cells, int64 [N] by input name, see `LocalRule.apply`.
         """
         found = np.zeros((len(next(iter(seen.values()))), self.width), dtype=np.int64)
         for column, name in enumerate(self.reads[op]):
@@ -112,9 +126,10 @@ class OpEncoding:
         return found
 
     def codes(self, op: int) -> np.ndarray:
-        """Return the weights of the columns of `table` in codes, int64 [width, 1 + directions].
+        """Return the weights of the columns of `table`, int64 [width, 1 + directions].
 
-        The first code is the symbol, then one for each direction.
+        The product of a row of the table and this matrix is the symbol, then the message id of
+        each direction.
         """
         units, strides = self.units(op), np.cumprod([1, *self.sizes[op][::-1]])[::-1]
         found = np.zeros((self.width, len(strides)), dtype=np.int64)
@@ -124,15 +139,15 @@ class OpEncoding:
         return found
 
     def _direction_of(self, name: str) -> int:
-        who = name.partition(".")[0]
-        return [SEES[direction] for direction in self.directions].index(who)
+        neighbour = name.partition(".")[0]
+        return [SEES[direction] for direction in self.directions].index(neighbour)
 
     def ids_of(self, ops: np.ndarray, table: np.ndarray) -> np.ndarray:
         """Return the ids of N op inputs, int64 [N].
 
         Args:
             ops: indices of the ops, int64 [N].
-            table: what they read, int64 [N, width].
+            table: their inputs, int64 [N, width].
         """
         ids = np.array(self.starts)[ops]
         for op, names in enumerate(self.reads):
@@ -146,25 +161,25 @@ class OpEncoding:
 
     def numbers(self, op: int, seen: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the ids of an op's inputs, int64 [N]; arguments as for `table`."""
-        number = np.full(len(next(iter(seen.values()))), self.starts[op])
+        ids = np.full(len(next(iter(seen.values()))), self.starts[op])
         for name, unit in self.units(op).items():
-            number += seen[name] * unit
-        return number
+            ids += seen[name] * unit
+        return ids
 
-    def shown(self, numbers: np.ndarray) -> Iterator[tuple[Op, np.ndarray, "Seen"]]:
-        """Decode N ids: for each op the indices of its ids, int64, and what it reads there."""
-        of = self.op_of(numbers)
-        for number, op in enumerate(self.ops):
-            here = np.flatnonzero(of == number)
-            message_id = numbers[here] - self.starts[number]
-            token, *ids = np.unravel_index(message_id, (self.ids, *self.sizes[number]))
-            seen = Seen({TOKEN: token} if TOKEN in self.units(number) else {})
+    def shown(self, ids: np.ndarray) -> Iterator[tuple[Op, np.ndarray, "Seen"]]:
+        """Decode N ids, int64 [N]: for each op the indices of its ids, int64, and its inputs."""
+        op_of_id = self.op_of(ids)
+        for index, op in enumerate(self.ops):
+            here = np.flatnonzero(op_of_id == index)
+            sizes = (self.ids, *self.sizes[index])
+            token, *message_ids = np.unravel_index(ids[here] - self.starts[index], sizes)
+            inputs = Seen({TOKEN: token} if TOKEN in self.units(index) else {})
             for i, direction in enumerate(self.directions):
-                signals = self.signals(number, i, ids[i])
-                seen |= {input_name(direction, name): part for name, part in signals.items()}
-            yield op, here, seen
+                signals = self.signals(index, i, message_ids[i])
+                inputs |= {input_name(direction, name): part for name, part in signals.items()}
+            yield op, here, inputs
 
 
 def _own(op: Op) -> list[str]:
-    """The signals that an op reads of those that the cell itself has decided."""
+    """Signals among an op's inputs that the cell itself decides."""
     return [name[4:] for name in op.inputs or () if name.startswith("own.")]

@@ -24,41 +24,48 @@ from canvas.drawing import WorkedDrawing
 
 
 class LocalRule(ABC):
-    """Messages of the cells of a layout, and the function of a cell; see this module."""
+    """Messages of the cells of a layout, and the function of a cell; see `canvas.cells`."""
 
-    # The signals that a cell hands in each direction. Those handed left depend on its row, the
-    # others are all that rows below learn of it.
+    # The signals that a cell passes in each direction. Those passed left depend on its row. The
+    # others are all that rows below receive from it.
     left: tuple[str, ...]
     down: tuple[str, ...]
     down_right: tuple[str, ...] = ()
     down_left: tuple[str, ...] = ()
     ops: tuple[Op, ...] = ()  # the ops, in order; none: one that reads all
-    probe_targets: tuple[str, ...] = ()  # what no cell decides, but probes can look for
-    # How `canvas.cells.reachable` enumerates states of a row. True: each message from the right is
-    # kept together with the exact message from above. False: with what `kept` keeps of that one,
-    # for rules in which nothing follows from both.
+    probe_targets: tuple[str, ...] = ()  # quantities that no cell decides, as labels of probes
+    # Enumeration of a row's states in `canvas.cells.reachable`. True: each message from the right
+    # is stored with the exact message from above. False: with that message reduced by `kept`, for
+    # rules in which nothing follows from both.
     kept_together = True
     most_operands: int | None = None  # of a page; None: any number
-    rows: Mapping[str, RowKind]  # the kinds that a page has; more than pages show, never less
+    rows: Mapping[str, RowKind]  # all kinds of rows; may allow more than pages have, never less
 
     def __init__(self, base: int) -> None:
         self.base = base  # of the digits
-        self.codes: dict[str, int] = {}  # of signals that networks are not told, see `with_codes`
+        self.codes: dict[str, int] = {}  # number of codes of latent signals, see `with_codes`
         self.digits = tuple(symbols.DIGIT_IDS[:base].tolist())
 
     def with_codes(self, codes: Mapping[str, int]) -> Self:
-        """Return the same rule for a network without hints for some signals: they are latent codes.
+        """Return the same rule for a network without hints for some signals.
 
-        How many there are of each such signal; what they mean is the network's affair: the classes
-        that `cell` gives count for nothing. ValueError: no such signal, or cells work in steps.
+        These signals are latent codes. The network chooses their meaning; the classes that `cell`
+        returns for them are not used.
+
+        Args:
+            codes: number of latent codes by signal.
+
+        Raises:
+            ValueError: a signal is unknown, a number of codes is out of range, or the rule has
+                several ops.
         """
         if unknown := sorted(set(codes) - set(self.signals)):
             raise ValueError(
-                f"codes name {', '.join(unknown)}, and cells hand on {', '.join(self.signals)}"
+                f"codes name {', '.join(unknown)}, and cells pass {', '.join(self.signals)}"
             )
         if codes and self.ops:
             raise ValueError("codes are for cells that read all at once, and these work in steps")
-        if some := [name for name, number in codes.items() if not 2 <= number <= MOST_CODES]:
+        if some := [name for name, count in codes.items() if not 2 <= count <= MOST_CODES]:
             raise ValueError(f"{some[0]} has 2 to {MOST_CODES} codes, not {codes[some[0]]}")
         rule = type(self)(self.base)
         rule.codes = dict(codes)
@@ -66,101 +73,111 @@ class LocalRule(ABC):
 
     @abstractmethod
     def classes(self, signal: str) -> int:
-        """Number of classes of a signal, the first of which is none."""
+        """Number of classes of a signal. Class 0 stands for none."""
 
     @abstractmethod
     def cell(self, outputs: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
-        """Compute the outputs of an op from N op inputs: int64 [N] each.
+        """Compute the outputs of an op from N op inputs: int64 [N] by output.
 
-        The id of the `SYMBOL` to write, and the class of each signal. A function of the op inputs
-        alone: of each, never of its place on a page.
+        These are the id of the `SYMBOL` to write, and the class of each signal. They depend on
+        the op input alone, never on the place of the cell on a page.
         """
 
     def kept(self, signal: str, classes: np.ndarray) -> np.ndarray:
-        """Reduce `classes` to the few numbers that `canvas.cells.reachable` keeps of a neighbour.
+        """Reduce classes of a signal to the few that `canvas.cells.reachable` distinguishes.
 
-        That a signal is none, its first class, or another.
+        The default distinguishes none (0), the first class (1) and all others (2).
         """
         return np.minimum(classes, 2)
 
     def draw_probe_targets(self, drawing: WorkedDrawing) -> dict[str, np.ndarray]:
-        """The classes of `probe_targets`, as `draw_signals` has them."""
+        """Return the classes of `probe_targets`: uint8 [B, H, W] by name, as `draw_signals`."""
         return {}
 
     @cached_property
     def signals(self) -> dict[str, int]:
-        """All signals, and how many classes each has: those in messages, then the others."""
-        handed = (name for direction in self.messages.values() for name in direction)
+        """Number of classes by signal: those in messages, then the others."""
+        passed = (name for direction in self.messages.values() for name in direction)
         decided = (name for op in self.ops for name in op.outputs if name != SYMBOL)
-        names = dict.fromkeys((*handed, *decided))
+        names = dict.fromkeys((*passed, *decided))
         return {name: self.codes.get(name) or self.classes(name) for name in names}
 
     @property
     def messages(self) -> dict[str, tuple[str, ...]]:
-        """The signals that are handed in each direction, by the names of `NEIGHBOURS`."""
+        """Signals passed in each direction, by the names of `NEIGHBOURS`."""
         return {name: getattr(self, name) for name in NEIGHBOURS}
 
     @cached_property
     def encoding(self) -> OpEncoding:
-        """The ops, and how what they see is numbered."""
+        """Codec of the inputs of the rule's ops."""
         return self._encode(self.ops) if self.ops else self.whole
 
     @cached_property
     def whole(self) -> OpEncoding:
-        """A single op that reads all: its op inputs are cell inputs."""
+        """Codec of a single op that reads all: its op inputs are cell inputs."""
         return self._encode((Op((SYMBOL, *self.signals)),))
 
     def _encode(self, ops: Sequence[Op]) -> OpEncoding:
         return OpEncoding(self.messages, self.signals, ops, symbols.vocab_size(self.base))
 
     def message_id(self, names: Sequence[str], values: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Messages of these signals as numbers from 1 up, int64 as the classes; of no signal 0."""
+        """Return the ids of messages, int64 from 1 up; 0 if the message has no signals.
+
+        Args:
+            names: the signals of the message.
+            values: their classes, int64 arrays of one shape by name.
+        """
         if not names:
             return np.zeros(np.shape(next(iter(values.values()))), dtype=np.int64)
         sizes = [self.signals[name] for name in names]
         return 1 + np.ravel_multi_index([values[name] for name in names], sizes)
 
     def message(self, names: Sequence[str], message_id: np.ndarray) -> dict[str, np.ndarray]:
-        """Decode messages from their ids, see `message_id`; "": the presence of the cell."""
-        there = (message_id > 0).astype(np.int64)
+        """Decode messages from their ids, see `message_id`; "": 1 if the cell exists, else 0."""
+        present = (message_id > 0).astype(np.int64)
         sizes = [self.signals[name] for name in names]
-        parts = np.unravel_index(message_id - there, sizes) if names else ()
-        return {"": there, **dict(zip(names, parts, strict=True))}
+        parts = np.unravel_index(message_id - present, sizes) if names else ()
+        return {"": present, **dict(zip(names, parts, strict=True))}
 
-    def cell_inputs(self, numbers: np.ndarray) -> Seen:
-        """Decode cell inputs from their numbers as op inputs of `whole`."""
-        ((_, _, seen),) = self.whole.shown(numbers)
-        return seen
+    def cell_inputs(self, ids: np.ndarray) -> Seen:
+        """Decode cell inputs from their ids, those of the op inputs of `whole`."""
+        ((_, _, inputs),) = self.whole.shown(ids)
+        return inputs
 
     def around(
-        self, handed: np.ndarray, page: np.ndarray, row: np.ndarray, column: np.ndarray
+        self, messages: np.ndarray, page: np.ndarray, row: np.ndarray, column: np.ndarray
     ) -> dict[str, np.ndarray]:
-        """Read the messages of N cells' neighbours, int64 [N] by the names by which ops read.
+        """Read the messages of N cells' neighbours: int64 [N] by input name.
 
-        ``handed [B, H + 1, W + 2, 1 + signals]`` is what all cells hand on, first 1 for there being
-        such a cell; around the cells is a margin of 0, above and on both sides.
+        Args:
+            messages: of all cells, [B, H + 1, W + 2, 1 + signals]: 1 for a cell that exists, then
+                the classes of its signals. A margin of 0 lies above and on both sides.
+            page: indices of the N cells, integers [N]; as are ``row`` and ``column``.
+            row: counted from the top, without the margin.
+            column: counted from the left, without the margin.
         """
         place = {name: i for i, name in enumerate(("", *self.signals))}
         found: dict[str, np.ndarray] = {}
         for direction, names in self.whole.directions.items():
             down, right = NEIGHBOURS[direction]
-            there = handed[page, row + 1 + down, column + 1 + right].astype(np.int64, copy=False)
-            found |= {input_name(direction, name): there[:, place[name]] for name in ("", *names)}
+            read = messages[page, row + 1 + down, column + 1 + right].astype(np.int64, copy=False)
+            found |= {input_name(direction, name): read[:, place[name]] for name in ("", *names)}
         return found
 
     def apply(self, cell_inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """All that follows from cell inputs, op after op: int64 [N] by output.
+        """Compute all outputs of N cells, op after op: int64 [N] by output.
 
-        Of cell inputs what they show, int64 [N] each, by the names by which ops read.
+        Args:
+            cell_inputs: of the cells, int64 [N] by input name.
         """
         found: dict[str, np.ndarray] = {}
-        seen = Seen(cell_inputs)
-        for outputs, inputs in self.encoding.ops:
-            said = self.cell(
-                outputs, seen if inputs is None else Seen({n: seen[n] for n in inputs})
+        known = Seen(cell_inputs)
+        for names, inputs in self.encoding.ops:
+            outputs = self.cell(
+                names, known if inputs is None else Seen({n: known[n] for n in inputs})
             )
-            found |= said
-            seen |= {input_name(OWN, name): part for name, part in said.items()}
+            found |= outputs
+            known |= {input_name(OWN, name): part for name, part in outputs.items()}
         return found
 
     def seen(
@@ -174,12 +191,12 @@ class LocalRule(ABC):
             cell_inputs: of N cells, int64 [N] by name, see `apply`.
             outputs: of these cells, int64 [N] by name.
         """
-        seen = {**cell_inputs, **{input_name(OWN, name): part for name, part in outputs.items()}}
+        known = {**cell_inputs, **{input_name(OWN, name): part for name, part in outputs.items()}}
         everywhere = np.arange(len(cell_inputs[TOKEN]))
-        asked = np.flatnonzero(cell_inputs[TOKEN] == symbols.MASK)
-        of = [asked if op.outputs == (SYMBOL,) else everywhere for op in self.encoding.ops]
-        numbers = [self.encoding.numbers(op, seen)[here] for op, here in enumerate(of)]
-        return np.concatenate(numbers), np.concatenate(of)
+        masked = np.flatnonzero(cell_inputs[TOKEN] == symbols.MASK)
+        cells = [masked if op.outputs == (SYMBOL,) else everywhere for op in self.encoding.ops]
+        ids = [self.encoding.numbers(op, known)[here] for op, here in enumerate(cells)]
+        return np.concatenate(ids), np.concatenate(cells)
 
     def samples(
         self, cell_inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
@@ -188,42 +205,42 @@ class LocalRule(ABC):
         ids, cells = self.seen(cell_inputs, outputs)
         ids, first = np.unique(ids, return_index=True)
         ops, cells = self.encoding.op_of(ids), cells[first]
-        seen = {**cell_inputs, **{input_name(OWN, name): part for name, part in outputs.items()}}
+        known = {**cell_inputs, **{input_name(OWN, name): part for name, part in outputs.items()}}
         found = OpSamples.empty(self, ops)
         for op in range(len(self.encoding.ops)):
             here = np.flatnonzero(ops == op)
-            read = {name: seen[name][cells[here]] for name in self.encoding.reads[op]}
-            said = {name: outputs[name][cells[here]] for name in self.encoding.ops[op].outputs}
-            found.fill(self, op, here, read, said)
+            inputs = {name: known[name][cells[here]] for name in self.encoding.reads[op]}
+            labels = {name: outputs[name][cells[here]] for name in self.encoding.ops[op].outputs}
+            found.fill(self, op, here, inputs, labels)
         return found
 
     def samples_of(self, ids: np.ndarray) -> "OpSamples":
         """Return op inputs with their labels, from their ids, int64 [N]."""
         found = OpSamples.empty(self, self.encoding.op_of(ids))
-        for number, (op, here, seen) in enumerate(self.encoding.shown(ids)):
-            found.fill(self, number, here, seen, self.cell(op.outputs, seen))
+        for index, (op, here, inputs) in enumerate(self.encoding.shown(ids)):
+            found.fill(self, index, here, inputs, self.cell(op.outputs, inputs))
         return found
 
-    def answers(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
-        """Compute the outputs of op inputs: int64 [N] by output, −1 where an op has no such output.
+    def answers(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+        """Compute the correct outputs of N op inputs, from their ids: int64 [N] by output.
 
-        The symbol's is −1 where it is given, too.
+        An output is −1 where the op does not have it. So is the symbol where it is given.
         """
-        found = {name: np.full(len(numbers), -1) for name in (SYMBOL, *self.signals)}
-        for op, here, seen in self.encoding.shown(numbers):
-            said = self.cell(op.outputs, seen)
+        found = {name: np.full(len(ids), -1) for name in (SYMBOL, *self.signals)}
+        for op, here, inputs in self.encoding.shown(ids):
+            outputs = self.cell(op.outputs, inputs)
             for name in op.outputs:
-                found[name][here] = said[name]
+                found[name][here] = outputs[name]
             if op.inputs is None:
-                found[SYMBOL][here[seen[TOKEN] != symbols.MASK]] = -1
+                found[SYMBOL][here[inputs[TOKEN] != symbols.MASK]] = -1
         return found
 
 
 class OpSamples(NamedTuple):
-    """Inputs of N ops with the right outputs."""
+    """Inputs of N ops with the correct outputs."""
 
     ops: np.ndarray  # int64 [N], indices of the ops
-    inputs: np.ndarray  # int64 [N, width], what each op reads, see `OpEncoding.table`
+    inputs: np.ndarray  # int64 [N, width], see `OpEncoding.table`
     labels: np.ndarray  # int64 [N, 1 + signals]: symbol, then signals; −1: no label
 
     @classmethod
@@ -237,7 +254,7 @@ class OpSamples(NamedTuple):
         rule: LocalRule,
         op: int,
         here: np.ndarray,
-        seen: Mapping[str, np.ndarray],
+        inputs: Mapping[str, np.ndarray],
         outputs: Mapping[str, np.ndarray],
     ) -> None:
         """Fill in the samples of one op, in place.
@@ -248,12 +265,12 @@ class OpSamples(NamedTuple):
             rule: of the op.
             op: its index.
             here: indices of its samples, int64 [M].
-            seen: what it reads in them, int64 [M] by name.
-            outputs: its right outputs, int64 [M] by name.
+            inputs: of these samples, int64 [M] by name.
+            outputs: the correct ones, int64 [M] by name.
         """
-        self.inputs[here] = rule.encoding.table(op, seen)
+        self.inputs[here] = rule.encoding.table(op, inputs)
         for column, name in enumerate((SYMBOL, *rule.signals)):
             if name in outputs:
                 self.labels[here, column] = outputs[name]
         if rule.encoding.ops[op].inputs is None:
-            self.labels[here[seen[TOKEN] != symbols.MASK], 0] = -1
+            self.labels[here[inputs[TOKEN] != symbols.MASK], 0] = -1

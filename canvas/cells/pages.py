@@ -10,17 +10,17 @@ from canvas.cells.order import front_of, in_fronts
 from canvas.cells.spec import TOKEN
 from canvas.drawing import WorkedDrawing
 
-UNDEFINED = 255  # in place of a class: it follows from rows that are not yet written
+UNDEFINED = 255  # in place of a class that depends on rows that are not yet written
 
 
 class PageCellInputs(NamedTuple):
-    """The cell inputs of all cells of B pages, N together, as training takes them."""
+    """Inputs and outputs of all N cells of B pages."""
 
-    cell_inputs: dict[str, np.ndarray]  # see `LocalRule.apply`
-    outputs: dict[str, np.ndarray]  # what follows from them, int64 [N] each
-    page: np.ndarray  # int64 [N], which page each is of
-    row: np.ndarray  # int64 [N], and which of its canvas rows
-    column: np.ndarray
+    cell_inputs: dict[str, np.ndarray]  # int64 [N] by input name, see `LocalRule.apply`
+    outputs: dict[str, np.ndarray]  # int64 [N] by output
+    page: np.ndarray  # int64 [N], index of the cell's page
+    row: np.ndarray  # int64 [N], of the canvas
+    column: np.ndarray  # int64 [N], of the canvas
 
 
 def page_cell_inputs(
@@ -28,26 +28,30 @@ def page_cell_inputs(
 ) -> PageCellInputs:
     """Compute the inputs of every cell of worked solutions by the rule, in the order of writing.
 
-    A page begins with its first row, ends with its last one, and is as wide as the canvas. Of the
-    rows to be worked out ``known_rows``, ``int64 [B]``, None for no row, are shown as they are
-    written, from the first one; their cells are seen by themselves alone.
+    A page begins with its first row, ends with its last one, and is as wide as the canvas.
+
+    Args:
+        rule: of the drawing's layout.
+        drawing: the worked solutions.
+        known_rows: int64 [B], the number of rows that are already written, besides the given ones;
+            None: no row. A symbol in such a row is read by its own cell alone.
     """
     B, H, W = drawing.truth.shape
     row = np.arange(H) - drawing.top[:, None]
     inside = (row >= 0) & (row < drawing.heights[:, None])
-    shown = drawing.first_step if known_rows is None else drawing.first_step + known_rows
-    given = drawing.given | (row < shown[:, None])[..., None]
+    written = drawing.first_step if known_rows is None else drawing.first_step + known_rows
+    given = drawing.given | (row < written[:, None])[..., None]
     tokens = np.where(given, drawing.truth, np.uint8(symbols.MASK)).astype(np.int64)
-    # Messages of all cells, first 1 for a cell that is there; 0 beyond the edges.
-    handed = np.zeros((B, H + 1, W + 2, 1 + len(rule.signals)), dtype=np.int64)
+    # Messages of all cells: 1 for a cell that exists, then its signals; 0 beyond the edges.
+    messages = np.zeros((B, H + 1, W + 2, 1 + len(rule.signals)), dtype=np.int64)
     found: list[tuple[dict[str, np.ndarray], ...]] = []
     cells = np.stack(np.broadcast_to(inside[..., None], (B, H, W)).nonzero())
     for front in in_fronts(front_of(cells[1], W - 1 - cells[2])):
         page, r, c = cells[:, front]
-        cell_inputs = {TOKEN: tokens[page, r, c]} | rule.around(handed, page, r, c)
+        cell_inputs = {TOKEN: tokens[page, r, c]} | rule.around(messages, page, r, c)
         outputs = rule.apply(cell_inputs)
-        says = [np.ones_like(r), *(outputs[name] for name in rule.signals)]
-        handed[page, r + 1, c + 1] = np.stack(says, axis=1)
+        passed = [np.ones_like(r), *(outputs[name] for name in rule.signals)]
+        messages[page, r + 1, c + 1] = np.stack(passed, axis=1)
         found.append((cell_inputs, outputs, {"page": page, "row": r, "column": c}))
     cell_inputs, outputs, where = (
         {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -59,9 +63,13 @@ def page_cell_inputs(
 def draw_signals(
     rule: LocalRule, drawing: WorkedDrawing, step: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """Compute the signals of worked solutions: by signal its classes, uint8 [B, H, W].
+    """Compute the signals of worked solutions: uint8 [B, H, W] of classes by signal.
 
-    At a ``step [B]``, None the last one, below whose row all is `UNDEFINED`.
+    Args:
+        rule: of the drawing's layout.
+        drawing: the worked solutions.
+        step: int64 [B], the row step of each page; None: the last one. All cells below the row of
+            that step are `UNDEFINED`.
     """
     found, maps = page_cell_inputs(rule, drawing), {}
     last = drawing.top + drawing.heights - 1 if step is None else drawing.row_of_step(step)

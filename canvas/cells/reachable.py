@@ -1,4 +1,4 @@
-"""All that cells can see on pages of any size: sets that are closed under a layout's rule."""
+"""All inputs that cells can receive on pages of any size: sets closed under a layout's rule."""
 
 from math import prod
 from typing import NamedTuple
@@ -14,49 +14,53 @@ def reachable_op_inputs(rule: LocalRule) -> np.ndarray:
 
     See `canvas.cells.encoding.OpEncoding`.
     """
-    numbers = reachable_cell_inputs(rule)
+    ids = reachable_cell_inputs(rule)
     if rule.encoding is rule.whole:
-        return numbers
-    cell_inputs = rule.cell_inputs(numbers)
+        return ids
+    cell_inputs = rule.cell_inputs(ids)
     return _distinct(rule.seen(cell_inputs, rule.apply(cell_inputs))[0])
 
 
 def reachable_cell_inputs(rule: LocalRule) -> np.ndarray:
-    """Cell inputs that hold all of every page of any size, and are closed under the rule.
+    """Return a superset of the cell inputs of all pages of any size, closed under the rule.
 
-    Rows are worked out from the upper edge down, and each from its right edge to the left, until
-    nothing new is found. Of a row above is kept, for each kind of row, what each kind of column can
-    hand down, and which `_kept` classes of these can lie side by side: more than any page has.
-    Given are their numbers, as op inputs of `LocalRule.whole`, int64, sorted.
+    Rows are computed from the upper edge down, and each from its right edge to the left, until
+    nothing new is found. For each kind of row above, two things are stored: the messages that each
+    kind of column can pass down, and the pairs of `LocalRule.kept` classes that can lie side by
+    side. This allows more than any page has.
+
+    Returns:
+        Ids as op inputs of `LocalRule.whole`, int64, sorted.
     """
     found = _Reachable(rule)
     found.grow()
     return _distinct(np.concatenate(found.cell_inputs))
 
 
-_EDGE = 0  # the mark of no cell at all
+_EDGE = 0  # the mark of a missing cell
 
 
-def _distinct(numbers: np.ndarray) -> np.ndarray:
-    """Each once, sorted; many times quicker than `np.unique` of NumPy 2.3, which hashes."""
-    ordered = np.sort(numbers)
+def _distinct(ids: np.ndarray) -> np.ndarray:
+    """Return each id once, sorted; many times faster than `np.unique` of NumPy 2.3 (hashing)."""
+    ordered = np.sort(ids)
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
 class _Reachable:
-    """Knowledge of rows so far."""
+    """Messages and neighbours found so far, by kind of row and column."""
 
     def __init__(self, rule: LocalRule) -> None:
         self.rule = rule
         self.joint = tuple(dict.fromkeys((*rule.down, *rule.down_right, *rule.down_left)))
-        # Of each kind of row who can lie side by side, as numbers of two marks, that on the right
-        # first. A mark is a kind of column with what is kept of what it hands down.
+        # For each kind of row the pairs of cells that can lie side by side, each as one number of
+        # two marks, that on the right first. A mark is a kind of column with the `kept` classes of
+        # the message that it passes down.
         self.pairs: dict[str, set[int]] = {"": {_EDGE}} | {name: set() for name in rule.rows}
         self.cell_inputs: list[np.ndarray] = []
         kinds = (column.kind for row in rule.rows.values() for column in row.columns.values())
         self._kinds = list(dict.fromkeys(kinds))
-        # Of each kind of row and column the messages that can be handed down; beyond the page's
-        # edges, "", one: that there is no cell.
+        # For each kind of row and column the messages that can be passed down. Beyond the page's
+        # edges, "", there is one: no cell.
         self.handed = {
             (row, kind): np.zeros(0 if row and kind else 1, dtype=np.int64)
             for row in self.pairs
@@ -64,16 +68,16 @@ class _Reachable:
         }
         self._messages = 1 + prod(rule.signals[name] for name in self.joint)
         kept = {name: rule.kept(name, np.arange(rule.signals[name])) for name in self.joint}
-        self._kept = {name: (numbers, 1 + int(numbers.max())) for name, numbers in kept.items()}
+        self._kept = {name: (classes, 1 + int(classes.max())) for name, classes in kept.items()}
         self._classes = prod(count for _, count in self._kept.values())
         self._marks = 1 + len(self._kinds) * self._classes
-        # A state: the message from the right, the keys of the cells above right and above, and the
-        # mark of that on the right.
+        # A state is one number of four parts: the message from the right, the keys of the cells
+        # above right and above, and the mark of the cell on the right.
         self._keys = self._messages if rule.kept_together else self._marks
         self._beyond = self._keys if rule.down_left else 1
 
     def grow(self) -> None:
-        """Work every kind of row out below every other, until nothing new is found."""
+        """Compute every kind of row below every other, until nothing new is found."""
         pairs = [(name, above) for name, row in self.rule.rows.items() for above in row.below]
         done: dict[tuple[str, str], object] = {}
         while todo := {one: now for one in pairs if done.get(one) != (now := self._known(one[1]))}:
@@ -82,31 +86,31 @@ class _Reachable:
             done |= todo
 
     def _known(self, above: str) -> object:
-        """Amount of what is known of a kind of row."""
+        """Return the numbers of messages and pairs found for a kind of row, to detect changes."""
         return [len(self.handed[above, kind]) for kind in self._kinds], len(self.pairs[above])
 
     def _mark(self, kind: str, down: np.ndarray) -> np.ndarray:
-        """The marks of what a kind of column hands down."""
+        """Return the marks of messages that a kind of column passes down."""
         if not kind:
             return np.full_like(down, _EDGE)
-        number = np.zeros_like(down)
+        joint = np.zeros_like(down)
         signals = self.rule.message(self.joint, down)
-        for name, (numbers, count) in self._kept.items():
-            number = number * count + numbers[signals[name]]
-        return np.where(down > 0, 1 + self._kinds.index(kind) * self._classes + number, _EDGE)
+        for name, (classes, count) in self._kept.items():
+            joint = joint * count + classes[signals[name]]
+        return np.where(down > 0, 1 + self._kinds.index(kind) * self._classes + joint, _EDGE)
 
     def _key(self, kind: str, down: np.ndarray) -> np.ndarray:
-        """Part of the message from a kind of column above that a state keeps: all, or its mark."""
+        """Return the part of a message from above that a state stores: all of it, or its mark."""
         return down if self.rule.kept_together else self._mark(kind, down)
 
     def _by_key(self, handed: dict[str, np.ndarray], names: tuple[str, ...]) -> "_Lists":
-        """Messages from a row above in one direction: for each key a list of ids."""
+        """Return the messages from a row above in one direction: for each key a list of ids."""
         size = 1 + prod(self.rule.signals[name] for name in names)
         both = [self._key(kind, m) * size + self._seen(names, m) for kind, m in handed.items()]
         return _Lists(*np.divmod(_distinct(np.concatenate(both)), size), self._keys)
 
     def _row(self, name: str, above: str) -> None:
-        """Work out one kind of row below another."""
+        """Compute one kind of row below another."""
         row, todo = self.rule.rows[name], {}
         handed = {kind: self.handed[above, kind] for kind in ("", *self._kinds)}
         directions = (
@@ -128,9 +132,9 @@ class _Reachable:
             todo = {one: states for one, states in fresh.items() if len(states)}
 
     def _column(self, row: "_Below", one: str, target: str, states: np.ndarray) -> list[np.ndarray]:
-        """Work out a column from all its states, with a target on its left; the target's states.
+        """Compute a column from all its states, and return the states of the target on its left.
 
-        What lies above left has to go with what lies above.
+        The cell above left must be one that can lie beside the cell above.
         """
         rule, name, handed, found = self.rule, row.name, row.handed, []
         columns = rule.rows[name].columns
@@ -146,11 +150,11 @@ class _Reachable:
         for mark in np.unique(marks).tolist():
             beside_it = pairs[pairs // self._marks == mark] % self._marks
             corners = handed[there][np.isin(corner_marks, beside_it)]
-            # What is above left looks alike from here where it differs in other signals alone.
+            # Messages from above left that differ in unread signals alone count as one look.
             looks, like = np.unique(self._seen(rule.down_right, corners), return_inverse=True)
             options = _distinct(like.reshape(-1) * self._keys + self._key(there, corners))
             options_of = _Lists(*np.divmod(options, self._keys), len(looks))
-            # All that such a cell can see above, above right and above left.
+            # All combinations of messages from above, above right and above left.
             which = np.flatnonzero(marks == mark)
             up, index = row.down.of(over[which])
             which = which[index]
@@ -173,25 +177,25 @@ class _Reachable:
                 known[down] = known[self.handed[name, kind]] = True
                 self.handed[name, kind] = np.flatnonzero(known)
                 mine = self._mark(kind, down)
-                cell, says = np.divmod(_distinct(which * self._marks + mine), self._marks)
+                cell, passed = np.divmod(_distinct(which * self._marks + mine), self._marks)
                 at, index = beside.of(cell)
-                both = _distinct(at * self._marks + says[index])
+                both = _distinct(at * self._marks + passed[index])
                 self.pairs[name].update(both[both >= self._marks].tolist())
                 if target == END:
                     self.pairs[name].update((np.unique(mine) * self._marks + _EDGE).tolist())
                     continue
-                # What goes on to the left, with each key of what looks like this above it.
+                # The message to the left, with each key of the same look above the target.
                 on = rule.message_id(rule.left, out) * self._beyond
                 on += over[which] if rule.down_left else 0
                 on = _distinct((on * len(looks) + corner) * self._marks + mine)
-                on, says = np.divmod(on, self._marks)
+                on, passed = np.divmod(on, self._marks)
                 on, look = np.divmod(on, len(looks))
                 key, index = options_of.of(look)
-                found.append((on[index] * self._keys + key) * self._marks + says[index])
+                found.append((on[index] * self._keys + key) * self._marks + passed[index])
         return found
 
     def _seen(self, names: tuple[str, ...], joint: np.ndarray) -> np.ndarray:
-        """The code of what is handed in one direction, of all that is handed down."""
+        """Return the ids of the messages in one direction, from the ids of all signals below."""
         if names == self.joint:
             return joint
         return np.where(
@@ -200,17 +204,17 @@ class _Reachable:
 
 
 class _Below(NamedTuple):
-    """A kind of row that is worked out below another, and what is known of that one."""
+    """Kind of row that is computed below another, and the messages from that one."""
 
     name: str
     above: str  # "": beyond the page's edge
-    handed: dict[str, np.ndarray]  # the messages of each kind of column; "": of no cell
-    down: "_Lists"  # for each key, what can be seen above
-    down_left: "_Lists"  # and above right
+    handed: dict[str, np.ndarray]  # messages by kind of column; "": no cell
+    down: "_Lists"  # for each key, the messages from above
+    down_left: "_Lists"  # for each key, the messages from above right
 
 
 class _Lists:
-    """``count`` lists: of ``values``, int64 [N], each is in the list ``of``."""
+    """``count`` lists of numbers: ``values[i]`` is in the list ``of[i]``, int64 [N] each."""
 
     def __init__(self, of: np.ndarray, values: np.ndarray, count: int) -> None:
         self._values = values[np.argsort(of, kind="stable")]
@@ -218,7 +222,7 @@ class _Lists:
         self._starts = np.cumsum(self._counts) - self._counts
 
     def of(self, lists: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """All numbers of some lists, one after the other, and the index of each one's list."""
+        """Return the numbers of some lists, concatenated, and for each its index in ``lists``."""
         many = self._counts[lists]
         index = np.repeat(np.arange(len(lists)), many)
         step = np.arange(len(index)) - np.repeat(np.cumsum(many) - many, many)

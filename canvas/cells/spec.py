@@ -1,4 +1,4 @@
-"""What a local rule is written in: outputs, inputs, neighbours, ops, columns and rows."""
+"""Vocabulary of local rules: outputs, inputs, neighbours, ops, columns and rows."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -6,24 +6,31 @@ from typing import NamedTuple
 import numpy as np
 
 END = ""  # in place of a column on the left: the page ends there
-MOST_CODES = 62  # of a signal that is not told: each has a letter of its own
+MOST_CODES = 62  # most latent codes of a signal: each is printed as one letter or digit
 SYMBOL = "symbol"  # the output that a cell writes, beside its signals
 TOKEN = "token"  # the symbol that stands in a cell, or the mask
-OWN = "own"  # what a cell has decided itself, in place of a neighbour
-NEIGHBOURS = {  # who hands a cell what, as rows down and columns right
+OWN = "own"  # in place of a neighbour: the cell's own outputs
+# The neighbour that passes messages in each direction, as (rows down, columns right) of the reader.
+NEIGHBOURS = {
     "left": (0, 1), "down": (-1, 0), "down_right": (-1, -1), "down_left": (-1, 1),
 }  # fmt: skip
-SEES = {  # what a cell calls it
+SEES = {  # the name of that neighbour, from the reader: what is passed left comes from the right
     "left": "right", "down": "above", "down_right": "above_left", "down_left": "above_right",
     OWN: OWN,
 }  # fmt: skip
 
 
 class Op(NamedTuple):
-    """A step of a cell: what it decides, of what it reads.
+    """Step of a cell: the names of its outputs and of its inputs.
 
-    `TOKEN`; whether there is a neighbour, by the names of `SEES`; or a signal that one hands on, or
-    the cell itself has decided, like ``right.carry`` and ``own.product``. None: all but the last.
+    An input is one of:
+
+    - `TOKEN`: the cell's symbol;
+    - ``above``, or another name in `SEES`: the presence of a neighbour;
+    - ``right.carry``: a signal of a neighbour's message;
+    - ``own.product``: a signal that an op before it has decided in the same cell.
+
+    None in place of inputs: all but those of the last kind.
     """
 
     outputs: tuple[str, ...]
@@ -31,28 +38,31 @@ class Op(NamedTuple):
 
 
 def input_name(direction: str, signal: str) -> str:
-    """The name by which ops read a signal that is handed on this way; "": whether one is there."""
+    """Name of an input: a signal passed in a direction, or "" for the neighbour's presence.
+
+    Example: ``input_name("left", "carry")`` is ``right.carry``.
+    """
     return f"{SEES[direction]}.{signal}" if signal else SEES[direction]
 
 
 class Seen(dict[str, np.ndarray]):
-    """Inputs of an op in N cells, int64 [N] each, by the names by which an `Op` reads."""
+    """Inputs of an op in N cells: int64 [N] by input name, see `Op`."""
 
     def __missing__(self, name: str) -> np.ndarray:
-        raise KeyError(f"an op looks at {name} unasked")
+        raise KeyError(f"an op reads {name}, which is not among its inputs")
 
 
 class Column(NamedTuple):
-    """A kind of column as it stands in a kind of row."""
+    """Kind of column within a kind of row."""
 
     kind: str  # of the column, the same in all rows
-    tokens: tuple[int, ...]  # that can stand there, `symbols.MASK` for a cell to be worked out
-    left: tuple[str, ...]  # what can stand on its left: names of a row's columns, or `END`
+    tokens: tuple[int, ...]  # symbols that can stand there; `symbols.MASK`: a cell to fill in
+    left: tuple[str, ...]  # columns of the row that can follow on its left, by name, or `END`
 
 
 class RowKind(NamedTuple):
-    """A kind of row: its columns by name, from the right."""
+    """Kind of row: its columns by name, from the right."""
 
     columns: Mapping[str, Column]
-    first: tuple[str, ...]  # which of them can stand at the page's right edge
+    first: tuple[str, ...]  # columns that can stand at the page's right edge
     below: tuple[str, ...]  # kinds of rows that can stand above; "" for the page's upper edge

@@ -170,9 +170,9 @@ class Misjudged(Standard):
 @pytest.mark.parametrize(
     ("layout", "message"),
     [
-        (Misjudged("low", -1, 0), r"low writes outside the \d x \d cells that its room\(\) says"),
-        (Misjudged("narrow", 0, -1), r"narrow writes outside the \d x \d cells that its room\(\)"),
-        (Misjudged("high", 1, 0), r"high draws \d rows where its room\(\) says \d: make the two"),
+        (Misjudged("low", -1, 0), r"low writes outside the \d x \d cells of its room\(\): make"),
+        (Misjudged("narrow", 0, -1), r"narrow writes outside the \d x \d cells of its room\(\)"),
+        (Misjudged("high", 1, 0), r"high draws \d rows, and its room\(\) returns \d: make the two"),
     ],
 )
 def test_rows_that_disagree_with_the_room_are_refused(layout, message, pairs):

@@ -55,7 +55,7 @@ def test_a_canvas_that_is_blank_masked_or_left_off_half_way_is_refused(layout):
             read(canvas, layout)
     short = drawn(layout, [(7, 8)], top=1, left=1)
     for canvas in (*steps.labels[:-1], *drawing.canvases, *short.canvases):
-        with pytest.raises(ValueError, match=r"not worked out|answer .* is not a number"):
+        with pytest.raises(ValueError, match=r"not solved|answer .* is not a number"):
             read(canvas, layout)
 
 
@@ -65,7 +65,7 @@ def test_a_sign_that_is_missing_doubled_or_elsewhere_is_refused(layout):
     twice, moved = canvas.copy(), without.copy()
     twice[-2, 1] = layout.sign
     moved[1 if layout.name in Addition.layouts else 3, 1] = layout.sign
-    elsewhere = r"not worked out|sign is not where|is not a number"
+    elsewhere = r"not solved|sign is not where|is not a number"
     for flawed, message in ((without, "this one has 0"), (twice, "has 2"), (moved, elsewhere)):
         with pytest.raises(ValueError, match=message):
             read(flawed, layout)

@@ -1,4 +1,4 @@
-"""The layers that the transformers are built from: attention, SwiGLU, RMS norm."""
+"""Layers of the transformers: attention, SwiGLU, RMS norm."""
 
 import math
 from typing import Any, NamedTuple
@@ -11,33 +11,33 @@ Rotation = tuple[Tensor, Tensor]  # cosines and sines, [S, head_dim / 2] each
 
 
 class RelativeKeys(NamedTuple):
-    """Vectors that are added to keys, chosen by how a query and a key lie to each other."""
+    """Vectors that are added to keys, chosen by the offset from query to key."""
 
     vectors: Tensor  # [C, head_dim], the same for all heads
-    classes: Tensor  # int64 [Q, K] or [B, Q, K], which of them a query meets at a key
+    classes: Tensor  # int64 [Q, K] or [B, Q, K], index of the vector for each query and key
 
     def scores(self, q: Tensor) -> Tensor:
-        """Additions to the scores of queries [B, heads, Q, head_dim]: [B, heads, Q, K]."""
+        """Return terms of the scores, [B, heads, Q, K], for queries [B, heads, Q, head_dim]."""
         each = (q * q.shape[-1] ** -0.5) @ self.vectors.to(q.dtype).T  # [B, heads, Q, C]
         classes = self.classes if self.classes.ndim == 2 else self.classes.unsqueeze(1)
         return each.gather(-1, classes.expand(*each.shape[:-1], -1))
 
 
 class Terms(NamedTuple):
-    """Position terms of S tokens, as `trm.models.positions.Position` says it.
+    """Position terms of S tokens, from `trm.models.positions.Position`.
 
-    Where samples differ a batch dimension stands in front.
+    If samples differ, a batch dimension comes first.
     """
 
-    vectors: Tensor | None = None  # to be added to embeddings, [S, D]
-    rotation: Rotation | None = None  # of queries and keys; of samples [B, 1, S, head_dim / 2] each
+    vectors: Tensor | None = None  # added to embeddings, [S, D]
+    rotation: Rotation | None = None  # of queries and keys; per sample [B, 1, S, head_dim / 2] each
     bias: Tensor | None = None  # of attention, [heads or 1, S, S]; minus infinity forbids
-    relative: RelativeKeys | None = None  # what is added to keys
+    relative: RelativeKeys | None = None  # added to keys
 
     def select(self, index: Tensor) -> "Terms":
-        """The same for some samples, by bool [B] or int64 indices; without vectors."""
+        """Return the same for some samples, by bool [B] or int64 indices; without vectors."""
 
-        def some(part: Tensor, shared: int) -> Tensor:  # dimensions of what all samples share
+        def some(part: Tensor, shared: int) -> Tensor:  # shared: dimensions without a batch
             return part if part.ndim == shared else part[index]
 
         rotation, bias, keys = self.rotation, self.bias, self.relative
@@ -48,7 +48,7 @@ class Terms(NamedTuple):
         )
 
     def part(self, first: int, last: int) -> "Terms":
-        """The same for tokens ``first`` to ``last - 1``, which attend to 0 to ``last - 1``."""
+        """Return terms of tokens ``first`` to ``last - 1``, which attend to 0 to ``last - 1``."""
         new, rotation, keys = slice(first, last), self.rotation, self.relative
         return Terms(
             None if self.vectors is None else self.vectors[..., new, :],
@@ -59,9 +59,12 @@ class Terms(NamedTuple):
 
 
 class KeyValueCache:
-    """Keys and values of a causal layer for the tokens seen so far, in memory taken once.
+    """Keys and values of a causal layer for the tokens read so far, in memory allocated once.
 
-    Of shape [B, heads, S, head_dim], S being the longest sequence to come.
+    Args:
+        shape: [B, heads, S, head_dim]; S is the length of the longest sequence.
+        dtype: of keys and values.
+        device: of keys and values.
     """
 
     def __init__(self, shape: tuple[int, int, int, int], dtype: torch.dtype, device: torch.device):
@@ -70,7 +73,7 @@ class KeyValueCache:
         self.length = 0
 
     def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Append [B, heads, N, head_dim] each; returns all keys and all values so far."""
+        """Append [B, heads, N, head_dim] each, and return all keys and all values so far."""
         new = slice(self.length, self.length + keys.shape[2])
         self.keys[:, :, new], self.values[:, :, new] = keys, values
         self.length = new.stop
@@ -81,26 +84,26 @@ class KeyValueCache:
 # scaled_dot_product_attention (at 45 tokens, forward and backward, by 6 to 10 times).
 _CPU_EXPLICIT_TOKENS = 256
 
-# CUDA's kernels of scaled_dot_product_attention take no more samples times heads: a grid has at
-# most 65,535 blocks in its second and third dimension.
+# Limit of samples times heads of CUDA's kernels of scaled_dot_product_attention: a grid has at most
+# 65,535 blocks in its second and third dimension.
 _MOST_SEQUENCES = 65_535
 
 
 def compute_dtype(tensor: Tensor) -> torch.dtype:
-    """The dtype that activations on the tensor's device should have: autocast's, or its own."""
+    """Return the dtype of activations on the tensor's device: autocast's, or the tensor's own."""
     kind = tensor.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tensor.dtype
 
 
 def computes_float32(tensor: Tensor) -> bool:
-    """True if a network with such a weight computes in float32 now, products of matrices too.
+    """Return whether a network with this weight computes in float32, matrix products included.
 
-    It does not under autocast, with weights of another type, or where PyTorch may replace float32
-    by TF32 or bfloat16 in products of matrices.
+    It does not under autocast, with weights of another dtype, or if PyTorch may replace float32 by
+    TF32 or bfloat16 in matrix products.
     """
     if compute_dtype(tensor) is not torch.float32:
         return False
-    # `torch.get_float32_matmul_precision` raises an error where these were set one by one.
+    # `torch.get_float32_matmul_precision` raises an error if these were set one by one.
     backends: Any = torch.backends
     backend = backends.mkldnn if tensor.device.type == "cpu" else backends.cuda
     precision = getattr(backend.matmul, "fp32_precision", "ieee")  # older releases have none
@@ -110,9 +113,9 @@ def computes_float32(tensor: Tensor) -> bool:
 
 
 def truncated_normal_(weight: Tensor, std: float) -> Tensor:
-    """Fill from a normal cut at two deviations, whose deviation after the cut is ``std``.
+    """Fill from a normal distribution cut at two deviations; ``std`` is that after the cut.
 
-    As JAX's ``truncated_normal`` initialisers do.
+    The same as JAX's ``truncated_normal`` initialisers.
     """
     with torch.no_grad():
         # 0.8796...: deviation of a standard normal cut at plus and minus 2.
@@ -120,33 +123,34 @@ def truncated_normal_(weight: Tensor, std: float) -> Tensor:
 
 
 class Linear(nn.Linear):
-    """``nn.Linear``, without a bias by default; initialised truncated LeCun normal (1998)."""
+    """``nn.Linear`` without a bias by default. Initial weights: truncated LeCun normal (1998)."""
 
     def __init__(self, in_features: int, out_features: int, bias: bool = False):
         super().__init__(in_features, out_features, bias)
 
     def reset_parameters(self) -> None:
-        """Draw the weights afresh, with deviation in ** -0.5; biases start at zero."""
+        """Resample the weights, with deviation in_features ** -0.5; biases become 0."""
         truncated_normal_(self.weight, 1 / math.sqrt(self.in_features))
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
 
 def rms_norm(x: Tensor, eps: float = 1e-5) -> Tensor:
-    """x / sqrt(mean(x**2) + eps) over the last dimension, without learned gains; keeps the dtype.
+    """Return x / sqrt(mean(x**2) + eps) over the last dimension, without learned gains.
 
-    Zhang & Sennrich 2019. The mean is taken in float32, of float64 in that.
+    Zhang & Sennrich 2019. The dtype is kept. The mean is computed in float32, or in float64 for
+    float64.
     """
     if x.device.type != "cpu":
         return F.rms_norm(x, (x.shape[-1],), eps=eps).to(x.dtype)
-    # No slower than the library's on a CPU, and bit for bit the reference's on any layout: the
-    # recursion makes a large difference out of a different rounding.
+    # No slower than the library's on a CPU, and bit for bit the reference's for any strides: the
+    # recursion amplifies a different rounding.
     exact = x if x.dtype == torch.float64 else x.float()
     return (exact * torch.rsqrt(exact.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
 
 
 def rotate(x: Tensor, rotation: Rotation) -> Tensor:
-    """Turn each pair of channels (i, i + D / 2) of [..., S, D] by its angle (RoFormer)."""
+    """Rotate each pair of channels (i, i + D / 2) of [..., S, D] by its angle (RoFormer)."""
     cos, sin = rotation
     first, second = x.chunk(2, dim=-1)
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
@@ -155,13 +159,13 @@ def rotate(x: Tensor, rotation: Rotation) -> Tensor:
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool) -> Tensor:
     """Softmax attention, scores scaled by head_dim ** -0.5.
 
-    On a CPU, learned biases and short sequences (bfloat16 or biased) go through plain matrix
-    products, all else through ``scaled_dot_product_attention``: same result, whichever is faster.
+    On a CPU, learned biases and short sequences (bfloat16 or biased) take plain matrix products,
+    all others ``scaled_dot_product_attention``. The result is the same; the faster one is chosen.
 
     Args:
         q, k, v: queries [B, heads, Q, D], keys and values [B, heads, K, D].
         bias: added to the scores, broadcastable to [B, heads, Q, K]; minus infinity forbids.
-        causal: query i (of Q == K) sees keys 0 to i only.
+        causal: query i (of Q == K) attends to keys 0 to i only.
 
     Returns:
         [B, heads, Q, D], dtype of ``v``.
@@ -175,7 +179,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool) -
     short = k.shape[-2] <= _CPU_EXPLICIT_TOKENS and (bias is not None or q.dtype != torch.float32)
     explicit = q.device.type == "cpu" and (short or learned_bias)
     if not explicit:
-        # With a batch dimension the mask takes the fused CPU kernel, without it the plain path.
+        # A mask with a batch dimension takes the fused CPU kernel, one without it the plain path.
         mask = None if bias is None else bias.to(q.dtype).view(-1, *bias.shape[-3:])
         return _fused(q, k, v, mask, causal)
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)  # [B, heads, Q, K]
@@ -188,7 +192,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool) -
 
 
 def _fused(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-    """``scaled_dot_product_attention``, of `_MOST_SEQUENCES` samples times heads at once."""
+    """Apply ``scaled_dot_product_attention``, to `_MOST_SEQUENCES` samples times heads at once."""
     size = max(1, _MOST_SEQUENCES // q.shape[1])
     if len(q) <= size:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
@@ -200,7 +204,7 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention, that of every model."""
+    """Multi-head self-attention."""
 
     def __init__(self, hidden_size: int, num_heads: int, projection_bias: bool = False):
         super().__init__()
@@ -209,15 +213,15 @@ class Attention(nn.Module):
         self.out = Linear(hidden_size, hidden_size, projection_bias)
 
     def queries(self, x: Tensor) -> Tensor:
-        """Queries of [..., D], the heads side by side: [..., D]; without a bias."""
+        """Return queries [..., D] from [..., D], the heads side by side; without a bias."""
         return F.linear(x, self.qkv.weight[: x.shape[-1]])
 
     def keys_values(self, x: Tensor) -> Tensor:
-        """Keys and then values of [..., D]: [..., 2 * D]; without a bias."""
+        """Return keys and then values, [..., 2 * D] from [..., D]; without a bias."""
         return F.linear(x, self.qkv.weight[x.shape[-1] :])
 
     def project(self, x: Tensor, rotation: Rotation | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys (both rotated) and values of [B, S, D]: three of [B, heads, S, D/heads]."""
+        """Return rotated queries and keys, and values, [B, heads, S, D / heads] each."""
         q, k, v = (
             self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
         )
@@ -233,14 +237,14 @@ class Attention(nn.Module):
         causal: bool = False,
         cache: KeyValueCache | None = None,
     ) -> Tensor:
-        """Attend within [B, S, D]; if ``causal``, a token sees itself and what is before it only.
+        """Attend within [B, S, D]. If ``causal``, a token attends to itself and those before it.
 
-        Tokens join those of a cache; if it holds any, S is 1.
+        The tokens are appended to a cache; if it contains any, S must be 1.
         """
         q, k, v = self.project(x, terms.rotation)
         if cache is not None:
             k, v = cache.extend(k, v)
-        alone = q.shape[2] < k.shape[2]  # it sees all that came before it
+        alone = q.shape[2] < k.shape[2]  # one token attends to all before it
         assert not alone or q.shape[2] == 1
         bias = terms.bias
         if terms.relative is not None:
@@ -263,7 +267,7 @@ class SwiGLU(nn.Module):
         self.gate_up, self.down = Linear(width, 2 * inner), Linear(inner, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., width] to [..., width]."""
+        """Map [..., width] to [..., width]."""
         gate, up = self.gate_up(x).chunk(2, dim=-1)
         return self.down(F.silu(gate) * up)
 
@@ -276,10 +280,10 @@ class PostNormBlock(nn.Module):
         self.mixing, self.mlp = Attention(width, num_heads), SwiGLU(width, intermediate_size)
 
     def forward(self, x: Tensor, terms: Terms) -> Tensor:
-        """[B, S, D] to [B, S, D]."""
+        """Map [B, S, D] to [B, S, D]."""
         return self.after(x, self.mixing(x, terms))
 
     def after(self, x: Tensor, mixed: Tensor) -> Tensor:
-        """All that comes after attention has given ``mixed``, for each token [..., D] by itself."""
+        """Apply the rest of the block after attention, from its output ``mixed``, [..., D] each."""
         x = rms_norm(x + mixed)
         return rms_norm(x + self.mlp(x))

@@ -3,13 +3,14 @@
 A message contains the likeliest class of each of a few named signals, and nothing else. So a cell
 has a finite set of inputs (`canvas.cells`), on which a trained model can be proved right.
 
-Inside a cell it is the model of Jolicoeur-Martineau 2025 (`trm.models.recursive`): z_L is updated
-L_cycles times from z_L + z_H + input, then z_H once from z_H + z_L; H_cycles times, of which the
-last has a gradient. In every update the cell attends to its neighbours' messages, which stand
-still, so that more cycles read no more of the canvas. At the end the outputs are decided from z_H.
+The network of a cell is the model of Jolicoeur-Martineau 2025 (`trm.models.recursive`). In each of
+H_cycles cycles z_L is updated L_cycles times from z_L + z_H + input, then z_H once from z_H + z_L.
+Only the last cycle carries a gradient. In every update the cell attends to its neighbours'
+messages. These do not change, so more cycles read no more of the canvas. The outputs are computed
+from the last z_H.
 
-This file has, from the top, one step of all cells, and the network of a cell, from embeddings to
-heads. `trm.models.op_inputs` has its inputs.
+This file contains one step of all cells, then the network of a cell, from embeddings to heads. Its
+inputs are in `trm.models.op_inputs`.
 """
 
 from itertools import accumulate
@@ -35,7 +36,7 @@ _CERTAIN = 30.0  # logit of a decided symbol
 
 
 def all_right(log_probability: Tensor) -> Tensor:
-    """Return the halt logit of "all cells are right" from its log probability, float32 [...]."""
+    """Return the halt logit of "all cells are correct" from its log probability, float32 [...]."""
     log = log_probability.clamp(max=-1e-7)
     return log - torch.log(-torch.expm1(log))
 
@@ -43,19 +44,18 @@ def all_right(log_probability: Tensor) -> Tensor:
 class NeighbourKV(NamedTuple):
     """Keys and values that N cells attend to."""
 
-    keys_values: list[
-        tuple[Tensor, Tensor]
-    ]  # of each layer, [N, directions, heads, D / heads] each
-    absent: Tensor  # [N, directions, 1], minus infinity for a neighbour that is not there, else 0
-    alone: Tensor  # bool [N, 1], who has no neighbour at all: 0 in all of `absent`
+    # For each layer keys and values, [N, directions, heads, D / heads] each.
+    keys_values: list[tuple[Tensor, Tensor]]
+    absent: Tensor  # [N, directions, 1], minus infinity for a neighbour that is missing, else 0
+    alone: Tensor  # bool [N, 1], cells without any neighbour; their `absent` is 0
 
 
 class CellContext(NamedTuple):
-    """A batch of canvases as a cell model works on them."""
+    """Encoded batch of canvases."""
 
     tokens: Tensor  # int64 [B, H, W], symbol ids as given
-    asked: Tensor  # bool [B, H, W], which are to be filled in
-    cells: Tensor  # bool [B, H, W], which take part: from a canvas's first row to the last asked
+    asked: Tensor  # bool [B, H, W], cells to fill in
+    cells: Tensor  # bool [B, H, W], cells to compute: from the first row to the last to fill in
     cache: CellCache  # decisions of the model
 
     def select(self, index: Tensor) -> "CellContext":
@@ -64,31 +64,30 @@ class CellContext(NamedTuple):
 
 
 class CellState(NamedTuple):
-    """The decisions of all cells of B canvases, all of the same time."""
+    """Decisions of all cells of B canvases after a step."""
 
-    messages: Tensor  # int16 [B, H, W, fields], classes
-    symbols: Tensor  # int64 [B, H, W], as they stand
-    log_right: Tensor  # float32 [B, H, W], log of the probability that a cell is right
+    messages: Tensor  # int16 [B, H, W, signals], classes
+    symbols: Tensor  # int64 [B, H, W], given or decided
+    log_right: Tensor  # float32 [B, H, W], log of the probability that a cell is correct
 
 
 class CellModel(IterativeModel):
-    """See this module's docstring.
+    """Model of one cell, applied to all cells of a canvas; see this module's docstring.
 
     One step of `iterate` updates all cells at once, each from its neighbours' messages of the step
-    before. `trm.models.wavefront` gives the state in which nothing changes any more.
+    before. `trm.models.wavefront` computes the fixed point directly.
 
     Attributes:
-        outputs: what the heads say of a cell, and how many classes each has: its symbol, then every
-            field.
-        encoding: the ops of a cell, and how what they read is coded.
-        reader: makes their inputs.
+        outputs: number of classes by output: the symbol, then every signal.
+        encoding: codec of the inputs of a cell's ops.
+        reader: computes these inputs as tensors.
     """
 
     translation_invariant = True
     config: CellConfig
     H_init: Tensor
     L_init: Tensor
-    _logits: Tensor  # int64 [outputs, most classes], indices of each output's logits, then of none
+    _logits: Tensor  # int64 [outputs, most classes], indices of each output's logits, padded
 
     @float32_default()
     def __init__(self, config: CellConfig):
@@ -97,10 +96,10 @@ class CellModel(IterativeModel):
             raise ValueError("messages are missing: take rule_settings(task.local_rule())")
         self.config = config
         D = config.hidden_size
-        handed = {
+        passed = {
             name: n for direction in config.messages.values() for name, n in direction.items()
         }
-        self.signals = handed | config.own
+        self.signals = passed | config.own
         self.outputs = {SYMBOL: config.vocab_size, **self.signals}
         directions = {
             direction: tuple(config.messages.get(direction, ())) for direction in NEIGHBOURS
@@ -110,12 +109,13 @@ class CellModel(IterativeModel):
         self.encoding = OpEncoding(directions, self.signals, ops, config.vocab_size)
         self.scale = D**0.5
         self.embed_tokens = nn.Embedding(config.vocab_size, D)
-        # Of each class of each field; last, where heads read it, of whether there is a neighbour.
+        # A row for each class of each signal; last, if ops read it, two for a neighbour's presence.
         presence = 2 * any("" in names for of in self.encoding.inputs for names in of)
         self.embed_messages = nn.Embedding(sum(self.signals.values()) + presence, D)
         truncated_normal_(self.embed_tokens.weight, 1 / self.scale)
         truncated_normal_(self.embed_messages.weight, 1 / self.scale)
-        # A bias for each attention head and way, scaled as embeddings are: one rate suits all.
+        # A bias for each attention head and direction. Scaled like embeddings, so that one learning
+        # rate suits all.
         first = torch.zeros(config.num_heads, len(self.encoding.directions))
         for lane in range(config.num_heads):
             first[lane, lane % first.shape[1]] = config.direction_bias / self.scale
@@ -140,10 +140,14 @@ class CellModel(IterativeModel):
         self.register_buffer("_logits", padded, persistent=False)
 
     def encode(self, tokens: Tensor, cache: CellCache | None = None) -> CellContext:
-        """Find the cells of canvases, symbol ids [B, H, W], that take part.
+        """Encode canvases.
 
-        A canvas is worked out from its first row to the last one that is to be filled in, over the
-        columns that are used. ``cache``: answers that have come before; new ones are added.
+        Cells are computed from a canvas's first row to the last one to be filled in, over all
+        columns that are not blank.
+
+        Args:
+            tokens: symbol ids, integers [B, H, W].
+            cache: decisions computed before; new ones are added.
         """
         check_tokens(tokens)
         asked, used = tokens == MASK, tokens != BLANK
@@ -153,7 +157,7 @@ class CellModel(IterativeModel):
         return CellContext(tokens.long(), asked, cells, cache or CellCache(self))
 
     def initial_state(self, context: CellContext) -> CellState:
-        """Return the state in which no cell has decided anything: all classes are 0."""
+        """Return the state before the first step: all classes are 0."""
         messages = context.tokens.new_zeros(
             *context.tokens.shape, len(self.signals), dtype=torch.int16
         )
@@ -161,7 +165,7 @@ class CellModel(IterativeModel):
         return CellState(messages, context.tokens, never)
 
     def random_state(self, context: CellContext, generator: torch.Generator) -> CellState:
-        """Return a state in which each cell has some message and symbol, drawn evenly."""
+        """Return a state of random messages and symbols, drawn uniformly."""
 
         def drawn(classes: int) -> Tensor:
             shape = context.tokens.shape
@@ -178,7 +182,7 @@ class CellModel(IterativeModel):
         _, H, W = context.tokens.shape
         page, row, column = context.cells.nonzero().unbind(1)
         token, asked = context.tokens[page, row, column], context.asked[page, row, column]
-        # 1 for a cell that takes part, then its message; around the canvas a margin of 0.
+        # 1 for a cell that is computed, then its message; around the canvas a margin of 0.
         there = torch.cat((context.cells.unsqueeze(-1), state.messages), dim=-1)
         there = F.pad(there * context.cells.unsqueeze(-1), (0, 0, 1, 1, 1, 0)).flatten(0, 2)
         place = (page * (H + 1) + row + 1) * (W + 2) + column + 1
@@ -191,23 +195,24 @@ class CellModel(IterativeModel):
         return CellState(messages, symbols, log_right)
 
     def read(self, state: CellState, context: CellContext) -> tuple[Tensor, Tensor]:
-        """Return the decided symbols as logits, 0 for each and a large one for it; halt logits.
+        """Return the decided symbols as logits, float32 [B, H, W, V], and halt logits, float32 [B].
 
-        [B, H, W, V] and float32 [B]: "all cells that were to be filled in are right".
+        The logit of a decided symbol is large, all others are 0. Halt logits are of "all cells that
+        were to be filled in are correct".
         """
         logits = F.one_hot(state.symbols, self.config.vocab_size).float() * _CERTAIN
         return logits, all_right((state.log_right.masked_fill(~context.asked, 0)).sum(dim=(1, 2)))
 
     def neighbours(self, width: int, device: torch.device) -> Tensor:
-        """Return how far each neighbour is in a list of all cells, int64 [ways].
+        """Return the offset of each neighbour in a flat list of all cells, int64 [neighbours].
 
-        The canvases have a width, and a margin of one column on both sides.
+        The list contains canvases of this width with a margin of one column on both sides.
         """
         steps = [
             NEIGHBOURS[direction] for direction in self.encoding.directions if direction != OWN
         ]
-        far = [down * (width + 2) + right for down, right in steps]
-        return torch.tensor(far, device=device)
+        offsets = [down * (width + 2) + right for down, right in steps]
+        return torch.tensor(offsets, device=device)
 
     def cells(
         self, op_inputs: OpInputs, tables: list[Tensor] | None = None
@@ -216,11 +221,11 @@ class CellModel(IterativeModel):
 
         Args:
             op_inputs: their inputs, see `OpReader.read` and `OpReader.decode`.
-            tables: `message_tables`, where many calls share them.
+            tables: `message_tables`, to share them between calls.
 
         Returns:
-            Logits, [N, sum of C], see `parts`: only those of the op's own outputs count. And halt
-            logits, float32 [N], of "these outputs are right".
+            Logits [N, sum of C], see `parts`: only those of the op's own outputs are used. Halt
+            logits, float32 [N], of "these outputs are correct".
         """
         tables = tables or self.message_tables()
         keys_values = [table[op_inputs.places] for table in tables]
@@ -232,11 +237,13 @@ class CellModel(IterativeModel):
         return self._read_out(self.settle(x, self.around(keys_values, op_inputs.present)))
 
     def relaxed(self, tokens: Tensor, messages: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute as `cells`, from messages that are not decided, to learn latent codes.
+        """Compute as `cells` from relaxed messages, to learn latent codes.
 
-        Of ``tokens`` int64 [N], probabilities of all classes of all fields, float [N, directions,
-        classes], 0 for a field not handed on that way; and which neighbours there are, bool [N,
-        ways].
+        Args:
+            tokens: symbol ids, int64 [N].
+            messages: probabilities of all classes of all signals, float [N, directions, classes];
+                0 for a signal that is not passed in that direction.
+            present: bool [N, directions], neighbours that exist.
         """
         vectors = messages @ (self.embed_messages.weight * self.message_scale)
         x = (self.embed_tokens.weight * self.scale)[tokens]
@@ -247,8 +254,12 @@ class CellModel(IterativeModel):
         return self.lm_head(z_H), self.halt_head(z_H)[:, 0].float()
 
     def around(self, keys_values: list[Tensor], present: Tensor) -> NeighbourKV:
-        """Split each layer's keys and values, [N, directions, 2 * D]; present ones are bool [N,
-        directions]."""
+        """Return keys and values by attention head.
+
+        Args:
+            keys_values: of each layer, [N, directions, 2 * D].
+            present: bool [N, directions], neighbours that exist.
+        """
         split = [kv.unflatten(-1, (2, self.config.num_heads, -1)).unbind(2) for kv in keys_values]
         alone = ~present.any(dim=1, keepdim=True)
         absent = keys_values[0].new_zeros(present.shape)
@@ -256,14 +267,14 @@ class CellModel(IterativeModel):
         return NeighbourKV([(k, v) for k, v in split], absent, alone)
 
     def settle(self, x: Tensor, around: NeighbourKV) -> Tensor:
-        """The state z_H at the end of all cycles, of the input; [N, D] each."""
+        """Run all cycles from inputs [N, D], and return the last z_H [N, D]."""
         z_H, z_L = (init.to(x.dtype).expand_as(x) for init in (self.H_init, self.L_init))
         cycles = self.config.H_cycles, self.config.L_cycles
         return recur(lambda z: self.network(z, around), x, z_H, z_L, *cycles)[0]
 
     def network(self, x: Tensor, around: NeighbourKV) -> Tensor:
-        """All layers, once: [N, D] to the same."""
-        bias = (self.position["direction"] * self.scale).to(x.dtype).T  # [ways, heads]
+        """Apply all layers once, [N, D] to [N, D]."""
+        bias = (self.position["direction"] * self.scale).to(x.dtype).T  # [directions, heads]
         for (layer, mixing), (k, v) in zip(self.blocks, around.keys_values, strict=True):
             q = mixing.queries(x).unflatten(-1, (1, *k.shape[2:])) * k.shape[-1] ** -0.5
             scores = (q * k).sum(-1) + bias + around.absent  # [N, directions, heads]
@@ -279,19 +290,20 @@ class CellModel(IterativeModel):
         return [(layer, layer.mixing) for layer in self.layers]  # type: ignore[misc]
 
     def parts(self, outputs: Tensor) -> dict[str, Tensor]:
-        """Logits of the symbol and of each field, [..., C] each, of the heads' [..., sum of C]."""
+        """Split logits [..., sum of C] by output: the symbol and each signal, [..., C] each."""
         sizes = list(self.outputs.values())
         return dict(zip(self.outputs, outputs.split(sizes, dim=-1), strict=True))
 
     def decided(self, outputs: Tensor) -> Tensor:
-        """The likeliest class of each output, int64 [N, outputs], of the heads' [N, sum of C]."""
+        """Return the likeliest class of each output, int64 [N, outputs], from [N, sum of C]."""
         return F.pad(outputs, (0, 1), value=-torch.inf)[:, self._logits].argmax(dim=-1)
 
     def margins(self, outputs: Tensor, labels: dict[str, Tensor]) -> Tensor:
         """Smallest logit margin per op input, float [N].
 
-        Of the heads' outputs [N, sum of C], and the right classes of each output, int64 [N]; −1
-        where it is not asked.
+        Args:
+            outputs: logits, [N, sum of C].
+            labels: correct classes by output, int64 [N]; −1: no label.
         """
         least = outputs.new_full((len(outputs),), torch.inf)
         for name, logits in self.parts(outputs).items():
@@ -301,10 +313,10 @@ class CellModel(IterativeModel):
         return least
 
     def message_tables(self) -> list[Tensor]:
-        """Keys and values of all that can be read, for each layer [codes, 2 * D].
+        """Keys and values of all messages, [message ids, 2 * D] for each layer.
 
-        A row for every message id of each op (see `canvas.cells.encoding.OpEncoding`): direction
-        after direction, in each op after op.
+        There is a row for every message id of each op (see `canvas.cells.encoding.OpEncoding`):
+        direction after direction, in each op after op.
         """
         dtype = compute_dtype(self.embed_messages.weight)
         vectors = [part.to(dtype) for part in self.message_vectors(self.embed_messages.weight)]
@@ -312,7 +324,7 @@ class CellModel(IterativeModel):
 
     @property
     def class_starts(self) -> dict[str, int]:
-        """First embedding of each signal's classes; "": of the presence of a neighbour."""
+        """Row of each signal's first class in `embed_messages`; "": a neighbour's presence."""
         starts = accumulate(self.signals.values(), initial=0)
         return dict(zip((*self.signals, ""), starts, strict=True))
 
@@ -323,7 +335,7 @@ class CellModel(IterativeModel):
         return (self.config.hidden_size / most) ** 0.5
 
     def message_vectors(self, embed: Tensor) -> list[Tensor]:
-        """The sum of the embeddings of all fields that are read, for each way [codes, D]."""
+        """Return sums of the embeddings of a message's signals, [message ids, D] per direction."""
         encoding, embed, start = self.encoding, embed * self.message_scale, self.class_starts
         vectors = []
         for direction in range(len(encoding.directions)):

@@ -1,6 +1,7 @@
-"""Shapes of the networks, as a config file gives them.
+"""Settings of the networks, as in a config file.
 
-A ValueError says which size is too small, which do not fit together, or which name is unknown.
+Raises:
+    ValueError: a size is out of range, sizes do not fit together, or a name is unknown.
 """
 
 from dataclasses import dataclass, field, fields
@@ -11,7 +12,7 @@ from canvas.choices import check_choices, one_of
 from canvas.symbols import VOCAB_SIZE
 from trm.limits import MOST_CHANNELS, MOST_LAYERS, MOST_STEPS
 
-POSITIONS = {  # ways to know where a token is on a canvas, and the class of each
+POSITIONS = {  # position encodings, and the class of each
     "none": "trm.models.positions.NoPosition",
     "learned": "trm.models.positions.Learned",
     "learned_2d": "trm.models.positions.Learned2D",
@@ -25,7 +26,7 @@ POSITIONS = {  # ways to know where a token is on a canvas, and the class of eac
     "shaw": "trm.models.positions.Shaw",
     "relative_2d": "trm.models.positions.Relative2D",
 }
-RANDOMISED_RANGE = 2048  # places that randomised positions are drawn from
+RANDOMISED_RANGE = 2048  # number of positions that randomised ones are drawn from
 _MOST = {"hidden_size": MOST_CHANNELS, "intermediate_size": 4 * MOST_CHANNELS}
 _MOST |= {"num_layers": MOST_LAYERS} | dict.fromkeys(("H_cycles", "L_cycles", "loops"), MOST_STEPS)
 NEIGHBOURHOODS = ("all", "local_lines", "local_nearest")
@@ -33,7 +34,7 @@ NEIGHBOURHOODS = ("all", "local_lines", "local_nearest")
 
 @dataclass
 class RecursiveConfig:
-    """The shape of a ``TinyRecursiveModel``; the defaults are the reference's."""
+    """Settings of a ``TinyRecursiveModel``; the defaults are the reference's."""
 
     height: int = 20  # canvas that learned positions are made for
     width: int = 20
@@ -59,8 +60,8 @@ class RecursiveConfig:
         _check(self, may_be_0=("radius", "num_prefixes", "prefix_length"))
         if self.position in ("randomised", "abacus"):
             raise ValueError(
-                f"{self.position} positions are drawn anew for every batch, under which a carry's "
-                "states would change places: choose another position, or train a GPT."
+                f"{self.position} positions are drawn for every batch, so the positions of a "
+                "carry's states would change: choose another position, or train a GPT."
             )
         if self.direction_bias and self.position != "relative_2d" and "." not in self.position:
             raise ValueError(
@@ -81,7 +82,7 @@ class RecursiveConfig:
 
 @dataclass
 class GPTConfig:
-    """The shape of a ``GPT``; the defaults are those of GPT-2's smallest."""
+    """Settings of a ``GPT``; the defaults are those of the smallest GPT-2."""
 
     height: int = 20  # canvas that learned positions are made for
     width: int = 20
@@ -105,7 +106,11 @@ class GPTConfig:
 
 
 def _check(config: Any, may_be_0: tuple[str, ...] = ()) -> None:
-    """Raise a ValueError for an unknown name, and for whole numbers that are too small."""
+    """Check names and sizes.
+
+    Raises:
+        ValueError: a name is unknown, or a whole number is out of range.
+    """
     check_choices(config)
     for part in fields(config):
         value, least = getattr(config, part.name), 0 if part.name in may_be_0 else 1
@@ -123,7 +128,7 @@ def _check(config: Any, may_be_0: tuple[str, ...] = ()) -> None:
 
 @dataclass
 class CellConfig:
-    """The shape of a `CellModel`."""
+    """Settings of a `CellModel`."""
 
     vocab_size: int = VOCAB_SIZE
     hidden_size: int = 64  # channels of a cell
@@ -132,12 +137,12 @@ class CellConfig:
     intermediate_size: int = 128  # inside SwiGLU
     H_cycles: int = 1  # of which the last with gradient
     L_cycles: int = 1  # updates of z_L per H cycle
-    direction_bias: float = 4.0  # how much each head first prefers one of the neighbours
-    # Given by the layout's local rule, see `rule_settings`: signals and numbers of classes, by the
-    # direction in which cells pass them, then those that they keep to themselves; and the ops.
+    direction_bias: float = 4.0  # initial bias of each attention head for one of the neighbours
+    # From the layout's local rule, see `rule_settings`.
+    # Number of classes by signal, for each direction in which cells pass it.
     messages: dict[str, dict[str, int]] = field(default_factory=dict)
-    own: dict[str, int] = field(default_factory=dict)
-    codes: dict[str, int] = field(default_factory=dict)  # latent codes, and the classes of each
+    own: dict[str, int] = field(default_factory=dict)  # the same for signals that are not passed
+    codes: dict[str, int] = field(default_factory=dict)  # number of codes by latent signal
     ops: list[dict[str, list[str]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:

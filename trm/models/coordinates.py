@@ -16,27 +16,27 @@ DIRECTIONS = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """Places of the tokens of a sequence: ``S`` tokens, of which the first may be a prefix.
+    """Places of the ``S`` tokens of a sequence, the first of which may be a prefix.
 
-    All samples of a batch share one [S], or each has its own [B, S]. Compared by identity, so that
-    what is derived from shared cells can be cached.
+    All samples of a batch share tensors [S], or each has its own: [B, S]. Objects are compared by
+    identity, so that results for shared cells can be cached.
     """
 
     rows: Tensor  # int64 [S] or [B, S], 0 is the top row; -1 for prefix tokens
     columns: Tensor  # the same
-    index: Tensor  # the same, flat position among prefix and cells in reading order
+    index: Tensor  # the same, flat position: prefix, then cells in reading order
     height: int  # of the canvas
     width: int
     prefix_length: int = 0  # tokens in front of the cells
-    present: Tensor | None = None  # bool [B, S], which are tokens and not padding; None: all are
+    present: Tensor | None = None  # bool [B, S], False for padding; None: no padding
 
     @staticmethod
     @lru_cache(maxsize=64)
-    @torch.inference_mode(False)  # what is kept from a validation may be used in training
+    @torch.inference_mode(False)  # an object cached in validation may be used in training
     def canvas(
         height: int, width: int, prefix_length: int = 0, device: torch.device | str = "cpu"
     ) -> "Coordinates":
-        """All cells of a canvas in reading order behind a prefix; the same object every time."""
+        """Return a prefix, then all cells of a canvas in reading order; cached."""
         rows = torch.full((prefix_length + height * width,), -1, device=device)
         columns = rows.clone()
         index = torch.arange(len(rows), device=device)
@@ -54,7 +54,11 @@ class Coordinates:
         return self.prefix_length + self.height * self.width
 
     def only(self, kept: Tensor) -> "Coordinates":
-        """For each sample the prefix and the kept cells, bool [B, H, W], padded at the end."""
+        """Return for each sample the prefix and the kept cells, padded at the end.
+
+        Args:
+            kept: bool [B, H, W].
+        """
         kept = F.pad(kept.flatten(1), (self.prefix_length, 0), value=True)
         most = int(kept.sum(dim=1).max())
         order = kept.byte().argsort(dim=1, descending=True, stable=True)[:, :most]
@@ -64,19 +68,19 @@ class Coordinates:
 
 
 def box(filled: Tensor) -> Tensor:
-    """The cells of each sample's smallest box of all filled ones, bool [B, H, W] to the same."""
+    """Return each sample's bounding box of filled cells, bool [B, H, W] to [B, H, W]."""
     return span(filled.any(dim=2)).unsqueeze(2) & span(filled.any(dim=1)).unsqueeze(1)
 
 
 def span(filled: Tensor) -> Tensor:
-    """All from the first filled one to the last, bool [B, N] to the same."""
+    """Return True from the first True to the last one, bool [B, N] to [B, N]."""
     line = filled.byte()
     return (line.cummax(dim=1).values & line.flip(1).cummax(dim=1).values.flip(1)).bool()
 
 
 def cached_where_shared(function: Callable[[Coordinates, int], T]) -> Callable[..., T]:
     """Cache results for coordinates that a whole batch shares."""
-    # What is kept from a validation may be used in training.
+    # A result cached in validation may be used in training.
     kept = lru_cache(maxsize=16)(torch.inference_mode(False)(function))
 
     @wraps(function)
@@ -87,14 +91,14 @@ def cached_where_shared(function: Callable[[Coordinates, int], T]) -> Callable[.
 
 
 def offsets(cells: Coordinates) -> tuple[Tensor, Tensor]:
-    """Rows down and columns right from query i to key j, int64 [S, S] or [B, S, S] each."""
+    """Return rows down and columns right from query i to key j, int64 [S, S] or [B, S, S] each."""
     down, right = (x.unsqueeze(-2) - x.unsqueeze(-1) for x in (cells.rows, cells.columns))
     return down, right
 
 
 @cached_where_shared
 def relative_classes(cells: Coordinates, radius: int) -> Tensor:
-    """The class of each pair (query, key) that ``Relative2D`` biases, int32 [S, S] or [B, S, S]."""
+    """Return the class of each pair (query, key) for ``Relative2D``, int32 [S, S] or [B, S, S]."""
     classes = offset_classes(*offsets(cells), radius)
     prefix = cells.rows < 0
     pair = prefix.unsqueeze(-1).long() * 2 + prefix.unsqueeze(-2).long()
@@ -102,12 +106,15 @@ def relative_classes(cells: Coordinates, radius: int) -> Tensor:
 
 
 def offset_classes(down: Tensor, right: Tensor, radius: int) -> Tensor:
-    """The class of offsets between two cells, of the shape of ``down`` and ``right``."""
+    """Return the class of offsets between two cells, in the shape of ``down`` and ``right``.
+
+    Offsets of up to ``radius`` have a class each. Others have one of 16: axis, diagonal or octant.
+    """
     side = 2 * radius + 1
     near = (down.abs() <= radius) & (right.abs() <= radius)
     exact = (down + radius) * side + right + radius
-    # The 16 directions: 3 x 3 signs name axis or quadrant (0 to 8, without the centre), and
-    # a quadrant off its diagonal splits into the octant along the row and the one across.
+    # 3 x 3 signs give axis or quadrant (0 to 8, without the centre). A quadrant off its diagonal
+    # is split into the octant along the row and the one along the column.
     signs = (down.sign() + 1) * 3 + right.sign() + 1
     signs = signs - (signs > 4).long()
     quadrant = (down > 0).long() * 2 + (right > 0).long()
@@ -119,22 +126,32 @@ def offset_classes(down: Tensor, right: Tensor, radius: int) -> Tensor:
 def neighbourhood_mask(
     cells: Coordinates, neighbourhood: str, radius: int, written: Tensor | None = None
 ) -> Tensor | None:
-    """Which keys j each query i may see, bool [S, S] or [B, S, S]; None where all may.
+    """Return the keys j that each query i may read, bool [S, S] or [B, S, S]; None: all.
 
-    ``local_lines``: the square of cells at most ``radius`` rows and columns away, and the eight
-    lines through the cell. ``local_nearest``: that square, and in each of the eight directions the
-    nearest cell beyond it that is ``written``, bool [B, S]. A prefix sees all and is seen by all.
+    A prefix reads all tokens, and all tokens read it.
+
+    Args:
+        cells: places of the tokens.
+        neighbourhood: one of:
+
+            - ``all``
+            - ``local_lines``: the square of cells at most ``radius`` rows and columns away, and
+              the eight lines through the cell
+            - ``local_nearest``: that square, and in each of the eight directions the last written
+              cell, the one farthest away (despite the name)
+        radius: of the square.
+        written: bool [B, S], for ``local_nearest``.
     """
     allowed = None
     if neighbourhood != "all":
         near, beyond = _lines(cells, radius)
         if neighbourhood == "local_nearest":
-            assert written is not None, "what is nearest depends on what is written"
+            assert written is not None, "local_nearest depends on the written cells"
             beyond = _seen_from_afar(cells, written)
         allowed = near | beyond
     if cells.present is None:
         return allowed
-    # Padding sees itself, as a softmax over nothing is not a number.
+    # Padding reads itself: a softmax over nothing is not a number.
     itself = torch.eye(len(cells), dtype=torch.bool, device=cells.rows.device)
     present = cells.present.unsqueeze(-2)
     return itself | (present if allowed is None else allowed & present)
@@ -142,7 +159,7 @@ def neighbourhood_mask(
 
 @cached_where_shared
 def _lines(cells: Coordinates, radius: int) -> tuple[Tensor, Tensor]:
-    """Keys in the local square (or with a prefix token in the pair), and on the eight lines."""
+    """Return keys in the local square (or with a prefix token in the pair), and on eight lines."""
     down, right = offsets(cells)
     prefix = cells.rows < 0
     near = (down.abs() <= radius) & (right.abs() <= radius)
@@ -151,7 +168,7 @@ def _lines(cells: Coordinates, radius: int) -> tuple[Tensor, Tensor]:
 
 
 def _seen_from_afar(cells: Coordinates, written: Tensor) -> Tensor:
-    """The nearest written key in each of the eight directions, bool [B, S, S]; of a prefix none."""
+    """Return the last written keys in eight directions, bool [B, S, S]; none for a prefix."""
     P, (batch, size) = cells.prefix_length, written.shape
     token, rows, columns = (
         x.expand(batch, size)[:, P:]
@@ -161,25 +178,26 @@ def _seen_from_afar(cells: Coordinates, written: Tensor) -> Tensor:
     kept = (written if cells.present is None else written & cells.present)[:, P:]
     at = token.new_full((batch, cells.height, cells.width), -1)
     at[sample.expand_as(token)[kept], rows[kept], columns[kept]] = token[kept]
-    keys = torch.stack([_scan(at, way)[sample, rows, columns] for way in DIRECTIONS], dim=-1)
-    seen = torch.zeros(batch, size, size + 1, dtype=torch.bool, device=written.device)
-    seen[:, P:].scatter_(2, torch.where(keys < 0, size, keys), True)
-    return seen[..., :size]
+    scanned = [_scan(at, direction)[sample, rows, columns] for direction in DIRECTIONS]
+    keys = torch.stack(scanned, dim=-1)
+    found = torch.zeros(batch, size, size + 1, dtype=torch.bool, device=written.device)
+    found[:, P:].scatter_(2, torch.where(keys < 0, size, keys), True)
+    return found[..., :size]
 
 
 def _scan(far: Tensor, direction: tuple[int, int]) -> Tensor:
-    """For each cell the last one in a direction that is not -1, int64 [B, H, W] to the same.
+    """Return for each cell the last value in a direction that is not −1, int64 [B, H, W].
 
-    Line by line from the edge inwards: what the next cell sees last, or else that cell itself.
+    −1: there is none. Example, to the right: [−1, 5, 7, −1] → [7, 7, −1, −1].
     """
     down, right = direction
     if down == 0:  # columns are the lines
         return _scan(far.mT, (right, 0)).mT
     last = torch.full_like(far, -1)
-    height = far.shape[1]
+    height = far.shape[1]  # line by line from the edge inwards
     for row in range(height - 2, -1, -1) if down > 0 else range(1, height):
         beyond = torch.where(last[:, row + down] >= 0, last[:, row + down], far[:, row + down])
         last[:, row] = beyond.roll(-right, dims=1)
         if right:
-            last[:, row, -1 if right > 0 else 0] = -1  # what came round
+            last[:, row, -1 if right > 0 else 0] = -1  # rolled in from the other edge
     return last

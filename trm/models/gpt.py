@@ -1,11 +1,11 @@
-"""GPT on a canvas: the cells as a sequence, written token by token.
+"""GPT on a canvas: the cells as a sequence, generated token by token.
 
-The nanoGPT shape (Radford et al. 2019; karpathy/nanoGPT):
+The architecture of nanoGPT (Radford et al. 2019; karpathy/nanoGPT):
 - pre-norm blocks: causal attention, then an MLP with GELU of four times the width
-- layer norms with learned gains; no biases unless asked for
+- layer norms with learned gains; no biases by default
 - embedding and head share one matrix
-- weights start normal with deviation 0.02, those that end a residual branch smaller by depth
-- any position encoding of `trm.models.positions`, in which a row end is one more column
+- normal initial weights of deviation 0.02; those that end a residual branch are scaled by depth
+- any position encoding of `trm.models.positions`; a row end counts as one more column
 - greedy or sampled decoding with a cache of keys and values
 
 A looped GPT applies its stack of blocks several times, with the embedded tokens added before every
@@ -44,13 +44,13 @@ class Block(nn.Module):
         self.down = Linear(inner, D, config.bias)
 
     def forward(self, x: Tensor, terms: Terms, cache: KeyValueCache | None = None) -> Tensor:
-        """[B, T, D] to [B, T, D]; with a cache that holds tokens already, T must be 1."""
+        """Map [B, T, D] to [B, T, D]. With a cache that contains tokens, T must be 1."""
         x = x + self.attention(self.attention_norm(x), terms, causal=True, cache=cache)
         return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
 
 
 class GPT(Network):
-    """Reads a canvas' sequence up to some token and says what comes next.
+    """Predicts the next token of a canvas's sequence.
 
     A sequence is a start token, then each row's cells and its row end. Under autocast activations
     are kept in autocast's dtype.
@@ -73,7 +73,7 @@ class GPT(Network):
         )
         self.layers = nn.ModuleList(Block(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(D, bias=config.bias)
-        branches = 2 * config.num_layers  # from here on GPT-2's initial weights
+        branches = 2 * config.num_layers  # GPT-2's initial weights from here on
         for name, module in self.named_modules():
             if isinstance(module, nn.Linear | nn.Embedding):
                 ends_a_branch = name.endswith(("attention.out", "down"))
@@ -84,25 +84,28 @@ class GPT(Network):
                 nn.init.normal_(vectors, std=INITIAL_STD)
 
     def accepts(self, height: int, width: int) -> bool:
-        """Return whether the position encoding serves canvases of that size."""
+        """Return whether the position encoding supports canvases of that size."""
         return self.position.accepts(Coordinates.canvas(height, width + 1, prefix_length=1))
 
     def forward(self, *read: Any, **more: Any) -> Tensor:
-        """Logits of the token after each one, [B, T, V]; arguments as for `activations`."""
+        """Return logits of the token after each one, [B, T, V]; arguments as for `activations`."""
         return self.head(self.activations(*read, **more))
 
     def activations(
         self, ids: Tensor, height: int, width: int, generator: torch.Generator | None = None
     ) -> Tensor:
-        """Last hidden state of each token, [B, T, D].
+        """Return the last hidden state of each token, [B, T, D].
 
         Args:
             ids: int64 [B, T], a start token, then rows of ``width`` cells and a row end in reading
-                order, as far as they are known: T is at most ``height * (width + 1) + 1``.
-            generator: in training, what ``randomised`` and ``abacus`` positions are drawn from,
-                the same for the whole batch; None: always the same positions.
+                order, as far as they are known. T is at most ``height * (width + 1) + 1``.
+            height: of the canvas.
+            width: of the canvas.
+            generator: in training, for ``randomised`` and ``abacus`` positions, which are the same
+                for the whole batch; None: always the same positions.
 
-        ValueError: the shape or the canvas size does not suit the model.
+        Raises:
+            ValueError: the shape or the canvas size does not suit the model.
         """
         self._check(ids, height, width, most=1 + height * (width + 1))
         terms = self._terms(height, width, generator).part(0, ids.shape[1])
@@ -110,20 +113,24 @@ class GPT(Network):
 
     @torch.no_grad()
     def generate(self, forced: Tensor, height: int, width: int, end: int) -> tuple[Tensor, Tensor]:
-        """Write the likeliest tokens where none are given; put the model in evaluation mode first.
+        """Write the likeliest token wherever none is given. Call in evaluation mode.
 
-        All samples move in lock-step, until every sequence has its end token. ValueError: the shape
-        or the canvas size does not suit the model, or no start is given.
+        All samples move in lock-step, until every sequence has its end token.
 
         Args:
-            forced: int64 [B, T], given tokens, -1 where the model is to write; the first token, the
-                start, is given always. T is at most ``height * (width + 1) + 2``: start, cells and
+            forced: int64 [B, T], given tokens, −1 where the model writes. The first token, the
+                start, is always given. T is at most ``height * (width + 1) + 2``: start, cells and
                 row ends, end.
-            end: the end token; all that follows it is ``end``, whatever was given.
+            height: of the canvas.
+            width: of the canvas.
+            end: the end token. All tokens after it become ``end``, even given ones.
 
         Returns:
-            Tokens, int64 [B, T], and float32 [B, T] the model's log-probabilities of those it
-            wrote, 0 for all others.
+            Tokens, int64 [B, T], and the log-probabilities of the written ones, float32 [B, T], 0
+            for all others.
+
+        Raises:
+            ValueError: the shape or the canvas size does not suit the model, or no start is given.
         """
         self._check(forced, height, width, most=2 + height * (width + 1))
         given = forced >= 0
@@ -141,7 +148,7 @@ class GPT(Network):
             size = (batch, config.num_heads, length - 1, config.hidden_size // config.num_heads)
             number = config.loops * config.num_layers  # for every loop of every block
             caches = [KeyValueCache(size, dtype, ids.device) for _ in range(number)]
-            # What is given in all samples from the start on is read in one pass.
+            # The longest beginning that is given in all samples is read in one pass.
             first = int(given.all(dim=0).long().cumprod(dim=0).sum())
             ended, read = (ids[:, :first] == end).any(dim=1), 0
             for t in range(first, length):
@@ -172,7 +179,7 @@ class GPT(Network):
         of_tokens: Tensor | None = None,
         caches: list[KeyValueCache] | None = None,
     ) -> Tensor:
-        """Activations after the last norm, [B, T, D]: the part that is worth compiling."""
+        """Return activations after the last norm, [B, T, D]: the part that is worth compiling."""
         embedded = self.embed_tokens(ids)
         for vectors in (terms.vectors, of_tokens):
             if vectors is not None:
@@ -186,7 +193,7 @@ class GPT(Network):
         return self.norm(x)
 
     def head(self, x: Tensor) -> Tensor:
-        """Logits [..., V] of the next token from activations [..., D]."""
+        """Return logits [..., V] of the next token from activations [..., D]."""
         return F.linear(x, self.embed_tokens.weight)
 
     def _check(self, ids: Tensor, height: int, width: int, most: int) -> None:

@@ -1,11 +1,11 @@
-"""Iterative models: a network that is applied to its own state until an answer stands.
+"""Iterative models: networks that are applied to their own state until the answer is settled.
 
-A model is four functions: what a batch of canvases is to it (`encode`), where it starts
+A model is four functions: encode a batch of canvases (`encode`), the state before the first step
 (`initial_state`), one supervision step (`iterate`), and the answer so far (`read`). `Loop` runs
-them, in training, solving and everywhere else, so that schedules, random starts, the carry and
-halting work on any model and any state.
+them everywhere, in training as in solving. So schedules, random starts, the carry and halting work
+on any model and any state.
 
-A state is a tensor [B, ...], or a named tuple of such.
+A state is a tensor [B, ...], or a named tuple of such tensors.
 """
 
 from abc import ABC, abstractmethod
@@ -16,14 +16,14 @@ import torch
 from torch import Tensor, nn
 
 State = Any  # see above
-Batch = dict[str, Tensor]  # what belongs to samples, [B, ...] each
+Batch = dict[str, Tensor]  # tensors with one entry a sample, [B, ...] each
 
 
 class Network(nn.Module):
-    """A model of any family."""
+    """Base class of the models of all families."""
 
     def accepts(self, height: int, width: int) -> bool:
-        """Return whether the model can work on canvases of that size."""
+        """Return whether the model can read canvases of that size."""
         return True
 
     @property
@@ -33,16 +33,16 @@ class Network(nn.Module):
 
 
 class IterativeModel(Network, ABC):
-    """Reads a canvas, proposes a symbol for every cell, and says whether it trusts them.
+    """Network that reads a canvas and computes a symbol for every cell, and a halt logit.
 
     Attributes:
-        config: a dataclass of plain settings, all with defaults; ``type(model)(model.config)`` is
-            the same network with other weights. Where it has ``height`` and ``width``, training
-            sets them to the size of its canvases.
-        translation_invariant: whether it does not matter where on a canvas a worked solution lies.
-        ragged: whether samples differ in how many tokens they have, and so in the size of a state.
-        updates: the names of the state's tensors that a supervision step replaces, in order, once
-            for every pass through ``layers``; for probing alone, empty if not known.
+        config: a dataclass of plain settings, all with defaults. ``type(model)(model.config)`` is
+            the same network with other weights. If it has ``height`` and ``width``, training sets
+            them to the size of its canvases.
+        translation_invariant: True if outputs do not depend on the place of a solution on a canvas.
+        ragged: True if samples can have different numbers of tokens, and states different sizes.
+        updates: names of the state's tensors that a supervision step replaces, in order, one for
+            every pass through ``layers``. For probing alone; empty if not known.
     """
 
     config: Any
@@ -52,29 +52,33 @@ class IterativeModel(Network, ABC):
 
     @abstractmethod
     def encode(self, tokens: Tensor) -> Any:
-        """The context of symbol ids [B, H, W], integers: what does not change from step to step.
+        """Return the context, which stays the same in all steps.
 
-        A tensor [B, ...], or an object of one's own with a method ``select(index)`` that gives the
-        same for some samples.
+        Args:
+            tokens: symbol ids, integers [B, H, W].
+
+        Returns:
+            A tensor [B, ...], or an object with a method ``select(index)`` that returns the same
+            for some samples.
         """
 
     @abstractmethod
     def initial_state(self, context: Any) -> State:
-        """The state of every sample before the first step."""
+        """Return the state of every sample before the first step."""
 
     @abstractmethod
     def iterate(self, context: Any, state: State) -> State:
-        """The state after one more supervision step."""
+        """Return the state after one more supervision step."""
 
     @abstractmethod
     def read(self, state: State, context: Any) -> tuple[Tensor, Tensor]:
-        """The answer so far: logits of every cell's symbol, [B, H, W, V], and halt logits [B].
+        """Return the answer so far: logits [B, H, W, V] of symbols, and halt logits [B].
 
-        The latter are of "the answer is right"; above 0 means halt.
+        Halt logits are of "the answer is correct". Above 0 means halt.
         """
 
     def forward(self, tokens: Tensor, *more: Any, steps: int = 1) -> tuple[Tensor, Tensor]:
-        """Return what `read` gives after supervision steps on ``tokens``, see `encode`."""
+        """Return the output of `read` after supervision steps on ``tokens``, see `encode`."""
         loop = Loop(self, tokens, *more)
         for _ in range(steps):
             loop.step()
@@ -82,7 +86,7 @@ class IterativeModel(Network, ABC):
 
 
 class Loop:
-    """A batch of canvases [B, H, W] on which a model is at work, encoded once.
+    """Supervision steps of a model on a batch of canvases [B, H, W], encoded once.
 
     Attributes:
         state: of the model; may be replaced between steps.
@@ -95,22 +99,22 @@ class Loop:
         self._begun = False
 
     def step(self) -> None:
-        """One supervision step, through which no gradient flows to the steps before it."""
+        """Take one supervision step. No gradient flows to the steps before it."""
         before = map_state(Tensor.detach, self.state) if self._begun else self.state
         self.state, self._begun = self.model.iterate(self.context, before), True
 
     def advance(self, steps: int) -> None:
-        """Supervision steps without gradient."""
+        """Take supervision steps without gradient."""
         with torch.no_grad():
             for _ in range(steps):
                 self.step()
 
     def read(self) -> tuple[Tensor, Tensor]:
-        """Logits [B, H, W, V] and halt logits [B] of the state as it stands."""
+        """Return logits [B, H, W, V] and halt logits [B] of the current state."""
         return self.model.read(self.state, self.context)
 
     def keep(self, index: Tensor) -> None:
-        """Go on with some samples, by bool [B] or int64 indices."""
+        """Keep only some samples, by bool [B] or int64 indices."""
         self.state, context = map_state(lambda part: part[index], self.state), self.context
         self.context = context[index] if isinstance(context, Tensor) else context.select(index)
 
@@ -140,7 +144,11 @@ def recur(
 
 
 def check_tokens(tokens: Tensor) -> None:
-    """ValueError unless they are symbol ids of canvases."""
+    """Check that tokens are symbol ids of canvases.
+
+    Raises:
+        ValueError: wrong shape or dtype.
+    """
     if tokens.ndim != 3 or tokens.is_floating_point() or tokens.dtype == torch.bool:
         raise ValueError(
             "tokens must be symbol ids of integer dtype and shape [batch, height, width], "
@@ -149,23 +157,23 @@ def check_tokens(tokens: Tensor) -> None:
 
 
 def named(state: State) -> dict[str, Tensor]:
-    """The tensors of a state by their names, in order: a lone tensor is ``state``."""
+    """Return the tensors of a state by name, in order. A single tensor is named ``state``."""
     return {"state": state} if isinstance(state, Tensor) else state._asdict()
 
 
 def unnamed(like: State, parts: Mapping[str, Tensor]) -> State:
-    """A state of the same kind as another from what `named` gave."""
+    """Return a state of the same type as another from tensors by name; the inverse of `named`."""
     return parts["state"] if isinstance(like, Tensor) else type(like)(**parts)
 
 
 def map_state(function: Callable[..., Tensor], state: State, *others: State) -> State:
-    """A function of each tensor of a state, and of those of the same name in others."""
+    """Apply a function to each tensor of a state, and to those of the same name in other states."""
     every = [named(one) for one in (state, *others)]
     return unnamed(state, {name: function(*(one[name] for one in every)) for name in every[0]})
 
 
 def where(chosen: Tensor, one: State, other: State) -> State:
-    """One state in the chosen samples, bool [B], the other elsewhere; dtypes are those of one."""
+    """Return ``one`` in chosen samples, bool [B], and ``other`` elsewhere; dtypes of ``one``."""
 
     def mixed(a: Tensor, b: Tensor) -> Tensor:
         return torch.where(chosen.view(-1, *[1] * (a.ndim - 1)), a, b.to(a.dtype))

@@ -1,10 +1,10 @@
-"""The ways a transformer can know where its tokens are on a canvas.
+"""Position encodings: the places of a transformer's tokens on a canvas.
 
 A position encoding adds vectors to the embeddings, rotates queries and keys, adds vectors to keys,
-or biases attention scores; any neighbourhood (`trm.models.coordinates`) goes with it. All but those
-that say otherwise serve the bidirectional models (a grid of cells) and a causal sequence
-model (the same cells in reading order, row ends being one more column). Shapes are those of cells
-that a whole batch shares; where each sample has its own, a batch dimension comes first.
+or biases attention scores. It can be combined with any neighbourhood (`trm.models.coordinates`).
+Unless stated otherwise, it suits bidirectional models (a grid of cells) and causal ones (the same
+cells in reading order; row ends are one more column). Shapes are those of cells that a whole batch
+shares. If each sample has its own cells, a batch dimension comes first.
 """
 
 import inspect
@@ -23,35 +23,42 @@ from trm.models.coordinates import DIRECTIONS, Coordinates, offset_classes, rela
 
 
 class Position(nn.Module):
-    """A position encoding. A subclass says one or more of these things, and leaves the rest."""
+    """Base class of position encodings. A subclass overrides one or more of the terms."""
 
-    absolute = True  # tells where a token is, not only how two of them lie to each other
+    absolute = True  # encodes places of tokens, and not offsets between them alone
 
     def accepts(self, cells: Coordinates) -> bool:
-        """Return whether the encoding serves these cells."""
+        """Return whether the encoding supports these cells."""
         return True
 
     def vectors(self, cells: Coordinates, generator: Generator | None = None) -> Tensor | None:
-        """Vectors to add to the embeddings, [S, hidden_size]; ``generator``: of ``randomised``."""
+        """Return vectors to add to the embeddings, [S, hidden_size].
+
+        ``randomised`` draws from the generator.
+        """
         return None
 
     def token_vectors(self, ids: Tensor, generator: Generator | None = None) -> Tensor | None:
-        """Vectors to add to the embeddings of a sequence, int64 [B, T] from its first token on.
+        """Return vectors to add to the embeddings of a sequence, [B, T, hidden_size].
 
-        [B, T, hidden_size]; what a token is given depends on none after it.
+        The vector of a token does not depend on tokens after it.
+
+        Args:
+            ids: int64 [B, T], from the first token on.
+            generator: see `trm.models.gpt.GPT.activations`.
         """
         return None
 
     def rotation(self, cells: Coordinates) -> Rotation | None:
-        """Cosines and sines to rotate queries and keys with, float32 [S, head_dim / 2] each."""
+        """Return cosines and sines of queries and keys, float32 [S, head_dim / 2] each."""
         return None
 
     def bias(self, cells: Coordinates) -> Tensor | None:
-        """Bias of the attention score of query i and key j, [num_heads, S, S]."""
+        """Return the bias of the attention score of query i and key j, [num_heads, S, S]."""
         return None
 
     def relative_keys(self, cells: Coordinates) -> RelativeKeys | None:
-        """Vectors to add to key j where query i reads it, of [S, S] pairs."""
+        """Return vectors to add to key j when query i reads it, for [S, S] pairs."""
         return None
 
     def terms(
@@ -61,13 +68,17 @@ class Position(nn.Module):
         allowed: Tensor | None = None,
         generator: Generator | None = None,
     ) -> Terms:
-        """All of that, as attention takes it, in the dtype of activations.
+        """Return all terms for attention.
 
-        ``allowed`` are keys that a query may see, as `neighbourhood_mask` has it; None: all.
+        Args:
+            cells: places of the tokens.
+            dtype: of the activations, and of the returned terms.
+            allowed: keys that each query may read, from `neighbourhood_mask`; None: all.
+            generator: see `vectors`.
         """
         rotation, bias = self.rotation(cells), self.bias(cells)
         if rotation is not None:
-            # Where samples differ, with room for the heads.
+            # If samples differ, with a dimension for the heads.
             cos, sin = (x.unsqueeze(1) if x.ndim == 3 else x for x in rotation)
             rotation = cos.to(dtype), sin.to(dtype)
         if allowed is not None:
@@ -78,26 +89,33 @@ class Position(nn.Module):
 
 
 def make_position(name: str, **settings: Any) -> Position:
-    """A position encoding, given those of the settings that its constructor asks for by name.
+    """Return a position encoding. Its constructor gets the settings that it takes, by name.
 
     Args:
-        name: one of ``POSITIONS``, or ``module.Class`` of one's own.
-        settings: hidden_size, num_heads, height and width of the canvas; perhaps prefix_length,
-            radius, std (of learned vectors), amplitude (of sinusoids), bias_scale and
-            direction_bias. What is left out has the constructor's default; head_dim follows.
+        name: one of ``POSITIONS``, or ``module.Class`` of your own.
+        settings: hidden_size, num_heads, height and width of the canvas. Optional ones are
+            prefix_length, radius, std (of learned vectors), amplitude (of sinusoids), bias_scale
+            and direction_bias. head_dim is computed.
+
+    Raises:
+        ValueError: the class requires another setting.
     """
     kind = load_class(POSITIONS.get(name, name), Position, "position")
     settings["head_dim"] = settings["hidden_size"] // settings["num_heads"]
-    asked = inspect.signature(kind).parameters
+    parameters = inspect.signature(kind).parameters
     try:
-        return kind(**{name: settings[name] for name in asked if name in settings})
+        return kind(**{name: settings[name] for name in parameters if name in settings})
     except TypeError as error:
         known = ", ".join(sorted(settings))
         raise ValueError(f"position {name}: {error}; there are {known}") from None
 
 
 def check_canvas(model: Any, height: int, width: int) -> None:
-    """ValueError where a model's positions do not serve canvases of that size."""
+    """Check that a model's positions support canvases of that size.
+
+    Raises:
+        ValueError: they do not.
+    """
     config = model.config
     if not model.accepts(height, width):
         raise ValueError(
@@ -108,20 +126,19 @@ def check_canvas(model: Any, height: int, width: int) -> None:
 
 
 class RelativePosition(Position):
-    """A position encoding that tells at most how two tokens lie to each other."""
+    """Position encoding that depends on offsets between tokens alone."""
 
     absolute = False
 
 
 class NoPosition(RelativePosition):
-    """No information (NoPE), though a causal model tells places by how many tokens precede."""
+    """No encoding (NoPE). A causal model can infer places from the number of tokens before."""
 
 
 class Learned(Position):
     """One learned vector per flat position, prefix included (GPT-2; ABS_LEARNED).
 
-    Needs exactly the canvas that it was made for: on another width the same flat position is
-    another cell.
+    Supports exactly one canvas size: with another width the same flat position is another cell.
     """
 
     def __init__(
@@ -139,7 +156,7 @@ class Learned(Position):
 
 
 class Learned2D(Position):
-    """A learned vector per row plus one per column (position coupling, CUSTOM_PID).
+    """One learned vector per row plus one per column (position coupling, CUSTOM_PID).
 
     Prefix tokens have learned vectors of their own. Smaller canvases use the top left part.
     """
@@ -148,10 +165,10 @@ class Learned2D(Position):
         self, hidden_size: int, height: int, width: int, prefix_length: int = 0, std: float = 0.02
     ):
         super().__init__()
-        # Row and column are summed: each carries half of the variance.
+        # Row and column are summed: each has half of the variance.
         self.rows = _drawn(height, hidden_size, std / math.sqrt(2))
         self.columns = _drawn(width, hidden_size, std / math.sqrt(2))
-        # Not an empty parameter: one that never gets a gradient stalls distributed training.
+        # No empty parameter: one that never gets a gradient stalls distributed training.
         self.prefix = _drawn(prefix_length, hidden_size, std) if prefix_length else None
 
     def accepts(self, cells: Coordinates) -> bool:
@@ -168,7 +185,7 @@ class Learned2D(Position):
 class Sinusoidal(Position):
     """Fixed sines (even channels) and cosines (odd channels) of the flat position.
 
-    Vaswani et al. 2017, section 3.5, times ``amplitude``.
+    From Vaswani et al. 2017, section 3.5, times ``amplitude``.
     """
 
     def __init__(self, hidden_size: int, amplitude: float = 1.0):
@@ -186,8 +203,8 @@ class Sinusoidal(Position):
 class Randomised(Sinusoidal):
     """Sinusoids at a random, sorted choice of a longer range of positions (Ruoss et al. 2023).
 
-    Places further out than a training sequence is long are then no news at evaluation. Only the
-    order of the positions means anything.
+    So training covers positions of longer sequences, too. Only the order of the positions carries
+    information.
     """
 
     def __init__(
@@ -200,7 +217,7 @@ class Randomised(Sinusoidal):
         return cells.places <= self.position_range
 
     def vectors(self, cells: Coordinates, generator: Generator | None = None) -> Tensor:
-        """A choice drawn from the generator, or always the same one; float32 [S, hidden_size]."""
+        """Return a random choice, float32 [S, hidden_size]; without a generator a fixed one."""
         generator = generator or Generator().manual_seed(0)
         drawn = torch.randperm(self.position_range, generator=generator, device=generator.device)
         places = drawn[: cells.places].sort().values.to(cells.rows.device)
@@ -208,15 +225,16 @@ class Randomised(Sinusoidal):
 
 
 class Abacus(RelativePosition):
-    """A learned vector for a digit's place in its number, at a random offset (Abacus embeddings).
+    """Learned vector for a digit's place in its number, at a random offset (Abacus embeddings).
 
     McLeish et al. 2024, "Transformers can do arithmetic with the right embeddings" (arXiv
-    2405.17399): digits that run on count 1, 2, 3, ... from the first of them, which sequences of
-    canvases begin with the lowest, and behind a blank they count from 1 again; all other tokens
-    count 0 and are given nothing. In training one number is added to all counts of a batch, drawn
-    so that the longest number still fits, and all vectors get practice; then it is 0. Digits beyond
-    the last of ``max_digits`` vectors share it. Of sequences alone: a causal model finds out the
-    rest as it does without a position encoding.
+    2405.17399). Digits of a number have the places 1, 2, 3, ... in the order of the sequence, the
+    lowest first. After any other token they begin with 1 again. Other tokens have place 0 and no
+    vector. Example: the places of ``#78_*`` are 0 1 2 0 0.
+
+    In training a random offset is added to all places of a batch, so that all vectors are trained.
+    The longest number still fits. Otherwise the offset is 0. Digits beyond the last of
+    ``max_digits`` vectors share it. For sequences alone: the other places have no encoding.
     """
 
     def __init__(self, hidden_size: int, max_digits: int = 128, std: float = 0.02):
@@ -224,7 +242,7 @@ class Abacus(RelativePosition):
         self.weight = _drawn(max_digits, hidden_size, std)
 
     def token_vectors(self, ids: Tensor, generator: Generator | None = None) -> Tensor:
-        """The vectors of digits, [B, T, D]; without a generator the offset is 0."""
+        """Return the vectors of digits, [B, T, D]; without a generator the offset is 0."""
         digit = torch.isin(ids, torch.tensor(DIGIT_IDS.tolist(), device=ids.device))
         index = torch.arange(1, ids.shape[1] + 1, device=ids.device).expand_as(ids)
         count = index - index.masked_fill(digit, 0).cummax(dim=1).values  # of others 0
@@ -239,7 +257,7 @@ class Abacus(RelativePosition):
 class Rope1D(RelativePosition):
     """Rotation by the flat position, prefix included (RoFormer, Su et al. 2021)."""
 
-    multiple = 2  # of which the head size is
+    multiple = 2  # the head size must be a multiple of this
 
     def __init__(self, head_dim: int):
         super().__init__()
@@ -256,10 +274,10 @@ class Rope1D(RelativePosition):
 
 
 class Rope2D(Rope1D):
-    """Half of the rotated pairs turn with the column, half with the row.
+    """Rotation of half of the channel pairs by the column, of the others by the row.
 
-    The pairs are channels i and i + head_dim / 2; the first half of them belongs to the column.
-    Prefix tokens sit at row -1, column -1.
+    The pairs are channels i and i + head_dim / 2. The first half of them is of the column. Prefix
+    tokens have row −1 and column −1.
     """
 
     multiple = 4
@@ -271,10 +289,10 @@ class Rope2D(Rope1D):
 
 
 class Alibi(RelativePosition):
-    """A penalty on scores, proportional to the flat distance (ALiBi, Press et al. 2022).
+    """Penalty on scores, proportional to the flat distance (ALiBi, Press et al. 2022).
 
-    Head h of n subtracts 2 ** (-8 (h + 1) / n) per token. A causal model meets distances to the
-    past only; in a bidirectional one the penalty is the same either way.
+    Head h of n subtracts 2 ** (-8 (h + 1) / n) per token. In a bidirectional model the penalty is
+    the same in both directions.
     """
 
     def __init__(self, num_heads: int):
@@ -290,15 +308,15 @@ class Alibi(RelativePosition):
 
 
 class Fire(RelativePosition):
-    """A learned function of the flat distance, relative to how far on a token is (FIRE).
+    """Learned function of the flat distance, relative to the place of the later token (FIRE).
 
-    Functional interpolation for relative position encodings, Li et al. 2024 (arXiv 2310.04418): a
-    small network f gives each head's bias for the token at place i that looks at place j,
+    Functional interpolation for relative position encodings, Li et al. 2024 (arXiv 2310.04418). A
+    small network f computes each head's bias for a query at place i and a key at place j,
 
         f(ψ(|i - j|) / ψ(max(L, i, j))),  ψ(x) = log(c x + 1).
 
-    Its argument stays between 0 and 1 however long the sequence is. L and c are learned, too. Of a
-    causal model j comes before i, as in the paper; in a bidirectional one the later of both counts.
+    Its argument is between 0 and 1 for any length of the sequence. L and c are learned, too. In a
+    causal model j ≤ i, as in the paper.
     """
 
     def __init__(self, num_heads: int, hidden: int = 32):
@@ -320,13 +338,13 @@ class Fire(RelativePosition):
 
 
 class Shaw(RelativePosition):
-    """A learned vector for each distance, added to the keys (Shaw et al. 2018).
+    """Learned vector for each distance, added to the keys (Shaw et al. 2018).
 
     Self-attention with relative position representations (arXiv 1803.02155), equation 4: the score
     of query i and key j is q_i · (k_j + a_clip(j - i)) / sqrt(head_dim), with flat places i and j.
-    The vectors are shared by the heads, as there, and here by the layers, too. Its second kind of
-    vector, added to the values, is left out: their table 3 finds no gain in it. Distances beyond
-    ``max_distance``, in either direction, count as this one.
+    The heads share the vectors, as in the paper; here the layers share them, too. Vectors added to
+    the values are left out: table 3 of the paper shows no gain. Distances beyond ``max_distance``
+    are clipped to it, in both directions.
     """
 
     def __init__(self, head_dim: int, max_distance: int = 16):
@@ -335,26 +353,26 @@ class Shaw(RelativePosition):
         self.weight = _drawn(2 * max_distance + 1, head_dim, 1 / math.sqrt(head_dim))
 
     def relative_keys(self, cells: Coordinates) -> RelativeKeys:
-        """The vectors, and for each pair the clipped distance: the first is that far before."""
+        """Return the vectors, and their index for each pair; index 0 is −``max_distance``."""
         farthest = self.max_distance
         distance = cells.index.unsqueeze(-2) - cells.index.unsqueeze(-1)
         return RelativeKeys(self.weight, distance.clamp(-farthest, farthest) + farthest)
 
 
 class Relative2D(RelativePosition):
-    """A learned bias per head for the offset from query to key; fits a canvas of any size.
+    """Learned bias per head for the offset from query to key; supports canvases of any size.
 
-    Offsets of up to ``radius`` rows and columns are distinguished exactly. Beyond, only the
-    direction counts: one class for each of the four axes and four diagonals and the eight octants
-    between them. Pairs with a prefix token have three classes of their own. After Shaw et al.
-    2018 and T5's buckets, on two axes; starts at zero. The table is [num_heads, classes].
+    Offsets of up to ``radius`` rows and columns have a class each. Beyond, only the direction
+    counts: there are 16 classes, for four axis directions, four diagonals, and the eight octants
+    between them. Pairs with a prefix token have three more classes. After Shaw et al. 2018 and T5's
+    buckets, on two axes. The table, [num_heads, classes], starts at zero.
 
-    The bias is ``bias_scale`` times the table. A bias has to reach several units before a head
-    looks one way only, and Adam moves each number by about its learning rate a step: unscaled, at a
-    rate that suits embeddings, it takes thousands of steps.
+    The bias is ``bias_scale`` times the table. A head attends in one direction alone only with a
+    bias of several units, and Adam changes a parameter by about its learning rate a step. Unscaled,
+    at a rate that suits embeddings, that takes thousands of steps.
 
-    With ``direction_bias`` above 0 each head starts out preferring one of the eight directions, the
-    first head up and so on clockwise, by that many units at any distance.
+    With ``direction_bias`` above 0 each head begins with that bias for one of the eight directions,
+    at any distance: the first head up, and so on clockwise.
     """
 
     def __init__(
@@ -378,11 +396,11 @@ class Relative2D(RelativePosition):
         return bias.movedim(-1, -3).contiguous()
 
 
-def _drawn(number: int, size: int, std: float) -> nn.Parameter:
-    return nn.Parameter(truncated_normal_(torch.empty(number, size), std))
+def _drawn(count: int, size: int, std: float) -> nn.Parameter:
+    return nn.Parameter(truncated_normal_(torch.empty(count, size), std))
 
 
 def _angles(positions: Tensor, size: int) -> Tensor:
-    """Angles of ``size / 2`` frequencies from 1 down towards 1 / 10000, float32 [.., size / 2]."""
+    """Return angles of frequencies from 1 down towards 1 / 10000, float32 [..., size / 2]."""
     powers = torch.arange(0, size, 2, dtype=torch.float32, device=positions.device) / size
     return positions.float().unsqueeze(-1) * 10000.0**-powers

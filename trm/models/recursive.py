@@ -6,7 +6,7 @@ code, SamsungSAILMontreal/TinyRecursiveModels:
 - an H cycle: z_L is updated L_cycles times from z_L + z_H + input, then z_H once from z_H + z_L
 - a supervision step: H_cycles of them, of which only the last carries a gradient
 - post-norm blocks without biases: attention over tokens, then SwiGLU
-- a halting head that says whether the answer is right
+- a halting head that predicts "the answer is correct"
 
 With one cycle of each kind it is a looped transformer with input injection (Yang et al. 2023,
 "Looped Transformers are Better at Learning Learning Algorithms"; Fan et al. 2024, "Looped
@@ -37,19 +37,19 @@ _CERTAIN = 30.0  # logit of a blank cell that is no token
 class Context:
     """Encoded batch of canvases, the same for all supervision steps.
 
-    P prefix tokens stand in front of S cells: all H * W of them, or those that are not blank,
-    padded to the sample that has most.
+    P prefix tokens precede S cells. These are all H * W cells, or those that are not blank, padded
+    to the sample with most of them.
     """
 
     inputs: Tensor  # input embeddings, [B, P + S, D]
-    halt_weights: Tensor | None  # of each token for the halting head, [B, P + S]; None: the first
+    halt_weights: Tensor | None  # [B, P + S], of tokens for the halting head; None: the first alone
     height: int
     width: int
     places: Tensor | None  # int64 [B, S], cells of the tokens (H * W: padding); None: all cells
-    terms: Terms  # what attention is told of places
+    terms: Terms  # position terms of attention
 
     def select(self, index: Tensor) -> "Context":
-        """The same for some samples, by bool [B] or int64 indices."""
+        """Return the same for some samples, by bool [B] or int64 indices."""
         inputs, terms = self.inputs[index], self.terms.select(index)
         weights = None if self.halt_weights is None else self.halt_weights[index]
         places = None if self.places is None else self.places[index]
@@ -64,7 +64,7 @@ class RecursiveState(NamedTuple):
 
 
 class TinyRecursiveModel(IterativeModel):
-    """Two states over the tokens of a canvas, of which the heads read the one with the answer.
+    """Two states over the tokens of a canvas; both heads read z_H, the answer so far.
 
     Under autocast the states are kept in autocast's dtype, and norms and softmax are computed in
     float32.
@@ -98,15 +98,15 @@ class TinyRecursiveModel(IterativeModel):
             std=std,
             amplitude=std * math.sqrt(2),  # as strong as a token embedding
             direction_bias=config.direction_bias,
-            bias_scale=self.embed_scale,  # a learning rate moves it as much as an embedding
+            bias_scale=self.embed_scale,  # a learning rate changes it as much as an embedding
         )
         self.layers = nn.ModuleList(
             PostNormBlock(D, config.num_heads, config.intermediate_size)
             for _ in range(config.num_layers)
         )
         self.lm_head = Linear(D, config.vocab_size)
-        # Two outputs as in the reference, of which the second (continue) is not read. The start
-        # at -5 says "wrong", which nearly all early answers are.
+        # Two outputs as in the reference; the second (continue) is not used. The initial bias of
+        # -5 stands for "incorrect", as nearly all early answers are.
         self.halt_head = nn.Linear(D, 2)
         nn.init.zeros_(self.halt_head.weight)
         nn.init.constant_(self.halt_head.bias, -5.0)
@@ -127,10 +127,14 @@ class TinyRecursiveModel(IterativeModel):
         return self.position.accepts(Coordinates.canvas(height, width, self.config.prefix_length))
 
     def encode(self, tokens: Tensor, prefix_ids: Tensor | None = None) -> Context:
-        """Embed canvases [B, H, W] of integers, and work out what attention sees of them.
+        """Embed canvases, and compute the position terms of attention.
 
-        ``prefix_ids``, integer [B], say which learned prefix each sample has; None: the first.
-        ValueError: the shape, the dtype or the canvas size does not suit the model.
+        Args:
+            tokens: symbol ids, integers [B, H, W].
+            prefix_ids: index of each sample's learned prefix, integers [B]; None: the first.
+
+        Raises:
+            ValueError: the shape, the dtype or the canvas size does not suit the model.
         """
         check_tokens(tokens)
         config, P = self.config, self.config.prefix_length
@@ -162,22 +166,23 @@ class TinyRecursiveModel(IterativeModel):
         if config.halt_pool == "mask":
             masked = F.pad(flat == MASK, (P, 0))
             there = torch.ones_like(masked) if cells.present is None else cells.present
-            # Of a canvas with nothing left to fill in, all cells count.
+            # On a canvas with nothing left to fill in, all cells count.
             weights = (masked | (there & ~masked.any(dim=1, keepdim=True))).float()
             weights = weights / weights.sum(dim=1, keepdim=True)
         return Context(inputs, weights, height, width, places, terms._replace(vectors=None))
 
     def network(self, x: Tensor, context: Context) -> Tensor:
-        """All layers, once: [B, P + S, D] to the same."""
+        """Apply all layers once, [B, P + S, D] to [B, P + S, D]."""
         for layer in self.layers:
             x = layer(x, context.terms)
         return x
 
     def heads(self, z: Tensor, context: Context) -> tuple[Tensor, Tensor]:
-        """Apply both heads to a tensor of the state [B, P + S, D].
+        """Apply both heads to a tensor of the state, [B, P + S, D].
 
-        Logits of every cell's symbol, [B, H, W, V], and of "the answer is right", float32 [B];
-        above 0 means halt.
+        Returns:
+            Logits of every cell's symbol, [B, H, W, V], and halt logits of "the answer is correct",
+            float32 [B]. Above 0 means halt.
         """
         logits = self.lm_head(z[:, self.config.prefix_length :])
         if context.places is not None:
@@ -195,7 +200,7 @@ class TinyRecursiveModel(IterativeModel):
 
     @property
     def updates(self) -> tuple[str, ...]:  # type: ignore[override]
-        """In every H cycle z_L some times, then z_H."""
+        """Names of the updated states: in every H cycle z_L, L_cycles times, then z_H."""
         return (*["z_L"] * self.config.L_cycles, "z_H") * self.config.H_cycles
 
     def initial_state(self, context: Context) -> RecursiveState:
@@ -205,7 +210,7 @@ class TinyRecursiveModel(IterativeModel):
         return RecursiveState(H.contiguous(), L.contiguous())
 
     def iterate(self, context: Context, state: RecursiveState) -> RecursiveState:
-        """One supervision step: all H cycles, of which only the last carries a gradient."""
+        """Take one supervision step: all H cycles, of which only the last carries a gradient."""
         cycles = self.config.H_cycles, self.config.L_cycles
         network = partial(self.network, context=context)
         return RecursiveState(*recur(network, context.inputs, *state, *cycles))

@@ -1,7 +1,7 @@
-"""The order of writing, every cell once: the shortcut to the fixed point of a cell model.
+"""Direct computation of a cell model's fixed point, every cell once, in the order of writing.
 
-No cell depends on a later one, so that updating each once, after all that it depends on, gives what
-`CellModel.iterate` gives after as many steps as the longest chain of cells.
+No cell depends on a later one. So updating each cell once, after all cells that it depends on,
+gives the same as `CellModel.iterate` after as many steps as the longest chain of cells.
 """
 
 from typing import NamedTuple
@@ -16,20 +16,24 @@ from trm.models.cell_cache import CellCache
 
 
 class Wavefront(NamedTuple):
-    """Canvases that were worked out in the order of writing."""
+    """Canvases computed in the order of writing."""
 
-    tokens: Tensor  # as given [B, H, W], what was asked filled in
-    halt_logits: Tensor  # float32 [B, H]: the cells of the row that were filled in are right
-    log_symbol: Tensor  # float32 [B, H, W], of what was filled in; else 0
-    # int16 [B, H + 1, W + 2, 1 + fields], as `LocalRule.around` has it: 1 for a cell of the page,
-    # then its classes.
+    tokens: Tensor  # [B, H, W], with masked cells filled in; dtype as given
+    halt_logits: Tensor  # float32 [B, H], of "all filled-in cells of the row are correct"
+    log_symbol: Tensor  # float32 [B, H, W], log-softmax of filled-in symbols; else 0
+    # int16 [B, H + 1, W + 2, 1 + signals], the messages, as for `LocalRule.around`: 1 for a cell
+    # that was computed, then its classes.
     handed: Tensor
 
 
 def schedule(cells: Tensor) -> tuple[Tensor, list[int]]:
-    """Return the cells that take part, bool [B, H, W], in the order of writing.
+    """Return cells in the order of writing.
 
-    As sample, row and column, int64 [N, 3]; and the number of cells in each front.
+    Args:
+        cells: bool [B, H, W], the cells to compute.
+
+    Returns:
+        Sample, row and column of each cell, int64 [N, 3], and the number of cells in each front.
     """
     found = cells.nonzero()
     column = cells.shape[2] - 1 - found[:, 2]
@@ -39,7 +43,7 @@ def schedule(cells: Tensor) -> tuple[Tensor, list[int]]:
 
 
 def wavefront(model: CellModel, tokens: Tensor) -> Tensor:
-    """Return the front, from 1, that decides each cell of [B, H, W]: int64 [B, H, W], or 0."""
+    """Return the front, from 1, that decides each cell, int64 [B, H, W]; 0: none."""
     cells, fronts = schedule(model.encode(tokens).cells)
     steps = torch.arange(1, len(fronts) + 1).repeat_interleave(torch.tensor(fronts))
     found = torch.zeros(tokens.shape, dtype=torch.long, device=tokens.device)
@@ -49,14 +53,14 @@ def wavefront(model: CellModel, tokens: Tensor) -> Tensor:
 
 @torch.no_grad()
 def run_wavefront(model: CellModel, tokens: Tensor, cache: CellCache | None = None) -> Wavefront:
-    """Fill in masked cells, every cell once, after all that it depends on.
+    """Fill in masked cells; compute every cell once, after all cells that it depends on.
 
-    All cells of a front are updated together: of each row one, two columns behind the row above.
+    All cells of a front are updated together, see `canvas.cells.order`.
 
     Args:
         model: in evaluation mode.
         tokens: symbol ids, integers [B, H, W]; masked cells are filled in.
-        cache: answers that have come before; new ones are added.
+        cache: decisions computed before; new ones are added.
     """
     context = model.encode(tokens, cache)
     B, H, W = tokens.shape

@@ -1,8 +1,8 @@
 """The program that a network has learned: tables from inputs of a cell to its outputs.
 
 Each output depends on few of the inputs. The others are left out as long as the table stays a
-function. `write_python` writes the tables as a Python file that people can read, and that solves
-pages of any size as the network does.
+function. `write_python` writes the tables as a readable Python file. It solves pages of any size
+as the network does.
 """
 
 import json
@@ -27,8 +27,8 @@ class Table(NamedTuple):
     """One output of a cell.
 
     Attributes:
-        inputs: names of the inputs that it depends on: `TOKEN`; a name of `SEES`, 1 if there is
-            that neighbour; or a signal of a neighbour, like ``right.carry``.
+        inputs: names of the inputs that it depends on: `TOKEN`; a neighbour in `SEES`, 1 if it
+            exists; or a signal of a neighbour, like ``right.carry``.
         keys: values of the inputs, uint8 [E, inputs], sorted.
         values: of the output, uint8 [E].
     """
@@ -47,7 +47,7 @@ class Table(NamedTuple):
         order = sorted(inputs, key=lambda name: ("." in name, not name.startswith("above.")))
         values, size = output.astype(np.uint8), _SAMPLE
         random = np.random.default_rng(0).permutation(len(values))
-        while True:  # an input that a sample needs is needed; at last the sample is all entries
+        while True:  # inputs that a sample needs are needed; the last sample is all entries
             names, some = list(inputs), random[:size]
             for name in order:
                 kept = [other for other in names if other != name]
@@ -57,8 +57,13 @@ class Table(NamedTuple):
                 return cls(tuple(names), *found)
             size *= 4
 
-    def look_up(self, name: str, inputs: Mapping[str, np.ndarray], number: int) -> np.ndarray:
+    def look_up(self, name: str, inputs: Mapping[str, np.ndarray], count: int) -> np.ndarray:
         """Return the outputs for N inputs, int64 [N].
+
+        Args:
+            name: of the output, for messages.
+            inputs: int64 [N] by name.
+            count: N.
 
         Raises:
             LookupError: there is no entry for one of them.
@@ -66,12 +71,12 @@ class Table(NamedTuple):
         keys = self.keys.astype(np.int64).T
         sizes = [1 + int(part.max(initial=0)) for part in keys]
         parts = [inputs[name].astype(np.int64) for name in self.inputs]
-        inside = np.ones(number, dtype=bool)
+        inside = np.ones(count, dtype=bool)
         for part, size in zip(parts, sizes, strict=True):
             inside &= part < size
         known = np.ravel_multi_index(tuple(keys), sizes) if sizes else np.zeros(1, dtype=np.int64)
         order = np.argsort(known)
-        key = np.zeros(number, dtype=np.int64)
+        key = np.zeros(count, dtype=np.int64)
         if sizes:
             key = np.ravel_multi_index(tuple(parts), sizes, mode="clip")
         at = order[np.searchsorted(known, key, sorter=order).clip(max=len(known) - 1)]
@@ -85,14 +90,14 @@ class Table(NamedTuple):
 
 def _function(parts: list[np.ndarray], values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the distinct keys, sorted, and their values; None if one key has two values."""
-    parts = [np.zeros_like(values), *parts]  # as there may be no input
+    parts = [np.zeros_like(values), *parts]  # there may be no input
     sizes = [int(part.max(initial=0)) + 1 for part in parts]
     both = np.sort(np.ravel_multi_index(parts, sizes) * 256 + values)
-    number, value = np.divmod(both[np.append(True, both[1:] != both[:-1])], 256)
-    if (number[1:] == number[:-1]).any():
+    key, value = np.divmod(both[np.append(True, both[1:] != both[:-1])], 256)
+    if (key[1:] == key[:-1]).any():
         return None
-    _, *keys = np.unravel_index(number, sizes)
-    found = np.array(keys, dtype=np.uint8).reshape(len(keys), len(number))
+    _, *keys = np.unravel_index(key, sizes)
+    found = np.array(keys, dtype=np.uint8).reshape(len(keys), len(key))
     return found.T.copy(), value.astype(np.uint8)
 
 
@@ -101,9 +106,9 @@ class Program(NamedTuple):
 
     Attributes:
         layout, base: of the pages that it solves.
-        messages: the signals that a cell passes in each direction of `NEIGHBOURS`.
-        tables: by output: `SYMBOL`, an id, and each signal, a class. A table comes after those
-            whose outputs it reads.
+        messages: signals that a cell passes in each direction of `NEIGHBOURS`.
+        tables: by output: `SYMBOL`, with ids as values, and each signal, with classes. A table
+            comes after those whose outputs it reads.
         codes: the signals whose classes are latent codes.
     """
 
@@ -117,10 +122,17 @@ class Program(NamedTuple):
     def extract(
         cls, layout: str, rule: LocalRule, numbers: np.ndarray, outputs: Mapping[str, np.ndarray]
     ) -> Self:
-        """Return the tables of a network's outputs for op inputs, see `trm.proof.judge.Judged`."""
+        """Return the tables of a network's outputs.
+
+        Args:
+            layout: name of the layout.
+            rule: of the layout.
+            numbers: ids of N op inputs, int64 [N].
+            outputs: of these, int64 [N] by name, see `trm.proof.judge.Judged`.
+        """
         tables = {}
-        for op, here, seen in rule.encoding.shown(numbers):
-            inputs = {name: part.astype(np.uint8) for name, part in seen.items()}
+        for op, here, decoded in rule.encoding.shown(numbers):
+            inputs = {name: part.astype(np.uint8) for name, part in decoded.items()}
             for name in op.outputs:
                 some = np.ones(len(here), dtype=bool)
                 if name == SYMBOL and TOKEN in inputs:
@@ -162,43 +174,47 @@ class Program(NamedTuple):
             raise ValueError(f"{file} is no table of `trm prove`, or is damaged") from None
 
     def decide(self, rule: LocalRule, numbers: np.ndarray) -> dict[str, np.ndarray]:
-        """Outputs of the tables for N op inputs: int64 [N] by output, −1 where the op has none.
+        """Return the outputs of the tables for N op inputs: int64 [N] by output, −1 for none.
+
+        Args:
+            rule: of the layout.
+            numbers: ids of the op inputs, int64 [N].
 
         Raises:
             LookupError: a table has no entry for an input, or there is no table.
         """
         found = {name: np.full(len(numbers), -1) for name in (SYMBOL, *rule.signals)}
-        for op, here, seen in rule.encoding.shown(numbers):
+        for op, here, inputs in rule.encoding.shown(numbers):
             for name in op.outputs:
                 if name not in self.tables:
                     raise LookupError(f"there is no table of {name}")
                 some = np.ones(len(here), dtype=bool)
-                if name == SYMBOL and TOKEN in seen:
-                    some = seen[TOKEN] == MASK
+                if name == SYMBOL and TOKEN in inputs:
+                    some = inputs[TOKEN] == MASK
                 table = self.tables[name]
-                parts = {n: seen[n][some] for n in table.inputs}
+                parts = {n: inputs[n][some] for n in table.inputs}
                 found[name][here[some]] = table.look_up(name, parts, int(some.sum()))
         return found
 
 
-# Characters of classes: none, digits, then special classes, or as many latent codes.
+# Characters of classes: none, digits, then special classes or latent codes.
 CLASSES = f"-{DIGIT_CHARACTERS}GHIJKLMNOPQRSTUVWXYZ{ascii_lowercase}"
-_MISSING = "?"  # no page has such a cell
+_MISSING = "?"  # no page has a cell with these inputs
 
 _OPERANDS = {
     "lattice": '''
 def given(a, b):
-    """The page of a x b: a on top, the digits of b in the margin, from the lowest down."""
+    """Return the page of a x b: a on top, the digits of b in the margin, the lowest first."""
     return [f"_{a}_*", *(f"{'.' * (len(a) + 2)}{digit}" for digit in reversed(b))]
 
 
 def answer(page):
-    """The lowest digits of all rows, and then the whole last row."""
+    """Return the answer: the lowest digits of all rows, and the rest of the last row."""
     return page[-1][:-2].strip("_") + "".join(row[-3] for row in page[-2:0:-1])
 ''',
     "column": '''
 def given(*numbers):
-    """The page of a sum: the sign before the last number, and a row to be worked out."""
+    """Return the page of a sum: the sign before the last number, and a row to be filled in."""
     more = next(n for n in range(9) if BASE**n >= len(numbers))
     width = max(max(map(len, numbers)) + more, len(numbers[-1]) + 2)
     rows = (*numbers[:-1], f"+_{numbers[-1]}")
@@ -206,7 +222,7 @@ def given(*numbers):
 
 
 def answer(page):
-    """The last row."""
+    """Return the answer: the last row."""
     return page[-1].strip("_")
 ''',
 }
@@ -214,82 +230,84 @@ _ROWS = {"standard": "len(b) + 1", "accumulate": "len(b)", "interleaved": "2 * l
 _ROWS |= {"running_sum": "2 * len(b)"}
 _WRITTEN = '''
 def given(a, b):
-    """The page of a x b: both on top, and rows to be worked out."""
+    """Return the page of a x b: both on top, and rows to be filled in."""
     width, rows = max(len(a) + len(b), len(b) + 2), {rows}
     return [a.rjust(width, "_"), f"*_{{b}}".rjust(width, "_"), *["." * width] * rows]
 
 
 def answer(page):
-    """The last row."""
+    """Return the answer: the last row."""
     return page[-1].strip("_")
 '''
 _OTHERS = '''
 def given(*rows):
-    """The page itself, row by row; a dot for a cell to be worked out."""
+    """Return the page, given row by row, with a dot for a cell to be filled in."""
     return list(rows)
 
 
 def answer(page):
-    """The last row."""
+    """Return the answer: the last row."""
     return page[-1].strip("_")
 '''
 
-_FILE = '''"""What a network has learned, read off from it: a cell is a look into these tables.
+_FILE = '''"""The program that a network has learned: tables from inputs of a cell to its outputs.
 
     python program.py {example}
 
-A page is worked out row by row, each from the right to the left. A cell sees the symbol that
-stands in it (a dot: to be worked out) and what the cells on its right, above and above left hand
-on: a digit, or - for none. It writes a symbol, and hands on what the other tables say.
+A page is filled in row by row, each from the right to the left. A cell reads its own symbol (a
+dot: to be filled in) and the messages of the cells on its right, above, above left and above right.
+A message consists of signals: a digit each, or - for none. The cell writes a symbol and passes
+signals on.
 
-Of each table the line says the first inputs, the group in the line the last but one, and the place
-in the group the last one. {missing}: no page has such a cell.
+TABLES contains for each output the names of its inputs and a text. The first inputs choose a line
+of the text, by what is before the colon. The last but one chooses a group in the line, and the last
+one a character in the group. {missing}: no page has a cell with these inputs.
 """
 
 import sys
 
 BASE = {base}
 CLASSES, SYMBOLS = "{classes}", "{symbols}"
-HANDED = {handed}  # to whom what is handed on
+MESSAGES = {messages}  # signals that a cell reads from each neighbour
 CELLS = {{"right": (0, 1), "above": (-1, 0), "above_left": (-1, -1), "above_right": (-1, 1)}}
 TABLES = {{}}
 {tables}
 {operands}
 
-def look(name, sees):
-    """What a table says of what a cell sees."""
+def look_up(name, known):
+    """Return an output from its table; known: the inputs of a cell by name."""
     inputs, text = TABLES[name]
-    letters = [sees[name] for name in inputs.split()]
+    letters = [known[name] for name in inputs.split()]
     start = "".join(letters[:-2])
     line = next(line for line in text.strip().split("\\n") if line.startswith(f"{{start}}:"))
-    numbers = [(SYMBOLS if n == "token" else CLASSES).index(sees[n]) for n in inputs.split()]
-    group, place = [0, 0, *numbers][-2:]
+    indices = [(SYMBOLS if n == "token" else CLASSES).index(known[n]) for n in inputs.split()]
+    group, place = [0, 0, *indices][-2:]
     return line.split(": ")[1].split()[group][place]
 
 
 def work(page):
-    """All cells that are to be worked out, in order."""
-    page, handed = [list(row) for row in page], {{}}
+    """Fill in all dots of a page, in the order of writing."""
+    page, outputs = [list(row) for row in page], {{}}
     for y, row in enumerate(page):
         for x in reversed(range(len(row))):
-            sees = {{"token": row[x]}}
-            for who, (down, right) in CELLS.items():  # whether there is one, and what it hands on
-                cell = handed.get((y + down, x + right))
-                sees[who] = "0" if cell else "-"
-                sees |= {{f"{{who}}.{{n}}": cell[n] if cell else "-" for n in HANDED[who]}}
-            handed[y, x] = {{}}
+            known = {{"token": row[x]}}
+            for place, (down, right) in CELLS.items():
+                cell = outputs.get((y + down, x + right))
+                known[place] = "0" if cell else "-"  # 0: there is such a cell
+                known |= {{f"{{place}}.{{n}}": cell[n] if cell else "-" for n in MESSAGES[place]}}
+            outputs[y, x] = {{}}
             for name in TABLES:
                 if name != "symbol":
-                    handed[y, x][name] = sees[f"own.{{name}}"] = look(name, sees)
+                    outputs[y, x][name] = known[f"own.{{name}}"] = look_up(name, known)
             if row[x] == ".":
-                row[x] = look("symbol", sees)
+                row[x] = look_up("symbol", known)
     return ["".join(row) for row in page]
 
 
 if __name__ == "__main__":
     try:
         solved = work(given(*sys.argv[1:]))
-    except (TypeError, ValueError, StopIteration):  # not the numbers that it takes
+    except (TypeError, ValueError, StopIteration):  # other numbers than the program takes
         sys.exit("usage: python program.py {example}")
     print("\\n".join(solved), answer(solved), sep="\\n\\n")
 '''
@@ -297,7 +315,7 @@ if __name__ == "__main__":
 
 def write_python(program: Program) -> str:
     """Return a program as the text of a Python file."""
-    handed = dict.fromkeys(SEES.values(), ()) | {
+    messages = dict.fromkeys(SEES.values(), ()) | {
         SEES[direction]: list(names) for direction, names in program.messages.items()
     }
     operands, example = _OPERANDS.get(program.layout, _OTHERS), "ROW ROW ..."
@@ -313,7 +331,7 @@ def write_python(program: Program) -> str:
         base=program.base,
         classes=CLASSES,
         symbols=CHARACTERS,
-        handed=handed,
+        messages=messages,
         tables="\n".join(_table(name, table) for name, table in program.tables.items()),
         operands=operands,
     )

@@ -31,11 +31,12 @@ from typing import NamedTuple
 import numpy as np
 
 _ROUNDS = 6  # highest number of alternations
-# Two states may be merged if, of the contexts in which both occur, and of the cells in these,
-_CONTRADICTIONS = 0.05  # at most this share has different symbols
-_LEFT_OPEN = 0.25  # at most this share passes states that cannot be the same
-_EVIDENCE = 5  # and if at least so many cells are in contexts in which both do the same
-_COST = 2.0  # of a cell that a state explains incorrectly, in explained cells
+# Conditions for merging two states. The first two are shares of the contexts in which both occur,
+# and of the cells in these contexts.
+_CONTRADICTIONS = 0.05  # highest share with different symbols
+_LEFT_OPEN = 0.25  # highest share that passes states that cannot be the same
+_EVIDENCE = 5  # fewest cells in contexts in which both states do the same
+_COST = 2.0  # cost of a cell that a state explains incorrectly, in explained cells
 _STAYS = 0.9  # an op input keeps its state if that has at least this share of the best score
 
 
@@ -46,8 +47,8 @@ class PageCells(NamedTuple):
     messages: np.ndarray  # int64 [N, D], id of all codes passed in a direction
     hints: np.ndarray  # int64 [N, D], id of the signals with labels passed in a direction
     sources: np.ndarray  # int64 [N, D], index of the cell that sends the message, −1 for none
-    symbol: np.ndarray  # int64 [N], the true symbol, −1 where it is given
-    right: np.ndarray  # bool [N], whether the model writes the true symbol
+    symbol: np.ndarray  # int64 [N], the true symbol, −1 for given cells
+    right: np.ndarray  # bool [N], True if the model writes the true symbol
 
     def suspected(self) -> "PageCells":
         """Return the cells with given cells marked incorrect if their messages reach an error.
@@ -62,7 +63,10 @@ class PageCells(NamedTuple):
                 return self._replace(right=right)
 
     def counted(self) -> np.ndarray:
-        """Return the cells whose sources are all correct, bool [N]; other codes mean nothing."""
+        """Return the cells whose sources are all correct, bool [N].
+
+        Codes of other cells are ignored: they may depend on errors.
+        """
         counted: np.ndarray = np.ones(len(self.cell_input), dtype=bool)
         while True:
             sound = counted & self.right
@@ -119,15 +123,15 @@ class _Machine:
         _, first, self.op_input = np.unique(
             op_inputs, axis=0, return_index=True, return_inverse=True
         )
-        size = len(first)  # also the index of an op input that stands for no cell
+        size = len(first)  # also the index of a missing neighbour's op input
         cell_input = np.unique(cells.cell_input, return_inverse=True)[1]
         by = np.where(there, self.op_input[cells.sources], size)
         rows = np.column_stack((cell_input, self.op_input, cells.symbol, cells.right, by))
         rows, times = np.unique(rows[cells.counted()], axis=0, return_counts=True)
         self.cell_input, self.own, self.symbol, right = rows.T[:4]
         self.right, self.by, self.times = right > 0, rows.T[4:], times.astype(np.float64)
-        # For each direction: the network's own state of each op input, and of each state its hints
-        # and its message.
+        # For each direction: the network's own state of each op input, and the hints and the
+        # message of each state.
         self.initial: list[np.ndarray] = []
         self.hints: list[np.ndarray] = []
         self.message: list[np.ndarray] = []
@@ -138,7 +142,7 @@ class _Machine:
             self.hints.append(hints)
             self.message.append(message)
         self.state = [initial.copy() for initial in self.initial]
-        # A message that no cell receives, as below the last row, has no meaning and stays.
+        # A message that no cell receives, as below the last row, is kept as it is.
         self.used = [np.isin(np.arange(size + 1), by[by < size]) for by in self.by]
         self.known = [np.ones(size + 1, dtype=bool) for _ in self.by]
         self.shape = (int(cell_input.max()) + 1, *map(len, self.message))
@@ -174,10 +178,10 @@ class _Machine:
 
         def most(values: np.ndarray, least: int) -> np.ndarray:
             """Return the most frequent value of each context, from ``least`` up."""
-            found, shown = np.full(total, least - 1), known & (values >= least)
-            pairs = np.column_stack((contexts, values))[shown]
+            found, valid = np.full(total, least - 1), known & (values >= least)
+            pairs = np.column_stack((contexts, values))[valid]
             pairs, which = np.unique(pairs, axis=0, return_inverse=True)
-            order = np.argsort(np.bincount(which, self.times[shown]), kind="stable")
+            order = np.argsort(np.bincount(which, self.times[valid]), kind="stable")
             found[pairs[order, 0]] = pairs[order, 1]
             return found
 
@@ -210,12 +214,12 @@ class _Machine:
         for one in range(1, self.shape[1 + direction]):
             at = contexts + one * step
             others = table.cells[at] > np.where(state[op_input] == one, alone, 0)
-            shown = others & (symbol >= 0) & (table.symbol[at] >= 0)
-            errs = shown & (symbol != table.symbol[at])
+            labelled = others & (symbol >= 0) & (table.symbol[at] >= 0)
+            errs = labelled & (symbol != table.symbol[at])
             pairs = [(mine, other[at]) for mine, other in zip(after, table.following, strict=True)]
             moves = others & ~errs & np.any([(a > 0) & (b > 0) for a, b in pairs], axis=0)
             moves &= np.all([(a == b) | (a == 0) | (b == 0) for a, b in pairs], axis=0)
-            explained = (shown & ~errs) + moves.astype(np.float64)
+            explained = (labelled & ~errs) + moves.astype(np.float64)
             wrong[:, one] = np.bincount(op_input, times * errs, op_inputs)
             score[:, one] = (
                 np.bincount(op_input, times * explained, op_inputs) - _COST * wrong[:, one]
@@ -275,7 +279,7 @@ def _compared(
     """Compare the states of a direction pairwise.
 
     Args:
-        view: the table seen from this direction.
+        view: the table of this direction, see `_Table.seen_from`.
         may: pairs that may be the same so far, bool [states, states].
         alike: of each direction, pairs that may be the same so far.
 
@@ -288,8 +292,8 @@ def _compared(
     for one in np.flatnonzero(live):
         here = view.cells[:, one] > 0
         cells, symbol, following = view.cells[here], view.symbol[here], view.following
-        shown = (cells > 0) & (symbol >= 0) & (symbol[:, [one]] >= 0)
-        differs = shown & (symbol != symbol[:, [one]])
+        labelled = (cells > 0) & (symbol >= 0) & (symbol[:, [one]] >= 0)
+        differs = labelled & (symbol != symbol[:, [one]])
         steps, different, left_open = np.zeros((3, *cells.shape), dtype=bool)
         for part, might in zip(following, alike, strict=True):
             theirs, mine = part[here], part[here][:, [one]]
@@ -297,10 +301,10 @@ def _compared(
             steps |= both
             different |= both & (theirs != mine)
             left_open |= both & ~might[theirs, mine]
-        same = ~differs & (shown | (steps & ~different))
+        same = ~differs & (labelled | (steps & ~different))
         support = np.minimum(cells, cells[:, [one]])
         for weight in (cells > 0, support):
-            parts = (differs, shown, left_open, steps)
+            parts = (differs, labelled, left_open, steps)
             wrong, written, apart, moved = ((weight * part).sum(axis=0) for part in parts)
             may[one] &= (wrong <= _CONTRADICTIONS * written) & (apart <= _LEFT_OPEN * moved)
         evidence[one] = (support * same).sum(axis=0)

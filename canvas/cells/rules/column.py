@@ -28,10 +28,10 @@ from canvas.symbols import BLANK, DIGIT_IDS, MASK, PLUS
 
 
 class ColumnRule(LocalRule):
-    """Rule of the layout `canvas.addition.Column`: a running sum goes down, for any addends.
+    """Rule of the layout `canvas.addition.Column`, for any number of addends.
 
-    A cell of row r learns from above the digit that stands there, and the sum of all rows above
-    that one; it works out their sum. In the last row the sum is what is written.
+    A running sum is passed down. A cell reads the digit above, and the sum of all rows above that
+    digit, and adds them. The last row writes the sum.
     """
 
     left = ("sum_carry",)
@@ -64,11 +64,11 @@ class ColumnRule(LocalRule):
         }
 
     def draw_probe_targets(self, drawing: WorkedDrawing) -> dict[str, np.ndarray]:
-        """Parts of a sum of two numbers, beside ``sum_carry``.
+        """Return parts of a sum of two numbers besides ``sum_carry``, as labels of probes.
 
-        - ``first_addend``, ``addend_above``: the digits that meet in the column, of the first
-          addend and of the last one above: whether a model has aligned them.
-        - ``digit_sum``: of all digits above in the column, modulo the base and without the carry.
+        - ``first_addend``, ``addend_above``: the digits of the first addend and of the last one
+          above in this column. A probe for them tests whether a model aligns the addends.
+        - ``digit_sum``: sum of all digits above in the column, modulo the base, without the carry.
         """
         given = np.where(drawing.given, drawing.truth, BLANK)
         above = digit_class(np.pad(given, ((0, 0), (1, 0), (0, 0)))[:, :-1], self.base)
@@ -81,7 +81,7 @@ class ColumnRule(LocalRule):
 
 
 class PairRule(ColumnRule):
-    """Rule of the same layout with two addends; it does not cover more."""
+    """Rule of the same layout for two addends, and no more."""
 
     most_operands = 2
 

@@ -30,7 +30,7 @@ from canvas.symbols import BLANK, DIGIT_IDS
 class ColumnCarriesRule(PairRule):
     """Rule of the layout `canvas.addition.ColumnCarries`, with two addends.
 
-    Rows are counted. The third adds, writes what was carried, and hands down the sum alone.
+    Rows are counted. The third adds, writes the incoming carries, and passes down the sum alone.
     """
 
     down = ("row", *ColumnRule.down)

@@ -35,9 +35,10 @@ from canvas.cells.spec import Seen
 
 
 class InterleavedRule(LongRule):
-    """Rule of `canvas.multiplication.Interleaved`: a sum adds the product above to its sum.
+    """Rule of `canvas.multiplication.Interleaved`: products and sums in turn.
 
-    A row of a product keeps the sum, and the digits of a and b, for the row below.
+    A row of a product passes the sum above it, and the digits of a and b, on to the row below. That
+    row adds the product to the sum.
     """
 
     down = (*LongRule.down, "product")

@@ -29,11 +29,11 @@ from canvas.symbols import BLANK, DIGIT_IDS
 
 
 class LatentLatticeRule(LocalRule):
-    """Rule of the same layout for cells that read the digits on the canvas, and else one carry.
+    """Rule of the same layout for cells that read digits of the canvas and one carry.
 
-    A cell sees the digit of a on top of its column, that of b beside its row, and that of t_(i−1)
-    above left. ``carry`` is ⌊(a · b + t + carry) / base⌋; the class after that of the largest digit
-    begins a row.
+    A cell reads the digit of a on top of its column, that of b beside its row, and that of t_(i−1)
+    above left. ``carry`` is ⌊(a · b + t + carry) / base⌋. The class after that of the largest digit
+    marks the beginning of a row.
     """
 
     left = ("multiplier", "carry")

@@ -30,10 +30,12 @@ from canvas.symbols import BLANK, DIGIT_IDS, MASK, TIMES
 class LatticeRule(LocalRule):
     """Rule of the layout `canvas.multiplication.Lattice`: a cell of row i is a digit of t_i.
 
-    t_i = ⌊t_(i−1) / base⌋ + a · b_i. The cell's own column holds a digit of a, its row one of b;
-    the digit of t_(i−1) that it adds stands above left. The product of two digits is worked out one
-    cell ahead, and added in the next. Columns from the right: blank ones of the margin, that of the
-    sign and of b's digits, a gap, and the grid.
+    t_i = ⌊t_(i−1) / base⌋ + a · b_i. The column of a cell contains a digit of a, its row a digit of
+    b. The cell adds the digit of t_(i−1) above left. The product of two digits is computed by one
+    cell and added by the next.
+
+    Columns from the right: the blank margin, the column of the sign and of b's digits, a gap, and
+    the grid.
     """
 
     left = ("multiplier", "product", "carry", "sum_carry")
@@ -42,7 +44,7 @@ class LatticeRule(LocalRule):
     def __init__(self, base: int) -> None:
         super().__init__(base)
         digits, leading, blank = self.digits, self.digits[1:], (BLANK,)
-        # a, without a gap and without a leading zero; the page has a column more than a has digits.
+        # a, without gaps and leading zeros. The page has one column more than a has digits.
         top = {
             "margin": Column("margin", blank, ("margin", "sign")),
             "sign": Column("sign", (TIMES,), ("gap",)),
@@ -78,7 +80,7 @@ class LatticeRule(LocalRule):
     def cell(self, outputs: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
         base, number = self.base, digit_class(seen[TOKEN], self.base)
         top, multiplier, carry = seen["above"] == 0, seen["right.multiplier"], seen["right.carry"]
-        # Which kind of column this is follows from the message from the right.
+        # The kind of column follows from the message from the right.
         in_margin = ~top & (multiplier == 0)
         of_b = in_margin & (number > 0)
         gap = ~top & (multiplier > 0) & (carry == 0)

@@ -1,4 +1,4 @@
-"""What the rules of layouts with the operands on top have in common."""
+"""Base class of the rules of layouts with the operands on top."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from canvas.cells.rules.parts import columns, digit_class, value
 from canvas.cells.spec import END, TOKEN, Column, Op, RowKind, Seen
 from canvas.symbols import BLANK, DIGIT_IDS, MASK, TIMES
 
-# What each op says of `LongRule`, and what it reads; before them or after come those of a layout.
+# Outputs and inputs of each op of `LongRule`. A layout adds ops before or after them.
 READS = {
     "row": "above above.row",
     "number": "token own.row right.multiplier",
@@ -27,34 +27,35 @@ READS = {
 
 
 def ops_of(inputs: Mapping[str, str]) -> tuple[Op, ...]:
-    """Heads by what they say, one or two things, and what each reads."""
+    """Return ops from a mapping of outputs to inputs, names separated by spaces."""
     return tuple(Op(tuple(outputs.split()), tuple(of.split())) for outputs, of in inputs.items())
 
 
 class LongRule(LocalRule):
     """Rules of layouts with the operands on top, and products and sums in the rows below.
 
-    In column 0 of a row its digit of b arrives, and is passed to the left with the carries of
-    the product and of the sum. Where a is 0 all digits of b count as 0.
+    The digit of b of a row arrives in its column 0. It is passed to the left with the carries of
+    the product and of the sum. If a is 0, all digits of b count as 0.
 
-    - ``row``: what kind of row this is, from the kind above.
-    - ``number``: in the rows of the operands their digit, or that it lies beyond the last one.
-    - ``column_multiplier``, ``column_multiplicand``: digits of b and a on their way straight down.
-    - ``diagonal``, ``passing``: on their way to the right and to the left. In the row of a the
-      former tells who stands below whether that was the last digit.
-    - ``arriving``, ``multiplicand``: what has come here in either way.
-    - ``zero``: in column 0, that a is 0.
-    - ``product``: its digit; or a class for a zero that is written and not added, that of a row
-      that adds nothing, or for one that is added and not written, on the right of the multiplicand.
-    - ``sum``: of all products so far; with a class for the one digit of a sum that is 0.
+    - ``row``: the kind of row, computed from the kind above.
+    - ``number``: in the rows of the operands their digit, or a class for cells beyond the last one.
+    - ``column_multiplier``, ``column_multiplicand``: digits of b and a, passed straight down.
+    - ``diagonal``, ``passing``: digits of b and a, passed down to the right and to the left. In
+      the row of a, ``diagonal`` marks the end of the number.
+    - ``arriving``, ``multiplicand``: the digits of b and a that have reached the cell, either way.
+    - ``zero``: in column 0, 1 if a is 0.
+    - ``product``: a digit of the partial product, or one of two classes of zeros. One is written
+      and not added: that of a row that adds nothing. The other is added and not written: those on
+      the right of the multiplicand.
+    - ``sum``: a digit of the sum of all products so far, with a class for the digit of a sum of 0.
     """
 
     A, B, PRODUCT, SUM, LATER_PRODUCT, LATER_SUM = 1, 2, 3, 4, 5, 6
     following: tuple[int, ...] = (0, B, PRODUCT, PRODUCT)  # the kind of row below each kind
     straight: tuple[int, ...] = (B,)  # kinds of rows from which digits go straight down
-    moving: tuple[int, ...] = (PRODUCT,)  # and from which they move
-    endless: tuple[int, ...] = ()  # kinds of rows in which zeros go on on the left of b
-    below: Mapping[str, tuple[str, ...]]  # the rows to be worked out, and which can stand above
+    moving: tuple[int, ...] = (PRODUCT,)  # kinds of rows from which digits go down diagonally
+    endless: tuple[int, ...] = ()  # kinds of rows that pass zeros on, on the left of b
+    below: Mapping[str, tuple[str, ...]]  # rows to be filled in, and those that can stand above
 
     left: tuple[str, ...] = ("multiplier", "carry", "sum_carry")
     down: tuple[str, ...] = ("row", "column_multiplicand", "column_multiplier", "zero", "sum")
@@ -71,10 +72,13 @@ class LongRule(LocalRule):
 
     @property
     def special(self) -> int:
-        """The first class that is no digit.
+        """First class that is no digit.
 
-        Of a number's digits: beyond the last one. Of the multiplier: in a row that does not
-        multiply. Of a product or sum: a zero that is written, and nothing to be added to.
+        Its meaning depends on the signal:
+
+        - digits of a number: beyond the last one;
+        - multiplier: the row does not multiply;
+        - product or sum: a zero that is written and not added.
         """
         return self.base + 1
 
@@ -84,7 +88,10 @@ class LongRule(LocalRule):
         return few.get(signal, self.base + 2)
 
     def kept(self, signal: str, classes: np.ndarray) -> np.ndarray:
-        """Which row it is; else none, a digit, or what is no digit. Of a what is 0, too."""
+        """Keep the kind of row; else distinguish none, a digit, and the classes after the digits.
+
+        A multiplicand digit of 0 is distinguished, too.
+        """
         if signal == "row":
             return classes
         digit = np.minimum(classes, 2 if signal == "column_multiplicand" else 1)
@@ -95,7 +102,7 @@ class LongRule(LocalRule):
         return found if isinstance(found, dict) else {outputs[0]: found}
 
     def _is(self, seen: Seen, kinds: tuple[int, ...]) -> np.ndarray:
-        """Return whether a cell's row is of one of these kinds."""
+        """Return whether a cell's row is of one of these kinds, bool [N]."""
         return np.array([kind in kinds for kind in range(self.classes("row"))])[seen["own.row"]]
 
     def _row(self, seen: Seen) -> np.ndarray:
@@ -108,7 +115,7 @@ class LongRule(LocalRule):
         return np.where(given, np.where(digit > 0, digit, beyond), 0)
 
     def _here(self, seen: Seen, straight: np.ndarray, moved: np.ndarray) -> np.ndarray:
-        """The digit that comes to a cell, of those that come straight down and that move."""
+        """Return the digit that reaches a cell: straight from above, else diagonally."""
         return np.where(straight > 0, straight, moved)
 
     def _arriving(self, seen: Seen) -> np.ndarray:
@@ -167,7 +174,7 @@ class LongRule(LocalRule):
         return self._added(seen["own.product"], seen)
 
     def _added(self, product: np.ndarray, seen: Seen) -> dict[str, np.ndarray]:
-        """The sum above and a product, and the carry out of that."""
+        """Return the sum of the sum above and a product, and its carry."""
         above, carried = seen["above.sum"], seen["right.sum_carry"]
         adds = np.where(product == self.special + 1, 1, product)
         adds = np.where(product == self.special, 0, adds)
@@ -180,14 +187,14 @@ class LongRule(LocalRule):
         return {"sum": written, "sum_carry": np.where(stands | (carried > 0), 1 + sum_carry, 0)}
 
     def _write(self, number: np.ndarray) -> np.ndarray:
-        """The symbols of digits, and of a zero that is not added."""
+        """Return the symbols of digits, and of a zero that is not added."""
         digit = np.where(number == self.special, 0, value(number))
         written = (number > 0) & (number <= self.special)
         return np.where(written, DIGIT_IDS[np.minimum(digit, self.base - 1)], BLANK)
 
 
 def _operand_rows(digits: tuple[int, ...]) -> dict[str, RowKind]:
-    """The rows of a and b, without leading zeros."""
+    """Return the rows of a and b, without leading zeros."""
     leading, blank = digits[1:], (BLANK,)
 
     def number(rest: tuple[str, ...]) -> dict[str, Column]:

@@ -1,4 +1,4 @@
-"""What several rules have in common: digits as classes, and pages with a margin."""
+"""Parts that several rules share: digits as classes, and pages with a margin."""
 
 import numpy as np
 
@@ -7,12 +7,12 @@ from canvas.symbols import DIGIT_OF
 
 
 def value(digit_class: np.ndarray) -> np.ndarray:
-    """The digit or carry of a class, 0 where there is none."""
+    """Return the digit or carry of a class, 0 for none."""
     return np.maximum(digit_class - 1, 0)
 
 
 def digit_class(token: np.ndarray, base: int) -> np.ndarray:
-    """1 + d of the symbol of a digit d, else 0."""
+    """Return class 1 + d for the symbol of a digit d, and 0 for other symbols."""
     digit = DIGIT_OF[token].astype(np.int64)
     return np.where((digit >= 0) & (digit < base), 1 + digit, 0)
 
@@ -20,7 +20,7 @@ def digit_class(token: np.ndarray, base: int) -> np.ndarray:
 def columns(
     beside: tuple[int, ...], units: tuple[int, ...], rest: tuple[int, ...]
 ) -> dict[str, Column]:
-    """A margin, the units, and the rest: what can stand in each."""
+    """Return a margin, the units and the rest, from the symbols that can stand in each."""
     return {
         "margin": Column("margin", beside, ("margin", "units")),
         "units": Column("units", units, ("rest",)),

@@ -36,10 +36,10 @@ from canvas.cells.spec import Seen
 class RunningSumRule(LongRule):
     """Rule of `canvas.multiplication.RunningSum`: all products, then all running sums.
 
-    A sum works the product out once more. To begin with that, the digits of a and b go straight
-    down through all products as well, to the first row with nothing in column 0 that arrives.
+    A row of a sum computes the product once more. For that, the digits of a and b also go straight
+    down through all products, to the first row in whose column 0 no digit of b arrives.
 
-    - ``comes``: whether a digit of b comes here diagonally, 2, or straight alone, 1.
+    - ``comes``: 2 if a digit of b reaches the cell diagonally, 1 if only straight from above.
     """
 
     left = (*LongRule.left, "row")
@@ -65,7 +65,7 @@ class RunningSumRule(LongRule):
         return np.where(seen["above_left.diagonal"] > 0, 2, straight)
 
     def _row(self, seen: Seen) -> np.ndarray:
-        """On the right of column 0 there are no kinds of rows below the first product."""
+        """Return the kind of row; below the first product none on the right of column 0."""
         begins = np.array([0, self.SUM, self.LATER_PRODUCT])[seen["own.comes"]]
         later = np.where(seen["right.row"] > 0, seen["right.row"], begins)
         product = np.isin(seen["above.row"], (self.PRODUCT, self.LATER_PRODUCT))
@@ -74,11 +74,11 @@ class RunningSumRule(LongRule):
         return np.where(seen["above"] > 0, below, self.A)
 
     def _here(self, seen: Seen, straight: np.ndarray, moved: np.ndarray) -> np.ndarray:
-        """Digits come straight into some kinds of rows alone."""
+        """Return digits from straight above in three kinds of rows, else those that moved."""
         return np.where(self._is(seen, (self.B, self.PRODUCT, self.SUM)), straight, moved)
 
     def _column_multiplicand(self, seen: Seen) -> np.ndarray:
-        """Pass on the message from straight above, whatever has moved here."""
+        """Pass on the message from straight above, and not the digit that moved here."""
         straight = seen["above.column_multiplicand"]
         return super()._column_multiplicand(Seen(seen | {"own.multiplicand": straight}))
 

@@ -37,7 +37,8 @@ from canvas.cells.spec import Seen
 class StandardRule(LongRule):
     """Rule of the layout `canvas.multiplication.Standard`: partial products, and then their sum.
 
-    The running sum goes straight down. Where no digit of b arrives in column 0 it is written.
+    The running sum is passed straight down. The row in whose column 0 no digit of b arrives writes
+    it.
     """
 
     below: Mapping[str, tuple[str, ...]] = {"worked": ("b", "worked")}

@@ -30,8 +30,8 @@ def test_a_rule_of_another_sum_is_told_with_page_and_cell():
     task = AddTwice("thrice")
     said = wrong(check_rule, task, task.local_rule())
     assert "the local rule ThriceRule is wrong: in row 3, column " in said
-    assert "of 0 + 1 the rule says 3, and the page" in said
-    assert "shows 2" in said
+    assert "of 0 + 1 the rule returns 3, and the page" in said
+    assert "has 2" in said
     assert said == wrong(check_layout, task), "trm render, Python and a configuration say it"
 
 
@@ -39,13 +39,13 @@ def test_a_class_that_a_field_does_not_have_is_told():
     task = AddTwice("few_classes")
     said = wrong(check_rule, task, task.local_rule())
     assert "FewClassesRule is wrong: in row 3, column " in said
-    assert "it says class 3 of sum_carry, which has the classes 0 to 2" in said
+    assert "it returns class 3 of sum_carry, which has the classes 0 to 2" in said
 
 
 def test_an_answer_that_is_not_the_tasks_is_told():
     task = AddOnce()
     said = wrong(check_rule, task, task.local_rule())
-    assert "the page of 0 + 1 shows the answer '2', and the task addonce says 1" in said
+    assert "the page of 0 + 1 has the answer '2', and the answer of the task addonce is 1" in said
 
 
 def test_a_rule_that_fails_is_told_with_its_line(monkeypatch):

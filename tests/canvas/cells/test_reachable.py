@@ -215,7 +215,7 @@ def test_rules_read_what_they_say_are_of_their_rows_and_have_codes():
 
     rule = Curious(3)
     drawing = drawn(TASKS["standard, base 3"], [(1, 1)], (0, 0, 0))
-    with pytest.raises(KeyError, match=r"an op looks at above.sum unasked"):
+    with pytest.raises(KeyError, match=r"an op reads above.sum, which is not among its inputs"):
         page_cell_inputs(rule, drawing)
     lattice = type(TASKS["lattice"].layout_impl)
 
@@ -227,7 +227,7 @@ def test_rules_read_what_they_say_are_of_their_rows_and_have_codes():
     assert Mine.local_rule is Mine.latent_rule is None
     rule = rule_of("latent lattice").with_codes({"carry": 32})
     assert rule.signals["carry"] == 32
-    with pytest.raises(ValueError, match="codes name sum, and cells hand on multiplier, carry"):
+    with pytest.raises(ValueError, match="codes name sum, and cells pass multiplier, carry"):
         rule.with_codes({"sum": 4})
     with pytest.raises(ValueError, match="carry has 2 to 62 codes, not 1"):
         rule.with_codes({"carry": 1})

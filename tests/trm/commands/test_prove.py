@@ -314,7 +314,10 @@ def test_an_own_layout_is_proved_of_drawn_pages_and_checked_without_laws(learn, 
 
 @pytest.mark.parametrize(
     ("layout", "said"),
-    [("thrice", "the rule says 3, and the page"), ("few_classes", "it says class 3 of sum_carry")],
+    [
+        ("thrice", "the rule returns 3, and the page"),
+        ("few_classes", "it returns class 3 of sum_carry"),
+    ],
 )
 def test_a_rule_that_is_wrong_is_told_wherever_it_is_used(layout, said, learn, command, tmp_path):
     """It is trained on, loaded, proved or drawn."""

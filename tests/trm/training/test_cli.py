@@ -132,7 +132,7 @@ TOLD, UNTOLD = ("--config", "generalise/lattice"), ("--config", "generalise/late
         ([*TOLD, "--data.blanks.rows=2"], "leave out data.transforms"),
         ([*UNTOLD, "--model=trm.training.CellModule"], "leave out codes, or train the model"),
         ([*UNTOLD, "--model.network.config.codes={}"], "name the signals without labels"),
-        ([*UNTOLD, "--model.network.config.codes={sum: 4}"], "codes name sum, and cells hand on"),
+        ([*UNTOLD, "--model.network.config.codes={sum: 4}"], "codes name sum, and cells pass"),
         ([*UNTOLD, "--model.cooling=[0.9,0.5]"], "model.cooling is [begin, end] from 0 to 1"),
     ],
 )
