@@ -150,7 +150,7 @@ class _Reachable:
         for mark in np.unique(marks).tolist():
             beside_it = pairs[pairs // self._marks == mark] % self._marks
             corners = handed[there][np.isin(corner_marks, beside_it)]
-            # Messages from above left that differ in unread signals alone count as one look.
+            # Messages from above left that differ in unread signals alone are treated as equal.
             looks, like = np.unique(self._seen(rule.down_right, corners), return_inverse=True)
             options = _distinct(like.reshape(-1) * self._keys + self._key(there, corners))
             options_of = _Lists(*np.divmod(options, self._keys), len(looks))
@@ -184,7 +184,7 @@ class _Reachable:
                 if target == END:
                     self.pairs[name].update((np.unique(mine) * self._marks + _EDGE).tolist())
                     continue
-                # The message to the left, with each key of the same look above the target.
+                # The message to the left, with each key of an equal message above the target.
                 on = rule.message_id(rule.left, out) * self._beyond
                 on += over[which] if rule.down_left else 0
                 on = _distinct((on * len(looks) + corner) * self._marks + mine)

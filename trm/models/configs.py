@@ -48,7 +48,7 @@ class RecursiveConfig:
     skip_blank: bool = False  # whether blank cells are left out, and only the others are tokens
     crop: bool = False  # whether cells outside the box of all that is not blank are left out
     position: str = one_of("rope_1d", POSITIONS, open=True)  # how it is encoded
-    neighbourhood: str = one_of("all", NEIGHBOURHOODS)  # cells that attention sees
+    neighbourhood: str = one_of("all", NEIGHBOURHOODS)  # cells that attention reads
     radius: int = 2  # of the local square, and of the exact offsets of relative_2d
     direction_bias: float = 0.0  # relative_2d: of each head, at the start
     num_prefixes: int = 0  # learned prefixes to choose from ("puzzle" identifiers); 0: no prefix
