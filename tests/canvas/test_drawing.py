@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from drawings import LAYOUTS, drawn
 
-from canvas import render, symbols
+from canvas import drawing as drawings
+from canvas import symbols
 from canvas.addition import Addition
 from canvas.drawing import Drawing, WorkedDrawing, row_steps
 from canvas.layouts import Layout
@@ -49,7 +50,7 @@ def reference_text(ids: list[int]) -> str:
 
 
 def our_text(ids: np.ndarray) -> str:
-    return "".join("?" if i == render.IGNORE else symbols.CHARACTERS[i] for i in ids)
+    return "".join("?" if i == drawings.IGNORE else symbols.CHARACTERS[i] for i in ids)
 
 
 def test_ids_are_the_same_in_every_release():
@@ -84,7 +85,7 @@ def test_a_solution_lies_at_its_offset_and_the_rest_is_blank(layout):
     assert type(prompt) is Drawing
     for field in fields(Drawing):
         assert np.array_equal(getattr(prompt, field.name), getattr(drawing, field.name))
-    assert np.array_equal(render.tokens_to_write(prompt), render.tokens_to_write(drawing))
+    assert np.array_equal(drawings.tokens_to_write(prompt), drawings.tokens_to_write(drawing))
 
 
 def test_row_steps_are_the_reference_ones():
@@ -144,17 +145,17 @@ def test_sequences_are_the_reference_ones(case):
     size, pair = (case["height"], case["width"]), (case["a"], case["b"])
     # The reference counts columns on the reversed canvas, where the lowest digit is at the left.
     left = case["width"] - case["left"] - drawn(layout, [pair], *size).widths[0]
-    ids, labels = render.sequences(drawn(layout, [pair], *size, top=case["top"], left=left))
+    ids, labels = drawings.sequences(drawn(layout, [pair], *size, top=case["top"], left=left))
     assert our_text(ids[0]) == reference_text(case["train_inputs"])
     assert our_text(labels[0]) == reference_text(case["train_labels"])
 
 
 def test_labels_of_a_sequence_are_its_ids_one_place_on_after_the_operands(drawing):
-    ids, labels = render.sequences(drawing)
+    ids, labels = drawings.sequences(drawing)
     _, height, width = drawing.canvases.shape
     assert ids.shape == labels.shape == (len(drawing), height * (width + 1) + 1)
     assert ids.dtype == labels.dtype == np.int64
-    counted = labels != render.IGNORE
+    counted = labels != drawings.IGNORE
     assert np.array_equal(ids[:, 1:][counted[:, :-1]], labels[:, :-1][counted[:, :-1]])
     assert (labels[:, -1] == symbols.END).all()
     expected = np.ones((len(drawing), height, width + 1), dtype=bool)
@@ -162,23 +163,23 @@ def test_labels_of_a_sequence_are_its_ids_one_place_on_after_the_operands(drawin
         expected[i, :row] = False
         expected[i, row:, :width] = ~drawing.given[i, row:, ::-1]
     assert np.array_equal(counted[:, :-1], expected.reshape(len(drawing), -1))
-    assert np.array_equal(render.tokens_to_write(drawing)[:, 1:], counted)
-    assert not render.tokens_to_write(drawing)[:, 0].any(), "the start symbol is given"
+    assert np.array_equal(drawings.tokens_to_write(drawing)[:, 1:], counted)
+    assert not drawings.tokens_to_write(drawing)[:, 0].any(), "the start symbol is given"
 
 
 def test_sequences_lead_back_to_their_canvases(drawing):
     _, height, width = drawing.canvases.shape
-    ids, _ = render.sequences(drawing)
-    assert np.array_equal(render.from_sequences(ids, height, width), drawing.truth)
+    ids, _ = drawings.sequences(drawing)
+    assert np.array_equal(drawings.from_sequences(ids, height, width), drawing.truth)
     with_end = np.concatenate([ids, np.full((len(ids), 1), symbols.END)], axis=1)
-    assert np.array_equal(render.from_sequences(with_end, height, width), drawing.truth)
+    assert np.array_equal(drawings.from_sequences(with_end, height, width), drawing.truth)
     with_end[:, 3:5] = symbols.END
-    assert (render.from_sequences(with_end, height, width)[:, 1:] == symbols.BLANK).all()
-    first_rows = render.from_sequences(ids[:, : 1 + 3 * (width + 1)], height, width)
+    assert (drawings.from_sequences(with_end, height, width)[:, 1:] == symbols.BLANK).all()
+    first_rows = drawings.from_sequences(ids[:, : 1 + 3 * (width + 1)], height, width)
     assert np.array_equal(first_rows[:, :3], drawing.truth[:, :3])
     assert (first_rows[:, 3:] == symbols.BLANK).all()
-    prompts = render.to_sequences(drawing.canvases)
-    assert np.array_equal(render.from_sequences(prompts, height, width), drawing.canvases)
+    prompts = drawings.to_sequences(drawing.canvases)
+    assert np.array_equal(drawings.from_sequences(prompts, height, width), drawing.canvases)
 
 
 def test_a_canvas_of_the_solution_s_size_is_enough_and_one_cell_less_is_not(layout):
