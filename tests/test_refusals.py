@@ -165,7 +165,7 @@ CASES = {
         (lambda: Voting(orders=3), "1 or 2 orders of its operands, not 3"),
         (lambda: fit_calibration(np.array([np.nan]), np.array([True])), "are not finite"),
         (lambda: render("321x654", step=5), "has 4 steps, there is no step 5"),
-        (lambda: solve([12, 3]), "12 is no problem: give a text"),
+        (lambda: solve([12, 3]), "12 is not a problem: give a text"),
         (lambda: evaluate(digits_a=[1]), "sizes of the task multiplication are"),
         (lambda: evaluate(digits=[1], addends=[2]), "sizes of the task multiplication are"),
         (lambda: evaluate(digits_a=3, digits_b=[1]), "digits_a is a list of sizes"),

@@ -48,7 +48,7 @@ class Solutions(list[Solution]):
     """List of solutions in the order of their problems, readable when printed."""
 
     def __repr__(self) -> str:
-        right = f"{sum(one.correct for one in self)} of {len(self)} answers right"
+        right = f"{sum(one.correct for one in self)} of {len(self)} answers correct"
         more = [f"… and {len(self) - _SHOWN:,} more"] if len(self) > _SHOWN else []
         return "\n".join([*(one.verdict for one in self[:_SHOWN]), *more, right])
 
@@ -76,7 +76,7 @@ def solve(
         solver: see `load_solver`, or a checkpoint; None: the shipped model.
 
     Raises:
-        ValueError: a problem is none of the model's task, or does not fit its canvas.
+        ValueError: a problem does not belong to the model's task, or does not fit its canvas.
     """
     if not isinstance(solver, Solver):
         solver = load_solver(solver)
@@ -95,7 +95,7 @@ def _operands(problem: Problem, task: Task) -> tuple[int, ...]:
         return task.parse(problem)
     if not isinstance(problem, Iterable):
         raise ValueError(
-            f"{problem!r} is no problem: give a text like '123x456' or a tuple of operands"
+            f"{problem!r} is not a problem: give a text like '123x456' or a tuple of operands"
         )
     return tuple(problem)
 
@@ -138,8 +138,8 @@ def render(
         view: symmetry of the picture, a name in `augment.symmetry.SYMMETRIES`.
 
     Raises:
-        ValueError: there is no such task, layout, step or view, or the text is no problem of the
-            task.
+        ValueError: there is no such task, layout, step or view, or the text is not a problem of
+            the task.
     """
     chosen = task_of(problem if isinstance(problem, str) else "", task, layout, base)
     problems = chosen.problems([_operands(problem, chosen)])

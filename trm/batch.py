@@ -42,8 +42,8 @@ def solve(
 ) -> Iterator[dict[str, Any]]:
     """Solve any number of problems in batches, and yield a record of each.
 
-    In a record ``line`` counts from 1. An item that is no problem of the task gets a record with an
-    ``error``.
+    In a record ``line`` counts from 1. An item that is not a problem of the task gets a record with
+    an ``error``.
 
     Args:
         solver: the model.
@@ -65,7 +65,7 @@ def solve(
         except (TypeError, ValueError) as error:
             why = str(error)
             if isinstance(error, TypeError):
-                why = f"{problem!r} is no problem: give a text like '123x456' or operands"
+                why = f"{problem!r} is not a problem: give a text like '123x456' or operands"
             return Entry(line, problem=problem if isinstance(problem, str) else None, error=why)
         return Entry(line, operands)
 
@@ -120,7 +120,7 @@ class Summary:
 
     def __str__(self) -> str:
         solved = self.problems - self.errors
-        text = f"{self.problems:,} records: {self.correct:,} of {solved:,} answers right"
+        text = f"{self.problems:,} records: {self.correct:,} of {solved:,} answers correct"
         if self.beyond:
             text += f", {self.beyond:,} outside the lengths trained on"
         lines = "line" if self.errors == 1 else "lines"

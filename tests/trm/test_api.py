@@ -57,7 +57,7 @@ def test_several_problems_have_solutions_in_their_order_and_none_none(shipped, c
         assert isinstance(solutions, list)
         *verdicts, right = repr(solutions).splitlines()
         assert verdicts == [solution.verdict for solution in solutions]
-        assert right == "3 of 3 answers right"
+        assert right == "3 of 3 answers correct"
         assert solutions._repr_html_().count("<svg") == 3
         assert [solution.operands for solution in solutions] == pairs
         assert [solution.answer for solution in solutions] == [a * b for a, b in pairs]

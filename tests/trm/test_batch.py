@@ -215,7 +215,7 @@ def test_problems_are_texts_or_operands(checkpoint):
     first, *errors = solve(solver, ["12x3", "12", "12+3", 5, (1, 2, 3)])
     assert first["error"] is None
     assert [record["problem"] for record in errors] == ["12", "12+3", None, None]
-    told = ["is no multiplication", "is no multiplication", "5 is no problem: give a text like"]
+    told = ["is no multiplication", "is no multiplication", "5 is not a problem: give a text like"]
     for record, part in zip(errors, [*told, "takes 2 operands, not 3"], strict=True):
         assert part in record["error"]
         assert record["answer"] is None

@@ -114,7 +114,7 @@ def test_what_is_missing_is_named_with_what_to_do(command, monkeypatch):
     # With pictures: without them, lightning is imported before.
     ran = command("fit", "--config", "debug", pictures=True, code=1)
     assert "import of lightning" in ran.err
-    assert "`python -m pip check` tells what is missing" in ran.err
+    assert "`python -m pip check` lists what is missing" in ran.err
 
 
 def test_who_reads_a_pipe_may_stop(monkeypatch):

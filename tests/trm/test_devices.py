@@ -27,4 +27,4 @@ def test_what_is_no_number_of_devices_is_refused(text, capsys):
     with pytest.raises(SystemExit) as stop:
         parsed(f"--devices={text}")
     assert stop.value.code == 2
-    assert "is no number of devices, nor a list" in capsys.readouterr().err
+    assert "is neither a number of devices nor a list" in capsys.readouterr().err

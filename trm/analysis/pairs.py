@@ -106,7 +106,7 @@ def _pair(solver: Solver, kind: str, number: int, operands: Operands, seed: int)
 
 
 def alike(pair: WorkedDrawing) -> bool:
-    """Test if two problems lie in the same cells."""
+    """Return True if two problems lie in the same cells."""
     names = ("given", "top", "left", "heights", "widths", "first_step")
     return all((getattr(pair, name)[0] == getattr(pair, name)[1]).all() for name in names)
 

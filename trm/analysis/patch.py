@@ -84,7 +84,7 @@ def patch(
     if not scored.any():
         raise ValueError(
             "the two problems have the same symbols in this row, so no effect on it can be "
-            "measured: take another row, or another problem"
+            "measured: choose another row, or another problem"
         )
     recorder, canvases, grid = open_pair(predictor, inputs, labels, steps)
     if heads:  # groups of channels are patched, else single tokens
@@ -107,9 +107,9 @@ def patch(
     of_a, of_b = difference(base.logits).tolist()
     if not of_b > of_a:
         raise ValueError(
-            "the model does not tell the two problems apart in this row: the logit difference is "
-            f"{of_a:.3g} in the run on A and {of_b:.3g} in the run on B, so there is no scale for "
-            "effects. Take another row, or another problem"
+            "the model does not distinguish the two problems in this row: the logit difference "
+            f"is {of_a:.3g} in the run on A and {of_b:.3g} in the run on B, so there is no scale "
+            "for effects. Choose another row, or another problem"
         )
     effects, at_once = np.zeros((len(sites), len(groups)), np.float32), _PAIRS // grid.size**2
     for site, of_site in zip(sites, effects, strict=True):
@@ -158,8 +158,8 @@ def open_pair(
     if (of_a != of_b).any():
         raise ValueError(
             "the model's tokens are not in the same cells in the two problems (it reads written "
-            "cells alone, or turned one canvas): take a problem whose rows are as long, or another "
-            "row"
+            "cells only, or turned one canvas): choose a problem whose rows are as long, or "
+            "another row"
         )
     flat = np.full(height * width + 1, -1)
     flat[of_a] = np.arange(len(of_a))
@@ -235,8 +235,8 @@ def head_effects(
             continue
         if not patched:
             raise ValueError(
-                f"the model is right in none of {len(drawn)} pairs ({kind}): what brings it to a "
-                "wrong row is no answer. Name a size that it solves"
+                f"the model gets rows wrong in all of {len(drawn)} pairs ({kind}), and only "
+                "effects on correct rows count. Give a size that it solves"
             )
         values = np.stack([one.effects for one in patched]).astype(np.float64)  # [P, L, heads]
         shares = values.mean(axis=0), *bootstrap(values, seed=seed)
@@ -245,7 +245,7 @@ def head_effects(
         found.append(HeadEffects(kind, meanings[kind], sites, mean, low, high, counted, left))
     if not found:
         raise ValueError(
-            f"no held-out problems of {name} differ in {' or '.join(kinds or meanings)} alone in "
-            f"the layout {solver.task.layout}: name another size"
+            f"no held-out problems of {name} differ only in {' or '.join(kinds or meanings)} in "
+            f"the layout {solver.task.layout}: give another size"
         )
     return found

@@ -40,7 +40,7 @@ from trm.solving.solver import Solver
 from trm.statistics import Share, bootstrap
 from trm.torch_settings import standard_settings
 
-INPUT = "input"  # the embedded tokens, before anything has been computed
+INPUT = "input"  # the embedded tokens, before any computation
 BLOCKS = "block"  # outputs of a GPT's blocks
 _TOKENS_AT_ONCE = 2**14  # cells of the canvases in one batch of a model
 _PROBLEMS_AT_ONCE = 64  # drawn on canvases of one size
@@ -192,7 +192,7 @@ class LinearProbe(NamedTuple):
     weight: Tensor  # float32 [D, classes]
     bias: Tensor  # float32 [classes]
 
-    def said(self, features: Tensor) -> np.ndarray:
+    def predict(self, features: Tensor) -> np.ndarray:
         """Return the likeliest class, ``int64 [N]``, for features [N, D]."""
         return (features.float() @ self.weight + self.bias).argmax(dim=-1).cpu().numpy()
 
@@ -356,7 +356,7 @@ def run_probes(
         truth = cells.targets[:, there]
         plain = shares_right(majority, truth, cells.problem)
         for point, of_point in probes.items():
-            predicted = np.stack([one.said(cells.features[point]) for one in of_point], axis=1)
+            predicted = np.stack([one.predict(cells.features[point]) for one in of_point], axis=1)
             both = zip(names, shares_right(predicted, truth, cells.problem), plain, strict=True)
             readings += [Reading(of_size, name, *point, *shares) for name, *shares in both]
     train = {"problems": settings.train_problems, "cells": len(training.targets)}

@@ -101,8 +101,8 @@ def watch(predictor: Predictor, inputs: np.ndarray, labels: np.ndarray) -> dict[
     weights = cell_attention(predictor.model, inputs, int(predictor(inputs).steps.max()))
     if not weights:
         raise ValueError(
-            "this model has no attention between cells that can be recorded: there are no heads to "
-            "compare"
+            "this model has no attention between cells that can be recorded, so there are no heads "
+            "to compare"
         )
     return {name: w.numpy() for name, w in weights.items()}
 

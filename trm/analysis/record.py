@@ -131,7 +131,7 @@ class Recorder(ABC):
         if not found or not self.updates:
             raise ValueError(
                 f"the heads of {type(self.model).__name__} cannot be patched: it has no attention "
-                "between cells, or does not tell its updates. Patch cells"
+                "between cells, or does not declare its updates. Patch cells"
             )
         return [*chain(*self._sites([layer.out for layer in found], INPUT).values())]
 
@@ -307,7 +307,7 @@ def check_token(model: IterativeModel, canvas: np.ndarray, cell: tuple[int, int]
         rows = (f"{row}: {_ranges(line)}" for row, line in enumerate(tokens, 1) if line.any())
         raise ValueError(
             f"the cell {cell[0] + 1},{cell[1] + 1} is blank and no token of this model, so it "
-            f"attends to nothing. Name a row and a column of these tokens: {'; '.join(rows)}"
+            f"attends to nothing. Give a row and a column of these tokens: {'; '.join(rows)}"
         )
 
 

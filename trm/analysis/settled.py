@@ -9,7 +9,7 @@ from trm.solving.solver import Moment
 
 
 def last_changes(moments: Sequence[Moment]) -> np.ndarray:
-    """Supervision step, from 1, in which each cell last changed while its row was filled in.
+    """Return the supervision step, from 1, in which each cell last changed in its row's turn.
 
     The moments are those of `trm.solving.solver.solve_watched` on an iterative model. Returns
     ``int64 [H, W]``, 0 for cells that were not filled in. A cell that keeps the symbol of the first

@@ -56,7 +56,7 @@ class About(NamedTuple):
     family: str  # recursive (with its cycles), cell model or GPT
     task: str  # with its layout and base
     parameters: int
-    told: str  # verdict of a proof, and test results
+    results: str  # verdict of a proof, and test results
 
 
 def about(file: Path) -> About:
@@ -78,14 +78,14 @@ def about(file: Path) -> About:
             family,
             f"{task['task']}, {task['layout']}{base}",
             sum(prod(shape) for name, shape in shapes.items() if name not in _BUFFERS),
-            _told(header.get("card") or {}),
+            _results(header.get("card") or {}),
         )
     except Exception as error:  # other bytes can fail in any way
         raise ValueError(f"{file} does not describe its model ({error})") from None
     return facts
 
 
-def _told(card: Mapping[str, Any]) -> str:
+def _results(card: Mapping[str, Any]) -> str:
     """Return a summary of a card, like ``proved; tested: in range 500 of 500`` (solutions)."""
     parts = [(card.get("proof") or {}).get("verdict") or ""]
     counts: dict[str, list[int]] = {}

@@ -1,1 +1,1 @@
-"""The commands of `trm` that are not Lightning's own: each adds its arguments and runs."""
+"""Commands of `trm` that are not Lightning's own: each module adds arguments and runs."""

@@ -1,4 +1,4 @@
-"""`trm analyse`: what a trained model computes, and where: probes, heads, programs, ranks."""
+"""`trm analyse`: study the computation of a trained model by probes, heads, programs and ranks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from canvas.task import Task
     from trm.solving.solver import Solver
 
-    Model = dict[str, Any]  # what a file of results says of it
+    Model = dict[str, Any]  # its description in a file of results
     Found = tuple[dict[str, Any], dict[str, Figure]]
 
 EXAMPLES = """\
@@ -30,9 +30,9 @@ examples:
   trm analyse rasp --checkpoint C --output compared
   trm analyse ranks --checkpoint depth-1 depth-2 depth-4 --output ranks   # side by side
 
-Into the folder go all figures as JSON, and pictures.
+The folder gets all figures as JSON, and pictures.
 """
-STEPS = 8  # supervision steps that are probed, and the one whose ranks are told, unless named
+STEPS = 8  # by default: supervision steps that are probed, and the step whose ranks are computed
 
 
 def add_arguments(parser: Parser) -> None:
@@ -48,16 +48,16 @@ def add_arguments(parser: Parser) -> None:
         if name != "ranks":
             kind.add_sizes(", like 4 or 1..4,8: all combinations (default: training's longest)")
         what, most = ("pairs", 50) if name == "heads" else ("problems", 16 * (1 + (name != "rasp")))
-        least = 2 if name in ("heads", "rasp") else 1  # of which there are intervals
-        add(f"--{what}", type=whole(least), default=most, help=f"held out (default: {most})")
-        add("--seed", type=whole(0), default=0, help="which ones (default: 0)")
+        least = 2 if name in ("heads", "rasp") else 1  # these have intervals over problems
+        add(f"--{what}", type=whole(least), default=most, help=f"held-out ones (default: {most})")
+        add("--seed", type=whole(0), default=0, help="selects them (default: 0)")
         if name == "probe":
-            what = "of the training split, to fit the probes to (default: 400)"
+            what = "problems of the training split that the probes are fitted to (default: 400)"
             add("--train-problems", type=whole(1), default=400, help=what)
             what = f"supervision steps, or loops of a GPT, like 1..8,16 (default: up to {STEPS})"
             add("--steps", type=step_numbers, metavar="N", help=what)
         elif name == "heads":
-            what = "what differs in a pair, like digit,carry, of digit, factor, carry and total"
+            what = "difference within a pair: some of digit, factor, carry, total, like digit,carry"
             several: Any = {"type": lambda text: tuple(text.split(",")), "default": ()}
             add("--kinds", **several, metavar="KIND", help=f"{what} (default: all)")
         kind.add_devices()
@@ -89,14 +89,15 @@ def run(args: Arguments) -> int:
     return 0
 
 
-# Each kind prints its tables, and returns what is written: figures as JSON, and pictures by name.
+# Each kind prints its tables, and returns its figures as JSON and its pictures by name.
 
 
 def probe(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
-    """Linear probes: which sub-tasks a model's states hold.
+    """Linear probes: sub-tasks that a model's states contain.
 
-    One for each sub-task (what the layout's local rule decides), each state and each supervision
-    step, or each block of a GPT; fitted to problems of the training split, read on held-out ones.
+    One probe for each sub-task (an output of the layout's local rule), each state and each
+    supervision step, or block of a GPT. Fitted to problems of the training split, measured on
+    held-out ones.
     """
     from trm.analysis.probe import Settings, run_probes
     from trm.figures.analysis import probing_figure
@@ -113,14 +114,14 @@ def probe(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
             by_step.append((*first, *(f"{100 * one.probe.value:.1f}" for one in found)))
             at_last.append((*first, last.probe.short, f"{100 * last.majority.value:.1f}"))
     steps = (str(one.step or "input") for one in found)
-    print_table(("sub-task", "size", *steps), by_step, f"cells right, %, by {study.unit}")
-    columns = ("sub-task", "size", "cells right", "majority")
+    print_table(("sub-task", "size", *steps), by_step, f"cell accuracy, %, by {study.unit}")
+    columns = ("sub-task", "size", "cell accuracy", "majority")
     print_table(columns, at_last, f"at the last {study.unit}")
     results().print(
         f"Probes: logistic regressions on {study.train['cells']:,} cells of "
-        f"{study.train['problems']:,} training problems, read in the rows that are filled in of "
-        "held-out ones, with 95 % intervals by problems. Majority: the class most frequent in "
-        "training."
+        f"{study.train['problems']:,} training problems, measured in the rows to fill in of "
+        "held-out ones, with 95 % intervals over problems. Majority: accuracy of the most frequent "
+        "class of training."
     )
     return {"model": model} | study.to_json(), {"probe": probing_figure(study, model["name"])}
 
@@ -135,9 +136,9 @@ def heads(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     check_cells(solver.predictor.model)
     size, *more = _sizes(args, solver.task)
     if more:
-        raise ValueError("heads are patched in problems of one size: name one of each length")
+        raise ValueError("heads are patched in problems of one size: give one of each length")
     found = head_effects(solver, size, args.kinds, args.pairs, args.seed, args.info.print)
-    title = f"{model['name']}: what heads bring to the answer, {size_name(size, size.values())}"
+    title = f"{model['name']}: effect of heads on the answer, {size_name(size, size.values())}"
     settings = {"pairs": args.pairs, "seed": args.seed, "size": size}
     data = {"model": model, "settings": settings, "head_effects": list(map(asdict, found))}
     rows = []
@@ -148,12 +149,12 @@ def heads(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
             rows.append(("" if head else site, str(head + 1), *shown))
     print_table(("layer", "head", *(one.kind for one in found)), rows)
     for one in found:
-        left = f"; {one.left_out} left out, as the model is wrong in a row of them"
+        left = f"; {one.left_out} left out, as the model gets a row of them wrong"
         line = f"{one.kind}: {one.meaning}, {len(one.pairs)} pairs"
         results().print(line + (left if one.left_out else ""))
     results().print(
-        "Effect: 0, the first problem's answer stands; 1, the model says the second's as clearly "
-        "as in its own run. With the 95 % bootstrap interval over pairs."
+        "Effect: 0, the first problem's answer stands; 1, the second's has the logit difference of "
+        "its own run. With the 95 % bootstrap interval over pairs."
     )
     return data, {"heads": heads_figure(found, title)}
 
@@ -161,8 +162,8 @@ def heads(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
 def ranks(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     """Effective ranks of feed-forward weights and of states, layer by layer.
 
-    States are those of the rows of held-out problems as long as the longest of training; of a local
-    model weights alone.
+    States come from rows of held-out problems with the greatest lengths of training. A cell model
+    gets ranks of weights only.
     """
     from trm.analysis.ranks import state_ranks, weight_ranks
     from trm.figures.analysis import ranks_figure
@@ -188,11 +189,11 @@ def ranks(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
 
 
 def rasp(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
-    """The program that a model should implement, beside its heads.
+    """Comparison of a model's heads with the program that it should implement.
 
-    Programs are written in RASP (Weiss, Goldberg and Yahav 2021, "Thinking like transformers"): one
-    for the rows of each layout, see trm/analysis/rasp_programs.py. The attention of a model's heads
-    is compared with its selectors.
+    Each layout has a program for its rows, written in RASP (Weiss, Goldberg and Yahav 2021,
+    "Thinking like transformers"; trm/analysis/rasp_programs.py). The attention of the heads is
+    compared with the program's selectors.
     """
     from trm.analysis.rasp_heads import compare_heads
     from trm.figures.analysis import head_name, overlap_figure
@@ -206,7 +207,7 @@ def rasp(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     for one in found:
         ending = "" if len(found) == 1 else "_" + "x".join(map(str, one.size.values()))
         of_size = f"{one.problems} problems of {one.name}, {solver.task.layout}"
-        heading = f"{model['name']}: attention on what is selected\n{of_size}"
+        heading = f"{model['name']}: attention on selected cells\n{of_size}"
         figures[f"overlap{ending}"] = overlap_figure(one.heads, heading)
         several, rows = len({head.update for head in one.heads}) > 1, []
         for head in one.heads:
@@ -218,8 +219,8 @@ def rasp(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
         print_table(columns, rows, f"{one.name}: {one.problems} problems, {one.rows} rows")
         results().print(
             f"* in the program of {solver.task.layout}, which writes {one.program_right} of these "
-            "rows right. Overlap: attention on the selected cells, with its 95 % interval; "
-            "baseline: that of uniform attention over all that the head can see."
+            "rows correctly. Overlap: attention on the selected cells, with its 95 % interval; "
+            "baseline: the same of uniform attention over all cells that the head may attend to."
         )
     settings = {"problems": args.problems, "seed": args.seed}
     return {"model": model, "settings": settings, "sizes": [asdict(one) for one in found]}, figures
@@ -230,6 +231,6 @@ KINDS = {"probe": probe, "heads": heads, "rasp": rasp, "ranks": ranks}
 
 
 def _sizes(args: Arguments, task: Task) -> list[dict[str, int]]:
-    """All combinations of what is named; a measure that is not named is training's longest."""
+    """All combinations of the given sizes; the default of a measure is training's greatest."""
     named = args.sizes(task, lambda _, high: [high])
     return [dict(zip(named, size, strict=True)) for size in product(*named.values())]

@@ -1,4 +1,4 @@
-"""`trm benchmark`: problems for models of any kind, as files, and the scores of their answers."""
+"""`trm benchmark`: files of problems for models of any kind, and scores of their answers."""
 
 import argparse
 from dataclasses import replace
@@ -18,7 +18,7 @@ examples:
   trm benchmark board
 
 Predictions are JSON Lines like {"id": "multiply-v1/2x2/000", "prediction": "…"}, or the records of
-`trm solve`. Of a text a stated answer counts, as in \\boxed{…}, or else the last number.
+`trm solve`. In a text a stated answer counts, as in \\boxed{…}, or else the last number.
 """
 
 
@@ -30,15 +30,15 @@ def add_arguments(parser: Parser) -> None:
     asked = Parser(add_help=False)
     about = f"one of {', '.join(SUITES)}"
     asked.add_argument("--suite", required=True, choices=SUITES, metavar="NAME", help=about)
-    about = "of an organiser: other problems of the same kind, by a large random number"
+    about = "for organisers: a large random number selects other problems of the same kind"
     asked.add_argument("--seed", type=whole(2**32, 2**64 - 1), default=0, help=about)
     about = "only problems of at most N digits (default: all)"
     asked.add_argument("--up-to", type=whole(1), metavar="N", help=about)
 
     for name, does, about, parents in (
-        ("export", _export, "a suite of problems as files", [asked, common]),
+        ("export", _export, "write a suite of problems as files", [asked, common]),
         ("score", _score, "score the predictions of any model", [asked, common]),
-        ("board", _board, "the page of the board, made from its folders", [common]),
+        ("board", _board, "write the board's web page from its folders", [common]),
     ):
         action = actions.add_parser(name, help=about, description=does.__doc__, parents=parents)
         action.set_defaults(act=does)
@@ -50,13 +50,13 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(args: Arguments) -> int:
-    """Do what the action names."""
+    """Run the named action."""
     code: int = args.act(args)
     return code
 
 
 def _suite(args: Arguments) -> Suite:
-    """The suite, or the part of it, that is asked for."""
+    """Return the chosen suite, or the chosen part of it."""
     return replace(SUITES[args.suite].within(args.up_to), seed=args.seed)
 
 
@@ -69,10 +69,10 @@ def _export(args: Arguments) -> int:
 
 
 def _score(args: Arguments) -> int:
-    """Read the predictions of any model for a suite; score, draw and sum up."""
+    """Score the predictions of any model for a suite; write a grid, its pictures and a summary."""
     file, output = Path(args.predictions), Path(args.output)
     if not file.is_file():
-        raise FileNotFoundError(f"there is no file {file}: name one of predictions")
+        raise FileNotFoundError(f"there is no file {file}: give a file of predictions")
     suite = _suite(args)
     scored = score(file, suite, file.name.partition(".")[0])
     make_own_folder(output, "trm benchmark score", FILES)
@@ -83,15 +83,15 @@ def _score(args: Arguments) -> int:
     write_json(output / GRID, grid)
     show_grid(args, grid, output)
     args.info.print(f"answers   {write_read(output, suite, scored)}")
-    missing = f"; wrong for want of a prediction: {scored.missing:,}" if scored.missing else ""
-    unread = f"; predictions in which nothing could be read: {scored.unread:,}"
+    missing = f"; wrong as predictions are missing: {scored.missing:,}" if scored.missing else ""
+    unread = f"; predictions without a readable answer: {scored.unread:,}"
     name = scored.model["name"]
     results().print(f"{name}: {scored.share}{missing}{unread if scored.unread else ''}")
     return 0
 
 
 def _board(args: Arguments) -> int:
-    """Score the predictions of every entry of the board, and write its page, from their folder."""
+    """Score every entry in the board's folder, and write the board's web page."""
     from trm.benchmark.board import page
 
     write_text(PAGE, page(BOARD))

@@ -1,4 +1,4 @@
-"""The command `trm`: one table from a command's name to what runs it."""
+"""The command `trm`, with a table of its subcommands."""
 
 import argparse
 import importlib
@@ -33,15 +33,15 @@ from trm.processes import (
 COMMANDS = {
     "render": "draw a problem in the terminal or to a file",
     "solve": "solve problems with a trained model",
-    "prove": "prove a model right at every length, or find where it fails",
-    "inspect": "a model at work on one problem; its weights as a file",
-    "analyse": "what a model computes: probes, heads, programs, ranks",
-    "evaluate": "measure how far models get, digits x digits",
-    "report": "evaluations compared, or how far confidence can be trusted",
-    "sweep": "the runs of a study: trained, evaluated, side by side",
-    "benchmark": "a benchmark for models of any kind: problems, scores",
-    "configs": "the shipped configs, listed or printed",
-    "models": "the weights that a name loads",
+    "prove": "prove a model correct at every length, or find an error",
+    "inspect": "show a model at work on one problem; export its weights",
+    "analyse": "study a model: probes, heads, programs, ranks",
+    "evaluate": "measure accuracy on problems of many sizes, digits x digits",
+    "report": "compare evaluations, or check confidence against accuracy",
+    "sweep": "train and evaluate the runs of a study, and compare them",
+    "benchmark": "export or score a benchmark for models of any kind",
+    "configs": "list or print the shipped configs",
+    "models": "list the weights that a name loads",
 }
 TRAINING = {
     "fit": "train a model",
@@ -64,14 +64,14 @@ examples:
   tensorboard --logdir runs
 """
 EPILOG = """\
-`trm COMMAND --help` tells more. Every command takes -q, --quiet: results
-and errors alone, and -v, --verbose: also what goes on, and where an error arose.
+Help on a command: `trm COMMAND --help`. Every command takes -q, --quiet: print results and errors
+only, and -v, --verbose: print the log, and tracebacks of errors.
 
 Exit codes: 0 done, 1 a file had lines with errors, a model is not proved, training met numbers that
 are not finite or lost one of its processes, or something is not installed, 2 the call was wrong,
 130 stopped by Ctrl-C, 143 by a SIGTERM.
 """
-# Of several processes, one whose connection breaks is ended by the agent, which sees who is gone.
+# A process whose connection breaks waits: the launcher finds the lost process, and ends the others.
 _BROKEN, _PATIENCE = re.compile(r"gloo|nccl|connection|socket|peer|rendezvous", re.I), 20.0
 _SAME = "; the same command goes on where it was"
 _GOES_ON = {"solve": _SAME, "evaluate": _SAME, "sweep": _SAME}  # after a Ctrl-C or a SIGTERM
@@ -79,7 +79,7 @@ _GOES_ON["fit"] = "; with --ckpt_path last it goes on from the end of its last e
 
 
 def parser_of(name: str) -> Parser:
-    """The parser of a command, with the arguments that all of them have."""
+    """Return the parser of a command, with the arguments that all commands have."""
     command = importlib.import_module(f"trm.commands.{name}")
     parser = Parser(prog=f"trm {name}", description=command.__doc__)
     parser.epilog = getattr(command, "EXAMPLES", None)
@@ -91,7 +91,7 @@ def parser_of(name: str) -> Parser:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; returns its exit code."""
+    """Run one command and return its exit code."""
     name = arguments[0] if arguments else ""
     verbose = any(word in VERBOSE for word in arguments)
     write_similar_characters()
@@ -113,7 +113,7 @@ def run(arguments: list[str]) -> int:
         if isinstance(error, OSError) and error.filename and error.strerror:
             message = f"{error.filename}: {error.strerror}"
         if isinstance(error, ImportError):
-            message = f"{error}. Use pip install; `python -m pip check` tells what is missing"
+            message = f"{error}. Use pip install; `python -m pip check` lists what is missing"
         if isinstance(error, ChildProcessError):
             message = f"{error}{_GOES_ON.get(name, '')}"
         print(f"trm {name}: {message}", file=sys.stderr)
@@ -123,7 +123,7 @@ def run(arguments: list[str]) -> int:
         interrupted = any(isinstance(e, KeyboardInterrupt) for e in (stop, stop.__context__))
         if not interrupted and not isinstance(stop, Terminated):
             raise
-        # Of a pipe, nothing is kept.
+        # A stopped pipe leaves nothing to continue from.
         kept = name != "solve" or ("--input" in " ".join(arguments) and "-" not in arguments)
         goes_on = _GOES_ON.get(name, "") if kept else ""
         print(f"trm {name}: stopped{goes_on}", file=sys.stderr)
@@ -159,13 +159,13 @@ def _run(name: str, arguments: list[str]) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, line in (TRAINING | COMMANDS).items():
         commands.add_parser(name, help=line, add_help=False)
-    parser.parse_args(arguments)  # prints what is asked for, or what is wrong
+    parser.parse_args(arguments)  # prints help, version or an error, and exits
     return 2
 
 
 @contextmanager
 def _logged(verbose: bool) -> Iterator[None]:
-    """Send the log of this package to standard error: warnings, or all of it."""
+    """Send this package's log to standard error: warnings, or everything if ``verbose``."""
     handler, logger = logging.StreamHandler(), logging.getLogger("trm")
     logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
     logger.addHandler(handler)
@@ -176,5 +176,5 @@ def _logged(verbose: bool) -> Iterator[None]:
 
 
 def main() -> None:
-    """The entry point."""
+    """Run the command line (entry point)."""
     sys.exit(run(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""`trm evaluate`: how far models get beyond the sizes of problems that they were trained on."""
+"""`trm evaluate`: accuracy of models on problems of many sizes, also larger than in training."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def add_arguments(parser: Parser) -> None:
     add = parser.add_argument
     add("--output", required=True, metavar="DIR", help="folder for the results")
     sizes = parser.add_argument_group(
-        "sizes", "two of these, the rows and the columns of the grid; like 1..10 or 1..4,8"
+        "sizes", "two of these, for the rows and the columns of the grid; like 1..10 or 1..4,8"
     )
     parser.add_sizes(group=sizes)
-    add("--problems", type=whole(1), default=128, help="of each cell, held out (default: 128)")
-    add("--seed", type=whole(0), default=0, help="which problems (default: 0)")
+    add("--problems", type=whole(1), default=128, help="held-out ones per cell (default: 128)")
+    add("--seed", type=whole(0), default=0, help="selects the problems (default: 0)")
     add("--batch-size", type=whole(1), default=128, help="problems at once (default: 128)")
 
 
 def run(args: Arguments) -> int:
-    """Measure, or go on measuring; then draw and sum up."""
-    # Says what is wrong before anything is measured.
+    """Measure the grid, or continue an earlier measurement; then draw and print a summary."""
+    # Wrong arguments raise here, before anything is measured.
     solvers, checkpoints = args.solvers("cpu", args.steps), args.checkpoints
 
     from trm.evaluation.measure import Settings, measure
@@ -47,7 +47,7 @@ def run(args: Arguments) -> int:
 
 
 def show_grid(args: Arguments, grid: Grid, output: Path) -> None:
-    """Draw a grid, describe it in files, and print its summary and where the files are."""
+    """Write a grid's pictures and reports, and print its summary and the names of the files."""
     from rich.console import Console
 
     from trm.evaluation.grid_report import print_summary
@@ -60,5 +60,5 @@ def show_grid(args: Arguments, grid: Grid, output: Path) -> None:
 
 
 def grid_sizes(args: Arguments, task: Task) -> dict[str, list[int]]:
-    """Rows and columns of the grid by measure; not given: training's sizes, and as many again."""
+    """Return rows and columns of the grid; default: from training's least to twice its most."""
     return args.sizes(task, lambda low, high: range(low, 2 * high + 1))

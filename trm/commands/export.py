@@ -1,7 +1,7 @@
-"""Weights of a model as a file: `trm inspect --export`.
+"""Export of a model's weights: `trm inspect --export`.
 
-A safetensors file that describes its model and replaces a checkpoint everywhere; an HTML page that
-shows models at work; or ONNX.
+A safetensors file describes its model, and every command accepts it as a checkpoint. An HTML page
+shows models at work in a browser. ONNX is for other programs.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from trm.files import fingerprint, replacing
 if TYPE_CHECKING:
     from trm.page.page import Shown
 
-# Of a proof, what a model card repeats.
+# Entries of a proof that a model card repeats.
 _CARD_PROOF: tuple[str, ...] = ("verdict", "arithmetic", "weights_sha256", "digest", "windows")
 _CARD_PROOF += ("windows_sha256", "smallest_margin", "margin_left_by_rounding")
-# Of each cell's figures, those that a model card repeats.
+# Figures of each cell of a grid that a model card repeats.
 _CARD_FIGURES = ("row", "column", "region", "solutions", "answers", "rows_teacher_forced")
 PAGE, ONNX = ".html", ".onnx"  # in place of `SUFFIX`
 DTYPES = ("float32", "bfloat16")
 
 
 def export(args: Arguments) -> int:
-    """Write the file that ``--export`` names, and print what it holds."""
+    """Write the file that ``--export`` names, and print its contents."""
     checkpoint, output = find_checkpoint(args.checkpoint), Path(args.export)
     if output.suffix not in (SUFFIX, PAGE, ONNX):
         raise ValueError(f"--export {output} has to end in {SUFFIX}, {PAGE} or {ONNX}")
     if not output.parent.is_dir():
         raise ValueError(f"--export {output}: there is no folder {output.parent}")
     if args.untrained:
-        args.refuse("--untrained draws weights of which there are no figures", figures=None)
+        args.refuse("--untrained draws new weights, which have no figures", figures=None)
     if output.suffix != PAGE:
-        args.refuse(f"a page ({PAGE}) alone has models beside each other", beside=[])
+        args.refuse(f"only a web page ({PAGE}) contains several models", beside=[])
     if output.suffix != SUFFIX:
-        args.refuse(f"--dtype is of a file of weights ({SUFFIX})", dtype=None)
+        args.refuse(f"--dtype applies to a file of weights ({SUFFIX})", dtype=None)
     checkpoints = [args.checkpoint, *args.beside]
     args.find_checkpoints(*checkpoints)
 
@@ -58,8 +58,8 @@ def export(args: Arguments) -> int:
     dtype = getattr(torch, args.dtype) if args.dtype else None
     if dtype and any((w.to(dtype).to(w.dtype) != w).any() for w in first.weights.values()):
         args.refuse(
-            f"figures are of weights that are not rounded to {args.dtype}; evaluate the exported "
-            "file, and export it again with them",
+            f"the figures were measured before rounding to {args.dtype}; evaluate the exported "
+            "file, and export that with its figures",
             figures=None,
         )
         first = first._replace(card={})  # proof and figures are of the weights before rounding
@@ -73,47 +73,51 @@ def export(args: Arguments) -> int:
         packed = pack(content, first.card, first.weights, dtype)
     if output.exists() and (not output.is_file() or output.read_bytes() != packed):
         raise ValueError(
-            f"--export {output} is there already, and holds something else: choose another name, "
-            "or move it away"
+            f"--export {output} exists already, with other content: choose another name, or move "
+            "it away"
         )
     with replacing(output) as part:
         part.write_bytes(packed)
     held = [first, *others] if output.suffix == PAGE else [first]
     sizes = [f"{one.solver.predictor.model.num_parameters:,} parameters" for one in held]
-    if others:  # which are told apart
+    if others:
         sizes = [f"{one.name} {size}" for one, size in zip(held, sizes, strict=True)]
     args.info.print(f"{output}: {', '.join(sizes)}; {len(packed):,} bytes")
     return 0
 
 
 def _shown(name: str, checkpoint: str | Path) -> Shown:
-    """A checkpoint's solver, weights and card, in which its noted proof stands."""
+    """Return a checkpoint's solver, weights and card, which contains the noted proof."""
     from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights
     from trm.checkpoints.proofs import noted_proof
     from trm.page.page import Shown
 
-    solver = load_solver(checkpoint, device="cpu")  # complains about what does not fit
+    solver = load_solver(checkpoint, device="cpu")  # raises if anything does not fit
     content = load_checkpoint(checkpoint)
     card = dict(content.get("card") or {})
-    card.pop("proof", None)  # it is taken over only if it is of this model
+    card.pop("proof", None)  # replaced only if the noted proof belongs to this model
     if proof := noted_proof(checkpoint, content, solver.predictor.model, solver.task):
         card["proof"] = {name: proof.get(name) for name in _CARD_PROOF}
     return Shown(name, solver, network_weights(content), card)
 
 
 def _card(checkpoint: Path, evaluation: str | Path) -> dict[str, Any]:
-    """A checkpoint's figures in an evaluation; ValueError: it measured other checkpoints."""
+    """Return a checkpoint's figures from an evaluation.
+
+    Raises:
+        ValueError: the evaluation did not measure this checkpoint.
+    """
     from trm.evaluation.grid import read_grid
 
     grid, sha256 = read_grid(evaluation), fingerprint(checkpoint)
     model = next((model for model in grid["models"] if model["sha256"] == sha256), None)
     if model is None:
         raise ValueError(f"{evaluation} has no figures of {checkpoint}: evaluate it first")
-    asked = ("split", "seed", "axes", "problems")
+    settings = ("split", "seed", "axes", "problems")
     cells = [cell for cell in model["cells"] if cell["applicable"]]
     return {
         "checkpoint_sha256": sha256,
         "measured": grid["created"],
-        "settings": {key: grid["settings"][key] for key in asked},
+        "settings": {key: grid["settings"][key] for key in settings},
         "cells": [{key: cell[key] for key in _CARD_FIGURES} for cell in cells],
     }

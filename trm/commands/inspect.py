@@ -1,7 +1,7 @@
-"""`trm inspect`: what a model does on one problem, step by step; or its weights as a file.
+"""`trm inspect`: show a model at work on one problem, step by step, or export its weights.
 
-With --export, the weights go into a safetensors file that says what it holds, and which every
-command takes in place of a checkpoint; into an HTML page that shows them at work; or into ONNX.
+--export writes the weights as a safetensors file, which describes its model and which every command
+accepts as a checkpoint; as an HTML page, which shows the model at work; or as ONNX.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ examples:
   trm inspect --checkpoint runs/quickstart --export quickstart{SUFFIX} --figures grid
   trm inspect --export multiply.html --beside C docs/models/column-seed0{SUFFIX}
 
-Into the folder go solving.gif and pictures of rows, of when cells settled, of attention and fields,
-as far as the model has them, and with --lens and --patch of these.
+The folder gets solving.gif and pictures of the rows, of the step in which each cell settled, of
+attention and of signals, where the model has these. --lens and --patch add theirs.
 """
 _SPARE = 4  # supervision steps that are shown beyond those that were taken
 _FILM = "solving.gif"
-_PICTURES = ("rows", "settled", "attention", "signals", "lens", "patch")  # all that there may be
+_PICTURES = ("rows", "settled", "attention", "signals", "lens", "patch")  # all possible ones
 
 
 def add_arguments(parser: Parser) -> None:
@@ -51,35 +51,35 @@ def add_arguments(parser: Parser) -> None:
     add("problem", nargs="?", help="like 123x456")
     parser.add_solver()
     add("--output", metavar="DIR", help="folder for the pictures")
-    what = "of the rows to fill in, the one whose attention, fields and layers are shown, from 1 "
+    what = "show attention, signals and layers of the N-th row to fill in, from 1 "
     add("--row", type=whole(1), metavar="N", help=f"{what}(default: the last)")
-    what = "of the canvas, from 1,1 at the top left, whose attention is shown (default: one in the "
+    what = "show the attention of this cell of the canvas; 1,1 is at the top left (default: in the "
     add("--cell", type=_cell, metavar="ROW,COLUMN", help=f"{what}middle of the row)")
-    what = "also show what the model would write in the row if its head read every layer"
+    what = "also show the symbols of the row that the output head would write from every layer"
     add("--lens", action="store_true", help=what)
-    what = "another problem with numbers as long: its activations are put into the run on the "
-    add("--patch", metavar="B", help=f"{what}first, one cell after the other")
-    add = parser.add_argument_group("the weights as a file, without a problem").add_argument
-    what = f"weights, which replace no others; FILE{PAGE}: a page for browsers; FILE{ONNX}: ONNX"
+    what = "put activations of another problem, with numbers of the same lengths, into the run, "
+    add("--patch", metavar="B", help=f"{what}one cell after the other")
+    add = parser.add_argument_group("export of the weights, without a problem").add_argument
+    what = f"weights; FILE{PAGE}: a web page; FILE{ONNX}: ONNX. Other files are not overwritten"
     add("--export", metavar=f"FILE{SUFFIX}", help=what)
-    what = "of the weights in the file (default: the checkpoint's own; of bfloat16, float32)"
+    what = "dtype of the weights in the file (default: the checkpoint's; float32 for bfloat16)"
     add("--dtype", choices=DTYPES, help=what)
     what = "folders of trm evaluate, whose results go into the model card"
     add("--figures", metavar="DIR", nargs="+", help=what)
-    what = "of a page: further models to choose from, and to see beside the first"
+    what = "more models for the web page, to choose from and to compare with the first"
     add("--beside", metavar="PATH", nargs="+", default=[], help=what)
-    what = "weights drawn anew, as before training: for what the architecture alone can do"
+    what = "re-initialised weights, as before training: a baseline of the architecture alone"
     add("--untrained", action="store_true", help=what)
 
 
 def run(args: Arguments) -> int:
-    """Solve a problem, watch it and draw pictures; or export the weights."""
+    """Solve a problem and draw pictures of it, or export the weights."""
     if args.export is not None:
         if args.problem is not None:
-            raise ValueError("--export writes the weights alone: leave out the problem")
+            raise ValueError("--export writes only the weights: leave out the problem")
         return export(args)
     if args.problem is None or args.output is None:
-        raise ValueError("name a problem, like 123x456, and --output DIR for its pictures")
+        raise ValueError("give a problem, like 123x456, and --output DIR for its pictures")
     check_problems([args.problem, *filter(None, [args.patch])], args.checkpoint)
 
     from trm.analysis.record import check_cells
@@ -94,7 +94,7 @@ def run(args: Arguments) -> int:
     if args.lens or args.patch or args.cell:
         check_cells(solver.predictor.model)
     if not solver.predictor.stepwise:
-        args.refuse("attention is shown of recursive models alone", cell=None)
+        args.refuse("attention is shown only for recursive models", cell=None)
     patching = None if args.patch is None else _patched(args, solver, row)
 
     watched = _watch(args, solver, drawing, row)
@@ -121,10 +121,10 @@ class Watched:
 
     solver: Solver
     drawing: WorkedDrawing
-    row: int  # the one that is looked into, from 0
+    row: int  # the inspected one, from 0
     solution: Solution
     moments: list[Moment]
-    steps: RowSteps  # each row as the model met it, built on its own rows
+    steps: RowSteps  # inputs and labels of each row, built on the rows that the model wrote
     name: str
     # Tables that the command prints after its pictures, in order.
     print_tables: list[Callable[[], None]] = field(default_factory=list)
@@ -147,7 +147,7 @@ class Watched:
 
 
 def _watch(args: Arguments, solver: Solver, drawing: WorkedDrawing, row: int) -> Watched:
-    """Solve the problem, and keep every moment."""
+    """Solve the problem and record every moment."""
     from trm.solving.solver import solve_watched
 
     problems, number = solver.task.parsed([args.problem]), int(drawing.steps[0])
@@ -238,16 +238,16 @@ def _signals(watched: Watched) -> Figure | None:
     def show() -> None:
         counts = [(name, *right_cells(*both)) for name, both in signals.items()]
         rows = [(name, f"{good.sum()} of {counted.sum()}") for name, good, counted in counts]
-        print_table(("", "right"), rows, f"what cells decide while row {row + 1} is filled in")
+        print_table(("", "correct"), rows, f"decisions of cells while row {row + 1} is filled in")
 
     watched.print_tables.append(show)
     place = int(watched.drawing.row_of_step(row)[0])
-    title = f"{watched.titles[row]}: what the cells decide"
+    title = f"{watched.titles[row]}: decisions of the cells"
     return signals_figure(watched.canvas, place, signals, title)
 
 
 def _lens(watched: Watched) -> Figure:
-    """Draw what the head would write if it read every layer."""
+    """Draw the symbols that the output head would write from each layer."""
     from trm.analysis.lens import read_layers, some_steps
     from trm.figures.inspection import lens_figure
 
@@ -261,11 +261,11 @@ def _lens(watched: Watched) -> Figure:
             (site, f"{good.sum()} of {len(good)}", f"{mean:.3f}")
             for site, good, mean in zip(lens.sites, right, lens.of(truth).mean(axis=1), strict=True)
         ]
-        columns = ("", "right", "mean log-probability of the true symbols")
-        print_table(columns, lines, f"row {watched.row + 1} if the head read every layer")
+        columns = ("", "correct", "mean log-probability of the true symbols")
+        print_table(columns, lines, f"row {watched.row + 1}: the output head applied to each layer")
 
     watched.print_tables.append(show)
-    title = f"{watched.titles[watched.row]}: what the head would write after each layer"
+    title = f"{watched.titles[watched.row]}: the output head applied to each layer"
     return lens_figure(lens, canvas, truth, title)
 
 
@@ -288,16 +288,16 @@ def _patch(args: Arguments, watched: Watched, patching: Patching) -> Figure:
         for whose, right in zip(both, patching.right, strict=True):
             if not right:
                 results().print(
-                    f"  the model is wrong in row {row + 1} of {whose}: read effects with care"
+                    f"  the model gets row {row + 1} of {whose} wrong: read effects with care"
                 )
 
     watched.print_tables.append(show)
-    title = f"{watched.titles[row]}: what activations of B change in A"
+    title = f"{watched.titles[row]}: effect on A of activations from B"
     return patching_figure(patching, both, title)
 
 
 def _save(args: Arguments, watched: Watched, figures: dict[str, Figure]) -> None:
-    """Write film and pictures in place of those of an earlier problem, and print the tables."""
+    """Write film and pictures, replacing those of an earlier problem, and print the tables."""
     from canvas.picture import save_gif
     from trm.figures.animation import animate
     from trm.figures.style import save
@@ -315,9 +315,9 @@ def _save(args: Arguments, watched: Watched, figures: dict[str, Figure]) -> None
             f"supervision steps, row by row: {', '.join(map(str, watched.solution.row_steps))}"
         )
     elif predictor.cell_by_cell:
-        results().print("this model works out each cell once, in the order of writing")
+        results().print("this model computes each cell once, in the order of writing")
     else:
-        results().print("a GPT has neither states nor supervision steps: its rows alone are shown")
+        results().print("a GPT has neither states nor supervision steps: only its rows are shown")
     for file_name in (_FILM, *(f"{title}.png" for title in figures)):
         args.info.print(f"{output / file_name}")
     for print_table_of in watched.print_tables:
@@ -325,7 +325,7 @@ def _save(args: Arguments, watched: Watched, figures: dict[str, Figure]) -> None
 
 
 def _chosen(cell: tuple[int, int] | None, drawing: WorkedDrawing, row: int) -> tuple[int, int]:
-    """The cell whose attention is shown, counted from 0."""
+    """Return the cell whose attention is shown, counted from 0."""
     height, width = drawing.canvases.shape[1:]
     if cell is None:
         cells = np.argwhere(drawing.answer_cells(row)[0] & (drawing.truth[0] != symbols.BLANK))
@@ -341,12 +341,16 @@ def _chosen(cell: tuple[int, int] | None, drawing: WorkedDrawing, row: int) -> t
 def _cell(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"([1-9]\d*),([1-9]\d*)", text)
     if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} is no cell; write row and column, like 4,3")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a cell; write row and column, like 4,3")
     return int(found[1]), int(found[2])
 
 
 def _patched(args: Arguments, solver: Solver, row: int) -> Patching:
-    """The effects of another problem's activations on a row, from 0; ValueError: it has none."""
+    """Return the effects of another problem's activations on a row, counted from 0.
+
+    Raises:
+        ValueError: the other problem does not lie in the same cells.
+    """
     from trm.analysis.lens import some_steps
     from trm.analysis.pairs import alike
     from trm.analysis.patch import patch
@@ -354,7 +358,7 @@ def _patched(args: Arguments, solver: Solver, row: int) -> Patching:
     pair = solver.draw_worked(solver.task.parsed([args.problem, args.patch]))
     if not alike(pair):
         raise ValueError(
-            f"--patch {args.patch}: it has to lie in the same cells as {args.problem}. Take one "
+            f"--patch {args.patch}: it has to lie in the same cells as {args.problem}. Give one "
             "whose numbers have as many digits, in the same order"
         )
     steps = row_steps(pair, np.full(2, row))

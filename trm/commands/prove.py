@@ -1,4 +1,4 @@
-"""`trm prove`: is a model right on problems of any length, and if not, on which is it wrong?"""
+"""`trm prove`: prove that a model is correct on problems of any length, or find an error."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ EXAMPLES = """\
 examples:
   trm prove                                              # the shipped model
   trm prove --checkpoint runs/quickstart --output proof
-  trm prove --check proof                                # again, without the model
-  trm prove --checkpoint runs/debug --search 500         # any model: look for what it gets wrong
+  trm prove --check proof                                # check again, without the model
+  trm prove --checkpoint runs/debug --search 500         # any model: search for an error
 
-A cell that is handed decided messages sees one of finitely many cell inputs: a model that is right
-on all of them is right at every length.
+A cell that reads decided messages has finitely many inputs. A model that is correct on all of them
+is correct at every length.
 
 Exit codes: 0 proved, 1 refuted or open, 2 the call was wrong or nothing can be proved.
 """
@@ -41,19 +41,19 @@ def add_arguments(parser: Parser) -> None:
     """The command's arguments."""
     parser.add_checkpoint()
     add = parser.add_argument
-    add("--output", metavar="DIR", help="a folder for the proof, or what is known instead")
-    what = "of a proof, or a table: check it again, without the model, as far as that can be"
+    add("--output", metavar="DIR", help="a folder for the proof, or for the partial result")
+    what = "check a proof's folder, or a table, again, as far as possible without the model"
     add("--check", metavar="DIR", help=what)
-    what = "where it is not proved, look through N structured problems; of any model"
+    what = "if the model is not proved, search N structured problems for an error; for any model"
     add("--search", type=whole(1), default=0, metavar="N", help=what)
-    what = "of sums as they are computed here: quicker, as no bound on rounding is sought"
+    what = "for sums as computed on this machine: faster, without a bound on rounding"
     add("--as-computed", action="store_true", help=what)
 
 
 def run(args: Arguments) -> int:
     """Prove, refute, or check."""
     if args.check is not None:
-        alone = "--check takes the folder of a proof, and goes alone"
+        alone = "--check takes the folder of a proof, and no other options"
         args.refuse(alone, output=None, search=0, as_computed=False, checkpoint=SHIPPED)
         if not Path(args.check).exists():
             raise ValueError(f"--check {args.check}: there is no such folder")
@@ -83,7 +83,7 @@ def run(args: Arguments) -> int:
             if not args.search:
                 raise
             proof = refute(solver, args.search, report)
-    # All is written before anything is printed: who reads it may close the pipe at any time.
+    # Files are written before anything is printed: the reader of a pipe may close it at any time.
     checkpoint = find_checkpoint(args.checkpoint)
     _note(args, proof, checkpoint)
     if args.output:
@@ -97,7 +97,7 @@ def run(args: Arguments) -> int:
 
 
 def _note(args: Arguments, proof: Proof, checkpoint: Path) -> None:
-    """Note a verdict beside the checkpoint, unless what is noted says as much or more."""
+    """Note a verdict beside the checkpoint, unless the noted one is as strong or stronger."""
     from trm.checkpoints.loading import load_checkpoint
     from trm.checkpoints.proofs import OPEN, REFUTED, noted_proof
 
@@ -107,16 +107,16 @@ def _note(args: Arguments, proof: Proof, checkpoint: Path) -> None:
     there = checkpoint.with_suffix(PROOF_SUFFIX).exists()
     if before == proof.verdict and (args.as_computed or not there):
         return
-    if before == REFUTED and proof.verdict == OPEN:  # a counterexample stays one
+    if before == REFUTED and proof.verdict == OPEN:  # a counterexample stays valid
         return
     try:
         proof.note(checkpoint)
-    except OSError as error:  # shared weights, which others may only read
+    except OSError as error:  # shared weights may be read-only
         print(f"the verdict is not noted beside {checkpoint}: {error.strerror}", file=sys.stderr)
 
 
 def _call(args: Arguments, proof: Proof) -> str | None:
-    """The command that shows a counterexample; None: there is none, or no command does."""
+    """Return the command that shows a counterexample; None: there is no such command."""
     found = proof.counterexample
     if found is None or found.size is None:
         return None
@@ -130,7 +130,7 @@ def _call(args: Arguments, proof: Proof) -> str | None:
 
 
 def show(proof: Proof, call: str | None = None) -> None:
-    """The verdict in plain words, and what it rests on; with the call that shows an error."""
+    """Print the verdict and its basis, with the command that shows an error."""
     task, judged, console = proof.solver.task, proof.judged, results()
     console.print(
         f"{task.name}, {task.layout} in base {task.base}; trained on {proof.solver.trained_on}\n"
@@ -154,7 +154,7 @@ def show(proof: Proof, call: str | None = None) -> None:
         tables = proof.program.tables.items()
         rows = [(name, ", ".join(one.inputs), f"{len(one.values):,}") for name, one in tables]
         console.print()
-        print_table(("output", "depends on", "entries"), rows, "what it has learned", wrap=True)
+        print_table(("output", "depends on", "entries"), rows, "learned tables", wrap=True)
 
 
 def _show_codes(explored: Explored, rule: LocalRule) -> None:
@@ -170,67 +170,67 @@ def _show_codes(explored: Explored, rule: LocalRule) -> None:
             here = meanings[meanings[:, 1] == true]
             cells = (here[here[:, 0] == one, 2].tolist() for one in columns)
             rows.append((CLASSES[true], *(" ".join(map(str, codes)) for codes in cells)))
-        beside = f", by what is told beside it ({', '.join(CLASSES[one] for one in columns)})"
+        beside = f", by the hint beside it ({', '.join(CLASSES[one] for one in columns)})"
         title = f"\ncodes for {name}: {len(used)} of {rule.codes[name]} are used"
         results().print(title + beside * (len(columns) > 1), style="bold")
         print_table((name, *(CLASSES[one] for one in columns)), rows, wrap=True)
 
 
 def _grounds(proof: Proof, judged: Judged) -> Iterator[tuple[str, str, str]]:
-    """Basis of a verdict: its kind, a number, and of what."""
-    shown, drawn = proof.shown
-    steps = proof.rule is not None and (proof.rule.ops or proof.rule.codes)
-    what, seen = ("sights", "a step of a cell") if steps else ("windows", "a cell")
-    yield what, f"{len(judged.numbers):,}", f"all that {seen} of any page can see"
+    """Yield the basis of a verdict, line by line: a name, a number and an explanation."""
+    in_training, drawn = proof.shown
+    ops = proof.rule is not None and (proof.rule.ops or proof.rule.codes)
+    what, owner = ("op inputs", "an op") if ops else ("cell inputs", "a cell")
+    yield what, f"{len(judged.numbers):,}", f"all inputs of {owner} on any canvas"
     yield "of them wrong", f"{len(judged.wrong):,}", "as computed in float32"
-    yield "smallest margin", f"{judged.margin.min():.3f}", "of a right logit over the next"
+    yield "smallest margin", f"{judged.margin.min():.3f}", "of a correct logit over the next"
     if drawn:
-        yield "seen in training", f"{shown:,}", f"of these; by {drawn:,} drawn problems"
+        yield "in training", f"{in_training:,}", f"of these; estimated from {drawn:,} problems"
     if judged.bounded:
         exact = (judged.float32 & judged.right).mean()
-        yield "safe in float32", f"{exact:.2%}", "right whatever way sums are rounded"
-        of = "in float64, of the cell inputs that are not safe in float32"
+        yield "safe in float32", f"{exact:.2%}", "correct however sums are rounded"
+        of = "in float64, over the inputs that are not safe in float32"
         if judged.arithmetic == "float32":
-            of = "in float32, with the most that rounding can take"
-        yield "left of margins", f"{judged.least_left:.3f}", f"at least, {of}"
+            of = "in float32, at the bound on rounding"
+        yield "remaining margin", f"{judged.least_left:.3f}", f"at least, {of}"
 
 
 def sentence(proof: Proof, call: str | None = None) -> str:
-    """The verdict, as one says it; with the call that shows an error."""
+    """Return the verdict as a sentence, with the command that shows an error."""
     judged, found = proof.judged, proof.counterexample
     if found is not None:
         least = ", and no smaller problem does" if found.smallest else ""
-        shown = f": {call}" if call else ""
-        return f"refuted: {found.problem} goes wrong{_on_page(found)}{least}{shown}"
+        command = f": {call}" if call else ""
+        return f"refuted: {found.problem} goes wrong{_on_canvas(found)}{least}{command}"
     if judged is None:
         return f"open: none of {proof.looked:,} problems goes wrong, which proves nothing"
     if proof.program and proof.rule:
         most = proof.rule.most_operands
         of = f"every sum of {most} numbers" if most else "every problem"
-        said = (
-            f"proved, in {judged.arithmetic}: the network does what the rule says on every page; "
-            f"the rule agreed with {proof.agreed:,} drawn pages and with the task's answers"
+        verdict = (
+            f"proved, in {judged.arithmetic}: the network computes the rule on every canvas; "
+            f"the rule agreed with {proof.agreed:,} drawn canvases and with the task's answers"
         )
         if proof.laws:
             layout = proof.solver.task.layout
-            said += (
-                f". For the layout {layout} the laws in the checker prove the rest: right on {of} "
-                "of any length"
+            verdict += (
+                f". For the layout {layout} the laws in the checker prove the rest: correct on "
+                f"{of} of any length"
             )
-        return said
+        return verdict
     if len(judged.wrong):
         return (
             f"open: {len(judged.wrong):,} cell inputs are wrong, and none of {proof.looked:,} "
-            f"problems "
-            "shows one; train it longer"
+            "problems shows one; train the model longer"
         )
     return (
-        "open: no cell input is wrong, but margins are too small for any rounding; train it longer"
+        "open: no cell input is wrong, but margins do not cover every rounding; train the model "
+        "longer"
     )
 
 
-def _on_page(found: Counterexample) -> str:
-    """The page on which a problem goes wrong, in words; empty without blank columns."""
+def _on_canvas(found: Counterexample) -> str:
+    """Describe the canvas on which a problem goes wrong; empty without blank columns."""
     sides = [(found.left, "left"), (found.right, "right")]
     blank = [(number, side) for number, side in sides if number]
     if not blank:
@@ -240,11 +240,11 @@ def _on_page(found: Counterexample) -> str:
     else:
         number, where = sum(n for n, _ in blank), "at the " + " and ".join(s for _, s in blank)
     many = "a blank column" if number == 1 else f"{number} blank columns"
-    return f" on a page with {many} {where}"
+    return f" on a canvas with {many} {where}"
 
 
 def _draw(proof: Proof, file: Path) -> None:
-    """The margins, over what meets in a cell."""
+    """Draw the margins over the inputs of a cell."""
     if proof.judged is None or proof.rule is None:
         return
     from trm.figures.analysis import margins_figure
@@ -253,7 +253,7 @@ def _draw(proof: Proof, file: Path) -> None:
 
     task, judged, rule = proof.solver.task, proof.judged, proof.rule
     program = proof.program
-    if program is None:  # of what it should have learned
+    if program is None:  # then the tables that it should have learned
         ideal = rule.answers(judged.numbers)
         program = Program.extract(task.layout, rule, judged.numbers, ideal)
     if (figure := margins_figure(program, rule, judged, sentence(proof))) is not None:

@@ -52,7 +52,7 @@ def _picture(text: str) -> Path:
 
 
 def run(args: Arguments) -> int:
-    """Draw the problem of the task that is named, or has its sign."""
+    """Draw the problem; its sign selects a task unless one is named."""
     animated = args.output is not None and args.output.suffix.lower() == ".gif"
     if animated:
         args.refuse("an animation shows every step", step=None)
@@ -63,7 +63,7 @@ def run(args: Arguments) -> int:
     except ValueError:
         raise
     except Exception:
-        check_layout(task)  # says where a layout of the user's own fails
+        check_layout(task)  # raises an error that explains the fault of a user's own layout
         raise
     steps = row_steps(drawing)
     if args.step is not None and args.step > len(steps.inputs):
@@ -91,12 +91,12 @@ def run(args: Arguments) -> int:
                 figure = to_figure(picture, truth=truth, given=given)
                 figure.savefig(part, format=args.output.suffix[1:].lower())
         args.info.print(f"wrote {args.output}")
-    check_layout(task, _edges(task, problems))  # after what is wrong has been shown
+    check_layout(task, _edges(task, problems))  # after the drawing, which shows the fault
     return 0
 
 
 def _edges(task: Task, problems: Problems) -> Problems:
-    """Problems that a layout is checked with: these, and zeros, powers and long carries."""
+    """Return problems for checking a layout: the given ones, zeros, powers and long carries."""
     base = task.base
     edges = [0, 1, base - 1, base, base**3 + 1, base**5 - base, base**6 - 1]
     more = Problems.from_ints(list(product(edges, repeat=task.arity[0])), base)
@@ -104,15 +104,15 @@ def _edges(task: Task, problems: Problems) -> Problems:
 
 
 def _draw(args: Arguments, task: Task, problems: Problems) -> WorkedDrawing:
-    """The problem in the middle of the canvas, which has a blank cell around it by default."""
-    asked = args.height, args.width
+    """Draw the problem in the middle of the canvas, by default with one blank cell around it."""
+    requested = args.height, args.width
     needed = task.layout_impl.room([n for n in problems.lengths[0].tolist() if n], task.base)
-    cells = prod(max(side or 0, n) for side, n in zip(asked, needed, strict=True))
+    cells = prod(max(side or 0, n) for side, n in zip(requested, needed, strict=True))
     if cells > _MOST_DRAWN:
         what = f"a canvas of {cells:,} cells is too large to look at"
         raise ValueError(f"{what}; at most {_MOST_DRAWN:,} are drawn")
     size = task.layout_impl.draw_worked(problems, trim=True).truth.shape[1:]
-    height, width = (side or n + 2 for side, n in zip(asked, size, strict=True))
-    # What does not fit is said by the layout, with the size that it needs.
+    height, width = (side or n + 2 for side, n in zip(requested, size, strict=True))
+    # If the problem does not fit, the layout raises an error with the size that it needs.
     top, left = (max(0, side - n) // 2 for side, n in zip((height, width), size, strict=True))
     return task.layout_impl.draw_worked(problems, height, width, top, left, trim=True)

@@ -1,4 +1,4 @@
-"""`trm report`: evaluations side by side, or whether confidence tells right answers from wrong."""
+"""`trm report`: compare evaluations, or measure how well confidence predicts correct answers."""
 
 import json
 from pathlib import Path
@@ -14,13 +14,13 @@ TRUST = "calibration.png"
 
 def add_arguments(parser: Parser) -> None:
     """The command's arguments."""
-    what = "evaluations or scores, compared with the first; or files of answers, to be calibrated"
+    what = "evaluations or scores to compare with the first; or files of answers to calibrate"
     parser.add_argument("found", nargs="+", metavar="DIR|FILE", help=what)
     parser.add_argument("--output", required=True, metavar="DIR", help="for pictures and report")
 
 
 def run(args: Arguments) -> int:
-    """Read, compare or rank, draw and report."""
+    """Compare evaluations, or calibrate answers; write pictures and a report."""
     paths, output = [Path(name) for name in args.found], Path(args.output)
     answers = [path for path in paths if not path.is_dir() and path.suffix != ".json"]
     if answers and len(answers) < len(paths):
@@ -72,15 +72,15 @@ def _calibration(args: Arguments, files: list[Path], output: Path) -> int:
             curves[f"{name}, agreement"] = risk_coverage(agreement, right)
         bins[name] = reliability(confidence, right)
         share, error = Share(int(right.sum()), len(right)), 100 * bins[name].error
-        results().print(f"{name}: {share} right, calibration error {error:.1f} %")
+        results().print(f"{name}: {share} correct, calibration error {error:.1f} %")
     save(trust_figure(curves, bins), output / TRUST)
     shown = [
         (f"{of:.0%}", *(_wrong(curve.share_at(of)) for curve in curves.values()))
         for of in COVERAGES
     ]
     shown.append(("mean", *(f"{100 * curve.area:.2f} %" for curve in curves.values())))
-    title = "wrong answers, by the score they are ranked by"
-    print_table(("of the surest", *curves), shown, title, wrap=True)
+    title = "wrong answers, by the score that ranks them"
+    print_table(("of the most confident", *curves), shown, title, wrap=True)
     args.info.print(f"figure  {output / TRUST}")
     return 0
 
@@ -90,9 +90,11 @@ def _wrong(share: Share) -> str:
 
 
 def read_answers(file: Path) -> list[tuple[bool, float, float]]:
-    """Correctness, confidence and agreement of each solved problem in a file.
+    """Return correctness, confidence and agreement of each solved problem in a file.
 
-    FileNotFoundError or ValueError if there is no such file, or none of solved problems.
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file contains no solved problems.
     """
     if not file.is_file():
         raise FileNotFoundError(f"there is no {file}: give a folder of trm evaluate, or answers")

@@ -1,4 +1,4 @@
-"""`trm solve`: work problems out with a trained model."""
+"""`trm solve`: solve problems with a trained model."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ examples:
   trm solve --checkpoint C --input problems.csv --output answers.jsonl --views 16 --devices 8
   printf 'a,b\\n12,34\\n' | trm solve --input - --output -
 
-A file of problems is CSV with the columns a and b, or JSON Lines with those keys; there is a record
-for each line, in order, with whatever else it holds; of a line that is no problem, an error.
-Stopped in whatever way, the same command goes on; the output appears once it is complete.
+A file of problems is CSV with the columns a and b, or JSON Lines with those keys. Each line gets a
+record, in order, which repeats the line's other values; a line without a problem gets an error.
+After a stop of any kind the same command continues; the output appears once it is complete.
 """
 
-PAUSE = 0.25  # seconds that a row or a step of it is shown to those who watch
-CELLS = 0.5  # the same of all cells of a row that are written one by one
+PAUSE = 0.25  # seconds that --watch shows a row, or a step of it
+CELLS = 0.5  # seconds for all cells of a row that are written one by one
 
 SHOWN = 3  # problems of a demo
 
@@ -49,38 +49,37 @@ def add_arguments(parser: Parser) -> None:
     parser.add_solver()
     what = "show the canvas as it fills, after every supervision step of a recursive model"
     add("--watch", action="store_true", help=what)
-    what = "watch some problems, and one of a hundred digits where that can be"
+    what = "watch some problems, and one of a hundred digits if the model takes that length"
     add("--demo", action="store_true", help=what)
     parser.add_solving()
-    what = "work through many problems, on many devices; gzip is read, and written to names in .gz"
+    what = "solve many problems, on many devices; gzip is read, and written to names in .gz"
     add = parser.add_argument_group("files", what).add_argument
-    add("--input", metavar="FILE", help="of problems; - reads standard input")
-    what = "for records, .jsonl; - writes to standard output"
+    add("--input", metavar="FILE", help="file of problems; - reads standard input")
+    what = "file for records, .jsonl; - writes to standard output"
     add("--output", metavar="FILE", help=what)
     what = "add the worked canvas to each record, as text"
     add("--canvases", action="store_true", help=what)
-    what = "problems taken on together (default: by the kind of device and the views)"
+    what = "problems solved together (default: by the kind of device and the views)"
     add("--batch-size", type=whole(1), metavar="N", help=what)
 
 
 def run(args: Arguments) -> int:
-    """Solve and show, work through a file, or demonstrate a model."""
+    """Solve and print problems, solve a file, or demonstrate a model."""
     if [bool(args.problems), args.input is not None, args.demo].count(True) != 1:
         raise ValueError(
-            "name problems, like 123x456, or a file of them, --input, or ask for a --demo: one of "
-            "the three"
+            "give one of the three: problems, like 123x456; a file of problems by --input; --demo"
         )
     if args.demo:
         args.refuse("a demo is watched", output=None)
         return _demo(args)
     if (args.input is None) != (args.output is None):
-        raise ValueError("--input and --output go together: where problems come from, and go to")
+        raise ValueError("--input and --output go together: give a file for each, or -")
     if args.input is not None:
         return _work_through(args)
     check_problems(args.problems, args.checkpoint)
     (solver,) = args.solvers(args.one_device(), args.steps)
     problems = solver.task.parsed(args.problems)
-    solver.draw(problems)  # complain about any of them before the first is shown
+    solver.draw(problems)  # raises for a problem that does not fit, before the first is shown
     if args.checkpoint == SHIPPED:
         args.info.print(
             f"The shipped model: {solver.task.layout}, trained on {solver.trained_on}.\n",
@@ -96,15 +95,15 @@ def run(args: Arguments) -> int:
 
 
 def _work_through(args: Arguments) -> int:
-    """Files, on any number of devices; or a stream, on one."""
-    args.refuse("a file is worked through unseen", watch=False)
+    """Solve the problems of a file, on any number of devices, or of a stream, on one device."""
+    args.refuse("a file is solved without display", watch=False)
     streams = [name == "-" for name in (args.input, args.output)]
     if not streams[0] and not Path(args.input).is_file():
-        raise FileNotFoundError(f"--input {args.input}: there is no such file of problems")
+        raise FileNotFoundError(f"--input {args.input}: there is no such file")
     if not streams[1] and format_of(args.output) != "jsonl":
         raise ValueError(f"--output {args.output}: answers are JSON Lines, so name it .jsonl")
     if any(streams):
-        args.refuse("a pipe goes through one device", nodes=1)
+        args.refuse("a pipe uses one device", nodes=1)
     device = args.one_device() if any(streams) else "cpu"
     from trm.batch import Job, Summary, stream, work_through
 
@@ -124,7 +123,7 @@ def _work_through(args: Arguments) -> int:
     if not args.quiet:
         print(summary if args.output == "-" else f"{summary} → {args.output}", file=sys.stderr)
     args.note_views(
-        summary.share_of_views, f" at the fewest, in {summary.few_views:,} problems fewer"
+        summary.share_of_views, f" at the fewest, fewer in {summary.few_views:,} problems"
     )
     return 1 if summary.errors else 0
 
@@ -137,7 +136,7 @@ def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: b
         return solution
     from trm.solving.solver import solve_watched
 
-    # Off a terminal there is nothing to repaint: the finished canvas alone is printed.
+    # Output that is not a terminal cannot be repainted: only the finished canvas is printed.
     pause = PAUSE if console.is_terminal else 0.0
     name = solver.task.names(problem)[0].replace("x", "×")
     drawing = solver.draw(problem)
@@ -162,7 +161,7 @@ def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: b
 
 
 def describe(solution: Solution) -> Group:
-    """A solved problem for the terminal: canvas, answer, confidence, and whether it is right."""
+    """Return a solved problem for the terminal: canvas, answer, confidence and correctness."""
     confidence = np.full(len(solution.canvas), np.nan)
     confidence[solution.rows] = solution.row_confidence
     canvas = to_terminal(
@@ -182,19 +181,19 @@ def describe(solution: Solution) -> Group:
         votes = f"agreement {solution.agreement:.0%} of {views}"
         votes += f" x {solution.rollouts} rollouts" if solution.rollouts > 1 else ""
         few = solution.views < solution.views_asked
-        details.append(votes + (f" ({solution.views_asked} were asked for)" if few else ""))
+        details.append(votes + (f" ({solution.views_asked} were requested)" if few else ""))
     if any(solution.row_steps):
-        rows = "a row, all views together" if solution.votes else "a row"
+        rows = "per row, all views together" if solution.votes else "per row"
         counts = ", ".join(map(str, solution.row_steps))
         details.append(f"supervision steps {rows}: {counts}")
     return Group(canvas, verdict, Text("\n".join([*details, ""])))
 
 
 def _demo(args: Arguments) -> int:
-    """Watch held-out problems, and see one of a hundred digits solved where that can be."""
+    """Show held-out problems being solved, and one of a hundred digits if the model can."""
     (solver,) = args.solvers(args.one_device(), args.steps)
     task, console = solver.task, results()
-    console.rule("Problems it has never seen, row by row")
+    console.rule("Problems that are not in its training data, row by row")
     shown = sample(task, 0, "test", 0, np.arange(SHOWN), task.longest)
     for i in range(SHOWN):
         solve_and_show(console, solver, shown[i : i + 1], watch=True)
@@ -205,6 +204,6 @@ def _demo(args: Arguments) -> int:
         (solution,) = solver.solve(problem, with_truth=True)
         took = time.perf_counter() - start
         console.rule("Numbers of a hundred digits")
-        verdict = "right in every cell" if solution.exact else "wrong"
+        verdict = "correct in every cell" if solution.exact else "wrong"
         console.print(f"{solution.problem}\n= {solution.answer_text}\n{verdict}, in {took:.1f} s")
     return 0

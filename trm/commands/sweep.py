@@ -1,8 +1,8 @@
-"""`trm sweep`: the runs of a study, trained, evaluated and laid side by side.
+"""`trm sweep`: train, evaluate and compare the runs of a study.
 
-A study is a YAML file: a config, the settings that are varied, seeds, what is held equal, and what
-is evaluated at the end. Every setting's model is built before the first run starts. Started again,
-the command goes on where it was.
+A study is a YAML file with a config, the varied settings, the seeds, the quantity held equal, and
+the evaluations at the end. Every setting's model is built before the first run starts. The same
+command continues a sweep that was stopped.
 """
 
 import argparse
@@ -26,21 +26,19 @@ _MOST_MINUTES = 1e6
 def add_arguments(parser: Parser) -> None:
     """The command's arguments."""
     add = parser.add_argument
-    about = "a YAML file, or the name of one of the package's own, such as studies/blanks"
+    about = "a YAML file, or the name of a shipped study, such as studies/blanks"
     add("study", metavar="STUDY", help=about)
-    add("--output", required=True, metavar="DIR", help="folder for all of it")
-    add("--dry-run", action="store_true", help="say what would run, and start nothing")
+    add("--output", required=True, metavar="DIR", help="folder for runs and report")
+    add("--dry-run", action="store_true", help="list the runs without starting them")
     about = "runs at once (default: one for each GPU, or else CPU core)"
     add("--jobs", type=whole(1), help=about)
-    about = (
-        "of all calls together: the runs get their shares of them, one after the other, and are "
-    )
-    about += "trained as long as fits, in place of the epochs of their configs"
+    about = "budget in minutes of all calls together. The runs train one after the other, each for "
+    about += "its share of the budget instead of the epochs of its config"
     add("--minutes", type=_minutes, help=about)
 
 
 def run(args: Arguments) -> int:
-    """Plan, train, evaluate, and write the page."""
+    """Plan, train and evaluate the runs, and write the report."""
     from trm.config_files import find_config
     from trm.sweep.study import read_study
 
@@ -65,15 +63,14 @@ def run(args: Arguments) -> int:
 
     def check(setting: "Setting", task: "Task") -> None:
         for name in study.evaluations_of(setting):
-            asked = evaluations[name]
             try:
-                evaluate.grid_sizes(asked, task)
+                evaluate.grid_sizes(evaluations[name], task)
             except ValueError as error:
                 raise ValueError(f"evaluate: {name}: {error}") from None
 
     output, console = Path(args.output), args.info
     if output.exists() and not output.is_dir():
-        raise ValueError(f"--output {output} is no folder to write to: choose another")
+        raise ValueError(f"--output {output} is not a folder: choose another name")
     study = plan(study, lambda name: console.print(f"building {name}"), check, timed)
     jobs = Jobs(output, study)
     runs, left = len(jobs.states), len(jobs.left())
@@ -103,11 +100,11 @@ def run(args: Arguments) -> int:
         jobs.begin(timed)
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // at_once)))
 
-        def tell(run: Run) -> None:
+        def print_stage(run: Run) -> None:
             console.print(f"{run.name}: {jobs.stage(run)}")
             write_report(jobs)
 
-        def say(run: Run, sentence: str) -> None:
+        def print_note(run: Run, sentence: str) -> None:
             console.print(f"{run.name}: {sentence}")
             write_report(jobs)
 
@@ -115,20 +112,20 @@ def run(args: Arguments) -> int:
         try:
             if timed:
                 budget = Budget(output, args.minutes, begun)
-                Worker(jobs, budget, tell, say, (devices or [""])[0]).work()
+                Worker(jobs, budget, print_stage, print_note, (devices or [""])[0]).work()
             else:
-                jobs.work(tell, at_once, devices)
-        finally:  # nothing runs any more, also where this was ended
+                jobs.work(print_stage, at_once, devices)
+        finally:  # no run is active any more, also after an interrupt
             write_report(jobs)
     console.print(
-        f"page      {output / PAGE}\n"
+        f"report    {output / PAGE}\n"
         f"curves    tensorboard --logdir {shlex.quote(str(output / 'runs'))}"
     )
     if missing := len(jobs.left()):
-        console.print(f"{missing} of {runs} runs are not done: the page says why")
+        console.print(f"{missing} of {runs} runs are not done: the report gives the reasons")
     if timed and missing and not any(state.error for state in jobs.states.values()):
         used = f"{max(0.0, budget.used) / 60:,.1f} of {args.minutes:g} minutes are used"
-        console.print(f"{used}; the same command with more --minutes goes on")
+        console.print(f"{used}; the same command with more --minutes continues")
         return 0
     return 1 if missing else 0
 
@@ -137,11 +134,15 @@ def _minutes(text: str) -> float:
     with suppress(ValueError):
         if 0 < (value := float(text)) < _MOST_MINUTES:
             return value
-    raise argparse.ArgumentTypeError(f"{text} is no number of minutes above 0, such as 25")
+    raise argparse.ArgumentTypeError(f"{text} is not a number of minutes above 0, such as 25")
 
 
 def _options(name: str, words: list[str]) -> Arguments:
-    """An evaluation's options as `trm evaluate` takes them; ValueError: it would not."""
+    """Parse an evaluation's options as `trm evaluate` does.
+
+    Raises:
+        ValueError: `trm evaluate` does not accept them.
+    """
     parser = Parser(
         prog=f"evaluate: {name}", add_help=False, allow_abbrev=False, exit_on_error=False
     )

@@ -207,7 +207,7 @@ class Grid(dict[str, Any]):
             few = shown and min(shown) < voting["views"]
             parts.append(
                 f"{voting['views']} views{only and f' of {only}'}"
-                + (f" asked for, {there} there" if few else "")
+                + (f" requested, {there} available" if few else "")
             )
             if (rollouts := voting.get("rollouts", 1)) > 1:
                 parts.append(f"{rollouts} rollouts with noise {voting['noise']:g}")

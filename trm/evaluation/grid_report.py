@@ -49,8 +49,8 @@ def markdown(grid: Grid) -> str:
         *("## Summary", *_summary(grid)),
         *_problem_by_problem(grid),
         f"## {grid.figure_shown.capitalize()} by cell",
-        f"Percent right (Wilson 95 % interval). Rows: {first}; columns: {second}; bold: sizes that "
-        "the model was trained on.",
+        f"Percent correct (Wilson 95 % interval). Rows: {first}; columns: {second}; bold: sizes "
+        "that the model was trained on.",
         *_by_cell(grid),
     ]
     return "\n\n".join(parts) + "\n"
@@ -144,7 +144,7 @@ def _summary(grid: Grid) -> list[str]:
             "**Seeds together**",
             table(["setting", *grid.regions], rows),
             "Models that are named and made alike but for the seed. "
-            f"{_NAMES[grid.figure_shown].capitalize()} right, in percent: {safe(SEEDS_MEANING)}.",
+            f"{_NAMES[grid.figure_shown].capitalize()} correct, in percent: {safe(SEEDS_MEANING)}.",
         ]
     return [*parts, "\n".join(f"- {safe(note)}" for note in _notes(grid))]
 

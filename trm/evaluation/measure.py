@@ -158,7 +158,7 @@ def measure_cell(
     except torch.OutOfMemoryError:
         raise ValueError(
             f"{size_name(axes, size)}: the device has too little memory for "
-            f"{min(batch_size, len(drawn))} problems at once. Take a smaller --batch-size"
+            f"{min(batch_size, len(drawn))} problems at once. Use a smaller --batch-size"
         ) from None
 
 

@@ -1,9 +1,9 @@
-// How long the numbers may be: a table that fills up while the chosen model solves random problems.
+// Table of accuracy by lengths, which fills up while the chosen model solves random problems.
 "use strict";
 
 const Z = 1.96; // of a 95 % interval
 
-let measuring = 0; // which measurement is the last one that was begun
+let measuring = 0; // number of the last measurement that was begun
 
 function drawNumber(digits) {
   const all = Array.from({ length: digits }, (_, i) => Math.floor(Math.random() * (i ? 10 : 9)) + Number(!i));
@@ -28,7 +28,7 @@ function interval(right, n) {
 function fill(cell, right, n) {
   cell.textContent = Math.round(100 * right / n);
   cell.style.setProperty("--share", `${100 * right / n}%`);
-  cell.title = `${right} of ${n} right, 95 % interval ${interval(right, n).join(" to ")} %`;
+  cell.title = `${right} of ${n} correct, 95 % interval ${interval(right, n).join(" to ")} %`;
 }
 
 const rest = () => new Promise((go) => setTimeout(go));
@@ -43,14 +43,14 @@ async function measure() {
     .filter((column) => !adds || (column > 1 && column <= most));
   const rows = Array.from({ length: longest }, (_, i) => i + 1);
   const [down, across] = about.ranges;
-  const known = (row, column) => row <= down[1] && column <= across[1] ? "known" : "";
-  const cells = rows.map((row) => columns.map((column) => make("td", "", known(row, column))));
+  const trained = (row, column) => row <= down[1] && column <= across[1] ? "known" : "";
+  const cells = rows.map((row) => columns.map((column) => make("td", "", trained(row, column))));
   const head = make("tr", [make("th", ""), ...columns.map((column) => make("th", column))]);
   byId("grid").replaceChildren(head, ...rows.map((row, i) => make("tr", [make("th", row), ...cells[i]])));
-  const axes = adds ? "Down: digits of the addends; across: how many"
+  const axes = adds ? "Down: digits of the addends; across: number of addends"
     : "Down: digits of the first number; across: of the second";
-  byId("legend").textContent = `${about.name}. ${axes}. Per cent of ${n} random problems solved in every `
-    + "digit; outlined: sizes of training; point at a cell for its interval.";
+  byId("legend").textContent = `${about.name}. ${axes}. Percent of ${n} random problems with a correct `
+    + "answer; outlined: sizes of training; point at a cell for its interval.";
   byId("done").max = rows.length * columns.length * n;
   byId("done").value = 0;
   byId("start").textContent = "Again";

@@ -1,5 +1,5 @@
-// The network of trm/models/cell.py and the pages that it fills in, in double precision: more exact
-// than the float32 for which it is proved. Knows nothing of the browser; tests run it in Node.
+// The network of trm/models/cell.py and the canvases that it fills in, in double precision: more
+// exact than the float32 for which it is proved. Independent of the browser; tests run it in Node.
 "use strict";
 
 // Rows `first` to `last` of a matrix, as wide as the vector is long, times that vector.
@@ -47,11 +47,11 @@ class CellModel {
       this.first.set(name, next);
       next += count;
     }
-    this.known = new Map(); // what has been decided once
-    this.looks = []; // where each head of the last layer looked last: shares of the neighbours
+    this.known = new Map(); // cached decisions
+    this.looks = []; // latest attention of each head of the last layer: shares of the neighbours
   }
 
-  // All cells of a page in the order of writing: rows downwards, each from the right to the left.
+  // All cells of a canvas in the order of writing: rows downwards, each from the right to the left.
   work({ tokens, asked }) {
     const cells = tokens.map(() => []);
     for (const [row, symbols] of tokens.entries()) {
@@ -66,8 +66,8 @@ class CellModel {
     return cells;
   }
 
-  // What a cell decides: its symbol and signals, what each head reads and says, how sure it says that
-  // it is, and the least probability. `around` has the signals of each neighbour that there is.
+  // Decisions of a cell: its symbol and signals, the inputs and outputs of each op, its confidence,
+  // and the least probability. `around` contains the signals of each neighbour that exists.
   cell(token, around) {
     const cell = { symbol: token, signals: { "": 1 }, ops: [], sure: 1, least: 1 };
     for (const [number, op] of this.about.ops.entries()) {
@@ -90,7 +90,7 @@ class CellModel {
     return cell;
   }
 
-  // What one head says, with its probability, and the margin of its logit over the next.
+  // Outputs of one op, with their probabilities, and the margins of their logits over the next.
   decide(number, token, seen) {
     const state = this.think(number, token, seen);
     const outputs = this.about.ops[number].outputs.map((name) => {
@@ -107,7 +107,7 @@ class CellModel {
     return { outputs, sure, looks: this.looks };
   }
 
-  // The state z_H of a head at the end of all cycles.
+  // The state z_H of an op at the end of all cycles.
   think(number, token, seen) {
     const { hidden_size: size, num_layers, H_cycles, L_cycles } = this.about.config;
     const embedded = (name, row, factor) =>
@@ -155,7 +155,7 @@ class CellModel {
     return state;
   }
 
-  // Attention over the neighbours that there are; of none nothing.
+  // Attention over the existing neighbours; without neighbours, zeros.
   attend(query, keysValues) {
     const all = query.length;
     const size = all / this.about.config.num_heads;
@@ -184,19 +184,19 @@ class CellModel {
 const LONGEST = 60; // digits of a number
 const MOST = 30; // numbers of a sum
 
-// The numbers of a problem that people type, as BigInts; an Error says what is wrong with it.
+// Read the numbers of a typed problem, as BigInts; throw an Error with a sentence if it is wrong.
 function readProblem({ sign, operands: [fewest, most] }, text) {
   const adds = sign === "+";
   const parts = text.replaceAll(/[\s,_']/g, "").split(adds ? "+" : /[x*×]/i);
   if (!parts.every((part) => /^[0-9]+$/.test(part)) || parts.length < fewest) {
-    throw new Error(`Write it in digits alone, like ${adds ? "87 + 604 + 9" : "2539 x 839"}.`);
+    throw new Error(`Use only digits, like ${adds ? "87 + 604 + 9" : "2539 x 839"}.`);
   }
   if (parts.length > Math.min(most, MOST)) {
-    throw new Error(`${parts.length} numbers are too many here: take up to ${Math.min(most, MOST)}.`);
+    throw new Error(`${parts.length} numbers are too many here: give at most ${Math.min(most, MOST)}.`);
   }
   for (const { length } of parts.map((part) => part.replace(/^0+(?=.)/, ""))) {
     if (length > LONGEST) {
-      throw new Error(`A number of ${length} digits is too long here: take up to ${LONGEST}.`);
+      throw new Error(`A number of ${length} digits is too long here: give at most ${LONGEST}.`);
     }
   }
   return parts.map(BigInt);
@@ -207,7 +207,7 @@ function rightAnswer({ sign }, numbers) {
 }
 
 // A problem as canvas/multiplication.py and canvas/addition.py draw it, with a blank column on the
-// left: ids of symbols, and which cells are to be filled in.
+// left: ids of symbols, and the cells to fill in.
 function drawPage({ symbols, layout, sign, base, heights, operands: [fewest] }, numbers) {
   const digits = numbers.map((number) => number.toString(base).toUpperCase());
   const [lattice, adds, b] = [layout === "lattice", sign === "+", digits.at(-1)];
@@ -241,7 +241,7 @@ function turned(rows, [transpose, flipRows, flipColumns]) {
   return flipRows ? all.reverse() : all;
 }
 
-// A problem's page in a view, worked out by a model: its cells, and which of them are the answer.
+// Solve a problem's canvas in a view: return its cells, and those of the answer.
 function workOut(model, numbers, view) {
   const { tokens, asked } = drawPage(model.about, numbers);
   const cells = model.work({ tokens: turned(tokens, view), asked: turned(asked, view) });
@@ -259,14 +259,14 @@ function workOut(model, numbers, view) {
   return { model, cells, answer, value: valueOf(text, model.about.base) };
 }
 
-// The number that digits of a base say; null: they say none.
+// Read a number from digits of a base; null: they are no number.
 function valueOf(text, base) {
   const digits = [...text].map((digit) => "0123456789ABCDEF".slice(0, base).indexOf(digit));
   if (!digits.length || digits.includes(-1)) return null;
   return digits.reduce((value, digit) => value * BigInt(base) + BigInt(digit), 0n);
 }
 
-// The cells of the answer on a page of ids, the highest digit first; without blanks before it.
+// The cells of the answer on a canvas of ids, the highest digit first; without blanks before it.
 function answerCells({ symbols, layout }, page) {
   const last = page.length - 1;
   const end = page[0].length - (layout === "lattice" ? 3 : 1);

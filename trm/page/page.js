@@ -1,28 +1,28 @@
-// What people see and do: the numbers, pages that fill up, and all that one cell sees and decides.
+// User interface: the problem, canvases that fill up, and the inputs and decisions of one cell.
 "use strict";
 
 const FRAMES = 25; // a second, while it plays
-const UNSURE = 0.9; // a cell that decides something less probable is marked
+const UNSURE = 0.9; // a cell with a decision less probable than this is marked
 const ARROWS = { right: "→", above: "↑", above_left: "↖", above_right: "↗", own: "•" };
-const BARS = "▁▂▃▄▅▆▇█"; // how much attention
+const BARS = "▁▂▃▄▅▆▇█"; // shares of attention
 const ROWS = ["–", "1st number", "2nd number", "product", "sum", "later product", "later sum"];
 const MEANINGS = {
-  symbol: "what it writes",
+  symbol: "the symbol that it writes",
   multiplier: "the digit of the second number that this row multiplies by; ✱: none",
   multiplicand: "the digit of the first number that is multiplied here",
-  product: "a digit of the row's product; ✱: a 0 that is not added, ✱✱: one that is not written",
-  carry: "what multiplying carries to the left",
-  sum_carry: "what adding carries to the left",
+  product: "a digit of the row's product; ✱: a 0 that is not added, ✱✱: a 0 that is not written",
+  carry: "the carry of the product, to the left",
+  sum_carry: "the carry of the sum, to the left",
   addend: "the digit that is added further down",
   sum: "a digit of the sum so far; ✱: a sum of 0",
-  row: "which kind of row this is",
+  row: "the kind of this row",
   number: "a digit of the numbers on top; ✱: to the left of their last digit",
-  column_multiplier: "a digit of the second number on its way straight down",
-  column_multiplicand: "a digit of the first number on its way straight down",
-  diagonal: "a digit of the second number on its way down to the right",
-  passing: "a digit of the first number on its way down to the left",
-  arriving: "the digit of the second number that has come here",
-  comes: "whether a digit of the second number comes here, 0 straight down, 1 from the left",
+  column_multiplier: "a digit of the second number that moves straight down",
+  column_multiplicand: "a digit of the first number that moves straight down",
+  diagonal: "a digit of the second number that moves down to the right",
+  passing: "a digit of the first number that moves down to the left",
+  arriving: "the digit of the second number that arrives here",
+  comes: "whether a digit of the second number arrives here; 0: from above, 1: from the left",
   zero: "whether the first number is 0",
   adds: "whether there is a sum above",
   total: "whether this row is the total",
@@ -36,12 +36,12 @@ const VIEWS = {
 const byId = (id) => document.getElementById(id);
 const { models: abouts, views, symbols } = JSON.parse(byId("models").textContent);
 const models = abouts.map((about) => new CellModel({ ...about, symbols }));
-let model = models[0]; // the one that is chosen
-let works = []; // its page, worked out, and that of the model beside it
-let order = []; // the cells to be filled in, as they are written
-let at = 0; // how many cells have been worked out
-let chosen = null; // the cell that is looked at, [row, column]; null: the last one worked out
-let differ = null; // where the two models differ first
+let model = models[0]; // the chosen one
+let works = []; // its solved canvas, and that of the model it is compared with
+let order = []; // the cells to fill in, in the order of writing
+let at = 0; // number of cells computed so far
+let chosen = null; // the inspected cell, [row, column]; null: the last one computed
+let differ = null; // the first cell in which the two models differ
 let playing = false;
 
 function make(tag, content, kind = "") {
@@ -115,7 +115,7 @@ function drawTables() {
     }
     const canvas = make("table", rows, "canvas");
     canvas.setAttribute("role", "grid");
-    canvas.setAttribute("aria-label", "The page; arrow keys move from cell to cell");
+    canvas.setAttribute("aria-label", "The canvas; arrow keys move from cell to cell");
     canvas.style.setProperty("--columns", cells[0].length);
     canvas.onmouseleave = () => choose();
     canvas.onkeydown = (event) => step(event, work);
@@ -129,7 +129,7 @@ function drawTables() {
   differ = works.length > 1 ? order.find((place) => !agree(...works, place)) : null;
 }
 
-// Whether two models decide the same of a cell, as far as both say it and it has a meaning.
+// Return true if two models have the same symbol and the same common signals in a cell.
 function agree(one, other, [row, column]) {
   const [a, b] = [one, other].map(({ cells }) => cells[row][column]);
   const codes = [...one.model.about.codes, ...other.model.about.codes];
@@ -179,12 +179,12 @@ function placeOf(row, column) {
   return `Row ${row + 1}, column ${works[0].cells[0].length - column} from the right`;
 }
 
-// What a model's cell sees, where its heads look, and what it decides.
+// Inputs, attention and decisions of a model's cell.
 function aboutCell({ model: of, cells }, row, column) {
   const cell = cells[row][column];
   const done = cell.turn <= at;
   const given = `given, ${signOf(cell.symbol) || "blank"}`;
-  const written = done ? `writes ${signOf(cell.symbol) || "nothing"}` : "is still to be worked out";
+  const written = done ? `writes ${signOf(cell.symbol) || "nothing"}` : "is not computed yet";
   const sees = [make("tr", [make("th", "itself"), make("td", cell.given ? given : "to be filled in")])];
   for (const { name, step, signals } of of.about.directions.filter((direction) => direction.step)) {
     const from = cells[row + step[0]]?.[column + step[1]]?.signals;
@@ -193,18 +193,18 @@ function aboutCell({ model: of, cells }, row, column) {
   }
   const title = works.length > 1 ? [make("h2", of.about.name)] : [];
   const parts = [...title, make("p", cell.given ? given : written, "state")];
-  parts.push(make("h3", "What it sees"), make("table", sees));
+  parts.push(make("h3", "Its inputs"), make("table", sees));
   if (!done) return parts;
-  const heading = make("tr", ["it decides", "probability", "margin"].map((one) => make("th", one)));
-  heading.title = "margin: how far a logit is above the next";
+  const heading = make("tr", ["decision", "probability", "margin"].map((one) => make("th", one)));
+  heading.title = "margin: difference between the highest logit and the next";
   const decided = cell.ops.map((op, number) => decisions(of, op, number)).reverse().flat();
-  const sure = `How sure it says it is that all of this is right: ${percent(cell.sure)}.`;
-  parts.push(make("h3", "What it makes of that"));
+  const sure = `Its confidence that all decisions are correct: ${percent(cell.sure)}.`;
+  parts.push(make("h3", "Its decisions"));
   parts.push(make("table", [heading, ...decided], "decided"), make("p", sure));
   return parts;
 }
 
-// What is read at one place, what is decided from it, and where attention looked meanwhile.
+// Inputs, decisions and attention of one op.
 function decisions(of, { outputs, seen, looks }, number) {
   const { about } = of;
   const { inputs, of: signals } = about.ops[number];
@@ -220,7 +220,7 @@ function decisions(of, { outputs, seen, looks }, number) {
     .map(([name, of]) => `${ARROWS[name]} ${of.map((share) => BARS[Math.round(7 * share)]).join("")}`)
     .map((text) => make("span", text, "bars"));
   const lines = reads ? [`from ${from.join(", ")}`] : [];
-  if (bars.length) lines.push([`its ${looks.length} heads look `, ...bars]);
+  if (bars.length) lines.push([`attention of its ${looks.length} heads: `, ...bars]);
   const all = make("td", lines.map((line) => make("div", line)));
   all.colSpan = 3;
   return lines.length ? [...rows, make("tr", all, "from")] : rows;
@@ -229,7 +229,7 @@ function decisions(of, { outputs, seen, looks }, number) {
 function showAnswer({ model: { about }, numbers, value, right, said }, finished) {
   const inBase = (number) => number.toString(about.base).toUpperCase();
   const written = value !== null && about.base !== 10 ? `, written ${inBase(value)}` : "";
-  const verdict = value === right ? "right, as exact arithmetic says" : `wrong: it is ${right}`;
+  const verdict = value === right ? "correct, by exact arithmetic" : `wrong: it is ${right}`;
   const text = finished ? `${value ?? "no number"}${written} (${verdict})` : "…";
   said.textContent = `${numbers.join(about.sign === "+" ? " + " : " × ")} = ${text}`;
   said.classList.toggle("bad", finished && value !== right);
@@ -287,7 +287,7 @@ function choices(id, options) {
   byId(id).parentElement.hidden = options.length < 2;
 }
 
-// What is told of the chosen model, and which ones can be put beside it.
+// Describe the chosen model, and list the models that it can be compared with.
 function introduce() {
   const { about } = model;
   const inputs = Number(about.proof?.windows).toLocaleString("en");
@@ -298,12 +298,12 @@ function introduce() {
   byId("text").value = byId("text").value.replaceAll(/\s*[x*×+]\s*/gi, sign === "+" ? " + " : " × ");
   byId("about").textContent = [
     `${about.parameters.toLocaleString("en")} parameters, trained on numbers of ${about.trained}.`,
-    "A cell sees its own symbol and what its neighbours have decided, nothing else.",
+    "A cell reads only its own symbol and the decisions of its neighbours.",
     about.proof?.verdict === "proved"
-      ? `It was run on all ${inputs} inputs that it can ever meet, so it is right at every length.`
-      : "Nothing is proved of it: it may be wrong.",
+      ? `It is correct on all ${inputs} possible inputs of a cell, so it is correct at every length.`
+      : "It is not proved: its answers may be wrong.",
     base === 10 ? "" : `It calculates in base ${base}; type numbers as usual, in base 10.`,
-    "It computes here, in your browser; look into any cell.",
+    "It computes here, in your browser; point at a cell to inspect it.",
   ].join(" ");
 }
 

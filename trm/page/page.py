@@ -1,6 +1,6 @@
-"""One HTML file with cell models in it, which work problems out in a browser, cell by cell.
+"""One HTML file with cell models, which solve problems in a browser, cell by cell.
 
-That is `page.html` with its style and scripts put into it, and what `model.js` has to know.
+It is `page.html` with its style, its scripts, and the data about the models that `model.js` needs.
 """
 
 import base64
@@ -21,18 +21,19 @@ from trm.solving.solver import Solver
 
 
 class Shown(NamedTuple):
-    """A model of a page."""
+    """A model of a web page."""
 
-    name: str  # by which people choose it
-    solver: Solver  # of a model whose cells hand on decided messages
-    weights: dict[str, Tensor]  # by name; kept as float32, for which it is proved
-    card: dict[str, Any]  # of an exported file, in which its proof stands if there is one
+    name: str  # shown in the list of models
+    solver: Solver  # of a model whose cells pass decided messages
+    weights: dict[str, Tensor]  # by name; written as float32, for which it is proved
+    card: dict[str, Any]  # of an exported file; contains the proof if there is one
 
 
 def page(models: Sequence[Shown]) -> str:
-    """The file's text, in which the first model is the one that is chosen at first.
+    """Return the file's text; the first model is selected at first.
 
-    ValueError: one is a model of another kind, or of a layout that is not of this package.
+    Raises:
+        ValueError: a model is of another kind, or its layout does not belong to this package.
     """
     about = {
         "symbols": CHARACTERS,
@@ -47,7 +48,7 @@ def page(models: Sequence[Shown]) -> str:
 
 
 def _about(shown: Shown) -> dict[str, Any]:
-    """All that the scripts know of a model."""
+    """Return the data that the scripts need about a model."""
     solver = shown.solver
     model, task = getattr(solver.predictor, "model", None), solver.task
     layout, base = task.layout_impl, task.base

@@ -76,7 +76,9 @@ class RoundingBound:
             whole = [_Matrix(part) for part in (mixing.out.weight, gate, up, layer.mlp.down.weight)]
             self.layers.append((*by_head, *whole))
         self.tokens = model.embed_tokens.weight.detach().double() * model.scale
-        self.bias = model.position["direction"].detach().double().T * model.scale  # [ways, heads]
+        self.bias = (
+            model.position["direction"].detach().double().T * model.scale
+        )  # [directions, heads]
         self.head = model.lm_head.weight.detach().double(), model.lm_head.bias.detach().double()
         # Keys and values of all messages, for each layer, [messages, heads, d].
         embed, directions = model.embed_messages.weight.detach().double(), model.encoding.directions
@@ -129,7 +131,7 @@ class RoundingBound:
         return Bounded(value, error + self.u * (value.norm(dim=-1) + error))
 
     def _norm(self, x: Bounded) -> Bounded:
-        """RMS norm, whose Lipschitz constant around x is 1 / the root of the mean square."""
+        """Compute the RMS norm: its Lipschitz constant around x is 1 / root of the mean square."""
         D = x.value.shape[-1]
         root = (x.value.square().mean(dim=-1) + _EPS).sqrt()
         nearest = (root - x.error / sqrt(D)).clamp(min=0)
@@ -151,10 +153,10 @@ class RoundingBound:
         u, d = self.u, q.value.shape[-1]
         q = Bounded(q.value * d**-0.5, (q.error + 2 * u * q.norm) * d**-0.5)
         q = Bounded(q.value.unsqueeze(1), q.error.unsqueeze(1))
-        there = present.unsqueeze(-1)  # [N, ways, 1]
+        there = present.unsqueeze(-1)  # [N, directions, 1]
         alone = ~there.any(dim=1)  # [N, 1]
         scores = ((q.value * k.value).sum(-1) + self.bias).masked_fill(~there, -torch.inf)
-        scores = scores.masked_fill(alone.unsqueeze(1), 0)  # [N, ways, heads]
+        scores = scores.masked_fill(alone.unsqueeze(1), 0)  # [N, directions, heads]
         weights = torch.softmax(scores, dim=1)
         # Scores that move by d_j around their mean make weights exp(d_j) / sum(w_i exp(d_i)) times
         # as large, and that sum is 1 to exp(max(d)² / 2) (Jensen, Hoeffding).
@@ -206,7 +208,7 @@ class RoundingBound:
         return Bounded(total, error + self.u * (total.norm(dim=-1) + error))
 
     def _margins(self, z: Bounded, labels: Mapping[str, Tensor]) -> Tensor:
-        """Smallest correct logit less each other logit less their errors, over all outputs."""
+        """Smallest margin of a correct logit over all outputs, less the errors of both logits."""
         least = torch.full_like(z.error, torch.inf)
         gamma, start = self.gamma(z.value.shape[-1] + 2), 0
         for name, size in self.model.outputs.items():

@@ -1,8 +1,8 @@
 """Prove a model correct at every length: run its network on all cell inputs.
 
 A model that passes decided messages reads one of finitely many cell inputs in every cell
-(`canvas.cells`). If its outputs for each of them are those of the layout's rule, induction
-over the cells in the order of writing proves every page of every size. docs/proof.md has the proof.
+(`canvas.cells`). If its outputs for each of them are those of the layout's rule, induction over the
+cells in the order of writing proves every canvas of every size. docs/proof.md has the proof.
 """
 
 from collections.abc import Callable, Mapping
@@ -81,15 +81,15 @@ def provable(model: Any, task: Task) -> LocalRule:
     mine, its = model.encoding, rule.encoding
     if (mine.directions, mine.classes, mine.ops) != (its.directions, its.classes, its.ops):
         raise NotProvableError(
-            f"the model's cells hand on other messages than the layout {task.layout} in base "
+            f"the model's cells pass other messages than the layout {task.layout} in base "
             f"{task.base} declares: train it with those"
         )
     if not all(torch.isfinite(tensor).all() for tensor in model.state_dict().values()):
         raise NotProvableError("the model's weights are not all finite numbers")
     if not computes_float32(model.H_init):
         raise NotProvableError(
-            "a proof is of float32, and this model would compute in another arithmetic: leave out "
-            "autocast, TF32, and weights of other types"
+            "a proof applies to float32, and this model would compute in another arithmetic: leave "
+            "out autocast, TF32, and weights of other types"
         )
     return rule
 
@@ -125,11 +125,11 @@ def judge(
     for start in range(0, len(numbers), _BATCH):
         some = slice(start, start + _BATCH)
         op_inputs, answers = torch.from_numpy(numbers[some]), labels or rule.answers(numbers[some])
-        asked = {
+        wanted = {
             name: torch.from_numpy(part[some] if labels else part) for name, part in answers.items()
         }
         outputs, _ = model.cells(model.reader.decode(op_inputs), tables)
-        margin = model.margins(outputs, asked)
+        margin = model.margins(outputs, wanted)
         right, chosen = margin > 0, model.decided(outputs).unbind(1)
         left = torch.full_like(margin, -torch.inf, dtype=torch.float64)
         bounds = (exact,) if hopeless else (coarse, fine, exact)
@@ -137,8 +137,8 @@ def judge(
             float32 = left > 0
             rest = right & ~(left > (_NARROW if bound is fine else 0))
             if rest.any():
-                wanted = {name: label[rest] for name, label in asked.items()}
-                left[rest] = left[rest].maximum(bound.left(op_inputs[rest], wanted))
+                some_labels = {name: label[rest] for name, label in wanted.items()}
+                left[rest] = left[rest].maximum(bound.left(op_inputs[rest], some_labels))
         if not bounded:
             float32 = right
         hopeless = hopeless or (bool(right.any()) and not float32.any())
@@ -152,21 +152,21 @@ def judge(
 def held_against_pages(
     rule: LocalRule, task: Task, numbers: np.ndarray, report: Report | None = None
 ) -> tuple[np.ndarray, int, int]:
-    """Compare a rule and its reachable inputs with drawn pages.
+    """Compare a rule and its reachable inputs with drawn canvases.
 
     Args:
         rule: of a model with hints.
-        task: draws the pages.
+        task: draws the canvases.
         numbers: sorted ids of the reachable inputs, int64 [N].
-        report: called after each batch of pages.
+        report: called after each batch of canvases.
 
     Returns:
         A mask of the inputs that occur in training problems, bool [N]; the number of these
-        problems; and the number of all pages that agreed.
+        problems; and the number of all canvases that agreed.
 
     Raises:
-        OwnCodeError: rule and page differ (see `canvas.cells.check.checked_pages`), or a page has
-            an input that is not among the reachable ones.
+        OwnCodeError: rule and canvas differ (see `canvas.cells.check.checked_pages`), or a canvas
+            has an input that is not among the reachable ones.
     """
     seen = np.zeros(len(numbers), dtype=bool)
     trained = looked = 0
@@ -177,5 +177,5 @@ def held_against_pages(
         if pages.trained:
             seen[at] = True
             trained += len(pages.problems)
-        (report or (lambda *_: None))("holding the rule against pages", looked, sum(THOROUGH))
+        (report or (lambda *_: None))("comparing the rule with canvases", looked, sum(THOROUGH))
     return seen, trained, looked

@@ -1,12 +1,12 @@
 """Proof of a model with latent codes.
 
 A latent code has no correct class, so an input with codes has no correct output by itself. But each
-code that a network passes comes with the true signals of that page. Both are explored together, by
-a rule whose cells pass the classes of the true rule and the codes of the network (`Together`).
-`canvas.cells.reachable` enumerates its cell inputs from the page's edge inwards: all pairs of
-truth and codes that can meet on any page. If the network writes the correct symbol and correct
-labelled signals in each, every page of any size is correct. Equality of two automata is decided in
-the same way, by their product (Hopcroft & Karp 1971).
+code that a network passes comes with the true signals of that canvas. Both are explored together,
+by a rule whose cells pass the classes of the true rule and the codes of the network (`Together`).
+`canvas.cells.reachable` enumerates its cell inputs from the canvas's edge inwards: all pairs of
+truth and codes that can meet on any canvas. If the network writes the correct symbol and correct
+labelled signals in each, every canvas of any size is correct. Equality of two automata is decided
+in the same way, by their product (Hopcroft & Karp 1971).
 """
 
 from collections.abc import Callable
@@ -33,10 +33,10 @@ _CODE = "code for "  # prefix of a signal's name
 
 @dataclass(frozen=True)
 class Explored:
-    """All op inputs that a network with latent codes can have on any page."""
+    """All op inputs that a network with latent codes can have on any canvas."""
 
-    # Ids of the op inputs, int64 [N], see `LocalRule.seen`. One that occurs with different labels
-    # comes several times.
+    # Ids of the op inputs, int64 [N], see `LocalRule.seen`. One with several labels comes several
+    # times.
     numbers: np.ndarray
     # Labels, int64 [N] by output; of a code the network's own; −1: no label.
     labels: dict[str, np.ndarray]
@@ -44,7 +44,7 @@ class Explored:
     # class, and the code, int64 [M, 3].
     meanings: dict[str, np.ndarray]
     complete: bool  # False: there are far more than a correct model has
-    agreed: int = 0  # drawn pages that agreed with the rule and with this set
+    agreed: int = 0  # drawn canvases that agreed with the rule and with this set
 
 
 Decide = Callable[
@@ -60,17 +60,17 @@ def explore(
     report: Report,
     task: Task | None = None,
 ) -> Explored:
-    """Return every pair of truth and codes that can meet on a page of any size.
+    """Return every pair of truth and codes that can meet on a canvas of any size.
 
     Args:
         rule: the true one.
         mine: the same with the network's codes.
         model: the network.
         report: called as the work goes on.
-        task: draws pages that are compared with the result; None: compare with none.
+        task: draws canvases that are compared with the result; None: compare with none.
 
     Raises:
-        OwnCodeError: rule and pages differ, or a page has an input that was not found.
+        OwnCodeError: rule and canvases differ, or a canvas has an input that was not found.
     """
     known = CellCache(model)
     return explore_by(rule, mine, lambda numbers: known(numbers).classes, report, task)
@@ -114,19 +114,19 @@ class Together(LocalRule):
         self.exploring = True  # False: do not collect `asked` and `meanings`
 
     def hold_against_pages(self, task: Task, cell_inputs: np.ndarray) -> int:
-        """Compare the explored set with drawn pages, and return their number.
+        """Compare the explored set with drawn canvases, and return their number.
 
-        The cells of the pages pass the network's codes beside the true classes.
+        The cells of the canvases pass the network's codes beside the true classes.
 
         Raises:
-            OwnCodeError: a page and the rule differ, or the set lacks an input of a page.
+            OwnCodeError: a canvas and the rule differ, or the set lacks an input of a canvas.
         """
         self.exploring, looked = False, 0
         for pages in checked_pages(task, self, THOROUGH):
             shown = self.whole.numbers(0, pages.found.cell_inputs)
             places(cell_inputs, shown, pages.found, np.arange(len(shown)), pages.names, self.rule)
             looked += len(pages.problems)
-            self.report("holding the rule against pages", looked, sum(THOROUGH))
+            self.report("comparing the rule with canvases", looked, sum(THOROUGH))
         return looked
 
     def classes(self, signal: str) -> int:
@@ -152,21 +152,21 @@ class Together(LocalRule):
         different, index = np.unique(op_inputs, return_inverse=True)
         parts = torch.from_numpy(different).split(_BATCH)
         classes = torch.cat([self.decide(part) for part in parts]).numpy()
-        said = dict(zip((SYMBOL, *self.mine.signals), classes.T, strict=True))
+        decided = dict(zip((SYMBOL, *self.mine.signals), classes.T, strict=True))
         if not self.exploring:
-            return found | {_CODE + name: said[name][index] for name in self.mine.codes}
+            return found | {_CODE + name: decided[name][index] for name in self.mine.codes}
         labels = []
         for name in (SYMBOL, *self.mine.signals):
             if name in self.mine.codes:
-                labels.append(said[name][index])
+                labels.append(decided[name][index])
                 # Labelled signals in the first message that contains the code.
                 together = next(of for of in self.rule.messages.values() if name in of)
                 beside = [signal for signal in together if signal not in self.mine.codes]
-                told = found[beside[0]] if len(beside) == 1 else np.zeros_like(index)
-                meaning = np.stack((told, found[name], labels[-1]), axis=1)
+                hint = found[beside[0]] if len(beside) == 1 else np.zeros_like(index)
+                meaning = np.stack((hint, found[name], labels[-1]), axis=1)
                 self.meanings[name].append(np.unique(meaning, axis=0))
             else:
                 labels.append(found[name])
         labels[0] = np.where(seen[TOKEN] == symbols.MASK, labels[0], -1)
         self.asked.append(np.unique(np.stack((op_inputs, *labels), axis=1), axis=0))
-        return found | {_CODE + name: said[name][index] for name in self.mine.codes}
+        return found | {_CODE + name: decided[name][index] for name in self.mine.codes}

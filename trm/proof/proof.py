@@ -39,7 +39,7 @@ class Proof:
     rule: LocalRule | None = None  # None, like `judged`: the model has no cell inputs
     judged: Judged | None = None
     shown: tuple[int, int] = (0, 0)  # op inputs in training problems, number of these problems
-    agreed: int = 0  # drawn pages on which the rule agreed with the layout and the task
+    agreed: int = 0  # drawn canvases on which the rule agreed with the layout and the task
     program: Program | None = None  # the learned tables; of a proved model only
     explored: Explored | None = None  # of a model with latent codes, in place of `shown`
 

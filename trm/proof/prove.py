@@ -32,7 +32,7 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
 
     Raises:
         NotProvableError: nothing can be proved of the model.
-        OwnCodeError: rule, layout, task and reachable inputs do not agree on drawn pages.
+        OwnCodeError: rule, layout, task and reachable inputs do not agree on drawn canvases.
     """
     task, model = solver.task, solver.predictor.model
     rule, explored = provable(model, task), None
@@ -49,7 +49,7 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
         judged = judge(model, rule, numbers, report, bounded)
     known["judged"] = judged
     if judged.arithmetic and (explored is None or explored.complete):
-        report("reading the program off", 0, 1)
+        report("extracting the program", 0, 1)
         program = Program.extract(task.layout, rule, judged.numbers, judged.outputs)
         return Proof(solver, PROVED, program=program, **known)
     if explored:

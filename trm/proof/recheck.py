@@ -1,12 +1,12 @@
-"""Check the folder of a proof again, of any layout, and of models without hints.
+"""Check the folder of a proof again, for any layout, and for models without hints.
 
-`trm.proof.check` needs a table alone, and contains the laws of the package's layouts. Three parts
-can be checked of all layouts. They need the layout, its local rule and the task:
+`trm.proof.check` needs only a table, and contains the laws of the package's layouts. Three parts
+can be checked for all layouts. They need the layout, its local rule and the task:
 
 1. The table against the set: the reachable inputs are enumerated again, and the table has to
    return the rule's outputs for each. Latent codes are checked only by the outputs that follow.
-2. The set against drawn pages: no page has an input that is not in the set.
-3. The answers against the task: the rule solves drawn pages as the layout draws them, and their
+2. The set against drawn canvases: no canvas has an input that is not in the set.
+3. The answers against the task: the rule solves drawn canvases as the layout draws them, and their
    answers are those of the task.
 """
 
@@ -27,7 +27,7 @@ from trm.proof.judge import held_against_pages
 from trm.proof.latent import explore_by
 from trm.proof.program import TABLE, Program
 
-_PARTS = ("table against the set", "set against drawn pages", "answers against the task")
+_PARTS = ("table against the set", "set against drawn canvases", "answers against the task")
 
 
 def main(path: str | Path, record: str) -> int:
@@ -54,25 +54,25 @@ def main(path: str | Path, record: str) -> int:
     try:
         task = restored_task(about["task"])
         if (task.layout, task.base) != (program.layout, program.base):
-            raise ValueError(f"{record} is of another layout than {TABLE}")
+            raise ValueError(f"{record} describes another layout than {TABLE}")
     except OwnCodeError as error:
         return _ended(laws, f"{error}")
     except (KeyError, TypeError, ValueError) as error:
         why = "" if isinstance(error, KeyError) else f": {error}"
-        return _ended(laws, f"there is no {record} beside the table that says of which task{why}")
+        return _ended(laws, f"no {record} beside the table names its task{why}")
     try:
         inputs, pages = _checked(program, task)
     except (AssertionError, LookupError, OwnCodeError) as wrong:
         print(f"not proved: {wrong.args[0]}")
         return 1
-    print(f"{_PARTS[0]}: in all {inputs:,} reachable inputs it says what the rule says")
-    print(f"{_PARTS[1]}: {pages:,} pages show no other input")
-    print(f"{_PARTS[2]}: {pages:,} pages are worked out by the rule, and show the task's answer")
-    rest = f"no laws are known of the layout {program.layout}, so nothing is said of other pages"
+    print(f"{_PARTS[0]}: in all {inputs:,} reachable inputs it returns the rule's outputs")
+    print(f"{_PARTS[1]}: {pages:,} canvases have no other input")
+    print(f"{_PARTS[2]}: {pages:,} canvases are solved by the rule, with the task's answer")
+    rest = f"there are no laws for the layout {program.layout}, so other canvases are not covered"
     if laws:
-        rest = "the laws of the layout prove it of all pages"
+        rest = "the laws of the layout prove it for all canvases"
     elif program.codes:
-        rest = "laws are of tables without latent codes, and were not checked"
+        rest = "laws apply to tables without latent codes, and were not checked"
     print(f"checked: all three parts; {rest}")
     return 0
 
@@ -84,14 +84,14 @@ def _ended(laws: bool, why: str) -> int:
 
 
 def _checked(program: Program, task: Task) -> tuple[int, int]:
-    """Check the three parts; return the numbers of reachable inputs and of pages.
+    """Check the three parts; return the numbers of reachable inputs and of canvases.
 
     Raises:
         AssertionError, LookupError, OwnCodeError: a part is incorrect, as the message explains.
     """
     rule = task.local_rule(latent=bool(program.codes))
     if program.messages != rule.messages:
-        raise AssertionError("the table's cells hand on other messages than the rule declares")
+        raise AssertionError("the table's cells pass other messages than the rule declares")
     if not program.codes:
         numbers = reachable_op_inputs(rule)
         _, _, pages = held_against_pages(rule, task, numbers)
@@ -101,14 +101,16 @@ def _checked(program: Program, task: Task) -> tuple[int, int]:
     mine = rule.with_codes(sizes)
 
     def decide(numbers: torch.Tensor) -> torch.Tensor:
-        said = program.decide(mine, numbers.numpy())
-        return torch.from_numpy(np.stack([said[name] for name in (SYMBOL, *mine.signals)], axis=1))
+        outputs = program.decide(mine, numbers.numpy())
+        return torch.from_numpy(
+            np.stack([outputs[name] for name in (SYMBOL, *mine.signals)], axis=1)
+        )
 
     explored = explore_by(rule, mine, decide, lambda *_: None, task)
     if not explored.complete:
-        raise AssertionError("its cells meet more than those of a right table can meet")
-    said = program.decide(mine, explored.numbers)
-    _compare({n: part for n, part in said.items() if n not in program.codes}, explored.labels)
+        raise AssertionError("its cells have more inputs than those of a correct table can have")
+    outputs = program.decide(mine, explored.numbers)
+    _compare({n: part for n, part in outputs.items() if n not in program.codes}, explored.labels)
     return len(explored.numbers), explored.agreed
 
 
@@ -123,6 +125,6 @@ def _compare(outputs: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> No
         if wrong.any():
             i = int(np.argmax(wrong))
             raise AssertionError(
-                f"in {int(wrong.sum()):,} of {len(wrong):,} reachable inputs the table says "
+                f"in {int(wrong.sum()):,} of {len(wrong):,} reachable inputs the table returns "
                 f"another {name} than the rule: first {part[i]}, where it is {right[name][i]}"
             )

@@ -31,7 +31,7 @@ from trm.torch_settings import standard_settings
 _SMALL = 30_000  # sizes with more problems are not enumerated
 _AT_ONCE = 500
 _KEPT = 50  # problems that are mutated
-_MARGINS = ((0, 0), (1, 0), (1, 1))  # blank columns on the left and on the right of a page
+_MARGINS = ((0, 0), (1, 0), (1, 1))  # blank columns on the left and on the right of a canvas
 _TARGETS = 64  # incorrect op inputs that the search aims at
 _LONGEST = 40  # digits of a mutated operand
 
@@ -45,7 +45,7 @@ class Counterexample(NamedTuple):
     truth: np.ndarray  # uint8 [H, W], the correct solution
     given: np.ndarray  # bool [H, W]
     smallest: bool = False  # True: all smaller problems are solved correctly
-    left: int = 0  # blank columns of the page beside its solution
+    left: int = 0  # blank columns of the canvas beside its solution
     right: int = 0
     # Height and width of a canvas on which `trm solve` shows it. A side is None if its option can
     # be left out. None: no such canvas was found.
@@ -129,7 +129,7 @@ class ByWindows:
 def shown_on(found: Counterexample, solver: Solver) -> Counterexample:
     """Add the size of a canvas on which the solver shows the error, the usual one if possible.
 
-    If the error needs blank columns beside the solution, the page is replaced by that canvas.
+    If the error needs blank columns beside the solution, `Counterexample.canvas` is replaced, too.
     """
     problem = solver.task.problems([found.operands])
     rows, columns = (int(side[0]) for side in solver.task.layout_impl.sizes(problem))
@@ -156,7 +156,7 @@ def shown_on(found: Counterexample, solver: Solver) -> Counterexample:
 
 
 def _placed(found: Counterexample, drawing: Drawing) -> Counterexample:
-    """Add the numbers of blank columns beside the page's solution."""
+    """Add the numbers of blank columns beside the solution."""
     left, width = int(drawing.left[0]), int(drawing.widths[0])
     return found._replace(left=left, right=drawing.canvases.shape[2] - left - width)
 

@@ -27,7 +27,7 @@ from trm.torch_settings import standard_settings
 
 
 class Refutation(NamedTuple):
-    """Op inputs for which a model is known to give a wrong output."""
+    """Op inputs for which a model has a known wrong output."""
 
     rule: LocalRule  # the model's, with its latent codes
     wrong: np.ndarray  # int64 [N], sorted, see `LocalRule.seen`
@@ -56,7 +56,7 @@ class Refutation(NamedTuple):
 
 
 class CellPredictor(Predictor):
-    """Fills in all masked cells of canvases, whatever rows they are in.
+    """Fills in all masked cells of canvases, in any rows.
 
     Args:
         model: a cell model, on the device where it is to run.

@@ -1,7 +1,7 @@
-"""The families of models: one record for each, of its classes and of what can be done with it.
+"""Families of models: one record for each, with its classes and its missing features.
 
-A new family is a `Family` in `FAMILIES`. What a family lacks is one sentence there, which commands
-show.
+A new family is a `Family` in `FAMILIES`. A missing feature is a sentence there, which commands
+print.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,14 +18,13 @@ from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.predictor import Predictor
 
-# What can be done with models of some families alone.
+# Features that only some families have.
 CELL_STATES, PROOF, PAGE = "states of cells", "proof", "page"
 
 
 # Builds the network that an entry of a checkpoint describes, with its weights.
 Build = Callable[[dict[str, Any]], Any]
-# From `Build`, the entry, and the highest number of supervision steps or loops, None for that of
-# the checkpoint.
+# Called with a `Build`, the entry, and the most supervision steps or loops; None: the checkpoint's.
 Restore = Callable[[Build, dict[str, Any], int | None], Predictor]
 
 
@@ -39,11 +38,11 @@ class Family:
     # Makes a predictor of a checkpoint: see `Restore`.
     predictor: Restore
     reads_sequences: bool = False  # True: a canvas is a sequence; False: rows are filled in masked
-    # By what it lacks: the sentence with which commands refuse.
+    # Missing feature → the sentence with which commands refuse.
     lacks: Mapping[str, str] = field(default_factory=dict)
 
     def require(self, what: str) -> None:
-        """Raise ValueError with the family's sentence if it lacks something."""
+        """Raise a ValueError with the family's sentence if it lacks a feature."""
         if what in self.lacks:
             raise ValueError(self.lacks[what])
 
@@ -63,12 +62,12 @@ def _gpt(build: Build, about: dict[str, Any], steps: int | None) -> Predictor:
 
 
 NO_PAGE = (
-    "a page shows models whose cells hand on decided messages, in a layout of this package, as "
-    "`trm fit --config quickstart` trains them"
+    "a web page shows models whose cells pass decided messages, in a layout of this package, such "
+    "as those of `trm fit --config quickstart`"
 )
 _NO_PROOF = (
-    "hands on more than decided messages, so that its cells see more than can be enumerated; "
-    "--search looks for a problem that it gets wrong"
+    "passes more than decided messages, so that its cells have too many inputs to enumerate; "
+    "--search N searches for a problem that it gets wrong"
 )
 # The cell model is an iterative model, too: the first record that fits counts.
 FAMILIES = (
@@ -78,10 +77,10 @@ FAMILIES = (
         modules=("trm.training.CellModule", "trm.training.LatentModule"),
         predictor=_cell,
         lacks={
-            CELL_STATES: "the cells of a cell model read decided messages of their neighbours and "
-            "nothing of each other's states, so that there is nothing to read between layers, to "
-            "patch or to compare: `trm prove` lists what each of its outputs depends on. Of the "
-            "lattice's models, docs/models/decimal-seed0.safetensors has attention between cells"
+            CELL_STATES: "the cells of a cell model read decided messages of their neighbours, not "
+            "their states, so that there are no states to probe, to patch or to compare: "
+            "`trm prove` lists the inputs that each of its outputs depends on. Of the lattice's "
+            "models, docs/models/decimal-seed0.safetensors has attention between cells"
         },
     ),
     Family(
@@ -106,10 +105,12 @@ def family_of(model: nn.Module) -> Family:
     """Return the family of a network.
 
     Raises:
-        ValueError: it is of none.
+        ValueError: it belongs to no family.
     """
     found = next((family for family in FAMILIES if isinstance(model, family.network)), None)
     if found is None:
         names = ", ".join(family.network.__name__ for family in FAMILIES)
-        raise ValueError(f"{type(model).__name__} is of no family: derive it from one of {names}")
+        raise ValueError(
+            f"{type(model).__name__} belongs to no family: derive it from one of {names}"
+        )
     return found

@@ -100,7 +100,7 @@ class GPTPredictor(Predictor):
 
     def for_any_view(self, task: Task) -> Predictor:
         raise ValueError(
-            "a GPT writes in one direction and cannot work on turned canvases: use shifts alone, "
+            "a GPT writes in one direction and cannot work on turned canvases: use only shifts, "
             "--symmetries e"
         )
 

@@ -62,7 +62,7 @@ class Predictor(ABC):
 
     model: Any  # the network, in evaluation mode, on the device where it is to run
     translation_invariant = False  # whether shifting all cells never changes the output
-    row_by_row = True  # whether a row depends on those above it alone
+    row_by_row = True  # whether a row depends only on those above it
     proved = False  # whether it is correct at every length on upright canvases, see `trm prove`
     most_operands: int | None = None  # limit on a problem's operands; None: the task's
     stepwise = False  # whether it takes supervision steps
@@ -72,7 +72,7 @@ class Predictor(ABC):
     def for_any_view(self, task: Task) -> "Predictor":
         """Return a predictor for canvases that may be turned.
 
-        A cell model has confidence in upright ones alone.
+        A cell model has confidence only in upright ones.
 
         Raises:
             ValueError: the model cannot work on turned canvases.
@@ -161,7 +161,7 @@ class Predictor(ABC):
         return max(1, most // self.pairs(height, width))
 
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
-        """Fill in masked rows and record the confidence on the way.
+        """Fill in masked rows and record the confidence after each step.
 
         Args:
             inputs: canvases, uint8 [B, H, W].

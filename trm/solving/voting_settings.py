@@ -107,7 +107,7 @@ class Voting:
             raise ValueError(f"noise is a standard deviation from 0 up, not {self.noise}")
         if (self.rollouts > 1) != (self.noise > 0):
             raise ValueError(
-                "rollouts of a view differ in their noise alone: give both, like --rollouts 8 "
+                "rollouts of a view differ only in their noise: give both, like --rollouts 8 "
                 "--noise 0.2"
             )
 

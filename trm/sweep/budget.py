@@ -4,8 +4,8 @@ A run's own time is its share of the budget. In this time its speed is measured,
 as many epochs as fit, its weights are exported, and it is evaluated. The time that runs leave over
 goes to the runs that are not done, in the same order.
 
-The end of the time is no failure: training stops, and the last checkpoint is exported and
-evaluated in the time that is held back for this. The same command with more minutes continues.
+A run whose time ends has not failed: training stops, and the last checkpoint is exported and
+evaluated in time reserved for this. The same command with more minutes continues.
 
     OUTPUT/budget.json               seconds used so far, over all calls
 """
@@ -97,8 +97,8 @@ class Worker:
     Args:
         jobs: the runs, after `Jobs.begin`.
         budget: the time.
-        tell: gets each run whose stage changed.
-        say: gets sentences about a run: what fits in its time.
+        on_stage: called with each run whose stage changed.
+        on_note: called with a run and a sentence about it, such as the epochs that fit.
         device: a GPU by its name for CUDA_VISIBLE_DEVICES; empty: any.
     """
 
@@ -106,12 +106,12 @@ class Worker:
         self,
         jobs: Jobs,
         budget: Budget,
-        tell: Callable[[Run], None],
-        say: Callable[[Run, str], None],
+        on_stage: Callable[[Run], None],
+        on_note: Callable[[Run, str], None],
         device: str = "",
     ) -> None:
-        self.jobs, self.budget, self.tell, self.say = jobs, budget, tell, say
-        self.device = device
+        self.jobs, self.budget, self.device = jobs, budget, device
+        self.on_stage, self.on_note = on_stage, on_note
 
     def work(self) -> None:
         """Give every run its own time, then the time that is left to those that are not done."""
@@ -231,7 +231,7 @@ class Worker:
         return True
 
     def _fits(self, run: Run, seconds: float) -> bool:
-        """Test if the rest of a training that was cut short fits."""
+        """Return True if the rest of a training that was cut short fits."""
         speed, state = speed_of(self.jobs, run), self.jobs.states[run]
         found = speed and speed.best()
         if not speed or not found:
@@ -263,12 +263,12 @@ class Worker:
     def _note(self, run: Run, sentence: str) -> None:
         self.jobs.states[run].note = sentence
         self.jobs.write(run)
-        self.say(run, sentence)
+        self.on_note(run, sentence)
 
     def _stopped(self, run: Run, sentence: str) -> None:
-        self.jobs.states[run].stopped = f"{sentence}; more --minutes go on"
+        self.jobs.states[run].stopped = f"{sentence}; it continues with more --minutes"
         self.jobs.write(run)
-        self.say(run, self.jobs.states[run].stopped)
+        self.on_note(run, self.jobs.states[run].stopped)
 
     def _run(
         self,
@@ -285,7 +285,7 @@ class Worker:
         if not state.cut:  # a sentence about that stays until training goes on
             state.stopped = ""
         job = jobs.start(run, stage, words, self.device, module)
-        self.tell(run)
+        self.on_stage(run)
         clock = written = time.monotonic()
         try:
             while job.poll() is None and not over(clock):
@@ -297,7 +297,7 @@ class Worker:
                     jobs.write(run)
                     self.budget.write()
             in_time = job.poll() is not None
-        finally:  # also where this process is ended
+        finally:  # also if this process is ended
             if job.poll() is None:
                 jobs.end(job, _PATIENCE)
                 jobs.stages.pop(run)
@@ -307,5 +307,5 @@ class Worker:
         if in_time:
             jobs.ended(run, job.returncode)
             if stage != _MEASURES or state.error:
-                self.tell(run)
+                self.on_stage(run)
         return in_time

@@ -26,7 +26,7 @@ PAGE, PICTURE = "study.md", "study.png"
 _CELLS = 8  # most cells that have columns of their own; more are pooled by region
 _FAR = 4  # ratio of highest to lowest cost above which the scale is logarithmic
 _MEANING = (
-    f"Whole free-running solutions right, in percent: {SEEDS_MEANING}. Many cells are pooled by "
+    f"Correct free-running solutions, in percent: {SEEDS_MEANING}. Many cells are pooled by "
     "region: regions are relative to the setting's own training range, and cells that are not "
     "applicable to a model are left out."
 )
@@ -87,7 +87,7 @@ def write_report(jobs: Jobs) -> None:
     if notes:
         parts += ["## Time", "\n".join(notes)]
     if (output / PICTURE).is_file():
-        parts.append(f"![Whole solutions right]({PICTURE})")
+        parts.append(f"![Correct solutions]({PICTURE})")
     for name, grid in evaluations.items():
         equal = [_EQUAL_LOSS] if study.checkpoint == EQUAL_LOSS else []
         parts += [f"## {safe(name)}", _MEANING, *equal, _results(grid)]
@@ -197,7 +197,7 @@ def study_figure(evaluations: Mapping[str, Grid]) -> Figure | None:
             first.axhline(y - 0.5, color=GRID, linewidth=0.8)
         first.set_yticks(range(len(settings)), list(settings))
         first.set(ylim=(len(settings) - 0.5, -0.5), xlim=(-0.03, 1.03))
-        first.set_xlabel("whole solutions right")
+        first.set_xlabel("correct solutions")
         first.xaxis.set_major_formatter(PercentFormatter(1))
         first.legend(fontsize=8, loc="best")
         first.set_title(name, loc="left", fontsize=11)

@@ -60,21 +60,21 @@ class State:
     steps: int = 0  # of the optimiser, in a run of measured length
     seconds: float = 0.0  # used by a run of a study with --minutes
     cut: int = 0  # steps of training that the end of its time has cut short; 0: it was not
-    note: str = ""  # what fits in its time, or why it was not trained
-    stopped: str = ""  # what the end of its time has stopped
+    note: str = ""  # a sentence: the epochs that fit in its time, or why it was not trained
+    stopped: str = ""  # a sentence: the stage that the end of its time has stopped
     error: str = ""  # of a run that failed
 
 
 def plan(
     study: Study,
-    tell: Callable[[str], None],
+    on_setting: Callable[[str], None],
     check: Callable[[Setting, Task], None] = lambda setting, task: None,
     timed: bool = False,
 ) -> Study:
     """Return the study with parameters counted, and made equal if the study requires that.
 
-    ``tell`` gets each setting's name before its model is built, ``check`` the setting and its task.
-    The length of ``timed`` runs is to be measured.
+    ``on_setting`` is called with each setting's name before its model is built, ``check`` with the
+    setting and its task. The length of ``timed`` runs is to be measured.
 
     Raises:
         ValueError: a setting's options are wrong, or ``check`` refuses its task; the message
@@ -83,7 +83,7 @@ def plan(
     settled: list[Setting] = []
     first: dict[str, int] = {}  # group → number of parameters of its first setting
     for setting in study.settings:
-        tell(setting.name)
+        on_setting(setting.name)
         group, options = study.group_of(setting), setting.options
         try:
             config_of_run(setting.config)
@@ -147,16 +147,17 @@ def _making_up(words: Sequence[str], key: str, parameters: int) -> int:
     found = max(1, 1 + round((parameters - many(1)) / each)) if each else 1
     if abs(many(found) - parameters) > _APART * parameters:
         raise ValueError(
-            f"with {key} {found} the model has {many(found):,} parameters, and {parameters:,} are "
-            "wanted: choose another key for equal.parameters, or let the settings differ less"
+            f"with {key} {found} the model has {many(found):,} parameters instead of "
+            f"{parameters:,}: choose another key for equal.parameters, or settings that differ less"
         )
     return found
 
 
 class Jobs:
-    """Runs of a study in a folder, with their progress and the work on them.
+    """Runs of a study in a folder, with their progress and their processes.
 
-    ValueError: a file there is not what `trm sweep` writes.
+    Raises:
+        ValueError: a file there was not written by `trm sweep`.
     """
 
     def __init__(self, output: Path, study: Study) -> None:
@@ -239,11 +240,13 @@ class Jobs:
             folder.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(find_config(run.setting.config), folder / _CONFIG)
 
-    def work(self, tell: Callable[[Run], None], at_once: int, devices: Sequence[str] = ()) -> None:
+    def work(
+        self, on_stage: Callable[[Run], None], at_once: int, devices: Sequence[str] = ()
+    ) -> None:
         """Train and evaluate all runs that are not done, ``at_once`` at a time, after `begin`.
 
-        ``tell`` gets each run whose stage changed. Each run has one of the ``devices``, GPUs of
-        this machine by their names for CUDA_VISIBLE_DEVICES.
+        ``on_stage`` is called with each run whose stage changed. Each run has one of the
+        ``devices``, GPUs of this machine by their names for CUDA_VISIBLE_DEVICES.
         """
         free = [devices[i % len(devices)] if devices else "" for i in range(at_once)]
         started: dict[Run, tuple[Popen[bytes], str]] = {}
@@ -253,7 +256,7 @@ class Jobs:
                     if free and run not in started and (step := self.next(run)):
                         device = free.pop(0)
                         started[run] = self.start(run, *step, device), device
-                        tell(run)
+                        on_stage(run)
                 if not started:
                     return
                 time.sleep(_INTERVAL)
@@ -262,7 +265,7 @@ class Jobs:
                         del started[run]
                         self.ended(run, job.returncode)
                         free.append(device)
-                        tell(run)
+                        on_stage(run)
         finally:
             self.stages.clear()
             for job, _ in started.values():
@@ -375,7 +378,7 @@ class Jobs:
                 if not state.losses:
                     state.error = "no checkpoint has a loss on validation: let them come earlier"
         elif stage == "measuring":
-            pass  # the file has all that it measured
+            pass  # the process wrote its measurements to the file
         else:
             name = stage.removeprefix(_EVALUATING)
             state.evaluated[name] = (self.wanted(run) or {})[name]

@@ -61,7 +61,7 @@ class Measured:
 
 @dataclass
 class Speed:
-    """Measurements of a run, as far as they have got."""
+    """Measurements of a run so far."""
 
     device: str = ""
     start: float = 0.0  # seconds from the start of the process to the first step
@@ -247,7 +247,7 @@ def measure(
 
 
 def main(arguments: list[str]) -> None:
-    """Measure, and write a file."""
+    """Measure a run and write the file of its speed."""
     output, seconds, started, *words = arguments
     logging.disable(logging.WARNING)
     with warnings.catch_warnings(), ending_by_signals():

@@ -40,7 +40,7 @@ _OURS = re.compile(  # keys that a setting must not set
 )
 _EVALUATION_OURS = ("checkpoint", "output")
 _KEYS = "config, axes and evaluate"
-_OWN = ("config", "share", "evaluate")  # keys of an axis's value that are no keys of `trm fit`
+_OWN = ("config", "share", "evaluate")  # keys of an axis's value that do not belong to `trm fit`
 
 
 class _Equal(BaseModel, extra="forbid"):
@@ -60,7 +60,7 @@ class _File(BaseModel, extra="forbid"):
 
 
 class _Own(BaseModel, extra="forbid"):
-    """Keys of a setting that are no keys of `trm fit`, see `_OWN`."""
+    """Keys of a setting that do not belong to `trm fit`, see `_OWN`."""
 
     config: str
     share: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1
@@ -69,7 +69,7 @@ class _Own(BaseModel, extra="forbid"):
 
 @dataclass(frozen=True)
 class Setting:
-    """Setting of a study: all that runs of several seeds have in common."""
+    """Setting of a study: the common part of its runs, which differ in their seeds."""
 
     name: str  # labels of all axes, like ``base 10, small``
     labels: dict[str, str]  # axis → label
@@ -138,7 +138,7 @@ def read_study(file: Path) -> Study:
     """Read the study in a file.
 
     Raises:
-        ValueError: the file is no study; the message contains the file and the mistake.
+        ValueError: the file is not a study; the message contains the file and the mistake.
     """
     content = validated(TypeAdapter(_File), read_config(file, "a study", _KEYS), str(file))
     content.evaluate = {_folder(name): entries for name, entries in content.evaluate.items()}
@@ -153,7 +153,7 @@ def _study(content: _File) -> Study:
     for chosen in itertools.product(*(_values(*axis) for axis in content.axes.items())):
         plain = [key.replace("init_args.", "") for _, keys in chosen for key in keys]
         if again := next((key for key in plain if plain.count(key) > 1), None):
-            raise ValueError(f"two axes set {again}: let one of them do it")
+            raise ValueError(f"two axes set {again}: leave it out of one of them")
         keys = content.set | {key: value for _, some in chosen for key, value in some.items()}
         own = {"config": content.config} | {key: keys.pop(key) for key in _OWN if key in keys}
         named = validated(TypeAdapter(_Own), own, "axes")
@@ -209,8 +209,8 @@ def _folder(name: str) -> str:
 def _fit_options(keys: Mapping[str, Any]) -> Iterator[str]:
     for key, value in keys.items():
         if not re.fullmatch(r"[\w.]+", key):
-            raise ValueError(f"{key} is no key of a config; one looks like trainer.max_epochs")
+            raise ValueError(f"{key} is not a key of a config, such as trainer.max_epochs")
         if _OURS.fullmatch(key.replace("init_args.", "")):
-            ours = "seeds, folders and one device a run of its own"
-            raise ValueError(f"{key} is set by the study, which has {ours}: leave it out")
+            ours = "the seed, the folder and one device of each run"
+            raise ValueError(f"{key} is set by the study, which sets {ours}: leave it out")
         yield f"--{key}={value if isinstance(value, str) else json.dumps(value)}"

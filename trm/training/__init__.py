@@ -1,4 +1,4 @@
-"""Training: data, losses, optimisers, Lightning modules and what TensorBoard shows."""
+"""Training: data, losses, optimisers, Lightning modules, and charts for TensorBoard."""
 
 from trm.training.canvas_module import CanvasModule
 from trm.training.cell_module import CellModule

@@ -79,8 +79,8 @@ class BestCheckpoint(ModelCheckpoint):
         """
         if (self.monitor or "").startswith("beyond/"):
             raise ValueError(
-                f"checkpoint.monitor: {self.monitor} is of problems longer than those of training, "
-                "which must not choose a checkpoint: take validation/solved"
+                f"checkpoint.monitor: {self.monitor} measures problems longer than those of "
+                "training, which must not choose a checkpoint: use validation/solved"
             )
         if stage == "fit":
             self._check_monitor(pl_module)
@@ -309,7 +309,7 @@ class Scores(L.Callback):
                 text = str(Share(round(value * total), total))
                 if figure == "confidence_accuracy":
                     held = float(trainer.callback_metrics[name.replace(figure, self._OF_ROWS[1])])
-                    text += f"; of these rows {100 * held:.1f} % are right"
+                    text += f"; {100 * held:.1f} % of these rows are correct"
             elif figure == "teacher_forced_cells" or figure.startswith(SIGNAL):
                 text = f"{100 * value:.2f} %"
             console.print(f"{name:<{widest}}  {text}")

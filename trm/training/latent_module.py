@@ -82,7 +82,7 @@ class LatentModule(BaseCellModule):
         if not self.model.config.codes:
             raise ValueError(
                 "a LatentModule trains models with codes: name the signals without labels in "
-                "model.network.init_args.config.codes, or take trm.training.CellModule"
+                "model.network.init_args.config.codes, or use trm.training.CellModule"
             )
 
     def on_fit_start(self) -> None:
@@ -274,7 +274,7 @@ def merged_op_inputs(rule: LocalRule, model: CellModel, pages: Iterable[Batch]) 
 def _fronts(model: CellModel, batch: Batch) -> Tensor:
     """Return the front of each cell, int64 [N]: later than those of all cells that pass it a code.
 
-    If codes are passed to the left alone, rows do not wait for the rows above.
+    If codes are passed only to the left, rows do not wait for the rows above.
     """
     codes, directions = model.config.codes, model.encoding.directions.items()
     down = any(

@@ -35,7 +35,7 @@ class AdamATan2(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One update. A closure computes the gradients first; its loss is returned."""
+        """Make one update. A closure computes the gradients first; its loss is returned."""
         loss = None if closure is None else torch.enable_grad()(closure)()
         for group in self.param_groups:
             lr, (beta1, beta2) = group["lr"], group["betas"]
@@ -85,7 +85,7 @@ class MuonWithAdamW(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One update. A closure computes the gradients first; its loss is returned."""
+        """Make one update. A closure computes the gradients first; its loss is returned."""
         loss = None if closure is None else torch.enable_grad()(closure)()
         for group in self.param_groups:
             if group["name"] != "matrices":
@@ -172,8 +172,8 @@ def split_parameters(model: nn.Module) -> dict[str, list[nn.Parameter]]:
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> Optimizer:
     """Return the optimiser of a config, for the parameters of `split_parameters`.
 
-    Its groups are named ``matrices`` (under Muon), ``decayed`` and ``rest``. It loads its state
-    alone from a checkpoint: rates and decays are always the config's.
+    Its groups are named ``matrices`` (under Muon), ``decayed`` and ``rest``. It loads only its
+    state from a checkpoint: rates and decays are always the config's.
     """
     parts = split_parameters(model)
     muon = config.name == "muon" and bool(parts["matrices"])
@@ -194,8 +194,8 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> Optimizer:
         saved = state["param_groups"]
         if [one.get("name") for one in saved] != [one["name"] for one in configured]:
             raise ValueError(
-                f"the checkpoint is of another optimizer than {config.name}, whose state cannot be "
-                "used: keep model.optimizer.name, or begin a new run"
+                f"the checkpoint contains the state of another optimizer than {config.name}: keep "
+                "model.optimizer.name, or begin a new run"
             )
         pairs = zip(saved, configured, strict=True)
         return state | {"param_groups": [{**one, **mine} for one, mine in pairs]}
@@ -222,7 +222,7 @@ def learning_rate_factor(step: int, config: ScheduleConfig, total_steps: float) 
 class Schedule(LambdaLR):
     """Scales the rate of every group by `learning_rate_factor`, once per update.
 
-    It loads its step alone from a checkpoint: the rate of the next update is this run's own.
+    It loads only its step from a checkpoint: the rate of the next update is this run's own.
 
     Raises:
         ValueError: a decay without an end, as the length of the run is infinite or below 1.
@@ -231,7 +231,7 @@ class Schedule(LambdaLR):
     def __init__(self, optimizer: Optimizer, config: ScheduleConfig, total_steps: float) -> None:
         if config.decay != "constant" and not 1 <= total_steps < math.inf:
             raise ValueError(
-                f"schedule.decay {config.decay} ends where the run does, and this run has no end: "
+                f"schedule.decay {config.decay} ends with the run, and this run has no end: "
                 "set trainer.max_epochs or trainer.max_steps, or schedule.decay: constant"
             )
         super().__init__(optimizer, lambda step: learning_rate_factor(step, config, total_steps))

@@ -28,8 +28,8 @@ def logger_settings(config: Namespace) -> Namespace:
     first = given[0] if isinstance(given, list) and given else given
     if not isinstance(first, Namespace):
         raise ValueError(
-            "trainer.logger: a run needs the folder of a logger: leave the key out, or name one, "
-            "such as lightning.pytorch.loggers.CSVLogger"
+            "trainer.logger: a run needs a logger, whose folder it uses: leave the key out, or "
+            "name one, such as lightning.pytorch.loggers.CSVLogger"
         )
     return first.init_args
 

@@ -34,7 +34,7 @@ TrainingBatch = dict[str, Any]
 _STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS = range(1, 7)
 SHIFTS_ALONE = (
     "data.transforms turn or reflect canvases, but a GPT writes from the lowest digit up, row "
-    "below row: take augment.transforms.CanvasShift alone"
+    "below row: use only augment.transforms.CanvasShift"
 )
 _FIXED = {"layout", "base"}  # settings of a task that stay the same in all stages of a curriculum
 

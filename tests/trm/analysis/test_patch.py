@@ -119,7 +119,7 @@ def test_where_no_pairs_or_right_rows_are_it_is_said(stepping, adding, make_solv
         ValueError, match="1 x 1 digits differ in digit or factor or carry or total"
     ):
         head_effects(bits, {"digits_a": 1, "digits_b": 1})
-    with pytest.raises(ValueError, match="the model is right in none of 3 pairs"):
+    with pytest.raises(ValueError, match="the model gets rows wrong in all of 3 pairs"):
         head_effects(make_solver(), {"digits_a": 3, "digits_b": 3}, (DIGIT,), pairs=3)
 
 
@@ -191,7 +191,7 @@ def test_problems_that_cannot_be_compared_are_refused(stepping, make_solver):
     solver = make_solver()
     with torch.no_grad():
         solver.predictor.model.lm_head.weight.zero_()
-    with pytest.raises(ValueError, match="does not tell the two problems apart"):
+    with pytest.raises(ValueError, match="does not distinguish the two problems"):
         patch(solver.predictor, *read(solver, ("21x2", "22x2")))
 
 

@@ -148,7 +148,7 @@ def test_cells_without_a_label_do_not_count_weights_decay_and_constant_features_
     assert decayed < free / 3
     fitted = fit(torch.cat((features, torch.ones(100, 1)), dim=1), y, 9)
     assert not fitted.weight[-1].any()
-    assert fitted.said(torch.ones(9, 5)).max() < 3  # never a class that did not occur
+    assert fitted.predict(torch.ones(9, 5)).max() < 3  # never a class that did not occur
 
 
 def test_the_interval_of_cells_is_that_of_problems():
@@ -198,7 +198,7 @@ def test_what_features_hold_plainly_is_read_and_what_is_not_defined_does_not_cou
     features = F.one_hot(torch.from_numpy(targets.clip(max=4)).long(), 5).flatten(1)
     labels = torch.from_numpy(targets)
     probes = [fit(features.float(), of, 4) for of in labels.T]
-    said = np.stack([one.said(features) for one in probes], axis=1)
+    said = np.stack([one.predict(features) for one in probes], axis=1)
     read = probe.shares_right(said, targets, np.arange(600) // 10)
     assert [(one.right, one.total) for one in read] == [(600, 600), (500, 500)]
 

@@ -63,8 +63,8 @@ def test_what_is_listed_is_what_the_files_hold(command):
         base = "" if solver.task.base == 10 else f", base {solver.task.base}"
         assert one.task == f"{solver.task.name}, {solver.task.layout}{base}"
         assert one.parameters == solver.predictor.model.num_parameters
-        assert f"{one.family} {one.told}".startswith(told)
-        for part in (one.family, one.task, f"{one.parameters:,} parameters", one.told):
+        assert f"{one.family} {one.results}".startswith(told)
+        for part in (one.family, one.task, f"{one.parameters:,} parameters", one.results):
             assert part in lines[name]
 
 

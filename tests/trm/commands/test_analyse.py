@@ -99,4 +99,4 @@ def test_heads_of_a_lattice_beside_its_program(command, repository, tmp_path):
     best = size["heads"][7]["overlaps"][0]
     assert re.search(rf"layer 1, head 8 +above left \* +{best['overlap']:.2f} \(", ran.out)
     assert {path.name for path in tmp_path.glob("*.png")} == {"overlap_3x4.png", "overlap_4x4.png"}
-    assert ran.out.count("* in the program of lattice, which writes 8 of these rows right") == 2
+    assert ran.out.count("* in the program of lattice, which writes 8 of these rows correctly") == 2

@@ -43,7 +43,7 @@ def test_pictures_of_a_model_that_takes_steps(command, checkpoint, tmp_path):
 @pytest.mark.usefixtures("undrawn")
 def test_a_model_that_works_in_order_is_shown_as_it_writes(command, tmp_path):
     ran = command("inspect", "253x83", "--row", "2", "--output", tmp_path)
-    assert ran.out.startswith("this model works out each cell once, in the order of writing\n")
+    assert ran.out.startswith("this model computes each cell once, in the order of writing\n")
     assert pictures(tmp_path) == {"rows.png", "settled.png", "signals.png"}
     for name in ("multiplicand", "multiplier", "product", "carry", "sum_carry"):
         right, of = re.search(rf"\b{name} +(\d+) of (\d+) *\n", ran.out).groups()
@@ -75,7 +75,7 @@ def test_a_run_is_exported_and_untrained_weights_have_its_shapes(command, checkp
     written = file.read_bytes()
     export(command, checkpoint, file)  # what is the same can be written again
     ran = export(command, checkpoint, file, "--untrained", code=2)
-    assert f"{file} is there already, and holds something else" in " ".join(ran.err.split())
+    assert f"{file} exists already, with other content" in " ".join(ran.err.split())
     assert file.read_bytes() == written
     for _ in range(2):  # which are the same, or they would not be replaced
         export(command, checkpoint, untrained, "--untrained")
@@ -97,7 +97,7 @@ def test_rounded_weights_have_no_proof_and_no_figures_of_those_before(command, t
     assert "not rounded to bfloat16; evaluate the exported file" in told
     assert told.endswith("leave out --figures")
     ran = export(command, SHIPPED, page, "--dtype", "bfloat16", code=2)
-    assert "--dtype is of a file of weights" in ran.err
+    assert "--dtype applies to a file of weights" in ran.err
 
 
 def test_a_page_says_whether_its_weights_are_proved(command, tmp_path):

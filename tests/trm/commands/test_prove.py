@@ -49,8 +49,8 @@ def proof(ternary, command, tmp_path_factory):
 def test_a_proof_says_what_it_rests_on(proof, ternary):
     folder, said = proof
     assert {file.name for file in folder.iterdir()} == FILES
-    assert "the network does what the rule says on every page; the rule agreed with 2,149" in said
-    assert "For the layout lattice the laws in the checker prove the rest: right on every" in said
+    assert "the network computes the rule on every canvas; the rule agreed with 2,149" in said
+    assert "For the layout lattice the laws in the checker prove the rest: correct on every" in said
     assert "1,368" in said
     assert "right.multiplier" in said
     record = json.loads((folder / "proof.json").read_text())
@@ -69,10 +69,10 @@ def test_a_proof_is_checked_again(proof, command, tmp_path):
     ran = command("prove", "--check", folder)
     assert ran.err == ""
     assert "proved: lattice in base 3, all 1,368 cell inputs" in ran.out
-    assert "table against the set: in all 1,368 reachable inputs it says what the rule" in ran.out
-    assert "set against drawn pages: 2,149 pages show no other input" in ran.out
-    assert "answers against the task: 2,149 pages are worked out by the rule" in ran.out
-    assert "checked: all three parts; the laws of the layout prove it of all pages" in ran.out
+    assert "table against the set: in all 1,368 reachable inputs it returns the rule" in ran.out
+    assert "set against drawn canvases: 2,149 canvases have no other input" in ran.out
+    assert "answers against the task: 2,149 canvases are solved by the rule" in ran.out
+    assert "checked: all three parts; the laws of the layout prove it for all canvases" in ran.out
     words = [sys.executable, "-I", folder / "check.py", folder]
     alone = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert alone.returncode == 0
@@ -80,7 +80,9 @@ def test_a_proof_is_checked_again(proof, command, tmp_path):
     shutil.copyfile(folder / "table.npz", tmp_path / "alone.npz")
     ran = command("prove", "--check", tmp_path / "alone.npz")
     assert ran.out.startswith(alone.stdout)
-    assert "not checked: table against the set, set against drawn pages, answers against" in ran.out
+    assert (
+        "not checked: table against the set, set against drawn canvases, answers against" in ran.out
+    )
     with np.load(folder / "table.npz") as arrays:
         changed = dict(arrays)
     changed["carry.values"][5] += 1
@@ -294,15 +296,15 @@ def test_an_own_layout_is_proved_of_drawn_pages_and_checked_without_laws(learn, 
     file = saved(tmp_path, trained.task, trained.model)
     words = ("--import", "twice", "--checkpoint", file)
     ran = command("prove", *words, "--output", "proof", folder=tmp_path)
-    verdict = "the network does what the rule says on every page; the rule agreed with 2,149 drawn"
+    verdict = "the network computes the rule on every canvas; the rule agreed with 2,149 drawn"
     assert verdict in ran.out
-    assert "pages and with the task's answers\n" in ran.out
+    assert "canvases and with the task's answers\n" in ran.out
     assert "any length" not in ran.out
     folder = tmp_path / "proof"
     assert {one.name for one in folder.iterdir()} == FILES - {"check.py"}
     said = command("prove", "--import", "twice", "--check", folder).out
-    assert "reachable inputs it says what the rule says" in said
-    assert "checked: all three parts; no laws are known of the layout twice, so nothing is" in said
+    assert "reachable inputs it returns the rule's outputs" in said
+    assert "checked: all three parts; there are no laws for the layout twice" in said
     with np.load(folder / "table.npz") as arrays:
         table = dict(arrays)
     table["symbol.values"][table["symbol.values"] == 3] = 2  # writes 1 where a 2 belongs
@@ -345,11 +347,11 @@ def test_codes_are_checked_again_without_laws(command, tmp_path):
     file = tmp_path / "model.safetensors"
     shutil.copyfile(MODELS / "untold-base2-seed0.safetensors", file)
     ran = command("prove", "--checkpoint", file, "--output", tmp_path / "proof")
-    assert "the rule agreed with 2,149 drawn pages" in ran.out
-    assert "the laws in the checker prove the rest: right on every problem of any" in ran.out
+    assert "the rule agreed with 2,149 drawn canvases" in ran.out
+    assert "the laws in the checker prove the rest: correct on every problem of any" in ran.out
     said = command("prove", "--check", tmp_path / "proof").out
-    assert "table against the set: in all 48 reachable inputs it says what the rule says" in said
-    assert "checked: all three parts; laws are of tables without latent codes" in said
+    assert "table against the set: in all 48 reachable inputs it returns the rule's outputs" in said
+    assert "checked: all three parts; laws apply to tables without latent codes" in said
     with np.load(tmp_path / "proof/table.npz") as arrays:
         table = dict(arrays)
     table["carry.values"][:] = table["carry.values"].max()  # another code than is handed on

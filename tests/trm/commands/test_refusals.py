@@ -41,7 +41,7 @@ def folder(make_grid, tmp_path_factory):
 LONG = f"{'9' * 900}x{'8' * 900}"
 SCORE = "benchmark score p.jsonl --suite multiply-v1 --up-to 2 --output D"
 CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
-    ("multiply", "`trm --help` tells more"),
+    ("multiply", "For help: `trm --help`"),
     ("slove 1x2", ". Did you mean solve?"),
     ("solve 1x2 --chekpoint=c", ". Did you mean --checkpoint?"),
     ("solve 1x2 --vote majorty", ". Did you mean majority?"),
@@ -56,7 +56,7 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("solve 1x2 --view r90", "unrecognized arguments: --view r90. Did you mean --views?"),
     ("benchmark export --suit multiply-v1 --output D", "arguments are required: --suite"),
     ("solve --input c.csv --output new/deep/o.jsonl", "no column 'b'"),
-    ("solve 1x2 --devices 2", "on one device: take --devices 1"),
+    ("solve 1x2 --devices 2", "on one device: use --devices 1"),
     ("solve 1x2 --checkpoint strange.ckpt", "there is no checkpoint strange.ckpt"),
     (f"solve {LONG} --checkpoint CKPT", "is more than 12,000 cells"),
     ("solve 1x2 --symmetries e,h --vote-per solution", "leave out --symmetries, --vote-per"),
@@ -73,26 +73,26 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("prove --check .", "is no table that can be checked"),
     ("prove --check nowhere", "trm prove: --check nowhere: there is no such folder"),
     ("prove --check . --search 9", "and goes alone: leave out --search"),
-    ("prove --checkpoint CKPT", "hands on more than decided messages"),
+    ("prove --checkpoint CKPT", "passes more than decided messages"),
     ("evaluate --checkpoint CKPT --output D --digits 2", "--digits-a and --digits-b"),
     ("evaluate --checkpoint ADDER --output D --digits 2 --digits-a 2", "--digits and --addends;"),
-    ("evaluate --output D --steps 3", "in no supervision steps: leave out --steps"),
+    ("evaluate --output D --steps 3", "without supervision steps: leave out --steps"),
     ("evaluate --output D --accelerator mps", "MPSAccelerator"),
     *(
         (f"{words} --steps 1000000000", "'1000000000' is not a whole number from 1 to 10,000")
         for words in ("solve 1x2", "evaluate --output D", "inspect 12x3 --output D")
     ),
     ("analyse probe --output D --steps 4,1000000000", "a row takes at most 10,000 supervision ste"),
-    ("inspect", "name a problem, like 123x456, and --output DIR"),
+    ("inspect", "give a problem, like 123x456, and --output DIR"),
     (f"inspect {LONG} --checkpoint CKPT --output D", "is more than 12,000 cells"),
     ("inspect 12x3 --output D --row 2", "--row 2: 12x3 has 1 rows to fill in"),
     ("inspect 12x3 --output D --cell 40,1", "--cell 40,1 is not on the canvas"),
     (
         "inspect 987x65 --row 2 --cell 4,3 --output D --checkpoint STEPPING",
-        "the cell 4,3 is blank and no token of this model, so it attends to nothing. Name a row "
+        "the cell 4,3 is blank and no token of this model, so it attends to nothing. Give a row "
         "and a column of these tokens: 1: 3-5, 7; 2: 2-5, 7; 3: 1-7",
     ),
-    ("inspect 12x3 --output D --cell 4", "is no cell; write row and column, like 4,3"),
+    ("inspect 12x3 --output D --cell 4", "is not a cell; write row and column, like 4,3"),
     ("inspect 123x45 --output D --checkpoint STEPPING --patch 45x123", "lie in the same cells as"),
     ("inspect 123x45 --output D --lens", "the cells of a cell model read decided messages"),
     ("inspect 123x45 --output D --patch 124x45", "the cells of a cell model read decided messages"),
@@ -100,7 +100,7 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("inspect --export m.safetensors --untrained --figures grid", "leave out --figures"),
     ("inspect --export m.bin", "has to end in .safetensors"),
     ("inspect --export m.safetensors --figures nowhere", "there is no nowhere"),
-    ("inspect --checkpoint CKPT --export m.html", "models whose cells hand on decided messages"),
+    ("inspect --checkpoint CKPT --export m.html", "models whose cells pass decided messages"),
     ("analyse probe --output D --checkpoint STEPPING --addends 2", "--addends"),
     ("analyse heads --output D", "the following arguments are required: --checkpoint"),
     ("analyse heads --output D --checkpoint SHIPPED", "has attention between cells"),
@@ -131,6 +131,6 @@ def test_a_wrong_call(command, folder, checkpoint, adder, repository, words, sai
     assert ran.out == ""
     assert said in " ".join(ran.err.split())
     assert "Traceback" not in ran.err
-    assert len(ran.err.splitlines()) == 1 + ("--help` tells more" in ran.err)
+    assert len(ran.err.splitlines()) == 1 + ("--help`" in ran.err)
     assert len(ran.err) < 1000
     assert sorted(folder.rglob("*")) == before

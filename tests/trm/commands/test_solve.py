@@ -78,15 +78,15 @@ def test_a_demo_watches_problems_and_ends_with_numbers_of_a_hundred_digits(comma
     ran = command("solve", "--demo", folder=tmp_path)
     assert not list(tmp_path.iterdir())
     assert ran.out.count("confidence ") == 3
-    assert "right in every cell" in ran.out
+    assert "correct in every cell" in ran.out
 
 
 def test_fewer_views_than_asked_for_are_told_with_how_to_get_more(command, checkpoint, tmp_path):
     """The canvas of 12 x 3 leaves room for some shifts alone."""
     words = ("solve", "--checkpoint", checkpoint, "--views")
     ran = command(*words, 64, "12x3")
-    (there,) = re.findall(r"agreement \d+% of (\d+) views \(64 were asked for\)", ran.out)
-    told = f"note: {there} views instead of the 64 asked for: the canvas has no room"
+    (there,) = re.findall(r"agreement \d+% of (\d+) views \(64 were requested\)", ran.out)
+    told = f"note: {there} views instead of the requested 64: the canvas has no room"
     assert told in ran.err
     assert "--symmetries" in ran.err
     assert "--height and --width" in ran.err
@@ -97,7 +97,7 @@ def test_fewer_views_than_asked_for_are_told_with_how_to_get_more(command, check
     assert more.err == ""
     (tmp_path / "p.csv").write_text("a,b\n12,3\n12,4\n")
     ran = command(*words, 64, "--input", "p.csv", "--output", "o.jsonl", folder=tmp_path)
-    told = f"note: {there} views instead of the 64 asked for at the fewest, in 2 problems fewer"
+    told = f"note: {there} views instead of the requested 64 at the fewest, fewer in 2 problems"
     assert told in ran.err
     records = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
     found = [(r["views"], r["views_asked"], r["rollouts"]) for r in records]

@@ -158,7 +158,7 @@ def test_a_study_in_minutes_survives_every_stop_and_each_part_leaves_weights_and
     assert here.stages[:2] == ["TRM measuring", "GPT measuring"]
     assert not here.fits
     assert "TRM, seed 0: its time is too short for one epoch: 4 batches take 40 seconds" in ran.out
-    assert "the same command with more --minutes goes on" in " ".join(ran.out.split())
+    assert "the same command with more --minutes continues" in " ".join(ran.out.split())
     page = (out / "study.md").read_text()
     assert "| TRM, seed 0 | 50 % | eager | 4 | " in page
     assert (
@@ -183,7 +183,7 @@ def test_a_study_in_minutes_survives_every_stop_and_each_part_leaves_weights_and
     cut = state("TRM")
     assert (cut["trained"], cut["cut"], cut["error"]) == (False, 8, "")  # two epochs
     assert cut["steps"] > 8
-    told = f"its time of training was up after 8 of {cut['steps']} steps; more --minutes go on"
+    told = f"its time of training was up after 8 of {cut['steps']} steps; it continues with more"
     assert f"TRM, seed 0: {told}" in ran.out
     assert told in (out / "study.md").read_text()
     assert state("GPT")["trained"]
@@ -214,7 +214,7 @@ def check_parts(out: Path) -> None:
     ("more", "words", "told"),
     [
         ({}, ("--jobs", 2), "runs are trained one after the other: leave out --jobs"),
-        ({}, ("--minutes", 0), "0 is no number of minutes above 0"),
+        ({}, ("--minutes", 0), "0 is not a number of minutes above 0"),
         ({"checkpoint": "equal_loss", "axes": {}}, (), "leave out --minutes, or set checkpoint"),
         (
             {"set": {"model.depth.stages": [{"until": 3}]}, "axes": {}},

@@ -100,7 +100,7 @@ def test_batches_change_no_figure_and_too_large_ones_are_named():
     def out_of_memory(*_) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    with pytest.raises(ValueError, match=r"memory for 9 problems at once\. Take a smaller --batch"):
+    with pytest.raises(ValueError, match=r"memory for 9 problems at once\. Use a smaller --batch"):
         measured(Oracle(fault=out_of_memory), 3, 2, slips=9, problems=9)
 
 

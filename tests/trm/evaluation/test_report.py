@@ -138,7 +138,7 @@ def test_rollouts_and_how_many_views_there_were_are_told(make_grid):
     assert grid.how_asked(model) == f"16 views, {rest}"
     for cell, views in zip(model["cells"], (4.0, 7.5, *[16.0] * 99), strict=False):
         cell["views"] = views
-    assert grid.how_asked(model) == f"16 views asked for, 4 to 16 there, {rest}"
+    assert grid.how_asked(model) == f"16 views requested, 4 to 16 available, {rest}"
     assert grid.rows[1]["views"] == 7.5
 
 

@@ -144,7 +144,7 @@ def in_browser(folder: Path, models: list[Shown], address: str, script: str = ""
 
 def test_a_browser_shows_it(tmp_path):
     dom = in_browser(tmp_path, [shown(SHIPPED)], "123x456")
-    assert "123 × 456 = 56088 (right, as exact arithmetic says)" in dom
+    assert "123 × 456 = 56088 (correct, by exact arithmetic)" in dom
     assert dom.count("<td") > 30
     assert "Row 4, column 5 from the rightwrites 5" in re.sub("<[^>]+>", "", dom)
 
@@ -159,8 +159,8 @@ def test_a_browser_shows_a_wrong_model_beside_a_proved_one_and_measures_both(rep
     text = re.sub("<[^>]+>", "", dom)
     assert "The two differ, first in row 2, column 2 from the right" in text
     assert dom.count('class="filled differs') + dom.count(" differs") >= 2
-    assert len(re.findall("5 of 5 right, 95 % interval 56.6 to 100.0 %", dom)) == 16
+    assert len(re.findall("5 of 5 correct, 95 % interval 56.6 to 100.0 %", dom)) == 16
     choose = 'byId("model").value = 2; byId("model").onchange(); go(99)'
     dom = in_browser(tmp_path, models, "", choose)
-    assert "2539 + 839 = 3378 (right" in dom
+    assert "2539 + 839 = 3378 (correct" in dom
     assert "Write it in digits alone" in in_browser(tmp_path, models, "12y3")

@@ -53,7 +53,7 @@ def test_a_model_that_knows_all_windows_is_proved_within_its_rounding(name, requ
 def test_what_cannot_be_proved_is_refused_with_a_sentence(binary):
     with pytest.raises(NotProvableError, match="layout direct declares no local rule"):
         provable(binary.model, Multiplication(layout="direct"))
-    with pytest.raises(NotProvableError, match="a GPT hands on more than decided messages"):
+    with pytest.raises(NotProvableError, match="a GPT passes more than decided messages"):
         provable(GPT(GPTConfig(9, 9, hidden_size=12)), binary.task)
     with pytest.raises(NotProvableError, match="other messages than the layout lattice in base 3"):
         provable(binary.model, replace(binary.task, base=3))

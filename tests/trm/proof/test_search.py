@@ -131,16 +131,16 @@ def test_a_counterexample_says_on_which_page_it_goes_wrong_and_what_shows_it(fix
     assert found.size == ((None, 5) if fixed else (2, 5))
     proof = Proof(solver, REFUTED, counterexample=found)
     call = "trm solve --width 5 0x0"
-    said = f"refuted: 0 x 0 goes wrong on a page with a blank column at the left: {call}"
+    said = f"refuted: 0 x 0 goes wrong on a canvas with a blank column at the left: {call}"
     assert sentence(proof, call) == said
     both = found._replace(right=1), found._replace(left=2, right=1), found._replace(left=0)
-    for one, page in zip(
+    for one, canvas in zip(
         both,
         ("with a blank column on either side", "with 3 blank columns at the left and right", ""),
         strict=True,
     ):
-        assert page in sentence(Proof(solver, REFUTED, counterexample=one))
-    assert "page" not in sentence(Proof(solver, REFUTED, counterexample=both[2]))
+        assert canvas in sentence(Proof(solver, REFUTED, counterexample=one))
+    assert "canvas" not in sentence(Proof(solver, REFUTED, counterexample=both[2]))
 
 
 def test_problems_are_looked_for_among_those_that_there_are():

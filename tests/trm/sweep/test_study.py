@@ -90,7 +90,7 @@ def test_a_setting_may_have_its_own_config_share_and_evaluations(study):
         ({"axes": {"data.task.base": [2, "2"]}}, "two settings are called base_2"),
         ({"axes": {"data.seed": [1, 2]}}, "data.seed is set by the study"),
         ({"set": {"trainer.logger": False}}, "trainer.logger is set by the study"),
-        ({"set": {"max epochs": 3}}, "max epochs is no key of a config"),
+        ({"set": {"max epochs": 3}}, "max epochs is not a key of a config"),
         ({"axes": {"a.init_args.b": [1], "x": {"y": {"a.b": 2}}}}, "two axes set a.b"),
         ({"equal": {"parameters": "trainer.max_epochs"}}, "is set by equal.parameters"),
         ({"seeds": [1, 1]}, "seeds are different numbers"),

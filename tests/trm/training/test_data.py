@@ -254,7 +254,7 @@ def test_a_shifted_sequence_is_the_sequence_of_a_page_drawn_there(blanks):
 def test_a_sequence_that_is_turned_now_and_then_is_refused():
     rare = SampleTransform([A.HorizontalFlip(p=0.01)])
     data = SequenceSamples(STANDARD, Canvas(12, 14), "train", 7, 640, 640, transform=rare)
-    with pytest.raises(ValueError, match=r"take augment\.transforms\.CanvasShift alone"):
+    with pytest.raises(ValueError, match=r"use only augment\.transforms\.CanvasShift"):
         data.__getitems__(range(640))
 
 

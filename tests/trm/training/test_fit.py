@@ -69,7 +69,7 @@ def test_a_checkpoint_is_scored_as_its_exported_weights_are(trained, command, de
     assert len(rows) == 2
     assert int(rows[0]) == int(rows[1]) >= 16
     # 100 % where all are wrong, and held wrong
-    assert re.search(r"/confidence_accuracy .*; of these rows \d+\.\d % are right", ran.out)
+    assert re.search(r"/confidence_accuracy .*; \d+\.\d % of these rows are correct", ran.out)
     assert "Test metric" not in ran.out  # Lightning's own table
     ran = command("fit", *debug, "--ckpt_path", weights, folder=tmp_path, code=2)
     assert "holds weights alone" in ran.err

@@ -113,10 +113,10 @@ def test_a_resumed_run_uses_its_calls_settings_and_tells_them(command, debug, ha
 @pytest.mark.parametrize(
     ("words", "path", "told"),
     [
-        (("--model.optimizer.name", "muon"), "last", "is of another optimizer than muon"),
+        (("--model.optimizer.name", "muon"), "last", "the state of another optimizer than muon"),
         (("--model.network.config.hidden_size", 32), "best", "the checkpoint holds another model"),
         (("--trainer.logger.init_args.version", 0), None, "holds a run already: resume it with"),
-        (("--trainer.logger", "false"), "last", "a run needs the folder of a logger"),
+        (("--trainer.logger", "false"), "last", "a run needs a logger"),
     ],
 )
 def test_what_cannot_begin_or_go_on_leaves_nothing(command, debug, halves, words, told, path):
