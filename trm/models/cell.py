@@ -151,7 +151,9 @@ class CellModel(IterativeModel):
         """
         check_tokens(tokens)
         asked, used = tokens == MASK, tokens != BLANK
-        last = asked.any(dim=2).flip(1).cumsum(dim=1).flip(1) > 0  # [B, H], down to the last to fill in
+        last = (
+            asked.any(dim=2).flip(1).cumsum(dim=1).flip(1) > 0
+        )  # [B, H], down to the last to fill in
         rows = used.any(dim=2) & (last | ~last[:, :1])
         cells = span(rows).unsqueeze(2) & span(used.any(dim=1)).unsqueeze(1)
         return CellContext(tokens.long(), asked, cells, cache or CellCache(self))

@@ -624,7 +624,7 @@ class Enumeration:
         left_states = []
         for symbol in symbol_ids(column.symbols, self.program.base):
             self.cell_inputs.append(self.as_numbers(symbol, inputs))
-            outputs = decide(self.program, self.classes, row, column, symbol, inputs)
+            outputs = decide_lawfully(self.program, self.classes, row, column, symbol, inputs)
             summary = self.summaries.of(outputs)
             outline = self.summaries.outlines(column.place, summary)
             reachable.passed_down[column.place][summary] = True
@@ -741,7 +741,7 @@ def value(classes: np.ndarray) -> np.ndarray:
     return np.maximum(classes - 1, 0)
 
 
-def decide(
+def decide_lawfully(
     program: Program,
     classes: dict[str, int],
     row: Row,

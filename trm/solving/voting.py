@@ -62,7 +62,7 @@ def decide(vote: str, answers: Sequence[Any], confidence: np.ndarray) -> Decisio
     gave, sure = gave[voted][:, votes], confidence[votes].astype(np.float64)
     best = int(np.argmax(VOTES[vote].score(gave, sure)))
     means = mean_confidence(gave, sure)
-    of_winner = sure[gave[best]].max() if vote == "max_confidence" else means[best]
+    of_winner = sure[gave[best]].max() if VOTES[vote].highest else means[best]
     behind = np.flatnonzero(votes)[gave[best]].tolist()
     ranked = sorted(ballots, key=lambda ballot: -ballot[1])
     return Decision(behind, float(of_winner), len(behind) / len(answers), ranked)

@@ -59,6 +59,7 @@ class Rule(NamedTuple):
 
     score: Score
     meaning: str
+    highest: bool = False  # confidence of the winner: the highest of its views, not their mean
 
 
 VOTES = {
@@ -67,7 +68,7 @@ VOTES = {
         "the answer of most views, then of the highest mean confidence (the evaluator of "
         "Jolicoeur-Martineau's TRM on ARC)",
     ),
-    "max_confidence": Rule(max_confidence, "the answer of the most confident view"),
+    "max_confidence": Rule(max_confidence, "the answer of the most confident view", highest=True),
     "weighted": Rule(weighted, "the answer with the largest sum of confidences"),
     "product": Rule(
         product, "the answer with the largest product of the probabilities that all views give it"
