@@ -151,7 +151,7 @@ CASES = {
             lambda: open_devices("cpu", [1], 1, "32-true"),
             "have no indices: give --devices a number",
         ),
-        (lambda: voting(GPTPredictor(READER, Calibration()), symmetries=("h",)), "shifts alone"),
+        (lambda: voting(GPTPredictor(READER, Calibration()), symmetries=("h",)), "only shifts"),
         (lambda: solve_watched(voting(WALK, per="solution"), ONE, print), "vote per row"),
         (lambda: Voting(vote="plurality"), "vote must be one of"),
         (lambda: Voting(per="digit"), "vote-per must be one of"),

@@ -36,7 +36,7 @@ STEPS = 8  # by default: supervision steps that are probed, and the step whose r
 
 
 def add_arguments(parser: Parser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     kinds = parser.add_subparsers(title="kinds", metavar="KIND", dest="kind", required=True)
     for name, analyse in KINDS.items():
         about = analyse.__doc__ or ""

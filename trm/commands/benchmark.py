@@ -23,7 +23,7 @@ Predictions are JSON Lines like {"id": "multiply-v1/2x2/000", "prediction": "…
 
 
 def add_arguments(parser: Parser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
     common = Parser(add_help=False)  # may stand on either side of the action
     common.add_verbosity(argparse.SUPPRESS)

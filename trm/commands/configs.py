@@ -13,7 +13,7 @@ examples:
 
 
 def add_arguments(parser: Parser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     what = "a config, such as gpt/small_learned (default: all)"
     parser.add_argument("names", nargs="*", metavar="NAME", help=what)
 

@@ -11,7 +11,7 @@ from trm.evaluation.grid import FILES, Grid
 
 
 def add_arguments(parser: Parser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.add_solver(several=True)
     parser.add_solving()
     add = parser.add_argument

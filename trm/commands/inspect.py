@@ -46,7 +46,7 @@ _PICTURES = ("rows", "settled", "attention", "signals", "lens", "patch")  # all 
 
 
 def add_arguments(parser: Parser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     add = parser.add_argument
     add("problem", nargs="?", help="like 123x456")
     parser.add_solver()

@@ -38,7 +38,7 @@ Exit codes: 0 proved, 1 refuted or open, 2 the call was wrong or nothing can be 
 
 
 def add_arguments(parser: Parser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.add_checkpoint()
     add = parser.add_argument
     add("--output", metavar="DIR", help="a folder for the proof, or for the partial result")
@@ -185,7 +185,7 @@ def _grounds(proof: Proof, judged: Judged) -> Iterator[tuple[str, str, str]]:
     yield "of them wrong", f"{len(judged.wrong):,}", "as computed in float32"
     yield "smallest margin", f"{judged.margin.min():.3f}", "of a correct logit over the next"
     if drawn:
-        yield "in training", f"{in_training:,}", f"of these; estimated from {drawn:,} problems"
+        yield "in training", f"{in_training:,}", f"of these; counted in {drawn:,} drawn problems"
     if judged.bounded:
         exact = (judged.float32 & judged.right).mean()
         yield "safe in float32", f"{exact:.2%}", "correct however sums are rounded"

@@ -24,7 +24,7 @@ _ENDINGS = (".png", ".svg", ".gif")
 
 
 def add_arguments(parser: Parser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     add = parser.add_argument
     add("problem", help="like 321x654, or 12+34+5")
     add("--task", help=f"{', '.join(TASKS)}, or a class of your own (default: by the sign)")

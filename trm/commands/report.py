@@ -13,7 +13,7 @@ TRUST = "calibration.png"
 
 
 def add_arguments(parser: Parser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     what = "evaluations or scores to compare with the first; or files of answers to calibrate"
     parser.add_argument("found", nargs="+", metavar="DIR|FILE", help=what)
     parser.add_argument("--output", required=True, metavar="DIR", help="for pictures and report")

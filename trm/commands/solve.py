@@ -43,7 +43,7 @@ SHOWN = 3  # problems of a demo
 
 
 def add_arguments(parser: Parser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     add = parser.add_argument
     add("problems", nargs="*", help="like 123x456, or 12+34+5 for a model that adds")
     parser.add_solver()

@@ -24,7 +24,7 @@ _MOST_MINUTES = 1e6
 
 
 def add_arguments(parser: Parser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     add = parser.add_argument
     about = "a YAML file, or the name of a shipped study, such as studies/blanks"
     add("study", metavar="STUDY", help=about)

@@ -38,7 +38,7 @@ def markdown(grid: Grid) -> str:
     Comparisons are those of each setting with the first.
     """
     first, second = (LABELS[axis] for axis in grid.axes)
-    parts = ["# How far beyond training"]
+    parts = ["# Accuracy beyond training"]
     if created := grid.get("created"):
         versions = ", ".join(f"{name} {version}" for name, version in grid["versions"].items())
         parts.append(f"Evaluated {created} with {versions}.")

@@ -316,7 +316,7 @@ class Solver:
         if fits:
             return f"{name} needs a canvas of {height} x {width}, which the model cannot work on"
         larger = max(rows, height), max(columns, width)
-        grow = "The model knows no larger one: train"
+        grow = "The model does not accept a larger one: train"
         if self.predictor.accepts(*larger):
             grow = f"Re-run with --height {larger[0]} --width {larger[1]}, or train"
         return (

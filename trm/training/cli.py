@@ -36,7 +36,7 @@ from trm.training.data import CanvasDataModule
 from trm.training.iterative_module import IterativeModule
 from trm.training.loggers import give_ids, keep_tables, share_version
 from trm.training.optimisers import build_optimizer
-from trm.training.runs import NEWEST, find_newest, say, settle_folder
+from trm.training.runs import NEWEST, find_newest, print_sentence, settle_folder
 from trm.training.tensorboard import CONFIG_KEY, Pictures, SavedConfig, flattened, hyperparameters
 
 # Warnings of Lightning about itself: the user can do nothing about them.
@@ -144,7 +144,7 @@ class TrainingCLI(LightningCLI):
         differ = sorted(key for key in now.keys() | was.keys() if now.get(key) != was.get(key))
         changes = [f"{key} {now.get(key)} (was {was.get(key)})" for key in differ]
         if changes:
-            say(f"Resuming from {config.ckpt_path} with {', '.join(changes)}.")
+            print_sentence(f"Resuming from {config.ckpt_path} with {', '.join(changes)}.")
         return any(key.startswith(_PROBLEMS) for key in differ)
 
     def _settle_size(self, config: Namespace) -> None:

@@ -54,7 +54,7 @@ def find_newest(config: Namespace, name: str, fit: bool) -> Path | None:
     except FileNotFoundError:
         if not fit or name != "last":
             raise
-    say(f"There is no run below {folder}: training starts from scratch.")
+    print_sentence(f"There is no run below {folder}: training starts from scratch.")
     return None
 
 
@@ -75,7 +75,7 @@ def settle_folder(config: Namespace, checkpoint: Path | None, anew: bool) -> boo
         if mine and checkpoint.name == LAST and not anew:
             settings.version = run.name
             return True
-        say(f"A new run begins with the weights of {checkpoint}.")
+        print_sentence(f"A new run begins with the weights of {checkpoint}.")
     last = folder / name / CHECKPOINTS / LAST
     if last.is_file():
         raise ValueError(
@@ -86,6 +86,6 @@ def settle_folder(config: Namespace, checkpoint: Path | None, anew: bool) -> boo
 
 
 @rank_zero_only
-def say(sentence: str) -> None:
+def print_sentence(sentence: str) -> None:
     """Print a sentence, also with --quiet."""
     logging.getLogger("trm").warning(sentence)

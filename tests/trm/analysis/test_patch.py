@@ -113,7 +113,7 @@ def test_where_no_pairs_or_right_rows_are_it_is_said(stepping, adding, make_solv
     with pytest.raises(ValueError, match="factor"):
         draw_pairs(adding, FACTOR, ADDED, 3, seed=0)
     bits = replace(stepping, task=Multiplication("lattice", base=2))
-    with pytest.raises(ValueError, match="held-out problems of 1 x 1 digits differ in digit alone"):
+    with pytest.raises(ValueError, match="held-out problems of 1 x 1 digits differ only in digit"):
         head_effects(bits, {"digits_a": 1, "digits_b": 1}, (DIGIT,))
     with pytest.raises(
         ValueError, match="1 x 1 digits differ in digit or factor or carry or total"

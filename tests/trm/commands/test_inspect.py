@@ -94,7 +94,7 @@ def test_rounded_weights_have_no_proof_and_no_figures_of_those_before(command, t
     assert file.stat().st_size < 2 * 50_853 + 8_000
     ran = export(command, SHIPPED, file, "--dtype", "bfloat16", "--figures", tmp_path, code=2)
     told = " ".join(ran.err.split())
-    assert "not rounded to bfloat16; evaluate the exported file" in told
+    assert "before rounding to bfloat16; evaluate the exported file" in told
     assert told.endswith("leave out --figures")
     ran = export(command, SHIPPED, page, "--dtype", "bfloat16", code=2)
     assert "--dtype applies to a file of weights" in ran.err

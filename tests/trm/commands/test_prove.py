@@ -311,7 +311,7 @@ def test_an_own_layout_is_proved_of_drawn_pages_and_checked_without_laws(learn, 
     np.savez(folder / "table.npz", **table)
     said = command("prove", "--import", "twice", "--check", folder, code=1).out
     assert "not proved: in " in said
-    assert "the table says another symbol than the rule: first 2, where it is 3" in said
+    assert "the table returns another symbol than the rule: first 2, where it is 3" in said
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("solve 1x2 --checkpoint CKPT --views 3 --symmetries e,t --height 6 --width 9", "a square"),
     ("prove --check .", "is no table that can be checked"),
     ("prove --check nowhere", "trm prove: --check nowhere: there is no such folder"),
-    ("prove --check . --search 9", "and goes alone: leave out --search"),
+    ("prove --check . --search 9", "and no other options: leave out --search"),
     ("prove --checkpoint CKPT", "passes more than decided messages"),
     ("evaluate --checkpoint CKPT --output D --digits 2", "--digits-a and --digits-b"),
     ("evaluate --checkpoint ADDER --output D --digits 2 --digits-a 2", "--digits and --addends;"),

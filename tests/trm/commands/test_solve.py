@@ -13,7 +13,7 @@ def test_each_answer_is_printed_with_its_confidence_and_whether_it_is_right(comm
     for problem in ("12 x 3 = ", "7 x 8 = "):
         assert ran.out.count(problem) == 1
     assert ran.out.count("confidence ") == 2
-    assert ran.out.count("supervision steps a row: 2") == 2
+    assert ran.out.count("supervision steps per row: 2") == 2
     assert ran.out.count("(wrong, it is") + ran.out.count("(right;") == 2
     assert command("solve", "--checkpoint", checkpoint, "12x3", "7*8", "--watch").out == ran.out
     ran = command("solve", "--checkpoint", checkpoint, "98765x4321")  # longer than in training

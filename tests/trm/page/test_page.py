@@ -163,4 +163,4 @@ def test_a_browser_shows_a_wrong_model_beside_a_proved_one_and_measures_both(rep
     choose = 'byId("model").value = 2; byId("model").onchange(); go(99)'
     dom = in_browser(tmp_path, models, "", choose)
     assert "2539 + 839 = 3378 (correct" in dom
-    assert "Write it in digits alone" in in_browser(tmp_path, models, "12y3")
+    assert "Use only digits" in in_browser(tmp_path, models, "12y3")

@@ -84,8 +84,8 @@ def test_a_set_that_lacks_an_input_of_a_page_proves_nothing(ternary):
 def test_a_model_is_proved_in_float32_alone(binary):
     with (
         torch.autocast("cpu", torch.bfloat16),
-        pytest.raises(NotProvableError, match="a proof is of float32"),
+        pytest.raises(NotProvableError, match="a proof applies to float32"),
     ):
         provable(binary.model, binary.task)
-    with pytest.raises(NotProvableError, match="a proof is of float32"):
+    with pytest.raises(NotProvableError, match="a proof applies to float32"):
         provable(copy.deepcopy(binary.model).double(), binary.task)

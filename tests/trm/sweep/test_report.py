@@ -63,7 +63,7 @@ def test_the_page_tells_what_is_done_by_these_options_and_what_failed(jobs, stud
     assert "- c, seed 1: training" in text
     assert "| a\\_b | 188,322 | 2 | 2 | 12 | 2 | 75.0 [50.0–100.0]" in text
     assert "| c | 10 | 60 |" in text
-    assert "![Whole solutions right](study.png)" in text
+    assert "![Correct solutions](study.png)" in text
 
 
 @pytest.fixture

@@ -126,7 +126,7 @@ TOLD, UNTOLD = ("--config", "generalise/lattice"), ("--config", "generalise/late
         (["--config", "debug.yaml", "--model.network=trm.models.GPT"], "a subclass of Iterative"),
         (
             [*GPT, "--data.transforms=[albumentations.D4]"],
-            "CanvasShift alone (now: r90, r180, r270, v, hvt, h, t)",
+            "CanvasShift (now: r90, r180, r270, v, hvt, h, t)",
         ),
         ([*TOLD, "--data.task.layout=direct"], "the layout direct declares no local rule"),
         ([*TOLD, "--data.blanks.rows=2"], "leave out data.transforms"),
