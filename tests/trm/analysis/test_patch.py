@@ -116,7 +116,7 @@ def test_where_no_pairs_or_right_rows_are_it_is_said(stepping, adding, make_solv
     with pytest.raises(ValueError, match="held-out problems of 1 x 1 digits differ only in digit"):
         head_effects(bits, {"digits_a": 1, "digits_b": 1}, (DIGIT,))
     with pytest.raises(
-        ValueError, match="1 x 1 digits differ in digit or factor or carry or total"
+        ValueError, match="1 x 1 digits differ only in digit or factor or carry or total"
     ):
         head_effects(bits, {"digits_a": 1, "digits_b": 1})
     with pytest.raises(ValueError, match="the model gets rows wrong in all of 3 pairs"):
