@@ -48,7 +48,7 @@ def test_a_name_is_written_in_several_ways_and_own_files_win(monkeypatch, tmp_pa
         ("mime.yaml", "Did you mean mine.yaml?"),
         ("small_lerned", "Did you mean gpt/small_learned?"),
         ("reference", "Did you mean trm/reference?"),
-        ("nope", "There are debug and quickstart, and more in folders: `trm configs` lists all."),
+        ("zzzzzz", "There are debug and quickstart, and more in folders: `trm configs` lists all."),
     ],
 )
 def test_the_nearest_one_is_suggested(monkeypatch, tmp_path, name, told):

@@ -219,7 +219,7 @@ function decisions(of, { outputs, seen, looks }, number) {
   const bars = shares.filter(([, of]) => of.some((share) => share > 0))
     .map(([name, of]) => `${ARROWS[name]} ${of.map((share) => BARS[Math.round(7 * share)]).join("")}`)
     .map((text) => make("span", text, "bars"));
-  const lines = reads ? [`from ${from.join(", ")}`] : [];
+  const lines = inputs ? [`from ${from.join(", ")}`] : [];
   if (bars.length) lines.push([`attention of its ${looks.length} heads: `, ...bars]);
   const all = make("td", lines.map((line) => make("div", line)));
   all.colSpan = 3;
