@@ -24,14 +24,21 @@ def front_of(row: Any, column: Any) -> Any:
     return column + 2 * row
 
 
-def in_fronts(fronts: np.ndarray) -> list[np.ndarray]:
-    """Return the indices of the cells of each front, front after front.
+def in_order(fronts: np.ndarray) -> tuple[np.ndarray, list[int]]:
+    """Return cells in the order of their fronts; cells of one front keep their order.
 
     Args:
         fronts: of N cells, integers [N], see `front_of`.
 
     Returns:
-        int64 [n] for each front that has n > 0 cells; cells of one front keep their order.
+        Indices, int64 [N], and the number of cells in each front that has any.
     """
     order = np.argsort(fronts, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(fronts[order])) + 1) if len(order) else []
+    ends = np.flatnonzero(np.diff(fronts[order], append=-1)) + 1
+    return order, np.diff(ends, prepend=0).tolist()
+
+
+def in_fronts(fronts: np.ndarray) -> list[np.ndarray]:
+    """Return the indices of the cells of each front, int64 [n], front after front."""
+    order, sizes = in_order(fronts)
+    return np.split(order, np.cumsum(sizes)[:-1]) if sizes else []

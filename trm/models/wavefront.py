@@ -6,11 +6,10 @@ gives the same as `CellModel.iterate` after as many steps as the longest chain o
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from canvas.cells.order import front_of, in_fronts
+from canvas.cells.order import front_of, in_order
 from trm.models.cell import CellModel, all_right
 from trm.models.cell_cache import CellCache
 
@@ -36,10 +35,9 @@ def schedule(cells: Tensor) -> tuple[Tensor, list[int]]:
         Sample, row and column of each cell, int64 [N, 3], and the number of cells in each front.
     """
     found = cells.nonzero()
-    column = cells.shape[2] - 1 - found[:, 2]
-    fronts = in_fronts(front_of(found[:, 1], column).cpu().numpy())
-    order = torch.from_numpy(np.concatenate(fronts)) if fronts else torch.zeros(0).long()
-    return found[order.to(found.device)], [len(front) for front in fronts]
+    fronts = front_of(found[:, 1], cells.shape[2] - 1 - found[:, 2])
+    order, sizes = in_order(fronts.cpu().numpy())
+    return found[torch.from_numpy(order).to(found.device)], sizes
 
 
 def wavefront(model: CellModel, tokens: Tensor) -> Tensor:
