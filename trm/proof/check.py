@@ -470,7 +470,7 @@ class Summaries:
 
 
 class ReachableRow:
-    """What rows of one kind can pass down, as far as it was found.
+    """Messages that rows of one kind can pass down, as far as they were found.
 
     Attributes:
         passed_down: mask of the summaries that cells in a place can have, bool [S] by place.
