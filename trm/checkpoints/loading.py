@@ -187,7 +187,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
         held = ", ".join(map(str, content)) if isinstance(content, dict) else type(content).__name__
         raise ValueError(
             f"{path} holds no model of this package, but {held[:60] or 'nothing'}: {_WRITTEN}. "
-            "Models of the published TRM are made by trm.models.interop"
+            "`trm convert` reads weights of the published TRM and of nanoGPT"
         )
     try:
         entries = [{COST_KEY: None, **content}[key] for key in _HEADER.values()]

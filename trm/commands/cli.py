@@ -39,6 +39,7 @@ COMMANDS = {
     "evaluate": "measure accuracy on problems of many sizes, digits x digits",
     "report": "compare evaluations, or check confidence against accuracy",
     "sweep": "train and evaluate the runs of a study, and compare them",
+    "convert": "convert weights of the published TRM and of nanoGPT, in and out",
     "benchmark": "export or score a benchmark for models of any kind",
     "configs": "list or print the shipped configs",
     "models": "list the weights that a name loads",

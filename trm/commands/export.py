@@ -48,7 +48,7 @@ def export(args: Arguments) -> int:
     from trm.page.page import page
     from trm.sharing import to_onnx
 
-    first, *others = map(_shown, labels(checkpoints), checkpoints)
+    first, *others = map(shown, labels(checkpoints), checkpoints)
     solver, content = first.solver, load_checkpoint(checkpoint)
     model = solver.predictor.model
     if args.untrained:
@@ -86,7 +86,7 @@ def export(args: Arguments) -> int:
     return 0
 
 
-def _shown(name: str, checkpoint: str | Path) -> Shown:
+def shown(name: str, checkpoint: str | Path) -> Shown:
     """Return a checkpoint's solver, weights and card, which contains the noted proof."""
     from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights
     from trm.checkpoints.proofs import noted_proof

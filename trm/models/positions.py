@@ -196,7 +196,7 @@ class Sinusoidal(Position):
         return self._table(cells.index)
 
     def _table(self, positions: Tensor) -> Tensor:
-        angles = _angles(positions, self.hidden_size)
+        angles = position_angles(positions, self.hidden_size)
         return self.amplitude * torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
 
 
@@ -269,7 +269,7 @@ class Rope1D(RelativePosition):
         self.head_dim = head_dim
 
     def rotation(self, cells: Coordinates) -> Rotation:
-        angles = _angles(cells.index, self.head_dim)
+        angles = position_angles(cells.index, self.head_dim)
         return angles.cos(), angles.sin()
 
 
@@ -284,7 +284,7 @@ class Rope2D(Rope1D):
 
     def rotation(self, cells: Coordinates) -> Rotation:
         places = (cells.columns, cells.rows)
-        angles = torch.cat([_angles(x, self.head_dim // 2) for x in places], dim=-1)
+        angles = torch.cat([position_angles(x, self.head_dim // 2) for x in places], dim=-1)
         return angles.cos(), angles.sin()
 
 
@@ -400,7 +400,7 @@ def _drawn(count: int, size: int, std: float) -> nn.Parameter:
     return nn.Parameter(truncated_normal_(torch.empty(count, size), std))
 
 
-def _angles(positions: Tensor, size: int) -> Tensor:
+def position_angles(positions: Tensor, size: int) -> Tensor:
     """Return angles of frequencies from 1 down towards 1 / 10000, float32 [..., size / 2]."""
     powers = torch.arange(0, size, 2, dtype=torch.float32, device=positions.device) / size
     return positions.float().unsqueeze(-1) * 10000.0**-powers

@@ -20,6 +20,7 @@ from trm.solving.predictor import Predictor
 
 # Features that only some families have.
 CELL_STATES, PROOF, PAGE = "states of cells", "proof", "page"
+TRM_WEIGHTS, NANOGPT_WEIGHTS = "weights of the published TRM", "weights of nanoGPT"
 
 
 # Builds the network that an entry of a checkpoint describes, with its weights.
@@ -69,6 +70,14 @@ _NO_PROOF = (
     "passes more than decided messages, so that its cells have too many inputs to enumerate; "
     "--search N searches for a problem that it gets wrong"
 )
+_NO_TRM = (
+    "the published TRM is a recursive transformer, which this model is not: convert one, such as "
+    "those of `trm fit --config trm/reference`"
+)
+_NO_NANOGPT = (
+    "nanoGPT is a GPT, which this model is not: convert one, such as those of `trm fit --config "
+    "gpt/small_rope_2d`"
+)
 # The cell model is an iterative model, too: the first record that fits counts.
 FAMILIES = (
     Family(
@@ -80,7 +89,9 @@ FAMILIES = (
             CELL_STATES: "the cells of a cell model read decided messages of their neighbours, not "
             "their states, so that there are no states to probe, to patch or to compare: "
             "`trm prove` lists the inputs that each of its outputs depends on. Of the lattice's "
-            "models, docs/models/decimal-seed0.safetensors has attention between cells"
+            "models, docs/models/decimal-seed0.safetensors has attention between cells",
+            TRM_WEIGHTS: _NO_TRM,
+            NANOGPT_WEIGHTS: _NO_NANOGPT,
         },
     ),
     Family(
@@ -88,7 +99,7 @@ FAMILIES = (
         IterativeModel,
         modules=("trm.training.IterativeModule",),
         predictor=_iterative,
-        lacks={PROOF: _NO_PROOF, PAGE: NO_PAGE},
+        lacks={PROOF: _NO_PROOF, PAGE: NO_PAGE, NANOGPT_WEIGHTS: _NO_NANOGPT},
     ),
     Family(
         "gpt",
@@ -96,7 +107,7 @@ FAMILIES = (
         modules=("trm.training.GPTModule",),
         predictor=_gpt,
         reads_sequences=True,
-        lacks={PROOF: _NO_PROOF, PAGE: NO_PAGE},
+        lacks={PROOF: _NO_PROOF, PAGE: NO_PAGE, TRM_WEIGHTS: _NO_TRM},
     ),
 )
 

@@ -1,0 +1,249 @@
+"""`trm convert`: weights of the published TRM and of nanoGPT, to this package's format and back."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, FORMAT, SUFFIX
+from trm.commands.arguments import Arguments, Parser, whole
+from trm.evaluation.grid import AXES
+from trm.files import replacing
+from trm.limits import MOST_STEPS
+
+if TYPE_CHECKING:
+    from canvas.task import Task
+
+FORMATS = {
+    "trm": "a file of the published TRM's training (SamsungSAILMontreal/TinyRecursiveModels)",
+    "nanogpt": "a ckpt.pt of nanoGPT, or of its canvas variants",
+    "safetensors": "weights that every command accepts as a checkpoint",
+}
+
+_SOLVE_STEPS = 16  # the published TRM's halt_max_steps
+EXAMPLES = """\
+examples:
+  trm convert multiplication-trm-seed0 step_3000 --to trm
+  trm convert runs/gpt ckpt.pt --to nanogpt
+  trm convert ckpt.pt note.safetensors --to safetensors --layout running_sum \\
+      --digits-a 1..5 --digits-b 1..5 --symbols '0123456789*_#^$'
+  trm convert step_3000 theirs.safetensors --to safetensors --height 20 --width 20 \\
+      --layout standard --digits-a 1..5 --digits-b 1..5
+"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """Add the command's arguments."""
+    add = parser.add_argument
+    about = "file of the published TRM or of nanoGPT; or a checkpoint, a run's folder, or a name"
+    add("source", metavar="IN", help=f"{about} listed by `trm models`")
+    add("output", metavar="OUT", help="file to write; one with other content is never replaced")
+    about = "; ".join(f"{name}: {what}" for name, what in FORMATS.items())
+    add("--to", required=True, choices=FORMATS, help=about)
+    parser.add_import()
+    group = parser.add_argument_group(
+        "settings of others' weights", "what a file of the published TRM or of nanoGPT lacks"
+    )
+    add = group.add_argument
+    for side in ("--height", "--width"):
+        add(side, type=whole(1, 10_000), help="of the canvas, in cells")
+    add("--num-heads", type=whole(1), help="attention heads (default: the file's; of the TRM 8)")
+    about = "rope_1d (default) or none of the TRM; none, sinusoidal or rope_2d of a GPT"
+    add("--position", help=f"{about}. Learned ones are found in the file")
+    for cycles, usual in (("--H-cycles", 3), ("--L-cycles", 6)):
+        add(cycles, type=whole(1, MOST_STEPS), help=f"of the TRM (default: {usual})")
+    about = "tokens of the TRM's puzzle embedding (default: from the file if it shows, else 16)"
+    add("--prefix-length", type=whole(0), help=about)
+    group = parser.add_argument_group(
+        "problems of others' weights", "what `--to safetensors` needs to solve problems with them"
+    )
+    add = group.add_argument
+    add("--layout", help="of the worked solutions that the model writes, like standard")
+    add("--task", help="multiplication, addition or your own class (default: by the layout)")
+    add("--base", type=int, default=10, choices=range(2, 17), metavar="2..16")
+    parser.add_sizes(" in training, like 1..5", group)
+    about = f"most supervision steps of a row in solving, of the TRM (default: {_SOLVE_STEPS})"
+    add("--steps", type=whole(1, MOST_STEPS), help=about)
+    about = "the symbol of each of the model's token ids (default: those of this package)"
+    add("--symbols", metavar="TEXT", help=about)
+
+
+def run(args: Arguments) -> int:
+    """Convert one file, and print the content of the new one."""
+    output, ours = Path(args.output), args.to == "safetensors"
+    if (output.suffix == SUFFIX) != ours:
+        ending = f"has to end in {SUFFIX}" if ours else f"is no {SUFFIX} in this format"
+        raise ValueError(f"--to {args.to}: OUT {ending}, got {output}")
+    if not output.parent.is_dir():
+        raise ValueError(f"{output}: there is no folder {output.parent}; make it, or name another")
+    if not ours:
+        usual = dict.fromkeys(("layout", "task", *AXES, "steps", "symbols"))
+        args.refuse("only --to safetensors needs to know the problems", **usual, base=10)
+
+    import torch
+
+    from trm.models.interop import (
+        GPT_POSITIONS,
+        TRM,
+        kind_of,
+        nanogpt_checkpoint,
+        read_file,
+        reference_settings,
+        reference_state,
+    )
+    from trm.models.recursive import TinyRecursiveModel
+    from trm.solving.families import NANOGPT_WEIGHTS, TRM_WEIGHTS, family_of
+
+    source, content, kind = Path(args.source), None, None
+    if source.is_file() and source.suffix != SUFFIX:
+        try:
+            content = read_file(source)
+            kind = kind_of(content)
+        except ValueError:
+            kind = None  # reading it as a checkpoint raises an error about it
+    if kind is not None and content is not None:
+        model = _theirs(args, content, kind)
+        packed = _packed(args, model, kind) if ours else b""
+    else:
+        what = f"{source} is no file of the published TRM or of nanoGPT, and contains its settings"
+        usual = dict.fromkeys(("height", "width", "num_heads", "position"))
+        usual |= dict.fromkeys(("H_cycles", "L_cycles", "prefix_length", "layout", "task", "steps"))
+        args.refuse(what, **usual, **dict.fromkeys(AXES), symbols=None, base=10)
+        args.find_checkpoints(source)
+
+        from trm.checkpoints.loading import load_checkpoint, pack
+        from trm.commands.export import shown
+
+        one = shown("", source)
+        model = one.solver.predictor.model
+        packed = pack(load_checkpoint(source), one.card, one.weights)
+    notes = [f"{type(model).__name__}, {model.num_parameters:,} parameters"]
+    if not ours:
+        family_of(model).require(TRM_WEIGHTS if args.to == TRM else NANOGPT_WEIGHTS)
+        state: dict[str, Any]
+        if args.to == TRM:
+            if not isinstance(model, TinyRecursiveModel):
+                raise ValueError(
+                    f"the published TRM has no {type(model).__name__}: convert a TinyRecursiveModel"
+                )
+            state = reference_state(model)
+            names = reference_settings(model)
+            notes += [f"arch.{name}={value}" for name, value in names.items()]
+        else:
+            state = nanogpt_checkpoint(model)
+            if variant := GPT_POSITIONS[model.config.position]:
+                notes.append(f"its GPTConfig also needs pe=PositionEmbedding.{variant}")
+        stream = io.BytesIO()
+        torch.save(state, stream)
+        packed = stream.getvalue()
+    if output.exists() and (not output.is_file() or output.read_bytes() != packed):
+        raise ValueError(
+            f"{output} exists already, with other content: choose another name, or move it away"
+        )
+    with replacing(output) as part:
+        part.write_bytes(packed)
+    args.info.print(f"{output}: {notes[0]}; {len(packed):,} bytes")
+    if notes[1:]:
+        args.info.print(" ".join(notes[1:]))
+    return 0
+
+
+def _theirs(args: Arguments, content: Mapping[str, Any], kind: str) -> Any:
+    """Return the model of others' weights."""
+    from trm.models.interop import TRM, load_nanogpt, load_reference_trm
+
+    given = {name: getattr(args, name) for name in ("height", "width", "num_heads", "position")}
+    cycles = {name: getattr(args, name) for name in ("H_cycles", "L_cycles", "prefix_length")}
+    try:
+        if kind != TRM:
+            usual: dict[str, Any] = dict.fromkeys((*cycles, "steps"))
+            args.refuse("nanoGPT has no cycles, supervision steps or prefixes", **usual)
+            return load_nanogpt(content, **given)
+        if args.height is None or args.width is None:
+            raise ValueError(
+                "weights of the published TRM do not contain the canvas: name its height and "
+                "width, by --height and --width"
+            )
+        found = {name: value for name, value in (given | cycles).items() if value is not None}
+        return load_reference_trm(content, **found)
+    except ValueError as error:
+        raise ValueError(f"{args.source}: {error}") from None
+
+
+def _packed(args: Arguments, model: Any, kind: str) -> bytes:
+    """Return others' weights as a file of this package, with the problems of the arguments."""
+    from canvas import symbols
+    from canvas.canvas_size import Canvas
+    from canvas.check import check_layout
+    from canvas.choices import class_name
+    from canvas.tasks import task_data
+    from trm.checkpoints.loading import pack, plain
+    from trm.models.interop import TRM, renumbered
+    from trm.solving.families import family_of
+    from trm.solving.gpt_predictor import Calibration
+
+    task = _task(args)
+    canvas = Canvas(model.config.height, model.config.width)
+    canvas.check(task)
+    check_layout(task)
+    needed = [*symbols.DIGIT_IDS[: task.base].tolist(), symbols.BLANK, task.layout_impl.sign]
+    needed += [symbols.MASK] if kind == TRM else [symbols.ROW_END, symbols.START, symbols.END]
+    if args.symbols is not None:
+        absent = symbols.PAD if kind == TRM else symbols.START
+        model = renumbered(model, args.symbols, needed, absent)
+    elif model.config.vocab_size <= max(needed):
+        raise ValueError(
+            f"{args.source} has {model.config.vocab_size} token ids, and the problems need "
+            f"{max(needed) + 1} in this package: name the symbol of each id by --symbols, "
+            "0123456789*_#^$ for the canvases of the note"
+        )
+    about = {"solve_steps": args.steps or _SOLVE_STEPS}
+    if kind != TRM:
+        about = {"calibration": asdict(Calibration())}
+    content = {
+        CHECKPOINT_KEY: {
+            "format": FORMAT,
+            "network": class_name(type(model)),
+            "model": plain(model.config),
+            "family": family_of(model).name,
+            **about,
+        },
+        DATA_KEY: {
+            "task": task_data(task),
+            "canvas": asdict(canvas),
+            "seed": None,
+            "symmetries": ["e"],
+        },
+        "global_step": 0,
+        "epoch": 0,
+        COST_KEY: None,
+    }
+    return pack(content, {"converted_from": FORMATS[kind]}, model.state_dict())
+
+
+def _task(args: Arguments) -> Task:
+    """Return the task of the arguments, with the sizes of training.
+
+    Raises:
+        ValueError: the layout or a size is missing, or they do not fit together.
+    """
+    from canvas.tasks import TASKS, task_class
+
+    if args.layout is None:
+        raise ValueError("--to safetensors needs the layout that the model writes: name --layout")
+    names = [name for name, kind in TASKS.items() if args.layout in kind.layouts]
+    kind: Any = task_class(args.task or (names or ["multiplication"])[0])
+    task: Task = kind(layout=args.layout, base=args.base)
+    given = [axis for axis in AXES if getattr(args, axis) is not None]
+    if sorted(given) != sorted(task.ranges):
+        options = " and ".join(f"--{axis.replace('_', '-')}" for axis in task.ranges)
+        raise ValueError(
+            f"--to safetensors needs the sizes of the problems in training: name {options} alone, "
+            "as ranges like 1..5"
+        )
+    ranges = {axis: (min(sizes := getattr(args, axis)), max(sizes)) for axis in given}
+    found: Task = kind(layout=args.layout, base=args.base, **ranges)
+    return found
