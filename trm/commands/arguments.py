@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -171,7 +172,11 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error, and exit with code 2."""
-        options = [option for action in self._actions for option in action.option_strings]
+        actions = list(self._actions)
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):  # the options of all its actions
+                actions += [one for parser in action.choices.values() for one in parser._actions]
+        options = [option for action in actions for option in action.option_strings]
         if wrong := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
             near = did_you_mean(wrong[1], wrong[2].replace("'", "").split(", "))
             message += "." + (" Did you mean fit?" if wrong[1] == "train" else near)
@@ -236,6 +241,15 @@ class Parser(argparse.ArgumentParser):
         for axis, meaning in AXES.items():
             option = f"--{axis.replace('_', '-')}"
             add(option, type=lengths, metavar="N", help=f"{meaning}{about}")
+
+    def add_task(self, group: Any, required_for: str) -> None:
+        """Add the options of a task and its sizes in training, for `Arguments.described_task`."""
+        add = group.add_argument
+        add("--layout", help=f"of the worked solutions, like standard; needed for {required_for}")
+        add("--task", help="multiplication, addition or your own class (default: by the layout)")
+        more = "of the digits (default: 10)"
+        add("--base", type=int, default=10, choices=range(2, 17), metavar="2..16", help=more)
+        self.add_sizes(" in training, like 1..5", group)
 
     def add_solving(self) -> None:
         """Add the options of solving, which `Arguments` turns into precision and voting."""
@@ -366,6 +380,34 @@ class Arguments(argparse.Namespace):
         if all(solver.predictor.cell_by_cell for solver in solvers) and steps is not None:
             self.refuse("this model computes each cell once, without supervision steps", steps=None)
         return solvers
+
+    def described_task(self, what: str) -> Task:
+        """Return the task of the options of `Parser.add_task`, with the sizes of training.
+
+        ``what`` names the option that needs the task.
+
+        Raises:
+            ValueError: the layout or a size is missing, or they do not fit together.
+        """
+        from canvas.tasks import TASKS, task_class
+        from trm.evaluation.grid import AXES
+
+        if self.layout is None:
+            raise ValueError(f"{what} needs the layout of the worked solutions: name --layout")
+        names = [name for name, kind in TASKS.items() if self.layout in kind.layouts]
+        kind: Any = task_class(self.task or (names or ["multiplication"])[0])
+        kind(layout=self.layout, base=self.base)  # raises if there is no such layout
+        axes = [part.name for part in fields(kind) if part.name in AXES]
+        given = {axis: n for axis in AXES if (n := getattr(self, axis)) is not None}
+        if sorted(given) != sorted(axes):
+            options = " and ".join(f"--{axis.replace('_', '-')}" for axis in axes)
+            raise ValueError(
+                f"{what} needs the sizes of the problems in training: name {options} alone, as "
+                "ranges like 1..5"
+            )
+        sizes = {axis: (min(numbers), max(numbers)) for axis, numbers in given.items()}
+        task: Task = kind(layout=self.layout, base=self.base, **sizes)
+        return task
 
     def sizes(self, task: Task, usual: Callable[[int, int], Iterable[int]]) -> dict[str, list[int]]:
         """Return the sizes of problems by two measures of the task, such as digits and addends.

@@ -4,18 +4,23 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+from canvas.problems import MOST_CELLS
+from trm.benchmark.row_step_files import FORMATS, RowStepFiles
 from trm.benchmark.scoring import grid_of, score, write_read
 from trm.benchmark.suites import SUITES, Suite, export
 from trm.commands.arguments import Arguments, Parser, results, whole
-from trm.evaluation.grid import FILES, GRID
+from trm.evaluation.grid import AXES, FILES, GRID
 from trm.files import make_own_folder, write_json, write_text
 
+_PROBLEMS = {"train": 10_000, "test": 1_000}  # of row steps
+_SECRET = 2**32  # smallest seed of an organiser
 BOARD, PAGE = Path("board"), Path("docs/board.md")  # of this project, from its root
 EXAMPLES = """\
 examples:
   trm benchmark export --suite multiply-v1 --output multiply-v1
   trm benchmark score predictions.jsonl --suite multiply-v1 --output scored
   trm benchmark board
+  trm benchmark export --format trm --layout lattice --digits-a 1..3 --digits-b 1..3 --output data
 
 Predictions are JSON Lines like {"id": "multiply-v1/2x2/000", "prediction": "…"}, or the records of
 `trm solve`. In a text a stated answer counts, as in \\boxed{…}, or else the last number.
@@ -29,9 +34,9 @@ def add_arguments(parser: Parser) -> None:
     common.add_verbosity(argparse.SUPPRESS)
     asked = Parser(add_help=False)
     about = f"one of {', '.join(SUITES)}"
-    asked.add_argument("--suite", required=True, choices=SUITES, metavar="NAME", help=about)
+    asked.add_argument("--suite", choices=SUITES, metavar="NAME", help=about)
     about = "for organisers: a large random number selects other problems of the same kind"
-    asked.add_argument("--seed", type=whole(2**32, 2**64 - 1), default=0, help=about)
+    asked.add_argument("--seed", type=whole(0, 2**64 - 1), default=0, help=about)
     about = "only problems of at most N digits (default: all)"
     asked.add_argument("--up-to", type=whole(1), metavar="N", help=about)
 
@@ -44,9 +49,28 @@ def add_arguments(parser: Parser) -> None:
         action.set_defaults(act=does)
         if name == "score":
             action.add_argument("predictions", metavar="FILE", help="JSON Lines, or .gz of them")
+        if name == "export":
+            _add_row_steps(action)
         if name != "board":
             into = "folder for the files"
             action.add_argument("--output", metavar="DIR", required=True, help=into)
+
+
+def _add_row_steps(action: Parser) -> None:
+    """Add the options of exported row steps."""
+    known = "; ".join(f"{name}: {what}" for name, what in ({"suite": "a suite"} | FORMATS).items())
+    about = f"{known} (default: suite)"
+    action.add_argument("--format", choices=("suite", *FORMATS), default="suite", help=about)
+    group = action.add_argument_group("row steps", "of any task, for training by other code")
+    action.add_task(group, "trm and jsonl")
+    for split, most in _PROBLEMS.items():
+        option = "--problems" if split == "train" else f"--{split}-problems"
+        about = f"different problems of the {split} split, or as many as exist (default: {most:,})"
+        group.add_argument(option, type=whole(1), metavar="N", help=about)
+    for side in ("--height", "--width"):
+        about = "of the canvas, in cells (default: what the largest problems need)"
+        group.add_argument(side, type=whole(1, MOST_CELLS), help=about)
+    action.add_import()
 
 
 def run(args: Arguments) -> int:
@@ -57,14 +81,42 @@ def run(args: Arguments) -> int:
 
 def _suite(args: Arguments) -> Suite:
     """Return the chosen suite, or the chosen part of it."""
+    if args.suite is None:
+        raise ValueError(f"name a --suite: {', '.join(SUITES)}")
+    if 0 < args.seed < _SECRET:
+        raise ValueError(
+            f"--seed of a suite is 0 for the public problems, or a secret from {_SECRET:,} up"
+        )
     return replace(SUITES[args.suite].within(args.up_to), seed=args.seed)
 
 
 def _export(args: Arguments) -> int:
-    """Write a suite of problems as a file, and print its checksum."""
+    """Write a suite of problems as a file, and print its checksum; or row steps of a task."""
+    if args.format != "suite":
+        return _export_row_steps(args)
+    usual: dict[str, object] = dict.fromkeys(("layout", "task", *AXES, "height", "width"))
+    usual |= dict.fromkeys(("problems", "test_problems")) | {"base": 10}
+    args.refuse("a suite has problems of its own; --format trm or jsonl has others", **usual)
     suite = _suite(args)
     file = export(suite, Path(args.output))
     args.info.print(f"{file}: {len(suite.items):,} problems, SHA-256 {suite.checksum}")
+    return 0
+
+
+def _export_row_steps(args: Arguments) -> int:
+    """Write row steps of a task, and print their numbers."""
+    args.refuse("row steps are of a task, and of no suite", suite=None, up_to=None)
+    task = args.described_task(f"--format {args.format}")
+    rows, columns = task.extent()
+    problems = {
+        "train": args.problems or _PROBLEMS["train"],
+        "test": args.test_problems or _PROBLEMS["test"],
+    }
+    size = args.height or rows, args.width or columns
+    files, output = RowStepFiles(task, problems, *size, args.seed), Path(args.output)
+    for split, (count, steps) in files.write(args.format, output).items():
+        fewer = ", all that there are" if count < problems[split] else ""
+        args.info.print(f"{output}: {split}, {count:,} problems{fewer}, {steps:,} row steps")
     return 0
 
 

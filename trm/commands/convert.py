@@ -6,16 +6,13 @@ import io
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, FORMAT, SUFFIX
 from trm.commands.arguments import Arguments, Parser, whole
 from trm.evaluation.grid import AXES
 from trm.files import replacing
 from trm.limits import MOST_STEPS
-
-if TYPE_CHECKING:
-    from canvas.task import Task
 
 FORMATS = {
     "trm": "a file of the published TRM's training (SamsungSAILMontreal/TinyRecursiveModels)",
@@ -60,11 +57,8 @@ def add_arguments(parser: Parser) -> None:
     group = parser.add_argument_group(
         "problems of others' weights", "what `--to safetensors` needs to solve problems with them"
     )
+    parser.add_task(group, "it")
     add = group.add_argument
-    add("--layout", help="of the worked solutions that the model writes, like standard")
-    add("--task", help="multiplication, addition or your own class (default: by the layout)")
-    add("--base", type=int, default=10, choices=range(2, 17), metavar="2..16")
-    parser.add_sizes(" in training, like 1..5", group)
     about = f"most supervision steps of a row in solving, of the TRM (default: {_SOLVE_STEPS})"
     add("--steps", type=whole(1, MOST_STEPS), help=about)
     about = "the symbol of each of the model's token ids (default: those of this package)"
@@ -185,7 +179,7 @@ def _packed(args: Arguments, model: Any, kind: str) -> bytes:
     from trm.solving.families import family_of
     from trm.solving.gpt_predictor import Calibration
 
-    task = _task(args)
+    task = args.described_task("--to safetensors")
     canvas = Canvas(model.config.height, model.config.width)
     canvas.check(task)
     check_layout(task)
@@ -222,28 +216,3 @@ def _packed(args: Arguments, model: Any, kind: str) -> bytes:
         COST_KEY: None,
     }
     return pack(content, {"converted_from": FORMATS[kind]}, model.state_dict())
-
-
-def _task(args: Arguments) -> Task:
-    """Return the task of the arguments, with the sizes of training.
-
-    Raises:
-        ValueError: the layout or a size is missing, or they do not fit together.
-    """
-    from canvas.tasks import TASKS, task_class
-
-    if args.layout is None:
-        raise ValueError("--to safetensors needs the layout that the model writes: name --layout")
-    names = [name for name, kind in TASKS.items() if args.layout in kind.layouts]
-    kind: Any = task_class(args.task or (names or ["multiplication"])[0])
-    task: Task = kind(layout=args.layout, base=args.base)
-    given = [axis for axis in AXES if getattr(args, axis) is not None]
-    if sorted(given) != sorted(task.ranges):
-        options = " and ".join(f"--{axis.replace('_', '-')}" for axis in task.ranges)
-        raise ValueError(
-            f"--to safetensors needs the sizes of the problems in training: name {options} alone, "
-            "as ranges like 1..5"
-        )
-    ranges = {axis: (min(sizes := getattr(args, axis)), max(sizes)) for axis in given}
-    found: Task = kind(layout=args.layout, base=args.base, **ranges)
-    return found

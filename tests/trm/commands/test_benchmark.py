@@ -107,3 +107,19 @@ def test_the_board_is_written_from_its_folders(command, tmp_path):
     assert "[P](#p)" in (tmp_path / "docs/board.md").read_text()
     ran = command("benchmark", "board", folder=tmp_path / "docs", code=2)
     assert "there is no folder" in ran.err
+
+
+def test_row_steps_are_exported_for_other_code(command, tmp_path):
+    task = ["--layout", "lattice", "--digits-a", "1", "--digits-b", "1..3", "--seed", "5"]
+    words = ("benchmark", "export", *task, "--problems", 20, "--test-problems", 10_000)
+    ran = command(*words, "--format", "trm", "--output", tmp_path / "trm")
+    assert f"{tmp_path / 'trm'}: train, 20 problems, " in ran.out
+    assert "problems, all that there are, " in ran.out
+    about = json.loads((tmp_path / "trm/train/dataset.json").read_text())
+    assert about["total_groups"] == 20
+    assert (tmp_path / "trm/test/all__inputs.npy").is_file()
+    command(*words, "--format", "jsonl", "--output", tmp_path / "lines")
+    lines = (tmp_path / "lines/train.jsonl").read_text().splitlines()
+    assert len(lines) == about["total_puzzles"]
+    other = (*words, "--format", "trm", "--base", 4, "--output", tmp_path / "trm")
+    assert "exists already, with other content" in command(*other, code=2).err

@@ -116,7 +116,7 @@ def folder(command, tmp_path_factory):
         ("gpt out --to nanogpt --num-heads 3", "the weights have num_heads 4, not 3"),
         ("state out --to nanogpt", "do not contain their height: name it"),
         ("lacking out --to nanogpt --height 9 --width 9 --num-heads 4", 'key(s) in state_dict: "n'),
-        ("gpt o.safetensors --to safetensors", "needs the layout that the model writes: name --l"),
+        ("gpt o.safetensors --to safetensors", "needs the layout of the worked solutions: name --"),
         ("gpt o.safetensors --to safetensors --layout standard", "name --digits-a and --digits-b"),
         (
             "gpt o.safetensors --to safetensors --layout standard --digits-a 1..9 --digits-b 1..9",
