@@ -12,10 +12,11 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ import torch
 
 from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
+from trm.csv_records import write_csv
 from trm.devices import join_processes, make_files, open_devices
 from trm.files import alone, fingerprint, make_folder, numbered_lines, writing
 from trm.precision import FLOAT32
@@ -110,6 +112,11 @@ class Summary:
         escaped = not (getattr(sink, "encoding", None) or "utf").lower().startswith("utf")
         for record in records:
             sink.write(json.dumps(record, ensure_ascii=escaped, allow_nan=False) + "\n")
+        self.count(records)
+
+    def count(self, records: list[dict[str, Any]]) -> None:
+        """Count records."""
+        for record in records:
             self.problems += 1
             self.correct += bool(record["correct"])
             self.errors += record["error"] is not None
@@ -128,7 +135,7 @@ class Summary:
 
 
 class Job(NamedTuple):
-    """A file of problems to solve, CSV or JSON Lines, and its output, JSON Lines."""
+    """A file of problems to solve and its output, CSV or JSON Lines each."""
 
     solver: Solver
     checkpoint: Path  # the solver's
@@ -137,6 +144,11 @@ class Job(NamedTuple):
     batch_size: int | None = None  # problems in a batch; None: by the device
     canvases: bool = False  # whether records contain the solved canvas
     precision: str = FLOAT32  # one of `trm.precision.PRECISIONS`, after `settle`
+
+    @property
+    def csv(self) -> bool:
+        """True if the output is CSV, by its name."""
+        return format_of(str(self.output)) == "csv"
 
     def entries(self, file: BinaryIO | None = None) -> Iterator[Entry]:
         """Read the problems of the source, or of a pipe in its place."""
@@ -152,7 +164,7 @@ class Job(NamedTuple):
         records = answer(self.solver, entries, self.canvases)
         for record, entry in zip(records, entries, strict=True):
             line = {name: value for name, value in record.items() if name not in left_out}
-            lines.append(line | {carried_name(k, line): v for k, v in entry.other.items()})
+            lines.append(line | {carried_name(k, COLUMNS): v for k, v in entry.other.items()})
         return lines
 
     def key(self, device: str) -> str:
@@ -179,10 +191,21 @@ def stream(job: Job, source: BinaryIO | None, sink: IO[str] | None) -> Summary:
     """
     summary = Summary()
     size = job.batch_size or _unit_size(job.solver.voting, job.solver.predictor.device)
-    with nullcontext(sink) if sink else writing(job.output) as out:
+    with ExitStack() as open_ones:
+        out: IO[str] = sink or open_ones.enter_context(writing(job.output))
+        table = sink is None and job.csv
+        # The columns are known at the end: lines of JSON may have different keys.
+        lines: IO[str] = open_ones.enter_context(_kept()) if table else out
         for unit in _units(job.entries(source), size):
-            summary.write(out, job.lines(unit))
-            out.flush()
+            summary.write(lines, job.lines(unit))
+            lines.flush()
+        if table:
+
+            def records() -> Iterator[dict[str, Any]]:
+                lines.seek(0)
+                return map(json.loads, lines)
+
+            write_csv(out, records)
     return summary
 
 
@@ -230,13 +253,27 @@ def work_through(
         if not fabric.is_global_zero:
             return None
         summary = Summary()
+
+        def records() -> Iterator[list[dict[str, Any]]]:
+            return (json.loads(part.read_text(encoding="utf-8")) for part in parts)
+
         with writing(output) as sink:
-            for part in parts:
-                summary.write(sink, json.loads(part.read_text(encoding="utf-8")))
+            for unit in records():
+                if job.csv:
+                    summary.count(unit)
+                else:
+                    summary.write(sink, unit)
+            if job.csv:
+                write_csv(sink, lambda: chain.from_iterable(records()))
         # Delete the units, also those of other settings.
         for kept in output.parent.glob(f".{glob.escape(output.name)}.{_HASH}.parts"):
             shutil.rmtree(kept)
     return summary
+
+
+def _kept() -> IO[str]:
+    """Return a temporary text file, whose lines end in a line feed alone."""
+    return TemporaryFile("w+", encoding="utf-8", newline="\n")
 
 
 def _unit_size(voting: Voting | None, device: str) -> int:

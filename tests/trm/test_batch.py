@@ -1,5 +1,6 @@
 """Files of problems, solved by a checkpoint trained for some steps; stopped, resumed, shared."""
 
+import csv
 import gzip
 import io
 import json
@@ -114,6 +115,81 @@ def test_finished_units_are_not_solved_again(command, checkpoint, source, tmp_pa
     assert not list(tmp_path.glob(".*"))
 
 
+def rows_of(file: Path) -> list[dict]:
+    with file.open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_a_name_in_csv_gets_the_values_that_fit_a_column(
+    command, checkpoint, source, tmp_path, monkeypatch
+):
+    """The same records, also after a stop, with several processes and packed."""
+    text = source.read_text().replace("#3", '"#3, ""x"""')
+    source.write_text(text + f"{'9' * 40},3,long\n")
+    words = ("solve", "--checkpoint", checkpoint, "--views", 2, "--quiet", "--batch-size", 8)
+    words += ("--input", source, "--output")
+    command(*words, tmp_path / "x.jsonl", code=1)
+    answer, left = batch.answer, [3]
+
+    def failing(*args):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(28, "No space left on device")
+        return answer(*args)
+
+    monkeypatch.setattr(batch, "answer", failing)
+    command(*words, tmp_path / "x.csv", code=2)
+    assert not (tmp_path / "x.csv").exists()
+    monkeypatch.setattr(batch, "answer", answer)
+    command(*words, tmp_path / "x.csv", code=1)
+    records, rows = records_of(tmp_path / "x.jsonl"), rows_of(tmp_path / "x.csv")
+    assert len(rows) == len(records) == len(PAIRS) + 1
+    assert {"votes", "operands", "row_confidence", "row_steps", "canvas"}.isdisjoint(rows[0])
+    assert {"line", "problem", "answer", "confidence", "views", "error", "a", "b", "name"} < {
+        *rows[0]
+    }
+    for row, record in zip(rows, records, strict=True):
+        for name, value in row.items():
+            held = record.get(name)
+            text = held if isinstance(held, str) else json.dumps(held)
+            assert value == ("" if held is None else text)
+    assert rows[3]["name"] == '#3, "x"'
+    assert rows[-1]["a"] == "9" * 40
+    command(*words, tmp_path / "x.csv.gz", code=1)
+    packed = gzip.decompress((tmp_path / "x.csv.gz").read_bytes())
+    assert packed == (tmp_path / "x.csv").read_bytes()
+    assert not list(tmp_path.glob(".*"))
+    again = ("solve", "--checkpoint", checkpoint, "--quiet", "--input", tmp_path / "x.csv")
+    command(*again, "--output", tmp_path / "again.csv", code=1)
+    assert [row["answer"] for row in rows_of(tmp_path / "again.csv")][:5] == [
+        row["answer"] for row in rows
+    ][:5]
+
+
+def test_a_column_with_the_name_of_any_field_is_renamed(command, checkpoint, tmp_path):
+    """Also of a field that this call does not write, such as those of a vote."""
+    source = tmp_path / "problems.csv"
+    source.write_text("a,b,views,views_asked,line,canvas\n1,2,x,y,z,__\n")
+    for output in (tmp_path / "x.jsonl", tmp_path / "x.csv"):
+        command("solve", "--checkpoint", checkpoint, "--input", source, "--output", output)
+    (record,), (row,) = records_of(tmp_path / "x.jsonl"), rows_of(tmp_path / "x.csv")
+    for found in (record, row):
+        names = ("input_views", "input_views_asked", "input_line", "input_canvas")
+        assert [found[name] for name in names] == ["x", "y", "z", "__"]
+        assert {"views", "views_asked", "canvas"}.isdisjoint(found)
+
+
+def test_a_pipe_can_go_to_csv(command, checkpoint, tmp_path, monkeypatch):
+    lines = b'{"a": 12, "b": 3, "tag": "\xc3\xa4"}\n{"a": 1, "b": 3, "more": [1], "last": 0.5}\n'
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
+    words = ("--input", "-", "--output", tmp_path / "x.csv", "--quiet")
+    command("solve", "--checkpoint", checkpoint, *words)
+    first, second = rows_of(tmp_path / "x.csv")
+    assert list(first)[-4:] == ["a", "b", "tag", "last"]
+    assert (first["tag"], first["last"], second["tag"], second["last"]) == ("ä", "", "", "0.5")
+    assert (first["problem"], second["problem"]) == ("12 x 3", "1 x 3")
+
+
 class OneOfTwo(Fabric):
     """One of two processes, which here are threads."""
 
@@ -142,6 +218,13 @@ def test_two_processes_give_the_records_of_one(checkpoint, source, tmp_path, mon
     assert sum(summary is None for summary in done) == 1
     assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes()
     assert not list(tmp_path.glob(".*"))
+    table = one._replace(output=tmp_path / "two.csv")
+    fabrics += [OneOfTwo(0), OneOfTwo(1)]
+    with ThreadPoolExecutor() as both:
+        list(both.map(lambda _: work_through(table, "cpu", quiet=True), range(2)))
+    assert [row["line"] for row in rows_of(tmp_path / "two.csv")] == [
+        str(record["line"]) for record in records_of(tmp_path / "one.jsonl")
+    ]
 
 
 def test_python_yields_the_same_records_as_they_are_solved(checkpoint):

@@ -106,7 +106,9 @@ def read_answers(file: Path) -> list[tuple[bool, float, float]]:
             if not r["error"]
         ]
     except (KeyError, TypeError, ValueError, RecursionError):
-        raise ValueError(f"{file} does not hold answers of trm solve --input") from None
+        raise ValueError(
+            f"{file} does not hold answers of trm solve --input as JSON Lines: name their .jsonl"
+        ) from None
     if not rows:
         raise ValueError(f"{file} holds no solved problem")
     return rows

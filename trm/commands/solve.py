@@ -55,7 +55,7 @@ def add_arguments(parser: Parser) -> None:
     what = "solve many problems, on many devices; gzip is read, and written to names in .gz"
     add = parser.add_argument_group("files", what).add_argument
     add("--input", metavar="FILE", help="file of problems; - reads standard input")
-    what = "file for records, .jsonl; - writes to standard output"
+    what = "file for records, .jsonl or .csv; - writes JSON Lines to standard output"
     add("--output", metavar="FILE", help=what)
     what = "add the worked canvas to each record, as text"
     add("--canvases", action="store_true", help=what)
@@ -100,8 +100,12 @@ def _work_through(args: Arguments) -> int:
     streams = [name == "-" for name in (args.input, args.output)]
     if not streams[0] and not Path(args.input).is_file():
         raise FileNotFoundError(f"--input {args.input}: there is no such file")
-    if not streams[1] and format_of(args.output) != "jsonl":
-        raise ValueError(f"--output {args.output}: answers are JSON Lines, so name it .jsonl")
+    if not streams[1] and format_of(args.output) is None:
+        raise ValueError(
+            f"--output {args.output}: answers are JSON Lines or CSV, so name it .jsonl or .csv"
+        )
+    if not streams[1] and format_of(args.output) == "csv":
+        args.refuse("a canvas fits no column of CSV, so name the output .jsonl", canvases=False)
     if any(streams):
         args.refuse("a pipe uses one device", nodes=1)
     device = args.one_device() if any(streams) else "cpu"
