@@ -89,6 +89,45 @@ def test_pages_link_and_list_all_that_there_is():
     assert named >= set(TRAINING) | {"render", "solve", "evaluate", "report"}
 
 
+def replacements() -> list[str]:
+    """The names in backticks on the right-hand side of the log's table of names."""
+    table = (LOG / "README.md").read_text().partition("\n## Entries")[0]
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
+    assert len(rows) > 50
+    return [part for _, now in rows for part in re.findall(r"`([^`]+)`", now)]
+
+
+def test_names_in_the_log_that_replaced_others_exist():
+    sources = [
+        path.read_text()
+        for folder in (*PACKAGES, "configs")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".yaml")
+    ]
+    known = set(re.findall(r"\w+", "\n".join(sources)))
+    known |= {"pandas", "DataFrame", "PYTHONPATH", "signal_NAME", "SUITE", "program", "mine", "X"}
+    missing = []
+    for name in replacements():
+        command = re.match(r"trm (\w+)", name)
+        if re.match(r"(configs|studies|generalise|trm)/", name):
+            pattern = name.removeprefix("configs/").removesuffix(".yaml")
+            found = any(ROOT.glob(f"configs/{pattern}.yaml"))
+        elif command:
+            parser = parser_of(command[1]) if command[1] not in TRAINING else None
+            options = re.findall(r"--[a-z-]+", name)
+            found = parser is None or all(option in parser.format_help() for option in options)
+        elif re.match(r"(canvas|augment|trm)\.", name):
+            found = (ROOT / name.replace(".", "/")).exists() or any(
+                ROOT.glob(f"{path.replace('.', '/')}.py")
+                for path in (name, name.rpartition(".")[0])
+            )
+        else:
+            found = set(re.findall(r"[A-Za-z_]\w*", name)) <= known
+        if not found:
+            missing.append(name)
+    assert missing == []
+
+
 # Architecture
 
 
