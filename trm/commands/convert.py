@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from canvas.problems import MOST_CELLS
 from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, FORMAT, SUFFIX
 from trm.commands.arguments import Arguments, Parser, whole
 from trm.evaluation.grid import AXES
@@ -46,14 +47,14 @@ def add_arguments(parser: Parser) -> None:
     )
     add = group.add_argument
     for side in ("--height", "--width"):
-        add(side, type=whole(1, 10_000), help="of the canvas, in cells")
+        add(side, type=whole(1, MOST_CELLS), help="of the canvas, in cells")
     add("--num-heads", type=whole(1), help="attention heads (default: the file's; of the TRM 8)")
     about = "rope_1d (default) or none of the TRM; none, sinusoidal or rope_2d of a GPT"
     add("--position", help=f"{about}. Learned ones are found in the file")
     for cycles, usual in (("--H-cycles", 3), ("--L-cycles", 6)):
         add(cycles, type=whole(1, MOST_STEPS), help=f"of the TRM (default: {usual})")
     about = "tokens of the TRM's puzzle embedding (default: from the file if it shows, else 16)"
-    add("--prefix-length", type=whole(0), help=about)
+    add("--prefix-length", type=whole(0, MOST_CELLS), help=about)
     group = parser.add_argument_group(
         "problems of others' weights", "what `--to safetensors` needs to solve problems with them"
     )
@@ -152,6 +153,8 @@ def _theirs(args: Arguments, content: Mapping[str, Any], kind: str) -> Any:
     given = {name: getattr(args, name) for name in ("height", "width", "num_heads", "position")}
     cycles = {name: getattr(args, name) for name in ("H_cycles", "L_cycles", "prefix_length")}
     try:
+        if (args.height or 1) * (args.width or 1) > MOST_CELLS:
+            raise ValueError(f"a canvas has at most {MOST_CELLS:,} cells: name a smaller one")
         if kind != TRM:
             usual: dict[str, Any] = dict.fromkeys((*cycles, "steps"))
             args.refuse("nanoGPT has no cycles, supervision steps or prefixes", **usual)

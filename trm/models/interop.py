@@ -148,17 +148,17 @@ def load_reference_trm(
     """
     theirs = _unwrapped(source if isinstance(source, Mapping) else read_file(source))
     check_choice("position", position, ("rope_1d", "none", "learned"))
-    try:
-        vocab_size, hidden_size = theirs["embed_tokens.embedding_weight"].shape
-        if any(".mlp_t." in name for name in theirs):
-            raise ValueError(
-                "these weights have an MLP over tokens in place of attention (mlp_t), which the "
-                "models of this package have not"
-            )
-        intermediate_size = theirs["L_level.layers.0.mlp.down_proj.weight"].shape[1]
-    except KeyError as error:
-        raise ValueError(f"these are no weights of a reference TRM: they lack {error}") from None
-    learned, prefix = theirs.get("embed_pos.embedding_weight"), theirs.get("puzzle_emb.weights")
+    vocab_size, hidden_size = _matrix(theirs, "embed_tokens.embedding_weight").shape
+    if any(".mlp_t." in name for name in theirs):
+        raise ValueError(
+            "these weights have an MLP over tokens in place of attention (mlp_t), which the models "
+            "of this package have not"
+        )
+    intermediate_size = _matrix(theirs, "L_level.layers.0.mlp.down_proj.weight").shape[1]
+    learned, prefix = (
+        _matrix(theirs, name) if name in theirs else None
+        for name in ("embed_pos.embedding_weight", "puzzle_emb.weights")
+    )
     if prefix is None:
         prefix_length = 0
     elif prefix_length is None:
@@ -260,6 +260,8 @@ def load_nanogpt(
     theirs = _unwrapped(content)
 
     def agreed(setting: str, stored: Any, wanted: Any) -> Any:
+        if setting != "position" and stored is not None and type(stored) is not int:
+            raise ValueError(f"the {setting} in the weights' settings is no number")
         if stored is None and wanted is None:
             raise ValueError(f"the weights of nanoGPT do not contain their {setting}: name it")
         if stored is not None and wanted not in (None, stored):
@@ -270,12 +272,9 @@ def load_nanogpt(
     if shown is None and position is not None:
         check_choice("position", position, ("none", "sinusoidal", "rope_2d"))
     position = agreed("position", shown, position)
-    try:
-        tied = theirs["transformer.wte.weight"]
-        vocab_size, hidden_size = tied.shape
-        inner = theirs["transformer.h.0.mlp.c_fc.weight"].shape[0]
-    except KeyError as error:
-        raise ValueError(f"these are no weights of nanoGPT: they lack {error}") from None
+    tied = _matrix(theirs, "transformer.wte.weight")
+    vocab_size, hidden_size = tied.shape
+    inner = _matrix(theirs, "transformer.h.0.mlp.c_fc.weight").shape[0]
     if not torch.equal(theirs.get("lm_head.weight", tied), tied):
         raise ValueError(
             "the weights have an output head of their own; here embedding and head share a matrix"
@@ -295,14 +294,14 @@ def load_nanogpt(
     columns = config.width + 1  # the row end is a column
 
     def cut(key: str, needed: int) -> Tensor:
-        if key not in theirs:
-            raise ValueError(f"these are no weights of nanoGPT: they lack {key!r}")
-        if len(theirs[key]) < needed:
+        table = _matrix(theirs, key)
+        if len(table) < needed or table.shape[1] != hidden_size:
             raise ValueError(
-                f"there are {len(theirs[key])} learned positions in {key}, and a {config.height} x "
-                f"{config.width} canvas needs {needed}: check height and width"
+                f"there are {len(table)} learned positions of {table.shape[1]} channels in {key}, "
+                f"and a {config.height} x {config.width} canvas needs {needed} of {hidden_size}: "
+                "check height and width"
             )
-        return theirs[key][:needed]
+        return table[:needed]
 
     ours = {}
     if position == "learned":
@@ -315,7 +314,7 @@ def load_nanogpt(
     for key, value in theirs.items():
         if key.endswith(_BUFFERS) or key == "lm_head.weight" or ".wpe" in key:
             continue
-        if position == "rope_2d" and ".attn.c_attn." in key:
+        if position == "rope_2d" and ".attn.c_attn." in key and len(value) == 3 * hidden_size:
             value = _reordered(value, _half_a_head_apart(hidden_size // config.num_heads))
         ours[key] = value
     return _filled(GPT(config), ours, _GPT_NAMES, "this does not fit nanoGPT's shape")
@@ -424,6 +423,19 @@ def renumbered(model: M, symbols: str, needed: Sequence[int], absent: int) -> M:
     return changed
 
 
+def _matrix(weights: Mapping[str, Tensor], name: str) -> Tensor:
+    """Return a weight of two dimensions.
+
+    Raises:
+        ValueError: there is none of that name and form.
+    """
+    found = weights.get(name)
+    if found is None or found.ndim != 2 or not found.numel():
+        how = "lack" if found is None else "have no matrix"
+        raise ValueError(f"these weights {how} {name}, so they are of another model")
+    return found
+
+
 def _inner_size(model: TinyRecursiveModel) -> int:
     """Return the channels inside SwiGLU."""
     return int(model.state_dict()["layers.0.mlp.down.weight"].shape[1])
@@ -466,6 +478,8 @@ def _filled(model: M, weights: Mapping[str, Tensor], names: Mapping[str, str], w
     """
     ours = {}
     for key, value in weights.items():
+        if not torch.isfinite(value).all():
+            raise ValueError(f"{key} holds numbers that are not finite")
         for their_part, our_part in names.items():
             key = key.replace(their_part, our_part)
         ours[key] = value.float()

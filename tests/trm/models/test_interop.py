@@ -129,7 +129,7 @@ def test_wrapped_weights_load_and_what_does_not_fit_is_refused(tmp_path):
     path.write_text("not a checkpoint")
     with pytest.raises(ValueError, match=r"notes\.pt is not a file of plain tensors"):
         load_reference_trm(path, height=4, width=9)
-    with pytest.raises(ValueError, match="no weights of a reference TRM: they lack 'embed_tokens"):
+    with pytest.raises(ValueError, match=r"these weights lack embed_tokens\.embedding_weight"):
         load_reference_trm({"layers.0.attention.qkv.weight": torch.zeros(1)}, height=4, width=9)
     with pytest.raises(ValueError, match="does not fit a 4 x 8 canvas"):
         load_trm(read("trm_learned"), width=8)
@@ -303,7 +303,7 @@ def test_weights_that_are_not_nanogpts_are_refused():
         load_gpt(numbers | {name: numbers[name].T})
     for lost in ("param/transformer.h.0.mlp.c_fc.weight", "param/transformer.wte.weight"):
         rest = {key: value for key, value in numbers.items() if key != lost}
-        with pytest.raises(ValueError, match="no weights of nanoGPT: they lack 'transformer"):
+        with pytest.raises(ValueError, match="these weights lack transformer"):
             load_gpt(rest)
     rest = {key: value for key, value in numbers.items() if "h.1.ln_1" not in key}
     with pytest.raises(ValueError, match=r"Missing key.*layers\.1\.attention_norm"):
@@ -338,3 +338,29 @@ def test_ids_of_others_become_ours():
     ]:
         with pytest.raises(ValueError, match=reason):
             renumbered(theirs, wrong, needed, START)
+
+
+def broken(weights):
+    """Each weight in turn missing, of another form, of another size, or not finite."""
+    for name, value in weights.items():
+        yield {key: one for key, one in weights.items() if key != name}
+        if value.is_floating_point():
+            yield weights | {name: value.flatten()[:1]}
+            yield weights | {name: torch.cat((value, value))}
+            yield weights | {name: torch.full_like(value, torch.nan)}
+            yield weights | {name: torch.zeros(0)}
+
+
+@pytest.mark.parametrize("kind", [*GPTS, *TRMS])
+def test_broken_weights_are_refused_in_one_line(kind):
+    numbers = read(f"gpt_{kind}" if kind in GPTS else f"trm_{kind}")
+    load, refused = load_gpt if kind in GPTS else load_trm, list[str]()
+    fixed = ("pos_x", "pos_y", "cos_x", "sin_x", "cos_y", "sin_y", "sinusoidal_pe", "wpe_")
+    for weights in broken(params(numbers)):
+        try:
+            load(numbers, weights)
+        except ValueError as error:
+            refused.append(str(error))
+    free = sum(name.endswith(fixed) for name in params(numbers))
+    assert len(refused) > 3 * (len(params(numbers)) - free)
+    assert not any("\n" in sentence or len(sentence) > 400 for sentence in refused)
