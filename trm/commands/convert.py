@@ -158,7 +158,10 @@ def _theirs(args: Arguments, content: Mapping[str, Any], kind: str) -> Any:
         if kind != TRM:
             usual: dict[str, Any] = dict.fromkeys((*cycles, "steps"))
             args.refuse("nanoGPT has no cycles, supervision steps or prefixes", **usual)
-            return load_nanogpt(content, **given)
+            gpt = load_nanogpt(content, **given)
+            if gpt.config.height * gpt.config.width > MOST_CELLS:
+                raise ValueError(f"its canvas has more than {MOST_CELLS:,} cells")
+            return gpt
         if args.height is None or args.width is None:
             raise ValueError(
                 "weights of the published TRM do not contain the canvas: name its height and "

@@ -11,7 +11,6 @@ Gradients of a converted model are those of the original. Token ids stay what th
 
 import enum
 import math
-import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -103,17 +102,19 @@ def read_file(file: str | Path) -> Mapping[str, Any]:
     """Return the content of a file written by torch.save; code in it is refused.
 
     Raises:
-        ValueError: it is no such file, or not one of names and tensors.
+        FileNotFoundError: there is no such file.
+        ValueError: it is damaged, of another kind, or not one of names and tensors.
     """
     enums = [(_PositionEmbedding, "model.PositionEmbedding")]
     try:
         with torch.serialization.safe_globals(enums):  # type: ignore[arg-type]
             content: Any = torch.load(file, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, EOFError, RuntimeError, IndexError, ValueError) as error:
-        reason = str(error).strip().partition("\n")[0][:200]
+    except (FileNotFoundError, PermissionError):
+        raise
+    except Exception:  # other bytes can fail in any way; PyTorch's message advises running code
         raise ValueError(
-            f"{file} is not a file of plain tensors written by torch.save: {reason}"
-        ) from error
+            f"{file} is not a file of plain tensors written by torch.save, or it is damaged"
+        ) from None
     if not isinstance(content, Mapping):
         raise ValueError(f"{file} holds a {type(content).__name__}, not a state dict")
     return content

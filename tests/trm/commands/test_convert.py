@@ -89,6 +89,11 @@ def folder(command, tmp_path_factory):
     torch.save(state, folder / "lacking")
     torch.save({"weight": torch.zeros(1)}, folder / "strange")
     (folder / "text").write_text("1x2")
+    (folder / "cut").write_bytes((folder / "gpt").read_bytes()[:5000])
+    checkpoint = torch.load(folder / "gpt", weights_only=True)
+    for name, height in (("huge", 10**9), ("worded", "x")):
+        checkpoint["model_args"]["height"] = height
+        torch.save(checkpoint, folder / name)
     return folder
 
 
@@ -108,6 +113,10 @@ def folder(command, tmp_path_factory):
         (f"{GPT} out --to nanogpt --layout standard", "to know the problems: leave out --layout"),
         ("missing out --to trm", "there is no checkpoint missing"),
         ("text out --to trm", "text cannot be read as a checkpoint"),
+        ("cut out --to nanogpt", "cut cannot be read as a checkpoint: it is damaged"),
+        ("huge out --to nanogpt", "its canvas has more than 12,000 cells"),
+        ("worded out --to nanogpt", "the height in the weights' settings is no number"),
+        ("trm out --to trm --height 12000 --width 12000", "a canvas has at most 12,000 cells"),
         ("strange out --to trm", "holds no model of this package, but weight"),
         ("trm o.safetensors --to safetensors", "name its height and width, by --height and"),
         ("trm out --to trm --height 6 --width 6 --num-heads 5", "multiple of num_heads"),
