@@ -20,6 +20,7 @@ from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from canvas.choices import did_you_mean
+from trm import __version__
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -263,6 +264,9 @@ def validated(kind: "TypeAdapter[T]", data: Any, source: str) -> T:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that affect the contents of files."""
-    computing = ("canvas-trm", "torch", "lightning", "numpy")
-    return {"python": platform.python_version()} | {name: version(name) for name in computing}
+    """Return the versions of Python and of the packages that affect the contents of files.
+
+    Sources that run without an installation have the version ``0+unknown``.
+    """
+    own = {"python": platform.python_version(), "canvas-trm": __version__}
+    return own | {name: version(name) for name in ("torch", "lightning", "numpy")}

@@ -62,6 +62,7 @@ def test_a_run_goes_on_as_if_nothing_had_happened(command, tmp_path, name):
 
 @pytest.mark.skipif(ACCELERATOR == "cpu", reason="compiling for a CPU takes minutes")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch", "ignore:The .grad attribute")
+@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores:UserWarning")  # float32 is meant
 def test_a_compiled_model_learns_what_an_eager_one_does(command, tmp_path):
     for mode in ("true", "false"):
         (tmp_path / mode).mkdir()

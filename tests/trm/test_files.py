@@ -1,6 +1,8 @@
 import os
 import re
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -139,3 +141,20 @@ def test_all_texts_are_written_and_read_as_utf8(repository):
         if calls.search(line) and not of_bytes.search(line)
     ]
     assert left == []
+
+
+def test_sources_without_an_installation_have_versions_too():
+    code = """
+import importlib.metadata as metadata
+found = metadata.version
+def version(name):
+    if name == "canvas-trm":
+        raise metadata.PackageNotFoundError(name)
+    return found(name)
+metadata.version = version
+from trm.files import versions
+print(versions()["canvas-trm"], sorted(versions()))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names = "['canvas-trm', 'lightning', 'numpy', 'python', 'torch']"
+    assert ran.stdout.strip() == f"0+unknown {names}"
