@@ -60,8 +60,12 @@ def drawn(name: str) -> str:
 def answered(path: str) -> list[object]:
     """What a model makes of held-out problems within its range and beyond, and how sure it is."""
     solver = load_solver(ROOT / path, device="cpu")
-    problems = sample(solver.task, 77, "test", 0, np.arange(6)).to_ints()
-    if "multiplication-trm" not in path:  # the canvas of which is of one size
+    if "trm-note" in path:  # 36 times the parameters of the others: one small problem
+        problems = sample(solver.task, 77, "test", 0, np.arange(1), (3, 2)).to_ints()
+    else:
+        problems = sample(solver.task, 77, "test", 0, np.arange(6)).to_ints()
+    one_size = "multiplication-trm" in path
+    if not one_size and "trm-note" not in path:
         longest = solver.task.longest[:2]
         longer = [n + max(1, n // 2) for n in longest]
         problems += sample(solver.task, 78, "test", 0, np.arange(3), longer).to_ints()
