@@ -56,7 +56,9 @@ def test_a_config_builds_what_it_says_and_draws_its_batches(path, monkeypatch):
     assert every
     assert {*every, *some} == {f"{network.num_parameters:,}"}
     data.batch_size = 8
-    data.trainer = SimpleNamespace(world_size=1, global_rank=0, lightning_module=cli.model)
+    data.trainer = SimpleNamespace(
+        world_size=1, global_rank=0, lightning_module=cli.model, max_epochs=epochs
+    )
     batch = next(iter(data.train_dataloader()))
     charged = batch["answer"] if "answer" in batch else batch["labels"] != IGNORE
     assert charged.flatten(1).any(dim=1).all()
