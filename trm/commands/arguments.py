@@ -245,6 +245,8 @@ class Parser(argparse.ArgumentParser):
         what = "bf16-mixed is faster on hardware with bfloat16 (default: 32-true, float32)"
         self.add_argument("--precision", choices=PRECISIONS, default=FLOAT32, help=what)
         self.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
+        what = "noise: a recursive model starts every canvas from a random state (default: initial)"
+        self.add_argument("--start", choices=("initial", "noise"), default="initial", help=what)
         add = self.add_argument_group(
             "many views", "solve each problem in several views, and let the answers vote"
         ).add_argument
@@ -353,8 +355,8 @@ class Arguments(argparse.Namespace):
         They use ``steps`` supervision steps, and the canvas and the views of the arguments.
 
         Raises:
-            ValueError: ``steps`` is given and no model has supervision steps.
             FileNotFoundError, ValueError: see `trm.checkpoints.loading.load_solver`.
+            ValueError: a model cannot start from a random state.
         """
         voting, checkpoints = self.voting(), self.checkpoints
         self.find_checkpoints(*checkpoints)
@@ -363,9 +365,8 @@ class Arguments(argparse.Namespace):
 
         size = getattr(self, "height", None), getattr(self, "width", None)
         solvers = [load_solver(path, steps, *size, device, voting) for path in checkpoints]
-        if all(solver.predictor.cell_by_cell for solver in solvers) and steps is not None:
-            self.refuse("this model computes each cell once, without supervision steps", steps=None)
-        return solvers
+        noise = getattr(self, "start", "initial") == "noise"
+        return [solver.from_noise() if noise else solver for solver in solvers]
 
     def sizes(self, task: Task, usual: Callable[[int, int], Iterable[int]]) -> dict[str, list[int]]:
         """Return the sizes of problems by two measures of the task, such as digits and addends.

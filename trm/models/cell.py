@@ -167,11 +167,15 @@ class CellModel(IterativeModel):
         return CellState(messages, context.tokens, never)
 
     def random_state(self, context: CellContext, generator: torch.Generator) -> CellState:
-        """Return a state of random messages and symbols, drawn uniformly."""
+        """Return a state of random messages and symbols, drawn uniformly.
+
+        `iterate` leads from any such state to the fixed point, in at most `settling_steps`.
+        """
 
         def drawn(classes: int) -> Tensor:
-            shape = context.tokens.shape
-            return torch.randint(classes, shape, generator=generator, device=context.tokens.device)
+            shape, device = context.tokens.shape, generator.device
+            found = torch.randint(classes, shape, generator=generator, device=device)
+            return found.to(context.tokens.device)
 
         state = self.initial_state(context)
         messages = torch.stack([drawn(classes) for classes in self.signals.values()], dim=-1)
@@ -184,9 +188,7 @@ class CellModel(IterativeModel):
         _, H, W = context.tokens.shape
         page, row, column = context.cells.nonzero().unbind(1)
         token, asked = context.tokens[page, row, column], context.asked[page, row, column]
-        # 1 for a cell that is computed, then its message; around the canvas a margin of 0.
-        there = torch.cat((context.cells.unsqueeze(-1), state.messages), dim=-1)
-        there = F.pad(there * context.cells.unsqueeze(-1), (0, 0, 1, 1, 1, 0)).flatten(0, 2)
+        there = self.passed(context, state).flatten(0, 2)
         place = (page * (H + 1) + row + 1) * (W + 2) + column + 1
         around = there[place.unsqueeze(1) + self.neighbours(W, place.device)].long()
         decided = context.cache.decide(token, around)
@@ -195,6 +197,29 @@ class CellModel(IterativeModel):
         symbols[page, row, column] = torch.where(asked, decided.classes[:, 0], token)
         log_right[page, row, column] = decided.log_right
         return CellState(messages, symbols, log_right)
+
+    def passed(self, context: CellContext, state: CellState) -> Tensor:
+        """Return the messages with a margin, int16 [B, H + 1, W + 2, 1 + signals].
+
+        1 for a cell that is computed, then its classes; 0 elsewhere. This is what
+        `LocalRule.around` takes.
+        """
+        there = torch.cat((context.cells.unsqueeze(-1), state.messages), dim=-1)
+        return F.pad(there * context.cells.unsqueeze(-1), (0, 0, 1, 1, 1, 0))
+
+    def settling_steps(self, context: CellContext) -> Tensor:
+        """Return the steps after which a row and all above it cannot change, int64 [B, H].
+
+        This is the length of the longest chain of cells that ends in the row, see
+        `canvas.cells.order`; 0 for a row that is not computed.
+
+        Example: rows of 4 columns settle after 4, 6 and 8 steps.
+        """
+        computed, columns = context.cells.any(dim=2), context.cells.any(dim=1).sum(dim=1)
+        above = computed.long().cumsum(dim=1) - 1
+        # In a single column a chain runs straight down.
+        steps = torch.where(columns > 1, 2, 1)[:, None] * above + columns[:, None]
+        return steps * computed
 
     def read(self, state: CellState, context: CellContext) -> tuple[Tensor, Tensor]:
         """Return the decided symbols as logits, float32 [B, H, W, V], and halt logits, float32 [B].

@@ -40,15 +40,6 @@ def schedule(cells: Tensor) -> tuple[Tensor, list[int]]:
     return found[torch.from_numpy(order).to(found.device)], sizes
 
 
-def wavefront(model: CellModel, tokens: Tensor) -> Tensor:
-    """Return the front, from 1, that decides each cell, int64 [B, H, W]; 0: none."""
-    cells, fronts = schedule(model.encode(tokens).cells)
-    steps = torch.arange(1, len(fronts) + 1).repeat_interleave(torch.tensor(fronts))
-    found = torch.zeros(tokens.shape, dtype=torch.long, device=tokens.device)
-    found[cells.unbind(1)] = steps.to(found)
-    return found
-
-
 @torch.no_grad()
 def run_wavefront(model: CellModel, tokens: Tensor, cache: CellCache | None = None) -> Wavefront:
     """Fill in masked cells; compute every cell once, after all cells that it depends on.

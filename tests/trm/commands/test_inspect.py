@@ -26,7 +26,9 @@ def pictures(folder) -> set[str]:
 def test_pictures_of_a_model_that_takes_steps(command, checkpoint, tmp_path):
     words = ("inspect", "--checkpoint", checkpoint, "12x3", "--output", tmp_path)
     ran = command(*words, "--cell", "2,3", "--lens")
-    steps = list(map(int, re.search(r"row by row: ([\d, ]+)", ran.out)[1].split(", ")))
+    steps = list(
+        map(int, re.search(r"supervision steps per row: ([\d, ]+)", ran.out)[1].split(", "))
+    )
     assert pictures(tmp_path) == {"rows.png", "settled.png", "attention.png", "lens.png"}
     with Image.open(tmp_path / "solving.gif") as film:
         # Each row masked and after each supervision step, and how the product is read off.
@@ -41,13 +43,18 @@ def test_pictures_of_a_model_that_takes_steps(command, checkpoint, tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_model_that_works_in_order_is_shown_as_it_writes(command, tmp_path):
+def test_a_cell_model_is_shown_step_by_step(command, tmp_path):
     ran = command("inspect", "253x83", "--row", "2", "--output", tmp_path)
-    assert ran.out.startswith("this model computes each cell once, in the order of writing\n")
+    assert ran.out.startswith(
+        "supervision steps in which rows last changed: 7, 7 (at most 11, the longest chain of "
+        "cells)\n"
+    )
     assert pictures(tmp_path) == {"rows.png", "settled.png", "signals.png"}
     for name in ("multiplicand", "multiplier", "product", "carry", "sum_carry"):
         right, of = re.search(rf"\b{name} +(\d+) of (\d+) *\n", ran.out).groups()
         assert int(right) == int(of) > 0
+    ran = command("inspect", "253x83", "--steps", "3", "--output", tmp_path)
+    assert "last changed: 3, 3 (at most 11" in ran.out
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -74,6 +74,17 @@ def test_bfloat16_needs_units(command, checkpoint, tmp_path, monkeypatch, units)
         dtypes.clear()
 
 
+def test_a_cell_model_that_starts_from_noise_ends_in_the_proved_answer(command):
+    for more in (("--watch",), ("--steps", "99"), ("--views", "2", "--vote-per", "solution")):
+        ran = command("solve", "123x456", "--start", "noise", *more)
+        assert "✓ 123 x 456 = 56088" in ran.out
+        assert "confidence 100.0%" in ran.out
+        assert re.search(r"supervision steps.*: [\d, ]+", ran.out)
+    ran = command("solve", "123x456", "--steps", "2")
+    told = "confidence 0.0%, not calibrated: rows 1, 2, 3 did not settle"
+    assert told in " ".join(ran.out.split())
+
+
 def test_a_demo_watches_problems_and_ends_with_numbers_of_a_hundred_digits(command, tmp_path):
     ran = command("solve", "--demo", folder=tmp_path)
     assert not list(tmp_path.iterdir())

@@ -18,7 +18,7 @@ from trm.checkpoints.loading import load_solver
 from trm.models.cell import CellModel, all_right
 from trm.models.configs import CellConfig, rule_settings
 from trm.models.iterative import Loop
-from trm.models.wavefront import run_wavefront, wavefront
+from trm.models.wavefront import run_wavefront
 from trm.training.samples import CellInputSamples
 
 LAYOUTS = ("lattice", "standard")  # a cell of one head, and of many
@@ -139,6 +139,7 @@ def test_updating_all_cells_at_once_ends_as_the_order_of_writing_does(path: Path
     scrambled.state = net.random_state(scrambled.context, torch.Generator().manual_seed(0))
     row, column = blank.context.cells.any(dim=0).nonzero().unbind(1)
     longest = len((2 * row - column).unique())
+    assert net.settling_steps(blank.context).max() == longest
     for loop in (blank, scrambled):
         assert 3 < fixed_point(loop) <= longest
         assert torch.equal(loop.state.symbols, worked.tokens.long())
@@ -150,9 +151,29 @@ def test_updating_all_cells_at_once_ends_as_the_order_of_writing_does(path: Path
         torch.testing.assert_close(F.logsigmoid(halt_logits), sure, atol=1e-4, rtol=1e-3)
 
 
-def test_the_wavefront_runs_from_the_right_and_two_columns_behind_the_row_above() -> None:
-    found = wavefront(model(), pages("_____", "__12*", "_...5"))
-    assert found.tolist() == [[[0, 0, 0, 0, 0], [0, 4, 3, 2, 1], [0, 6, 5, 4, 3]]]
+@pytest.mark.parametrize(
+    ("rows", "steps"),
+    [
+        (("_____", "__12*", "_...5", "_...."), [0, 4, 6, 8]),
+        (("__", "1_", "._", "._"), [0, 1, 2, 3]),
+    ],
+)
+@torch.no_grad()
+def test_a_row_settles_after_its_longest_chain_of_cells(rows, steps) -> None:
+    """A row follows two columns behind the row above; a single column runs straight down."""
+    net = model()
+    loop = Loop(net, pages(*rows))
+    assert net.settling_steps(loop.context).tolist() == [steps]
+    loop.state = net.random_state(loop.context, torch.Generator().manual_seed(0))
+    states = []
+    for _ in range(max(steps) + 1):
+        loop.step()
+        states.append(loop.state)
+    for row, number in enumerate(steps):
+        if number:
+            settled, later = states[number - 1], states[-1]
+            assert torch.equal(settled.messages[:, row], later.messages[:, row])
+            assert torch.equal(settled.symbols[:, row], later.symbols[:, row])
 
 
 @pytest.mark.parametrize("layout", RULES)

@@ -112,9 +112,9 @@ class WrongBeside(CellPredictor):
     """Works 0 x 0 out wrongly where the page has a blank column at its left."""
 
     def _solved(self, canvases):
-        cells, sure = super()._solved(canvases)
+        cells, sure, worked = super()._solved(canvases)
         blank = (canvases[:, 0, :2] == BLANK).all(axis=1)  # one is the solution's own room
-        return np.where(blank[:, None, None] & (canvases == MASK), BLANK, cells), sure
+        return np.where(blank[:, None, None] & (canvases == MASK), BLANK, cells), sure, worked
 
 
 @pytest.mark.parametrize("fixed", [False, True])
