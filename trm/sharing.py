@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from canvas.symbols import MASK
 from trm.checkpoints import SUFFIX
 from trm.checkpoints.loading import load_solver, unpack
-from trm.checkpoints.proofs import proof_digest
+from trm.checkpoints.proofs import proof_digest, with_new_keys
 from trm.evaluation.grid import share
 from trm.files import make_folder, write_text
 from trm.markdown import safe, table
@@ -91,7 +91,8 @@ def model_card(solver: Solver, card: dict[str, Any], name: str) -> str:
     ]
     proof = card.get("proof") or {}
     if solver.predictor.proved and proof.get("digest") == proof_digest(model, task):
-        of = f"{proof['windows']:,} cell inputs, smallest margin {proof['smallest_margin']:.1f}"
+        proof = with_new_keys(proof)
+        of = f"{proof['op_inputs']:,} cell inputs, smallest margin {proof['smallest_margin']:.1f}"
         parts.append(f"**Proved right at every length** ({of}).")
     if cells := card.get("cells"):
         rows = [[str(c["row"]), str(c["column"]), share(c).short] for c in cells]

@@ -102,7 +102,7 @@ def check_reachable(
     """
     for pages in checked_pages(task, rule, how_many):
         found = pages.found
-        occurring = rule.whole.numbers(0, found.cell_inputs)
+        occurring = rule.whole.encode(0, found.cell_inputs)
         places(ids, occurring, found, np.arange(len(occurring)), pages.names, rule)
 
 

@@ -14,7 +14,8 @@ OWN = "own"  # in place of a neighbour: the cell's own outputs
 NEIGHBOURS = {
     "left": (0, 1), "down": (-1, 0), "down_right": (-1, -1), "down_left": (-1, 1),
 }  # fmt: skip
-SEES = {  # the name of that neighbour, from the reader: what is passed left comes from the right
+# The name of that neighbour, from the reader: what is passed left comes from the right.
+NEIGHBOUR_NAMES = {
     "left": "right", "down": "above", "down_right": "above_left", "down_left": "above_right",
     OWN: OWN,
 }  # fmt: skip
@@ -26,7 +27,7 @@ class Op(NamedTuple):
     An input is one of:
 
     - `TOKEN`: the cell's symbol;
-    - ``above``, or another name in `SEES`: the presence of a neighbour;
+    - ``above``, or another name in `NEIGHBOUR_NAMES`: the presence of a neighbour;
     - ``right.carry``: a signal of a neighbour's message;
     - ``own.product``: a signal that an op before it has decided in the same cell.
 
@@ -42,10 +43,10 @@ def input_name(direction: str, signal: str) -> str:
 
     Example: ``input_name("left", "carry")`` is ``right.carry``.
     """
-    return f"{SEES[direction]}.{signal}" if signal else SEES[direction]
+    return f"{NEIGHBOUR_NAMES[direction]}.{signal}" if signal else NEIGHBOUR_NAMES[direction]
 
 
-class Seen(dict[str, np.ndarray]):
+class Inputs(dict[str, np.ndarray]):
     """Inputs of an op in N cells: int64 [N] by input name, see `Op`."""
 
     def __missing__(self, name: str) -> np.ndarray:

@@ -146,10 +146,10 @@ def load_solver(
 
 def _refuted(solver: Solver, proof: dict[str, Any]) -> Solver:
     """Limit a solver's confidence by the note of its refutation."""
-    predictor, wrong = solver.predictor, proof.get("wrong_inputs")
-    if proof.get("windows"):
+    predictor, wrong = solver.predictor, proof.get("incorrect_ids")
+    if proof.get("op_inputs"):
         ids = np.unique(np.array(wrong or (), dtype=np.int64))
-        predictor.limit(solver.task, ids, 1 - proof["wrong_windows"] / proof["windows"])
+        predictor.limit(solver.task, ids, 1 - proof["incorrect_op_inputs"] / proof["op_inputs"])
     if wrong:  # these inputs cover the counterexample, too
         return solver
     found = (proof.get("counterexample") or {}).get("problem", "")

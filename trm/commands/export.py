@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from trm.page.page import Shown
 
 # Entries of a proof that a model card repeats.
-_CARD_PROOF: tuple[str, ...] = ("verdict", "arithmetic", "weights_sha256", "digest", "windows")
-_CARD_PROOF += ("windows_sha256", "smallest_margin", "margin_left_by_rounding")
+_CARD_PROOF: tuple[str, ...] = ("verdict", "arithmetic", "weights_sha256", "digest", "op_inputs")
+_CARD_PROOF += ("op_inputs_sha256", "smallest_margin", "margin_left_by_rounding")
 # Figures of each cell of a grid that a model card repeats.
 _CARD_FIGURES = ("row", "column", "region", "solutions", "answers", "rows_teacher_forced")
 PAGE, ONNX = ".html", ".onnx"  # in place of `SUFFIX`

@@ -254,7 +254,7 @@ def _draw(proof: Proof, file: Path) -> None:
     task, judged, rule = proof.solver.task, proof.judged, proof.rule
     program = proof.program
     if program is None:  # then the tables that it should have learned
-        ideal = rule.answers(judged.numbers)
+        ideal = rule.correct_outputs(judged.numbers)
         program = Program.extract(task.layout, rule, judged.numbers, ideal)
     if (figure := margins_figure(program, rule, judged, sentence(proof))) is not None:
         save(figure, file)

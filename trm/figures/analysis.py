@@ -165,7 +165,7 @@ def margins_figure(program: Program, rule: LocalRule, judged: Judged, title: str
     A panel shows the last two inputs. Classes have their names in the program written as Python.
     Returns None if no output depends on two inputs.
     """
-    shown = list(rule.encoding.shown(judged.numbers))
+    shown = list(rule.encoding.decode(judged.numbers))
     pairs: dict[tuple[int, *tuple[str, ...]], list[str]] = {}
     for number, (head, _, _) in enumerate(shown):
         for name in head.outputs:

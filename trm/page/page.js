@@ -290,7 +290,7 @@ function choices(id, options) {
 // Describe the chosen model, and list the models that it can be compared with.
 function introduce() {
   const { about } = model;
-  const inputs = Number(about.proof?.windows).toLocaleString("en");
+  const inputs = Number(about.proof?.op_inputs).toLocaleString("en");
   const { layout, base, sign } = about;
   const alike = [...models.keys()].filter((i) => models[i] !== model
     && models[i].about.layout === layout && models[i].about.base === base);

@@ -33,7 +33,7 @@ class NotProvableError(ValueError):
 class Judged(NamedTuple):
     """Outputs of a network for N op inputs, and their margins."""
 
-    numbers: np.ndarray  # int64 [N], sorted ids of the op inputs, see `LocalRule.seen`
+    numbers: np.ndarray  # int64 [N], sorted ids of the op inputs, see `LocalRule.op_input_ids`
     outputs: dict[str, np.ndarray]  # decided symbols and classes, uint8 [N] each
     right: np.ndarray  # bool [N], all labelled outputs are correct, without a tie
     margin: np.ndarray  # float32 [N], smallest margin of a correct logit over the others
@@ -124,7 +124,10 @@ def judge(
     parts = []
     for start in range(0, len(numbers), _BATCH):
         some = slice(start, start + _BATCH)
-        op_inputs, answers = torch.from_numpy(numbers[some]), labels or rule.answers(numbers[some])
+        op_inputs, answers = (
+            torch.from_numpy(numbers[some]),
+            labels or rule.correct_outputs(numbers[some]),
+        )
         wanted = {
             name: torch.from_numpy(part[some] if labels else part) for name, part in answers.items()
         }
@@ -149,7 +152,7 @@ def judge(
     return Judged(numbers, by_name, found[0], found[1], found[2], found[3], bounded)
 
 
-def held_against_pages(
+def compare_with_canvases(
     rule: LocalRule, task: Task, numbers: np.ndarray, report: Report | None = None
 ) -> tuple[np.ndarray, int, int]:
     """Compare a rule and its reachable inputs with drawn canvases.
@@ -171,7 +174,7 @@ def held_against_pages(
     seen = np.zeros(len(numbers), dtype=bool)
     trained = looked = 0
     for pages in checked_pages(task, rule, THOROUGH):
-        shown, cells = rule.seen(pages.found.cell_inputs, pages.found.outputs)
+        shown, cells = rule.op_input_ids(pages.found.cell_inputs, pages.found.outputs)
         at = places(numbers, shown, pages.found, cells, pages.names, rule)
         looked += len(pages.problems)
         if pages.trained:

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.spec import SEES, SYMBOL, TOKEN
+from canvas.cells.spec import NEIGHBOUR_NAMES, SYMBOL, TOKEN
 from canvas.symbols import CHARACTERS, DIGIT_CHARACTERS, MASK
 from trm.files import replacing
 
@@ -27,8 +27,8 @@ class Table(NamedTuple):
     """One output of a cell.
 
     Attributes:
-        inputs: names of the inputs that it depends on: `TOKEN`; a neighbour in `SEES`, 1 if it
-            exists; or a signal of a neighbour, like ``right.carry``.
+        inputs: names of the inputs that it depends on: `TOKEN`; a neighbour in `NEIGHBOUR_NAMES`,
+            1 if it exists; or a signal of a neighbour, like ``right.carry``.
         keys: values of the inputs, uint8 [E, inputs], sorted.
         values: of the output, uint8 [E].
     """
@@ -131,7 +131,7 @@ class Program(NamedTuple):
             outputs: of these, int64 [N] by name, see `trm.proof.judge.Judged`.
         """
         tables = {}
-        for op, here, decoded in rule.encoding.shown(numbers):
+        for op, here, decoded in rule.encoding.decode(numbers):
             inputs = {name: part.astype(np.uint8) for name, part in decoded.items()}
             for name in op.outputs:
                 some = np.ones(len(here), dtype=bool)
@@ -184,7 +184,7 @@ class Program(NamedTuple):
             LookupError: a table has no entry for an input, or there is no table.
         """
         found = {name: np.full(len(numbers), -1) for name in (SYMBOL, *rule.signals)}
-        for op, here, inputs in rule.encoding.shown(numbers):
+        for op, here, inputs in rule.encoding.decode(numbers):
             for name in op.outputs:
                 if name not in self.tables:
                     raise LookupError(f"there is no table of {name}")
@@ -315,8 +315,8 @@ if __name__ == "__main__":
 
 def write_python(program: Program) -> str:
     """Return a program as the text of a Python file."""
-    messages = dict.fromkeys(SEES.values(), ()) | {
-        SEES[direction]: list(names) for direction, names in program.messages.items()
+    messages = dict.fromkeys(NEIGHBOUR_NAMES.values(), ()) | {
+        NEIGHBOUR_NAMES[direction]: list(names) for direction, names in program.messages.items()
     }
     operands, example = _OPERANDS.get(program.layout, _OTHERS), "ROW ROW ..."
     if rows := _ROWS.get(program.layout):

@@ -5,7 +5,7 @@ from typing import Any
 
 from canvas.cells.reachable import reachable_op_inputs
 from trm.checkpoints.proofs import OPEN, PROVED, REFUTED
-from trm.proof.judge import Report, held_against_pages, judge, provable
+from trm.proof.judge import Report, compare_with_canvases, judge, provable
 from trm.proof.latent import explore
 from trm.proof.program import Program
 from trm.proof.proof import Proof
@@ -44,7 +44,7 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
     else:
         report("enumerating", 0, 1)
         numbers = reachable_op_inputs(rule)
-        seen, drawn, known["agreed"] = held_against_pages(rule, task, numbers, report)
+        seen, drawn, known["agreed"] = compare_with_canvases(rule, task, numbers, report)
         known["shown"] = int(seen.sum()), drawn
         judged = judge(model, rule, numbers, report, bounded)
     known["judged"] = judged

@@ -23,7 +23,7 @@ from canvas.task import Task
 from trm.checkpoints.loading import restored_task
 from trm.files import read_object
 from trm.proof import check
-from trm.proof.judge import held_against_pages
+from trm.proof.judge import compare_with_canvases
 from trm.proof.latent import explore_by
 from trm.proof.program import TABLE, Program
 
@@ -94,8 +94,8 @@ def _checked(program: Program, task: Task) -> tuple[int, int]:
         raise AssertionError("the table's cells pass other messages than the rule declares")
     if not program.codes:
         numbers = reachable_op_inputs(rule)
-        _, _, pages = held_against_pages(rule, task, numbers)
-        _compare(program.decide(rule, numbers), rule.answers(numbers))
+        _, _, pages = compare_with_canvases(rule, task, numbers)
+        _compare(program.decide(rule, numbers), rule.correct_outputs(numbers))
         return len(numbers), pages
     sizes = {name: 1 + int(program.tables[name].values.max(initial=1)) for name in program.codes}
     mine = rule.with_codes(sizes)

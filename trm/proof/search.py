@@ -96,7 +96,7 @@ class ByWindows:
         found = np.full(len(problems), np.inf)
         for index, drawing in pages(self.task, problems):
             seen = page_cell_inputs(self.rule, drawing)
-            number, cell_input = self.rule.seen(seen.cell_inputs, seen.outputs)
+            number, cell_input = self.rule.op_input_ids(seen.cell_inputs, seen.outputs)
             names = self.task.names(problems[index])
             at = places(self.judged.numbers, number, seen, cell_input, names, self.rule)
             if self.targets is None:
@@ -184,7 +184,7 @@ def _parts(rule: LocalRule, numbers: np.ndarray) -> np.ndarray:
         *(input_name(direction, name) for direction, of in directions for name in ("", *of)),
     ]
     found = np.full((len(numbers), 2 * len(names)), -1)
-    for number, (_, here, seen) in enumerate(rule.encoding.shown(numbers)):
+    for number, (_, here, seen) in enumerate(rule.encoding.decode(numbers)):
         found[here, : len(names)] = number
         for name, part in seen.items():
             found[here, len(names) + names.index(name)] = part

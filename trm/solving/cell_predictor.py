@@ -35,7 +35,7 @@ class Refutation(NamedTuple):
     """Op inputs for which a model has a known wrong output."""
 
     rule: LocalRule  # the model's, with its latent codes
-    wrong: np.ndarray  # int64 [N], sorted, see `LocalRule.seen`
+    wrong: np.ndarray  # int64 [N], sorted, see `LocalRule.op_input_ids`
     most: float  # highest confidence in a row, 0 to 1: the share of op inputs answered correctly
 
     def limit(self, confidence: np.ndarray, canvases: np.ndarray, messages: np.ndarray) -> None:
@@ -53,7 +53,9 @@ class Refutation(NamedTuple):
         inputs = self.rule.around(messages, canvas, row, column)
         inputs[TOKEN] = canvases[canvas, row, column].astype(np.int64)
         decided = messages[canvas, row + 1, column + 1, 1:].astype(np.int64)
-        ids, cells = self.rule.seen(inputs, dict(zip(self.rule.signals, decided.T, strict=True)))
+        ids, cells = self.rule.op_input_ids(
+            inputs, dict(zip(self.rule.signals, decided.T, strict=True))
+        )
         wrong = cells[np.isin(ids, self.wrong)]
         first = np.full(len(confidence), confidence.shape[1])
         np.minimum.at(first, canvas[wrong], row[wrong])
@@ -102,7 +104,7 @@ class CellPredictor(Predictor):
         self.model, self.proved, self.rule, self.task = model, proved, rule, task
         self.max_steps = max_steps
         self.refutation: Refutation | None = None  # known wrong inputs; None: none are known
-        self._known: dict[torch.dtype, CellCache] = {}
+        self._caches: dict[torch.dtype, CellCache] = {}
 
     @property
     def proved(self) -> bool:
@@ -129,15 +131,15 @@ class CellPredictor(Predictor):
         return found
 
     @property
-    def known(self) -> CellCache:
+    def cache(self) -> CellCache:
         """Cached outputs of earlier op inputs, in the dtype that is computed in now."""
         dtype = compute_dtype(self.model.H_init)
-        if dtype not in self._known:
-            self._known[dtype] = CellCache(self.model)
-        return self._known[dtype]
+        if dtype not in self._caches:
+            self._caches[dtype] = CellCache(self.model)
+        return self._caches[dtype]
 
     def clear_cache(self) -> None:
-        self._known.clear()
+        self._caches.clear()
 
     @property
     def takes_steps(self) -> bool:
@@ -148,7 +150,7 @@ class CellPredictor(Predictor):
     def longest_chain(self, canvases: np.ndarray) -> np.ndarray | None:
         if not self.takes_steps:
             return None
-        context = self.model.encode(self.tokens(canvases), self.known)
+        context = self.model.encode(self.tokens(canvases), self.cache)
         return self.model.settling_steps(context).amax(dim=1).cpu().numpy()
 
     def pairs(self, height: int, width: int) -> int:
@@ -237,7 +239,7 @@ class CellPredictor(Predictor):
         Args:
             inputs: canvases, uint8 [B, H, W].
         """
-        there, *found = self._work(inputs).wavefront.handed[:, 1:, 1:-1].unbind(-1)
+        there, *found = self._work(inputs).wavefront.messages[:, 1:, 1:-1].unbind(-1)
         return {
             name: classes.masked_fill(there == 0, UNDEFINED).byte().cpu().numpy()
             for name, classes in zip(self.model.signals, found, strict=True)
@@ -256,15 +258,15 @@ class CellPredictor(Predictor):
         confidence = np.where(worked.settled, 1 if self.proved else confidence, 0)
         confidence = confidence.astype(np.float32)
         if self.rule is not None:
-            messages = found.handed.cpu().numpy()
+            messages = found.messages.cpu().numpy()
             canvas, row, column = messages[:, 1:, 1:-1, 0].nonzero()
             inputs = self.rule.around(messages, canvas, row, column)
             inputs[TOKEN] = canvases[canvas, row, column].astype(np.int64)
-            ids = self.rule.whole.numbers(0, inputs)
+            ids = self.rule.whole.encode(0, inputs)
             at = np.searchsorted(self.cell_inputs, ids).clip(max=len(self.cell_inputs) - 1)
             confidence[canvas[self.cell_inputs[at] != ids]] = 0
         if self.refutation is not None:
-            self.refutation.limit(confidence, canvases, found.handed.cpu().numpy())
+            self.refutation.limit(confidence, canvases, found.messages.cpu().numpy())
         return found.tokens.byte().cpu().numpy(), confidence, worked
 
     def _work(self, canvases: np.ndarray) -> Worked:
@@ -276,17 +278,17 @@ class CellPredictor(Predictor):
     @standard_settings(threads=1)
     @torch.inference_mode()
     def _wavefront(self, canvases: np.ndarray) -> Wavefront:
-        return run_wavefront(self.model, self.tokens(canvases), self.known)
+        return run_wavefront(self.model, self.tokens(canvases), self.cache)
 
     @standard_settings(threads=1)
     @torch.inference_mode()
     def _in_steps(self, canvases: np.ndarray) -> Worked:
         """Update all cells at once, step by step, until nothing changes or the steps run out."""
         tokens = self.tokens(canvases)
-        loop = Loop(self.model, tokens, self.known)
+        loop = Loop(self.model, tokens, self.cache)
         if self.start_seed is not None:
             loop.state = self._random_states(loop.context, canvases, self.start_seed)
-        asked, bound = loop.context.asked, self.model.settling_steps(loop.context)
+        masked, bound = loop.context.masked, self.model.settling_steps(loop.context)
         steps, settled = torch.zeros_like(bound), torch.zeros_like(bound, dtype=torch.bool)
         number = 0
         while number < (self.max_steps or int(bound.max())) and not settled.all():
@@ -297,7 +299,7 @@ class CellPredictor(Predictor):
             changed = (differ | (before.symbols != loop.state.symbols)).any(dim=2)
             steps[changed] = number
             settled = (changed.cumsum(dim=1) == 0) | (number >= bound)
-            halt_logits = all_right(loop.state.log_right.masked_fill(~asked, 0).sum(dim=2))
+            halt_logits = all_right(loop.state.log_right.masked_fill(~masked, 0).sum(dim=2))
             if self.on_step is not None and (number == 1 or changed.any()):
                 sure = halt_logits.sigmoid() if not self.proved else torch.ones_like(halt_logits)
                 sure = sure.masked_fill(~settled, torch.nan)

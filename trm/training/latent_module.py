@@ -122,7 +122,7 @@ class LatentModule(BaseCellModule):
         """Merge the codes in freshly drawn solutions, in an epoch that merges."""
         if self.merges(self.current_epoch):
             self.op_inputs = merged_op_inputs(self.rule, self.model, self.more_pages())
-            self.log("train/sights", float(len(self.op_inputs["ops"])))
+            self.log("train/op_inputs", float(len(self.op_inputs["ops"])))
 
     def more_pages(self) -> Iterator[Batch]:
         """Yield solutions of the training split, different ones for each epoch."""
@@ -161,7 +161,7 @@ def _op_inputs(
     seen, by = {TOKEN: tokens}, dict(zip(("", *mine.signals), messages.T, strict=True))
     for (direction, names), source in zip(mine.whole.directions.items(), sources.T, strict=True):
         seen |= {input_name(direction, name): by[name][source] for name in ("", *names)}
-    return mine.whole.numbers(0, seen)
+    return mine.whole.encode(0, seen)
 
 
 def _solved(mine: LocalRule, known: CellCache, batch: Batch) -> dict[str, np.ndarray]:

@@ -66,7 +66,7 @@ def test_a_page_is_worked_out_cell_by_cell(shape: dict[str, int], layout: str) -
                     seen[input_name(direction, name)] = np.array([value])
             mine = outputs[row, column] = {}
             for number, op in enumerate(net.encoding.ops):
-                op_input = torch.from_numpy(net.encoding.numbers(number, seen))
+                op_input = torch.from_numpy(net.encoding.encode(number, seen))
                 logits, halt = net.cells(net.reader.decode(op_input))
                 for name in op.outputs:
                     mine[name] = int(net.parts(logits)[name].argmax())
@@ -77,8 +77,8 @@ def test_a_page_is_worked_out_cell_by_cell(shape: dict[str, int], layout: str) -
                     torch.testing.assert_close(worked.log_symbol[0, row, column], found)
             assert worked.tokens[0, row, column] == (mine[SYMBOL] if token == MASK else token)
             signals = [1, *(mine[name] for name in rule.signals)]
-            assert worked.handed[0, row + 1, column + 1].tolist() == signals
-    assert worked.handed[..., 0].sum() == 18
+            assert worked.messages[0, row + 1, column + 1].tolist() == signals
+    assert worked.messages[..., 0].sum() == 18
     torch.testing.assert_close(worked.halt_logits[0], all_right(sure))
 
 
@@ -143,8 +143,8 @@ def test_updating_all_cells_at_once_ends_as_the_order_of_writing_does(path: Path
     for loop in (blank, scrambled):
         assert 3 < fixed_point(loop) <= longest
         assert torch.equal(loop.state.symbols, worked.tokens.long())
-        inside, handed = loop.context.cells, worked.handed[:, 1:, 1:-1, 1:]
-        assert torch.equal(loop.state.messages[inside], handed[inside])
+        inside, passed = loop.context.cells, worked.messages[:, 1:, 1:-1, 1:]
+        assert torch.equal(loop.state.messages[inside], passed[inside])
         logits, halt_logits = loop.read()
         assert torch.equal(logits.argmax(dim=-1), loop.state.symbols)
         sure = F.logsigmoid(worked.halt_logits).sum(dim=1)  # of all rows

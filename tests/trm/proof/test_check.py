@@ -42,7 +42,7 @@ def cell_inputs(layout: str) -> np.ndarray:
 def known(layout: str) -> Program:
     """What a network that makes no error has learned."""
     rule, numbers = task_of(layout).local_rule(), cell_inputs(layout)
-    return Program.extract(layout, rule, numbers, rule.answers(numbers))
+    return Program.extract(layout, rule, numbers, rule.correct_outputs(numbers))
 
 
 @pytest.fixture
