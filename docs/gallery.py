@@ -20,7 +20,7 @@ from canvas.picture import to_text
 from canvas.task import Task
 from canvas.tasks import TASKS
 from trm.checkpoints import DATA_KEY, SHIPPED
-from trm.checkpoints.loading import unpack
+from trm.checkpoints.content import unpack
 from trm.checkpoints.proofs import with_new_keys
 from trm.models.configs import POSITIONS
 from trm.models.positions import Position

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from canvas.symbols import MASK
 from trm.checkpoints import SUFFIX
-from trm.checkpoints.loading import load_solver, unpack
+from trm.checkpoints.content import unpack
+from trm.checkpoints.loading import load_solver
 from trm.checkpoints.proofs import proof_digest, with_new_keys
 from trm.evaluation.grid import share
 from trm.files import make_folder, write_text

@@ -43,7 +43,8 @@ def export(args: Arguments) -> int:
 
     import torch
 
-    from trm.checkpoints.loading import load_checkpoint, pack, reinitialised
+    from trm.checkpoints.content import load_checkpoint, pack
+    from trm.checkpoints.loading import reinitialised
     from trm.evaluation.models import labels
     from trm.page.page import page
     from trm.sharing import to_onnx
@@ -88,7 +89,8 @@ def export(args: Arguments) -> int:
 
 def _shown(name: str, checkpoint: str | Path) -> Shown:
     """Return a checkpoint's solver, weights and card, which contains the noted proof."""
-    from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights
+    from trm.checkpoints.content import load_checkpoint, network_weights
+    from trm.checkpoints.loading import load_solver
     from trm.checkpoints.proofs import noted_proof
     from trm.page.page import Shown
 

@@ -98,7 +98,7 @@ def run(args: Arguments) -> int:
 
 def _note(args: Arguments, proof: Proof, checkpoint: Path) -> None:
     """Note a verdict beside the checkpoint, unless the noted one is as strong or stronger."""
-    from trm.checkpoints.loading import load_checkpoint
+    from trm.checkpoints.content import load_checkpoint
     from trm.checkpoints.proofs import OPEN, REFUTED, noted_proof
 
     predictor, task = proof.solver.predictor, proof.solver.task

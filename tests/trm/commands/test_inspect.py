@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from trm.checkpoints import SHIPPED
-from trm.checkpoints.loading import unpack
+from trm.checkpoints.content import unpack
 
 CELL = ("--digits-a", "1..2", "--digits-b", "1", "--problems", "4", "--accelerator", "cpu")
 

@@ -21,7 +21,8 @@ from canvas.problems import Problems
 from canvas.tasks import task_data
 from trm import solve
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, FORMAT, SHIPPED
-from trm.checkpoints.loading import load_checkpoint, load_solver, pack, plain, unpack
+from trm.checkpoints.content import load_checkpoint, pack, unpack
+from trm.checkpoints.loading import load_solver, plain
 from trm.models.cell import CellModel
 
 MODELS = Path(__file__).parents[3] / "docs" / "models"

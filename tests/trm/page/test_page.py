@@ -15,7 +15,8 @@ from canvas.cells.pages import UNDEFINED
 from canvas.problems import Problems
 from canvas.symbols import BLANK, MASK
 from trm.checkpoints import SHIPPED
-from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights, reinitialised
+from trm.checkpoints.content import load_checkpoint, network_weights
+from trm.checkpoints.loading import load_solver, reinitialised
 from trm.page.page import Shown, page
 from trm.solving.cell_predictor import CellPredictor
 
