@@ -94,11 +94,11 @@ def model_card(solver: Solver, card: dict[str, Any], name: str) -> str:
     if solver.predictor.proved and proof.get("digest") == proof_digest(model, task):
         proof = with_new_keys(proof)
         of = f"{proof['op_inputs']:,} cell inputs, smallest margin {proof['smallest_margin']:.1f}"
-        parts.append(f"**Proved right at every length** ({of}).")
+        parts.append(f"**Proved correct at every length** ({of}).")
     if cells := card.get("cells"):
         rows = [[str(c["row"]), str(c["column"]), share(c).short] for c in cells]
-        parts.append("Held-out problems whose whole solution is right, with 95 % intervals:")
-        parts.append(table([*card["settings"]["axes"], "right"], rows))
+        parts.append("Held-out problems whose whole solution is correct, with 95 % intervals:")
+        parts.append(table([*card["settings"]["axes"], "correct"], rows))
     code = f'solve("12{task.sign}3", from_pretrained("{name}"))'
     imports = "from trm import solve\nfrom trm.sharing import from_pretrained"
     return "\n\n".join([*parts, f"```python\n{imports}\n\n{code}\n```\n"])

@@ -38,8 +38,8 @@ class LocalRule(ABC):
     # is stored with the exact message from above. False: with that message as `reduced` returns it,
     # for rules in which nothing follows from both.
     exact_together = True
-    most_operands: int | None = None  # of a page; None: any number
-    rows: Mapping[str, RowKind]  # all kinds of rows; may allow more than pages have, never less
+    most_operands: int | None = None  # of a canvas; None: any number
+    rows: Mapping[str, RowKind]  # all kinds of rows; may allow more than canvases have, never less
 
     def __init__(self, base: int) -> None:
         self.base = base  # of the digits
@@ -80,7 +80,7 @@ class LocalRule(ABC):
         """Compute the outputs of an op from N op inputs: int64 [N] by output.
 
         These are the id of the `SYMBOL` to write, and the class of each signal. They depend on
-        the op input alone, never on the place of the cell on a page.
+        the op input alone, never on the place of the cell on a canvas.
         """
 
     def reduced(self, signal: str, classes: np.ndarray) -> np.ndarray:
@@ -145,14 +145,14 @@ class LocalRule(ABC):
         return inputs
 
     def around(
-        self, messages: np.ndarray, page: np.ndarray, row: np.ndarray, column: np.ndarray
+        self, messages: np.ndarray, canvas: np.ndarray, row: np.ndarray, column: np.ndarray
     ) -> dict[str, np.ndarray]:
         """Read the messages of N cells' neighbours: int64 [N] by input name.
 
         Args:
             messages: of all cells, [B, H + 1, W + 2, 1 + signals]: 1 for a cell that exists, then
                 the classes of its signals. A margin of 0 lies above and on both sides.
-            page: indices of the N cells, integers [N]; as are ``row`` and ``column``.
+            canvas: indices of the N cells, integers [N]; as are ``row`` and ``column``.
             row: counted from the top, without the margin.
             column: counted from the left, without the margin.
         """
@@ -160,7 +160,7 @@ class LocalRule(ABC):
         found: dict[str, np.ndarray] = {}
         for direction, names in self.whole.directions.items():
             down, right = NEIGHBOURS[direction]
-            read = messages[page, row + 1 + down, column + 1 + right].astype(np.int64, copy=False)
+            read = messages[canvas, row + 1 + down, column + 1 + right].astype(np.int64, copy=False)
             found |= {input_name(direction, name): read[:, place[name]] for name in ("", *names)}
         return found
 

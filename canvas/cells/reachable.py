@@ -1,4 +1,4 @@
-"""All inputs that cells can receive on pages of any size: sets closed under a layout's rule."""
+"""All inputs that cells can receive on canvases of any size: sets closed under a layout's rule."""
 
 from math import prod
 from typing import NamedTuple
@@ -22,12 +22,12 @@ def reachable_op_inputs(rule: LocalRule) -> np.ndarray:
 
 
 def reachable_cell_inputs(rule: LocalRule) -> np.ndarray:
-    """Return a superset of the cell inputs of all pages of any size, closed under the rule.
+    """Return a superset of the cell inputs of all canvases of any size, closed under the rule.
 
     Rows are computed from the upper edge down, and each from its right edge to the left, until
     nothing new is found. For each kind of row above, two things are stored: the messages that each
     kind of column can pass down, and the pairs of `LocalRule.reduced` classes that can lie side by
-    side. This allows more than any page has.
+    side. This allows more than any canvas has.
 
     Returns:
         Ids as op inputs of `LocalRule.whole`, int64, sorted.
@@ -59,7 +59,7 @@ class _Reachable:
         self.cell_inputs: list[np.ndarray] = []
         kinds = (column.kind for row in rule.rows.values() for column in row.columns.values())
         self._kinds = list(dict.fromkeys(kinds))
-        # For each kind of row and column the messages that can be passed down. Beyond the page's
+        # For each kind of row and column the messages that can be passed down. Beyond the canvas's
         # edges, "", there is one: no cell.
         self.messages_down = {
             (row, kind): np.zeros(0 if row and kind else 1, dtype=np.int64)
@@ -216,7 +216,7 @@ class _Below(NamedTuple):
     """Kind of row that is computed below another, and the messages from that one."""
 
     name: str
-    above: str  # "": beyond the page's edge
+    above: str  # "": beyond the canvas's edge
     messages_down: dict[str, np.ndarray]  # messages by kind of column; "": no cell
     down: "_Lists"  # for each key, the messages from above
     down_left: "_Lists"  # for each key, the messages from above right

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-END = ""  # in place of a column on the left: the page ends there
+END = ""  # in place of a column on the left: the canvas ends there
 MOST_CODES = 62  # most latent codes of a signal: each is printed as one letter or digit
 SYMBOL = "symbol"  # the output that a cell writes, beside its signals
 TOKEN = "token"  # the symbol that stands in a cell, or the mask
@@ -65,5 +65,5 @@ class RowKind(NamedTuple):
     """Kind of row: its columns by name, from the right."""
 
     columns: Mapping[str, Column]
-    first: tuple[str, ...]  # columns that can stand at the page's right edge
-    below: tuple[str, ...]  # kinds of rows that can stand above; "" for the page's upper edge
+    first: tuple[str, ...]  # columns that can stand at the canvas's right edge
+    below: tuple[str, ...]  # kinds of rows that can stand above; "" for the solution's upper edge

@@ -14,7 +14,7 @@ from torch import nn
 
 from canvas.cells.check import edge_problems
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.pages import page_cell_inputs
+from canvas.cells.pages import drawn_cell_inputs
 from canvas.choices import class_name
 from canvas.task import Task
 from canvas.tasks import task_data
@@ -69,8 +69,8 @@ def proof_digest(model: nn.Module, task: Task) -> str:
     drawing = task.layout_impl.draw_worked(problems)
     arrays = [drawing.truth, drawing.given, drawing.heights, drawing.widths]
     if rule is not None:
-        pages = page_cell_inputs(rule, drawing)
-        for part in (pages.cell_inputs, pages.outputs):
+        canvases = drawn_cell_inputs(rule, drawing)
+        for part in (canvases.cell_inputs, canvases.outputs):
             arrays += [part[name] for name in sorted(part)]
     for array in arrays:
         numbers = np.ascontiguousarray(array, dtype="<i8")

@@ -99,7 +99,7 @@ def _shown(name: str, checkpoint: str | Path) -> Shown:
     card = dict(content.get("card") or {})
     card.pop("proof", None)  # replaced only if the noted proof belongs to this model
     if proof := noted_proof(checkpoint, content, solver.predictor.model, solver.task):
-        card["proof"] = {name: proof.get(name) for name in _CARD_PROOF}
+        card = {"proof": {name: proof.get(name) for name in _CARD_PROOF}} | card
     return Shown(name, solver, network_weights(content), card)
 
 

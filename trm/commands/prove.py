@@ -182,7 +182,7 @@ def _grounds(proof: Proof, judged: Judged) -> Iterator[tuple[str, str, str]]:
     ops = proof.rule is not None and (proof.rule.ops or proof.rule.codes)
     what, owner = ("op inputs", "an op") if ops else ("cell inputs", "a cell")
     yield what, f"{len(judged.numbers):,}", f"all inputs of {owner} on any canvas"
-    yield "of them wrong", f"{len(judged.wrong):,}", "as computed in float32"
+    yield "of them incorrect", f"{len(judged.wrong):,}", "as computed in float32"
     yield "smallest margin", f"{judged.margin.min():.3f}", "of a correct logit over the next"
     if drawn:
         yield "in training", f"{in_training:,}", f"of these; counted in {drawn:,} drawn problems"
@@ -220,12 +220,12 @@ def sentence(proof: Proof, call: str | None = None) -> str:
         return verdict
     if len(judged.wrong):
         return (
-            f"open: {len(judged.wrong):,} cell inputs are wrong, and none of {proof.looked:,} "
+            f"open: {len(judged.wrong):,} cell inputs are incorrect, and none of {proof.looked:,} "
             "problems shows one; train the model longer"
         )
     return (
-        "open: no cell input is wrong, but margins do not cover every rounding; train the model "
-        "longer"
+        "open: no cell input is incorrect, but margins do not cover every rounding; train the "
+        "model longer"
     )
 
 

@@ -197,6 +197,6 @@ def _demo(args: Arguments) -> int:
         (solution,) = solver.solve(problem, with_truth=True)
         took = time.perf_counter() - start
         console.rule("Numbers of a hundred digits")
-        verdict = "correct in every cell" if solution.exact else "wrong"
+        verdict = "correct in every cell" if solution.exact else "incorrect"
         console.print(f"{solution.problem}\n= {solution.answer_text}\n{verdict}, in {took:.1f} s")
     return 0

@@ -32,10 +32,10 @@ AXES = {  # measures of problem sizes
 }
 LABELS = AXES | {FAMILY: "family"}
 FIGURES = {
-    "solutions": "Whole free-running solutions right",
-    "answers": "Free-running answers right",
-    "rows_free_running": "Free-running rows right",
-    "rows_teacher_forced": "Teacher-forced rows right",
+    "solutions": "Whole free-running solutions correct",
+    "answers": "Free-running answers correct",
+    "rows_free_running": "Free-running rows correct",
+    "rows_teacher_forced": "Teacher-forced rows correct",
 }
 SHOWN = {"solutions": "solved", "answers": "answered"}  # figure → key of its results per problem
 MEANS = (  # per cell

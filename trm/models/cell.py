@@ -186,16 +186,16 @@ class CellModel(IterativeModel):
     def iterate(self, context: CellContext, state: CellState) -> CellState:
         """Update all cells at once, each from the messages that its neighbours had before."""
         _, H, W = context.tokens.shape
-        page, row, column = context.cells.nonzero().unbind(1)
-        token, masked = context.tokens[page, row, column], context.masked[page, row, column]
+        canvas, row, column = context.cells.nonzero().unbind(1)
+        token, masked = context.tokens[canvas, row, column], context.masked[canvas, row, column]
         there = self.passed(context, state).flatten(0, 2)
-        place = (page * (H + 1) + row + 1) * (W + 2) + column + 1
+        place = (canvas * (H + 1) + row + 1) * (W + 2) + column + 1
         around = there[place.unsqueeze(1) + self.neighbours(W, place.device)].long()
         decided = context.cache.decide(token, around)
         messages, symbols, log_right = (part.clone() for part in state)
-        messages[page, row, column] = decided.classes[:, 1:].to(messages.dtype)
-        symbols[page, row, column] = torch.where(masked, decided.classes[:, 0], token)
-        log_right[page, row, column] = decided.log_right
+        messages[canvas, row, column] = decided.classes[:, 1:].to(messages.dtype)
+        symbols[canvas, row, column] = torch.where(masked, decided.classes[:, 0], token)
+        log_right[canvas, row, column] = decided.log_right
         return CellState(messages, symbols, log_right)
 
     def passed(self, context: CellContext, state: CellState) -> Tensor:

@@ -50,7 +50,7 @@ def load_reference_trm(
         source: a checkpoint file or its state dict, of the inner model or any of its wrappers.
         height, width: of the canvas, height * width being the reference's ``seq_len``.
         num_heads, H_cycles, L_cycles: see `RecursiveConfig`.
-        position: "rope_1d" or "none"; a file with learned positions says so itself.
+        position: "rope_1d" or "none". Ignored for a file with weights of learned positions.
         prefix_length: ``puzzle_emb_len``; 0: as many tokens as the embedding fills, as the
             reference means it; None: from the learned positions, else 16, its default.
     """

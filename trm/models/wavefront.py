@@ -54,11 +54,11 @@ def run_wavefront(model: CellModel, tokens: Tensor, cache: CellCache | None = No
     context = model.encode(tokens, cache)
     B, H, W = tokens.shape
     cells, fronts = schedule(context.cells)
-    page, row, column = cells.unbind(1)
-    token, masked = context.tokens[page, row, column], context.masked[page, row, column]
-    # Messages, with a margin around each page, as one list of cells.
+    canvas, row, column = cells.unbind(1)
+    token, masked = context.tokens[canvas, row, column], context.masked[canvas, row, column]
+    # Messages, with a margin around each canvas, as one list of cells.
     margin = tokens.new_zeros(B, H + 1, W + 2, 1 + len(model.signals), dtype=torch.int16)
-    passed, place = margin.flatten(0, 2), (page * (H + 1) + row + 1) * (W + 2) + column + 1
+    passed, place = margin.flatten(0, 2), (canvas * (H + 1) + row + 1) * (W + 2) + column + 1
     around = model.neighbours(W, place.device)
     found = []
     for here, its in zip(place.split(fronts), token.split(fronts), strict=True):
@@ -71,7 +71,7 @@ def run_wavefront(model: CellModel, tokens: Tensor, cache: CellCache | None = No
     sure = log_symbol[..., 0].clone()
     if found:
         classes, right, log = map(torch.cat, zip(*found, strict=True))
-        filled[page, row, column] = torch.where(masked, classes, token).to(tokens.dtype)
-        log_symbol[page, row, column] = log * masked
-        sure.index_put_((page, row), right * masked, accumulate=True)
+        filled[canvas, row, column] = torch.where(masked, classes, token).to(tokens.dtype)
+        log_symbol[canvas, row, column] = log * masked
+        sure.index_put_((canvas, row), right * masked, accumulate=True)
     return Wavefront(filled, all_right(sure), log_symbol, margin)

@@ -229,7 +229,7 @@ function decisions(of, { outputs, seen, looks }, number) {
 function showAnswer({ model: { about }, numbers, value, right, said }, finished) {
   const inBase = (number) => number.toString(about.base).toUpperCase();
   const written = value !== null && about.base !== 10 ? `, written ${inBase(value)}` : "";
-  const verdict = value === right ? "correct, by exact arithmetic" : `wrong: it is ${right}`;
+  const verdict = value === right ? "correct, by exact arithmetic" : `incorrect: it is ${right}`;
   const text = finished ? `${value ?? "no number"}${written} (${verdict})` : "…";
   said.textContent = `${numbers.join(about.sign === "+" ? " + " : " × ")} = ${text}`;
   said.classList.toggle("bad", finished && value !== right);
@@ -301,7 +301,7 @@ function introduce() {
     "A cell reads only its own symbol and the decisions of its neighbours.",
     about.proof?.verdict === "proved"
       ? `It is correct on all ${inputs} possible inputs of a cell, so it is correct at every length.`
-      : "It is not proved: its answers may be wrong.",
+      : "It is not proved: its answers may be incorrect.",
     base === 10 ? "" : `It calculates in base ${base}; type numbers as usual, in base 10.`,
     "It computes here, in your browser; point at a cell to inspect it.",
   ].join(" ");

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from canvas.cells.check import THOROUGH, checked_pages, places
+from canvas.cells.check import THOROUGH, checked_canvases, places
 from canvas.cells.local_rule import LocalRule
 from canvas.task import Task
 from trm.models.attention import computes_float32
@@ -168,17 +168,17 @@ def compare_with_canvases(
         problems; and the number of all canvases that agreed.
 
     Raises:
-        OwnCodeError: rule and canvas differ (see `canvas.cells.check.checked_pages`), or a canvas
+        OwnCodeError: rule and canvas differ (see `canvas.cells.check.checked_canvases`), or one
             has an input that is not among the reachable ones.
     """
     seen = np.zeros(len(numbers), dtype=bool)
     trained = looked = 0
-    for pages in checked_pages(task, rule, THOROUGH):
-        shown, cells = rule.op_input_ids(pages.found.cell_inputs, pages.found.outputs)
-        at = places(numbers, shown, pages.found, cells, pages.names, rule)
-        looked += len(pages.problems)
-        if pages.trained:
+    for canvases in checked_canvases(task, rule, THOROUGH):
+        shown, cells = rule.op_input_ids(canvases.found.cell_inputs, canvases.found.outputs)
+        at = places(numbers, shown, canvases.found, cells, canvases.names, rule)
+        looked += len(canvases.problems)
+        if canvases.trained:
             seen[at] = True
-            trained += len(pages.problems)
+            trained += len(canvases.problems)
         (report or (lambda *_: None))("comparing the rule with canvases", looked, sum(THOROUGH))
     return seen, trained, looked

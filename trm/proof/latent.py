@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from canvas import symbols
-from canvas.cells.check import THOROUGH, checked_pages, places
+from canvas.cells.check import THOROUGH, checked_canvases, places
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.reachable import reachable_cell_inputs
 from canvas.cells.spec import SYMBOL, TOKEN, Inputs, input_name
@@ -92,7 +92,7 @@ def explore_by(
         name: np.unique(np.concatenate(parts), axis=0) for name, parts in together.meanings.items()
     }
     if complete and task is not None:
-        agreed = together.hold_against_pages(task, cell_inputs)
+        agreed = together.compare_with_canvases(task, cell_inputs)
     return Explored(op_inputs[:, 0].copy(), labels, meanings, complete, agreed)
 
 
@@ -113,7 +113,7 @@ class Together(LocalRule):
         self.rows, self.most_operands = rule.rows, rule.most_operands
         self.exploring = True  # False: do not collect `asked` and `meanings`
 
-    def hold_against_pages(self, task: Task, cell_inputs: np.ndarray) -> int:
+    def compare_with_canvases(self, task: Task, cell_inputs: np.ndarray) -> int:
         """Compare the explored set with drawn canvases, and return their number.
 
         The cells of the canvases pass the network's codes beside the true classes.
@@ -122,10 +122,11 @@ class Together(LocalRule):
             OwnCodeError: a canvas and the rule differ, or the set lacks an input of a canvas.
         """
         self.exploring, looked = False, 0
-        for pages in checked_pages(task, self, THOROUGH):
-            shown = self.whole.encode(0, pages.found.cell_inputs)
-            places(cell_inputs, shown, pages.found, np.arange(len(shown)), pages.names, self.rule)
-            looked += len(pages.problems)
+        for canvases in checked_canvases(task, self, THOROUGH):
+            shown = self.whole.encode(0, canvases.found.cell_inputs)
+            cells, names = np.arange(len(shown)), canvases.names
+            places(cell_inputs, shown, canvases.found, cells, names, self.rule)
+            looked += len(canvases.problems)
             self.report("comparing the rule with canvases", looked, sum(THOROUGH))
         return looked
 

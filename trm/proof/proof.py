@@ -48,7 +48,7 @@ class Proof:
         """True if laws prove the rule itself correct: for layouts of the package.
 
         `trm.proof.check` checks the laws of rules with hints. The rule of a lattice without hints
-        writes the same symbols on all pages of any size (tests/canvas/cells/test_reachable.py).
+        writes the same symbols on all canvases of any size (tests/canvas/cells/test_reachable.py).
         """
         layout = self.solver.task.layout_impl
         of = (type(layout), type(self.solver.task), type(self.rule))

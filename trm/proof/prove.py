@@ -10,8 +10,8 @@ from trm.proof.latent import explore
 from trm.proof.program import Program
 from trm.proof.proof import Proof
 from trm.proof.search import (
+    ByOpInputs,
     BySolving,
-    ByWindows,
     hunt,
     shown_on,
     smallest_wrong,
@@ -54,7 +54,7 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
         return Proof(solver, PROVED, program=program, **known)
     if explored:
         return replace(refute(solver, search or SEARCHED, report), **known)
-    cell_inputs, looked = ByWindows(model, rule, task, judged), 0
+    cell_inputs, looked = ByOpInputs(model, rule, task, judged), 0
     found = None
     if len(judged.wrong):
         found, looked = smallest_wrong(cell_inputs, report)

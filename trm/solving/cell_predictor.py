@@ -164,7 +164,7 @@ class CellPredictor(Predictor):
         self.proved = proved
         rule = self.rule_of(task)
         # Problems with more operands have cell inputs that these never have.
-        return self if rule.most_operands is None else self.for_pages_of(task, rule)
+        return self if rule.most_operands is None else self.for_upright(task, rule)
 
     def limit(self, task: Task, wrong: np.ndarray, most: float) -> None:
         rule = self.rule_of(task).with_codes(self.model.config.codes)
@@ -180,9 +180,9 @@ class CellPredictor(Predictor):
                 "a model with latent codes cannot recognise an upright canvas, as its cell inputs "
                 "are not known in advance: leave out --symmetries"
             )
-        return self.for_pages_of(task, task.local_rule())
+        return self.for_upright(task, task.local_rule())
 
-    def for_pages_of(self, task: Task, rule: LocalRule) -> "CellPredictor":
+    def for_upright(self, task: Task, rule: LocalRule) -> "CellPredictor":
         """Return a copy with confidence only in upright solutions of a rule."""
         one = copy(self)
         vars(one).pop("cell_inputs", None)  # those of the previous rule

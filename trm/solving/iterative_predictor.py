@@ -198,7 +198,7 @@ class IterativePredictor(Predictor):
         curves = []
         for i, halt in enumerate(halts.tolist()):
             end = f"halts at step {halt}" if halt else f"does not halt in {len(cells)} steps"
-            outcome = f"{end}, row {'right' if exact[halt - 1, i] else 'wrong'}"
+            outcome = f"{end}, row {'correct' if exact[halt - 1, i] else 'incorrect'}"
             curves.append(ConfidenceCurve(confidence[:, i], exact[:, i], halt, outcome))
         answers = cells[halts - 1, np.arange(len(inputs))]  # -1, the last step, without a halt
         return Trace("confidence over supervision steps", answers, curves)

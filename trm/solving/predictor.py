@@ -54,7 +54,7 @@ class Trace(NamedTuple):
         curves = []
         for i, masked in enumerate(inputs == symbols.MASK):
             right = (answers[i] == labels[i])[masked][::-1]
-            outcome = f"row {'right' if right.all() else 'wrong'}"
+            outcome = f"row {'correct' if right.all() else 'incorrect'}"
             curves.append(ConfidenceCurve(np.exp(log_probs[i][masked][::-1]), right, 0, outcome))
         return cls("confidence symbol by symbol, as it writes", answers, curves)
 

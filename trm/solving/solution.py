@@ -129,7 +129,7 @@ class Solution:
     @property
     def verdict(self) -> str:
         """Answer, its correctness and the confidence, in a line."""
-        judged = "right" if self.correct else f"wrong, it is {self.write(self.right_answer)}"
+        judged = "correct" if self.correct else f"incorrect, it is {self.write(self.right_answer)}"
         reason = self.uncalibrated_reason
         confidence = f"{self.confidence:.1%}" + (f", not calibrated: {reason}" if reason else "")
         answer = self.answer_text or "no number"

@@ -44,7 +44,7 @@ class LatticeRule(LocalRule):
     def __init__(self, base: int) -> None:
         super().__init__(base)
         digits, leading, blank = self.digits, self.digits[1:], (BLANK,)
-        # a, without gaps and leading zeros. The page has one column more than a has digits.
+        # a, without gaps and leading zeros. The canvas has one column more than a has digits.
         top = {
             "margin": Column("margin", blank, ("margin", "sign")),
             "sign": Column("sign", (TIMES,), ("gap",)),

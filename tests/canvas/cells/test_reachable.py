@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from canvas.addition import Addition
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.pages import UNDEFINED, draw_signals, page_cell_inputs
+from canvas.cells.pages import UNDEFINED, draw_signals, drawn_cell_inputs
 from canvas.cells.reachable import reachable_cell_inputs, reachable_op_inputs
 from canvas.cells.spec import NEIGHBOURS, SYMBOL, TOKEN, Inputs, input_name
 from canvas.multiplication import Multiplication
@@ -82,9 +82,9 @@ def test_the_rule_says_what_is_drawn_and_no_page_leaves_the_closure(name: str, d
     drawing = drawn(task, operands, around)
     some = np.array([data.draw(st.integers(0, int(n) - 1)) for n in drawing.steps])
     for rows in (None, some):
-        found = page_cell_inputs(rule, drawing, rows)
+        found = drawn_cell_inputs(rule, drawing, rows)
         asked = found.cell_inputs[TOKEN] == MASK
-        truth = drawing.truth[found.page, found.row, found.column]
+        truth = drawing.truth[found.canvas, found.row, found.column]
         assert (found.outputs[SYMBOL][asked] == truth[asked]).all()
         if rows is None:
             seen, known = (
@@ -219,7 +219,7 @@ def test_rules_read_what_they_say_are_of_their_rows_and_have_codes():
     rule = Curious(3)
     drawing = drawn(TASKS["standard, base 3"], [(1, 1)], (0, 0, 0))
     with pytest.raises(KeyError, match=r"an op reads above.sum, which is not among its inputs"):
-        page_cell_inputs(rule, drawing)
+        drawn_cell_inputs(rule, drawing)
     lattice = type(TASKS["lattice"].layout_impl)
 
     class Mine(lattice):  # type: ignore[valid-type,misc]

@@ -8,7 +8,7 @@ import pytest
 
 from canvas.addition import Addition
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.pages import page_cell_inputs
+from canvas.cells.pages import drawn_cell_inputs
 from canvas.cells.spec import NEIGHBOUR_NAMES, SYMBOL, input_name
 from canvas.multiplication import Multiplication
 from canvas.picture import to_text
@@ -40,7 +40,7 @@ def example(
     rule = task.local_rule(latent)
     problems = Problems.from_ints([operands], task.base)
     drawing = task.layout_impl.draw_worked(problems)
-    found = page_cell_inputs(rule, drawing)
+    found = drawn_cell_inputs(rule, drawing)
     cells = found.column == drawing.truth.shape[2] - column
     (cell,) = np.flatnonzero(cells & (found.row == row - 1))
 
@@ -83,7 +83,7 @@ def test_samples_of_pages_are_those_of_their_ids_with_the_same_labels(name: str)
     task, *_, latent = EXAMPLES[name]
     rule = task.local_rule(latent)
     drawing = task.layout_impl.draw_worked(sample(task, 0, "train", 0, np.arange(20)))
-    found = page_cell_inputs(rule, drawing)
+    found = drawn_cell_inputs(rule, drawing)
     samples = rule.samples(found.cell_inputs, found.outputs)
     ids = rule.encoding.ids_of(samples.ops, samples.inputs)
     assert (ids == np.unique(rule.op_input_ids(found.cell_inputs, found.outputs)[0])).all()

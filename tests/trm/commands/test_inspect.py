@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import shutil
 
 import pytest
 import torch
@@ -118,9 +119,12 @@ def test_a_page_says_whether_its_weights_are_proved(command, tmp_path):
 @pytest.mark.usefixtures("undrawn")
 def test_a_card_repeats_the_figures_of_its_own_checkpoint_alone(command, checkpoint, tmp_path):
     grid, file, other = tmp_path / "grid", tmp_path / "m.safetensors", tmp_path / "o.safetensors"
+    checkpoint = shutil.copy(checkpoint, tmp_path / "best.ckpt")
+    command("prove", "--checkpoint", checkpoint, "--search", 50, code=1)
     command("evaluate", *CELL, "--output", grid, "--checkpoint", checkpoint)
     ran = export(command, checkpoint, file, "--figures", grid)
     card = unpack(file)["card"]
+    assert card["proof"]["verdict"] == "refuted"
     assert card["checkpoint_sha256"] == hashlib.sha256(checkpoint.read_bytes()).hexdigest()
     axes = ["digits_a", "digits_b"]
     assert card["settings"] == {"split": "test", "seed": 0, "problems": 4, "axes": axes}

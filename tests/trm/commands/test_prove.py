@@ -325,7 +325,7 @@ def test_an_own_layout_is_proved_of_drawn_pages_and_checked_without_laws(learn, 
 @pytest.mark.parametrize(
     ("layout", "said"),
     [
-        ("thrice", "the rule returns 3, and the page"),
+        ("thrice", "the rule returns 3, and the canvas"),
         ("few_classes", "it returns class 3 of sum_carry"),
     ],
 )
