@@ -22,11 +22,11 @@ _MOST, _SHORTER = 100, 30  # digits of an operand; where there can be more, so m
 def check_layout(task: Task, more: Problems | None = None) -> int:
     """Work out a sample of a task's problems, and some more; how many they were.
 
-    The local rules of a user's own layout are held against drawn pages as well; those of the
+    The local rules of a user's own layout are held against drawn canvases as well; those of the
     package are where a model is trained on them, loaded or proved, see `canvas.cells.check`.
 
     OwnCodeError names the first row that does not show the answer that the task says, or lies
-    outside the layout's room; or the first cell in which a rule and its page differ.
+    outside the layout's room; or the first cell in which a rule and its canvas differ.
     """
     shorter = [min(n, _SHORTER) for n in task.longest]
     longest = shorter if max(task.longest) > _MOST else None

@@ -14,13 +14,14 @@ import numpy as np
 
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.pages import draw_signals
-from canvas.cells.spec import SEES
+from canvas.cells.spec import NEIGHBOUR_NAMES
 from canvas.choices import load_class
 from canvas.picture import to_text
 from canvas.task import Task
 from canvas.tasks import TASKS
 from trm.checkpoints import DATA_KEY, SHIPPED
-from trm.checkpoints.loading import unpack
+from trm.checkpoints.content import unpack
+from trm.checkpoints.proofs import with_new_keys
 from trm.models.configs import POSITIONS
 from trm.models.positions import Position
 
@@ -172,7 +173,7 @@ def messages(rule: LocalRule) -> Iterator[str]:
     yield f"| neighbour | signals in its message, by the [`{kind.__name__}`]({file}) |\n|---|---|"
     for direction, names in rule.messages.items():
         if names:
-            yield f"| {SEES[direction].replace('_', ' ')} | {listed(names)} |"
+            yield f"| {NEIGHBOUR_NAMES[direction].replace('_', ' ')} | {listed(names)} |"
     if rule.ops:
         yield f"\n<details><summary>A cell has {len(rule.ops)} ops</summary>\n"
         yield "| | outputs | inputs |\n|---|---|---|"
@@ -193,8 +194,9 @@ def read_proofs() -> Iterator[tuple[tuple[str, str], str]]:
         task, proof = content[DATA_KEY]["task"], content["card"].get("proof")
         if proof:
             what = f"[`{file.stem}`]({os.path.relpath(file, DOCS)}) | {task['base']}"
+            proof = with_new_keys(proof)
             figures = (
-                f"{proof['windows']:,} | {proof['smallest_margin']:.1f} | {proof['arithmetic']}"
+                f"{proof['op_inputs']:,} | {proof['smallest_margin']:.1f} | {proof['arithmetic']}"
             )
             yield (task["task"], task["layout"]), f"| {proof['verdict']} | {what} | {figures} |"
 

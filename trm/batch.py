@@ -175,6 +175,7 @@ class Job(NamedTuple):
             "device": (device, self.precision, torch.__version__),
             "files": (fingerprint(find_checkpoint(self.checkpoint)), fingerprint(self.source)),
             "model": (predictor.model.config, getattr(predictor, "max_steps", None)),
+            "start": predictor.start_seed,
             "solver": (solver.canvas, solver.voting, predictor.proved),
             "records": (self.batch_size, self.canvases),
         }

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from canvas.symbols import MASK
 from trm.checkpoints import SUFFIX
-from trm.checkpoints.loading import load_solver, unpack
-from trm.checkpoints.proofs import proof_digest
+from trm.checkpoints.content import unpack
+from trm.checkpoints.loading import load_solver
+from trm.checkpoints.proofs import proof_digest, with_new_keys
 from trm.evaluation.grid import share
 from trm.files import make_folder, write_text
 from trm.markdown import safe, table
@@ -91,12 +92,13 @@ def model_card(solver: Solver, card: dict[str, Any], name: str) -> str:
     ]
     proof = card.get("proof") or {}
     if solver.predictor.proved and proof.get("digest") == proof_digest(model, task):
-        of = f"{proof['windows']:,} cell inputs, smallest margin {proof['smallest_margin']:.1f}"
-        parts.append(f"**Proved right at every length** ({of}).")
+        proof = with_new_keys(proof)
+        of = f"{proof['op_inputs']:,} cell inputs, smallest margin {proof['smallest_margin']:.1f}"
+        parts.append(f"**Proved correct at every length** ({of}).")
     if cells := card.get("cells"):
         rows = [[str(c["row"]), str(c["column"]), share(c).short] for c in cells]
-        parts.append("Held-out problems whose whole solution is right, with 95 % intervals:")
-        parts.append(table([*card["settings"]["axes"], "right"], rows))
+        parts.append("Held-out problems whose whole solution is correct, with 95 % intervals:")
+        parts.append(table([*card["settings"]["axes"], "correct"], rows))
     code = f'solve("12{task.sign}3", from_pretrained("{name}"))'
     imports = "from trm import solve\nfrom trm.sharing import from_pretrained"
     return "\n\n".join([*parts, f"```python\n{imports}\n\n{code}\n```\n"])

@@ -1,11 +1,11 @@
-"""Comparison of local rules, and of sets of reachable inputs, with drawn pages.
+"""Comparison of local rules, and of sets of reachable inputs, with drawn canvases.
 
 A rule is separate code beside the layout and the task, so all three can differ. The layout draws
-pages, and the rule computes them, cell by cell. Their answers are compared with the task's. The
-pages have numbers of training's lengths and longer ones. Zeros, single digits, nines and numbers
+canvases, and the rule computes them, cell by cell. Their answers are compared with the task's. The
+canvases have numbers of training's lengths and longer ones. Zeros, single digits, nines and numbers
 with zeros inside are always among them.
 
-The comparison finds a difference, or none on these pages. It proves nothing about other pages.
+The comparison finds a difference, or none on these canvases. It proves nothing about others.
 """
 
 import inspect
@@ -18,7 +18,7 @@ import numpy as np
 
 from canvas.arithmetic import Numbers
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.pages import PageCellInputs, page_cell_inputs
+from canvas.cells.pages import DrawnCellInputs, drawn_cell_inputs
 from canvas.cells.spec import SYMBOL, TOKEN
 from canvas.choices import OwnCodeError, failure
 from canvas.drawing import WorkedDrawing
@@ -27,48 +27,48 @@ from canvas.sampling import sample
 from canvas.symbols import BLANK, CHARACTERS, DIGIT_IDS, MASK, decode
 from canvas.task import Task
 
-QUICK = 64, 32  # pages of training's lengths, and longer ones, wherever a rule is used
+QUICK = 64, 32  # canvases of training's lengths, and longer ones, wherever a rule is used
 THOROUGH = 20_000, 2000  # the same, wherever a proof depends on the rule
-_AT_ONCE, _LONGER_AT_ONCE = 1000, 100  # pages of a batch
-_MOST_CELLS = 20_000_000  # of all pages of training's lengths; longer numbers get fewer pages
+_AT_ONCE, _LONGER_AT_ONCE = 1000, 100  # canvases of a batch
+_MOST_CELLS = 20_000_000  # of all canvases of training's lengths; longer numbers get fewer canvases
 _MOST_SAMPLED, _SHORTER = 100, 30  # digits: above 100 in training, numbers of up to 30 are drawn
 _LONGEST = 24  # digits of the longer numbers
 _MOST_MORE = 2  # operands beyond those of training
-_MOST_SHOWN = 200  # cells of a page that is printed in a message
+_MOST_SHOWN = 200  # cells of a canvas that is printed in a message
 _TRIES = 20  # attempts to draw problems that the task allows
 
 
 class DrawnPages(NamedTuple):
-    """Pages drawn by the layout and computed by the rule."""
+    """Canvases drawn by the layout and computed by the rule."""
 
     problems: Problems
     drawing: WorkedDrawing
-    found: PageCellInputs
+    found: DrawnCellInputs
     trained: bool  # the problems have training's lengths and are of its split
     names: list[str]  # of the problems, as people write them
 
 
-def checked_pages(
+def checked_canvases(
     task: Task, rule: LocalRule, how_many: tuple[int, int] = QUICK
 ) -> Iterator[DrawnPages]:
-    """Yield batches of pages on which the rule agrees with layout and task.
+    """Yield batches of canvases on which the rule agrees with layout and task.
 
     Args:
-        task: draws the pages.
+        task: draws the canvases.
         rule: of its layout; for a model with latent codes, the rule with the true classes.
-        how_many: pages of training's lengths, and longer ones; edge cases come before them.
+        how_many: canvases of training's lengths, and longer ones; edge cases come before them.
 
     Raises:
-        OwnCodeError: a page differs. The message names its first cell that differs, and both
+        OwnCodeError: a canvas differs. The message names its first cell that differs, and both
             symbols.
     """
-    # One generator for each kind: pages of training do not depend on the number of others.
+    # One generator for each kind: canvases of training do not depend on the number of others.
     randoms = {kind: np.random.default_rng(0) for kind in (False, True)}
     for problems, trained in _problems(task, rule, *how_many):
         if not len(problems):
             continue
         try:
-            pages = _checked(
+            canvases = _checked(
                 task, rule, problems, _drawn(task, problems, randoms[trained]), trained
             )
         except (OwnCodeError, MemoryError):
@@ -78,54 +78,54 @@ def checked_pages(
             raise OwnCodeError(
                 f"the layout {task.layout}, or {_rule_name(rule)}, is wrong: {where}"
             ) from error
-        yield pages
+        yield canvases
 
 
 def check_rule(task: Task, rule: LocalRule, how_many: tuple[int, int] = QUICK) -> int:
-    """Compare a rule with drawn pages, and return their number. Raises as `checked_pages`."""
-    return sum(len(pages.problems) for pages in checked_pages(task, rule, how_many))
+    """Compare a rule with drawn canvases, and return their number. Raises as `checked_canvases`."""
+    return sum(len(canvases.problems) for canvases in checked_canvases(task, rule, how_many))
 
 
 def check_reachable(
     task: Task, rule: LocalRule, ids: np.ndarray, how_many: tuple[int, int] = QUICK
 ) -> None:
-    """Compare a set of reachable cell inputs with drawn pages.
+    """Compare a set of reachable cell inputs with drawn canvases.
 
     Args:
-        task: draws the pages.
+        task: draws the canvases.
         rule: of its layout.
         ids: of the set, sorted, see `canvas.cells.reachable.reachable_cell_inputs`.
-        how_many: see `checked_pages`.
+        how_many: see `checked_canvases`.
 
     Raises:
-        OwnCodeError: a page has an input that the set lacks; the message names page and cell.
+        OwnCodeError: a canvas has an input that the set lacks; the message names canvas and cell.
     """
-    for pages in checked_pages(task, rule, how_many):
-        found = pages.found
-        occurring = rule.whole.numbers(0, found.cell_inputs)
-        places(ids, occurring, found, np.arange(len(occurring)), pages.names, rule)
+    for canvases in checked_canvases(task, rule, how_many):
+        found = canvases.found
+        occurring = rule.whole.encode(0, found.cell_inputs)
+        places(ids, occurring, found, np.arange(len(occurring)), canvases.names, rule)
 
 
 def places(
     reachable: np.ndarray,
     occurring: np.ndarray,
-    found: PageCellInputs,
+    found: DrawnCellInputs,
     cells: np.ndarray,
     names: list[str],
     rule: LocalRule,
 ) -> np.ndarray:
-    """Return the indices of pages' inputs in a sorted set of reachable inputs, int64 [M].
+    """Return the indices of canvases' inputs in a sorted set of reachable inputs, int64 [M].
 
     Args:
         reachable: ids of inputs, sorted.
-        occurring: ids of the inputs of pages, int64 [M].
-        found: the pages' cells.
+        occurring: ids of the inputs of canvases, int64 [M].
+        found: the canvases' cells.
         cells: indices of the cells with these inputs, int64 [M].
-        names: of the pages' problems.
+        names: of the canvases' problems.
         rule: of the set.
 
     Raises:
-        OwnCodeError: the set lacks an input; the message names page and cell.
+        OwnCodeError: the set lacks an input; the message names canvas and cell.
     """
     at = np.searchsorted(reachable, occurring).clip(max=max(0, len(reachable) - 1))
     missing = reachable[at] != occurring if len(reachable) else np.ones(len(occurring), dtype=bool)
@@ -135,10 +135,10 @@ def places(
         row, column = found.row[cell], found.column[cell]
         raise OwnCodeError(
             f"the reachable inputs of {_rule_name(rule)} are too few: the cell in row {row + 1}, "
-            f"column {column + 1} of {names[found.page[cell]]}, in which "
+            f"column {column + 1} of {names[found.canvas[cell]]}, in which "
             f"{_symbol(int(found.cell_inputs[TOKEN][cell]))} stands, has an input that is not "
             f"among "
-            "them. Nothing is proved: have the rule's `rows` name all that can stand on a page"
+            "them. Nothing is proved: have the rule's `rows` name all that can stand on a canvas"
         )
     return at
 
@@ -146,7 +146,7 @@ def places(
 def edge_problems(task: Task, rule: LocalRule | None = None) -> Problems:
     """Return all pairs of zeros, single digits, nines, powers and zeros inside.
 
-    Pairs that the task does not allow are left out. The digest of a proof covers these pages: a
+    Pairs that the task does not allow are left out. The digest of a proof covers these canvases: a
     different list makes saved proofs invalid.
     """
     base = task.base
@@ -210,7 +210,7 @@ def _number(random: Random, digits: int, base: int) -> int:
 
 
 def _drawn(task: Task, problems: Problems, random: np.random.Generator) -> WorkedDrawing:
-    """Draw a batch of pages with up to two more blank columns on either side than the widest."""
+    """Draw a batch of canvases with up to two more blank columns on either side than the widest."""
     heights, widths = task.layout_impl.sizes(problems)
     left, right = random.integers(0, 3, size=2)
     width = int(widths.max() + left + right)
@@ -221,10 +221,10 @@ def _drawn(task: Task, problems: Problems, random: np.random.Generator) -> Worke
 def _checked(
     task: Task, rule: LocalRule, problems: Problems, drawing: WorkedDrawing, trained: bool
 ) -> DrawnPages:
-    """Compute the pages of one batch by the rule, and compare them."""
-    names, found = task.names(problems), page_cell_inputs(rule, drawing)
+    """Compute the canvases of one batch by the rule, and compare them."""
+    names, found = task.names(problems), drawn_cell_inputs(rule, drawing)
     masked = found.cell_inputs[TOKEN] == MASK
-    drawn = drawing.truth[found.page, found.row, found.column].astype(np.int64)
+    drawn = drawing.truth[found.canvas, found.row, found.column].astype(np.int64)
     computed = found.outputs[SYMBOL]
     wrong = masked & (computed != drawn)
     bad_signal = ""
@@ -235,8 +235,8 @@ def _checked(
             break
     if wrong.any():
         cell = _first(found, np.flatnonzero(wrong))
-        page, row, column = found.page[cell], found.row[cell], found.column[cell]
-        where = f"in row {row + 1}, column {column + 1} of {names[page]}"
+        canvas, row, column = found.canvas[cell], found.row[cell], found.column[cell]
+        where = f"in row {row + 1}, column {column + 1} of {names[canvas]}"
         if bad_signal:
             raise OwnCodeError(
                 f"{_rule_name(rule)} is wrong: {where} it returns class "
@@ -245,7 +245,7 @@ def _checked(
             )
         raise OwnCodeError(
             f"{_rule_name(rule)} is wrong: {where} the rule returns {_symbol(computed[cell])}, and "
-            f"the page{_text(drawing, int(page))} has {_symbol(drawn[cell])}: make the rule's "
+            f"the canvas{_text(drawing, int(canvas))} has {_symbol(drawn[cell])}: make the rule's "
             "`cell` and the layout's `rows` agree"
         )
     _check_answers(task, problems, drawing, names)
@@ -255,16 +255,16 @@ def _checked(
 def _check_answers(
     task: Task, problems: Problems, drawing: WorkedDrawing, names: list[str]
 ) -> None:
-    """Compare the answers on pages with the task's.
+    """Compare the answers on canvases with the task's.
 
-    Only the answer's cells are read: `canvas.check.check_layout` reads whole pages back.
+    Only the answer's cells are read: `canvas.check.check_layout` reads whole canvases back.
 
     Raises:
-        OwnCodeError: names the first page with another answer.
+        OwnCodeError: names the first canvas with another answer.
     """
     filled = drawing.truth != BLANK
     ends = []
-    for axis in (2, 1):  # first and last row, then column, of each page
+    for axis in (2, 1):  # first and last row, then column, of each canvas
         used = filled.any(axis=axis)
         ends += [used.argmax(axis=1), used.shape[1] - used[:, ::-1].argmax(axis=1)]
     boxes = zip(*(end.tolist() for end in ends), strict=True)
@@ -275,14 +275,14 @@ def _check_answers(
         drawn = decode(np.array(cells[::-1], dtype=np.uint8))
         if drawn[: len(drawn) - len(right)].strip("0") or not drawn.endswith(right):
             raise OwnCodeError(
-                f"the layout {task.layout} is wrong: the page of {names[i]} has the answer "
+                f"the layout {task.layout} is wrong: the canvas of {names[i]} has the answer "
                 f"{drawn!r}, and the answer of the task {task.name} is {right}"
             )
 
 
-def _first(found: PageCellInputs, cells: np.ndarray) -> int:
-    """Return the first of some cells in the order of writing: first page, top row, right end."""
-    order = np.lexsort((-found.column[cells], found.row[cells], found.page[cells]))
+def _first(found: DrawnCellInputs, cells: np.ndarray) -> int:
+    """Return the first of some cells in the order of writing: first canvas, top row, right end."""
+    order = np.lexsort((-found.column[cells], found.row[cells], found.canvas[cells]))
     return int(cells[order[0]])
 
 
@@ -293,9 +293,9 @@ def _symbol(symbol_id: int) -> str:
     return f"{symbol_id}, which is no symbol"
 
 
-def _text(drawing: WorkedDrawing, page: int) -> str:
-    """Return a page's rows in brackets, or an empty text if the page is large."""
-    rows = [decode(row) for row in drawing.truth[page, : drawing.heights[page]]]
+def _text(drawing: WorkedDrawing, canvas: int) -> str:
+    """Return a canvas's rows in brackets, or an empty text if the canvas is large."""
+    rows = [decode(row) for row in drawing.truth[canvas, : drawing.heights[canvas]]]
     return f" ({' / '.join(rows)})" if sum(map(len, rows)) <= _MOST_SHOWN else ""
 
 

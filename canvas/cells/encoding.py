@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from canvas.cells.spec import NEIGHBOURS, OWN, SEES, TOKEN, Op, Seen, input_name
+from canvas.cells.spec import NEIGHBOUR_NAMES, NEIGHBOURS, OWN, TOKEN, Inputs, Op, input_name
 
 
 class OpEncoding:
@@ -65,7 +65,7 @@ class OpEncoding:
     def _signals(self, op: Op, direction: str) -> tuple[str, ...]:
         if op.inputs is None:
             return self.directions[direction] if direction != OWN else ()
-        neighbour = SEES[direction]
+        neighbour = NEIGHBOUR_NAMES[direction]
         names = ("",) if neighbour in op.inputs else ()
         return (*names, *(n for n in self.directions[direction] if f"{neighbour}.{n}" in op.inputs))
 
@@ -113,16 +113,16 @@ class OpEncoding:
         """Number of columns of `table`: the largest number of inputs of an op."""
         return max(map(len, self.reads))
 
-    def table(self, op: int, seen: Mapping[str, np.ndarray]) -> np.ndarray:
+    def table(self, op: int, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the inputs of an op in N cells, int64 [N, width]; columns without a name are 0.
 
         Args:
             op: index of the op.
-            seen: inputs and outputs of the cells, int64 [N] by input name, see `LocalRule.apply`.
+            values: inputs and outputs of the cells, int64 [N] by input name, see `LocalRule.apply`.
         """
-        found = np.zeros((len(next(iter(seen.values()))), self.width), dtype=np.int64)
+        found = np.zeros((len(next(iter(values.values()))), self.width), dtype=np.int64)
         for column, name in enumerate(self.reads[op]):
-            found[:, column] = seen[name]
+            found[:, column] = values[name]
         return found
 
     def codes(self, op: int) -> np.ndarray:
@@ -140,7 +140,7 @@ class OpEncoding:
 
     def _direction_of(self, name: str) -> int:
         neighbour = name.partition(".")[0]
-        return [SEES[direction] for direction in self.directions].index(neighbour)
+        return [NEIGHBOUR_NAMES[direction] for direction in self.directions].index(neighbour)
 
     def ids_of(self, ops: np.ndarray, table: np.ndarray) -> np.ndarray:
         """Return the ids of N op inputs, int64 [N].
@@ -159,21 +159,21 @@ class OpEncoding:
         """Return the index of the op of each id, int64 [N]."""
         return np.searchsorted(self.starts, ids, side="right") - 1
 
-    def numbers(self, op: int, seen: Mapping[str, np.ndarray]) -> np.ndarray:
+    def encode(self, op: int, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the ids of an op's inputs, int64 [N]; arguments as for `table`."""
-        ids = np.full(len(next(iter(seen.values()))), self.starts[op])
+        ids = np.full(len(next(iter(values.values()))), self.starts[op])
         for name, unit in self.units(op).items():
-            ids += seen[name] * unit
+            ids += values[name] * unit
         return ids
 
-    def shown(self, ids: np.ndarray) -> Iterator[tuple[Op, np.ndarray, "Seen"]]:
+    def decode(self, ids: np.ndarray) -> Iterator[tuple[Op, np.ndarray, Inputs]]:
         """Decode N ids, int64 [N]: for each op the indices of its ids, int64, and its inputs."""
         op_of_id = self.op_of(ids)
         for index, op in enumerate(self.ops):
             here = np.flatnonzero(op_of_id == index)
             sizes = (self.ids, *self.sizes[index])
             token, *message_ids = np.unravel_index(ids[here] - self.starts[index], sizes)
-            inputs = Seen({TOKEN: token} if TOKEN in self.units(index) else {})
+            inputs = Inputs({TOKEN: token} if TOKEN in self.units(index) else {})
             for i, direction in enumerate(self.directions):
                 signals = self.signals(index, i, message_ids[i])
                 inputs |= {input_name(direction, name): part for name, part in signals.items()}

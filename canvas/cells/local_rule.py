@@ -15,9 +15,9 @@ from canvas.cells.spec import (
     OWN,
     SYMBOL,
     TOKEN,
+    Inputs,
     Op,
     RowKind,
-    Seen,
     input_name,
 )
 from canvas.drawing import WorkedDrawing
@@ -35,11 +35,11 @@ class LocalRule(ABC):
     ops: tuple[Op, ...] = ()  # the ops, in order; none: one that reads all
     probe_targets: tuple[str, ...] = ()  # quantities that no cell decides, as labels of probes
     # Enumeration of a row's states in `canvas.cells.reachable`. True: each message from the right
-    # is stored with the exact message from above. False: with that message reduced by `kept`, for
-    # rules in which nothing follows from both.
-    kept_together = True
-    most_operands: int | None = None  # of a page; None: any number
-    rows: Mapping[str, RowKind]  # all kinds of rows; may allow more than pages have, never less
+    # is stored with the exact message from above. False: with that message as `reduced` returns it,
+    # for rules in which nothing follows from both.
+    exact_together = True
+    most_operands: int | None = None  # of a canvas; None: any number
+    rows: Mapping[str, RowKind]  # all kinds of rows; may allow more than canvases have, never less
 
     def __init__(self, base: int) -> None:
         self.base = base  # of the digits
@@ -76,14 +76,14 @@ class LocalRule(ABC):
         """Number of classes of a signal. Class 0 stands for none."""
 
     @abstractmethod
-    def cell(self, outputs: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
+    def cell(self, outputs: tuple[str, ...], inputs: Inputs) -> dict[str, np.ndarray]:
         """Compute the outputs of an op from N op inputs: int64 [N] by output.
 
         These are the id of the `SYMBOL` to write, and the class of each signal. They depend on
-        the op input alone, never on the place of the cell on a page.
+        the op input alone, never on the place of the cell on a canvas.
         """
 
-    def kept(self, signal: str, classes: np.ndarray) -> np.ndarray:
+    def reduced(self, signal: str, classes: np.ndarray) -> np.ndarray:
         """Reduce classes of a signal to the few that `canvas.cells.reachable` distinguishes.
 
         The default distinguishes none (0), the first class (1) and all others (2).
@@ -139,20 +139,20 @@ class LocalRule(ABC):
         parts = np.unravel_index(message_id - present, sizes) if names else ()
         return {"": present, **dict(zip(names, parts, strict=True))}
 
-    def cell_inputs(self, ids: np.ndarray) -> Seen:
+    def cell_inputs(self, ids: np.ndarray) -> Inputs:
         """Decode cell inputs from their ids, those of the op inputs of `whole`."""
-        ((_, _, inputs),) = self.whole.shown(ids)
+        ((_, _, inputs),) = self.whole.decode(ids)
         return inputs
 
     def around(
-        self, messages: np.ndarray, page: np.ndarray, row: np.ndarray, column: np.ndarray
+        self, messages: np.ndarray, canvas: np.ndarray, row: np.ndarray, column: np.ndarray
     ) -> dict[str, np.ndarray]:
         """Read the messages of N cells' neighbours: int64 [N] by input name.
 
         Args:
             messages: of all cells, [B, H + 1, W + 2, 1 + signals]: 1 for a cell that exists, then
                 the classes of its signals. A margin of 0 lies above and on both sides.
-            page: indices of the N cells, integers [N]; as are ``row`` and ``column``.
+            canvas: indices of the N cells, integers [N]; as are ``row`` and ``column``.
             row: counted from the top, without the margin.
             column: counted from the left, without the margin.
         """
@@ -160,7 +160,7 @@ class LocalRule(ABC):
         found: dict[str, np.ndarray] = {}
         for direction, names in self.whole.directions.items():
             down, right = NEIGHBOURS[direction]
-            read = messages[page, row + 1 + down, column + 1 + right].astype(np.int64, copy=False)
+            read = messages[canvas, row + 1 + down, column + 1 + right].astype(np.int64, copy=False)
             found |= {input_name(direction, name): read[:, place[name]] for name in ("", *names)}
         return found
 
@@ -171,16 +171,16 @@ class LocalRule(ABC):
             cell_inputs: of the cells, int64 [N] by input name.
         """
         found: dict[str, np.ndarray] = {}
-        known = Seen(cell_inputs)
+        known = Inputs(cell_inputs)
         for names, inputs in self.encoding.ops:
             outputs = self.cell(
-                names, known if inputs is None else Seen({n: known[n] for n in inputs})
+                names, known if inputs is None else Inputs({n: known[n] for n in inputs})
             )
             found |= outputs
             known |= {input_name(OWN, name): part for name, part in outputs.items()}
         return found
 
-    def seen(
+    def op_input_ids(
         self, cell_inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the ids of all op inputs in some cells, and the cell of each, int64 [M] each.
@@ -195,14 +195,17 @@ class LocalRule(ABC):
         everywhere = np.arange(len(cell_inputs[TOKEN]))
         masked = np.flatnonzero(cell_inputs[TOKEN] == symbols.MASK)
         cells = [masked if op.outputs == (SYMBOL,) else everywhere for op in self.encoding.ops]
-        ids = [self.encoding.numbers(op, known)[here] for op, here in enumerate(cells)]
+        ids = [self.encoding.encode(op, known)[here] for op, here in enumerate(cells)]
         return np.concatenate(ids), np.concatenate(cells)
 
     def samples(
         self, cell_inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
     ) -> "OpSamples":
-        """Return each distinct op input in some cells once, with its label; arguments as `seen`."""
-        ids, cells = self.seen(cell_inputs, outputs)
+        """Return each distinct op input in some cells once, with its label.
+
+        Arguments as for `op_input_ids`.
+        """
+        ids, cells = self.op_input_ids(cell_inputs, outputs)
         ids, first = np.unique(ids, return_index=True)
         ops, cells = self.encoding.op_of(ids), cells[first]
         known = {**cell_inputs, **{input_name(OWN, name): part for name, part in outputs.items()}}
@@ -217,17 +220,17 @@ class LocalRule(ABC):
     def samples_of(self, ids: np.ndarray) -> "OpSamples":
         """Return op inputs with their labels, from their ids, int64 [N]."""
         found = OpSamples.empty(self, self.encoding.op_of(ids))
-        for index, (op, here, inputs) in enumerate(self.encoding.shown(ids)):
+        for index, (op, here, inputs) in enumerate(self.encoding.decode(ids)):
             found.fill(self, index, here, inputs, self.cell(op.outputs, inputs))
         return found
 
-    def answers(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+    def correct_outputs(self, ids: np.ndarray) -> dict[str, np.ndarray]:
         """Compute the correct outputs of N op inputs, from their ids: int64 [N] by output.
 
         An output is −1 where the op does not have it. So is the symbol where it is given.
         """
         found = {name: np.full(len(ids), -1) for name in (SYMBOL, *self.signals)}
-        for op, here, inputs in self.encoding.shown(ids):
+        for op, here, inputs in self.encoding.decode(ids):
             outputs = self.cell(op.outputs, inputs)
             for name in op.outputs:
                 found[name][here] = outputs[name]

@@ -1,9 +1,9 @@
-"""The order of writing: which cells of a page can be computed together.
+"""The order of writing: which cells of a canvas can be computed together.
 
 A cell depends on its neighbours on the right, above, above left and above right, and on no others.
 So a row can be computed while the row above it is still two columns ahead. The cells that are
-computed at the same time are a *front*; a page is a sequence of fronts, from the upper right corner
-to the lower left one:
+computed at the same time are a *front*; a canvas is a sequence of fronts, from the upper right
+corner to the lower left one:
 
     column from the right    3  2  1  0
     row 0                    3  2  1  0

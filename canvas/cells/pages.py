@@ -13,22 +13,22 @@ from canvas.drawing import WorkedDrawing
 UNDEFINED = 255  # in place of a class that depends on rows that are not yet written
 
 
-class PageCellInputs(NamedTuple):
-    """Inputs and outputs of all N cells of B pages."""
+class DrawnCellInputs(NamedTuple):
+    """Inputs and outputs of all N cells of B canvases."""
 
     cell_inputs: dict[str, np.ndarray]  # int64 [N] by input name, see `LocalRule.apply`
     outputs: dict[str, np.ndarray]  # int64 [N] by output
-    page: np.ndarray  # int64 [N], index of the cell's page
+    canvas: np.ndarray  # int64 [N], index of the cell's canvas
     row: np.ndarray  # int64 [N], of the canvas
     column: np.ndarray  # int64 [N], of the canvas
 
 
-def page_cell_inputs(
+def drawn_cell_inputs(
     rule: LocalRule, drawing: WorkedDrawing, known_rows: np.ndarray | None = None
-) -> PageCellInputs:
+) -> DrawnCellInputs:
     """Compute the inputs of every cell of worked solutions by the rule, in the order of writing.
 
-    A page begins with its first row, ends with its last one, and is as wide as the canvas.
+    A solution begins with its first row, ends with its last one, and is as wide as its canvas.
 
     Args:
         rule: of the drawing's layout.
@@ -47,17 +47,17 @@ def page_cell_inputs(
     found: list[tuple[dict[str, np.ndarray], ...]] = []
     cells = np.stack(np.broadcast_to(inside[..., None], (B, H, W)).nonzero())
     for front in in_fronts(front_of(cells[1], W - 1 - cells[2])):
-        page, r, c = cells[:, front]
-        cell_inputs = {TOKEN: tokens[page, r, c]} | rule.around(messages, page, r, c)
+        canvas, r, c = cells[:, front]
+        cell_inputs = {TOKEN: tokens[canvas, r, c]} | rule.around(messages, canvas, r, c)
         outputs = rule.apply(cell_inputs)
         passed = [np.ones_like(r), *(outputs[name] for name in rule.signals)]
-        messages[page, r + 1, c + 1] = np.stack(passed, axis=1)
-        found.append((cell_inputs, outputs, {"page": page, "row": r, "column": c}))
+        messages[canvas, r + 1, c + 1] = np.stack(passed, axis=1)
+        found.append((cell_inputs, outputs, {"canvas": canvas, "row": r, "column": c}))
     cell_inputs, outputs, where = (
         {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         for parts in zip(*found, strict=True)
     )
-    return PageCellInputs(cell_inputs, outputs, **where)
+    return DrawnCellInputs(cell_inputs, outputs, **where)
 
 
 def draw_signals(
@@ -68,14 +68,14 @@ def draw_signals(
     Args:
         rule: of the drawing's layout.
         drawing: the worked solutions.
-        step: int64 [B], the row step of each page; None: the last one. All cells below the row of
+        step: int64 [B], the row step of each canvas; None: the last one. All cells below the row of
             that step are `UNDEFINED`.
     """
-    found, maps = page_cell_inputs(rule, drawing), {}
+    found, maps = drawn_cell_inputs(rule, drawing), {}
     last = drawing.top + drawing.heights - 1 if step is None else drawing.row_of_step(step)
     below = np.arange(drawing.truth.shape[1]) > last[:, None]
     for name in rule.signals:
         maps[name] = np.zeros(drawing.truth.shape, dtype=np.uint8)
-        maps[name][found.page, found.row, found.column] = found.outputs[name]
+        maps[name][found.canvas, found.row, found.column] = found.outputs[name]
         maps[name][below] = UNDEFINED
     return maps

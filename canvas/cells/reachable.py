@@ -1,4 +1,4 @@
-"""All inputs that cells can receive on pages of any size: sets closed under a layout's rule."""
+"""All inputs that cells can receive on canvases of any size: sets closed under a layout's rule."""
 
 from math import prod
 from typing import NamedTuple
@@ -18,16 +18,16 @@ def reachable_op_inputs(rule: LocalRule) -> np.ndarray:
     if rule.encoding is rule.whole:
         return ids
     cell_inputs = rule.cell_inputs(ids)
-    return _distinct(rule.seen(cell_inputs, rule.apply(cell_inputs))[0])
+    return _distinct(rule.op_input_ids(cell_inputs, rule.apply(cell_inputs))[0])
 
 
 def reachable_cell_inputs(rule: LocalRule) -> np.ndarray:
-    """Return a superset of the cell inputs of all pages of any size, closed under the rule.
+    """Return a superset of the cell inputs of all canvases of any size, closed under the rule.
 
     Rows are computed from the upper edge down, and each from its right edge to the left, until
     nothing new is found. For each kind of row above, two things are stored: the messages that each
-    kind of column can pass down, and the pairs of `LocalRule.kept` classes that can lie side by
-    side. This allows more than any page has.
+    kind of column can pass down, and the pairs of `LocalRule.reduced` classes that can lie side by
+    side. This allows more than any canvas has.
 
     Returns:
         Ids as op inputs of `LocalRule.whole`, int64, sorted.
@@ -53,27 +53,29 @@ class _Reachable:
         self.rule = rule
         self.joint = tuple(dict.fromkeys((*rule.down, *rule.down_right, *rule.down_left)))
         # For each kind of row the pairs of cells that can lie side by side, each as one number of
-        # two marks, that on the right first. A mark is a kind of column with the `kept` classes of
-        # the message that it passes down.
+        # two marks, that on the right first. A mark is a kind of column with the `reduced` classes
+        # of the message that it passes down.
         self.pairs: dict[str, set[int]] = {"": {_EDGE}} | {name: set() for name in rule.rows}
         self.cell_inputs: list[np.ndarray] = []
         kinds = (column.kind for row in rule.rows.values() for column in row.columns.values())
         self._kinds = list(dict.fromkeys(kinds))
-        # For each kind of row and column the messages that can be passed down. Beyond the page's
+        # For each kind of row and column the messages that can be passed down. Beyond the canvas's
         # edges, "", there is one: no cell.
-        self.handed = {
+        self.messages_down = {
             (row, kind): np.zeros(0 if row and kind else 1, dtype=np.int64)
             for row in self.pairs
             for kind in ("", *self._kinds)
         }
         self._messages = 1 + prod(rule.signals[name] for name in self.joint)
-        kept = {name: rule.kept(name, np.arange(rule.signals[name])) for name in self.joint}
-        self._kept = {name: (classes, 1 + int(classes.max())) for name, classes in kept.items()}
-        self._classes = prod(count for _, count in self._kept.values())
+        reduced = {name: rule.reduced(name, np.arange(rule.signals[name])) for name in self.joint}
+        self._reduced = {
+            name: (classes, 1 + int(classes.max())) for name, classes in reduced.items()
+        }
+        self._classes = prod(count for _, count in self._reduced.values())
         self._marks = 1 + len(self._kinds) * self._classes
         # A state is one number of four parts: the message from the right, the keys of the cells
         # above right and above, and the mark of the cell on the right.
-        self._keys = self._messages if rule.kept_together else self._marks
+        self._keys = self._messages if rule.exact_together else self._marks
         self._beyond = self._keys if rule.down_left else 1
 
     def grow(self) -> None:
@@ -87,7 +89,9 @@ class _Reachable:
 
     def _known(self, above: str) -> object:
         """Return the numbers of messages and pairs found for a kind of row, to detect changes."""
-        return [len(self.handed[above, kind]) for kind in self._kinds], len(self.pairs[above])
+        return [len(self.messages_down[above, kind]) for kind in self._kinds], len(
+            self.pairs[above]
+        )
 
     def _mark(self, kind: str, down: np.ndarray) -> np.ndarray:
         """Return the marks of messages that a kind of column passes down."""
@@ -95,31 +99,34 @@ class _Reachable:
             return np.full_like(down, _EDGE)
         joint = np.zeros_like(down)
         signals = self.rule.message(self.joint, down)
-        for name, (classes, count) in self._kept.items():
+        for name, (classes, count) in self._reduced.items():
             joint = joint * count + classes[signals[name]]
         return np.where(down > 0, 1 + self._kinds.index(kind) * self._classes + joint, _EDGE)
 
     def _key(self, kind: str, down: np.ndarray) -> np.ndarray:
         """Return the part of a message from above that a state stores: all of it, or its mark."""
-        return down if self.rule.kept_together else self._mark(kind, down)
+        return down if self.rule.exact_together else self._mark(kind, down)
 
-    def _by_key(self, handed: dict[str, np.ndarray], names: tuple[str, ...]) -> "_Lists":
+    def _by_key(self, messages_down: dict[str, np.ndarray], names: tuple[str, ...]) -> "_Lists":
         """Return the messages from a row above in one direction: for each key a list of ids."""
         size = 1 + prod(self.rule.signals[name] for name in names)
-        both = [self._key(kind, m) * size + self._seen(names, m) for kind, m in handed.items()]
+        both = [
+            self._key(kind, m) * size + self._message_ids(names, m)
+            for kind, m in messages_down.items()
+        ]
         return _Lists(*np.divmod(_distinct(np.concatenate(both)), size), self._keys)
 
     def _row(self, name: str, above: str) -> None:
         """Compute one kind of row below another."""
         row, todo = self.rule.rows[name], {}
-        handed = {kind: self.handed[above, kind] for kind in ("", *self._kinds)}
+        messages_down = {kind: self.messages_down[above, kind] for kind in ("", *self._kinds)}
         directions = (
-            self._by_key(handed, names) for names in (self.rule.down, self.rule.down_left)
+            self._by_key(messages_down, names) for names in (self.rule.down, self.rule.down_left)
         )
-        below = _Below(name, above, handed, *directions)
+        below = _Below(name, above, messages_down, *directions)
         for one in row.first:
             kind = row.columns[one].kind
-            todo[one] = _distinct(self._key(kind, handed[kind])) * self._marks
+            todo[one] = _distinct(self._key(kind, messages_down[kind])) * self._marks
         seen = {one: np.zeros(0, np.int64) for one in row.columns}
         while todo:
             found: dict[str, list[np.ndarray]] = {}
@@ -136,7 +143,7 @@ class _Reachable:
 
         The cell above left must be one that can lie beside the cell above.
         """
-        rule, name, handed, found = self.rule, row.name, row.handed, []
+        rule, name, messages_down, found = self.rule, row.name, row.messages_down, []
         columns = rule.rows[name].columns
         kind, there = columns[one].kind, "" if target == END else columns[target].kind
         cells, of = np.unique(states // self._marks, return_inverse=True)
@@ -144,14 +151,16 @@ class _Reachable:
         rest, over = np.divmod(cells, self._keys)
         right, beyond = np.divmod(rest, self._beyond)
         mark_of = np.zeros(self._keys, dtype=np.int64)
-        mark_of[self._key(kind, handed[kind])] = self._mark(kind, handed[kind])
-        marks, corner_marks = mark_of[over], self._mark(there, handed[there])
+        mark_of[self._key(kind, messages_down[kind])] = self._mark(kind, messages_down[kind])
+        marks, corner_marks = mark_of[over], self._mark(there, messages_down[there])
         pairs = np.array(sorted(self.pairs[row.above]), dtype=np.int64)
         for mark in np.unique(marks).tolist():
             beside_it = pairs[pairs // self._marks == mark] % self._marks
-            corners = handed[there][np.isin(corner_marks, beside_it)]
+            corners = messages_down[there][np.isin(corner_marks, beside_it)]
             # Messages from above left that differ in unread signals alone are treated as equal.
-            looks, like = np.unique(self._seen(rule.down_right, corners), return_inverse=True)
+            looks, like = np.unique(
+                self._message_ids(rule.down_right, corners), return_inverse=True
+            )
             options = _distinct(like.reshape(-1) * self._keys + self._key(there, corners))
             options_of = _Lists(*np.divmod(options, self._keys), len(looks))
             # All combinations of messages from above, above right and above left.
@@ -171,11 +180,11 @@ class _Reachable:
                         input_name(direction, signal): part for signal, part in signals.items()
                     }
                 out = rule.apply(cell_inputs)
-                self.cell_inputs.append(_distinct(rule.whole.numbers(0, cell_inputs)))
+                self.cell_inputs.append(_distinct(rule.whole.encode(0, cell_inputs)))
                 down = rule.message_id(self.joint, out)
                 known = np.zeros(self._messages, dtype=bool)
-                known[down] = known[self.handed[name, kind]] = True
-                self.handed[name, kind] = np.flatnonzero(known)
+                known[down] = known[self.messages_down[name, kind]] = True
+                self.messages_down[name, kind] = np.flatnonzero(known)
                 mine = self._mark(kind, down)
                 cell, passed = np.divmod(_distinct(which * self._marks + mine), self._marks)
                 at, index = beside.of(cell)
@@ -194,7 +203,7 @@ class _Reachable:
                 found.append((on[index] * self._keys + key) * self._marks + passed[index])
         return found
 
-    def _seen(self, names: tuple[str, ...], joint: np.ndarray) -> np.ndarray:
+    def _message_ids(self, names: tuple[str, ...], joint: np.ndarray) -> np.ndarray:
         """Return the ids of the messages in one direction, from the ids of all signals below."""
         if names == self.joint:
             return joint
@@ -207,8 +216,8 @@ class _Below(NamedTuple):
     """Kind of row that is computed below another, and the messages from that one."""
 
     name: str
-    above: str  # "": beyond the page's edge
-    handed: dict[str, np.ndarray]  # messages by kind of column; "": no cell
+    above: str  # "": beyond the canvas's edge
+    messages_down: dict[str, np.ndarray]  # messages by kind of column; "": no cell
     down: "_Lists"  # for each key, the messages from above
     down_left: "_Lists"  # for each key, the messages from above right
 

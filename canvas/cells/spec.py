@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-END = ""  # in place of a column on the left: the page ends there
+END = ""  # in place of a column on the left: the canvas ends there
 MOST_CODES = 62  # most latent codes of a signal: each is printed as one letter or digit
 SYMBOL = "symbol"  # the output that a cell writes, beside its signals
 TOKEN = "token"  # the symbol that stands in a cell, or the mask
@@ -14,7 +14,8 @@ OWN = "own"  # in place of a neighbour: the cell's own outputs
 NEIGHBOURS = {
     "left": (0, 1), "down": (-1, 0), "down_right": (-1, -1), "down_left": (-1, 1),
 }  # fmt: skip
-SEES = {  # the name of that neighbour, from the reader: what is passed left comes from the right
+# The name of that neighbour, from the reader: what is passed left comes from the right.
+NEIGHBOUR_NAMES = {
     "left": "right", "down": "above", "down_right": "above_left", "down_left": "above_right",
     OWN: OWN,
 }  # fmt: skip
@@ -26,7 +27,7 @@ class Op(NamedTuple):
     An input is one of:
 
     - `TOKEN`: the cell's symbol;
-    - ``above``, or another name in `SEES`: the presence of a neighbour;
+    - ``above``, or another name in `NEIGHBOUR_NAMES`: the presence of a neighbour;
     - ``right.carry``: a signal of a neighbour's message;
     - ``own.product``: a signal that an op before it has decided in the same cell.
 
@@ -42,10 +43,10 @@ def input_name(direction: str, signal: str) -> str:
 
     Example: ``input_name("left", "carry")`` is ``right.carry``.
     """
-    return f"{SEES[direction]}.{signal}" if signal else SEES[direction]
+    return f"{NEIGHBOUR_NAMES[direction]}.{signal}" if signal else NEIGHBOUR_NAMES[direction]
 
 
-class Seen(dict[str, np.ndarray]):
+class Inputs(dict[str, np.ndarray]):
     """Inputs of an op in N cells: int64 [N] by input name, see `Op`."""
 
     def __missing__(self, name: str) -> np.ndarray:
@@ -64,5 +65,5 @@ class RowKind(NamedTuple):
     """Kind of row: its columns by name, from the right."""
 
     columns: Mapping[str, Column]
-    first: tuple[str, ...]  # columns that can stand at the page's right edge
-    below: tuple[str, ...]  # kinds of rows that can stand above; "" for the page's upper edge
+    first: tuple[str, ...]  # columns that can stand at the canvas's right edge
+    below: tuple[str, ...]  # kinds of rows that can stand above; "" for the solution's upper edge

@@ -46,7 +46,7 @@ def test_one_problem_has_one_solution(shipped, problem):
     assert solution.exact  # the truth is known, for notebooks to mark what is wrong
     assert 0.5 < solution.confidence <= 1
     assert "<svg" in solution._repr_html_()
-    assert repr(solution).startswith("Solution(123 x 45 = 5535 (right; confidence ")
+    assert repr(solution).startswith("Solution(123 x 45 = 5535 (correct; confidence ")
     assert repr(shipped).startswith("Solver(CellModel, lattice in base 10, trained on 1")
 
 

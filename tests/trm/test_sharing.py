@@ -40,7 +40,9 @@ def test_a_model_comes_back_from_a_folder_with_a_card_of_its_proof_and_figures(t
     save_pretrained(SHIPPED, folder)  # what is the same can be written again
     card = (folder / "README.md").read_text()
     assert "`CellModel` of 50,853 parameters for multiplication in base 10" in card
-    assert "**Proved right at every length** (1,204,976 cell inputs, smallest margin 10.7)." in card
+    assert (
+        "**Proved correct at every length** (1,204,976 cell inputs, smallest margin 10.7)." in card
+    )
     assert "| 16 | 16 | 100.0 % (99.2–100.0) |" in card
     assert f'solve("12x3", from_pretrained("{folder}"))' in card
     solution = solve("12x3", from_pretrained(folder, device="cpu"))

@@ -207,7 +207,7 @@ def _table(suite: Suite, entries: list[Entry]) -> str:
             "trained" if card.trained else "by hand",
             safe(card.trained_on or "–"),
         ])  # fmt: skip
-    heads = ["", "entry", "right, 95 % interval", "verdict", "longest at ≥ 99 %", "parameters"]
+    heads = ["", "entry", "correct, 95 % interval", "verdict", "longest at ≥ 99 %", "parameters"]
     return table([*heads, "how it came about", "trained on"], rows)
 
 

@@ -1,7 +1,7 @@
 """Checkpoint files: finding them, and the names of their entries.
 
 Imports no framework, so that a command line with a wrong file fails at once.
-`trm.checkpoints.loading` reads the files.
+`trm.checkpoints.content` reads the files.
 """
 
 import io
@@ -70,7 +70,7 @@ def find_checkpoint(path: str | Path, names: Sequence[str] = _BEST_FIRST) -> Pat
 def read_task(path: str | Path) -> dict[str, Any]:
     """Return the settings of a file's task, among them its name; empty if they cannot be read.
 
-    PyTorch is not imported, and nothing in the file is executed. `trm.checkpoints.loading` reads
+    PyTorch is not imported, and nothing in the file is executed. `trm.checkpoints.content` reads
     the same entry with all checks and error messages.
     """
     try:

@@ -1,32 +1,19 @@
-"""Loading a solver from a file. Nothing in it is executed, and a small file needs little memory.
+"""From a file to a solver: task, network and `Solver` are built from checked settings.
 
-A file is a Lightning checkpoint or exported weights: safetensors with JSON in the header. The JSON
-has the names of `_HEADER`; ``symbols``, the characters of all ids; ``card``, a description for
-people; and `_DIGEST`, a hash of all that and the tensors. Damaged files are refused: exported
-weights by the digest, checkpoints by the CRCs of their archive.
-
-Example of a header: ``{"model": {"family": "cell", ...}, "data": {"task": {...}, ...}, "step": 800,
-"epoch": 4, "cost": {...}, "symbols": "...", "card": {...}, "sha256": "..."}``.
+`trm.checkpoints.content` reads the file.
 """
 
-import hashlib
 import json
 import logging
-import pickletools
 import re
-import warnings
-import zipfile
 from collections.abc import Callable
 from dataclasses import asdict, fields, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 import torch
 from pydantic import TypeAdapter, ValidationError
-from safetensors import safe_open
-from safetensors.torch import save
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
@@ -34,19 +21,10 @@ from augment.symmetry import SYMMETRIES
 from canvas.canvas_size import Canvas
 from canvas.check import check_layout
 from canvas.choices import OPEN, OwnCodeError, check_choice, check_imported, load_class
-from canvas.symbols import CHARACTERS, VOCAB_SIZE
 from canvas.task import Task
 from canvas.tasks import task_class
-from trm.checkpoints import (
-    CHECKPOINT_KEY,
-    COST_KEY,
-    DATA_KEY,
-    FORMAT,
-    HEADER,
-    SHIPPED,
-    SUFFIX,
-    find_checkpoint,
-)
+from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, FORMAT, SHIPPED
+from trm.checkpoints.content import load_checkpoint, network_weights
 from trm.checkpoints.proofs import PROVED, REFUTED, noted_proof
 from trm.limits import MOST_STEPS
 from trm.solving.families import FAMILIES
@@ -56,25 +34,10 @@ from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
 from trm.torch_settings import standard_settings
 
-_DIGEST = "sha256"  # an entry of the entry `HEADER`
-_HEADER = {"model": CHECKPOINT_KEY, "data": DATA_KEY}  # by name there: the key in a checkpoint
-_HEADER |= {"step": "global_step", "epoch": "epoch", "cost": COST_KEY}
-_PREFIX = "model."  # of the names of the network's weights in a checkpoint
 _PACKAGES = ("canvas", "augment", "trm")  # packages with classes that a file may name
 _NETWORKS = tuple(f"trm.models.{name}" for name in ("gpt", "cell", "recursive"))
-_WRITTEN = "take one written by `trm fit` or `trm inspect --export`"
 
-_LONGEST = 100_000  # characters of settings as JSON
 _MOST_UPDATES = 10_000  # of the states in a supervision step
-_VIEWS = 4  # tensors may have this many times the file's size: tied weights count twice
-
-# Names that a checkpoint's pickle may contain: containers, tensors and their parts. `torch.load`
-# also allows functions that make tensors or bytes of any size from a number.
-_NAMES = re.compile(
-    r"collections OrderedDict|(builtins|__builtin__) set|_codecs encode|torch (Size|device)"
-    r"|torch\._utils _rebuild_(tensor_v2|parameter)|torch \w+Storage"
-    r"|torch (bool|(b?float|u?int|complex)\w+)"
-)
 
 T = TypeVar("T")
 Network = TypeVar("Network", bound=nn.Module)
@@ -146,151 +109,14 @@ def load_solver(
 
 def _refuted(solver: Solver, proof: dict[str, Any]) -> Solver:
     """Limit a solver's confidence by the note of its refutation."""
-    predictor, wrong = solver.predictor, proof.get("wrong_inputs")
-    if proof.get("windows"):
+    predictor, wrong = solver.predictor, proof.get("incorrect_ids")
+    if proof.get("op_inputs"):
         ids = np.unique(np.array(wrong or (), dtype=np.int64))
-        predictor.limit(solver.task, ids, 1 - proof["wrong_windows"] / proof["windows"])
+        predictor.limit(solver.task, ids, 1 - proof["incorrect_op_inputs"] / proof["op_inputs"])
     if wrong:  # these inputs cover the counterexample, too
         return solver
     found = (proof.get("counterexample") or {}).get("problem", "")
     return replace(solver, known_wrong=(solver.task.parse(found),)) if found else solver
-
-
-@standard_settings()
-def load_checkpoint(path: str | Path) -> dict[str, Any]:
-    """Return the content of a checkpoint file or of exported weights; nothing in it is executed.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is damaged, no checkpoint of this package, or too large for one.
-    """
-    path = find_checkpoint(path)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about pickle protocols of strange files
-            if path.suffix == SUFFIX:
-                content = unpack(path)
-            else:
-                _check_archive(path)
-                content = torch.load(path, map_location="cpu", weights_only=True)
-        _check_tensors(content, path.stat().st_size)
-    except PermissionError:
-        raise
-    except Exception:
-        # Other bytes can fail in any way. PyTorch's own message is not passed on: it advises
-        # loading the file together with its code.
-        raise ValueError(
-            f"{path} cannot be read as a checkpoint: it is damaged, cut short, packed, of another "
-            f"kind, or holds code, which is never executed; {_WRITTEN}"
-        ) from None
-    if not isinstance(content, dict) or not {CHECKPOINT_KEY, DATA_KEY} <= content.keys():
-        held = ", ".join(map(str, content)) if isinstance(content, dict) else type(content).__name__
-        raise ValueError(
-            f"{path} holds no model of this package, but {held[:60] or 'nothing'}: {_WRITTEN}. "
-            "`trm convert` reads weights of the published TRM and of nanoGPT"
-        )
-    try:
-        entries = [{COST_KEY: None, **content}[key] for key in _HEADER.values()]
-        # Encoded piece by piece, as repeated references could make the text huge.
-        text = "".join(islice(json.JSONEncoder().iterencode(entries), _LONGEST))
-        if len(text) >= _LONGEST:
-            raise ValueError("settings are too long")
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{path} does not describe its model ({error}): {_WRITTEN}") from None
-    return content
-
-
-def network_weights(content: dict[str, Any]) -> dict[str, Tensor]:
-    """Return the network's weights in a checkpoint by name, averaged if training averaged them."""
-    found = content["state_dict"].items()
-    return {k.removeprefix(_PREFIX): value for k, value in found if k.startswith(_PREFIX)}
-
-
-def pack(
-    content: dict[str, Any],
-    card: dict[str, Any],
-    weights: dict[str, Tensor] | None = None,
-    dtype: torch.dtype | None = None,
-) -> bytes:
-    """Return the bytes of a safetensors file.
-
-    Args:
-        content: of a checkpoint.
-        card: description for people, as plain data.
-        weights: None: those of ``content``.
-        dtype: of floating-point weights in the file; None: their own.
-    """
-    header = {name: content.get(key) for name, key in _HEADER.items()}
-    header |= {"symbols": CHARACTERS[:VOCAB_SIZE], "card": card}  # letters have come later
-    weights = network_weights(content) if weights is None else weights
-    # Weights that share memory, such as tied embeddings, are stored one by one.
-    tensors = {
-        name: value.to(dtype if value.is_floating_point() else None, copy=True).contiguous()
-        for name, value in weights.items()
-    }
-    return save(tensors, {HEADER: json.dumps(header | {_DIGEST: _digest(header, tensors)})})
-
-
-def unpack(path: Path) -> dict[str, Any]:
-    """Read a file written from `pack`: a checkpoint's content with the additional key ``card``.
-
-    Weights in bfloat16 are returned in float32, as NumPy has no bfloat16.
-    """
-    with safe_open(path, framework="pt", device="cpu") as file:
-        header = json.loads((file.metadata() or {})[HEADER])
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    if header.pop(_DIGEST, None) not in (None, _digest(header, tensors)):  # old files have none
-        raise ValueError("its content does not match its digest")
-    if not CHARACTERS.startswith(header["symbols"]):
-        raise ValueError("it was written with another vocabulary")
-    content = {key: header.get(name) for name, key in _HEADER.items()}
-    weights = {
-        _PREFIX + name: value.float() if value.dtype == torch.bfloat16 else value
-        for name, value in tensors.items()
-    }
-    return content | {"state_dict": weights, "card": header["card"]}
-
-
-def _digest(header: dict[str, Any], tensors: dict[str, Tensor]) -> str:
-    """Return the SHA-256 of exported weights: JSON, then each tensor's name, type, shape, bytes."""
-    found = hashlib.sha256(json.dumps(header).encode())
-    for name, value in sorted(tensors.items()):
-        found.update(f"\n{name} {value.dtype} {list(value.shape)}\n".encode())
-        found.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return found.hexdigest()
-
-
-def _check_archive(file: Path) -> None:
-    """Raise a ValueError unless `torch.load` is safe: no damage, compression or code."""
-    with zipfile.ZipFile(file) as archive:
-        entries = archive.infolist()
-        packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
-        if packed or sum(entry.file_size for entry in entries) > file.stat().st_size:
-            raise ValueError("its content is larger than the file")
-        for entry in entries:
-            held = archive.read(entry)  # checks the CRC
-            if entry.filename.endswith(".pkl"):
-                for opcode, argument, _ in pickletools.genops(held):
-                    if opcode.name == "GLOBAL" and not _NAMES.fullmatch(str(argument)):
-                        raise ValueError(f"it names {argument}")
-
-
-def _check_tensors(content: Any, size: int) -> None:
-    """Raise a ValueError for nested tensors that a file of ``size`` bytes cannot contain."""
-    todo, seen, total = [content], set[int](), 0
-    while todo:
-        value = todo.pop()
-        if id(value) in seen or not isinstance(value, dict | list | tuple | set | Tensor):
-            continue
-        seen.add(id(value))
-        if not isinstance(value, Tensor):
-            todo += value.values() if isinstance(value, dict) else value
-        elif value.layout != torch.strided or value.device.type != "cpu":
-            raise ValueError("a tensor without numbers")
-        else:
-            total += value.numel() * value.element_size()
-    if total > _VIEWS * size:
-        raise ValueError(f"tensors of {total:,} bytes")
 
 
 def restored(kind: type[T], settings: dict[str, Any]) -> T:

@@ -14,7 +14,7 @@ from torch import nn
 
 from canvas.cells.check import edge_problems
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.pages import page_cell_inputs
+from canvas.cells.pages import drawn_cell_inputs
 from canvas.choices import class_name
 from canvas.task import Task
 from canvas.tasks import task_data
@@ -24,6 +24,14 @@ from trm.solving.families import PROOF, family_of
 
 PROVED, REFUTED, OPEN = "proved", "refuted", "open"  # verdicts
 ARITHMETIC = "float32"  # of the model's computation in a proof
+# Keys of notes from earlier versions, as in the shipped files → keys of today.
+_RENAMED = {
+    "windows": "op_inputs",
+    "windows_sha256": "op_inputs_sha256",
+    "wrong_windows": "incorrect_op_inputs",
+    "wrong_inputs": "incorrect_ids",
+    "agreed_pages": "agreed_canvases",
+}
 
 
 def weights_hash(model: nn.Module) -> str:
@@ -61,8 +69,8 @@ def proof_digest(model: nn.Module, task: Task) -> str:
     drawing = task.layout_impl.draw_worked(problems)
     arrays = [drawing.truth, drawing.given, drawing.heights, drawing.widths]
     if rule is not None:
-        pages = page_cell_inputs(rule, drawing)
-        for part in (pages.cell_inputs, pages.outputs):
+        canvases = drawn_cell_inputs(rule, drawing)
+        for part in (canvases.cell_inputs, canvases.outputs):
             arrays += [part[name] for name in sorted(part)]
     for array in arrays:
         numbers = np.ascontiguousarray(array, dtype="<i8")
@@ -83,7 +91,7 @@ def _declared(rule: LocalRule) -> dict[str, Any]:
             for name, row in rule.rows.items()
         },
         "most_operands": rule.most_operands,
-        "kept_together": rule.kept_together,
+        "kept_together": rule.exact_together,
     }
 
 
@@ -101,4 +109,9 @@ def noted_proof(
     if not notes:
         return {}
     digest = proof_digest(model, task)
-    return dict(next((note for note in notes if note["digest"] == digest), {}))
+    return with_new_keys(next((note for note in notes if note["digest"] == digest), {}))
+
+
+def with_new_keys(note: dict[str, Any]) -> dict[str, Any]:
+    """Return a note of a proof with the keys of today, see `trm.proof.proof.Proof.record`."""
+    return {_RENAMED.get(key, key): value for key, value in note.items()}

@@ -259,6 +259,8 @@ class Parser(argparse.ArgumentParser):
         what = "bf16-mixed is faster on hardware with bfloat16 (default: 32-true, float32)"
         self.add_argument("--precision", choices=PRECISIONS, default=FLOAT32, help=what)
         self.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
+        what = "noise: a recursive model starts every canvas from a random state (default: initial)"
+        self.add_argument("--start", choices=("initial", "noise"), default="initial", help=what)
         add = self.add_argument_group(
             "many views", "solve each problem in several views, and let the answers vote"
         ).add_argument
@@ -367,8 +369,8 @@ class Arguments(argparse.Namespace):
         They use ``steps`` supervision steps, and the canvas and the views of the arguments.
 
         Raises:
-            ValueError: ``steps`` is given and no model has supervision steps.
             FileNotFoundError, ValueError: see `trm.checkpoints.loading.load_solver`.
+            ValueError: a model cannot start from a random state.
         """
         voting, checkpoints = self.voting(), self.checkpoints
         self.find_checkpoints(*checkpoints)
@@ -377,9 +379,8 @@ class Arguments(argparse.Namespace):
 
         size = getattr(self, "height", None), getattr(self, "width", None)
         solvers = [load_solver(path, steps, *size, device, voting) for path in checkpoints]
-        if all(solver.predictor.cell_by_cell for solver in solvers) and steps is not None:
-            self.refuse("this model computes each cell once, without supervision steps", steps=None)
-        return solvers
+        noise = getattr(self, "start", "initial") == "noise"
+        return [solver.from_noise() if noise else solver for solver in solvers]
 
     def described_task(self, what: str) -> Task:
         """Return the task of the options of `Parser.add_task`, with the sizes of training.

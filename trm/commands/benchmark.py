@@ -135,7 +135,9 @@ def _score(args: Arguments) -> int:
     write_json(output / GRID, grid)
     show_grid(args, grid, output)
     args.info.print(f"answers   {write_read(output, suite, scored)}")
-    missing = f"; wrong as predictions are missing: {scored.missing:,}" if scored.missing else ""
+    missing = (
+        f"; incorrect as predictions are missing: {scored.missing:,}" if scored.missing else ""
+    )
     unread = f"; predictions without a readable answer: {scored.unread:,}"
     name = scored.model["name"]
     results().print(f"{name}: {scored.share}{missing}{unread if scored.unread else ''}")

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from trm.page.page import Shown
 
 # Entries of a proof that a model card repeats.
-_CARD_PROOF: tuple[str, ...] = ("verdict", "arithmetic", "weights_sha256", "digest", "windows")
-_CARD_PROOF += ("windows_sha256", "smallest_margin", "margin_left_by_rounding")
+_CARD_PROOF: tuple[str, ...] = ("verdict", "arithmetic", "weights_sha256", "digest", "op_inputs")
+_CARD_PROOF += ("op_inputs_sha256", "smallest_margin", "margin_left_by_rounding")
 # Figures of each cell of a grid that a model card repeats.
 _CARD_FIGURES = ("row", "column", "region", "solutions", "answers", "rows_teacher_forced")
 PAGE, ONNX = ".html", ".onnx"  # in place of `SUFFIX`
@@ -43,7 +43,8 @@ def export(args: Arguments) -> int:
 
     import torch
 
-    from trm.checkpoints.loading import load_checkpoint, pack, reinitialised
+    from trm.checkpoints.content import load_checkpoint, pack
+    from trm.checkpoints.loading import reinitialised
     from trm.evaluation.models import labels
     from trm.page.page import page
     from trm.sharing import to_onnx
@@ -88,7 +89,8 @@ def export(args: Arguments) -> int:
 
 def shown(name: str, checkpoint: str | Path) -> Shown:
     """Return a checkpoint's solver, weights and card, which contains the noted proof."""
-    from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights
+    from trm.checkpoints.content import load_checkpoint, network_weights
+    from trm.checkpoints.loading import load_solver
     from trm.checkpoints.proofs import noted_proof
     from trm.page.page import Shown
 
@@ -97,7 +99,7 @@ def shown(name: str, checkpoint: str | Path) -> Shown:
     card = dict(content.get("card") or {})
     card.pop("proof", None)  # replaced only if the noted proof belongs to this model
     if proof := noted_proof(checkpoint, content, solver.predictor.model, solver.task):
-        card["proof"] = {name: proof.get(name) for name in _CARD_PROOF}
+        card = {"proof": {name: proof.get(name) for name in _CARD_PROOF}} | card
     return Shown(name, solver, network_weights(content), card)
 
 

@@ -93,7 +93,7 @@ def run(args: Arguments) -> int:
     cell = _chosen(args.cell, drawing, row)
     if args.lens or args.patch or args.cell:
         check_cells(solver.predictor.model)
-    if not solver.predictor.stepwise:
+    if solver.predictor.rows_at_once or not solver.predictor.stepwise:
         args.refuse("attention is shown only for recursive models", cell=None)
     patching = None if args.patch is None else _patched(args, solver, row)
 
@@ -153,14 +153,25 @@ def _watch(args: Arguments, solver: Solver, drawing: WorkedDrawing, row: int) ->
     problems, number = solver.task.parsed([args.problem]), int(drawing.steps[0])
     moments: list[Moment] = []
     solution = solve_watched(solver, problems, moments.append)
-    met = np.stack([moment.canvas for moment in moments if moment.masked])
+    answer = np.stack([drawing.answer_cells(step)[0] for step in range(number)])
     if getattr(solver.predictor.model.config, "codes", None):
         met = drawing.masked.repeat(number, axis=0)  # in training all rows were masked
-    answer = np.stack([drawing.answer_cells(step)[0] for step in range(number)])
+    elif solver.predictor.rows_at_once and solver.voting is None:
+        met = _above(solution, drawing, answer)
+    else:
+        met = np.stack([moment.canvas for moment in moments if moment.masked])
     labels = np.where(answer, drawing.truth, met)
     steps = RowSteps(met, labels, answer, np.zeros(number, np.int64), np.arange(number))
     name = solver.task.names(problems)[0].replace("x", "×")
     return Watched(solver, drawing, row, solution, moments, steps, name)
+
+
+def _above(solution: Solution, drawing: WorkedDrawing, answer: np.ndarray) -> np.ndarray:
+    """Return the canvas before each row, uint8 [rows, H, W]: masked there, and blank below."""
+    rows = np.arange(drawing.canvases.shape[1])[:, None]
+    above = [rows < int(drawing.row_of_step(step)[0]) for step in range(len(answer))]
+    met = np.where(drawing.given | np.stack(above), solution.canvas, drawing.canvases)
+    return np.where(answer, np.uint8(symbols.MASK), met)
 
 
 def _check_cell(watched: Watched, cell: tuple[int, int]) -> None:
@@ -174,31 +185,23 @@ def _rows(watched: Watched) -> Figure:
     from trm.figures.row_panels import sample_panels
 
     predictor, steps = watched.solver.predictor, watched.steps
-    most = int(watched.used.max()) + _SPARE if predictor.stepwise else None
+    in_turn = predictor.stepwise and not predictor.rows_at_once
+    most = int(watched.used.max()) + _SPARE if in_turn else None
     given = np.repeat(watched.drawing.given, len(steps.inputs), axis=0)
     traced = predictor.trace(steps.inputs, steps.labels, most)
     return sample_panels(steps, given, traced, watched.titles)
 
 
 def _settled(watched: Watched) -> Figure | None:
-    """Draw when each cell was decided; None: the model writes rows at once."""
+    """Draw when each cell settled; None: the model takes no steps."""
     from trm.analysis.settled import last_changes
     from trm.figures.inspection import settled_figure
-    from trm.models.wavefront import wavefront
 
-    predictor, drawing = watched.solver.predictor, watched.drawing
-    if predictor.stepwise:
-        decided, unit = (
-            last_changes(watched.moments),
-            "supervision step in which\na cell last changed",
-        )
-    elif predictor.cell_by_cell:
-        fronts = wavefront(predictor.model, predictor.tokens(drawing.masked))[0].cpu().numpy()
-        decided, unit = fronts * drawing.unknown[0], "step of the wavefront\nthat decides a cell"
-    else:
+    if not watched.solver.predictor.stepwise:
         return None
-    title = f"{watched.name}: when its cells were decided"
-    return settled_figure(watched.solution.canvas, drawing.truth[0], decided, title, unit)
+    settled, unit = last_changes(watched.moments), "supervision step in which\na cell last changed"
+    title, truth = f"{watched.name}: when its cells settled", watched.drawing.truth[0]
+    return settled_figure(watched.solution.canvas, truth, settled, title, unit)
 
 
 def _attention(watched: Watched, cell: tuple[int, int]) -> Figure | None:
@@ -207,7 +210,7 @@ def _attention(watched: Watched, cell: tuple[int, int]) -> Figure | None:
     from trm.figures.inspection import attention_figure
 
     predictor, canvas = watched.solver.predictor, watched.canvas
-    if not predictor.stepwise:
+    if predictor.rows_at_once or not predictor.stepwise:
         return None
     step = int(watched.used[watched.row])
     attention = cell_attention(predictor.model, canvas[None], step)
@@ -311,11 +314,7 @@ def _save(args: Arguments, watched: Watched, figures: dict[str, Figure]) -> None
     for title, figure in figures.items():
         save(figure, output / f"{title}.png")
     if predictor.stepwise:
-        results().print(
-            f"supervision steps, row by row: {', '.join(map(str, watched.solution.row_steps))}"
-        )
-    elif predictor.cell_by_cell:
-        results().print("this model computes each cell once, in the order of writing")
+        results().print(watched.solution.steps_text)
     else:
         results().print("a GPT has neither states nor supervision steps: only its rows are shown")
     for file_name in (_FILM, *(f"{title}.png" for title in figures)):

@@ -98,7 +98,7 @@ def run(args: Arguments) -> int:
 
 def _note(args: Arguments, proof: Proof, checkpoint: Path) -> None:
     """Note a verdict beside the checkpoint, unless the noted one is as strong or stronger."""
-    from trm.checkpoints.loading import load_checkpoint
+    from trm.checkpoints.content import load_checkpoint
     from trm.checkpoints.proofs import OPEN, REFUTED, noted_proof
 
     predictor, task = proof.solver.predictor, proof.solver.task
@@ -182,7 +182,7 @@ def _grounds(proof: Proof, judged: Judged) -> Iterator[tuple[str, str, str]]:
     ops = proof.rule is not None and (proof.rule.ops or proof.rule.codes)
     what, owner = ("op inputs", "an op") if ops else ("cell inputs", "a cell")
     yield what, f"{len(judged.numbers):,}", f"all inputs of {owner} on any canvas"
-    yield "of them wrong", f"{len(judged.wrong):,}", "as computed in float32"
+    yield "of them incorrect", f"{len(judged.wrong):,}", "as computed in float32"
     yield "smallest margin", f"{judged.margin.min():.3f}", "of a correct logit over the next"
     if drawn:
         yield "in training", f"{in_training:,}", f"of these; counted in {drawn:,} drawn problems"
@@ -220,12 +220,12 @@ def sentence(proof: Proof, call: str | None = None) -> str:
         return verdict
     if len(judged.wrong):
         return (
-            f"open: {len(judged.wrong):,} cell inputs are wrong, and none of {proof.looked:,} "
+            f"open: {len(judged.wrong):,} cell inputs are incorrect, and none of {proof.looked:,} "
             "problems shows one; train the model longer"
         )
     return (
-        "open: no cell input is wrong, but margins do not cover every rounding; train the model "
-        "longer"
+        "open: no cell input is incorrect, but margins do not cover every rounding; train the "
+        "model longer"
     )
 
 
@@ -254,7 +254,7 @@ def _draw(proof: Proof, file: Path) -> None:
     task, judged, rule = proof.solver.task, proof.judged, proof.rule
     program = proof.program
     if program is None:  # then the tables that it should have learned
-        ideal = rule.answers(judged.numbers)
+        ideal = rule.correct_outputs(judged.numbers)
         program = Program.extract(task.layout, rule, judged.numbers, ideal)
     if (figure := margins_figure(program, rule, judged, sentence(proof))) is not None:
         save(figure, file)

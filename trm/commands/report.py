@@ -79,7 +79,7 @@ def _calibration(args: Arguments, files: list[Path], output: Path) -> int:
         for of in COVERAGES
     ]
     shown.append(("mean", *(f"{100 * curve.area:.2f} %" for curve in curves.values())))
-    title = "wrong answers, by the score that ranks them"
+    title = "incorrect answers, by the score that ranks them"
     print_table(("of the most confident", *curves), shown, title, wrap=True)
     args.info.print(f"figure  {output / TRUST}")
     return 0

@@ -37,8 +37,6 @@ After a stop of any kind the same command continues; the output appears once it 
 """
 
 PAUSE = 0.25  # seconds that --watch shows a row, or a step of it
-CELLS = 0.5  # seconds for all cells of a row that are written one by one
-
 SHOWN = 3  # problems of a demo
 
 
@@ -47,7 +45,7 @@ def add_arguments(parser: Parser) -> None:
     add = parser.add_argument
     add("problems", nargs="*", help="like 123x456, or 12+34+5 for a model that adds")
     parser.add_solver()
-    what = "show the canvas as it fills, after every supervision step of a recursive model"
+    what = "show the canvas as it fills, after every supervision step"
     add("--watch", action="store_true", help=what)
     what = "watch some problems, and one of a hundred digits if the model takes that length"
     add("--demo", action="store_true", help=what)
@@ -148,16 +146,14 @@ def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: b
     with Live(console=console, transient=True, auto_refresh=False) as live:
 
         def show(moment: Moment) -> None:
-            if moment.confidence is not None:
-                confidence[moment.row] = moment.confidence
+            for row, sure in moment.confidence.items():
+                confidence[row] = sure
             canvas = to_terminal(
                 moment.canvas, given=given, highlight_row=moment.row, confidence=list(confidence)
             )
-            where = f"{name}   row {moment.number} of {drawing.steps[0]}"
-            where += f", {moment.unit} {moment.step}" if moment.step else ""
-            live.update(Group(Text(where), canvas), refresh=True)
-            one_by_one = moment.unit == "cell" and not moment.masked
-            time.sleep(CELLS / moment.canvas.shape[1] if pause and one_by_one else pause)
+            where = Text(f"{name}   {moment.where(int(drawing.steps[0]))}")
+            live.update(Group(where, canvas), refresh=True)
+            time.sleep(pause)
 
         solution = solve_watched(solver, problem, show)
     console.print(describe(solution))
@@ -186,10 +182,7 @@ def describe(solution: Solution) -> Group:
         votes += f" x {solution.rollouts} rollouts" if solution.rollouts > 1 else ""
         few = solution.views < solution.views_asked
         details.append(votes + (f" ({solution.views_asked} were requested)" if few else ""))
-    if any(solution.row_steps):
-        rows = "per row, all views together" if solution.votes else "per row"
-        counts = ", ".join(map(str, solution.row_steps))
-        details.append(f"supervision steps {rows}: {counts}")
+    details += filter(None, [solution.steps_text])
     return Group(canvas, verdict, Text("\n".join([*details, ""])))
 
 
@@ -202,12 +195,12 @@ def _demo(args: Arguments) -> int:
     for i in range(SHOWN):
         solve_and_show(console, solver, shown[i : i + 1], watch=True)
     hundred = (100,) * len(task.longest)
-    if solver.predictor.cell_by_cell and solver.for_lengths(hundred) is not None:
+    if solver.predictor.rows_at_once and solver.for_lengths(hundred) is not None:
         problem = sample(task, 0, "test", 0, np.arange(1), hundred)
         start = time.perf_counter()
         (solution,) = solver.solve(problem, with_truth=True)
         took = time.perf_counter() - start
         console.rule("Numbers of a hundred digits")
-        verdict = "correct in every cell" if solution.exact else "wrong"
+        verdict = "correct in every cell" if solution.exact else "incorrect"
         console.print(f"{solution.problem}\n= {solution.answer_text}\n{verdict}, in {took:.1f} s")
     return 0

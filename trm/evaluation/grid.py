@@ -32,13 +32,16 @@ AXES = {  # measures of problem sizes
 }
 LABELS = AXES | {FAMILY: "family"}
 FIGURES = {
-    "solutions": "Whole free-running solutions right",
-    "answers": "Free-running answers right",
-    "rows_free_running": "Free-running rows right",
-    "rows_teacher_forced": "Teacher-forced rows right",
+    "solutions": "Whole free-running solutions correct",
+    "answers": "Free-running answers correct",
+    "rows_free_running": "Free-running rows correct",
+    "rows_teacher_forced": "Teacher-forced rows correct",
 }
 SHOWN = {"solutions": "solved", "answers": "answered"}  # figure → key of its results per problem
-MEANS = ("steps", "views", "confidence", "seconds_per_problem", "flops_per_problem")  # per cell
+MEANS = (  # per cell
+    *("steps", "longest_chain", "views", "confidence"),
+    *("seconds_per_problem", "flops_per_problem"),
+)
 
 Axis = Literal["family", "digits_a", "digits_b", "digits", "addends"]
 Model = dict[str, Any]  # a `ModelData`
@@ -69,7 +72,10 @@ class CellData(TypedDict):
     answers: Counts | None  # free-running solutions whose answer is right
     rows_free_running: Counts | None  # correct rows, each built on the model's own rows
     rows_teacher_forced: Counts | None  # correct rows, each built on the true rows
-    steps: float | None  # mean supervision steps a row, free-running; null without any
+    # Mean supervision steps, free-running: of a row; of a canvas whose rows are filled in together.
+    steps: float | None  # null without any
+    # Mean of the most steps that such a canvas can need; null without any, and not in old files.
+    longest_chain: NotRequired[float | None]
     views: NotRequired[float | None]  # mean views of a problem, where views vote; not in old files
     confidence: float | None  # mean probability that the model assigns to its whole solution
     seconds_per_problem: float | None  # wall-clock time of free-running solving
@@ -110,7 +116,8 @@ class SettingsData(TypedDict):
 
     Further keys: rows and columns (lists of sizes), steps (supervision steps a row; null: the
     checkpoint's own), batch_size, devices, device (cpu, cuda or mps), voting (for free-running
-    figures; null: one view), precision; the suite where predictions are scored.
+    figures; null: one view), precision, start (initial or noise); the suite where predictions are
+    scored.
     """
 
     split: str
@@ -199,6 +206,8 @@ class Grid(dict[str, Any]):
         voting, parts = settings.get("voting") or {}, []
         if steps := settings.get("steps"):
             parts.append(f"at most {steps} supervision steps a row")
+        if settings.get("start", "initial") == "noise":
+            parts.append("from random states")
         if voting:
             only = ",".join(voting["symmetries"] or ())
             shown = [cell["views"] for cell in model["cells"] if cell.get("views")]

@@ -19,7 +19,8 @@ from trm.statistics import SEEDS_MEANING, Paired, of_seeds, paired
 
 _NAMES = {"solutions": "whole solutions", "answers": "answers"}  # in a sentence
 _MEANS = {  # of a summary's lines
-    "steps": ("supervision steps a row", "{:.1f}"),
+    "steps": ("supervision steps", "{:.1f}"),
+    "longest_chain": ("longest chain of cells", "{:.1f}"),
     "seconds_per_problem": ("seconds a problem", "{:.3g}"),
     "flops_per_problem": ("operations a problem", "{:.2g}"),
     "confidence": ("mean confidence", "{:.3f}"),
@@ -169,7 +170,7 @@ def _entries(cells: Sequence[Cell], grid: Grid) -> dict[str, str]:
         "teacher-forced rows": grid.pooled(cells, "rows_teacher_forced").short,
     }
     for key, (name, form) in _MEANS.items():
-        known = [(n, cell["problems"]) for cell in cells if (n := cell[key]) is not None]
+        known = [(n, cell["problems"]) for cell in cells if (n := cell.get(key)) is not None]
         total = sum(n for _, n in known)
         entries[name] = form.format(sum(value * n for value, n in known) / total) if total else "–"
     return entries | {"problems": str(sum(cell["problems"] for cell in cells) or "–")}

@@ -54,12 +54,15 @@ class Settings:
     batch_size: int = 128
     voting: Voting | None = None  # in free-running solving; None: one view
     precision: str = FLOAT32  # resolved, see `trm.precision`
+    start: str = "initial"  # "noise": every canvas starts from a random state
 
     def key(self, device: str) -> str:
         """Hash all that affects figures on cpu, cuda or mps, except checkpoint and size."""
         deciding = {"format": FORMAT, "split": SPLIT, "versions": versions(), "device": device}
         deciding |= asdict(self)
         del deciding["rows"], deciding["columns"]
+        if self.start == "initial":  # as in files before this setting
+            del deciding["start"]
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -107,7 +110,8 @@ def measure(
         if checkpoint not in loaded:
             loaded.clear()  # frees memory first
             options: Any = {"device": str(fabric.device), "voting": settings.voting}
-            loaded[checkpoint] = load_solver(checkpoint, settings.steps, **options)
+            solver = load_solver(checkpoint, settings.steps, **options)
+            loaded[checkpoint] = solver.from_noise() if settings.start == "noise" else solver
         arguments = (settings.problems, settings.seed, settings.batch_size)
         return measure_cell(loaded[checkpoint], settings.axes, size, *arguments)
 
@@ -183,6 +187,8 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
         forced_rows += Share(int(forced.rows_exact.sum()), len(forced.rows_exact))
     height, width = solutions[0].canvas.shape
     solved, answered = [bool(s.exact) for s in solutions], [s.correct for s in solutions]
+    chains = [s.longest_chain for s in solutions if s.longest_chain is not None]
+    steps = [s.steps for s in solutions] if chains else [n for s in solutions for n in s.row_steps]
     rows = Share(sum(int(s.rows_right) for s in solutions), sum(len(s.rows) for s in solutions))
     return {
         "height": height,
@@ -191,7 +197,8 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
         "answers": Share(sum(answered), len(answered)).data(),
         "rows_free_running": rows.data(),
         "rows_teacher_forced": forced_rows.data(),
-        "steps": float(np.mean([n for s in solutions for n in s.row_steps])) or None,
+        "steps": float(np.mean(steps)) or None,
+        "longest_chain": float(np.mean(chains)) if chains else None,
         "views": _views(solver.voting, solutions),
         "confidence": float(np.mean([s.confidence for s in solutions])),
         "seconds_per_problem": seconds / len(solutions),

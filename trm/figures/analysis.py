@@ -35,7 +35,7 @@ def probing_figure(study: ProbeStudy, name: str) -> Figure:
     """
     across = min(_ACROSS, len(study.subtasks))
     down = -(-len(study.subtasks) // across)
-    title = f"{name}: cells right in rows filled in, %, by {study.unit}"
+    title = f"{name}: cells correct in rows filled in, %, by {study.unit}"
     figure = new_figure(3.1 * across + 0.4, 2.4 * down + 1.2, title)
     panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
     for unused in panels.flat[len(study.subtasks) :]:
@@ -165,7 +165,7 @@ def margins_figure(program: Program, rule: LocalRule, judged: Judged, title: str
     A panel shows the last two inputs. Classes have their names in the program written as Python.
     Returns None if no output depends on two inputs.
     """
-    shown = list(rule.encoding.shown(judged.numbers))
+    shown = list(rule.encoding.decode(judged.numbers))
     pairs: dict[tuple[int, *tuple[str, ...]], list[str]] = {}
     for number, (head, _, _) in enumerate(shown):
         for name in head.outputs:

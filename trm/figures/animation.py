@@ -20,7 +20,6 @@ _TITLE, _TEXT = 24, 14  # pixels of the fonts
 _MONO = 0.602  # width of a letter of DejaVu Sans Mono
 
 _ROW, _STEP, _SETTLED = 0.5, 0.45, 0.8  # seconds: masked row, supervision step, last step of a row
-_CELL, _CELLS_OF_ROW = 0.25, 2.0  # seconds: a cell, and at most all cells of a row
 _DIGIT, _READING, _LAST = 0.35, 3.0, 4.0  # seconds: a digit, at most the whole answer, the end
 
 
@@ -33,25 +32,27 @@ def animate(solution: Solution, moments: Sequence[Moment]) -> Iterator[tuple[Fig
     assert truth is not None
     for moment, after in zip(moments, [*moments[1:], None], strict=True):
         last = after is None or after.number != moment.number
-        confidence, step, by_cell = moment.confidence, moment.step, moment.unit == "cell"
-        if confidence is None and last:
-            confidence = solution.row_confidence[moment.number - 1]
-        if confidence is not None:
-            steps = f"{step} step{'s' if step > 1 else ''}" if step and not by_cell else ""
-            beside[moment.row] = confidence, steps
+        row, confidence = moment.row, moment.confidence
+        if not confidence and last and row is not None:
+            confidence = {row: solution.row_confidence[moment.number - 1]}
+        if last and row is None:
+            confidence = dict(zip(solution.rows, solution.row_confidence, strict=True))
+        for place, sure in confidence.items():
+            taken = moment.step
+            if last and row is None:
+                taken = solution.row_steps[solution.rows.index(place)]
+            beside[place] = sure, f"{taken} step{'s' if taken > 1 else ''}" if taken else ""
         # Rows that are not filled in yet are blank, and are not compared with the truth.
-        below = np.arange(len(moment.canvas))[:, None] > moment.row
-        right = np.where(below | (moment.canvas == MASK), moment.canvas, truth)
-        text = f"row {moment.number} of {len(solution.rows)}"
+        below = np.arange(len(moment.canvas)) > (len(moment.canvas) if row is None else row)
+        right = np.where(below[:, None] | (moment.canvas == MASK), moment.canvas, truth)
+        text = moment.where(len(solution.rows))
         if moment.masked:
             text += ": masked, to be filled in"
-        elif step:
-            text += f", {moment.unit} {step}"
-        if wrong := int((moment.canvas != right)[moment.row].sum()):
-            text += f": {wrong} cell{'s' if wrong > 1 else ''} wrong"
-        seconds = min(_CELL, _CELLS_OF_ROW / moment.canvas.shape[1]) if by_cell else _STEP
-        seconds = _ROW if moment.masked else _SETTLED if last else seconds
-        yield _frame(solution, moment.canvas, right, beside, text, row=moment.row), seconds
+        differ = moment.canvas != right
+        if wrong := int(differ.sum() if row is None else differ[row].sum()):
+            text += f": {wrong} cell{'s' if wrong > 1 else ''} incorrect"
+        seconds = _ROW if moment.masked else _SETTLED if last else _STEP
+        yield _frame(solution, moment.canvas, right, beside, text, row=row), seconds
     answer, cells = solution.answer_text, solution.answer_cells
     text = "the answer is in the dark cells, lowest digit first"
     if not answer:

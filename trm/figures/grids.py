@@ -92,7 +92,7 @@ def lengths_figure(grid: Grid) -> Figure:
     else:
         axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
     what = "digits of each operand" if alike else "digits of the longest operand, pooled"
-    axes.set(ylim=(-2, 102), xlabel=what, ylabel="right, %")
+    axes.set(ylim=(-2, 102), xlabel=what, ylabel="correct, %")
     tidy(axes)
     axes.set_title(FIGURES[grid.figure_shown], loc="left", weight="bold", fontsize=12, color=INK)
     axes.legend(frameon=False, fontsize=9, loc="best")
@@ -223,7 +223,7 @@ def trust_figure(
         label = f"{name} ({of}mean risk {100 * curve.area:.2f} %)"
         left.plot(x, risk, marker="." if len(risk) < 20 else None, label=label, **style)
         highest = max(highest, risk[curve.answered >= _FEW].max(initial=0))
-    left.set(xlabel="coverage: answered, %", ylabel="risk: wrong among the answered, %")
+    left.set(xlabel="coverage: answered, %", ylabel="risk: incorrect among the answered, %")
     problems = f" ({counts_of.pop():,} problems)" if alike else ""
     left.set(xlim=(0, 101), title=f"If only the surest are answered{problems}")
     left.set_ylim(0, min(101, max(5, 1.25 * highest) if highest else 101))
@@ -242,8 +242,8 @@ def trust_figure(
         bin_index = np.minimum(bins.confidence * BINS, BINS - 1).astype(int)
         start = (bin_index + 0.1) * 100 / BINS + i * wide
         counts.bar(start, bins.problems, wide, align="edge", color=colour)
-    axes.set(ylabel="right, %", xlim=(0, 101), ylim=(0, 101))
-    axes.set_title("Is 90 % right 90 times in 100?")
+    axes.set(ylabel="correct, %", xlim=(0, 101), ylim=(0, 101))
+    axes.set_title("Is 90 % correct 90 times in 100?")
     axes.tick_params(labelbottom=False)
     counts.set(xlabel="confidence, %", ylabel="problems", yscale="log", ylim=(0.7, None))
     counts.yaxis.set_major_formatter("{x:,.0f}")

@@ -128,7 +128,7 @@ def settled_figure(
     canvas, truth, decided = (part[down, across] for part in (canvas, truth, decided))
     height, width = canvas.shape
     side = 1.4 * _cell_size(width, 1)
-    note = "grey: given. Framed: wrong, with the right symbol in the corner"
+    note = "grey: given. Framed: incorrect, with the correct symbol in the corner"
     wide = max(side * width + 1.5, 0.09 * len(title) + 0.6, 0.07 * len(note) + 0.4)
     high = max(side * height, 1.6) + 1.0
     figure = new_figure(wide, high, title, note)

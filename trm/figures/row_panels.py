@@ -78,7 +78,7 @@ def _draw_curve(axes: Axes, curve: ConfidenceCurve, heading: str) -> None:
     x = np.arange(1, T + 1)
     axes.axhline(0.5, color=GREY, linestyle="--", linewidth=1)
     axes.plot(x, confidence, color=HIGHLIGHT, linewidth=1.2)
-    for right, label, fill in ((True, "right", HIGHLIGHT), (False, "wrong", PAPER)):
+    for right, label, fill in ((True, "correct", HIGHLIGHT), (False, "incorrect", PAPER)):
         where = curve.right == right
         style: dict[str, Any] = {"label": label, "mfc": fill, "mec": HIGHLIGHT, "mew": 1.3}
         style["markersize"] = 7 if T <= 24 else 4
@@ -106,6 +106,6 @@ def steps_figure(right: np.ndarray) -> Figure:
     low, high = 100 * np.array([share.interval for share in shares]).T
     axes.fill_between(x, low, high, color=HIGHLIGHT, alpha=0.2, linewidth=0)
     axes.plot(x, [100 * share.value for share in shares], "o-", color=HIGHLIGHT, markersize=4)
-    axes.set(xlabel="supervision step", ylabel="rows right, %", ylim=(0, 102))
+    axes.set(xlabel="supervision step", ylabel="rows correct, %", ylim=(0, 102))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure

@@ -54,13 +54,13 @@ class CellContext(NamedTuple):
     """Encoded batch of canvases."""
 
     tokens: Tensor  # int64 [B, H, W], symbol ids as given
-    asked: Tensor  # bool [B, H, W], cells to fill in
+    masked: Tensor  # bool [B, H, W], cells to fill in
     cells: Tensor  # bool [B, H, W], cells to compute: from the first row to the last to fill in
     cache: CellCache  # decisions of the model
 
     def select(self, index: Tensor) -> "CellContext":
         """Return the same for some samples, by bool [B] or int64 indices."""
-        return CellContext(self.tokens[index], self.asked[index], self.cells[index], self.cache)
+        return CellContext(self.tokens[index], self.masked[index], self.cells[index], self.cache)
 
 
 class CellState(NamedTuple):
@@ -150,13 +150,13 @@ class CellModel(IterativeModel):
             cache: decisions computed before; new ones are added.
         """
         check_tokens(tokens)
-        asked, used = tokens == MASK, tokens != BLANK
+        masked, used = tokens == MASK, tokens != BLANK
         last = (
-            asked.any(dim=2).flip(1).cumsum(dim=1).flip(1) > 0
+            masked.any(dim=2).flip(1).cumsum(dim=1).flip(1) > 0
         )  # [B, H], down to the last to fill in
         rows = used.any(dim=2) & (last | ~last[:, :1])
         cells = span(rows).unsqueeze(2) & span(used.any(dim=1)).unsqueeze(1)
-        return CellContext(tokens.long(), asked, cells, cache or CellCache(self))
+        return CellContext(tokens.long(), masked, cells, cache or CellCache(self))
 
     def initial_state(self, context: CellContext) -> CellState:
         """Return the state before the first step: all classes are 0."""
@@ -167,34 +167,59 @@ class CellModel(IterativeModel):
         return CellState(messages, context.tokens, never)
 
     def random_state(self, context: CellContext, generator: torch.Generator) -> CellState:
-        """Return a state of random messages and symbols, drawn uniformly."""
+        """Return a state of random messages and symbols, drawn uniformly.
+
+        `iterate` leads from any such state to the fixed point, in at most `settling_steps`.
+        """
 
         def drawn(classes: int) -> Tensor:
-            shape = context.tokens.shape
-            return torch.randint(classes, shape, generator=generator, device=context.tokens.device)
+            shape, device = context.tokens.shape, generator.device
+            found = torch.randint(classes, shape, generator=generator, device=device)
+            return found.to(context.tokens.device)
 
         state = self.initial_state(context)
         messages = torch.stack([drawn(classes) for classes in self.signals.values()], dim=-1)
-        symbols = torch.where(context.asked, drawn(self.config.vocab_size), context.tokens)
+        symbols = torch.where(context.masked, drawn(self.config.vocab_size), context.tokens)
         return state._replace(messages=messages.to(state.messages.dtype), symbols=symbols)
 
     @torch.no_grad()
     def iterate(self, context: CellContext, state: CellState) -> CellState:
         """Update all cells at once, each from the messages that its neighbours had before."""
         _, H, W = context.tokens.shape
-        page, row, column = context.cells.nonzero().unbind(1)
-        token, asked = context.tokens[page, row, column], context.asked[page, row, column]
-        # 1 for a cell that is computed, then its message; around the canvas a margin of 0.
-        there = torch.cat((context.cells.unsqueeze(-1), state.messages), dim=-1)
-        there = F.pad(there * context.cells.unsqueeze(-1), (0, 0, 1, 1, 1, 0)).flatten(0, 2)
-        place = (page * (H + 1) + row + 1) * (W + 2) + column + 1
+        canvas, row, column = context.cells.nonzero().unbind(1)
+        token, masked = context.tokens[canvas, row, column], context.masked[canvas, row, column]
+        there = self.passed(context, state).flatten(0, 2)
+        place = (canvas * (H + 1) + row + 1) * (W + 2) + column + 1
         around = there[place.unsqueeze(1) + self.neighbours(W, place.device)].long()
         decided = context.cache.decide(token, around)
         messages, symbols, log_right = (part.clone() for part in state)
-        messages[page, row, column] = decided.classes[:, 1:].to(messages.dtype)
-        symbols[page, row, column] = torch.where(asked, decided.classes[:, 0], token)
-        log_right[page, row, column] = decided.log_right
+        messages[canvas, row, column] = decided.classes[:, 1:].to(messages.dtype)
+        symbols[canvas, row, column] = torch.where(masked, decided.classes[:, 0], token)
+        log_right[canvas, row, column] = decided.log_right
         return CellState(messages, symbols, log_right)
+
+    def passed(self, context: CellContext, state: CellState) -> Tensor:
+        """Return the messages with a margin, int16 [B, H + 1, W + 2, 1 + signals].
+
+        1 for a cell that is computed, then its classes; 0 elsewhere. This is what
+        `LocalRule.around` takes.
+        """
+        there = torch.cat((context.cells.unsqueeze(-1), state.messages), dim=-1)
+        return F.pad(there * context.cells.unsqueeze(-1), (0, 0, 1, 1, 1, 0))
+
+    def settling_steps(self, context: CellContext) -> Tensor:
+        """Return the steps after which a row and all above it cannot change, int64 [B, H].
+
+        This is the length of the longest chain of cells that ends in the row, see
+        `canvas.cells.order`; 0 for a row that is not computed.
+
+        Example: rows of 4 columns settle after 4, 6 and 8 steps.
+        """
+        computed, columns = context.cells.any(dim=2), context.cells.any(dim=1).sum(dim=1)
+        above = computed.long().cumsum(dim=1) - 1
+        # In a single column a chain runs straight down.
+        steps = torch.where(columns > 1, 2, 1)[:, None] * above + columns[:, None]
+        return steps * computed
 
     def read(self, state: CellState, context: CellContext) -> tuple[Tensor, Tensor]:
         """Return the decided symbols as logits, float32 [B, H, W, V], and halt logits, float32 [B].
@@ -203,7 +228,7 @@ class CellModel(IterativeModel):
         were to be filled in are correct".
         """
         logits = F.one_hot(state.symbols, self.config.vocab_size).float() * _CERTAIN
-        return logits, all_right((state.log_right.masked_fill(~context.asked, 0)).sum(dim=(1, 2)))
+        return logits, all_right((state.log_right.masked_fill(~context.masked, 0)).sum(dim=(1, 2)))
 
     def neighbours(self, width: int, device: torch.device) -> Tensor:
         """Return the offset of each neighbour in a flat list of all cells, int64 [neighbours].

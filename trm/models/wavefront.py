@@ -22,7 +22,7 @@ class Wavefront(NamedTuple):
     log_symbol: Tensor  # float32 [B, H, W], log-softmax of filled-in symbols; else 0
     # int16 [B, H + 1, W + 2, 1 + signals], the messages, as for `LocalRule.around`: 1 for a cell
     # that was computed, then its classes.
-    handed: Tensor
+    messages: Tensor
 
 
 def schedule(cells: Tensor) -> tuple[Tensor, list[int]]:
@@ -40,15 +40,6 @@ def schedule(cells: Tensor) -> tuple[Tensor, list[int]]:
     return found[torch.from_numpy(order).to(found.device)], sizes
 
 
-def wavefront(model: CellModel, tokens: Tensor) -> Tensor:
-    """Return the front, from 1, that decides each cell, int64 [B, H, W]; 0: none."""
-    cells, fronts = schedule(model.encode(tokens).cells)
-    steps = torch.arange(1, len(fronts) + 1).repeat_interleave(torch.tensor(fronts))
-    found = torch.zeros(tokens.shape, dtype=torch.long, device=tokens.device)
-    found[cells.unbind(1)] = steps.to(found)
-    return found
-
-
 @torch.no_grad()
 def run_wavefront(model: CellModel, tokens: Tensor, cache: CellCache | None = None) -> Wavefront:
     """Fill in masked cells; compute every cell once, after all cells that it depends on.
@@ -63,24 +54,24 @@ def run_wavefront(model: CellModel, tokens: Tensor, cache: CellCache | None = No
     context = model.encode(tokens, cache)
     B, H, W = tokens.shape
     cells, fronts = schedule(context.cells)
-    page, row, column = cells.unbind(1)
-    token, asks = context.tokens[page, row, column], context.asked[page, row, column]
-    # Messages, with a margin around each page, as one list of cells.
+    canvas, row, column = cells.unbind(1)
+    token, masked = context.tokens[canvas, row, column], context.masked[canvas, row, column]
+    # Messages, with a margin around each canvas, as one list of cells.
     margin = tokens.new_zeros(B, H + 1, W + 2, 1 + len(model.signals), dtype=torch.int16)
-    handed, place = margin.flatten(0, 2), (page * (H + 1) + row + 1) * (W + 2) + column + 1
+    passed, place = margin.flatten(0, 2), (canvas * (H + 1) + row + 1) * (W + 2) + column + 1
     around = model.neighbours(W, place.device)
     found = []
     for here, its in zip(place.split(fronts), token.split(fronts), strict=True):
-        decided = context.cache.decide(its, handed[here.unsqueeze(1) + around].long())
+        decided = context.cache.decide(its, passed[here.unsqueeze(1) + around].long())
         found.append((decided.classes[:, 0].clone(), decided.log_right, decided.log_symbol))
         decided.classes[:, 0] = 1
-        handed[here] = decided.classes.to(handed.dtype)
+        passed[here] = decided.classes.to(passed.dtype)
     filled = tokens.clone()
     log_symbol = torch.zeros(B, H, W, dtype=torch.float32, device=tokens.device)
     sure = log_symbol[..., 0].clone()
     if found:
         classes, right, log = map(torch.cat, zip(*found, strict=True))
-        filled[page, row, column] = torch.where(asks, classes, token).to(tokens.dtype)
-        log_symbol[page, row, column] = log * asks
-        sure.index_put_((page, row), right * asks, accumulate=True)
+        filled[canvas, row, column] = torch.where(masked, classes, token).to(tokens.dtype)
+        log_symbol[canvas, row, column] = log * masked
+        sure.index_put_((canvas, row), right * masked, accumulate=True)
     return Wavefront(filled, all_right(sure), log_symbol, margin)

@@ -229,7 +229,7 @@ function decisions(of, { outputs, seen, looks }, number) {
 function showAnswer({ model: { about }, numbers, value, right, said }, finished) {
   const inBase = (number) => number.toString(about.base).toUpperCase();
   const written = value !== null && about.base !== 10 ? `, written ${inBase(value)}` : "";
-  const verdict = value === right ? "correct, by exact arithmetic" : `wrong: it is ${right}`;
+  const verdict = value === right ? "correct, by exact arithmetic" : `incorrect: it is ${right}`;
   const text = finished ? `${value ?? "no number"}${written} (${verdict})` : "…";
   said.textContent = `${numbers.join(about.sign === "+" ? " + " : " × ")} = ${text}`;
   said.classList.toggle("bad", finished && value !== right);
@@ -290,7 +290,7 @@ function choices(id, options) {
 // Describe the chosen model, and list the models that it can be compared with.
 function introduce() {
   const { about } = model;
-  const inputs = Number(about.proof?.windows).toLocaleString("en");
+  const inputs = Number(about.proof?.op_inputs).toLocaleString("en");
   const { layout, base, sign } = about;
   const alike = [...models.keys()].filter((i) => models[i] !== model
     && models[i].about.layout === layout && models[i].about.base === base);
@@ -301,7 +301,7 @@ function introduce() {
     "A cell reads only its own symbol and the decisions of its neighbours.",
     about.proof?.verdict === "proved"
       ? `It is correct on all ${inputs} possible inputs of a cell, so it is correct at every length.`
-      : "It is not proved: its answers may be wrong.",
+      : "It is not proved: its answers may be incorrect.",
     base === 10 ? "" : `It calculates in base ${base}; type numbers as usual, in base 10.`,
     "It computes here, in your browser; point at a cell to inspect it.",
   ].join(" ");

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from augment.symmetry import SYMMETRIES
-from canvas.cells.spec import NEIGHBOURS, SEES
+from canvas.cells.spec import NEIGHBOUR_NAMES, NEIGHBOURS
 from canvas.symbols import CHARACTERS
+from trm.checkpoints.proofs import with_new_keys
 from trm.solving.families import NO_PAGE, PAGE, family_of
 from trm.solving.solver import Solver
 
@@ -72,13 +73,17 @@ def _about(shown: Shown) -> dict[str, Any]:
         "outputs": [*model.outputs.items()],
         "codes": [*model.config.codes],
         "directions": [
-            {"name": SEES[direction], "step": NEIGHBOURS.get(direction), "signals": signals}
+            {
+                "name": NEIGHBOUR_NAMES[direction],
+                "step": NEIGHBOURS.get(direction),
+                "signals": signals,
+            }
             for direction, signals in model.encoding.directions.items()
         ],
         "ops": [{"outputs": op.outputs, "inputs": op.inputs, "of": of} for op, of in ops],
         "parameters": model.num_parameters,
         "trained": solver.trained_on,
-        "proof": shown.card.get("proof"),
+        "proof": with_new_keys(shown.card.get("proof") or {}) or None,
         "weights": [(n, base64.b64encode(part.tobytes()).decode()) for n, part in tensors.items()],
     }
 

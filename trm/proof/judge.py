@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from canvas.cells.check import THOROUGH, checked_pages, places
+from canvas.cells.check import THOROUGH, checked_canvases, places
 from canvas.cells.local_rule import LocalRule
 from canvas.task import Task
 from trm.models.attention import computes_float32
@@ -33,7 +33,7 @@ class NotProvableError(ValueError):
 class Judged(NamedTuple):
     """Outputs of a network for N op inputs, and their margins."""
 
-    numbers: np.ndarray  # int64 [N], sorted ids of the op inputs, see `LocalRule.seen`
+    numbers: np.ndarray  # int64 [N], sorted ids of the op inputs, see `LocalRule.op_input_ids`
     outputs: dict[str, np.ndarray]  # decided symbols and classes, uint8 [N] each
     right: np.ndarray  # bool [N], all labelled outputs are correct, without a tie
     margin: np.ndarray  # float32 [N], smallest margin of a correct logit over the others
@@ -124,7 +124,10 @@ def judge(
     parts = []
     for start in range(0, len(numbers), _BATCH):
         some = slice(start, start + _BATCH)
-        op_inputs, answers = torch.from_numpy(numbers[some]), labels or rule.answers(numbers[some])
+        op_inputs, answers = (
+            torch.from_numpy(numbers[some]),
+            labels or rule.correct_outputs(numbers[some]),
+        )
         wanted = {
             name: torch.from_numpy(part[some] if labels else part) for name, part in answers.items()
         }
@@ -149,7 +152,7 @@ def judge(
     return Judged(numbers, by_name, found[0], found[1], found[2], found[3], bounded)
 
 
-def held_against_pages(
+def compare_with_canvases(
     rule: LocalRule, task: Task, numbers: np.ndarray, report: Report | None = None
 ) -> tuple[np.ndarray, int, int]:
     """Compare a rule and its reachable inputs with drawn canvases.
@@ -165,17 +168,17 @@ def held_against_pages(
         problems; and the number of all canvases that agreed.
 
     Raises:
-        OwnCodeError: rule and canvas differ (see `canvas.cells.check.checked_pages`), or a canvas
+        OwnCodeError: rule and canvas differ (see `canvas.cells.check.checked_canvases`), or one
             has an input that is not among the reachable ones.
     """
     seen = np.zeros(len(numbers), dtype=bool)
     trained = looked = 0
-    for pages in checked_pages(task, rule, THOROUGH):
-        shown, cells = rule.seen(pages.found.cell_inputs, pages.found.outputs)
-        at = places(numbers, shown, pages.found, cells, pages.names, rule)
-        looked += len(pages.problems)
-        if pages.trained:
+    for canvases in checked_canvases(task, rule, THOROUGH):
+        shown, cells = rule.op_input_ids(canvases.found.cell_inputs, canvases.found.outputs)
+        at = places(numbers, shown, canvases.found, cells, canvases.names, rule)
+        looked += len(canvases.problems)
+        if canvases.trained:
             seen[at] = True
-            trained += len(pages.problems)
+            trained += len(canvases.problems)
         (report or (lambda *_: None))("comparing the rule with canvases", looked, sum(THOROUGH))
     return seen, trained, looked

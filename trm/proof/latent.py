@@ -16,10 +16,10 @@ import numpy as np
 import torch
 
 from canvas import symbols
-from canvas.cells.check import THOROUGH, checked_pages, places
+from canvas.cells.check import THOROUGH, checked_canvases, places
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.reachable import reachable_cell_inputs
-from canvas.cells.spec import SYMBOL, TOKEN, Seen, input_name
+from canvas.cells.spec import SYMBOL, TOKEN, Inputs, input_name
 from canvas.task import Task
 from trm.models.cell import CellModel
 from trm.models.cell_cache import CellCache
@@ -35,8 +35,8 @@ _CODE = "code for "  # prefix of a signal's name
 class Explored:
     """All op inputs that a network with latent codes can have on any canvas."""
 
-    # Ids of the op inputs, int64 [N], see `LocalRule.seen`. One with several labels comes several
-    # times.
+    # Ids of the op inputs, int64 [N], see `LocalRule.op_input_ids`. One with several labels comes
+    # several times.
     numbers: np.ndarray
     # Labels, int64 [N] by output; of a code the network's own; −1: no label.
     labels: dict[str, np.ndarray]
@@ -92,7 +92,7 @@ def explore_by(
         name: np.unique(np.concatenate(parts), axis=0) for name, parts in together.meanings.items()
     }
     if complete and task is not None:
-        agreed = together.hold_against_pages(task, cell_inputs)
+        agreed = together.compare_with_canvases(task, cell_inputs)
     return Explored(op_inputs[:, 0].copy(), labels, meanings, complete, agreed)
 
 
@@ -105,7 +105,7 @@ class Together(LocalRule):
             setattr(
                 self, direction, (*names, *(_CODE + name for name in names if name in mine.codes))
             )
-        self.kept_together = rule.kept_together
+        self.exact_together = rule.exact_together
         self.looked = 0
         self.asked: list[np.ndarray] = []
         self.meanings: dict[str, list[np.ndarray]] = {name: [] for name in mine.codes}
@@ -113,7 +113,7 @@ class Together(LocalRule):
         self.rows, self.most_operands = rule.rows, rule.most_operands
         self.exploring = True  # False: do not collect `asked` and `meanings`
 
-    def hold_against_pages(self, task: Task, cell_inputs: np.ndarray) -> int:
+    def compare_with_canvases(self, task: Task, cell_inputs: np.ndarray) -> int:
         """Compare the explored set with drawn canvases, and return their number.
 
         The cells of the canvases pass the network's codes beside the true classes.
@@ -122,10 +122,11 @@ class Together(LocalRule):
             OwnCodeError: a canvas and the rule differ, or the set lacks an input of a canvas.
         """
         self.exploring, looked = False, 0
-        for pages in checked_pages(task, self, THOROUGH):
-            shown = self.whole.numbers(0, pages.found.cell_inputs)
-            places(cell_inputs, shown, pages.found, np.arange(len(shown)), pages.names, self.rule)
-            looked += len(pages.problems)
+        for canvases in checked_canvases(task, self, THOROUGH):
+            shown = self.whole.encode(0, canvases.found.cell_inputs)
+            cells, names = np.arange(len(shown)), canvases.names
+            places(cell_inputs, shown, canvases.found, cells, names, self.rule)
+            looked += len(canvases.problems)
             self.report("comparing the rule with canvases", looked, sum(THOROUGH))
         return looked
 
@@ -134,7 +135,7 @@ class Together(LocalRule):
         return (self.mine if name != signal else self.rule).signals[name]
 
     @torch.no_grad()
-    def cell(self, outputs: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
+    def cell(self, outputs: tuple[str, ...], seen: Inputs) -> dict[str, np.ndarray]:
         """Return the outputs of the true rule, and the codes that the network passes."""
         if self.exploring:
             self.looked += len(seen[TOKEN])
@@ -148,7 +149,7 @@ class Together(LocalRule):
             for name in names
             if name in self.mine.codes
         }
-        op_inputs = self.mine.seen(seen | codes, {})[0]
+        op_inputs = self.mine.op_input_ids(seen | codes, {})[0]
         different, index = np.unique(op_inputs, return_inverse=True)
         parts = torch.from_numpy(different).split(_BATCH)
         classes = torch.cat([self.decide(part) for part in parts]).numpy()

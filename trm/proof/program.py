@@ -1,7 +1,7 @@
 """The program that a network has learned: tables from inputs of a cell to its outputs.
 
 Each output depends on few of the inputs. The others are left out as long as the table stays a
-function. `write_python` writes the tables as a readable Python file. It solves pages of any size
+function. `write_python` writes the tables as a readable Python file. It solves canvases of any size
 as the network does.
 """
 
@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.spec import SEES, SYMBOL, TOKEN
+from canvas.cells.spec import NEIGHBOUR_NAMES, SYMBOL, TOKEN
 from canvas.symbols import CHARACTERS, DIGIT_CHARACTERS, MASK
 from trm.files import replacing
 
@@ -27,8 +27,8 @@ class Table(NamedTuple):
     """One output of a cell.
 
     Attributes:
-        inputs: names of the inputs that it depends on: `TOKEN`; a neighbour in `SEES`, 1 if it
-            exists; or a signal of a neighbour, like ``right.carry``.
+        inputs: names of the inputs that it depends on: `TOKEN`; a neighbour in `NEIGHBOUR_NAMES`,
+            1 if it exists; or a signal of a neighbour, like ``right.carry``.
         keys: values of the inputs, uint8 [E, inputs], sorted.
         values: of the output, uint8 [E].
     """
@@ -105,7 +105,7 @@ class Program(NamedTuple):
     """All outputs of a cell, as tables.
 
     Attributes:
-        layout, base: of the pages that it solves.
+        layout, base: of the canvases that it solves.
         messages: signals that a cell passes in each direction of `NEIGHBOURS`.
         tables: by output: `SYMBOL`, with ids as values, and each signal, with classes. A table
             comes after those whose outputs it reads.
@@ -131,7 +131,7 @@ class Program(NamedTuple):
             outputs: of these, int64 [N] by name, see `trm.proof.judge.Judged`.
         """
         tables = {}
-        for op, here, decoded in rule.encoding.shown(numbers):
+        for op, here, decoded in rule.encoding.decode(numbers):
             inputs = {name: part.astype(np.uint8) for name, part in decoded.items()}
             for name in op.outputs:
                 some = np.ones(len(here), dtype=bool)
@@ -184,7 +184,7 @@ class Program(NamedTuple):
             LookupError: a table has no entry for an input, or there is no table.
         """
         found = {name: np.full(len(numbers), -1) for name in (SYMBOL, *rule.signals)}
-        for op, here, inputs in rule.encoding.shown(numbers):
+        for op, here, inputs in rule.encoding.decode(numbers):
             for name in op.outputs:
                 if name not in self.tables:
                     raise LookupError(f"there is no table of {name}")
@@ -199,69 +199,69 @@ class Program(NamedTuple):
 
 # Characters of classes: none, digits, then special classes or latent codes.
 CLASSES = f"-{DIGIT_CHARACTERS}GHIJKLMNOPQRSTUVWXYZ{ascii_lowercase}"
-_MISSING = "?"  # no page has a cell with these inputs
+_MISSING = "?"  # no canvas has a cell with these inputs
 
 _OPERANDS = {
     "lattice": '''
 def given(a, b):
-    """Return the page of a x b: a on top, the digits of b in the margin, the lowest first."""
+    """Return the canvas of a x b: a on top, the digits of b in the margin, the lowest first."""
     return [f"_{a}_*", *(f"{'.' * (len(a) + 2)}{digit}" for digit in reversed(b))]
 
 
-def answer(page):
+def answer(canvas):
     """Return the answer: the lowest digits of all rows, and the rest of the last row."""
-    return page[-1][:-2].strip("_") + "".join(row[-3] for row in page[-2:0:-1])
+    return canvas[-1][:-2].strip("_") + "".join(row[-3] for row in canvas[-2:0:-1])
 ''',
     "column": '''
 def given(*numbers):
-    """Return the page of a sum: the sign before the last number, and a row to be filled in."""
+    """Return the canvas of a sum: the sign before the last number, and a row to be filled in."""
     more = next(n for n in range(9) if BASE**n >= len(numbers))
     width = max(max(map(len, numbers)) + more, len(numbers[-1]) + 2)
     rows = (*numbers[:-1], f"+_{numbers[-1]}")
     return [*(row.rjust(width, "_") for row in rows), "." * width]
 
 
-def answer(page):
+def answer(canvas):
     """Return the answer: the last row."""
-    return page[-1].strip("_")
+    return canvas[-1].strip("_")
 ''',
 }
 _ROWS = {"standard": "len(b) + 1", "accumulate": "len(b)", "interleaved": "2 * len(b)"}
 _ROWS |= {"running_sum": "2 * len(b)"}
 _WRITTEN = '''
 def given(a, b):
-    """Return the page of a x b: both on top, and rows to be filled in."""
+    """Return the canvas of a x b: both on top, and rows to be filled in."""
     width, rows = max(len(a) + len(b), len(b) + 2), {rows}
     return [a.rjust(width, "_"), f"*_{{b}}".rjust(width, "_"), *["." * width] * rows]
 
 
-def answer(page):
+def answer(canvas):
     """Return the answer: the last row."""
-    return page[-1].strip("_")
+    return canvas[-1].strip("_")
 '''
 _OTHERS = '''
 def given(*rows):
-    """Return the page, given row by row, with a dot for a cell to be filled in."""
+    """Return the canvas, given row by row, with a dot for a cell to be filled in."""
     return list(rows)
 
 
-def answer(page):
+def answer(canvas):
     """Return the answer: the last row."""
-    return page[-1].strip("_")
+    return canvas[-1].strip("_")
 '''
 
 _FILE = '''"""The program that a network has learned: tables from inputs of a cell to its outputs.
 
     python program.py {example}
 
-A page is filled in row by row, each from the right to the left. A cell reads its own symbol (a
+A canvas is filled in row by row, each from the right to the left. A cell reads its own symbol (a
 dot: to be filled in) and the messages of the cells on its right, above, above left and above right.
 A message consists of signals: a digit each, or - for none. The cell writes a symbol and passes
 signals on.
 
 TABLES contains for each output the names of its inputs and a text. The first inputs choose a line
 of the text, by what is before the colon. The last but one chooses a group in the line, and the last
-one a character in the group. {missing}: no page has a cell with these inputs.
+one a character in the group. {missing}: no canvas has a cell with these inputs.
 """
 
 import sys
@@ -285,10 +285,10 @@ def look_up(name, known):
     return line.split(": ")[1].split()[group][place]
 
 
-def work(page):
-    """Fill in all dots of a page, in the order of writing."""
-    page, outputs = [list(row) for row in page], {{}}
-    for y, row in enumerate(page):
+def work(canvas):
+    """Fill in all dots of a canvas, in the order of writing."""
+    canvas, outputs = [list(row) for row in canvas], {{}}
+    for y, row in enumerate(canvas):
         for x in reversed(range(len(row))):
             known = {{"token": row[x]}}
             for place, (down, right) in CELLS.items():
@@ -301,7 +301,7 @@ def work(page):
                     outputs[y, x][name] = known[f"own.{{name}}"] = look_up(name, known)
             if row[x] == ".":
                 row[x] = look_up("symbol", known)
-    return ["".join(row) for row in page]
+    return ["".join(row) for row in canvas]
 
 
 if __name__ == "__main__":
@@ -315,8 +315,8 @@ if __name__ == "__main__":
 
 def write_python(program: Program) -> str:
     """Return a program as the text of a Python file."""
-    messages = dict.fromkeys(SEES.values(), ()) | {
-        SEES[direction]: list(names) for direction, names in program.messages.items()
+    messages = dict.fromkeys(NEIGHBOUR_NAMES.values(), ()) | {
+        NEIGHBOUR_NAMES[direction]: list(names) for direction, names in program.messages.items()
     }
     operands, example = _OPERANDS.get(program.layout, _OTHERS), "ROW ROW ..."
     if rows := _ROWS.get(program.layout):

@@ -48,7 +48,7 @@ class Proof:
         """True if laws prove the rule itself correct: for layouts of the package.
 
         `trm.proof.check` checks the laws of rules with hints. The rule of a lattice without hints
-        writes the same symbols on all pages of any size (tests/canvas/cells/test_reachable.py).
+        writes the same symbols on all canvases of any size (tests/canvas/cells/test_reachable.py).
         """
         layout = self.solver.task.layout_impl
         of = (type(layout), type(self.solver.task), type(self.rule))
@@ -66,19 +66,21 @@ class Proof:
             left, numbers = judged.least_left, judged.numbers.astype("<i8")
             found |= {
                 "arithmetic": judged.arithmetic,
-                "windows": len(numbers),
-                "windows_sha256": hashlib.sha256(numbers.tobytes()).hexdigest(),
-                "wrong_windows": len(judged.wrong),
+                "op_inputs": len(numbers),
+                "op_inputs_sha256": hashlib.sha256(numbers.tobytes()).hexdigest(),
+                "incorrect_op_inputs": len(judged.wrong),
                 "smallest_margin": float(judged.margin.min()),
                 "margin_left_by_rounding": left if np.isfinite(left) else None,
                 "proved_in_float32": int((judged.float32 & judged.right).sum()),
             }
         if self.rule is not None:
-            found |= {"agreed_pages": self.agreed, "laws": self.laws}
+            found |= {"agreed_canvases": self.agreed, "laws": self.laws}
         if self.explored:
             found["codes"] = {n: part.tolist() for n, part in self.explored.meanings.items()}
         elif judged is not None:
-            found["shown_in_training"] = dict(zip(("windows", "problems"), self.shown, strict=True))
+            found["shown_in_training"] = dict(
+                zip(("op_inputs", "problems"), self.shown, strict=True)
+            )
         if self.program:
             tables = self.program.tables.items()
             found["outputs"] = {
@@ -115,5 +117,5 @@ class Proof:
         record = self.record()
         if self.verdict == REFUTED and self.judged is not None:
             wrong = np.unique(self.judged.wrong)
-            record["wrong_inputs"] = wrong.tolist() if len(wrong) <= _MOST_NOTED else None
+            record["incorrect_ids"] = wrong.tolist() if len(wrong) <= _MOST_NOTED else None
         write_json(checkpoint.with_suffix(PROOF_SUFFIX), record)

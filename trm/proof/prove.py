@@ -5,13 +5,13 @@ from typing import Any
 
 from canvas.cells.reachable import reachable_op_inputs
 from trm.checkpoints.proofs import OPEN, PROVED, REFUTED
-from trm.proof.judge import Report, held_against_pages, judge, provable
+from trm.proof.judge import Report, compare_with_canvases, judge, provable
 from trm.proof.latent import explore
 from trm.proof.program import Program
 from trm.proof.proof import Proof
 from trm.proof.search import (
+    ByOpInputs,
     BySolving,
-    ByWindows,
     hunt,
     shown_on,
     smallest_wrong,
@@ -44,7 +44,7 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
     else:
         report("enumerating", 0, 1)
         numbers = reachable_op_inputs(rule)
-        seen, drawn, known["agreed"] = held_against_pages(rule, task, numbers, report)
+        seen, drawn, known["agreed"] = compare_with_canvases(rule, task, numbers, report)
         known["shown"] = int(seen.sum()), drawn
         judged = judge(model, rule, numbers, report, bounded)
     known["judged"] = judged
@@ -54,7 +54,7 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
         return Proof(solver, PROVED, program=program, **known)
     if explored:
         return replace(refute(solver, search or SEARCHED, report), **known)
-    cell_inputs, looked = ByWindows(model, rule, task, judged), 0
+    cell_inputs, looked = ByOpInputs(model, rule, task, judged), 0
     found = None
     if len(judged.wrong):
         found, looked = smallest_wrong(cell_inputs, report)

@@ -23,7 +23,7 @@ from canvas.task import Task
 from trm.checkpoints.loading import restored_task
 from trm.files import read_object
 from trm.proof import check
-from trm.proof.judge import held_against_pages
+from trm.proof.judge import compare_with_canvases
 from trm.proof.latent import explore_by
 from trm.proof.program import TABLE, Program
 
@@ -61,13 +61,13 @@ def main(path: str | Path, record: str) -> int:
         why = "" if isinstance(error, KeyError) else f": {error}"
         return _ended(laws, f"no {record} beside the table names its task{why}")
     try:
-        inputs, pages = _checked(program, task)
+        inputs, canvases = _checked(program, task)
     except (AssertionError, LookupError, OwnCodeError) as wrong:
         print(f"not proved: {wrong.args[0]}")
         return 1
     print(f"{_PARTS[0]}: in all {inputs:,} reachable inputs it returns the rule's outputs")
-    print(f"{_PARTS[1]}: {pages:,} canvases have no other input")
-    print(f"{_PARTS[2]}: {pages:,} canvases are solved by the rule, with the task's answer")
+    print(f"{_PARTS[1]}: {canvases:,} canvases have no other input")
+    print(f"{_PARTS[2]}: {canvases:,} canvases are solved by the rule, with the task's answer")
     rest = f"there are no laws for the layout {program.layout}, so other canvases are not covered"
     if laws:
         rest = "the laws of the layout prove it for all canvases"
@@ -94,9 +94,9 @@ def _checked(program: Program, task: Task) -> tuple[int, int]:
         raise AssertionError("the table's cells pass other messages than the rule declares")
     if not program.codes:
         numbers = reachable_op_inputs(rule)
-        _, _, pages = held_against_pages(rule, task, numbers)
-        _compare(program.decide(rule, numbers), rule.answers(numbers))
-        return len(numbers), pages
+        _, _, canvases = compare_with_canvases(rule, task, numbers)
+        _compare(program.decide(rule, numbers), rule.correct_outputs(numbers))
+        return len(numbers), canvases
     sizes = {name: 1 + int(program.tables[name].values.max(initial=1)) for name in program.codes}
     mine = rule.with_codes(sizes)
 

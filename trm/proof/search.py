@@ -15,7 +15,7 @@ import torch
 
 from canvas.cells.check import places
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.pages import page_cell_inputs
+from canvas.cells.pages import drawn_cell_inputs
 from canvas.cells.spec import TOKEN, input_name
 from canvas.drawing import Drawing, WorkedDrawing
 from canvas.problems import Problems
@@ -53,7 +53,7 @@ class Counterexample(NamedTuple):
 
     def record(self) -> dict[str, Any]:
         """Return the counterexample as plain data."""
-        worked, right = ([decode(row) for row in page] for page in (self.canvas, self.truth))
+        worked, right = ([decode(row) for row in canvas] for canvas in (self.canvas, self.truth))
         found: dict[str, Any] = {"problem": self.problem, "smallest": self.smallest}
         found |= {"blank_columns": [self.left, self.right], "canvas_size": self.size}
         return found | {"worked": worked, "right": right}
@@ -78,7 +78,7 @@ class BySolving:
         return _placed(found, self.solver.draw(problem))
 
 
-class ByWindows:
+class ByOpInputs:
     """Judge of a model whose op inputs have been judged.
 
     A problem's score is the smallest number of parts in which one of its op inputs differs from an
@@ -94,9 +94,9 @@ class ByWindows:
 
     def score(self, problems: Problems) -> np.ndarray:
         found = np.full(len(problems), np.inf)
-        for index, drawing in pages(self.task, problems):
-            seen = page_cell_inputs(self.rule, drawing)
-            number, cell_input = self.rule.seen(seen.cell_inputs, seen.outputs)
+        for index, drawing in drawings(self.task, problems):
+            seen = drawn_cell_inputs(self.rule, drawing)
+            number, cell_input = self.rule.op_input_ids(seen.cell_inputs, seen.outputs)
             names = self.task.names(problems[index])
             at = places(self.judged.numbers, number, seen, cell_input, names, self.rule)
             if self.targets is None:
@@ -107,12 +107,12 @@ class ByWindows:
                 for target in self.targets:
                     np.minimum(score, (parts != target).sum(axis=1), out=score)
                 score[~self.judged.right[at]] = 0
-            np.minimum.at(found, index[seen.page[cell_input]], score)
+            np.minimum.at(found, index[seen.canvas[cell_input]], score)
         return found
 
     @standard_settings(threads=1)
     def solve(self, problem: Problems) -> Counterexample | None:
-        for _, drawing in pages(self.task, problem):
+        for _, drawing in drawings(self.task, problem):
             canvas = run_wavefront(self.model, torch.from_numpy(drawing.masked)).tokens.numpy()
             if (canvas != drawing.truth).any():
                 found = Counterexample(
@@ -163,10 +163,10 @@ def _placed(found: Counterexample, drawing: Drawing) -> Counterexample:
 
 # `score` returns a float [B] for B problems: 0 or less if the model may fail on one. `solve` runs
 # the model on one of them and returns None if every cell is correct.
-Judge = BySolving | ByWindows
+Judge = BySolving | ByOpInputs
 
 
-def pages(task: Task, problems: Problems) -> Iterator[tuple[np.ndarray, WorkedDrawing]]:
+def drawings(task: Task, problems: Problems) -> Iterator[tuple[np.ndarray, WorkedDrawing]]:
     """Yield problems size by size, int64 indices and their canvases, with and without margins."""
     different, which = np.unique(task.layout_impl.sizes(problems).T, axis=0, return_inverse=True)
     for number, (height, width) in enumerate(different.tolist()):
@@ -184,7 +184,7 @@ def _parts(rule: LocalRule, numbers: np.ndarray) -> np.ndarray:
         *(input_name(direction, name) for direction, of in directions for name in ("", *of)),
     ]
     found = np.full((len(numbers), 2 * len(names)), -1)
-    for number, (_, here, seen) in enumerate(rule.encoding.shown(numbers)):
+    for number, (_, here, seen) in enumerate(rule.encoding.decode(numbers)):
         found[here, : len(names)] = number
         for name, part in seen.items():
             found[here, len(names) + names.index(name)] = part

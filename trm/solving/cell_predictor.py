@@ -1,4 +1,8 @@
-"""Solving with a `CellModel`: in the order of writing, every cell once."""
+"""Solving with a `CellModel`: every cell once, or in supervision steps of all cells at once.
+
+Both ways give the same symbols and messages. Every cell once, in the order of writing, is the
+shorter way (`trm.models.wavefront`). Steps are for those who watch the model or limit their number.
+"""
 
 from collections.abc import Sequence
 from copy import copy
@@ -18,10 +22,11 @@ from canvas.cells.spec import OWN, TOKEN
 from canvas.drawing import Drawing
 from canvas.task import Task
 from trm.models.attention import compute_dtype, computes_float32
-from trm.models.cell import CellModel
+from trm.models.cell import CellContext, CellModel, CellState, all_right
 from trm.models.cell_cache import CellCache
+from trm.models.iterative import Loop
 from trm.models.wavefront import Wavefront, run_wavefront
-from trm.solving.predictor import Predictor, Trace
+from trm.solving.predictor import Predictor, Trace, generator_of
 from trm.solving.rollout import OnRow, Prediction, Rollout, free_running
 from trm.torch_settings import standard_settings
 
@@ -30,7 +35,7 @@ class Refutation(NamedTuple):
     """Op inputs for which a model has a known wrong output."""
 
     rule: LocalRule  # the model's, with its latent codes
-    wrong: np.ndarray  # int64 [N], sorted, see `LocalRule.seen`
+    wrong: np.ndarray  # int64 [N], sorted, see `LocalRule.op_input_ids`
     most: float  # highest confidence in a row, 0 to 1: the share of op inputs answered correctly
 
     def limit(self, confidence: np.ndarray, canvases: np.ndarray, messages: np.ndarray) -> None:
@@ -48,15 +53,29 @@ class Refutation(NamedTuple):
         inputs = self.rule.around(messages, canvas, row, column)
         inputs[TOKEN] = canvases[canvas, row, column].astype(np.int64)
         decided = messages[canvas, row + 1, column + 1, 1:].astype(np.int64)
-        ids, cells = self.rule.seen(inputs, dict(zip(self.rule.signals, decided.T, strict=True)))
+        ids, cells = self.rule.op_input_ids(
+            inputs, dict(zip(self.rule.signals, decided.T, strict=True))
+        )
         wrong = cells[np.isin(ids, self.wrong)]
         first = np.full(len(confidence), confidence.shape[1])
         np.minimum.at(first, canvas[wrong], row[wrong])
         confidence[np.arange(confidence.shape[1]) >= first[:, None]] = 0
 
 
+class Worked(NamedTuple):
+    """Filled canvases, and the steps they took."""
+
+    wavefront: Wavefront
+    # int64 [B, H], the step in which a row or one above it last changed; 0: without steps.
+    steps: np.ndarray
+    settled: np.ndarray  # bool [B, H], whether no further step can change the row
+
+
 class CellPredictor(Predictor):
     """Fills in all masked cells of canvases, in any rows.
+
+    It takes supervision steps if it is watched, their number is limited, or it starts from a random
+    state; else it computes every cell once.
 
     Args:
         model: a cell model, on the device where it is to run.
@@ -67,10 +86,12 @@ class CellPredictor(Predictor):
             confidence 0. None: all canvases are upright and covered.
         task: the task of these problems; the rule's cell inputs are checked on some of its
             solutions.
+        max_steps: most supervision steps, each of all cells at once. None: as many as it takes.
     """
 
     translation_invariant = True
-    cell_by_cell = True
+    stepwise = True
+    rows_at_once = True
 
     def __init__(
         self,
@@ -78,10 +99,12 @@ class CellPredictor(Predictor):
         proved: bool = False,
         rule: LocalRule | None = None,
         task: Task | None = None,
+        max_steps: int | None = None,
     ) -> None:
         self.model, self.proved, self.rule, self.task = model, proved, rule, task
+        self.max_steps = max_steps
         self.refutation: Refutation | None = None  # known wrong inputs; None: none are known
-        self._known: dict[torch.dtype, CellCache] = {}
+        self._caches: dict[torch.dtype, CellCache] = {}
 
     @property
     def proved(self) -> bool:
@@ -108,15 +131,27 @@ class CellPredictor(Predictor):
         return found
 
     @property
-    def known(self) -> CellCache:
+    def cache(self) -> CellCache:
         """Cached outputs of earlier op inputs, in the dtype that is computed in now."""
         dtype = compute_dtype(self.model.H_init)
-        if dtype not in self._known:
-            self._known[dtype] = CellCache(self.model)
-        return self._known[dtype]
+        if dtype not in self._caches:
+            self._caches[dtype] = CellCache(self.model)
+        return self._caches[dtype]
 
     def clear_cache(self) -> None:
-        self._known.clear()
+        self._caches.clear()
+
+    @property
+    def takes_steps(self) -> bool:
+        """True if all cells are updated at once, step by step."""
+        chosen = self.max_steps is not None or self.start_seed is not None
+        return chosen or self.on_step is not None
+
+    def longest_chain(self, canvases: np.ndarray) -> np.ndarray | None:
+        if not self.takes_steps:
+            return None
+        context = self.model.encode(self.tokens(canvases), self.cache)
+        return self.model.settling_steps(context).amax(dim=1).cpu().numpy()
 
     def pairs(self, height: int, width: int) -> int:
         directions = sum(direction != OWN for direction in self.model.encoding.directions)
@@ -129,7 +164,7 @@ class CellPredictor(Predictor):
         self.proved = proved
         rule = self.rule_of(task)
         # Problems with more operands have cell inputs that these never have.
-        return self if rule.most_operands is None else self.for_pages_of(task, rule)
+        return self if rule.most_operands is None else self.for_upright(task, rule)
 
     def limit(self, task: Task, wrong: np.ndarray, most: float) -> None:
         rule = self.rule_of(task).with_codes(self.model.config.codes)
@@ -145,9 +180,9 @@ class CellPredictor(Predictor):
                 "a model with latent codes cannot recognise an upright canvas, as its cell inputs "
                 "are not known in advance: leave out --symmetries"
             )
-        return self.for_pages_of(task, task.local_rule())
+        return self.for_upright(task, task.local_rule())
 
-    def for_pages_of(self, task: Task, rule: LocalRule) -> "CellPredictor":
+    def for_upright(self, task: Task, rule: LocalRule) -> "CellPredictor":
         """Return a copy with confidence only in upright solutions of a rule."""
         one = copy(self)
         vars(one).pop("cell_inputs", None)  # those of the previous rule
@@ -155,23 +190,23 @@ class CellPredictor(Predictor):
         return one
 
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
-        masked = inputs == symbols.MASK
-        cells, confidence = self._solved(inputs)
+        cells, confidence, worked = self._solved(inputs)
         # Only rows with masked cells count; without any the product is 1.
-        confidence = np.where(masked.any(axis=2), confidence, 1).prod(axis=1)
-        self._show(cells, masked, confidence)
-        return Prediction(cells, confidence, np.zeros(len(cells), dtype=np.int64))
+        rows = (inputs == symbols.MASK).any(axis=2)
+        confidence = np.where(rows, confidence, 1).prod(axis=1)
+        settled = (worked.settled | ~rows).all(axis=1)
+        return Prediction(cells, confidence, (worked.steps * rows).max(axis=1), settled=settled)
 
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
         """See `Predictor`. All rows are solved at once; ``on_row`` gets them one by one."""
-        filled, confidence = self._solved(drawing.masked)
+        filled, confidence, worked = self._solved(drawing.masked)
 
         def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
-            masked = inputs == symbols.MASK
-            sure = confidence[active, drawing.row_of_step(step)[active]]
-            cells = np.where(masked, filled[active], inputs)
-            self._show(cells, masked, sure)
-            return Prediction(cells, sure, np.zeros(len(active), dtype=np.int64))
+            row = active, drawing.row_of_step(step)[active]
+            cells = np.where(inputs == symbols.MASK, filled[active], inputs)
+            return Prediction(
+                cells, confidence[row], worked.steps[row], settled=worked.settled[row]
+            )
 
         return free_running(fill, drawing, on_row)
 
@@ -184,11 +219,14 @@ class CellPredictor(Predictor):
         rollout.canvases[unknown] = filled.canvases[unknown]
         steps = drawing.steps[:, None]
         share = filled.confidence[:, None] ** (1 / steps)
-        rollout.confidence[:] = np.where(np.arange(int(steps.max())) < steps, share, 1)
+        there = np.arange(int(steps.max())) < steps
+        rollout.confidence[:] = np.where(there, share, 1)
+        rollout.steps[:] = np.where(there, filled.steps[:, None], 0)
+        rollout.settled[:] = ~there | filled.settled[:, None]
         return rollout
 
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
-        worked = self._work(inputs)
+        worked = self._wavefront(inputs)
         written = worked.tokens.byte().cpu().numpy(), worked.log_symbol.cpu().numpy()
         return Trace.by_symbol(inputs, *written, labels)
 
@@ -201,45 +239,89 @@ class CellPredictor(Predictor):
         Args:
             inputs: canvases, uint8 [B, H, W].
         """
-        there, *found = self._work(inputs).handed[:, 1:, 1:-1].unbind(-1)
+        there, *found = self._work(inputs).wavefront.messages[:, 1:, 1:-1].unbind(-1)
         return {
             name: classes.masked_fill(there == 0, UNDEFINED).byte().cpu().numpy()
             for name, classes in zip(self.model.signals, found, strict=True)
             if name not in self.model.config.codes
         }
 
-    def _solved(self, canvases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return filled canvases, uint8 [B, H, W], and the confidence of rows, float32 [B, H]."""
+    def _solved(self, canvases: np.ndarray) -> tuple[np.ndarray, np.ndarray, Worked]:
+        """Return filled canvases, uint8 [B, H, W], confidence of rows, float32 [B, H], and steps.
+
+        The confidence is 0 in rows that have not settled, as they may have read messages that were
+        about to change.
+        """
         worked = self._work(canvases)
-        confidence = worked.halt_logits.sigmoid().cpu().numpy()
-        confidence = np.ones_like(confidence) if self.proved else confidence
+        found = worked.wavefront
+        confidence = found.halt_logits.sigmoid().cpu().numpy()
+        confidence = np.where(worked.settled, 1 if self.proved else confidence, 0)
+        confidence = confidence.astype(np.float32)
         if self.rule is not None:
-            messages = worked.handed.cpu().numpy()
+            messages = found.messages.cpu().numpy()
             canvas, row, column = messages[:, 1:, 1:-1, 0].nonzero()
             inputs = self.rule.around(messages, canvas, row, column)
             inputs[TOKEN] = canvases[canvas, row, column].astype(np.int64)
-            ids = self.rule.whole.numbers(0, inputs)
+            ids = self.rule.whole.encode(0, inputs)
             at = np.searchsorted(self.cell_inputs, ids).clip(max=len(self.cell_inputs) - 1)
             confidence[canvas[self.cell_inputs[at] != ids]] = 0
         if self.refutation is not None:
-            self.refutation.limit(confidence, canvases, worked.handed.cpu().numpy())
-        return worked.tokens.byte().cpu().numpy(), confidence
+            self.refutation.limit(confidence, canvases, found.messages.cpu().numpy())
+        return found.tokens.byte().cpu().numpy(), confidence, worked
+
+    def _work(self, canvases: np.ndarray) -> Worked:
+        if self.takes_steps and (canvases == symbols.MASK).any():
+            return self._in_steps(canvases)
+        size = canvases.shape[:2]
+        return Worked(self._wavefront(canvases), np.zeros(size, np.int64), np.ones(size, bool))
 
     @standard_settings(threads=1)
     @torch.inference_mode()
-    def _work(self, canvases: np.ndarray) -> Wavefront:
-        return run_wavefront(self.model, self.tokens(canvases), self.known)
+    def _wavefront(self, canvases: np.ndarray) -> Wavefront:
+        return run_wavefront(self.model, self.tokens(canvases), self.cache)
 
-    def _show(self, cells: np.ndarray, masked: np.ndarray, confidence: np.ndarray) -> None:
-        """Report the cells of each row in the order of solving, from right to left."""
-        if self.on_step is None:
-            return
-        place = masked[:, :, ::-1].cumsum(axis=2)[:, :, ::-1] * masked  # order in the row, from 1
-        last, unknown = int(place.max()), np.full_like(confidence, np.nan)
-        for number in range(1, last + 1):
-            shown = np.where(place > number, symbols.MASK, cells)
-            sure = confidence if number == last else unknown
-            self.on_step(number, np.arange(len(cells)), shown, sure)
+    @standard_settings(threads=1)
+    @torch.inference_mode()
+    def _in_steps(self, canvases: np.ndarray) -> Worked:
+        """Update all cells at once, step by step, until nothing changes or the steps run out."""
+        tokens = self.tokens(canvases)
+        loop = Loop(self.model, tokens, self.cache)
+        if self.start_seed is not None:
+            loop.state = self._random_states(loop.context, canvases, self.start_seed)
+        masked, bound = loop.context.masked, self.model.settling_steps(loop.context)
+        steps, settled = torch.zeros_like(bound), torch.zeros_like(bound, dtype=torch.bool)
+        number = 0
+        while number < (self.max_steps or int(bound.max())) and not settled.all():
+            before = loop.state
+            loop.step()
+            number += 1
+            differ = (before.messages != loop.state.messages).any(dim=-1)
+            changed = (differ | (before.symbols != loop.state.symbols)).any(dim=2)
+            steps[changed] = number
+            settled = (changed.cumsum(dim=1) == 0) | (number >= bound)
+            halt_logits = all_right(loop.state.log_right.masked_fill(~masked, 0).sum(dim=2))
+            if self.on_step is not None and (number == 1 or changed.any()):
+                sure = halt_logits.sigmoid() if not self.proved else torch.ones_like(halt_logits)
+                sure = sure.masked_fill(~settled, torch.nan)
+                shown = (one.cpu().numpy() for one in (loop.state.symbols.byte(), sure))
+                self.on_step(number, np.arange(len(tokens)), *shown)
+        found = Wavefront(
+            loop.state.symbols.to(tokens.dtype),
+            halt_logits,
+            torch.zeros_like(loop.state.log_right),
+            self.model.passed(loop.context, loop.state),
+        )
+        return Worked(found, steps.cummax(dim=1).values.cpu().numpy(), settled.cpu().numpy())
+
+    def _random_states(self, context: CellContext, canvases: np.ndarray, seed: int) -> CellState:
+        """Return a random state of each canvas, which does not depend on the others."""
+        one_by_one = [
+            self.model.random_state(
+                context.select(torch.tensor([i])), generator_of(seed, canvas, "start")
+            )
+            for i, canvas in enumerate(canvases)
+        ]
+        return CellState(*map(torch.cat, zip(*one_by_one, strict=True)))
 
 
 def right_cells(believed: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

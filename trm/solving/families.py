@@ -49,7 +49,7 @@ class Family:
 
 
 def _cell(build: Build, about: dict[str, Any], steps: int | None) -> Predictor:
-    return CellPredictor(build(about))
+    return CellPredictor(build(about), max_steps=steps)
 
 
 def _iterative(build: Build, about: dict[str, Any], steps: int | None) -> Predictor:

@@ -1,7 +1,6 @@
 """Solving with an iterative model: supervision steps until a row has settled."""
 
-import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from torch import Tensor
 from canvas import symbols
 from trm.models.iterative import IterativeModel, Loop, named, unnamed
 from trm.models.recursive import Context
-from trm.solving.predictor import ConfidenceCurve, Predictor, Trace
+from trm.solving.predictor import ConfidenceCurve, Predictor, Trace, generator_of
 from trm.solving.rollout import Prediction
 from trm.torch_settings import standard_settings
 
@@ -82,7 +81,7 @@ class Noise:
         """
         self.sigma = sigma
         self.generators = [
-            _generator(seed, canvas, rollout) if rollout else None
+            generator_of(seed, canvas, rollout) if rollout else None
             for canvas, rollout in zip(inputs, rollouts.tolist(), strict=True)
         ]
 
@@ -98,22 +97,8 @@ class Noise:
                 f"noise is added to z_H, and the state of {type(loop.model).__name__} has "
                 f"{' and '.join(state)}: leave out --rollouts and --noise"
             )
-        z_H, context = state["z_H"], loop.context
-        cells, places = z_H.shape[1], None  # number of tokens with noise, and which ones get it
-        if (
-            isinstance(context, Context) and context.places is not None
-        ):  # only some cells are tokens
-            prefix = z_H.shape[1] - context.places.shape[1]
-            cells = prefix + context.height * context.width + 1  # the last one is for padding
-            of_prefix = torch.arange(prefix).expand(len(z_H), -1)
-            places = torch.cat([of_prefix, prefix + context.places.cpu()], dim=1)
-        noise = torch.zeros(z_H.shape, dtype=torch.float32, device="cpu")
-        how: Any = {"dtype": torch.float32, "device": "cpu"}
-        for i, generator in enumerate(self.generators):
-            if generator is not None:
-                drawn = torch.randn((cells, *z_H.shape[2:]), generator=generator, **how)
-                noise[i] = drawn if places is None else drawn[places[i]]
-        changed = z_H + (self.sigma * noise).to(z_H)
+        z_H = state["z_H"]
+        changed = z_H + (self.sigma * drawn_like(z_H, loop.context, self.generators)).to(z_H)
         loop.state = unnamed(loop.state, state | {"z_H": changed})
 
     def keep(self, index: Tensor) -> None:
@@ -122,10 +107,51 @@ class Noise:
         self.generators = [g for g, k in zip(self.generators, kept, strict=True) if k]
 
 
-def _generator(seed: int, canvas: np.ndarray, rollout: int) -> torch.Generator:
-    about = f"{seed} {rollout} {canvas.shape} ".encode() + canvas.tobytes()
-    number = int.from_bytes(hashlib.sha256(about).digest()[:8], "little", signed=True)
-    return torch.Generator().manual_seed(number)
+def drawn_like(z: Tensor, context: Any, generators: Sequence[torch.Generator | None]) -> Tensor:
+    """Draw standard normal noise for a tensor of a state, float32 on the CPU.
+
+    The noise of a cell does not depend on the other samples, nor on which cells are tokens.
+
+    Args:
+        z: [B, ...].
+        context: of the model.
+        generators: of each sample, on the CPU; None: no noise, but 0.
+    """
+    cells, places = z.shape[1], None  # number of tokens with noise, and which ones get it
+    if isinstance(context, Context) and context.places is not None:  # only some cells are tokens
+        prefix = z.shape[1] - context.places.shape[1]
+        cells = prefix + context.height * context.width + 1  # the last one is for padding
+        of_prefix = torch.arange(prefix).expand(len(z), -1)
+        places = torch.cat([of_prefix, prefix + context.places.cpu()], dim=1)
+    noise = torch.zeros(z.shape, dtype=torch.float32, device="cpu")
+    how: Any = {"dtype": torch.float32, "device": "cpu"}
+    for i, generator in enumerate(generators):
+        if generator is not None:
+            drawn = torch.randn((cells, *z.shape[2:]), generator=generator, **how)
+            noise[i] = drawn if places is None else drawn[places[i]]
+    return noise
+
+
+def random_state(loop: Loop, inputs: np.ndarray, seed: int, rollouts: np.ndarray) -> Any:
+    """Return a state of standard normal noise, as in training with `depth.random_start`.
+
+    Args:
+        loop: a model with its canvases, before its first step.
+        inputs: canvases, uint8 [B, H, W].
+        seed: of the noise.
+        rollouts: number of the rollout of each sample, int64 [B].
+    """
+    state = named(loop.state)
+    generators = [
+        generator_of(seed, canvas, f"start {rollout}")
+        for canvas, rollout in zip(inputs, rollouts.tolist(), strict=True)
+    ]
+    noise = {
+        name: drawn_like(z, loop.context, generators).to(z)
+        for name, z in state.items()
+        if z.is_floating_point()
+    }
+    return unnamed(loop.state, state | noise)
 
 
 class IterativePredictor(Predictor):
@@ -172,7 +198,7 @@ class IterativePredictor(Predictor):
         curves = []
         for i, halt in enumerate(halts.tolist()):
             end = f"halts at step {halt}" if halt else f"does not halt in {len(cells)} steps"
-            outcome = f"{end}, row {'right' if exact[halt - 1, i] else 'wrong'}"
+            outcome = f"{end}, row {'correct' if exact[halt - 1, i] else 'incorrect'}"
             curves.append(ConfidenceCurve(confidence[:, i], exact[:, i], halt, outcome))
         answers = cells[halts - 1, np.arange(len(inputs))]  # -1, the last step, without a halt
         return Trace("confidence over supervision steps", answers, curves)
@@ -201,6 +227,9 @@ class IterativePredictor(Predictor):
         tokens = self.tokens(inputs)
         loop, settling = Loop(self.model, tokens), Settling(tokens == symbols.MASK)
         samples = torch.arange(len(tokens), device=tokens.device)
+        if self.start_seed is not None:
+            runs = np.zeros(len(inputs), np.int64) if rollouts is None else rollouts
+            loop.state = random_state(loop, inputs, self.start_seed, runs)
         noise = None if rollouts is None else Noise(self.noise, self.seed, inputs, rollouts)
         for number in range(1, steps + 1):
             if noise is not None:

@@ -1,5 +1,6 @@
 """Base class of predictors, which fill in canvases with a model; traces of rows over steps."""
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -16,8 +17,9 @@ from canvas.task import Task
 from trm.solving.rollout import OnRow, Prediction, Rollout, free_running
 
 # Called after each supervision step, with its number, from 1, and for samples still being solved
-# their indices, int64 [N], cells, uint8 [N, H, W], and the confidence, float32 [N]. A cell model
-# calls it after each cell: later cells are masked, and the confidence is NaN until the last one.
+# their indices, int64 [N], cells, uint8 [N, H, W], and the confidence, float32 [N]. A predictor
+# that fills in all rows at once gives the confidence of every canvas row, float32 [N, H]; NaN
+# where a row has not settled.
 OnStep = Callable[[int, np.ndarray, np.ndarray, np.ndarray], None]
 
 
@@ -52,9 +54,22 @@ class Trace(NamedTuple):
         curves = []
         for i, masked in enumerate(inputs == symbols.MASK):
             right = (answers[i] == labels[i])[masked][::-1]
-            outcome = f"row {'right' if right.all() else 'wrong'}"
+            outcome = f"row {'correct' if right.all() else 'incorrect'}"
             curves.append(ConfidenceCurve(np.exp(log_probs[i][masked][::-1]), right, 0, outcome))
         return cls("confidence symbol by symbol, as it writes", answers, curves)
+
+
+def generator_of(seed: int, canvas: np.ndarray, purpose: object) -> torch.Generator:
+    """Return a generator, on the CPU, that is a function of a seed, a canvas and a purpose.
+
+    Args:
+        seed: any whole number.
+        canvas: uint8 [H, W].
+        purpose: what is drawn; generators of different purposes differ.
+    """
+    about = f"{seed} {purpose} {canvas.shape} ".encode() + canvas.tobytes()
+    number = int.from_bytes(hashlib.sha256(about).digest()[:8], "little", signed=True)
+    return torch.Generator().manual_seed(number)
 
 
 class Predictor(ABC):
@@ -65,9 +80,10 @@ class Predictor(ABC):
     row_by_row = True  # whether a row depends only on those above it
     proved = False  # whether it is correct at every length on upright canvases, see `trm prove`
     most_operands: int | None = None  # limit on a problem's operands; None: the task's
-    stepwise = False  # whether it takes supervision steps
-    cell_by_cell = False  # whether it fills a row cell by cell from the right, without steps
-    on_step: OnStep | None = None  # callback during a row; a GPT never calls it
+    stepwise = False  # whether it takes supervision steps, at least when it is watched
+    rows_at_once = False  # whether it fills in all rows of a canvas together
+    start_seed: int | None = None  # of random first states; None: the model's own first state
+    on_step: OnStep | None = None  # callback after a step; a GPT never calls it
 
     def for_any_view(self, task: Task) -> "Predictor":
         """Return a predictor for canvases that may be turned.
@@ -89,6 +105,29 @@ class Predictor(ABC):
             "noise is added to the states of a recursive model, and this model has none: leave out "
             "--rollouts and --noise"
         )
+
+    def from_noise(self, seed: int = 0) -> "Predictor":
+        """Return a predictor that starts every canvas from a random state.
+
+        Raises:
+            ValueError: the model takes no supervision steps.
+        """
+        if not self.stepwise:
+            raise ValueError(
+                "--start noise is for models that take supervision steps, and this one takes none: "
+                "leave it out"
+            )
+        one = copy(self)
+        one.start_seed = seed
+        return one
+
+    def longest_chain(self, canvases: np.ndarray) -> np.ndarray | None:
+        """Return the most steps that each canvas can need, int64 [B]; None: it is not known.
+
+        Args:
+            canvases: uint8 [B, H, W], with all cells masked that are to be filled in.
+        """
+        return None
 
     def check_task(self, task: Task) -> None:  # noqa: B027, nothing to check by default
         """Raise OwnCodeError if the model's rule and the task's layout contradict each other."""

@@ -45,7 +45,7 @@ class Solution:
     given: np.ndarray  # bool [H, W], the cells given to the model
     rows: list[int]  # the canvas row of each step
     row_confidence: list[float]  # probability that each row is correct; 0 in place of NaN
-    row_steps: list[int]  # supervision steps spent on each row, by all views together
+    row_steps: list[int]  # supervision steps of each row, by all views together; see `steps`
     truth: np.ndarray | None = None  # uint8 [H, W], the true solution; None: not computed
     answer_cells: tuple[CellIndex, ...] = ()  # of the answer's digits, lowest first, if any
     # Why the confidence is not calibrated: training had few rows of that kind.
@@ -55,6 +55,8 @@ class Solution:
     rollouts: int = 1  # of each view
     agreement: float = 1.0  # share of views that gave the answer; the lowest of voted rows
     votes: list[list[Vote]] = field(default_factory=list)  # for each row, or for the solution
+    # Most steps that the canvas can need, where all rows are filled in together; else None.
+    longest_chain: int | None = None
 
     @property
     def correct(self) -> bool:
@@ -82,6 +84,34 @@ class Solution:
         return 0.0 if self.answer is None else float(np.prod(self.row_confidence))
 
     @property
+    def steps(self) -> int:
+        """Supervision steps in total, by all views together.
+
+        Rows that are filled in together share their steps. The steps of a row are then those after
+        which neither it nor a row above it changed any more.
+        """
+        together = self.longest_chain is not None
+        return max(self.row_steps) if together else sum(self.row_steps)
+
+    @property
+    def steps_text(self) -> str:
+        """The supervision steps in words, row by row; empty without steps.
+
+        Examples: ``supervision steps per row: 4, 6``; ``supervision steps in which rows last
+        changed: 7, 9 (at most 12, the longest chain of cells)``.
+        """
+        if not any(self.row_steps):
+            return ""
+        counts = ", ".join(map(str, self.row_steps))
+        if self.longest_chain is None:
+            views = ", all views together" if self.votes else ""
+            return f"supervision steps per row{views}: {counts}"
+        if self.votes:
+            return f"supervision steps, all views together: {self.steps}"
+        bound = f"at most {self.longest_chain}, the longest chain of cells"
+        return f"supervision steps in which rows last changed: {counts} ({bound})"
+
+    @property
     def answer_text(self) -> str | None:
         """The answer's digits in the model's base."""
         return None if self.answer is None else self.write(self.answer)
@@ -99,7 +129,7 @@ class Solution:
     @property
     def verdict(self) -> str:
         """Answer, its correctness and the confidence, in a line."""
-        judged = "right" if self.correct else f"wrong, it is {self.write(self.right_answer)}"
+        judged = "correct" if self.correct else f"incorrect, it is {self.write(self.right_answer)}"
         reason = self.uncalibrated_reason
         confidence = f"{self.confidence:.1%}" + (f", not calibrated: {reason}" if reason else "")
         answer = self.answer_text or "no number"
@@ -128,7 +158,7 @@ class Solution:
             "calibrated": not self.uncalibrated_reason,
             "uncalibrated_reason": self.uncalibrated_reason or None,
             "agreement": round(self.agreement, 6),
-            "steps": sum(self.row_steps),
+            "steps": self.steps,
             "row_confidence": [round(sure, 6) for sure in self.row_confidence],
             "row_steps": self.row_steps,
             "views": self.views if votes else None,

@@ -1,7 +1,8 @@
 """From operands to answers: `Solver`, with which every command and script solves problems."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -49,7 +50,7 @@ class Solver:
             voting = replace(voting, symmetries=self.trained_symmetries)
         canvas, predictor = self.canvas, self.predictor
         if set(voting.symmetries or ()) - {"e"}:
-            if predictor.cell_by_cell and voting.per != "solution":
+            if predictor.rows_at_once and voting.per != "solution":
                 raise ValueError(
                     "a cell model recognises an upright solution, not an upright row: let "
                     "solutions vote, --vote-per solution"
@@ -67,6 +68,14 @@ class Solver:
                 "an equal --height and --width"
             )
         return replace(self, predictor=predictor, voting=voting, canvas=canvas)
+
+    def from_noise(self, seed: int = 0) -> "Solver":
+        """Return a copy of the solver whose model starts every canvas from a random state.
+
+        Raises:
+            ValueError: the model takes no supervision steps.
+        """
+        return replace(self, predictor=self.predictor.from_noise(seed))
 
     def solve(self, problems: Problems, with_truth: bool = False) -> list[Solution]:
         """Solve any number of problems, each row built on the model's own rows.
@@ -127,6 +136,8 @@ class Solver:
         names, in_range = self.task.names(problems), self.task.in_range(problems)
         confidence = np.nan_to_num(rollout.confidence)  # NaN if weights are far too large
         refuted = [operands in self.known_wrong for operands in problems.to_ints()]
+        together = self.voting is None or self.voting.per == "solution"
+        chains = self.predictor.longest_chain(drawing.masked) if together else None
         confidence = np.where(np.array(refuted, dtype=bool)[:, None], 0, confidence)
         solutions = []
         for i, operands in enumerate(problems.to_ints()):
@@ -140,6 +151,8 @@ class Solver:
             views = self.voting.symmetries if self.voting else None
             if set(views or ()) - set(self.trained_symmetries) and not self.predictor.proved:
                 reasons.append("shown in symmetries that it was not trained on")
+            if self.predictor.start_seed is not None and not self.predictor.proved:
+                reasons.append("started from a random state")
             if unsettled := [str(k + 1) for k in range(n) if not rollout.settled[i, k]]:
                 named = ("row " if len(unsettled) == 1 else "rows ") + ", ".join(unsettled)
                 reasons.append(f"{named} did not settle within the supervision steps")
@@ -156,6 +169,7 @@ class Solver:
                     rows=[int(drawing.row_of_step(k)[i]) for k in range(n)],
                     row_confidence=confidence[i, :n].tolist(),
                     row_steps=rollout.steps[i, :n].tolist(),
+                    longest_chain=None if chains is None else int(chains[i]),
                     truth=drawing.truth[i] if isinstance(drawing, WorkedDrawing) else None,
                     answer_cells=() if reading is None else reading.answer_cells,
                     uncalibrated_reason="; ".join(reasons),
@@ -329,43 +343,60 @@ class Moment(NamedTuple):
     """A canvas while it is being solved."""
 
     canvas: np.ndarray  # uint8 [H, W]
-    number: int  # of the row being filled in, from 1
-    row: int  # its index on the canvas
-    step: int = 0  # steps so far; 0 before the first, and for a row filled in at once
-    confidence: float | None = None  # probability that the row is correct so far; None: unknown
-    unit: str = "supervision step"  # of ``step``; or "cell"
+    number: int  # of the row being filled in, from 1; 0: all rows are filled in together
+    row: int | None  # its index on the canvas; None: all rows
+    step: int = 0  # supervision steps so far; 0 before the first, and for a row filled in at once
+    # Probability that the row is correct so far, by its index on the canvas; unknown ones are left
+    # out. Of all rows, where they are filled in together.
+    confidence: Mapping[int, float] = MappingProxyType({})
     masked: bool = False  # the row is empty as yet; later the model may write masks itself
+
+    def where(self, rows: int) -> str:
+        """Name the row and the step in words, of a solution with so many rows to fill in.
+
+        Example: ``row 2 of 3, supervision step 4``.
+        """
+        row = f"row {self.number} of {rows}" if self.number else "all rows together"
+        return row + (f", supervision step {self.step}" if self.step else "")
 
 
 def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], None]) -> Solution:
     """Solve a problem; call ``show`` before each row and after each of its supervision steps.
 
-    With a cell model ``show`` is called after each cell. With a GPT, or with views that vote on
-    rows, it is called before and after each row. The model waits while ``show`` runs.
+    A cell model fills in all rows together: ``show`` is called before the first step and after each
+    one that changed something. With a GPT, or with views that vote on rows, it is called before and
+    after each row. The model waits while ``show`` runs.
 
     Raises:
         ValueError: as `Solver.solve` does.
     """
     drawing = solver.draw_worked(problem)
-    unit = "cell" if solver.predictor.cell_by_cell else "supervision step"
-    latest = Moment(drawing.canvases[0], 0, 0)
+    together = solver.predictor.rows_at_once and solver.voting is None
+    latest = Moment(drawing.masked[0], 0, None, masked=True)
+    rows = [int(drawing.row_of_step(number)[0]) for number in range(int(drawing.steps[0]))]
 
     def on_row(number: int, canvases: np.ndarray) -> None:
         nonlocal latest
-        row = int(drawing.row_of_step(number)[0])
         masked = number + 1 > latest.number
         if masked or not latest.step:  # else the last step was shown already
-            latest = Moment(canvases[0].copy(), number + 1, row, unit=unit, masked=masked)
+            latest = Moment(canvases[0].copy(), number + 1, rows[number], masked=masked)
             show(latest)
 
     def on_step(step: int, _: np.ndarray, cells: np.ndarray, confidence: np.ndarray) -> None:
         nonlocal latest
-        canvas = np.where(drawing.answer_cells(latest.number - 1)[0], cells[0], latest.canvas)
-        sure = None if np.isnan(confidence[0]) else float(confidence[0])
+        if together:
+            filled, sure = drawing.unknown[0], {row: float(confidence[0, row]) for row in rows}
+        else:
+            filled = drawing.answer_cells(latest.number - 1)[0]
+            sure = {rows[latest.number - 1]: float(confidence[0])}
+        sure = {row: value for row, value in sure.items() if not np.isnan(value)}
+        canvas = np.where(filled, cells[0], latest.canvas)
         latest = latest._replace(canvas=canvas, step=step, confidence=sure, masked=False)
         show(latest)
 
     if solver.voting is None:
         solver = replace(solver, predictor=solver.predictor.watched(on_step))
-    (solution,) = solver.solve_drawing(problem, drawing, on_row)
+    if together:
+        show(latest)
+    (solution,) = solver.solve_drawing(problem, drawing, None if together else on_row)
     return solution

@@ -242,7 +242,7 @@ class Worker:
 
     def _cut(self, run: Run) -> bool:
         """End a training before its end; return False if it has no checkpoint yet."""
-        from trm.checkpoints.loading import load_checkpoint
+        from trm.checkpoints.content import load_checkpoint
 
         state = self.jobs.states[run]
         try:

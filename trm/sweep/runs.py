@@ -328,7 +328,7 @@ class Jobs:
         """Write the weights of a run, in place of those of a shorter training."""
         import torch
 
-        from trm.checkpoints.loading import load_checkpoint, pack
+        from trm.checkpoints.content import load_checkpoint, pack
 
         name = "best" if self.study.checkpoint == "best" else "last"
         content = load_checkpoint(self.checkpoint(run, name))
@@ -362,7 +362,7 @@ class Jobs:
 
     def ended(self, run: Run, code: int) -> None:
         """Record the result of a command, by its exit code."""
-        from trm.checkpoints.loading import load_checkpoint
+        from trm.checkpoints.content import load_checkpoint
 
         state, stage = self.states[run], self.stages.pop(run)
         if code != 0:

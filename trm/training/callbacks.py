@@ -20,7 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from canvas.choices import did_you_mean
 from trm.checkpoints import COST_KEY
-from trm.checkpoints.loading import load_checkpoint
+from trm.checkpoints.content import load_checkpoint
 from trm.files import replacing
 from trm.flops import counted_flops
 from trm.processes import end_at_once_by_signals

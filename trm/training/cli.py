@@ -24,7 +24,7 @@ from canvas.choices import class_name, did_you_mean, load_class, look_here
 from canvas.symbols import vocab_size
 from canvas.task import Task
 from trm.checkpoints import find_checkpoint
-from trm.checkpoints.loading import load_checkpoint, network_weights
+from trm.checkpoints.content import load_checkpoint, network_weights
 from trm.config_files import read_config, shipped_configs
 from trm.limits import lacks_memory
 from trm.models.configs import rule_settings

@@ -41,7 +41,7 @@ _DECISIVE = 0.05  # weight of the entropy penalty once the temperature has falle
 _OP_INPUTS = 4096  # in a batch at most, once codes are merged
 _EPOCHS = 40  # of solutions are drawn for a merge, so that rare op inputs occur, too
 _OFTEN = 8  # an op input is rare until so many cells have had it
-_PAGES = 512  # solutions drawn at once for a merge
+_CANVASES = 512  # solutions drawn at once for a merge
 _KEPT = ("tokens", "labels", "sources", "written", "codes")
 
 
@@ -121,17 +121,17 @@ class LatentModule(BaseCellModule):
     def on_train_epoch_start(self) -> None:
         """Merge the codes in freshly drawn solutions, in an epoch that merges."""
         if self.merges(self.current_epoch):
-            self.op_inputs = merged_op_inputs(self.rule, self.model, self.more_pages())
-            self.log("train/sights", float(len(self.op_inputs["ops"])))
+            self.op_inputs = merged_op_inputs(self.rule, self.model, self.more_solutions())
+            self.log("train/op_inputs", float(len(self.op_inputs["ops"])))
 
-    def more_pages(self) -> Iterator[Batch]:
+    def more_solutions(self) -> Iterator[Batch]:
         """Yield solutions of the training split, different ones for each epoch."""
         drawn = self.data.train_dataloader().dataset
         assert isinstance(drawn, PageSamples)
         for epoch in range(self.current_epoch * _EPOCHS, (self.current_epoch + 1) * _EPOCHS):
-            pages = range(epoch * drawn.size, (epoch + 1) * drawn.size)
-            for first in range(0, drawn.size, _PAGES):
-                yield drawn.__getitems__(pages[first : first + _PAGES])
+            canvases = range(epoch * drawn.size, (epoch + 1) * drawn.size)
+            for first in range(0, drawn.size, _CANVASES):
+                yield drawn.__getitems__(canvases[first : first + _CANVASES])
 
     @standard_settings(threads=1)
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -161,7 +161,7 @@ def _op_inputs(
     seen, by = {TOKEN: tokens}, dict(zip(("", *mine.signals), messages.T, strict=True))
     for (direction, names), source in zip(mine.whole.directions.items(), sources.T, strict=True):
         seen |= {input_name(direction, name): by[name][source] for name in ("", *names)}
-    return mine.whole.numbers(0, seen)
+    return mine.whole.encode(0, seen)
 
 
 def _solved(mine: LocalRule, known: CellCache, batch: Batch) -> dict[str, np.ndarray]:
@@ -186,7 +186,9 @@ def _solved(mine: LocalRule, known: CellCache, batch: Batch) -> dict[str, np.nda
     return cells | {"op_inputs": op_inputs, "written": written, "codes": messages[:-1, columns]}
 
 
-def _with_rare_cells(mine: LocalRule, model: CellModel, pages: Iterable[Batch]) -> list[np.ndarray]:
+def _with_rare_cells(
+    mine: LocalRule, model: CellModel, canvases: Iterable[Batch]
+) -> list[np.ndarray]:
     """Return all cells of those solutions that contain a rare cell: the arrays of `_KEPT`.
 
     A cell is rare if fewer than `_OFTEN` cells in earlier solutions were like it. Two cells are
@@ -194,13 +196,13 @@ def _with_rare_cells(mine: LocalRule, model: CellModel, pages: Iterable[Batch]) 
     """
     known, times, begin = CellCache(model), Counter[int](), 0
     kept: list[list[np.ndarray]] = []
-    for batch in pages:
+    for batch in canvases:
         cells = _solved(mine, known, batch)
         symbol = cells["labels"][:, 0]
         wrong = (symbol >= 0) & (cells["written"] != symbol)
         alike = np.where(wrong, ~cells["op_inputs"], cells["op_inputs"])
         rare = np.array([times[op_input] < _OFTEN for op_input in alike.tolist()])
-        here = np.isin(cells["pages"], cells["pages"][rare])
+        here = np.isin(cells["canvases"], cells["canvases"][rare])
         times.update(alike[here].tolist())
         index = np.append(begin + np.cumsum(here) - 1, -1)  # the last one is for no cell
         begin += int(here.sum())
@@ -210,7 +212,7 @@ def _with_rare_cells(mine: LocalRule, model: CellModel, pages: Iterable[Batch]) 
 
 
 @torch.no_grad()
-def merged_op_inputs(rule: LocalRule, model: CellModel, pages: Iterable[Batch]) -> Batch:
+def merged_op_inputs(rule: LocalRule, model: CellModel, canvases: Iterable[Batch]) -> Batch:
     """Return each distinct op input of solutions once, with merged codes as labels.
 
     Solutions in which every op input is frequent already are left out.
@@ -218,13 +220,13 @@ def merged_op_inputs(rule: LocalRule, model: CellModel, pages: Iterable[Batch]) 
     Args:
         rule: the layout's rule, without latent codes.
         model: a model with latent codes.
-        pages: batches of `PageSamples`.
+        canvases: batches of `PageSamples`.
 
     Returns:
         A batch as those of `CellInputSamples`; the label of a code is −1 where it is unknown.
     """
     mine = rule.with_codes(model.config.codes)
-    tokens, labels, sources, written, codes = _with_rare_cells(mine, model, pages)
+    tokens, labels, sources, written, codes = _with_rare_cells(mine, model, canvases)
     symbols, names, directions = labels[:, 0], list(mine.codes), mine.whole.directions
     signals = dict(zip(rule.signals, labels.T[1:], strict=True))
     theirs = [1 + list(rule.signals).index(name) for name in names]

@@ -18,7 +18,7 @@ from torch.utils.data import Dataset
 from augment.transforms import SampleTransform
 from canvas.canvas_size import Blanks, Canvas, Insertion
 from canvas.cells.local_rule import LocalRule, OpSamples
-from canvas.cells.pages import page_cell_inputs
+from canvas.cells.pages import drawn_cell_inputs
 from canvas.cells.spec import NEIGHBOURS, SYMBOL, TOKEN
 from canvas.choices import check_choice
 from canvas.drawing import WorkedDrawing, row_steps, sequences
@@ -277,7 +277,7 @@ class CellInputSamples(TrainingSamples):
             drawing: the solutions.
             known: number of given first rows of each, int64 [B]; None: none.
         """
-        found = page_cell_inputs(rule, drawing, known)
+        found = drawn_cell_inputs(rule, drawing, known)
         return as_batch(rule.samples(found.cell_inputs, found.outputs))
 
 
@@ -290,7 +290,7 @@ class PageSamples(TrainingSamples):
     - ``labels``: int64 [N, 1 + signals]. The symbol, −1 where it is given, then each signal.
     - ``sources``: int64 [N, directions]. Indices of the neighbouring cells, −1 for none.
     - ``places``: int64 [N, 2]. The row in the solution, and the column from the right.
-    - ``pages``: int64 [N]. The index of the solution.
+    - ``canvases``: int64 [N]. The index of the solution.
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
@@ -299,21 +299,21 @@ class PageSamples(TrainingSamples):
     @staticmethod
     def batch(rule: LocalRule, drawing: WorkedDrawing) -> TrainingBatch:
         """Return the cells of solutions as tensors."""
-        found = page_cell_inputs(rule, drawing)
+        found = drawn_cell_inputs(rule, drawing)
         B, H, W = drawing.truth.shape
         cells = np.full((B, H + 1, W + 2), -1)
-        at = found.page, found.row + 1, found.column + 1
-        cells[at] = np.arange(len(found.page))
+        at = found.canvas, found.row + 1, found.column + 1
+        cells[at] = np.arange(len(found.canvas))
         directions = [NEIGHBOURS[direction] for direction, names in rule.messages.items() if names]
         sources = [cells[at[0], at[1] + down, at[2] + right] for down, right in directions]
         symbols = np.where(found.cell_inputs[TOKEN] == MASK, found.outputs[SYMBOL], -1)
-        places = found.row - drawing.top[found.page], W - 1 - found.column
+        places = found.row - drawing.top[found.canvas], W - 1 - found.column
         batch = {
             "tokens": found.cell_inputs[TOKEN],
             "labels": np.stack([symbols, *(found.outputs[name] for name in rule.signals)], axis=1),
             "sources": np.stack(sources, axis=1),
             "places": np.stack(places, axis=1),
-            "pages": found.page,
+            "canvases": found.canvas,
         }
         return {name: torch.from_numpy(array) for name, array in batch.items()}
 

@@ -28,7 +28,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from canvas.cells.rules.long import READS, LongRule, ops_of
-from canvas.cells.spec import Seen
+from canvas.cells.spec import Inputs
 
 
 class AccumulateRule(LongRule):
@@ -38,5 +38,5 @@ class AccumulateRule(LongRule):
     below: Mapping[str, tuple[str, ...]] = {"total": ("b", "total")}
     ops = ops_of(READS | {"symbol": "own.sum"})
 
-    def _symbol(self, seen: Seen) -> np.ndarray:
-        return self._write(seen["own.sum"])
+    def _symbol(self, inputs: Inputs) -> np.ndarray:
+        return self._write(inputs["own.sum"])

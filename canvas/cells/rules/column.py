@@ -22,7 +22,7 @@ import numpy as np
 
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.rules.parts import columns, digit_class, value
-from canvas.cells.spec import SYMBOL, TOKEN, RowKind, Seen
+from canvas.cells.spec import SYMBOL, TOKEN, Inputs, RowKind
 from canvas.drawing import WorkedDrawing
 from canvas.symbols import BLANK, DIGIT_IDS, MASK, PLUS
 
@@ -50,16 +50,16 @@ class ColumnRule(LocalRule):
     def classes(self, signal: str) -> int:
         return 3 if signal == "sum_carry" else 1 + self.base
 
-    def cell(self, outputs: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
-        there, addend, above = seen["above"] > 0, seen["above.addend"], seen["above.sum"]
-        carried = seen["right.sum_carry"] == 2
+    def cell(self, outputs: tuple[str, ...], inputs: Inputs) -> dict[str, np.ndarray]:
+        there, addend, above = inputs["above"] > 0, inputs["above.addend"], inputs["above.sum"]
+        carried = inputs["right.sum_carry"] == 2
         stands = there & ((addend > 0) | (above > 0) | carried)
         sum_carry, digit = np.divmod(value(addend) + value(above) + carried, self.base)
-        known = stands | (there & (seen["right.sum_carry"] > 0))
+        known = stands | (there & (inputs["right.sum_carry"] > 0))
         return {
             SYMBOL: np.where(stands, DIGIT_IDS[digit], BLANK).astype(np.int64),
             "sum_carry": np.where(known, 1 + sum_carry, 0),
-            "addend": digit_class(seen[TOKEN], self.base),
+            "addend": digit_class(inputs[TOKEN], self.base),
             "sum": np.where(stands, 1 + digit, 0),
         }
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from canvas.cells.rules.column import ColumnRule, PairRule
 from canvas.cells.rules.parts import value
-from canvas.cells.spec import SYMBOL, Seen
+from canvas.cells.spec import SYMBOL, Inputs
 from canvas.symbols import BLANK, DIGIT_IDS
 
 
@@ -44,9 +44,9 @@ class ColumnCarriesRule(PairRule):
     def classes(self, signal: str) -> int:
         return 5 if signal == "row" else super().classes(signal)
 
-    def cell(self, outputs: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
-        found, carry = super().cell(outputs, seen), seen["right.sum_carry"]
-        row = np.where(seen["above"] > 0, np.minimum(seen["above.row"] + 1, 4), 1)
+    def cell(self, outputs: tuple[str, ...], inputs: Inputs) -> dict[str, np.ndarray]:
+        found, carry = super().cell(outputs, inputs), inputs["right.sum_carry"]
+        row = np.where(inputs["above"] > 0, np.minimum(inputs["above.row"] + 1, 4), 1)
         written = (carry > 0) & (found["sum"] > 0)  # not in column 0, into which none comes
         carries = np.where(written, DIGIT_IDS[value(carry)], BLANK)
         return found | {

@@ -31,7 +31,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from canvas.cells.rules.long import READS, LongRule, ops_of
-from canvas.cells.spec import Seen
+from canvas.cells.spec import Inputs
 
 
 class InterleavedRule(LongRule):
@@ -55,14 +55,14 @@ class InterleavedRule(LongRule):
         }
     )
 
-    def _multiplier(self, seen: Seen) -> np.ndarray:
+    def _multiplier(self, inputs: Inputs) -> np.ndarray:
         """Sums do not multiply."""
-        found = super()._multiplier(seen)
-        return np.where((seen["own.row"] == self.SUM) & (found > 0), self.special, found)
+        found = super()._multiplier(inputs)
+        return np.where((inputs["own.row"] == self.SUM) & (found > 0), self.special, found)
 
-    def _sum(self, seen: Seen) -> dict[str, np.ndarray]:
-        return self._added(seen["above.product"], seen)
+    def _sum(self, inputs: Inputs) -> dict[str, np.ndarray]:
+        return self._added(inputs["above.product"], inputs)
 
-    def _symbol(self, seen: Seen) -> np.ndarray:
-        total = seen["own.row"] == self.SUM
-        return self._write(np.where(total, seen["own.sum"], seen["own.product"]))
+    def _symbol(self, inputs: Inputs) -> np.ndarray:
+        total = inputs["own.row"] == self.SUM
+        return self._write(np.where(total, inputs["own.sum"], inputs["own.product"]))

@@ -24,7 +24,7 @@ import numpy as np
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.rules.lattice import LatticeRule
 from canvas.cells.rules.parts import digit_class, value
-from canvas.cells.spec import SYMBOL, TOKEN, Seen
+from canvas.cells.spec import SYMBOL, TOKEN, Inputs
 from canvas.symbols import BLANK, DIGIT_IDS
 
 
@@ -47,10 +47,14 @@ class LatentLatticeRule(LocalRule):
     def classes(self, signal: str) -> int:
         return self.base + (2 if signal == "carry" else 1)
 
-    def cell(self, outputs: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
-        number = digit_class(seen[TOKEN], self.base)
-        top, multiplier, carried = seen["above"] == 0, seen["right.multiplier"], seen["right.carry"]
-        a, addend = seen["above.multiplicand"], seen["above_left.addend"]
+    def cell(self, outputs: tuple[str, ...], inputs: Inputs) -> dict[str, np.ndarray]:
+        number = digit_class(inputs[TOKEN], self.base)
+        top, multiplier, carried = (
+            inputs["above"] == 0,
+            inputs["right.multiplier"],
+            inputs["right.carry"],
+        )
+        a, addend = inputs["above.multiplicand"], inputs["above_left.addend"]
         in_row = ~top & (multiplier > 0)
         gap, grid = in_row & (carried == 0), in_row & (carried > 0)
         begins = carried > self.base

@@ -23,7 +23,7 @@ import numpy as np
 
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.rules.parts import digit_class, value
-from canvas.cells.spec import END, SYMBOL, TOKEN, Column, RowKind, Seen
+from canvas.cells.spec import END, SYMBOL, TOKEN, Column, Inputs, RowKind
 from canvas.symbols import BLANK, DIGIT_IDS, MASK, TIMES
 
 
@@ -44,7 +44,7 @@ class LatticeRule(LocalRule):
     def __init__(self, base: int) -> None:
         super().__init__(base)
         digits, leading, blank = self.digits, self.digits[1:], (BLANK,)
-        # a, without gaps and leading zeros. The page has one column more than a has digits.
+        # a, without gaps and leading zeros. The canvas has one column more than a has digits.
         top = {
             "margin": Column("margin", blank, ("margin", "sign")),
             "sign": Column("sign", (TIMES,), ("gap",)),
@@ -77,25 +77,32 @@ class LatticeRule(LocalRule):
     def classes(self, signal: str) -> int:
         return 3 if signal == "sum_carry" else 1 + self.base
 
-    def cell(self, outputs: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
-        base, number = self.base, digit_class(seen[TOKEN], self.base)
-        top, multiplier, carry = seen["above"] == 0, seen["right.multiplier"], seen["right.carry"]
+    def cell(self, outputs: tuple[str, ...], inputs: Inputs) -> dict[str, np.ndarray]:
+        base, number = self.base, digit_class(inputs[TOKEN], self.base)
+        top, multiplier, carry = (
+            inputs["above"] == 0,
+            inputs["right.multiplier"],
+            inputs["right.carry"],
+        )
         # The kind of column follows from the message from the right.
         in_margin = ~top & (multiplier == 0)
         of_b = in_margin & (number > 0)
         gap = ~top & (multiplier > 0) & (carry == 0)
         grid = ~top & (multiplier > 0) & (carry > 0)
-        units = grid & (seen["right.sum_carry"] == 0)
+        units = grid & (inputs["right.sum_carry"] == 0)
         ahead = gap | grid
         # The product that the cell on the left adds: 10 · carry' + product' = a · b + carry.
-        a, b = seen["above_left.multiplicand"], value(multiplier)
+        a, b = inputs["above_left.multiplicand"], value(multiplier)
         next_carry, product = np.divmod(value(a) * b + value(carry), base)
         written = (a > 0) | (product > 0)
         # The sum: 10 · sum_carry' + digit = the digit above left + product + sum_carry.
-        addend, adds = seen["above_left.addend"], (seen["right.product"], seen["right.sum_carry"])
+        addend, adds = (
+            inputs["above_left.addend"],
+            (inputs["right.product"], inputs["right.sum_carry"]),
+        )
         sum_carry, digit = np.divmod(value(addend) + sum(map(value, adds)), base)
         # Without leading zeros: those of t_(i−1), unless b_i is 0, reach as far as a does.
-        inside = np.where(b > 0, seen["above.multiplicand"], addend) > 0
+        inside = np.where(b > 0, inputs["above.multiplicand"], addend) > 0
         stands = grid & (units | (digit > 0) | inside)
         return {
             SYMBOL: np.where(stands, DIGIT_IDS[digit], BLANK).astype(np.int64),
@@ -104,5 +111,5 @@ class LatticeRule(LocalRule):
             "carry": np.where(ahead, 1 + next_carry, 0),
             "sum_carry": np.where(grid, 1 + sum_carry, 0),
             "addend": np.where(stands, 1 + digit, 0),
-            "multiplicand": np.where(top, number, np.where(grid, seen["above.multiplicand"], 0)),
+            "multiplicand": np.where(top, number, np.where(grid, inputs["above.multiplicand"], 0)),
         }

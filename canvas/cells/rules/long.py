@@ -6,7 +6,7 @@ import numpy as np
 
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.rules.parts import columns, digit_class, value
-from canvas.cells.spec import END, TOKEN, Column, Op, RowKind, Seen
+from canvas.cells.spec import END, TOKEN, Column, Inputs, Op, RowKind
 from canvas.symbols import BLANK, DIGIT_IDS, MASK, TIMES
 
 # Outputs and inputs of each op of `LongRule`. A layout adds ops before or after them.
@@ -61,7 +61,7 @@ class LongRule(LocalRule):
     down: tuple[str, ...] = ("row", "column_multiplicand", "column_multiplier", "zero", "sum")
     down_right = ("diagonal",)
     down_left = ("passing",)
-    kept_together = False
+    exact_together = False
 
     def __init__(self, base: int) -> None:
         super().__init__(base)
@@ -87,7 +87,7 @@ class LongRule(LocalRule):
         few |= {"carry": self.base, "product": self.base + 3}
         return few.get(signal, self.base + 2)
 
-    def kept(self, signal: str, classes: np.ndarray) -> np.ndarray:
+    def reduced(self, signal: str, classes: np.ndarray) -> np.ndarray:
         """Keep the kind of row; else distinguish none, a digit, and the classes after the digits.
 
         A multiplicand digit of 0 is distinguished, too.
@@ -97,68 +97,70 @@ class LongRule(LocalRule):
         digit = np.minimum(classes, 2 if signal == "column_multiplicand" else 1)
         return np.where(classes < self.special, digit, 3 + classes - self.special)
 
-    def cell(self, outputs: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
-        found = getattr(self, f"_{outputs[0]}")(seen)
+    def cell(self, outputs: tuple[str, ...], inputs: Inputs) -> dict[str, np.ndarray]:
+        found = getattr(self, f"_{outputs[0]}")(inputs)
         return found if isinstance(found, dict) else {outputs[0]: found}
 
-    def _is(self, seen: Seen, kinds: tuple[int, ...]) -> np.ndarray:
+    def _is(self, inputs: Inputs, kinds: tuple[int, ...]) -> np.ndarray:
         """Return whether a cell's row is of one of these kinds, bool [N]."""
-        return np.array([kind in kinds for kind in range(self.classes("row"))])[seen["own.row"]]
+        return np.array([kind in kinds for kind in range(self.classes("row"))])[inputs["own.row"]]
 
-    def _row(self, seen: Seen) -> np.ndarray:
-        return np.where(seen["above"] > 0, np.array(self.following)[seen["above.row"]], self.A)
+    def _row(self, inputs: Inputs) -> np.ndarray:
+        return np.where(inputs["above"] > 0, np.array(self.following)[inputs["above.row"]], self.A)
 
-    def _number(self, seen: Seen) -> np.ndarray:
-        digit = digit_class(seen[TOKEN], self.base)
-        beyond = np.where(seen["right.multiplier"] > 0, self.special, 0)
-        given = self._is(seen, (self.A, self.B))
+    def _number(self, inputs: Inputs) -> np.ndarray:
+        digit = digit_class(inputs[TOKEN], self.base)
+        beyond = np.where(inputs["right.multiplier"] > 0, self.special, 0)
+        given = self._is(inputs, (self.A, self.B))
         return np.where(given, np.where(digit > 0, digit, beyond), 0)
 
-    def _here(self, seen: Seen, straight: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    def _here(self, inputs: Inputs, straight: np.ndarray, moved: np.ndarray) -> np.ndarray:
         """Return the digit that reaches a cell: straight from above, else diagonally."""
         return np.where(straight > 0, straight, moved)
 
-    def _arriving(self, seen: Seen) -> np.ndarray:
-        here = self._here(seen, seen["above.column_multiplier"], seen["above_left.diagonal"])
-        return np.where(seen["own.row"] >= self.PRODUCT, here, seen["own.number"])
+    def _arriving(self, inputs: Inputs) -> np.ndarray:
+        here = self._here(inputs, inputs["above.column_multiplier"], inputs["above_left.diagonal"])
+        return np.where(inputs["own.row"] >= self.PRODUCT, here, inputs["own.number"])
 
-    def _zero(self, seen: Seen) -> np.ndarray:
-        last = seen["above_left.diagonal"] == self.special
-        zero = last & (seen["above.column_multiplicand"] == 1)
-        return np.where(seen["own.row"] == self.B, zero, seen["above.zero"])
+    def _zero(self, inputs: Inputs) -> np.ndarray:
+        last = inputs["above_left.diagonal"] == self.special
+        zero = last & (inputs["above.column_multiplicand"] == 1)
+        return np.where(inputs["own.row"] == self.B, zero, inputs["above.zero"])
 
-    def _multiplicand(self, seen: Seen) -> np.ndarray:
-        return self._here(seen, seen["above.column_multiplicand"], seen["above_right.passing"])
+    def _multiplicand(self, inputs: Inputs) -> np.ndarray:
+        return self._here(
+            inputs, inputs["above.column_multiplicand"], inputs["above_right.passing"]
+        )
 
-    def _column_multiplicand(self, seen: Seen) -> np.ndarray:
-        goes = np.where(self._is(seen, self.straight), seen["own.multiplicand"], 0)
-        return np.where(seen["own.row"] == self.A, seen["own.number"], goes)
+    def _column_multiplicand(self, inputs: Inputs) -> np.ndarray:
+        goes = np.where(self._is(inputs, self.straight), inputs["own.multiplicand"], 0)
+        return np.where(inputs["own.row"] == self.A, inputs["own.number"], goes)
 
-    def _passing(self, seen: Seen) -> np.ndarray:
-        return np.where(self._is(seen, self.moving), seen["own.multiplicand"], 0)
+    def _passing(self, inputs: Inputs) -> np.ndarray:
+        return np.where(self._is(inputs, self.moving), inputs["own.multiplicand"], 0)
 
-    def _column_multiplier(self, seen: Seen) -> np.ndarray:
-        beyond = seen["own.arriving"] == self.special
-        digit = np.where(beyond, int(self.B in self.endless), seen["own.arriving"])
-        return np.where(self._is(seen, self.straight), digit, 0)
+    def _column_multiplier(self, inputs: Inputs) -> np.ndarray:
+        beyond = inputs["own.arriving"] == self.special
+        digit = np.where(beyond, int(self.B in self.endless), inputs["own.arriving"])
+        return np.where(self._is(inputs, self.straight), digit, 0)
 
-    def _diagonal(self, seen: Seen) -> np.ndarray:
-        moves = self._is(seen, self.moving) & (seen["right.multiplier"] > 0)
-        least = self._is(seen, self.endless)
-        last = np.where(seen["own.arriving"] == self.special, self.special, 0)
-        goes = np.where(moves, np.maximum(seen["own.arriving"], least), 0)
-        return np.where(seen["own.row"] == self.A, last, goes)
+    def _diagonal(self, inputs: Inputs) -> np.ndarray:
+        moves = self._is(inputs, self.moving) & (inputs["right.multiplier"] > 0)
+        least = self._is(inputs, self.endless)
+        last = np.where(inputs["own.arriving"] == self.special, self.special, 0)
+        goes = np.where(moves, np.maximum(inputs["own.arriving"], least), 0)
+        return np.where(inputs["own.row"] == self.A, last, goes)
 
-    def _multiplier(self, seen: Seen) -> np.ndarray:
-        here = seen["own.arriving"]
-        digit = np.where(seen["above.zero"] > 0, np.minimum(here, 1), here)
+    def _multiplier(self, inputs: Inputs) -> np.ndarray:
+        here = inputs["own.arriving"]
+        digit = np.where(inputs["above.zero"] > 0, np.minimum(here, 1), here)
         other = np.where(here > 0, self.special, 0)
-        begins = np.where(seen["own.row"] >= self.PRODUCT, digit, other)
-        return np.where(seen["right.multiplier"] > 0, seen["right.multiplier"], begins)
+        begins = np.where(inputs["own.row"] >= self.PRODUCT, digit, other)
+        return np.where(inputs["right.multiplier"] > 0, inputs["right.multiplier"], begins)
 
-    def _product(self, seen: Seen) -> dict[str, np.ndarray]:
-        multiplier, multiplicand = seen["own.multiplier"], seen["own.multiplicand"]
-        carried = seen["right.carry"]
+    def _product(self, inputs: Inputs) -> dict[str, np.ndarray]:
+        multiplier, multiplicand = inputs["own.multiplier"], inputs["own.multiplicand"]
+        carried = inputs["right.carry"]
         multiplies = (multiplier > 0) & (multiplier < self.special)
         inside = multiplies & (multiplicand > 0) & (multiplicand < self.special)
         nothing = multiplier == 1
@@ -170,12 +172,12 @@ class LongRule(LocalRule):
         product = np.where(multiplies, product, 0)
         return {"product": product, "carry": np.where(inside, 1 + carry, 0)}
 
-    def _sum(self, seen: Seen) -> dict[str, np.ndarray]:
-        return self._added(seen["own.product"], seen)
+    def _sum(self, inputs: Inputs) -> dict[str, np.ndarray]:
+        return self._added(inputs["own.product"], inputs)
 
-    def _added(self, product: np.ndarray, seen: Seen) -> dict[str, np.ndarray]:
+    def _added(self, product: np.ndarray, inputs: Inputs) -> dict[str, np.ndarray]:
         """Return the sum of the sum above and a product, and its carry."""
-        above, carried = seen["above.sum"], seen["right.sum_carry"]
+        above, carried = inputs["above.sum"], inputs["right.sum_carry"]
         adds = np.where(product == self.special + 1, 1, product)
         adds = np.where(product == self.special, 0, adds)
         first = (product == self.special) & (above == 0) & (carried == 0)

@@ -1,4 +1,4 @@
-"""Parts that several rules share: digits as classes, and pages with a margin."""
+"""Parts that several rules share: digits as classes, and canvases with a margin."""
 
 import numpy as np
 

@@ -30,7 +30,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from canvas.cells.rules.long import READS, LongRule, ops_of
-from canvas.cells.spec import Seen
+from canvas.cells.spec import Inputs
 
 
 class RunningSumRule(LongRule):
@@ -60,38 +60,38 @@ class RunningSumRule(LongRule):
         }
     )
 
-    def _comes(self, seen: Seen) -> np.ndarray:
-        straight = np.minimum(seen["above.column_multiplier"], 1)
-        return np.where(seen["above_left.diagonal"] > 0, 2, straight)
+    def _comes(self, inputs: Inputs) -> np.ndarray:
+        straight = np.minimum(inputs["above.column_multiplier"], 1)
+        return np.where(inputs["above_left.diagonal"] > 0, 2, straight)
 
-    def _row(self, seen: Seen) -> np.ndarray:
+    def _row(self, inputs: Inputs) -> np.ndarray:
         """Return the kind of row; below the first product none on the right of column 0."""
-        begins = np.array([0, self.SUM, self.LATER_PRODUCT])[seen["own.comes"]]
-        later = np.where(seen["right.row"] > 0, seen["right.row"], begins)
-        product = np.isin(seen["above.row"], (self.PRODUCT, self.LATER_PRODUCT))
+        begins = np.array([0, self.SUM, self.LATER_PRODUCT])[inputs["own.comes"]]
+        later = np.where(inputs["right.row"] > 0, inputs["right.row"], begins)
+        product = np.isin(inputs["above.row"], (self.PRODUCT, self.LATER_PRODUCT))
         following = np.array([0, self.B, self.PRODUCT, 0, self.LATER_SUM, 0, self.LATER_SUM])
-        below = np.where(product, later, following[seen["above.row"]])
-        return np.where(seen["above"] > 0, below, self.A)
+        below = np.where(product, later, following[inputs["above.row"]])
+        return np.where(inputs["above"] > 0, below, self.A)
 
-    def _here(self, seen: Seen, straight: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    def _here(self, inputs: Inputs, straight: np.ndarray, moved: np.ndarray) -> np.ndarray:
         """Return digits from straight above in three kinds of rows, else those that moved."""
-        return np.where(self._is(seen, (self.B, self.PRODUCT, self.SUM)), straight, moved)
+        return np.where(self._is(inputs, (self.B, self.PRODUCT, self.SUM)), straight, moved)
 
-    def _column_multiplicand(self, seen: Seen) -> np.ndarray:
+    def _column_multiplicand(self, inputs: Inputs) -> np.ndarray:
         """Pass on the message from straight above, and not the digit that moved here."""
-        straight = seen["above.column_multiplicand"]
-        return super()._column_multiplicand(Seen(seen | {"own.multiplicand": straight}))
+        straight = inputs["above.column_multiplicand"]
+        return super()._column_multiplicand(Inputs(inputs | {"own.multiplicand": straight}))
 
-    def _column_multiplier(self, seen: Seen) -> np.ndarray:
-        own = seen["own.row"] == self.B
-        straight = np.where(own, seen["own.number"], seen["above.column_multiplier"])
-        return super()._column_multiplier(Seen(seen | {"own.arriving": straight}))
+    def _column_multiplier(self, inputs: Inputs) -> np.ndarray:
+        own = inputs["own.row"] == self.B
+        straight = np.where(own, inputs["own.number"], inputs["above.column_multiplier"])
+        return super()._column_multiplier(Inputs(inputs | {"own.arriving": straight}))
 
-    def _sum(self, seen: Seen) -> dict[str, np.ndarray]:
-        adds = self._is(seen, self.endless)
-        found = self._added(np.where(adds, seen["own.product"], 0), seen)
+    def _sum(self, inputs: Inputs) -> dict[str, np.ndarray]:
+        adds = self._is(inputs, self.endless)
+        found = self._added(np.where(adds, inputs["own.product"], 0), inputs)
         return {name: np.where(adds, of, 0) for name, of in found.items()}
 
-    def _symbol(self, seen: Seen) -> np.ndarray:
-        total = self._is(seen, self.endless)
-        return self._write(np.where(total, seen["own.sum"], seen["own.product"]))
+    def _symbol(self, inputs: Inputs) -> np.ndarray:
+        total = self._is(inputs, self.endless)
+        return self._write(np.where(total, inputs["own.sum"], inputs["own.product"]))

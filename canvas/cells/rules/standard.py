@@ -31,7 +31,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from canvas.cells.rules.long import READS, LongRule, ops_of
-from canvas.cells.spec import Seen
+from canvas.cells.spec import Inputs
 
 
 class StandardRule(LongRule):
@@ -52,16 +52,16 @@ class StandardRule(LongRule):
         }
     )
 
-    def _adds(self, seen: Seen) -> np.ndarray:
-        return np.minimum(seen["above.sum"], 1)
+    def _adds(self, inputs: Inputs) -> np.ndarray:
+        return np.minimum(inputs["above.sum"], 1)
 
-    def _multiplier(self, seen: Seen) -> np.ndarray:
-        total = np.where(seen["own.adds"] > 0, self.special, 0)
-        found = super()._multiplier(seen)
-        return np.where((found == 0) & (seen["own.row"] == self.PRODUCT), total, found)
+    def _multiplier(self, inputs: Inputs) -> np.ndarray:
+        total = np.where(inputs["own.adds"] > 0, self.special, 0)
+        found = super()._multiplier(inputs)
+        return np.where((found == 0) & (inputs["own.row"] == self.PRODUCT), total, found)
 
-    def _total(self, seen: Seen) -> np.ndarray:
-        return seen["own.multiplier"] == self.special
+    def _total(self, inputs: Inputs) -> np.ndarray:
+        return inputs["own.multiplier"] == self.special
 
-    def _symbol(self, seen: Seen) -> np.ndarray:
-        return self._write(np.where(seen["own.total"], seen["own.sum"], seen["own.product"]))
+    def _symbol(self, inputs: Inputs) -> np.ndarray:
+        return self._write(np.where(inputs["own.total"], inputs["own.sum"], inputs["own.product"]))

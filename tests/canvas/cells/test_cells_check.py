@@ -5,7 +5,7 @@ import pytest
 from twice import AddOnce, AddTwice
 
 from canvas.addition import Addition
-from canvas.cells.check import QUICK, check_reachable, check_rule, checked_pages, edge_problems
+from canvas.cells.check import QUICK, check_reachable, check_rule, checked_canvases, edge_problems
 from canvas.cells.reachable import reachable_cell_inputs
 from canvas.check import check_layout
 from canvas.choices import OwnCodeError
@@ -30,7 +30,7 @@ def test_a_rule_of_another_sum_is_told_with_page_and_cell():
     task = AddTwice("thrice")
     said = wrong(check_rule, task, task.local_rule())
     assert "the local rule ThriceRule is wrong: in row 3, column " in said
-    assert "of 0 + 1 the rule returns 3, and the page" in said
+    assert "of 0 + 1 the rule returns 3, and the canvas" in said
     assert "has 2" in said
     assert said == wrong(check_layout, task), "trm render, Python and a configuration say it"
 
@@ -45,7 +45,7 @@ def test_a_class_that_a_field_does_not_have_is_told():
 def test_an_answer_that_is_not_the_tasks_is_told():
     task = AddOnce()
     said = wrong(check_rule, task, task.local_rule())
-    assert "the page of 0 + 1 has the answer '2', and the answer of the task addonce is 1" in said
+    assert "the canvas of 0 + 1 has the answer '2', and the answer of the task addonce is 1" in said
 
 
 def test_a_rule_that_fails_is_told_with_its_line(monkeypatch):
@@ -84,7 +84,7 @@ def test_pages_are_of_all_lengths_with_zeros_nines_and_single_digits():
     task = Multiplication("standard", digits_a=(2, 4), digits_b=(2, 3))
     found: dict[bool, list] = {True: [], False: []}
     margins = set()
-    for pages in checked_pages(task, task.local_rule(), (40, 40)):
+    for pages in checked_canvases(task, task.local_rule(), (40, 40)):
         found[pages.trained] += pages.problems.to_ints()
         margins |= set(zip(pages.drawing.left.tolist(), pages.drawing.widths.tolist(), strict=True))
     assert len(found[True]) == 40

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from canvas.addition import Addition
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.pages import UNDEFINED, draw_signals, page_cell_inputs
+from canvas.cells.pages import UNDEFINED, draw_signals, drawn_cell_inputs
 from canvas.cells.reachable import reachable_cell_inputs, reachable_op_inputs
-from canvas.cells.spec import NEIGHBOURS, SYMBOL, TOKEN, Seen, input_name
+from canvas.cells.spec import NEIGHBOURS, SYMBOL, TOKEN, Inputs, input_name
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.symbols import BLANK, MASK, TIMES
@@ -47,7 +47,7 @@ def rule_of(name: str) -> LocalRule:
 
 
 @cache
-def closed(name: str) -> Seen:
+def closed(name: str) -> Inputs:
     rule = rule_of(name)
     return rule.cell_inputs(reachable_cell_inputs(rule))
 
@@ -56,8 +56,8 @@ def closed(name: str) -> Seen:
 def all_cell_inputs(name: str) -> np.ndarray:
     rule = rule_of(name)
     if not rule.ops:
-        return rule.whole.numbers(0, closed(name))
-    return np.unique(rule.seen(closed(name), rule.apply(closed(name)))[0])
+        return rule.whole.encode(0, closed(name))
+    return np.unique(rule.op_input_ids(closed(name), rule.apply(closed(name)))[0])
 
 
 def drawn(task: Task, operands: list[tuple[int, ...]], around: tuple[int, int, int]):
@@ -82,12 +82,15 @@ def test_the_rule_says_what_is_drawn_and_no_page_leaves_the_closure(name: str, d
     drawing = drawn(task, operands, around)
     some = np.array([data.draw(st.integers(0, int(n) - 1)) for n in drawing.steps])
     for rows in (None, some):
-        found = page_cell_inputs(rule, drawing, rows)
+        found = drawn_cell_inputs(rule, drawing, rows)
         asked = found.cell_inputs[TOKEN] == MASK
-        truth = drawing.truth[found.page, found.row, found.column]
+        truth = drawing.truth[found.canvas, found.row, found.column]
         assert (found.outputs[SYMBOL][asked] == truth[asked]).all()
         if rows is None:
-            seen, known = rule.seen(found.cell_inputs, found.outputs)[0], all_cell_inputs(name)
+            seen, known = (
+                rule.op_input_ids(found.cell_inputs, found.outputs)[0],
+                all_cell_inputs(name),
+            )
             assert (known[np.searchsorted(known, seen).clip(max=len(known) - 1)] == seen).all()
 
 
@@ -190,7 +193,7 @@ def test_how_many_windows_there_are(name: str, number: int) -> None:
 def test_the_closure_is_closed(name: str) -> None:
     """Each message of a cell is in some cell input of the set, on its left and below."""
     rule = rule_of(name)
-    outputs, cell_inputs = rule.answers(all_cell_inputs(name)), closed(name)
+    outputs, cell_inputs = rule.correct_outputs(all_cell_inputs(name)), closed(name)
     asked = cell_inputs[TOKEN] == MASK
     for who, names in (("right", rule.left), ("above", rule.down)):
         seen = rule.message_id(names, {name: cell_inputs[f"{who}.{name}"] for name in names})
@@ -204,8 +207,8 @@ def test_the_closure_is_closed(name: str) -> None:
 def test_numbers_and_codes_can_be_taken_apart(name: str) -> None:
     rule = rule_of(name)
     numbers = all_cell_inputs(name)[:1000]
-    for number, (_, here, seen) in enumerate(rule.encoding.shown(numbers)):
-        assert (rule.encoding.numbers(number, seen) == numbers[here]).all()
+    for number, (_, here, seen) in enumerate(rule.encoding.decode(numbers)):
+        assert (rule.encoding.encode(number, seen) == numbers[here]).all()
 
 
 def test_rules_read_what_they_say_are_of_their_rows_and_have_codes():
@@ -216,7 +219,7 @@ def test_rules_read_what_they_say_are_of_their_rows_and_have_codes():
     rule = Curious(3)
     drawing = drawn(TASKS["standard, base 3"], [(1, 1)], (0, 0, 0))
     with pytest.raises(KeyError, match=r"an op reads above.sum, which is not among its inputs"):
-        page_cell_inputs(rule, drawing)
+        drawn_cell_inputs(rule, drawing)
     lattice = type(TASKS["lattice"].layout_impl)
 
     class Mine(lattice):  # type: ignore[valid-type,misc]
@@ -235,13 +238,13 @@ def test_rules_read_what_they_say_are_of_their_rows_and_have_codes():
         rule_of("standard, base 3").with_codes({"row": 4})
 
 
-def from_right(rule: LocalRule, cell_inputs: Seen) -> np.ndarray:
+def from_right(rule: LocalRule, cell_inputs: Inputs) -> np.ndarray:
     """What comes from the right, as codes; 0: there is no such cell."""
     codes = rule.message_id(rule.left, {name: cell_inputs[f"right.{name}"] for name in rule.left})
     return codes * cell_inputs["right"]
 
 
-def after(rule: LocalRule, cell_inputs: Seen, token: int) -> np.ndarray:
+def after(rule: LocalRule, cell_inputs: Inputs, token: int) -> np.ndarray:
     """What comes from the right where all cells up to the page's edge have one token, as codes."""
     left, codes = rule.message_id(rule.left, rule.apply(cell_inputs)), np.zeros(1, np.int64)
     while True:
@@ -284,7 +287,7 @@ class SideBySide(LocalRule):
     def classes(self, signal: str) -> int:
         return self.parts[signal[:2]].signals[signal[2:]]
 
-    def cell(self, outputs: tuple[str, ...], seen: Seen) -> dict[str, np.ndarray]:
+    def cell(self, outputs: tuple[str, ...], seen: Inputs) -> dict[str, np.ndarray]:
         found: dict[str, np.ndarray] = {}
         written = []
         for which, rule in self.parts.items():

@@ -8,8 +8,8 @@ import pytest
 
 from canvas.addition import Addition
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.pages import page_cell_inputs
-from canvas.cells.spec import SEES, SYMBOL, input_name
+from canvas.cells.pages import drawn_cell_inputs
+from canvas.cells.spec import NEIGHBOUR_NAMES, SYMBOL, input_name
 from canvas.multiplication import Multiplication
 from canvas.picture import to_text
 from canvas.problems import Problems
@@ -40,7 +40,7 @@ def example(
     rule = task.local_rule(latent)
     problems = Problems.from_ints([operands], task.base)
     drawing = task.layout_impl.draw_worked(problems)
-    found = page_cell_inputs(rule, drawing)
+    found = drawn_cell_inputs(rule, drawing)
     cells = found.column == drawing.truth.shape[2] - column
     (cell,) = np.flatnonzero(cells & (found.row == row - 1))
 
@@ -58,7 +58,7 @@ def example(
         if names:
             values = (found.cell_inputs[input_name(direction, name)][cell] for name in names)
             said = ", ".join(shown(*one) for one in zip(names, values, strict=True))
-            lines.append(f"- reads from {SEES[direction].replace('_', ' ')}: {said}")
+            lines.append(f"- reads from {NEIGHBOUR_NAMES[direction].replace('_', ' ')}: {said}")
     written = CHARACTERS[found.outputs[SYMBOL][cell]]
     lines.append(f"- writes: {written}")
     said = ", ".join(shown(name, int(found.outputs[name][cell])) for name in rule.signals)
@@ -83,9 +83,9 @@ def test_samples_of_pages_are_those_of_their_ids_with_the_same_labels(name: str)
     task, *_, latent = EXAMPLES[name]
     rule = task.local_rule(latent)
     drawing = task.layout_impl.draw_worked(sample(task, 0, "train", 0, np.arange(20)))
-    found = page_cell_inputs(rule, drawing)
+    found = drawn_cell_inputs(rule, drawing)
     samples = rule.samples(found.cell_inputs, found.outputs)
     ids = rule.encoding.ids_of(samples.ops, samples.inputs)
-    assert (ids == np.unique(rule.seen(found.cell_inputs, found.outputs)[0])).all()
+    assert (ids == np.unique(rule.op_input_ids(found.cell_inputs, found.outputs)[0])).all()
     for one, other in zip(samples, rule.samples_of(ids), strict=True):
         assert (one == other).all()

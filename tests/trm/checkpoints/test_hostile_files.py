@@ -16,8 +16,9 @@ import torch
 from safetensors.torch import save
 
 from canvas.problems import Problems
-from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY
-from trm.checkpoints.loading import HEADER, load_checkpoint, load_solver, pack
+from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, HEADER
+from trm.checkpoints.content import load_checkpoint, pack
+from trm.checkpoints.loading import load_solver
 
 ODD = (0, -1, 10**9, 10**30, "x", None, 1.5, [], {}, True)
 

@@ -9,7 +9,8 @@ import torch
 
 from canvas.problems import Problems
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, SHIPPED, find_checkpoint, read_task
-from trm.checkpoints.loading import load_checkpoint, load_solver, pack, unpack
+from trm.checkpoints.content import load_checkpoint, pack, unpack
+from trm.checkpoints.loading import load_solver
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from trm import load_solver
 from trm.checkpoints import SHIPPED, find_checkpoint, names
-from trm.checkpoints.loading import load_checkpoint
+from trm.checkpoints.content import load_checkpoint
 from trm.checkpoints.names import about, named_weights
 
 

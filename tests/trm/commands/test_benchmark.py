@@ -46,7 +46,7 @@ def test_what_is_exported_and_answered_is_all_right(command, tmp_path, name, mos
 def test_a_model_of_which_little_is_known_says_so(command, tmp_path):
     file = predictions(tmp_path / "p.jsonl", perfect()[:-1])
     ran, grid = scored(command, tmp_path, file)
-    assert "wrong as predictions are missing: 1" in ran.out
+    assert "incorrect as predictions are missing: 1" in ran.out
     model = grid["models"][0]
     assert model["name"] == "p"
     for known in ("family", "parameters", "ranges", "step", "cost"):

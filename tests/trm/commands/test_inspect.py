@@ -2,13 +2,14 @@
 
 import hashlib
 import re
+import shutil
 
 import pytest
 import torch
 from PIL import Image
 
 from trm.checkpoints import SHIPPED
-from trm.checkpoints.loading import unpack
+from trm.checkpoints.content import unpack
 
 CELL = ("--digits-a", "1..2", "--digits-b", "1", "--problems", "4", "--accelerator", "cpu")
 
@@ -26,7 +27,9 @@ def pictures(folder) -> set[str]:
 def test_pictures_of_a_model_that_takes_steps(command, checkpoint, tmp_path):
     words = ("inspect", "--checkpoint", checkpoint, "12x3", "--output", tmp_path)
     ran = command(*words, "--cell", "2,3", "--lens")
-    steps = list(map(int, re.search(r"row by row: ([\d, ]+)", ran.out)[1].split(", ")))
+    steps = list(
+        map(int, re.search(r"supervision steps per row: ([\d, ]+)", ran.out)[1].split(", "))
+    )
     assert pictures(tmp_path) == {"rows.png", "settled.png", "attention.png", "lens.png"}
     with Image.open(tmp_path / "solving.gif") as film:
         # Each row masked and after each supervision step, and how the product is read off.
@@ -41,13 +44,18 @@ def test_pictures_of_a_model_that_takes_steps(command, checkpoint, tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_model_that_works_in_order_is_shown_as_it_writes(command, tmp_path):
+def test_a_cell_model_is_shown_step_by_step(command, tmp_path):
     ran = command("inspect", "253x83", "--row", "2", "--output", tmp_path)
-    assert ran.out.startswith("this model computes each cell once, in the order of writing\n")
+    assert ran.out.startswith(
+        "supervision steps in which rows last changed: 7, 7 (at most 11, the longest chain of "
+        "cells)\n"
+    )
     assert pictures(tmp_path) == {"rows.png", "settled.png", "signals.png"}
     for name in ("multiplicand", "multiplier", "product", "carry", "sum_carry"):
         right, of = re.search(rf"\b{name} +(\d+) of (\d+) *\n", ran.out).groups()
         assert int(right) == int(of) > 0
+    ran = command("inspect", "253x83", "--steps", "3", "--output", tmp_path)
+    assert "last changed: 3, 3 (at most 11" in ran.out
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -111,9 +119,12 @@ def test_a_page_says_whether_its_weights_are_proved(command, tmp_path):
 @pytest.mark.usefixtures("undrawn")
 def test_a_card_repeats_the_figures_of_its_own_checkpoint_alone(command, checkpoint, tmp_path):
     grid, file, other = tmp_path / "grid", tmp_path / "m.safetensors", tmp_path / "o.safetensors"
+    checkpoint = shutil.copy(checkpoint, tmp_path / "best.ckpt")
+    command("prove", "--checkpoint", checkpoint, "--search", 50, code=1)
     command("evaluate", *CELL, "--output", grid, "--checkpoint", checkpoint)
     ran = export(command, checkpoint, file, "--figures", grid)
     card = unpack(file)["card"]
+    assert card["proof"]["verdict"] == "refuted"
     assert card["checkpoint_sha256"] == hashlib.sha256(checkpoint.read_bytes()).hexdigest()
     axes = ["digits_a", "digits_b"]
     assert card["settings"] == {"split": "test", "seed": 0, "problems": 4, "axes": axes}

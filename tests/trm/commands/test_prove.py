@@ -21,7 +21,8 @@ from canvas.problems import Problems
 from canvas.tasks import task_data
 from trm import solve
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, FORMAT, SHIPPED
-from trm.checkpoints.loading import load_checkpoint, load_solver, pack, plain, unpack
+from trm.checkpoints.content import load_checkpoint, pack, unpack
+from trm.checkpoints.loading import load_solver, plain
 from trm.models.cell import CellModel
 
 MODELS = Path(__file__).parents[3] / "docs" / "models"
@@ -55,13 +56,13 @@ def test_a_proof_says_what_it_rests_on(proof, ternary):
     assert "right.multiplier" in said
     record = json.loads((folder / "proof.json").read_text())
     assert record["verdict"] == "proved"
-    assert (record["windows"], record["wrong_windows"]) == (1368, 0)
+    assert (record["op_inputs"], record["incorrect_op_inputs"]) == (1368, 0)
     assert min(record["smallest_margin"], record["margin_left_by_rounding"]) > 0
     assert record["arithmetic"] == "float64"  # several cycles: too coarse a bound for float32
     assert record["outputs"]["carry"]["entries"] == 26
     assert record["counterexample"] is None
     assert record["task"]["base"] == 3
-    assert len(record["weights_sha256"]) == len(record["windows_sha256"]) == 64
+    assert len(record["weights_sha256"]) == len(record["op_inputs_sha256"]) == 64
 
 
 def test_a_proof_is_checked_again(proof, command, tmp_path):
@@ -263,13 +264,20 @@ def test_a_refuted_model_is_no_surer_than_its_refutation_allows(ternary, command
     assert f"no smaller problem does: trm solve --checkpoint {file} 1x2" in ran.out
     record = json.loads((tmp_path / "model.proof.json").read_text())
     wrong, right = confidence()
-    share = record["wrong_windows"] / record["windows"]
+    share = record["incorrect_op_inputs"] / record["op_inputs"]
     assert wrong == 0
     assert right == pytest.approx(1 - share)
     assert 0 < share < 0.5
-    assert len(record["wrong_inputs"]) == record["wrong_windows"]
+    assert len(record["incorrect_ids"]) == record["incorrect_op_inputs"]
     # Of too many wrong inputs their share is noted, and the problem.
-    (tmp_path / "model.proof.json").write_text(json.dumps(record | {"wrong_inputs": None}))
+    (tmp_path / "model.proof.json").write_text(json.dumps(record | {"incorrect_ids": None}))
+    assert confidence() == [0, pytest.approx(1 - share)]
+    # Notes of earlier versions are read under their own keys.
+    old = {"op_inputs": "windows", "incorrect_op_inputs": "wrong_windows"}
+    old |= {"incorrect_ids": "wrong_inputs"}
+    earlier = {old.get(key, key): value for key, value in record.items()}
+    assert earlier.keys().isdisjoint(old)
+    (tmp_path / "model.proof.json").write_text(json.dumps(earlier))
     assert confidence() == [0, pytest.approx(1 - share)]
     command("prove", "--checkpoint", file, "--as-computed", code=1)
     assert json.loads((tmp_path / "model.proof.json").read_text())["verdict"] == "refuted"
@@ -317,7 +325,7 @@ def test_an_own_layout_is_proved_of_drawn_pages_and_checked_without_laws(learn, 
 @pytest.mark.parametrize(
     ("layout", "said"),
     [
-        ("thrice", "the rule returns 3, and the page"),
+        ("thrice", "the rule returns 3, and the canvas"),
         ("few_classes", "it returns class 3 of sum_carry"),
     ],
 )

@@ -92,7 +92,6 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("prove --checkpoint CKPT", "passes more than decided messages"),
     ("evaluate --checkpoint CKPT --output D --digits 2", "--digits-a and --digits-b"),
     ("evaluate --checkpoint ADDER --output D --digits 2 --digits-a 2", "--digits and --addends;"),
-    ("evaluate --output D --steps 3", "without supervision steps: leave out --steps"),
     ("evaluate --output D --accelerator mps", "MPSAccelerator"),
     *(
         (f"{words} --steps 1000000000", "'1000000000' is not a whole number from 1 to 10,000")

@@ -14,7 +14,7 @@ def test_each_answer_is_printed_with_its_confidence_and_whether_it_is_right(comm
         assert ran.out.count(problem) == 1
     assert ran.out.count("confidence ") == 2
     assert ran.out.count("supervision steps per row: 2") == 2
-    assert ran.out.count("(wrong, it is") + ran.out.count("(right;") == 2
+    assert ran.out.count("(incorrect, it is") + ran.out.count("(correct;") == 2
     assert command("solve", "--checkpoint", checkpoint, "12x3", "7*8", "--watch").out == ran.out
     ran = command("solve", "--checkpoint", checkpoint, "98765x4321")  # longer than in training
     assert ran.out.count("should be") == 4
@@ -25,8 +25,8 @@ def test_without_a_checkpoint_the_model_that_comes_along_solves(command):
     told = "The shipped model: lattice, trained on 1 to 4 x 1 to 4 digits.\n"
     assert ran.err == ""
     assert ran.out.startswith(told)
-    assert "✓ 123 x 456 = 56088 (right" in ran.out
-    assert "✓ 98765 x 1234 = 121876010 (right" in ran.out  # longer than in training
+    assert "✓ 123 x 456 = 56088 (correct" in ran.out
+    assert "✓ 98765 x 1234 = 121876010 (correct" in ran.out  # longer than in training
     assert "supervision steps" not in ran.out  # it works in order
     assert "not calibrated" not in ran.out  # it is proved
     assert ran.out.count("confidence 100.0%") == 2
@@ -45,7 +45,7 @@ def test_sums_are_typed_with_a_plus_for_a_model_that_adds(command, adder):
 def test_numbers_are_typed_in_the_base_of_the_model(command, repository):
     hexadecimal = repository / "docs/models/lattice-hex-seed0.safetensors"
     ran = command("solve", "--checkpoint", hexadecimal, "FFxa0")
-    assert "✓ FF x A0 = 9F60 (right; confidence 100.0%)" in ran.out
+    assert "✓ FF x A0 = 9F60 (correct; confidence 100.0%)" in ran.out
     assert "the digits 0123456789 alone" in command("solve", "FFxa0", code=2).err
 
 
@@ -72,6 +72,17 @@ def test_bfloat16_needs_units(command, checkpoint, tmp_path, monkeypatch, units)
         assert ("no bfloat16 units" in ran.err) is not units
         assert dtypes == {torch.bfloat16 if units else None}
         dtypes.clear()
+
+
+def test_a_cell_model_that_starts_from_noise_ends_in_the_proved_answer(command):
+    for more in (("--watch",), ("--steps", "99"), ("--views", "2", "--vote-per", "solution")):
+        ran = command("solve", "123x456", "--start", "noise", *more)
+        assert "✓ 123 x 456 = 56088" in ran.out
+        assert "confidence 100.0%" in ran.out
+        assert re.search(r"supervision steps.*: [\d, ]+", ran.out)
+    ran = command("solve", "123x456", "--steps", "2")
+    told = "confidence 0.0%, not calibrated: rows 1, 2, 3 did not settle"
+    assert told in " ".join(ran.out.split())
 
 
 def test_a_demo_watches_problems_and_ends_with_numbers_of_a_hundred_digits(command, tmp_path):

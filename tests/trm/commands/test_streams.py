@@ -59,7 +59,7 @@ def test_records_are_escaped_where_characters_may_be_missing():
     ("words", "there"),
     [
         ("render 12x34 --step 1", "3  4"),
-        ("solve 12x34", "12 x 34 = 408 (right; confidence 100.0%)"),
+        ("solve 12x34", "12 x 34 = 408 (correct; confidence 100.0%)"),
         ("inspect --help", "usage: trm inspect"),
         ("configs quickstart", "model:"),
         ("--help", "usage: trm COMMAND"),

@@ -104,6 +104,27 @@ def test_batches_change_no_figure_and_too_large_ones_are_named():
         measured(Oracle(fault=out_of_memory), 3, 2, slips=9, problems=9)
 
 
+def test_a_cell_model_from_noise_is_measured_in_steps_beside_its_longest_chain(shipped):
+    once = measure_cell(shipped, AXES, (3, 2), problems=10)
+    cell = measure_cell(shipped.from_noise(), AXES, (3, 2), problems=10)
+    assert (once["steps"], once["longest_chain"]) == (None, None)
+    assert cell["longest_chain"] == 11  # 7 columns, and two steps for each of 2 rows below
+    assert 5 < cell["steps"] <= 11
+    assert counts(cell) == counts(once) == [(10, 10), (10, 10), (20, 20), (20, 20)]
+    assert cell["confidence"] == 1
+
+
+def test_the_key_of_settings_is_that_of_files_before_random_starts(monkeypatch):
+    usual = Settings(AXES, (1,), (1,))
+    assert usual.key("cpu") != replace(usual, start="noise").key("cpu")
+    content = {}
+    monkeypatch.setattr(
+        "trm.evaluation.measure.json.dumps", lambda one, **_: content.update(one) or ""
+    )
+    usual.key("cpu")
+    assert "start" not in content
+
+
 TERNARY = Addition("column_carries", base=3, digits=(1, 2), addends=(2, 3))
 FIGURES = KEYS[KEYS.index("height") :]
 
@@ -147,7 +168,8 @@ def test_a_gpt_is_measured_like_a_recursive_model_but_for_its_steps():
     gpt = GPTPredictor(tiny_gpt(6, 6), Calibration())
     cell = measure_cell(Solver(gpt, TASK, Canvas(6, 6)), AXES, (3, 2), problems=5)
     assert [total for _, total in counts(cell)] == [5, 5, 15, 15]
-    assert [name for name, value in cell.items() if value is None] == ["reason", "steps", "views"]
+    without = [name for name, value in cell.items() if value is None]
+    assert without == ["reason", "steps", "longest_chain", "views"]
 
 
 ADDITION = Addition("column_carries", digits=(1, 2), addends=(2, 3))
@@ -205,7 +227,7 @@ def test_a_grid_holds_every_cell_and_how_it_was_measured(checkpoint, tmp_path, s
     assert grid["settings"] == {
         **{"split": "test", "seed": 0, "problems": 4, "axes": ["digits_a", "digits_b"]},
         **{"rows": [1, 3], "columns": [1, 2], "steps": None, "batch_size": 128, "devices": 1},
-        **{"voting": None, "precision": "32-true", "device": "cpu"},
+        **{"voting": None, "precision": "32-true", "device": "cpu", "start": "initial"},
     }
     one, two = grid["models"]
     assert (one["name"], two["name"]) == ("debug", "twin")

@@ -66,6 +66,20 @@ def test_every_step_is_a_frame_and_at_last_the_answer_is_read_off(stepping):
             assert any(word.endswith(" %") for word in words)
 
 
+def test_a_cell_model_is_a_frame_for_each_step_of_all_its_rows(shipped):
+    solution, moments = work(shipped)
+    film = frames(solution, moments)
+    assert len(film) == solution.steps + 1 + 5
+    assert "all rows together: masked, to be filled in" in texts(film[0])
+    assert cells(film[1], WRONG) > 0  # from the first step on all rows are compared
+    for step, frame in enumerate(film[1:-5], start=1):
+        words = texts(frame)
+        assert any(word.startswith(f"all rows together, supervision step {step}") for word in words)
+    for words in map(texts, film[-5:]):
+        assert words.count("100.0 %") == 2
+        assert {f"{steps} steps" for steps in solution.row_steps} <= set(words)
+
+
 def test_a_wrong_answer_and_none_are_named(stepping):
     solution, moments = work(stepping)
     last = frames(spoilt(solution, DIGIT_ZERO + 9), moments)[-1]

@@ -18,7 +18,7 @@ from trm.checkpoints.loading import load_solver
 from trm.models.cell import CellModel, all_right
 from trm.models.configs import CellConfig, rule_settings
 from trm.models.iterative import Loop
-from trm.models.wavefront import run_wavefront, wavefront
+from trm.models.wavefront import run_wavefront
 from trm.training.samples import CellInputSamples
 
 LAYOUTS = ("lattice", "standard")  # a cell of one head, and of many
@@ -66,7 +66,7 @@ def test_a_page_is_worked_out_cell_by_cell(shape: dict[str, int], layout: str) -
                     seen[input_name(direction, name)] = np.array([value])
             mine = outputs[row, column] = {}
             for number, op in enumerate(net.encoding.ops):
-                op_input = torch.from_numpy(net.encoding.numbers(number, seen))
+                op_input = torch.from_numpy(net.encoding.encode(number, seen))
                 logits, halt = net.cells(net.reader.decode(op_input))
                 for name in op.outputs:
                     mine[name] = int(net.parts(logits)[name].argmax())
@@ -77,8 +77,8 @@ def test_a_page_is_worked_out_cell_by_cell(shape: dict[str, int], layout: str) -
                     torch.testing.assert_close(worked.log_symbol[0, row, column], found)
             assert worked.tokens[0, row, column] == (mine[SYMBOL] if token == MASK else token)
             signals = [1, *(mine[name] for name in rule.signals)]
-            assert worked.handed[0, row + 1, column + 1].tolist() == signals
-    assert worked.handed[..., 0].sum() == 18
+            assert worked.messages[0, row + 1, column + 1].tolist() == signals
+    assert worked.messages[..., 0].sum() == 18
     torch.testing.assert_close(worked.halt_logits[0], all_right(sure))
 
 
@@ -139,20 +139,41 @@ def test_updating_all_cells_at_once_ends_as_the_order_of_writing_does(path: Path
     scrambled.state = net.random_state(scrambled.context, torch.Generator().manual_seed(0))
     row, column = blank.context.cells.any(dim=0).nonzero().unbind(1)
     longest = len((2 * row - column).unique())
+    assert net.settling_steps(blank.context).max() == longest
     for loop in (blank, scrambled):
         assert 3 < fixed_point(loop) <= longest
         assert torch.equal(loop.state.symbols, worked.tokens.long())
-        inside, handed = loop.context.cells, worked.handed[:, 1:, 1:-1, 1:]
-        assert torch.equal(loop.state.messages[inside], handed[inside])
+        inside, passed = loop.context.cells, worked.messages[:, 1:, 1:-1, 1:]
+        assert torch.equal(loop.state.messages[inside], passed[inside])
         logits, halt_logits = loop.read()
         assert torch.equal(logits.argmax(dim=-1), loop.state.symbols)
         sure = F.logsigmoid(worked.halt_logits).sum(dim=1)  # of all rows
         torch.testing.assert_close(F.logsigmoid(halt_logits), sure, atol=1e-4, rtol=1e-3)
 
 
-def test_the_wavefront_runs_from_the_right_and_two_columns_behind_the_row_above() -> None:
-    found = wavefront(model(), pages("_____", "__12*", "_...5"))
-    assert found.tolist() == [[[0, 0, 0, 0, 0], [0, 4, 3, 2, 1], [0, 6, 5, 4, 3]]]
+@pytest.mark.parametrize(
+    ("rows", "steps"),
+    [
+        (("_____", "__12*", "_...5", "_...."), [0, 4, 6, 8]),
+        (("__", "1_", "._", "._"), [0, 1, 2, 3]),
+    ],
+)
+@torch.no_grad()
+def test_a_row_settles_after_its_longest_chain_of_cells(rows, steps) -> None:
+    """A row follows two columns behind the row above; a single column runs straight down."""
+    net = model()
+    loop = Loop(net, pages(*rows))
+    assert net.settling_steps(loop.context).tolist() == [steps]
+    loop.state = net.random_state(loop.context, torch.Generator().manual_seed(0))
+    states = []
+    for _ in range(max(steps) + 1):
+        loop.step()
+        states.append(loop.state)
+    for row, number in enumerate(steps):
+        if number:
+            settled, later = states[number - 1], states[-1]
+            assert torch.equal(settled.messages[:, row], later.messages[:, row])
+            assert torch.equal(settled.symbols[:, row], later.symbols[:, row])
 
 
 @pytest.mark.parametrize("layout", RULES)

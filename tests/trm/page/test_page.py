@@ -11,10 +11,12 @@ import pytest
 
 import trm.page
 from augment.symmetry import SYMMETRIES, Symmetry, apply, invert
+from canvas.cells.pages import UNDEFINED
 from canvas.problems import Problems
 from canvas.symbols import BLANK, MASK
 from trm.checkpoints import SHIPPED
-from trm.checkpoints.loading import load_checkpoint, load_solver, network_weights, reinitialised
+from trm.checkpoints.content import load_checkpoint, network_weights
+from trm.checkpoints.loading import load_solver, reinitialised
 from trm.page.page import Shown, page
 from trm.solving.cell_predictor import CellPredictor
 
@@ -63,10 +65,17 @@ def test_whole_pages_are_those_of_the_package(repository, file):
     drawn = [tuple(random.integers(10**n) for n in pair) for pair in lengths]
     more = [(87, 604, 9), (99,) * 11] if "column-seed" in file.stem else []
     problems = solver.task.problems([*drawn, *HARD, *more])
-    for found, solution in zip(worked(text, problems), solver.solve(problems), strict=True):
+    solved = zip(worked(text, problems), solver.solve(problems), strict=True)
+    for i, (found, solution) in enumerate(solved):
         canvas = below(np.array(found["symbols"]), solution.canvas)
         np.testing.assert_array_equal(canvas, solution.canvas)
         assert int(found["answer"]) == solution.answer == solution.right_answer
+        decided = solver.predictor.signals(solver.draw(problems[i : i + 1]).masked)
+        for name, (classes,) in decided.items():
+            there = classes != UNDEFINED
+            passed = np.array([[cell[name] for cell in row] for row in found["signals"]])
+            np.testing.assert_array_equal(below(passed, classes)[there], classes[there])
+            assert there.sum() == passed.size
 
 
 @needs_node
@@ -92,6 +101,35 @@ def test_a_model_that_knows_nothing_is_wrong_and_unsure_as_in_the_package(reposi
     np.testing.assert_allclose(np.array(found["probability"])[here], probability, atol=1e-5)
     sure = np.array(found["sure"])[here].prod()
     np.testing.assert_allclose(sure, predictor(pages).confidence[0], atol=1e-5)
+
+
+@needs_node
+def test_every_control_of_the_page_works(repository, tmp_path):
+    """The scripts run on elements that store what is written to them, see `browse.js`."""
+    right = shown(repository / SHIPPED)
+    weights = reinitialised(right.solver.predictor.model).state_dict()
+    models = [right, Shown("untrained", right.solver, weights, {}), shown(repository / FILES[3])]
+    (tmp_path / "page.html").write_text(page(models))
+    ran = subprocess.run(
+        ["node", Path(__file__).with_name("browse.js"), tmp_path / "page.html"],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert "correct on all 1,204,976 possible inputs" in found["solved"]["about"]
+    assert "123 × 456 = 56088 (correct, by exact arithmetic)" in found["solved"]["works"]
+    assert "Row 4, column 5 from the rightwrites 5" in found["solved"]["cell"]
+    assert found["solved"]["count"] == found["played"]["count"] == "18 of 18 cells"
+    assert found["third"]["count"] == "3 of 18 cells"
+    assert "is not computed yet" not in found["third"]["cell"]
+    assert "Row 2, column 5 from the right" in found["chosen"]["cell"]
+    assert found["played"]["play"] == "Play"
+    assert "Use only digits" in found["refused"]["wrong"]
+    assert "12 × 34 = 408 (correct" in found["beside"]["works"]
+    assert "The two differ, first in row" in found["beside"]["differ"]
+    assert "12 + 34 = 46 (correct" in found["other"]["works"]
+    assert "column-seed0" not in found["measured"]["legend"]
+    assert found["measured"]["grid"] == "12" + "1100100" + "2100100"
 
 
 def test_it_is_one_small_file_and_what_a_model_says_is_no_markup(repository):

@@ -1,5 +1,6 @@
 // What the page's own script makes of problems: `node work.js model.js` reads {about, problems, view} as
-// JSON and prints for each the symbols of its page, how sure each cell is, and the answer that is read off.
+// JSON and prints for each the symbols of its canvas, the signals and the confidence of each cell, and
+// the answer.
 "use strict";
 
 const { readFileSync } = require("node:fs");
@@ -13,6 +14,7 @@ const found = problems.map((problem) => {
   const said = ({ ops }) => ops.flatMap((op) => op.outputs).find((one) => one.name === "symbol");
   return {
     symbols: of((cell) => cell.symbol),
+    signals: of((cell) => cell.signals),
     sure: of((cell) => cell.sure),
     probability: of((cell) => said(cell).probability),
     answer: value === null ? null : String(value),

@@ -20,7 +20,7 @@ from canvas.symbols import BLANK, DIGIT_IDS
 from canvas.task import Task
 from trm.proof import check
 from trm.proof.program import Program
-from trm.proof.search import pages
+from trm.proof.search import drawings
 
 # Layouts of which all is decided at once, and their bases; and those that are worked in steps.
 WHOLE = {"lattice": 3, "column": 3, "column_carries": 3}
@@ -42,7 +42,7 @@ def cell_inputs(layout: str) -> np.ndarray:
 def known(layout: str) -> Program:
     """What a network that makes no error has learned."""
     rule, numbers = task_of(layout).local_rule(), cell_inputs(layout)
-    return Program.extract(layout, rule, numbers, rule.answers(numbers))
+    return Program.extract(layout, rule, numbers, rule.correct_outputs(numbers))
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def changed(program: Program, output: str, **parts: np.ndarray) -> Program:
 @cache
 def drawn(layout: str) -> list[WorkedDrawing]:
     task = task_of(layout)
-    return [drawing for _, drawing in pages(task, sample(task, 0, "train", 0, np.arange(100)))]
+    return [drawing for _, drawing in drawings(task, sample(task, 0, "train", 0, np.arange(100)))]
 
 
 @pytest.mark.parametrize("layout", BASES)

@@ -77,9 +77,9 @@ def test_shares_of_codes_become_the_codes_that_are_handed_on_as_it_gets_cold(inv
     asked = batch["labels"][:, 0] >= 0
     assert (cold[SYMBOL].argmax(1) == batch["labels"][:, 0])[asked].all()
     assert not (warm[SYMBOL].argmax(1) == batch["labels"][:, 0])[asked].all()
-    handed = run_wavefront(model, torch.from_numpy(drawing.masked)).handed[0, 1:, 1:-1].numpy()
+    passed = run_wavefront(model, torch.from_numpy(drawing.masked)).messages[0, 1:, 1:-1].numpy()
     row, right = batch["places"].unbind(1)
-    classes = handed[1 + row, drawing.truth.shape[2] - 1 - right].T
+    classes = passed[1 + row, drawing.truth.shape[2] - 1 - right].T
     mine, seen = task.local_rule(latent=True).with_codes(model.config.codes), {}
     known = dict(zip(("", *mine.signals), classes, strict=True))
     for (direction, names), of in zip(
@@ -87,7 +87,7 @@ def test_shares_of_codes_become_the_codes_that_are_handed_on_as_it_gets_cold(inv
     ):
         parts = {name: np.where(of >= 0, known[name][of], 0) for name in ("", *names)}
         seen |= {input_name(direction, name): part for name, part in parts.items()}
-    numbers, _ = mine.seen(seen | {TOKEN: batch["tokens"].numpy()}, {})
+    numbers, _ = mine.op_input_ids(seen | {TOKEN: batch["tokens"].numpy()}, {})
     expected = model.parts(model.cells(model.reader.decode(torch.from_numpy(numbers)))[0])["carry"]
     torch.testing.assert_close(cold["carry"], expected, atol=1e-4, rtol=1e-4)
 

@@ -14,7 +14,7 @@ from trm.models.cell import CellModel
 from trm.models.configs import GPTConfig
 from trm.models.gpt import GPT
 from trm.proof.bound import RoundingBound
-from trm.proof.judge import NotProvableError, held_against_pages, provable
+from trm.proof.judge import NotProvableError, compare_with_canvases, provable
 
 
 @pytest.mark.parametrize("name", ["binary", "ternary", "sums", "written"])
@@ -24,7 +24,7 @@ def test_a_model_that_knows_all_windows_is_proved_within_its_rounding(name, requ
     assert trained.judged.margin.min() > trained.judged.left.min() > 0
     assert trained.judged.arithmetic == ("float64" if name == "ternary" else "float32")
     # Logits in float32 and float64 differ by less than what is allowed for.
-    numbers, answers = trained.judged.numbers, trained.rule.answers(trained.judged.numbers)
+    numbers, answers = trained.judged.numbers, trained.rule.correct_outputs(trained.judged.numbers)
     op_inputs = torch.from_numpy(numbers)
     labels = {name: torch.from_numpy(part) for name, part in answers.items()}
     double = copy.deepcopy(trained.model).double()
@@ -65,7 +65,9 @@ def test_what_cannot_be_proved_is_refused_with_a_sentence(binary):
 
 
 def test_problems_of_training_show_windows_of_the_set(ternary):
-    seen, trained, looked = held_against_pages(ternary.rule, ternary.task, ternary.judged.numbers)
+    seen, trained, looked = compare_with_canvases(
+        ternary.rule, ternary.task, ternary.judged.numbers
+    )
     assert (trained, looked) == (2000, 2000 + 100 + 49), "fewer than where it is not tested"
     assert THOROUGH == (20_000, 2000)
     assert 0 < seen.sum() < len(seen)
@@ -73,12 +75,12 @@ def test_problems_of_training_show_windows_of_the_set(ternary):
 
 def test_a_set_that_lacks_an_input_of_a_page_proves_nothing(ternary):
     numbers = ternary.judged.numbers
-    seen, _, _ = held_against_pages(ternary.rule, ternary.task, numbers)
+    seen, _, _ = compare_with_canvases(ternary.rule, ternary.task, numbers)
     first, *_, last = np.flatnonzero(seen)
     said = r"row \d+, column \d+ of \d+ x \d+, in which .+ stands, has an input that is not"
     for few in (np.delete(numbers, first), np.delete(numbers, last), numbers[:last], numbers[:0]):
         with pytest.raises(OwnCodeError, match=said):
-            held_against_pages(ternary.rule, ternary.task, few)
+            compare_with_canvases(ternary.rule, ternary.task, few)
 
 
 def test_a_model_is_proved_in_float32_alone(binary):

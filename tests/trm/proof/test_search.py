@@ -16,7 +16,7 @@ from trm.commands.prove import sentence
 from trm.proof.proof import Proof
 from trm.proof.prove import prove, refute
 from trm.proof.search import (
-    ByWindows,
+    ByOpInputs,
     Counterexample,
     hunt,
     shown_on,
@@ -102,7 +102,7 @@ def test_wrong_windows_are_shown_by_problems(binary):
     judged = proof.judged
     assert judged.arithmetic is None
     assert len(judged.wrong) == (judged.margin <= 0).sum() > 0
-    cell_inputs = ByWindows(model, binary.rule, binary.task, judged)
+    cell_inputs = ByOpInputs(model, binary.rule, binary.task, judged)
     assert cell_inputs.score(binary.task.problems([(1, 1)])) == 0
     assert refute(spoilt, 100, print).verdict == REFUTED
     assert refute(Solver(CellPredictor(binary.model), binary.task), 20, print).verdict == OPEN
@@ -112,9 +112,9 @@ class WrongBeside(CellPredictor):
     """Works 0 x 0 out wrongly where the page has a blank column at its left."""
 
     def _solved(self, canvases):
-        cells, sure = super()._solved(canvases)
+        cells, sure, worked = super()._solved(canvases)
         blank = (canvases[:, 0, :2] == BLANK).all(axis=1)  # one is the solution's own room
-        return np.where(blank[:, None, None] & (canvases == MASK), BLANK, cells), sure
+        return np.where(blank[:, None, None] & (canvases == MASK), BLANK, cells), sure, worked
 
 
 @pytest.mark.parametrize("fixed", [False, True])

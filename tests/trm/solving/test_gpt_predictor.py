@@ -139,7 +139,7 @@ def test_a_look_goes_from_the_lowest_digit_up():
     assert curves[0].right.tolist() == [False] + [True] * (WIDTH - 1)
     first = 1 + row * (WIDTH + 1)
     assert curves[0].confidence == pytest.approx(np.exp(log_prob(np.arange(first, first + WIDTH))))
-    assert (curves[0].outcome, curves[1].outcome) == ("row wrong", "row right")
+    assert (curves[0].outcome, curves[1].outcome) == ("row incorrect", "row correct")
 
 
 def test_what_comes_after_the_end_is_wrong_unless_it_is_blank():

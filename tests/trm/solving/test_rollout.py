@@ -185,6 +185,9 @@ def test_row_is_right_from_the_step_at_which_all_its_masked_cells_are(monkeypatc
     seen = predictor.trace(steps.inputs, steps.labels)
     assert all(curve.right.tolist() == [False, False, True, True] for curve in seen.curves)
     first, *_, last = [curve.outcome for curve in seen.curves]
-    assert (first, last) == ("halts at step 3, row right", "does not halt in 4 steps, row right")
-    assert seen.curves[1].outcome == "halts at step 2, row wrong"
+    assert (first, last) == (
+        "halts at step 3, row correct",
+        "does not halt in 4 steps, row correct",
+    )
+    assert seen.curves[1].outcome == "halts at step 2, row incorrect"
     assert (seen.answers[1] == almost[1]).all()

@@ -39,9 +39,9 @@ WRONG = {"answer": 37, "canvas": canvas_of([*ROWS[:3], "_37"])}
 
 
 def test_a_solution_is_printed_as_its_canvas_and_a_verdict():
-    assert str(solution()) == "\n".join([*ROWS, "12 x 3 = 36 (right; confidence 78.9%)"])
+    assert str(solution()) == "\n".join([*ROWS, "12 x 3 = 36 (correct; confidence 78.9%)"])
     wrong = solution(**WRONG, uncalibrated_reason="row 2 is open")
-    verdict = "12 x 3 = 37 (wrong, it is 36; confidence 78.9%, not calibrated: row 2 is open)"
+    verdict = "12 x 3 = 37 (incorrect, it is 36; confidence 78.9%, not calibrated: row 2 is open)"
     assert str(wrong) == "\n".join([*ROWS[:3], "_37", verdict])
     assert wrong.verdict == verdict
 
@@ -97,6 +97,6 @@ def test_a_record_is_fit_for_json_with_its_votes_and_numbers_of_any_length():
 
 def test_a_solution_without_a_number_cannot_be_right_however_sure_its_rows_are():
     none = solution(answer=None, row_confidence=[0.999, 1.0])
-    assert none.verdict == "12 x 3 = no number (wrong, it is 36; confidence 0.0%)"
+    assert none.verdict == "12 x 3 = no number (incorrect, it is 36; confidence 0.0%)"
     record = none.record()
     assert (record["confidence"], record["row_confidence"]) == (0, [0.999, 1.0])

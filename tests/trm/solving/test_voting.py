@@ -28,13 +28,13 @@ from trm.solving.solver import Solver
 from trm.solving.voting import decide
 from trm.solving.voting_settings import PER, VOTES, Voting
 
-SEES = {"position": "relative_2d", "skip_blank": True}
+NEIGHBOUR_NAMES = {"position": "relative_2d", "skip_blank": True}
 PAIRS = [(12, 34), (7, 5), (987, 65), (43, 210)]
 
 
 def solver_on(*size: int) -> Solver:
     """Of a tiny model, on canvases of a size; of no size: cut to the problems."""
-    predictor = IterativePredictor(tiny_trm(**SEES), 4)
+    predictor = IterativePredictor(tiny_trm(**NEIGHBOUR_NAMES), 4)
     return Solver(predictor, Multiplication(digits_b=(1, 3)), Canvas(*size))
 
 
@@ -136,7 +136,7 @@ def test_views_that_look_the_same_are_worked_out_once():
     canvas = np.full((1, 3, 3), BLANK, np.uint8)
     canvas[0, 1] = [1, MASK, 1]  # turned by a half and mirrored it stays what it is
     views = [View(name) for name in SYMMETRIES]
-    filled = Counting(tiny_trm(**SEES), 2).in_views(np.repeat(canvas, 8, axis=0), views)
+    filled = Counting(tiny_trm(**NEIGHBOUR_NAMES), 2).in_views(np.repeat(canvas, 8, axis=0), views)
     assert Counting.asked == 2
     assert (filled.steps > 0).sum() == 2
     assert len(np.unique(filled.confidence)) <= 2
@@ -156,7 +156,7 @@ def test_quarter_turns_are_refused_on_a_canvas_that_is_not_square_and_a_cut_one_
 def test_a_model_that_solves_sees_nothing_of_the_truth(family, layout):
     """Sums drawn from their prompts alone, and with workings: right ones, and some of noise."""
     gpt = GPTPredictor(tiny_gpt(8, 7), Calibration())
-    predictor = gpt if family == "gpt" else IterativePredictor(tiny_trm(**SEES), 3)
+    predictor = gpt if family == "gpt" else IterativePredictor(tiny_trm(**NEIGHBOUR_NAMES), 3)
     solver = Solver(predictor, Addition(layout, addends=(2, 4)), Canvas(8, 7))
     sums = [(87, 604, 9), (0, 0), (999, 1), (5, 0, 12, 700), (7, 8), (0, 999, 0)]
     problems = solver.task.problems(sums)
@@ -212,7 +212,7 @@ def state_of(model: TinyRecursiveModel, inputs: np.ndarray) -> Loop:
 
 
 def test_noise_is_gaussian_on_z_H_alone_and_rollout_0_has_none():
-    model = tiny_trm(**SEES)
+    model = tiny_trm(**NEIGHBOUR_NAMES)
     inputs = canvases("12_.", "12_.", "12_.")
     loop = state_of(model, inputs)
     before = loop.state
@@ -231,7 +231,7 @@ def test_noise_is_gaussian_on_z_H_alone_and_rollout_0_has_none():
 
 def test_noise_follows_from_seed_canvas_and_rollout_whatever_else_is_worked_on():
     """Beside a canvas with more tokens, too, for whose sake it is padded."""
-    model = tiny_trm(**SEES)
+    model = tiny_trm(**NEIGHBOUR_NAMES)
 
     def added(inputs, rollouts, seed=0):
         loop = state_of(model, inputs)

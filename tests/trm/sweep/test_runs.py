@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from trm.checkpoints import loading
+from trm.checkpoints import content
 from trm.files import write_json
 from trm.sweep import runs as module
 from trm.sweep.runs import Jobs, count, plan
@@ -44,7 +44,7 @@ class Trm:
         cost = {"seconds": 1.0, "flops": 1.0}
         monkeypatch.setattr(Jobs, "_submit", submit)
         monkeypatch.setattr(module, "_INTERVAL", 0)
-        monkeypatch.setattr(loading, "load_checkpoint", lambda file: {"cost": cost, "file": file})
+        monkeypatch.setattr(content, "load_checkpoint", lambda file: {"cost": cost, "file": file})
         monkeypatch.setattr(Jobs, "checkpoint", lambda jobs, run, name: Path(f"{run.name}/{name}"))
 
 

@@ -28,7 +28,7 @@ def test_samples_are_the_windows_of_training_problems_each_once():
     batch, rule = samples.__getitems__(list(range(32))), TASK.local_rule()
     numbers = rule.encoding.ids_of(batch["ops"].numpy(), batch["inputs"].numpy())
     assert (np.diff(numbers) > 0).all()
-    outputs = rule.answers(numbers)
+    outputs = rule.correct_outputs(numbers)
     names = (SYMBOL, *rule.signals)
     assert (batch["labels"].numpy() == np.stack([outputs[name] for name in names], axis=1)).all()
     masked = batch["labels"][:, 0].numpy() >= 0

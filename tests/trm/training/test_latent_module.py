@@ -57,7 +57,7 @@ def test_a_run_gets_cold_and_its_model_solves(command, tmp_path):
     assert "101 x 11 = " in solved.out
 
 
-def test_merged_sights_are_what_pages_show_each_once(inventor):
+def test_merged_op_inputs_are_those_of_canvases_each_once(inventor):
     model, task = inventor
     rule = task.local_rule(latent=True)
     samples = PageSamples(task, Canvas(margin=2), "train", 0, 512, 64)
@@ -78,7 +78,7 @@ def test_merged_sights_are_what_pages_show_each_once(inventor):
     assert len(used) < len(torch.stack((true["multiplier"], true["carry"])).unique(dim=1)[0])
 
 
-def test_a_run_that_merges_codes_trains_on_sights_and_is_resumed_exactly(command, tmp_path):
+def test_a_run_that_merges_codes_trains_on_op_inputs_and_is_resumed_exactly(command, tmp_path):
     settings = (*SMALL, "--model.cooling", "[0,0.001]", "--model.merging", 0.6)
     settings += ("--model.coldest", 0.35, "--data.batches_per_epoch", 4)
     settings += ("--trainer.logger", "CSVLogger")
@@ -86,7 +86,7 @@ def test_a_run_that_merges_codes_trains_on_sights_and_is_resumed_exactly(command
     assert_same(whole, resumed)
     file = next(tmp_path.glob("whole/**/metrics.csv"))
     rows = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
-    assert sum(bool(row["train/sights"]) for row in rows) == 1  # the third epoch merges
+    assert sum(bool(row["train/op_inputs"]) for row in rows) == 1  # the third epoch merges
     temperatures = [row["train/temperature"] for row in rows if row["train/temperature"]]
     assert float(temperatures[0]) == 1
     assert float(temperatures[-1]) == pytest.approx(0.35)

@@ -1,0 +1,192 @@
+"""The content of checkpoints and of exported weights: read safely, and written as exported weights.
+
+Nothing in a file is executed, and a small file needs little memory.
+
+A file is a Lightning checkpoint or exported weights: safetensors with JSON in the header. The JSON
+has the names of `_HEADER`; ``symbols``, the characters of all ids; ``card``, a description for
+people; and `_DIGEST`, a hash of all that and the tensors. Damaged files are refused: exported
+weights by the digest, checkpoints by the CRCs of their archive.
+
+Example of a header: ``{"model": {"family": "cell", ...}, "data": {"task": {...}, ...}, "step": 800,
+"epoch": 4, "cost": {...}, "symbols": "...", "card": {...}, "sha256": "..."}``.
+"""
+
+import hashlib
+import json
+import pickletools
+import re
+import warnings
+import zipfile
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from canvas.symbols import CHARACTERS, VOCAB_SIZE
+from trm.checkpoints import (
+    CHECKPOINT_KEY,
+    COST_KEY,
+    DATA_KEY,
+    HEADER,
+    SUFFIX,
+    find_checkpoint,
+)
+from trm.torch_settings import standard_settings
+
+_DIGEST = "sha256"  # an entry of the entry `HEADER`
+_HEADER = {"model": CHECKPOINT_KEY, "data": DATA_KEY}  # by name there: the key in a checkpoint
+_HEADER |= {"step": "global_step", "epoch": "epoch", "cost": COST_KEY}
+_PREFIX = "model."  # of the names of the network's weights in a checkpoint
+_WRITTEN = "take one written by `trm fit` or `trm inspect --export`"
+
+_LONGEST = 100_000  # characters of settings as JSON
+_VIEWS = 4  # tensors may have this many times the file's size: tied weights count twice
+
+# Names that a checkpoint's pickle may contain: containers, tensors and their parts. `torch.load`
+# also allows functions that make tensors or bytes of any size from a number.
+_NAMES = re.compile(
+    r"collections OrderedDict|(builtins|__builtin__) set|_codecs encode|torch (Size|device)"
+    r"|torch\._utils _rebuild_(tensor_v2|parameter)|torch \w+Storage"
+    r"|torch (bool|(b?float|u?int|complex)\w+)"
+)
+
+
+@standard_settings()
+def load_checkpoint(path: str | Path) -> dict[str, Any]:
+    """Return the content of a checkpoint file or of exported weights; nothing in it is executed.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is damaged, no checkpoint of this package, or too large for one.
+    """
+    path = find_checkpoint(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about pickle protocols of strange files
+            if path.suffix == SUFFIX:
+                content = unpack(path)
+            else:
+                _check_archive(path)
+                content = torch.load(path, map_location="cpu", weights_only=True)
+        _check_tensors(content, path.stat().st_size)
+    except PermissionError:
+        raise
+    except Exception:
+        # Other bytes can fail in any way. PyTorch's own message is not passed on: it advises
+        # loading the file together with its code.
+        raise ValueError(
+            f"{path} cannot be read as a checkpoint: it is damaged, cut short, packed, of another "
+            f"kind, or holds code, which is never executed; {_WRITTEN}"
+        ) from None
+    if not isinstance(content, dict) or not {CHECKPOINT_KEY, DATA_KEY} <= content.keys():
+        held = ", ".join(map(str, content)) if isinstance(content, dict) else type(content).__name__
+        raise ValueError(
+            f"{path} holds no model of this package, but {held[:60] or 'nothing'}: {_WRITTEN}. "
+            "`trm convert` reads weights of the published TRM and of nanoGPT"
+        )
+    try:
+        entries = [{COST_KEY: None, **content}[key] for key in _HEADER.values()]
+        # Encoded piece by piece, as repeated references could make the text huge.
+        text = "".join(islice(json.JSONEncoder().iterencode(entries), _LONGEST))
+        if len(text) >= _LONGEST:
+            raise ValueError("settings are too long")
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path} does not describe its model ({error}): {_WRITTEN}") from None
+    return content
+
+
+def network_weights(content: dict[str, Any]) -> dict[str, Tensor]:
+    """Return the network's weights in a checkpoint by name, averaged if training averaged them."""
+    found = content["state_dict"].items()
+    return {k.removeprefix(_PREFIX): value for k, value in found if k.startswith(_PREFIX)}
+
+
+def pack(
+    content: dict[str, Any],
+    card: dict[str, Any],
+    weights: dict[str, Tensor] | None = None,
+    dtype: torch.dtype | None = None,
+) -> bytes:
+    """Return the bytes of a safetensors file.
+
+    Args:
+        content: of a checkpoint.
+        card: description for people, as plain data.
+        weights: None: those of ``content``.
+        dtype: of floating-point weights in the file; None: their own.
+    """
+    header = {name: content.get(key) for name, key in _HEADER.items()}
+    header |= {"symbols": CHARACTERS[:VOCAB_SIZE], "card": card}  # letters have come later
+    weights = network_weights(content) if weights is None else weights
+    # Weights that share memory, such as tied embeddings, are stored one by one.
+    tensors = {
+        name: value.to(dtype if value.is_floating_point() else None, copy=True).contiguous()
+        for name, value in weights.items()
+    }
+    return save(tensors, {HEADER: json.dumps(header | {_DIGEST: _digest(header, tensors)})})
+
+
+def unpack(path: Path) -> dict[str, Any]:
+    """Read a file written from `pack`: a checkpoint's content with the additional key ``card``.
+
+    Weights in bfloat16 are returned in float32, as NumPy has no bfloat16.
+    """
+    with safe_open(path, framework="pt", device="cpu") as file:
+        header = json.loads((file.metadata() or {})[HEADER])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    if header.pop(_DIGEST, None) not in (None, _digest(header, tensors)):  # old files have none
+        raise ValueError("its content does not match its digest")
+    if not CHARACTERS.startswith(header["symbols"]):
+        raise ValueError("it was written with another vocabulary")
+    content = {key: header.get(name) for name, key in _HEADER.items()}
+    weights = {
+        _PREFIX + name: value.float() if value.dtype == torch.bfloat16 else value
+        for name, value in tensors.items()
+    }
+    return content | {"state_dict": weights, "card": header["card"]}
+
+
+def _digest(header: dict[str, Any], tensors: dict[str, Tensor]) -> str:
+    """Return the SHA-256 of exported weights: JSON, then each tensor's name, type, shape, bytes."""
+    found = hashlib.sha256(json.dumps(header).encode())
+    for name, value in sorted(tensors.items()):
+        found.update(f"\n{name} {value.dtype} {list(value.shape)}\n".encode())
+        found.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
+
+
+def _check_archive(file: Path) -> None:
+    """Raise a ValueError unless `torch.load` is safe: no damage, compression or code."""
+    with zipfile.ZipFile(file) as archive:
+        entries = archive.infolist()
+        packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
+        if packed or sum(entry.file_size for entry in entries) > file.stat().st_size:
+            raise ValueError("its content is larger than the file")
+        for entry in entries:
+            held = archive.read(entry)  # checks the CRC
+            if entry.filename.endswith(".pkl"):
+                for opcode, argument, _ in pickletools.genops(held):
+                    if opcode.name == "GLOBAL" and not _NAMES.fullmatch(str(argument)):
+                        raise ValueError(f"it names {argument}")
+
+
+def _check_tensors(content: Any, size: int) -> None:
+    """Raise a ValueError for nested tensors that a file of ``size`` bytes cannot contain."""
+    todo, seen, total = [content], set[int](), 0
+    while todo:
+        value = todo.pop()
+        if id(value) in seen or not isinstance(value, dict | list | tuple | set | Tensor):
+            continue
+        seen.add(id(value))
+        if not isinstance(value, Tensor):
+            todo += value.values() if isinstance(value, dict) else value
+        elif value.layout != torch.strided or value.device.type != "cpu":
+            raise ValueError("a tensor without numbers")
+        else:
+            total += value.numel() * value.element_size()
+    if total > _VIEWS * size:
+        raise ValueError(f"tensors of {total:,} bytes")
