@@ -24,10 +24,9 @@ import torch.nn.functional as F
 from pydantic import PlainSerializer, TypeAdapter
 from torch import Tensor
 
-from canvas.cells.local_rule import LocalRule
-from canvas.cells.pages import UNDEFINED, draw_signals
-from canvas.drawing import WorkedDrawing, row_steps
-from canvas.layouts import ANSWER, PARTIAL, SUM
+from canvas.cells.pages import UNDEFINED
+from canvas.cells.subtasks import draw_subtasks, subtask_classes
+from canvas.drawing import row_steps
 from canvas.problems import Problems
 from canvas.sampling import sample
 from trm.analysis.record import SequenceRecorder, Site, StepRecorder, check_cells
@@ -45,22 +44,6 @@ BLOCKS = "block"  # outputs of a GPT's blocks
 _TOKENS_AT_ONCE = 2**14  # cells of the canvases in one batch of a model
 _PROBLEMS_AT_ONCE = 64  # drawn on canvases of one size
 _LEAST_DEVIATION = 1e-6  # standard deviation below which a feature is ignored
-# Signals that are the digits of rows of some kinds.
-_WRITTEN = {"product": (PARTIAL,), "sum": (SUM, ANSWER), "addend": (SUM, ANSWER)}
-
-
-def draw_subtasks(
-    rule: LocalRule, drawing: WorkedDrawing, step: np.ndarray | None = None
-) -> dict[str, np.ndarray]:
-    """Draw the maps of `draw_signals` and `LocalRule.draw_probe_targets`.
-
-    A signal is undefined in rows whose digits it is.
-    """
-    maps = draw_signals(rule, drawing, step) | rule.draw_probe_targets(drawing)
-    for name in maps.keys() & _WRITTEN.keys():
-        sample, row = np.isin(drawing.kinds, _WRITTEN[name]).nonzero()
-        maps[name][sample, drawing.top[sample] + row] = UNDEFINED
-    return maps
 
 
 def examples(solver: Solver, problems: Problems) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -338,13 +321,14 @@ def run_probes(
         parts.append(cells)
     training = joined(parts)
     there = (training.targets != UNDEFINED).any(axis=0)  # others are defined in no cell
-    names = np.array([*rule.signals, *rule.probe_targets])[there].tolist()
+    classes = subtask_classes(rule)
+    names = np.array([*classes])[there].tolist()
     note(f"fitting probes to {len(training.targets):,} cells at {len(training.features)} sites")
     labels = training.targets[:, there].T
     majority = np.array([np.bincount(of[of != UNDEFINED]).argmax() for of in labels])
     probes = {
         point: [
-            fit(features, torch.from_numpy(of).to(features.device), rule.classes(name))
+            fit(features, torch.from_numpy(of).to(features.device), classes[name])
             for of, name in zip(labels, names, strict=True)
         ]
         for point, features in training.features.items()
