@@ -335,7 +335,7 @@ class CanvasModule(L.LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Check that the weights are those of this model and of its auxiliary heads.
 
-        Whoever resumes needs the same heads. In testing they are not used: the module keeps its own.
+        A run resumes with the same heads. Testing uses none, so the module keeps its own.
 
         Raises:
             ValueError: the checkpoint holds another model, or a run resumes with other heads.

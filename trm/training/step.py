@@ -16,7 +16,7 @@ import math
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -135,7 +135,8 @@ def supervised(
     figures = step_loss(*outputs, batch["labels"], batch["answer"], loss)
     if heads is None:
         return figures
-    states = loop.model.cell_states(loop.state, loop.context)  # type: ignore[attr-defined]
+    model: Any = loop.model  # with `cell_states`, see `IterativeModel`
+    states = model.cell_states(loop.state, loop.context)
     more = heads(states, batch.get("auxiliary"))
     return figures | more | {"loss": figures["loss"] + more["loss"]}
 
