@@ -8,10 +8,22 @@ import numpy as np
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.pages import UNDEFINED, draw_signals
 from canvas.drawing import WorkedDrawing
-from canvas.layouts import ANSWER, PARTIAL, SUM
+from canvas.layouts import ABSENT, ANSWER, PARTIAL, SUM
+from canvas.symbols import BLANK
 
 # Signals that are the digits of rows of some kinds.
 _WRITTEN = {"product": (PARTIAL,), "sum": (SUM, ANSWER), "addend": (SUM, ANSWER)}
+
+# Steps of the arithmetic: the digits that meet, their product or sum, and what is carried. The other
+# sub-tasks are how a rule moves digits over a page.
+_PRODUCT, _SUM = ("multiplicand", "multiplier", "product", "carry"), ("sum", "sum_carry")
+_ARITHMETIC = (*_PRODUCT, "first_addend", "addend_above", "digit_sum", *_SUM)
+
+
+def arithmetic_subtasks(rule: LocalRule) -> list[str]:
+    """Return the names of a rule's sub-tasks that are steps of the arithmetic; all if none is."""
+    every = subtask_classes(rule)
+    return [name for name in _ARITHMETIC if name in every] or [*every]
 
 
 def subtask_classes(rule: LocalRule) -> dict[str, int]:
@@ -38,3 +50,28 @@ def draw_subtasks(
         sample, row = np.isin(drawing.kinds, _WRITTEN[name]).nonzero()
         maps[name][sample, drawing.top[sample] + row] = UNDEFINED
     return maps
+
+
+def needed(maps: dict[str, np.ndarray], drawing: WorkedDrawing) -> dict[str, np.ndarray]:
+    """Return maps of `draw_subtasks` that are undefined where a row does not follow from them.
+
+    These are blank cells; and, in layouts with rows of partial products, steps of a product in rows
+    of sums, and steps of a sum in rows of products. Example: in `standard`, ``carry`` stays defined
+    in the partial products. No row follows from ``sum_carry``, as that rule adds up in the rows of
+    products, and the last row receives the sum.
+    """
+    B, H, _ = drawing.truth.shape
+    kinds = np.full((B, H), ABSENT)
+    index = np.arange(drawing.kinds.shape[1])
+    sample, row = (drawing.kinds != ABSENT).nonzero()
+    kinds[sample, drawing.top[sample] + index[row]] = drawing.kinds[sample, row]
+    partial = kinds == PARTIAL
+    apart = partial.any()
+    found = {}
+    for name, classes in maps.items():
+        other = (
+            ~partial if name in _PRODUCT else partial if name in _SUM else np.zeros_like(partial)
+        )
+        unneeded = (drawing.truth == BLANK) | (apart & other)[:, :, None]
+        found[name] = np.where(unneeded, np.uint8(UNDEFINED), classes)
+    return found

@@ -11,9 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canvas.cells.pages import UNDEFINED
+from trm.checkpoints import AUXILIARY_HEAD
 from trm.torch_settings import float32_default
-
-HEAD = "_head"  # ending of a head's name, which keeps it apart from a module's own attributes
 
 
 class AuxiliaryHeads(nn.Module):
@@ -36,11 +35,12 @@ class AuxiliaryHeads(nn.Module):
                 head = nn.Linear(width, classes[name])
                 nn.init.zeros_(head.weight)
                 nn.init.zeros_(head.bias)
-                self.add_module(name + HEAD, head)
+                # The ending keeps it apart from a module's own attributes.
+                self.add_module(name + AUXILIARY_HEAD, head)
 
     def logits(self, states: Tensor) -> dict[str, Tensor]:
         """Return the logits [..., classes] of each sub-task for states [..., D]."""
-        heads = {name: self.get_submodule(name + HEAD) for name in self.loss_weights}
+        heads = {name: self.get_submodule(name + AUXILIARY_HEAD) for name in self.loss_weights}
         return {name: head(states) for name, head in heads.items()}
 
     def forward(self, states: Tensor, labels: Tensor | None) -> dict[str, Tensor]:

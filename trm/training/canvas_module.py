@@ -17,13 +17,13 @@ from canvas.choices import check_choice, class_name
 from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems, keys
 from canvas.task import Task
-from trm.checkpoints import CHECKPOINT_KEY, FORMAT
+from trm.checkpoints import AUXILIARY, AUXILIARY_HEAD, CHECKPOINT_KEY, FORMAT
 from trm.checkpoints.loading import plain
 from trm.solving.predictor import Predictor
 from trm.solving.rollout import TeacherForced, teacher_forced
 from trm.solving.solver import Solver
 from trm.torch_settings import standard_settings
-from trm.training.auxiliary import HEAD, AuxiliaryHeads
+from trm.training.auxiliary import AuxiliaryHeads
 from trm.training.configs import AuxiliaryConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 from trm.training.optimisers import Schedule, build_optimizer
@@ -31,7 +31,6 @@ from trm.training.samples import RowStepSamples, TrainingSamples
 
 Figures = dict[str, tuple[float, int]]  # by name: a share or mean, and the number it is over
 SIGNAL = "signal_"  # prefix of the figures of a cell model's signals
-AUXILIARY = "auxiliary."  # prefix of the names of auxiliary heads in a checkpoint
 
 
 def is_auxiliary(name: str) -> bool:
@@ -349,7 +348,9 @@ class CanvasModule(L.LightningModule):
             return
         if self._trainer is None or self.trainer.state.fn == "fit":
             kinds = (sorted({name.split(".")[1] for name in of}) for of in (theirs, mine))
-            names, here = (", ".join(n.removesuffix(HEAD) for n in of) or "none" for of in kinds)
+            names, here = (
+                ", ".join(n.removesuffix(AUXILIARY_HEAD) for n in of) or "none" for of in kinds
+            )
             raise ValueError(
                 f"the checkpoint was trained with other auxiliary losses: {names} (here {here}). "
                 "Keep the names of its model.auxiliary, or begin a new run with --weights"
