@@ -14,7 +14,7 @@ from canvas.symbols import BLANK
 # Signals that are the digits of rows of some kinds.
 _WRITTEN = {"product": (PARTIAL,), "sum": (SUM, ANSWER), "addend": (SUM, ANSWER)}
 
-# Steps of the arithmetic: the digits that meet, their product or sum, and what is carried. The other
+# Steps of the arithmetic: the digits that meet, their product or sum, what is carried. The other
 # sub-tasks are how a rule moves digits over a page.
 _PRODUCT, _SUM = ("multiplicand", "multiplier", "product", "carry"), ("sum", "sum_carry")
 _ARITHMETIC = (*_PRODUCT, "first_addend", "addend_above", "digit_sum", *_SUM)
@@ -57,8 +57,8 @@ def needed(maps: dict[str, np.ndarray], drawing: WorkedDrawing) -> dict[str, np.
 
     These are blank cells; and, in layouts with rows of partial products, steps of a product in rows
     of sums, and steps of a sum in rows of products. Example: in `standard`, ``carry`` stays defined
-    in the partial products. No row follows from ``sum_carry``, as that rule adds up in the rows of
-    products, and the last row receives the sum.
+    in the partial products, and ``sum_carry`` in the last row. There it is 0, as that rule adds up
+    in the rows of products.
     """
     B, H, _ = drawing.truth.shape
     kinds = np.full((B, H), ABSENT)
