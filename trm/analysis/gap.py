@@ -55,7 +55,7 @@ class Settings:
     seed: int = 0  # selects the problems
     steps: tuple[int, ...] = (1, 2, 4, 8)  # supervision steps that are read; ignored for a GPT
     problems: int = 100  # held-out problems of each size, or as many as exist
-    train_problems: int = 800  # problems to which probes are fitted
+    train_problems: int = 400  # problems to which probes are fitted
 
 
 @dataclass(frozen=True)

@@ -56,9 +56,8 @@ def add_arguments(parser: Parser) -> None:
         add(f"--{what}", type=whole(least), default=most, help=f"held-out ones (default: {most})")
         add("--seed", type=whole(0), default=0, help="selects them (default: 0)")
         if name in ("probe", "gap"):
-            most = 800 if name == "gap" else 400
-            what = f"problems of the training split that probes are fitted to (default: {most})"
-            add("--train-problems", type=whole(1), default=most, help=what)
+            what = "problems of the training split that the probes are fitted to (default: 400)"
+            add("--train-problems", type=whole(1), default=400, help=what)
         if name == "probe":
             what = f"supervision steps, or loops of a GPT, like 1..8,16 (default: up to {STEPS})"
             add("--steps", type=step_numbers, metavar="N", help=what)
@@ -178,7 +177,9 @@ def gap(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
         plain = [(size, *(cell.partition(" ")[0] for cell in cells)) for size, *cells in tasks]
         print_table(("size", *study.readers), plain, f"{name}: problems with a sub-task correct, %")
         print_table(ends, [row[:4] for row in wholes], f"{name}: the whole problem")
-        by = "".join(f"- `{subtask}`: {what}\n" for subtask, what in study.readers.items())
+        by = "".join(
+            f"- `{subtask}`: {safe(str(what))}\n" for subtask, what in study.readers.items()
+        )
         columns, last = ["size", *study.readers], "not solved, of those with all correct"
         several = ((columns, tasks), ([*ends, last], wholes))
         tables = [table(head, [[*map(safe, row)] for row in rows]) for head, rows in several]

@@ -157,8 +157,8 @@ def gap_figure(found: Mapping[str, GapStudy]) -> Figure:
     Lines: all sub-tasks correct, and solved, with intervals. Dotted: each sub-task. At least one
     model and one size.
     """
-    title = "Problems whose sub-tasks are correct, and problems that are solved, %"
-    figure = new_figure(max(4.2 * len(found), 6.0), 3.9, title)
+    title = "Problems with correct sub-tasks, and solved ones, %"
+    figure = new_figure(4.0 * len(found) + 2.0, 3.9, title)
     panels = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
     lines: dict[str, Any] = {}
     for axes, (name, study) in zip(panels, found.items(), strict=True):
@@ -178,7 +178,9 @@ def gap_figure(found: Mapping[str, GapStudy]) -> Figure:
         axes.set_title(name, fontsize=9.5, loc="left", pad=3)
         axes.set_ylim(-3, 103)
         tidy(axes)
-    figure.legend([*lines.values()], [*lines], loc="outside right upper", fontsize=8, frameon=False)
+    figure.legend(
+        [*lines.values()], [*lines], loc="outside right center", fontsize=8, frameon=False
+    )
     return figure
 
 
