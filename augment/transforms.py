@@ -130,19 +130,22 @@ class SampleTransform:
         return [name for name, cells in turned.items() if cells in seen]
 
     def __call__(
-        self, inputs: np.ndarray, labels: np.ndarray, answer: np.ndarray, seed: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        self, inputs: np.ndarray, labels: np.ndarray, answer: np.ndarray, seed: int, *more: Any
+    ) -> tuple[np.ndarray, ...]:
         """The transformed `uint8 [H, W]` inputs and labels, and the `bool [H, W]` answer mask.
 
-        All randomness comes from the seed. ValueError if a transform changes symbols.
+        All randomness comes from the seed. ValueError if a transform changes symbols. Further maps
+        ``uint8 [H, W]`` move in the same way and follow in the result.
         """
         # Compose.set_random_seed would start every transform from the same state, and two flips
         # with p=0.5 would then always happen together. Here all share one pair of generators.
         generators = np.random.Generator(np.random.PCG64(seed)), random.Random(seed)
         self._compose.set_random_state(*generators)
         # OpenCV, behind some transforms, has no bool.
-        moved = self._compose(image=inputs, labels=labels, answer=answer.view(np.uint8))
+        maps = {"masks": np.stack(more)} if more else {}
+        moved = self._compose(image=inputs, labels=labels, answer=answer.view(np.uint8), **maps)
         before, after = (np.bincount(x.ravel(), minlength=256) for x in (inputs, moved["image"]))
         if (before != after).any():
             raise ValueError(self._refusal("changed the symbols of a canvas"))
-        return moved["image"], moved["labels"], moved["answer"].view(np.bool_)
+        cells = moved["image"], moved["labels"], moved["answer"].view(np.bool_)
+        return (*cells, *moved.get("masks", ()))

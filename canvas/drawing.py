@@ -156,6 +156,24 @@ def to_sequences(canvases: np.ndarray) -> np.ndarray:
     return ids
 
 
+def at_writers(cells: np.ndarray, fill: int) -> np.ndarray:
+    """Return values of cells at the tokens that write them, those before the cells' own tokens.
+
+    Args:
+        cells: [B, H, W, ...].
+        fill: value at tokens that write a row end or the end.
+
+    Returns:
+        [B, H · (W + 1) + 1, ...], in the order of `sequences`.
+
+    Example: the rows ``12`` and ``34`` with fill 0 become ``21 0 43 0 0``.
+    """
+    B, height, width, *more = cells.shape
+    values = np.full((B, 1 + height * (width + 1), *more), fill, dtype=cells.dtype)
+    values[:, :-1].reshape(B, height, width + 1, *more)[:, :, :width] = cells[:, :, ::-1]
+    return values
+
+
 def from_sequences(ids: np.ndarray, height: int, width: int) -> np.ndarray:
     """Return canvases, uint8 [B, H, W], from sequences.
 

@@ -24,10 +24,9 @@ import torch.nn.functional as F
 from pydantic import PlainSerializer, TypeAdapter
 from torch import Tensor
 
-from canvas.cells.local_rule import LocalRule
-from canvas.cells.pages import UNDEFINED, draw_signals
-from canvas.drawing import WorkedDrawing, row_steps
-from canvas.layouts import ANSWER, PARTIAL, SUM
+from canvas.cells.pages import UNDEFINED
+from canvas.cells.subtasks import draw_subtasks, needed, subtask_classes
+from canvas.drawing import row_steps
 from canvas.problems import Problems
 from canvas.sampling import sample
 from trm.analysis.record import SequenceRecorder, Site, StepRecorder, check_cells
@@ -45,30 +44,18 @@ BLOCKS = "block"  # outputs of a GPT's blocks
 _TOKENS_AT_ONCE = 2**14  # cells of the canvases in one batch of a model
 _PROBLEMS_AT_ONCE = 64  # drawn on canvases of one size
 _LEAST_DEVIATION = 1e-6  # standard deviation below which a feature is ignored
-# Signals that are the digits of rows of some kinds.
-_WRITTEN = {"product": (PARTIAL,), "sum": (SUM, ANSWER), "addend": (SUM, ANSWER)}
 
 
-def draw_subtasks(
-    rule: LocalRule, drawing: WorkedDrawing, step: np.ndarray | None = None
-) -> dict[str, np.ndarray]:
-    """Draw the maps of `draw_signals` and `LocalRule.draw_probe_targets`.
-
-    A signal is undefined in rows whose digits it is.
-    """
-    maps = draw_signals(rule, drawing, step) | rule.draw_probe_targets(drawing)
-    for name in maps.keys() & _WRITTEN.keys():
-        sample, row = np.isin(drawing.kinds, _WRITTEN[name]).nonzero()
-        maps[name][sample, drawing.top[sample] + row] = UNDEFINED
-    return maps
-
-
-def examples(solver: Solver, problems: Problems) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def examples(
+    solver: Solver, problems: Problems, all_rows: bool = True
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return B inputs of a model, and the classes of sub-tasks in the rows that are filled in.
 
     - inputs: row steps ``uint8 [B, H, W]``; for a GPT the finished canvases.
     - targets: ``uint8 [B, H, W, sub-tasks]``, in the layout's order; elsewhere `UNDEFINED`.
     - problem: ``int64 [B]``, the index of each input's problem.
+
+    Without ``all_rows`` targets are the `needed` ones.
 
     Raises:
         ValueError: a problem does not fit the canvas.
@@ -82,6 +69,8 @@ def examples(solver: Solver, problems: Problems) -> tuple[np.ndarray, np.ndarray
         problem, inputs, filled, step = steps.problem, steps.inputs, steps.answer, steps.step
         drawing = drawing[problem]
     subtasks = draw_subtasks(solver.task.local_rule(), drawing, step)
+    if not all_rows:
+        subtasks = needed(subtasks, drawing)
     targets = np.where(filled[..., None], np.stack([*subtasks.values()], axis=-1), UNDEFINED)
     return inputs, targets.astype(np.uint8), problem
 
@@ -164,9 +153,14 @@ class Cells(NamedTuple):
 
 
 @standard_settings()
-def read(solver: Solver, problems: Problems, steps: Sequence[int]) -> tuple[Cells, str]:
-    """Return the cells of all rows of problems, and the main name, see `Observed`."""
-    inputs, targets, problem = examples(solver, problems)
+def read(
+    solver: Solver, problems: Problems, steps: Sequence[int], all_rows: bool = True
+) -> tuple[Cells, str]:
+    """Return the cells of all rows of problems, and the main name, see `Observed`.
+
+    Without ``all_rows`` their targets are the `needed` ones.
+    """
+    inputs, targets, problem = examples(solver, problems, all_rows)
     targets, parts = targets.reshape(len(inputs), -1, targets.shape[-1]), list[Cells]()
     for some, observed in observe_all(solver.predictor, inputs, steps):
         cells = observed.cells.cpu().numpy()
@@ -301,6 +295,46 @@ class ProbeStudy:
         return data
 
 
+class Drawn(NamedTuple):
+    """Held-out problems of one size."""
+
+    name: str  # of the size
+    region: str  # as in ``grid.json``
+    solver: Solver  # on a canvas that is large enough
+    problems: Problems
+
+
+def drawn_sizes(
+    solver: Solver, sizes: Sequence[dict[str, int]], problems: int, seed: int
+) -> list[Drawn]:
+    """Draw held-out problems of several sizes.
+
+    Raises:
+        ValueError: a size cannot be measured.
+    """
+    found = []
+    for size in sizes:
+        axes, (a, b) = tuple(size), size.values()
+        on_canvas, drawn, reason = fitted(solver, axes, (a, b), problems, seed)
+        if on_canvas is None or reason is not None:
+            raise ValueError(f"there is nothing to probe: {reason}")
+        where = region(solver.task.ranges, axes, (a, b))
+        found.append(Drawn(size_name(axes, (a, b)), where, on_canvas, drawn))
+    return found
+
+
+def read_training(
+    solver: Solver, problems: int, seed: int, steps: Sequence[int], all_rows: bool = True
+) -> tuple[Cells, str]:
+    """Return the cells of problems of the training split, and the main name, see `read`."""
+    parts = []
+    for start in range(0, problems, _PROBLEMS_AT_ONCE):
+        index = np.arange(start, min(start + _PROBLEMS_AT_ONCE, problems))
+        cells, main = read(solver, sample(solver.task, seed, "train", 0, index), steps, all_rows)
+        parts.append(cells)
+    return joined(parts), main
+
+
 @standard_settings()
 def run_probes(
     solver: Solver,
@@ -320,37 +354,25 @@ def run_probes(
     task = solver.task
     check_cells(solver.predictor.model)
     rule = task.local_rule()
-    regions, tested = dict[str, str](), []
-    for size in sizes:
-        axes, (a, b) = tuple(size), size.values()
-        on_canvas, problems, reason = fitted(solver, axes, (a, b), settings.problems, settings.seed)
-        if on_canvas is None or reason is not None:
-            raise ValueError(f"there is nothing to probe: {reason}")
-        name = size_name(axes, (a, b))
-        regions[name] = region(task.ranges, axes, (a, b))
-        tested.append((name, on_canvas, problems))
+    tested = drawn_sizes(solver, sizes, settings.problems, settings.seed)
+    regions = {one.name: one.region for one in tested}
     note(f"reading {settings.train_problems:,} training problems")
-    parts = []
-    for start in range(0, settings.train_problems, _PROBLEMS_AT_ONCE):
-        index = np.arange(start, min(start + _PROBLEMS_AT_ONCE, settings.train_problems))
-        problems = sample(task, settings.seed, "train", 0, index)
-        cells, main = read(solver, problems, settings.steps)
-        parts.append(cells)
-    training = joined(parts)
+    training, main = read_training(solver, settings.train_problems, settings.seed, settings.steps)
     there = (training.targets != UNDEFINED).any(axis=0)  # others are defined in no cell
-    names = np.array([*rule.signals, *rule.probe_targets])[there].tolist()
+    classes = subtask_classes(rule)
+    names = np.array([*classes])[there].tolist()
     note(f"fitting probes to {len(training.targets):,} cells at {len(training.features)} sites")
     labels = training.targets[:, there].T
     majority = np.array([np.bincount(of[of != UNDEFINED]).argmax() for of in labels])
     probes = {
         point: [
-            fit(features, torch.from_numpy(of).to(features.device), rule.classes(name))
+            fit(features, torch.from_numpy(of).to(features.device), classes[name])
             for of, name in zip(labels, names, strict=True)
         ]
         for point, features in training.features.items()
     }
     readings = []
-    for of_size, on_canvas, problems in tested:
+    for of_size, _, on_canvas, problems in tested:
         note(f"probing {len(problems)} problems of {of_size}")
         cells, _ = read(on_canvas, problems, settings.steps)
         truth = cells.targets[:, there]

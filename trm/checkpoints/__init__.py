@@ -22,6 +22,9 @@ CHECKPOINT_KEY = "trm"  # the model's class and config, and settings of solving
 DATA_KEY = "CanvasDataModule"  # state of `trm.training.data.CanvasDataModule`
 COST_KEY = "cost"  # of training: see `Cost` in `trm.training.callbacks`
 
+# Names of the weights of auxiliary heads: the prefix, the sub-task, and the ending of a module.
+AUXILIARY, AUXILIARY_HEAD = "auxiliary.", "_head"
+
 FORMAT = 2  # of the entry `CHECKPOINT_KEY`
 
 PROOF_SUFFIX = ".proof.json"  # replaces the checkpoint's; the last verdict of `trm prove`

@@ -28,6 +28,8 @@ from torch import Tensor
 
 from canvas.symbols import CHARACTERS, VOCAB_SIZE
 from trm.checkpoints import (
+    AUXILIARY,
+    AUXILIARY_HEAD,
     CHECKPOINT_KEY,
     COST_KEY,
     DATA_KEY,
@@ -103,6 +105,19 @@ def network_weights(content: dict[str, Any]) -> dict[str, Tensor]:
     """Return the network's weights in a checkpoint by name, averaged if training averaged them."""
     found = content["state_dict"].items()
     return {k.removeprefix(_PREFIX): value for k, value in found if k.startswith(_PREFIX)}
+
+
+def auxiliary_weights(content: dict[str, Any]) -> dict[str, tuple[Tensor, Tensor]]:
+    """Return weight, [classes, D], and bias, [classes], of a checkpoint's auxiliary heads.
+
+    They are by sub-task. Exported weights have none.
+    """
+    found, ending = content["state_dict"], f"{AUXILIARY_HEAD}.weight"
+    return {
+        name.removeprefix(AUXILIARY).removesuffix(ending): (weight, found[f"{name[:-6]}bias"])
+        for name, weight in found.items()
+        if name.startswith(AUXILIARY) and name.endswith(ending)
+    }
 
 
 def pack(

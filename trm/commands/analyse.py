@@ -1,23 +1,24 @@
-"""`trm analyse`: study the computation of a trained model by probes, heads, programs and ranks."""
+"""`trm analyse`: study the computation of a trained model by probes, gaps, heads and ranks."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trm.commands.arguments import Arguments, Parser, print_table, results, step_numbers, whole
-from trm.files import make_own_folder, versions, write_json
+from trm.files import make_own_folder, versions, write_json, write_text
 from trm.grid_cells import size_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from canvas.task import Task
+    from trm.analysis.gap import GapStudy
     from trm.solving.solver import Solver
 
     Model = dict[str, Any]  # its description in a file of results
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 examples:
   trm analyse probe --checkpoint C --digits-a 4,8 --digits-b 4,8 --steps 1..4,16 --output probed
+  trm analyse gap --checkpoint C1 C2 --digits-a 3..5 --digits-b 3..5 --output gaps
   trm analyse heads --checkpoint C --digits 7 --addends 2 --kinds carry --output heads
   trm analyse rasp --checkpoint C --output compared
   trm analyse ranks --checkpoint depth-1 depth-2 depth-4 --output ranks   # side by side
@@ -43,23 +45,33 @@ def add_arguments(parser: Parser) -> None:
         what = about.split(".")[0].split(":")[0].lower()
         kind = kinds.add_parser(name, help=what, description=about)
         add = kind.add_argument
-        kind.add_checkpoint(several=name == "ranks", required=name != "ranks")
+        several = name in ("ranks", "gap")
+        kind.add_checkpoint(several=several, required=not several)
         add("--output", required=True, metavar="DIR", help="folder for the results")
         if name != "ranks":
             kind.add_sizes(", like 4 or 1..4,8: all combinations (default: training's longest)")
-        what, most = ("pairs", 50) if name == "heads" else ("problems", 16 * (1 + (name != "rasp")))
+        usual = {"heads": 50, "rasp": 16, "gap": 100}
+        what, most = "pairs" if name == "heads" else "problems", usual.get(name, 32)
         least = 2 if name in ("heads", "rasp") else 1  # these have intervals over problems
         add(f"--{what}", type=whole(least), default=most, help=f"held-out ones (default: {most})")
         add("--seed", type=whole(0), default=0, help="selects them (default: 0)")
-        if name == "probe":
+        if name in ("probe", "gap"):
             what = "problems of the training split that the probes are fitted to (default: 400)"
             add("--train-problems", type=whole(1), default=400, help=what)
+        if name == "probe":
             what = f"supervision steps, or loops of a GPT, like 1..8,16 (default: up to {STEPS})"
             add("--steps", type=step_numbers, metavar="N", help=what)
-        elif name == "heads":
+        names: Any = {"type": lambda text: tuple(text.split(",")), "default": ()}
+        if name == "heads":
             what = "difference within a pair: some of digit, factor, carry, total, like digit,carry"
-            several: Any = {"type": lambda text: tuple(text.split(",")), "default": ()}
-            add("--kinds", **several, metavar="KIND", help=f"{what} (default: all)")
+            add("--kinds", **names, metavar="KIND", help=f"{what} (default: all)")
+        if name == "gap":
+            what = "sub-tasks of the layout, like carry,sum (default: those of the arithmetic)"
+            add("--subtasks", **names, metavar="NAME", help=what)
+            what = "supervision steps that probes choose from, like 1,2,4 (default: 1,2,4,8)"
+            add("--read-steps", type=step_numbers, metavar="N", help=what)
+            what = "read a sub-task by the checkpoint's auxiliary head where it has one"
+            add("--heads", action="store_true", help=what)
         kind.add_devices()
         kind.add_verbosity(argparse.SUPPRESS)
 
@@ -75,9 +87,13 @@ def run(args: Arguments) -> int:
     analyse, name, output = KINDS[args.kind], args.kind, Path(args.output)
     models = list(map(describe, given, labels(given)))
     pictures = "overlap*.png" if name == "rasp" else f"{name}.png"
-    make_own_folder(output, f"trm analyse {name}", (f"{name}.json", pictures))
+    page = output / f"{name}.md"
+    make_own_folder(output, f"trm analyse {name}", (f"{name}.json", pictures, page.name))
     data, figures = analyse(args, solvers, models)
     created = datetime.now(UTC).isoformat(timespec="seconds")
+    if (text := data.pop("markdown", None)) is not None:
+        write_text(page, text)
+        args.info.print(f"tables   {page}")
     file = output / f"{name}.json"
     write_json(file, data | {"format": 1, "created": created, "versions": versions()})
     args.info.print(f"figures  {file}")
@@ -124,6 +140,62 @@ def probe(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
         "class of training."
     )
     return {"model": model} | study.to_json(), {"probe": probing_figure(study, model["name"])}
+
+
+def gap(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
+    """Compositionality gap: problems with correct sub-tasks, less those that are solved.
+
+    Each sub-task is read from the states by a probe, as in `trm analyse probe`, or by an auxiliary
+    head. It is correct on a problem if it is read correctly in all cells of all rows. The gap is
+    the share of problems on which all are correct minus the share that the model solves.
+    """
+    from trm.analysis.gap import Settings, run_gap
+    from trm.checkpoints.content import auxiliary_weights, load_checkpoint
+    from trm.figures.analysis import gap_figure
+    from trm.markdown import safe, table
+
+    found: dict[str, GapStudy] = {}
+    steps = tuple(args.read_steps or (1, 2, 4, STEPS))
+    settings = Settings(args.seed, steps, args.problems, args.train_problems)
+    for solver, model, path in zip(solvers, models, args.checkpoints, strict=True):
+        args.info.print(f"{model['name']}:")
+        most = STEPS if args.read_steps else getattr(solver.predictor, "max_steps", STEPS)
+        own = replace(settings, steps=tuple(step for step in steps if step <= most))
+        read_by = auxiliary_weights(load_checkpoint(path)) if args.heads else {}
+        if args.heads and not read_by:
+            args.info.print("the checkpoint has no auxiliary heads: probes read all sub-tasks")
+        sizes = _sizes(args, solver.task)
+        found[model["name"]] = run_gap(solver, sizes, own, args.subtasks, read_by, args.info.print)
+    ends = "size", "all sub-tasks", "solved", "gap"
+    text = "# Compositionality gap\n"
+    for name, study in found.items():
+        tasks = [(one.size, *(of.short for of in one.subtasks.values())) for one in study.gaps]
+        wholes = [
+            (one.size, one.together.short, one.solved.short, one.short, one.failed.short)
+            for one in study.gaps
+        ]
+        plain = [(size, *(cell.partition(" ")[0] for cell in cells)) for size, *cells in tasks]
+        print_table(("size", *study.readers), plain, f"{name}: problems with a sub-task correct, %")
+        print_table(ends, [row[:4] for row in wholes], f"{name}: the whole problem")
+        by = "".join(
+            f"- `{subtask}`: {safe(str(what))}\n" for subtask, what in study.readers.items()
+        )
+        columns, last = ["size", *study.readers], "not solved, of those with all correct"
+        several = ((columns, tasks), ([*ends, last], wholes))
+        tables = [table(head, [[*map(safe, row)] for row in rows]) for head, rows in several]
+        text += f"\n## {safe(name)}\n\n{by}\n" + "\n\n".join(tables) + "\n"
+    about = (
+        f"Up to {settings.problems} held-out problems of each size. A sub-task is correct if it "
+        "is read correctly in every cell with a symbol of the rows that follow from it. Solved: "
+        "every row of the model's own is correct. Gap: the share with all sub-tasks correct minus "
+        "the share solved, in points of percent, with its paired 95 % interval. It is negative "
+        "where the probes read less than the model uses."
+    )
+    results().print(about)
+    text += f"\n{about} The last column is the gap of Press et al. (2022).\n"
+    data = [model | found[model["name"]].to_json() for model in models]
+    content = {"settings": asdict(settings), "models": data, "markdown": text}
+    return content, {"gap": gap_figure(found)}
 
 
 def heads(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
@@ -227,7 +299,7 @@ def rasp(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
 
 
 KINDS: dict[str, Callable[[Arguments, list[Solver], list[Model]], Found]]
-KINDS = {"probe": probe, "heads": heads, "rasp": rasp, "ranks": ranks}
+KINDS = {"probe": probe, "gap": gap, "heads": heads, "rasp": rasp, "ranks": ranks}
 
 
 def _sizes(args: Arguments, task: Task) -> list[dict[str, int]]:

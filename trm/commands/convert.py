@@ -109,7 +109,7 @@ def run(args: Arguments) -> int:
         args.refuse(what, **usual, **dict.fromkeys(AXES), symbols=None, base=10)
         args.find_checkpoints(source)
 
-        from trm.checkpoints.loading import load_checkpoint, pack
+        from trm.checkpoints.content import load_checkpoint, pack
         from trm.commands.export import shown
 
         one = shown("", source)
@@ -180,7 +180,8 @@ def _packed(args: Arguments, model: Any, kind: str) -> bytes:
     from canvas.check import check_layout
     from canvas.choices import class_name
     from canvas.tasks import task_data
-    from trm.checkpoints.loading import pack, plain
+    from trm.checkpoints.content import pack
+    from trm.checkpoints.loading import plain
     from trm.models.interop import TRM, renumbered
     from trm.solving.families import family_of
     from trm.solving.gpt_predictor import Calibration

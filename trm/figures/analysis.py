@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.spec import TOKEN
 from canvas.picture import GREY, GRID
+from trm.analysis.gap import GapStudy
 from trm.analysis.patch import HeadEffects
 from trm.analysis.probe import INPUT, ProbeStudy
 from trm.analysis.ranks import STATES, Rank
@@ -147,6 +148,39 @@ def ranks_figure(models: Mapping[str, Sequence[Rank]]) -> Figure:
         tidy(axes)
     all_axes[0].set_ylabel("effective rank / full rank")
     figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=4)
+    return figure
+
+
+def gap_figure(found: Mapping[str, GapStudy]) -> Figure:
+    """Draw shares of problems by size, with a panel for each model, by name.
+
+    Lines: all sub-tasks correct, and solved, with intervals. Dotted: each sub-task. At least one
+    model and one size.
+    """
+    title = "Problems with correct sub-tasks, and solved ones, %"
+    figure = new_figure(4.0 * len(found) + 2.0, 3.9, title)
+    panels = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
+    lines: dict[str, Any] = {}
+    for axes, (name, study) in zip(panels, found.items(), strict=True):
+        x = np.arange(len(study.gaps))
+        for number, label in enumerate(study.readers):
+            shares = [100 * one.subtasks[label].value for one in study.gaps]
+            style = mark(2 + number) | {"ls": ":", "ms": 3, "lw": 1}
+            (lines[label],) = axes.plot(x, shares, **style)
+        for number, label in enumerate(("all sub-tasks", "solved")):
+            both = [one.solved if number else one.together for one in study.gaps]
+            values = np.array([100 * one.value for one in both])
+            ends = np.array([[100 * end for end in one.interval] for one in both]).T
+            reach = np.abs(ends - values)
+            at = x + 0.06 * (2 * number - 1)  # side by side
+            lines[label] = axes.errorbar(at, values, reach, **mark(number), ms=5, capsize=2)
+        axes.set_xticks(x, [one.size for one in study.gaps], rotation=30, ha="right", fontsize=8)
+        axes.set_title(name, fontsize=9.5, loc="left", pad=3)
+        axes.set_ylim(-3, 103)
+        tidy(axes)
+    figure.legend(
+        [*lines.values()], [*lines], loc="outside right center", fontsize=8, frameon=False
+    )
     return figure
 
 

@@ -43,6 +43,9 @@ class IterativeModel(Network, ABC):
         ragged: True if samples can have different numbers of tokens, and states different sizes.
         updates: names of the state's tensors that a supervision step replaces, in order, one for
             every pass through ``layers``. For probing alone; empty if not known.
+
+    A model may have a method ``cell_states(state, context)`` that returns the vector from which
+    each cell is read, float [B, H, W, D] with D = ``config.hidden_size``. Auxiliary heads read it.
     """
 
     config: Any

@@ -198,6 +198,14 @@ class TinyRecursiveModel(IterativeModel):
             pooled = (context.halt_weights.to(z.dtype).unsqueeze(1) @ z).squeeze(1)  # [B, D]
         return logits, self.halt_head(pooled)[:, 0].float()
 
+    def cell_states(self, state: RecursiveState, context: Context) -> Tensor:
+        """Return z_H of every cell, [B, H, W, D]; 0 where a cell is no token."""
+        z = state.z_H[:, self.config.prefix_length :]
+        if context.places is not None:
+            none = z.new_zeros(len(z), context.height * context.width + 1, z.shape[-1])
+            z = none.scatter(1, context.places.unsqueeze(-1).expand_as(z), z)[:, :-1]
+        return z.unflatten(1, (context.height, context.width))
+
     @property
     def updates(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of the updated states: in every H cycle z_L, L_cycles times, then z_H."""

@@ -11,22 +11,31 @@ import numpy as np
 import torch
 import torch.distributed
 
-from canvas.choices import class_name
+from canvas.cells.check import check_rule
+from canvas.cells.subtasks import subtask_classes
+from canvas.choices import check_choice, class_name
 from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems, keys
-from trm.checkpoints import CHECKPOINT_KEY, FORMAT
+from canvas.task import Task
+from trm.checkpoints import AUXILIARY, AUXILIARY_HEAD, CHECKPOINT_KEY, FORMAT
 from trm.checkpoints.loading import plain
 from trm.solving.predictor import Predictor
 from trm.solving.rollout import TeacherForced, teacher_forced
 from trm.solving.solver import Solver
 from trm.torch_settings import standard_settings
-from trm.training.configs import OptimizerConfig, ScheduleConfig
+from trm.training.auxiliary import AuxiliaryHeads
+from trm.training.configs import AuxiliaryConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 from trm.training.optimisers import Schedule, build_optimizer
 from trm.training.samples import RowStepSamples, TrainingSamples
 
 Figures = dict[str, tuple[float, int]]  # by name: a share or mean, and the number it is over
 SIGNAL = "signal_"  # prefix of the figures of a cell model's signals
+
+
+def is_auxiliary(name: str) -> bool:
+    """Return whether a weight of a checkpoint is an auxiliary head's."""
+    return name.startswith(AUXILIARY)
 
 
 class Validated(NamedTuple):
@@ -55,6 +64,10 @@ class CanvasModule(L.LightningModule):
         schedule: of the learning rate.
         compile: compile the model's step for training (needs a C++ compiler on a CPU).
         seed: of random numbers in training.
+        auxiliary: weights of auxiliary losses by sub-task of the layout's local rule, like
+            ``{carry: 0.3, product: 0.3}``. Extra heads learn them; solving does not use these.
+        auxiliary_until: epochs after which these losses end; below 1: a share of the run; null:
+            never.
 
     Attributes:
         samples: data set of training batches.
@@ -74,9 +87,13 @@ class CanvasModule(L.LightningModule):
         schedule: ScheduleConfig,
         compile: bool = False,
         seed: int = 0,
+        auxiliary: dict[str, float] | None = None,
+        auxiliary_until: int | float | None = None,
     ) -> None:
         super().__init__()
         self.model: Any = model
+        self.auxiliary_config = AuxiliaryConfig(auxiliary or {}, auxiliary_until)
+        self.auxiliary: AuxiliaryHeads | None = None  # see `add_auxiliary`
         self.optimizer, self.schedule, self.seed = optimizer, schedule, seed
         self.compile_steps = compile
         self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by `trained`'s settings
@@ -100,8 +117,43 @@ class CanvasModule(L.LightningModule):
             ValueError: it cannot.
         """
 
+    @property
+    def state_width(self) -> int | None:
+        """Channels of the states that auxiliary heads read; None: the model has no such states."""
+        return None
+
+    def add_auxiliary(self, task: Task) -> None:
+        """Add the auxiliary heads of the config, once, before weights are loaded or averaged.
+
+        Raises:
+            ValueError: the layout has no local rule, or no such sub-task, or the model has no
+                states of cells.
+        """
+        weights = self.auxiliary_config.weights
+        if not weights or self.auxiliary is not None:
+            return
+        if self.state_width is None:
+            raise ValueError(
+                f"model.auxiliary needs a network with states of cells, such as "
+                f"trm.models.TinyRecursiveModel or trm.models.GPT, and "
+                f"{type(self.model).__name__} has none: leave it out"
+            )
+        try:
+            rule = task.local_rule()
+        except ValueError as error:
+            raise ValueError(f"model.auxiliary: {error}") from None
+        classes = subtask_classes(rule)
+        for name in weights:
+            check_choice("model.auxiliary: a sub-task", name, classes)
+        check_rule(task, rule)
+        self.auxiliary = AuxiliaryHeads(classes, weights, self.state_width)
+        kinds = ("auxiliary", "auxiliary_accuracy")
+        self.charted += tuple(f"train/{kind}/{name}" for kind in kinds for name in weights)
+
     def setup(self, stage: str) -> None:
-        """Check the data before training."""
+        """Add auxiliary heads, and check the data before training."""
+        if self.data is not None:
+            self.add_auxiliary(self.data.task)
         if stage == "fit" and self.data is not None:
             self.check(self.data)
             self.data.check_memory(self.samples)
@@ -274,12 +326,40 @@ class CanvasModule(L.LightningModule):
 
     def configure_optimizers(self) -> Any:
         """Return one optimiser, with a learning rate that is set after every step."""
-        optimizer = build_optimizer(self.model, self.optimizer)
+        optimizer = build_optimizer(self, self.optimizer)
         scheduler = Schedule(optimizer, self.schedule, self.trainer.estimated_stepping_batches)
         every_step = {"scheduler": scheduler, "interval": "step", "name": "learning_rate"}
         return {"optimizer": optimizer, "lr_scheduler": every_step}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Check that the weights are those of this model and of its auxiliary heads.
+
+        A run resumes with the same heads. Testing uses none, so the module keeps its own.
+
+        Raises:
+            ValueError: the checkpoint holds another model, or a run resumes with other heads.
+        """
+        self.check_weights(checkpoint)
+        held = checkpoint.get("state_dict", {})
+        mine = {name: part for name, part in self.state_dict().items() if is_auxiliary(name)}
+        theirs = {name: part for name, part in held.items() if is_auxiliary(name)}
+        shapes, others = ({n: p.shape for n, p in of.items()} for of in (mine, theirs))
+        if shapes == others:
+            return
+        if self._trainer is None or self.trainer.state.fn == "fit":
+            kinds = (sorted({name.split(".")[1] for name in of}) for of in (theirs, mine))
+            names, here = (
+                ", ".join(n.removesuffix(AUXILIARY_HEAD) for n in of) or "none" for of in kinds
+            )
+            raise ValueError(
+                f"the checkpoint was trained with other auxiliary losses: {names} (here {here}). "
+                "Keep the names of its model.auxiliary, or begin a new run with --weights"
+            )
+        for name in theirs:
+            del held[name]
+        held.update(mine)
+
+    def check_weights(self, checkpoint: dict[str, Any]) -> None:
         """Check that the weights are those of this model.
 
         Weights of another model may have the same shapes and a different meaning.

@@ -180,6 +180,11 @@ class TrainingCLI(LightningCLI):
                 keep_tables(trainer.loggers, self.content["global_step"])
         return trainer
 
+    def instantiate_classes(self) -> None:
+        """Build model, data and trainer, and the auxiliary heads, which depend on the task."""
+        super().instantiate_classes()
+        self.model.add_auxiliary(self.datamodule.task)
+
     def before_fit(self) -> None:
         """Check model, data and checkpoint before the run's folder is created."""
         self.model.check(self.datamodule)
@@ -187,13 +192,14 @@ class TrainingCLI(LightningCLI):
         self.datamodule.curriculum.at(0, epochs)  # shares of a run without an end are refused
         if isinstance(self.model, IterativeModule):
             self.model.depth.at(0, epochs)
+        self.model.auxiliary_config.at(0, epochs)
         self.datamodule.check_memory(self.model.samples)
         if self.content:
             CanvasModule.on_load_checkpoint(self.model, self.content)
-            optimizer = build_optimizer(self.model.model, self.model.optimizer)
+            optimizer = build_optimizer(self.model, self.model.optimizer)
             optimizer.load_state_dict(self.content["optimizer_states"][0])
         elif self.first:
-            CanvasModule.on_load_checkpoint(self.model, self.first)
+            self.model.check_weights(self.first)
             self.model.model.load_state_dict(network_weights(self.first))
         rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
 

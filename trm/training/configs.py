@@ -102,6 +102,36 @@ class ScheduleConfig:
 
 
 @dataclass
+class AuxiliaryConfig:
+    """Auxiliary losses: sub-tasks that extra heads learn, see `canvas.cells.subtasks`.
+
+    Attributes:
+        weights: weight of each sub-task's loss, by name; a weight of 0 leaves a sub-task out.
+        until: epochs of the run after which all weights are 0; below 1: a share of
+            `trainer.max_epochs`; None: never.
+    """
+
+    weights: dict[str, float] = field(default_factory=dict)
+    until: int | float | None = None
+
+    def __post_init__(self) -> None:
+        for name, weight in self.weights.items():
+            check_range(f"model.auxiliary.{name}", weight, 0)
+        self.weights = {name: weight for name, weight in self.weights.items() if weight}
+        if self.until is not None:
+            check_ends("model.auxiliary_until", [self.until])
+
+    def at(self, epoch: float, epochs: int | None = None) -> tuple[str, ...]:
+        """Return the sub-tasks with a loss in an epoch, from 0.
+
+        ``epochs`` is the length of the run, which a share needs.
+        """
+        ends = [] if self.until is None else [self.until]
+        over = bool(self.weights) and bool(ends) and stage_at(ends, epoch, epochs) == 1
+        return () if over else tuple(self.weights)
+
+
+@dataclass
 class CycleStage:
     """Fewer cycles for the first epochs of a run: a step of a depth curriculum.
 

@@ -192,6 +192,9 @@ class CanvasDataModule(L.LightningDataModule):
         """Settings of training samples."""
         epochs = getattr(self.trainer, "max_epochs", None)
         parts = {"curriculum": self.curriculum, "epochs": epochs, "blanks": self.blanks}
+        module = self.trainer.lightning_module if self.trainer else None
+        if (auxiliary := getattr(module, "auxiliary_config", None)) is not None:
+            parts["auxiliary"] = auxiliary
         return {"transform": self.transform, **parts}
 
     @property

@@ -56,6 +56,10 @@ class GPTModule(CanvasModule):
         # Log-probabilities of a validation's rows, and whether these are correct.
         self._judged: list[tuple[np.ndarray, np.ndarray]] = []
 
+    @property
+    def state_width(self) -> int:
+        return int(self.model.config.hidden_size)
+
     def check(self, data: CanvasDataModule) -> None:
         position = self.model.config.position
         if data.canvas.cut and position.startswith("learned"):
@@ -69,10 +73,15 @@ class GPTModule(CanvasModule):
     @standard_settings()
     def training_step(self, batch: TrainingBatch, batch_idx: int) -> torch.Tensor:
         generator = torch.Generator().manual_seed(self.batch_seed(batch_idx))
-        logits = self.trained()(batch["ids"], batch["height"], batch["width"], generator)
-        loss, cells = sequence_loss(logits, batch["labels"])
-        self.log_training({"loss": loss.detach(), "cell_accuracy": cells})
-        return loss
+        model = self.trained()
+        states = model.activations(batch["ids"], batch["height"], batch["width"], generator)
+        loss, cells = sequence_loss(model.head(states), batch["labels"])
+        figures = {"loss": loss, "cell_accuracy": cells}
+        if self.auxiliary is not None:
+            more = self.auxiliary(states, batch.get("auxiliary"))
+            figures |= more | {"loss": loss + more["loss"]}
+        self.log_training({name: part.detach() for name, part in figures.items()})
+        return figures["loss"]
 
     @torch.no_grad()
     def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:

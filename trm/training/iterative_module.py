@@ -69,6 +69,10 @@ class IterativeModule(CanvasModule):
     def validated_figures(self) -> list[str]:
         return [*super().validated_figures, "supervision_steps"]
 
+    @property
+    def state_width(self) -> int | None:
+        return self.model.config.hidden_size if hasattr(self.model, "cell_states") else None
+
     def check(self, data: CanvasDataModule) -> None:
         if self.depth.schedule == "carry" and data.canvas.cut:
             raise ValueError(
@@ -79,12 +83,14 @@ class IterativeModule(CanvasModule):
     @standard_settings()
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         depth, cycles = self.depth.at(self.current_epoch, self.trainer.max_epochs)
-        model = self.trained(**cycles)
+        model, seed = self.trained(**cycles), self.batch_seed(batch_idx)
         batch = {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
         if depth.schedule == "fresh":
-            figures = fresh_step(model, batch, depth, self.batch_seed(batch_idx), self.loss)
+            figures = fresh_step(model, batch, depth, seed, self.loss, self.auxiliary)
         else:
-            figures, self.carry = carried_step(model, batch, self.carry, depth, self.loss)
+            figures, self.carry = carried_step(
+                model, batch, self.carry, depth, self.loss, self.auxiliary
+            )
             figures["supervision_steps"] = self.carry.steps  # under `fresh` the number is random
         self.log_training({n: part.detach().float().mean() for n, part in figures.items()})
         return figures["loss"]

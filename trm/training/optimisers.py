@@ -14,7 +14,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from trm.training.configs import OptimizerConfig, ScheduleConfig
 
-HEADS = ("lm_head", "halt_head")  # modules with these names are output heads
+HEADS = ("lm_head", "halt_head", "auxiliary")  # modules with these names are output heads
 TABLES = ("embed", "position")  # name prefixes of lookup tables, which are not multiplied
 _ATAN2_LENGTH = 1.27  # about 4 / pi: a step is then as long as Adam's where m = sqrt(v)
 _MOMENTUM = 0.95  # of Muon: decay of the running mean of gradients, per step

@@ -18,15 +18,16 @@ from torch.utils.data import Dataset
 from augment.transforms import SampleTransform
 from canvas.canvas_size import Blanks, Canvas, Insertion
 from canvas.cells.local_rule import LocalRule, OpSamples
-from canvas.cells.pages import drawn_cell_inputs
+from canvas.cells.pages import UNDEFINED, drawn_cell_inputs
 from canvas.cells.spec import NEIGHBOURS, SYMBOL, TOKEN
+from canvas.cells.subtasks import draw_subtasks
 from canvas.choices import check_choice
-from canvas.drawing import WorkedDrawing, row_steps, sequences
+from canvas.drawing import IGNORE, WorkedDrawing, at_writers, row_steps, sequences
 from canvas.problems import Problems, Split, keys, random_below, random_words
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
-from trm.training.configs import check_ends, stage_at
+from trm.training.configs import AuxiliaryConfig, check_ends, stage_at
 
 TrainingBatch = dict[str, Any]
 
@@ -136,6 +137,7 @@ class TrainingSamples(Samples):
     curriculum: Curriculum | None = None
     epochs: int | None = None  # of the whole run
     blanks: Blanks = field(default_factory=Blanks)
+    auxiliary: AuxiliaryConfig = field(default_factory=AuxiliaryConfig)
 
     def _drawing(
         self, indices: Sequence[int]
@@ -163,6 +165,23 @@ class TrainingSamples(Samples):
         first, second = random_below(words, np.array(most) + 1)[0].tolist()
         return first, second
 
+    def _auxiliary(
+        self,
+        drawing: WorkedDrawing,
+        inserted: Insertion,
+        epoch: int,
+        step: np.ndarray | None = None,
+    ) -> list[np.ndarray]:
+        """Draw the classes that auxiliary heads learn in an epoch: uint8 [B, H, W] each.
+
+        Cells of inserted blank rows and columns are `UNDEFINED`.
+        """
+        names = self.auxiliary.at(epoch, self.epochs)
+        if not names:
+            return []
+        maps = draw_subtasks(self.task.local_rule(), drawing, step, written=True)
+        return [inserted(maps[name], UNDEFINED) for name in names]
+
     def _transformed(
         self,
         inputs: np.ndarray,
@@ -170,18 +189,19 @@ class TrainingSamples(Samples):
         answer: np.ndarray,
         epoch: int,
         index: np.ndarray,
+        *more: np.ndarray,
     ) -> list[np.ndarray]:
-        """Apply each sample's own transform, if there is one, to three arrays [B, H, W].
+        """Apply each sample's own transform, if there is one, to arrays [B, H, W].
 
         `CanvasShift` keeps all non-blank cells of ``labels`` on the canvas.
         """
         arrays = [inputs, labels, answer]
         if self.transform is None:
-            return arrays
+            return [*arrays, *more]
         seeds = self._keys(epoch, index, _TRANSFORM) >> np.uint64(33)
         moved = [
-            self.transform(given, label, masked, int(seed))
-            for given, label, masked, seed in zip(*arrays, seeds, strict=True)
+            self.transform(given, label, masked, int(seed), *others)
+            for given, label, masked, seed, *others in zip(*arrays, seeds, *more, strict=True)
         ]
         return [np.stack(part) for part in zip(*moved, strict=True)]
 
@@ -190,21 +210,28 @@ class RowStepSamples(TrainingSamples):
     """Batches of row steps.
 
     A batch has ``inputs``: uint8 [B, H, W], ``labels``: uint8 [B, H, W], ``answer``: bool
-    [B, H, W], the masked cells, and ``seeds``: int64 [B], of the model's random numbers.
+    [B, H, W], the masked cells, and ``seeds``: int64 [B], of the model's random numbers. As long as
+    there are auxiliary losses, it has ``auxiliary``: uint8 [B, H, W, N], the class of each sub-task
+    in the masked cells, elsewhere `UNDEFINED`.
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         _, drawing, inserted, epoch, index = self._drawing(indices)
         word = random_words(self._keys(epoch, index, _STEP), 1)[:, 0]
-        steps = row_steps(drawing, random_below(word, drawing.steps))
+        step = random_below(word, drawing.steps)
+        steps = row_steps(drawing, step)
         inputs, labels = inserted(steps.inputs, BLANK), inserted(steps.labels, BLANK)
         answer = inserted(steps.answer, False)
         # Inserted cells in the row to fill in are masked, too.
         masked = inserted.blank & answer.any(axis=2, keepdims=True)
         inputs[masked], answer[masked] = MASK, True
-        arrays = self._transformed(inputs, labels, answer, epoch, index)
+        learned = self._auxiliary(drawing, inserted, epoch, step)
+        arrays = self._transformed(inputs, labels, answer, epoch, index, *learned)
         batch = dict(zip(("inputs", "labels", "answer"), arrays, strict=False))
         batch["seeds"] = self._keys(epoch, index, _MODEL).view(np.int64)
+        if learned:
+            classes = np.stack(arrays[3:], axis=-1)
+            batch["auxiliary"] = np.where(batch["answer"][..., None], classes, np.uint8(UNDEFINED))
         return {name: torch.from_numpy(array) for name, array in batch.items()}
 
 
@@ -212,8 +239,9 @@ class SequenceSamples(TrainingSamples):
     """Batches of whole problems as sequences, see `canvas.drawing.sequences`.
 
     A batch has ``ids``: int64 [B, S], ``labels``: int64 [B, S], and the canvas's ``height`` and
-    ``width``. A sequence is written in one direction only, so transforms may shift a canvas and
-    nothing else.
+    ``width``. As long as there are auxiliary losses, it has ``auxiliary``: uint8 [B, S, N], the
+    class of each sub-task in the cell that a token writes, `UNDEFINED` at tokens without a label. A
+    sequence is written in one direction only, so transforms may shift a canvas and nothing else.
 
     Raises:
         ValueError: a transform turns or reflects a canvas.
@@ -225,13 +253,15 @@ class SequenceSamples(TrainingSamples):
         # Nothing before an inserted blank row predicts it.
         given |= (inserted.rows < 0)[:, :, None]
         first = inserted.row(drawing.row_of_step(0))
+        learned = self._auxiliary(drawing, inserted, epoch)
         if self.transform is not None:
             # All of a solution's space stays on the canvas, as in votes: the place of the operands
             # must not reveal the length of the answer.
             space = np.where(inserted(drawing.space, False), MASK, BLANK).astype(np.uint8)
             before = _corner(space)
             unmoved = truth
-            truth, space, given = self._transformed(truth, space, given, epoch, index)
+            arrays = self._transformed(truth, space, given, epoch, index, *learned)
+            truth, space, given, *learned = arrays
             shifts = _corner(space) - before
             for cells, shift, result in zip(unmoved, shifts, truth, strict=True):
                 if (np.roll(cells, shift, (0, 1)) != result).any():
@@ -240,6 +270,10 @@ class SequenceSamples(TrainingSamples):
         top = first - drawing.first_step
         ids, labels = sequences(replace(drawing, truth=truth, given=given, top=top))
         batch = {"ids": torch.from_numpy(ids), "labels": torch.from_numpy(labels)}
+        if learned:
+            classes = at_writers(np.stack(learned, axis=-1), UNDEFINED)
+            classes[labels == IGNORE] = UNDEFINED
+            batch["auxiliary"] = torch.from_numpy(classes)
         return batch | dict(zip(("height", "width"), truth.shape[1:], strict=True))
 
 

@@ -16,15 +16,17 @@ import math
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
+from canvas.cells.pages import UNDEFINED
 from canvas.symbols import PAD
 from trm.models.iterative import Batch, IterativeModel, Loop, State, named, unnamed, where
+from trm.training.auxiliary import AuxiliaryHeads
 from trm.training.configs import DepthConfig
 from trm.training.random_bits import normal_pair, uniform
 
@@ -122,6 +124,23 @@ def step_loss(
     }
 
 
+def supervised(
+    loop: Loop,
+    outputs: tuple[Tensor, Tensor],
+    batch: Batch,
+    loss: str,
+    heads: AuxiliaryHeads | None,
+) -> Figures:
+    """Return `step_loss` of a loop's ``outputs``, with the auxiliary losses of its state added."""
+    figures = step_loss(*outputs, batch["labels"], batch["answer"], loss)
+    if heads is None:
+        return figures
+    model: Any = loop.model  # with `cell_states`, see `IterativeModel`
+    states = model.cell_states(loop.state, loop.context)
+    more = heads(states, batch.get("auxiliary"))
+    return figures | more | {"loss": figures["loss"] + more["loss"]}
+
+
 def random_starts(state: State, share: float, seeds: Tensor) -> State:
     """Replace the initial states of a share of samples by standard normal noise.
 
@@ -142,17 +161,24 @@ def random_starts(state: State, share: float, seeds: Tensor) -> State:
 
 
 def fresh_step(
-    model: IterativeModel, batch: Batch, depth: DepthConfig, seed: int, loss: str = "softmax"
+    model: IterativeModel,
+    batch: Batch,
+    depth: DepthConfig,
+    seed: int,
+    loss: str = "softmax",
+    heads: AuxiliaryHeads | None = None,
 ) -> Figures:
     """Start from initial states, take some steps without gradient, then the supervised ones.
 
     Args:
         model: an iterative model.
         batch: ``inputs`` and ``labels``, integers [B, H, W]; ``answer``, bool [B, H, W]; ``seeds``,
-            int64 [B], of random initial states.
+            int64 [B], of random initial states; ``auxiliary``, uint8 [B, H, W, N], labels of
+            ``heads``, until their losses end.
         depth: numbers of steps, and the share of random initial states.
         seed: of the batch, for the number of steps without gradient; the same on every device.
         loss: a name in `LOSSES`.
+        heads: auxiliary heads; None: no auxiliary losses.
 
     Returns:
         The figures of the last step, see `step_loss`, with the mean loss of all supervised steps.
@@ -164,7 +190,7 @@ def fresh_step(
     steps = []
     for _ in range(depth.supervised_steps):
         loop.step()
-        steps.append(step_loss(*loop.read(), batch["labels"], batch["answer"], loss))
+        steps.append(supervised(loop, loop.read(), batch, loss, heads))
     return steps[-1] | {"loss": torch.stack([step["loss"] for step in steps]).mean()}
 
 
@@ -183,6 +209,7 @@ def carried_step(
     carry: Carry | None,
     depth: DepthConfig,
     loss: str = "softmax",
+    heads: AuxiliaryHeads | None = None,
 ) -> tuple[Figures, Carry]:
     """Take one supervision step on the samples in the carry; the batch replaces halted ones.
 
@@ -195,6 +222,7 @@ def carried_step(
         carry: on any device; None: at the start all samples come from the batch.
         depth: ``halt_max_steps`` and ``exploration``.
         loss: a name in `LOSSES`.
+        heads: auxiliary heads; None: no auxiliary losses.
 
     Returns:
         The figures, see `step_loss`, and the new carry with the samples of this step.
@@ -205,8 +233,11 @@ def carried_step(
         carry = Carry({}, torch.zeros_like(halted, dtype=torch.long), halted, batch)
     # A carry from a checkpoint is loaded before the model is on its device.
     carry = Carry(*move_data_to_device(carry, inputs.device))
-    halted = carry.halted
-    batch = {name: where(halted, part, carry.batch[name]) for name, part in batch.items()}
+    halted, held = carry.halted, carry.batch
+    if "auxiliary" in batch:  # the carry has none if a run resumes with a later end of them
+        unknown = torch.full_like(batch["auxiliary"], UNDEFINED)
+        held = {"auxiliary": unknown, **held}
+    batch = {name: where(halted, part, held[name]) for name, part in batch.items()}
     loop = Loop(model, batch["inputs"])
     if carry.state:
         loop.state = where(halted, loop.state, unnamed(loop.state, carry.state))
@@ -221,5 +252,5 @@ def carried_step(
         sure = halt_logits.detach() > 0
         halts |= sure & ((steps >= least.floor()) | (draw >= depth.exploration))
     state = {name: part.detach() for name, part in named(loop.state).items()}
-    figures = step_loss(logits, halt_logits, batch["labels"], batch["answer"], loss)
+    figures = supervised(loop, (logits, halt_logits), batch, loss, heads)
     return figures, Carry(state, steps, halts, batch)

@@ -36,6 +36,8 @@ CUSTOM_SCALARS = {
     "How it trains": {
         "train/loss": "train/loss$",
         "training accuracy": "train/(cell|op_input|row)_accuracy$",
+        "auxiliary losses": "train/auxiliary/.*$",
+        "accuracy of auxiliary heads": "train/auxiliary_accuracy/.*$",
         "train/gradient_norm": "train/gradient_norm$",
         "learning rates": "learning_rate/.*$",
         "speed/samples_per_second": "speed/samples_per_second$",

@@ -167,9 +167,9 @@ def test_every_family_with_states_can_be_probed_on_test_problems(make_solver, fa
     seen: list[np.ndarray] = []
     original = probe.examples
 
-    def noted(solver, problems: Problems):
+    def noted(solver, problems: Problems, *more):
         seen.append(split_of(problems))
-        return original(solver, problems)
+        return original(solver, problems, *more)
 
     monkeypatch.setattr(probe, "examples", noted)
     monkeypatch.setattr(probe, "fit", partial(fit, iterations=4))

@@ -5,6 +5,7 @@ import re
 from functools import partial
 
 import pytest
+import torch
 from PIL import Image
 
 from canvas.multiplication import Multiplication
@@ -50,6 +51,43 @@ def test_a_study_of_probes_leaves_figures_and_a_picture(command, changed, tmp_pa
     study = json.loads((output / "probe.json").read_text())
     assert list(study["sizes"]) == ["2 x 2 digits"]
     assert study["settings"]["steps"] == [1, 2]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_gaps_of_models_are_tables_of_their_own(command, changed, tmp_path, monkeypatch):
+    task = task_data(Multiplication("standard", digits_a=(1, 2), digits_b=(1, 2)))
+
+    def trained_with_heads(content):
+        content[DATA_KEY].update(task=task)
+        width = content["state_dict"]["model.lm_head.weight"].shape[1]
+        for name, classes in (("carry", 10), ("multiplier", 12)):
+            content["state_dict"][f"auxiliary.{name}_head.weight"] = torch.zeros(classes, width)
+            content["state_dict"][f"auxiliary.{name}_head.bias"] = torch.zeros(classes)
+
+    plain = changed(lambda content: content[DATA_KEY].update(task=task), "plain")
+    headed = changed(trained_with_heads, "headed")
+    monkeypatch.setattr("trm.analysis.gap.fit", partial(fit, iterations=3))  # of 60
+    sizes = ("--digits-a", "2,3", "--digits-b", 2, "--heads", *QUICK, "--output", tmp_path)
+    ran = command("analyse", "gap", "--checkpoint", plain, headed, *sizes)
+    assert "the checkpoint has no auxiliary heads: probes read all sub-tasks" in ran.out
+    data = json.loads((tmp_path / "gap.json").read_text())
+    first, second = data["models"]
+    kinds = {name: reader["kind"] for name, reader in second["readers"].items()}
+    assert kinds == {"multiplicand": "probe", "multiplier": "auxiliary head"} | {
+        "carry": "auxiliary head"
+    }
+    assert {reader["kind"] for reader in first["readers"].values()} == {"probe"}
+    assert [one["size"] for one in first["gaps"]] == ["2 x 2 digits", "3 x 2 digits"]
+    text = (tmp_path / "gap.md").read_text()
+    assert text.count("| size | all sub-tasks | solved | gap | not solved, of") == 2
+    one = first["gaps"][0]
+    ends = f"{100 * one['gap']:.1f} ({100 * one['low']:.1f} to {100 * one['high']:.1f})"
+    assert ends in text
+    assert ends in ran.out
+    assert "- `carry`: auxiliary head (z\\_H, step 2)" in text
+    assert (tmp_path / "gap.png").exists()
+    ran = command("analyse", "gap", "--checkpoint", SHIPPED, "--output", tmp_path, code=2)
+    assert "cells of a cell model read decided messages" in ran.err
 
 
 def test_effects_of_heads_of_a_lattice(command, repository, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from looking import assert_apart, axes_of
 
 from canvas.multiplication import Multiplication
+from trm.analysis.gap import GapStudy, Reader, gap_of
 from trm.analysis.patch import HeadEffects
 from trm.analysis.probe import ProbeStudy, Reading, Settings
 from trm.analysis.ranks import Rank
@@ -118,3 +119,20 @@ def test_margins_fill_their_picture_however_many_panels_there_are(panels):
     labels = [[text.get_text() for text in axis.get_ticklabels()] for axis in
               (drawn[0].yaxis, drawn[0].xaxis)]  # fmt: skip
     assert labels == [*classes]
+
+
+def test_a_gap_has_a_panel_for_each_model_with_sub_tasks_and_solved_problems():
+    right = np.arange(20) < 15
+    gaps = [
+        gap_of(f"{n} x 2 digits", "in range", {"carry": right, "sum": right}, np.arange(20) < n)
+        for n in (3, 4, 5)
+    ]
+    readers = {name: Reader("probe", "block", 2) for name in ("carry", "sum")}
+    figure = analysis.gap_figure(
+        {"small": GapStudy(readers, gaps), "large": GapStudy(readers, gaps)}
+    )
+    assert [axes.get_title(loc="left") for axes in axes_of(figure)] == ["small", "large"]
+    curves = [[round(y) for y in line.get_ydata()] for line in axes_of(figure)[0].lines]
+    assert [75, 75, 75] in curves
+    assert [15, 20, 25] in curves
+    assert_apart(figure)

@@ -113,6 +113,8 @@ def test_two_processes_train_as_one_and_end_and_resume_together(command, debug, 
     words += ("--model.depth.halt_max_steps", 3)  # some samples are replaced in each epoch
     words += ("--data.canvas.height", 4, "--data.canvas.width", 6)  # as many masked cells each
     words += ("--data.validation_problems", 4, "--data.training_problems", 0)
+    # Losses that end: gradients of 0 then, which the processes exchange.
+    words += ("--model.auxiliary={carry: 0.3}", "--model.auxiliary_until", 2)
     several = (*words, CSV, "--trainer.devices", 2, "--trainer.enable_progress_bar", "false")
     two, one = tmp_path / "two", tmp_path / "one"
     two.mkdir()

@@ -1,0 +1,78 @@
+"""Auxiliary losses: extra linear heads that read sub-tasks from the states of a model's cells.
+
+They are part of training alone. Their weights are in a checkpoint beside the network's, and solving
+does not load them. The labels come from the layout's local rule, see `canvas.cells.subtasks`.
+"""
+
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from canvas.cells.pages import UNDEFINED
+from trm.checkpoints import AUXILIARY_HEAD
+from trm.torch_settings import float32_default
+
+
+class AuxiliaryHeads(nn.Module):
+    """A linear head for each sub-task. Initial weights are 0 and take no random numbers.
+
+    Args:
+        classes: number of classes of each sub-task, by name.
+        weights: weight of each sub-task's loss; the same names.
+        width: channels of a state.
+    """
+
+    @float32_default()
+    def __init__(
+        self, classes: Mapping[str, int], weights: Mapping[str, float], width: int
+    ) -> None:
+        super().__init__()
+        self.loss_weights = dict(weights)
+        with torch.random.fork_rng(devices=[]):
+            for name in weights:
+                head = nn.Linear(width, classes[name])
+                nn.init.zeros_(head.weight)
+                nn.init.zeros_(head.bias)
+                # The ending keeps it apart from a module's own attributes.
+                self.add_module(name + AUXILIARY_HEAD, head)
+
+    def logits(self, states: Tensor) -> dict[str, Tensor]:
+        """Return the logits [..., classes] of each sub-task for states [..., D]."""
+        heads = {name: self.get_submodule(name + AUXILIARY_HEAD) for name in self.loss_weights}
+        return {name: head(states) for name, head in heads.items()}
+
+    def forward(self, states: Tensor, labels: Tensor | None) -> dict[str, Tensor]:
+        """Return the losses and accuracies of all sub-tasks.
+
+        Args:
+            states: float [..., D].
+            labels: uint8 [..., N], classes in the order of the weights; `UNDEFINED` does not
+                count. None: the losses are over.
+
+        Returns:
+            A dictionary by the names of curves:
+
+            - ``loss``: weighted sum of the losses, with gradient. Without labels it is 0, with
+              gradients of 0, as several devices exchange the gradients of all weights.
+            - ``auxiliary/NAME``: mean cross entropy over the defined cells; 0 if there are none.
+            - ``auxiliary_accuracy/NAME``: share of them that are correct.
+        """
+        if labels is None:
+            return {"loss": sum(weight.sum() for weight in self.parameters()) * torch.tensor(0.0)}
+        states, labels = states.flatten(0, -2), labels.flatten(0, -2).long()
+        if states.device.type == "cpu":  # see `step_loss`
+            kept = (labels != UNDEFINED).any(dim=1).nonzero().squeeze(1)
+            states, labels = states.index_select(0, kept), labels.index_select(0, kept)
+        figures: dict[str, Tensor] = {}
+        total = states.new_zeros((), dtype=torch.float32)
+        for (name, logits), label in zip(self.logits(states).items(), labels.T, strict=True):
+            defined = label != UNDEFINED
+            count = defined.sum().clamp(min=1)
+            lost = F.cross_entropy(logits.float(), label, ignore_index=UNDEFINED, reduction="sum")
+            figures[f"auxiliary/{name}"] = lost / count
+            right = (logits.detach().argmax(dim=-1) == label) & defined
+            figures[f"auxiliary_accuracy/{name}"] = right.sum() / count
+            total = total + self.loss_weights[name] * figures[f"auxiliary/{name}"]
+        return figures | {"loss": total}
