@@ -1,8 +1,8 @@
 """Figures of a grid's accuracy, and of the confidence of its models.
 
 These are accuracy and steps against length, heat maps of digits × digits, risk against coverage,
-and calibration. Colours run from dark to light with the share (viridis), so they stay in order in grey
-prints; every cell contains its number as well.
+and calibration. Colours run from dark to light with the share (viridis), so they stay in order in
+grey prints; every cell contains its number as well.
 """
 
 import csv
