@@ -22,7 +22,8 @@ from trm.precision import FLOAT32
 from trm.statistics import Share
 
 GRID, FORMAT = "grid.json", 2  # file name in the folder of an evaluation; version of the format
-FILES = (GRID, "lengths.png", "grid.png", "grid.md", "grid.csv")  # files of an evaluation
+STEPS = "steps.png"  # only where `Grid.shows_steps`
+FILES = (GRID, "lengths.png", "grid.png", STEPS, "grid.md", "grid.csv")  # files of an evaluation
 
 AXES = {  # measures of problem sizes
     "digits_a": "digits of a",
@@ -168,6 +169,16 @@ class Grid(dict[str, Any]):
             if {of for of in SHOWN if any(cell[of] for cell in model["cells"])} == {"answers"}:
                 return "answers"
         return "solutions"
+
+    @property
+    def shows_steps(self) -> bool:
+        """True if steps are of interest: from random states, or of cell models beside their bound.
+
+        `steps.png` is drawn then.
+        """
+        cells = [cell for model in self.models for cell in model["cells"] if cell["steps"]]
+        noisy = any(self.asked(m).get("start", "initial") == "noise" for m in self.models)
+        return bool(cells) and (noisy or any(cell.get("longest_chain") for cell in cells))
 
     def pooled(self, cells: Iterable[Cell], figure_of: str | None = None) -> Share:
         """Return a share over some cells; by default the share `figure_shown`."""

@@ -11,7 +11,18 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from canvas.task import describe_ranges
-from trm.evaluation.grid import FIGURES, FILES, LABELS, SHOWN, Cell, Grid, Model, cells_of, in_order
+from trm.evaluation.grid import (
+    FIGURES,
+    FILES,
+    LABELS,
+    SHOWN,
+    STEPS,
+    Cell,
+    Grid,
+    Model,
+    cells_of,
+    in_order,
+)
 from trm.evaluation.names import by_setting
 from trm.grid_cells import FAMILY, INSIDE
 from trm.markdown import safe, table
@@ -45,7 +56,8 @@ def markdown(grid: Grid) -> str:
         parts.append(f"Evaluated {created} with {versions}.")
     what = f"{FIGURES[grid.figure_shown]}, by"
     parts += [
-        *(f"![{what} {Path(name).stem}]({name})" for name in FILES if name.endswith(".png")),
+        *(f"![{what} {Path(name).stem}]({name})" for name in FILES[1:3]),
+        *([f"![Supervision steps, by length]({STEPS})"] if grid.shows_steps else []),
         *("## Models", _models(grid)),
         *("## Summary", *_summary(grid)),
         *_problem_by_problem(grid),

@@ -1,8 +1,8 @@
 """Figures of a grid's accuracy, and of the confidence of its models.
 
-These are accuracy against length, heat maps of digits × digits, risk against coverage, and
-calibration. Colours run from dark to light with the share (viridis), so they stay in order in grey
-prints; every cell contains its number as well.
+These are accuracy and steps against length, heat maps of digits × digits, risk against coverage,
+and calibration. Colours run from dark to light with the share (viridis), so they stay in order in
+grey prints; every cell contains its number as well.
 """
 
 import csv
@@ -42,9 +42,13 @@ _HATCH["hatch"] = "////"
 
 def write_files(grid: Grid, output: Path) -> None:
     """Write a grid's pictures, report and table into a folder."""
-    _, lengths, picture, report, table_file = (output / name for name in FILES)
+    _, lengths, picture, steps, report, table_file = (output / name for name in FILES)
     save(lengths_figure(grid), lengths)
     save(grid_figure(grid), picture)
+    if grid.shows_steps:
+        save(steps_figure(grid), steps)
+    else:
+        steps.unlink(missing_ok=True)
     write_text(report, markdown(grid))
     rows = grid.rows
     with replacing(table_file) as part, part.open("w", encoding="utf-8", newline="") as lines:
@@ -61,8 +65,7 @@ def lengths_figure(grid: Grid) -> Figure:
     line: the mean of its seeds, in a band from the lowest to the highest. With one seed the band is
     Wilson's 95 % interval. Dotted: the longest of training.
     """
-    pairs = {key for model in grid.models for key in cells_of(model) if key[0] == key[1]}
-    alike = grid.axes == ("digits_a", "digits_b") and len(pairs) > 1
+    alike = _equal_lengths(grid)
     notes = f"{grid.problems_asked}. Bands: of several seeds from the lowest to the highest, of "
     notes += "one the Wilson 95\u00a0% interval. Dotted: the longest of training. "
     notes += " ".join(grid.caveats)
@@ -84,6 +87,58 @@ def lengths_figure(grid: Grid) -> Figure:
         if longest := [most for axis, (_, most) in ranges if axis.startswith("digits")]:
             most = min(longest) if alike else max(longest)
             axes.axvline(most, color=style["color"], linestyle=":", linewidth=1.2)
+    _finish_lengths(axes, every, alike)
+    axes.set(ylim=(-2, 102), ylabel="correct, %")
+    axes.set_title(FIGURES[grid.figure_shown], loc="left", weight="bold", fontsize=12, color=INK)
+    axes.legend(frameon=False, fontsize=9, loc="best")
+    return figure
+
+
+def steps_figure(grid: Grid) -> Figure:
+    """Draw the mean supervision steps against the digits of the operands.
+
+    Lengths are those of `lengths_figure`. Each model has a line. For a model that fills in all rows
+    together a dashed line shows the most steps that its canvases can need.
+    """
+    alike, every = _equal_lengths(grid), set[int]()
+    notes = f"{grid.problems_asked}. Free-running, means over problems. "
+    notes += "Dashed: the longest chain of cells, the most steps until nothing changes. "
+    figure = new_figure(9, 5.6, note=fill(notes + " ".join(grid.caveats), 135))
+    axes = figure.subplots()
+    for i, model in enumerate(grid.models):
+        found = _cells_by_length(grid, model, alike)
+        for key, style in (("steps", mark(i)), ("longest_chain", {})):
+            means = {n: _mean(cells, key) for n, cells in found.items()}
+            points = [(n, mean) for n, mean in means.items() if mean is not None]
+            if points and key == "steps":
+                axes.plot(*zip(*points, strict=True), label=model["name"], zorder=3, **style)
+            elif points:
+                axes.plot(*zip(*points, strict=True), linestyle="--", color=mark(i)["color"])
+            every |= {n for n, _ in points}
+    _finish_lengths(axes, every, alike)
+    together = all(cell["steps"] is None or cell.get("longest_chain")
+                   for model in grid.models for cell in model["cells"])  # fmt: skip
+    axes.set(ylim=(0, None), ylabel=f"supervision steps of a {'canvas' if together else 'row'}")
+    axes.set_title("Supervision steps", loc="left", weight="bold", fontsize=12, color=INK)
+    axes.legend(frameon=False, fontsize=9, loc="best")
+    return figure
+
+
+def _mean(cells: list[dict[str, Any]], key: str) -> float | None:
+    """Return the mean of a figure over the problems of some cells; None: it is not known."""
+    known = [(cell[key], cell["problems"]) for cell in cells if cell.get(key) is not None]
+    total = sum(n for _, n in known)
+    return sum(value * n for value, n in known) / total if total else None
+
+
+def _equal_lengths(grid: Grid) -> bool:
+    """Return whether cells of two operands with equal lengths are drawn alone."""
+    pairs = {key for model in grid.models for key in cells_of(model) if key[0] == key[1]}
+    return grid.axes == ("digits_a", "digits_b") and len(pairs) > 1
+
+
+def _finish_lengths(axes: Axes, every: set[int], alike: bool) -> None:
+    """Label the axis of lengths."""
     lengths = sorted(every)
     if lengths and lengths[-1] > 2 * len(lengths):  # a few sizes far apart
         axes.set_xscale("log")
@@ -92,23 +147,25 @@ def lengths_figure(grid: Grid) -> Figure:
     else:
         axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
     what = "digits of each operand" if alike else "digits of the longest operand, pooled"
-    axes.set(ylim=(-2, 102), xlabel=what, ylabel="correct, %")
+    axes.set(xlabel=what)
     tidy(axes)
-    axes.set_title(FIGURES[grid.figure_shown], loc="left", weight="bold", fontsize=12, color=INK)
-    axes.legend(frameon=False, fontsize=9, loc="best")
-    return figure
 
 
 def _by_length(grid: Grid, model: Model, alike: bool) -> dict[int, Share]:
     """Return the share of correct problems by length, from short to long; families are pooled."""
+    found = {n: grid.pooled(some) for n, some in _cells_by_length(grid, model, alike).items()}
+    return {n: right for n, right in found.items() if right.total}
+
+
+def _cells_by_length(grid: Grid, model: Model, alike: bool) -> dict[int, list[dict[str, Any]]]:
+    """Return a model's cells by length, from short to long."""
     cells: dict[int, list[dict[str, Any]]] = {}
     for size, cell in cells_of(model).items():
         sizes = zip(grid.axes, size, strict=True)
         length = max(int(n) for axis, n in sizes if axis.startswith("digits"))
         if not alike or size[0] == size[1]:
             cells.setdefault(length, []).append(cell)
-    found = {n: grid.pooled(some) for n, some in sorted(cells.items())}
-    return {n: right for n, right in found.items() if right.total}
+    return dict(sorted(cells.items()))
 
 
 def grid_figure(grid: Grid) -> Figure:

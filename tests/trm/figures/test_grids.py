@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from shares import right, short_only
 
-from trm.figures.grids import grid_figure, lengths_figure, trust_figure
+from trm.figures.grids import grid_figure, lengths_figure, steps_figure, trust_figure
 from trm.statistics import Share, reliability, risk_coverage
 
 
@@ -64,6 +64,26 @@ def test_a_cell_is_coloured_by_its_share_and_sizes_trained_on_are_outlined(make_
     (panel,) = panels(grid_figure(make_grid({"one": right}, 5, 4, ((2, 3), (1, 2)), axes=axes)))
     assert boxes(panel, hatched=False) == {(-0.5, 0.5, 2, 2)}
     assert (panel.get_ylabel(), panel.get_xlabel()) == axes
+
+
+def test_steps_are_drawn_by_length_beside_the_longest_chain(make_grid):
+    grid = make_grid({"cells": right, "rows": half}, 3, 3)
+    assert not grid.shows_steps
+    for cell in grid.models[0]["cells"]:
+        a, b = cell["row"], cell["column"]
+        cell |= {"steps": 2.0 * a + b, "longest_chain": 3.0 * a + 2 * b}
+    assert grid.shows_steps
+    (axes,) = steps_figure(grid).axes
+    found = {(line.get_linestyle(), *line.get_ydata()) for line in axes.lines}
+    assert found == {("-", 3, 6, 9), ("--", 5, 10, 15), ("-", 6.5, 6.5, 6.5)}
+    assert axes.get_ylabel() == "supervision steps of a row"  # of the second model
+
+
+def test_steps_from_random_states_are_drawn(make_grid):
+    grid = make_grid({"rows": half}, 3, 3)
+    grid["settings"]["start"] = "noise"
+    assert grid.shows_steps
+    assert grid.how_asked(grid.models[0]) == "from random states"
 
 
 def test_cells_that_are_not_applicable_are_hatched_and_say_so(make_grid):
