@@ -6,9 +6,9 @@ rows above that are correct. In that row the first wrong cell in the order of wr
 the least significant digit up.
 
 `KINDS` are the explanations. The first one that fits is counted, else `OTHER`; so the order of the
-table decides where several fit. `shifted` and `copied` compare the rest of a row, at least two
-digits, and come first. The others judge one symbol. Some symbols fit by chance: `tally` also
-returns the share of all wrong symbols that would fit in the same cell.
+table decides where several fit. `shifted`, `copied` and `multiplier` compare at least two digits,
+and come first. The others judge one symbol. Some symbols fit by chance: `tally` also returns the
+share of all wrong symbols that would fit in the same cell.
 
 Example, 47 x 8 in the layout `standard`:
 
@@ -53,6 +53,7 @@ class WrongRow:
     base: int  # of the digits
     kind: str = ROW_KINDS[PARTIAL]  # one of `canvas.layouts.ROW_KINDS`
     multiplies: bool = True  # False: the row adds numbers that are written above it
+    multipliers: tuple[int, ...] = ()  # digits that the rows multiply by, if there are signals
     # Classes of the layout's signals in the true row, uint8 [W] by name; empty: no local rule.
     signals: dict[str, np.ndarray] = field(default_factory=dict)
     # Symbols that the layout's rule writes in the first wrong cell if one carry is different.
@@ -85,6 +86,35 @@ def copied(row: WrongRow) -> bool:
     above = row.above[row.at :]
     above = np.where(symbols.DIGIT_OF[above] >= 0, above, symbols.BLANK)
     return np.array_equal(row.written[row.at :], above) and _filled(above) >= 2
+
+
+def other_multiplier(row: WrongRow) -> bool:
+    """Test if a partial product is that of another digit of the multiplier.
+
+    The first wrong digit and the next one on its left are those of such a product, or the whole
+    row is.
+    """
+    if row.kind != ROW_KINDS[PARTIAL]:
+        return False
+    pair = slice(row.at, row.at + 2)
+    for digit in {*row.multipliers}:
+        other = _times(row, digit)
+        same = np.array_equal(row.written[pair], other[pair]) and _filled(other[pair]) == 2
+        if same or np.array_equal(row.written, other):
+            return True
+    return False
+
+
+def _times(row: WrongRow, multiplier: int) -> np.ndarray:
+    """Return the row of the multiplicand's product with a digit, uint8 [W]."""
+    found, carried = np.full_like(row.truth, symbols.BLANK), 0
+    places = [at for at in range(len(found)) if _digit(row, "multiplicand", at) is not None]
+    for at in range(places[0], len(found)) if places else ():
+        digit = _digit(row, "multiplicand", at) if multiplier else None
+        carried, written = divmod((digit or 0) * multiplier + carried, row.base)
+        if digit is not None or written or (at == places[0]):
+            found[at] = symbols.DIGIT_IDS[written]
+    return found
 
 
 def carry(row: WrongRow) -> bool:
@@ -147,6 +177,11 @@ KINDS = {
         shifted, "from this cell on, the row is the true one, shifted by one column (alignment)"
     ),
     "copied": Kind(copied, "from this cell on, the row is copied from the row above"),
+    "multiplier": Kind(
+        other_multiplier,
+        "the row is the product with another digit of the multiplier",
+        ("multiplier",),
+    ),
     "carry": Kind(carry, "a carry is dropped, or 1 is carried where no carry is due", CARRIES),
     "product": Kind(
         wrong_product,
@@ -221,7 +256,9 @@ def first_wrong_rows(task: Task, drawing: WorkedDrawing, canvases: np.ndarray) -
         drawing: B problems with their solutions.
         canvases: uint8 [B, H, W], the solutions of a model.
     """
-    right = drawing.rows_right(canvases) | (np.arange(drawing.steps.max()) >= drawing.steps[:, None])
+    right = drawing.rows_right(canvases) | (
+        np.arange(drawing.steps.max()) >= drawing.steps[:, None]
+    )
     wrong = np.flatnonzero(~right.all(axis=1))
     if not wrong.size:
         return []
@@ -231,7 +268,7 @@ def first_wrong_rows(task: Task, drawing: WorkedDrawing, canvases: np.ndarray) -
     errors = (canvases != drawing.truth)[each, rows]
     columns = width - 1 - errors[:, ::-1].argmax(axis=1)
     signals: list[dict[str, np.ndarray]] = [{} for _ in wrong]
-    others = [frozenset[int]()] * len(wrong)
+    others, multipliers = [frozenset[int]()] * len(wrong), [()] * len(wrong)
     multiplies = np.ones(len(wrong), dtype=bool)
     kinds = drawing.kinds[each, rows - drawing.top]
     multiplies = (kinds == PARTIAL) | ~(drawing.kinds == PARTIAL).any(axis=1)
@@ -243,6 +280,7 @@ def first_wrong_rows(task: Task, drawing: WorkedDrawing, canvases: np.ndarray) -
             {name: of[i, row, ::-1].astype(np.uint8) for name, of in maps.items()}
             for i, row in enumerate(rows)
         ]
+        multipliers = [_multipliers(rule, drawing, maps, i) for i in range(len(wrong))]
         others = symbols_with_other_carries(rule, drawing, cells, rows, columns, multiplies)
     found = []
     for i, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
@@ -256,11 +294,23 @@ def first_wrong_rows(task: Task, drawing: WorkedDrawing, canvases: np.ndarray) -
                 base=task.base,
                 kind=ROW_KINDS[int(kinds[i])],
                 multiplies=bool(multiplies[i]),
+                multipliers=multipliers[i],
                 signals=signals[i],
                 with_other_carries=others[i],
             )
         )
     return found
+
+
+def _multipliers(
+    rule: LocalRule, drawing: WorkedDrawing, maps: dict[str, np.ndarray], problem: int
+) -> tuple[int, ...]:
+    """Return the digits by which the partial products of a problem multiply, row by row."""
+    if "multiplier" not in maps:
+        return ()
+    rows = drawing.top[problem] + np.flatnonzero(drawing.kinds[problem] == PARTIAL)
+    classes = maps["multiplier"][problem, rows].max(axis=1)
+    return tuple(int(one) - 1 for one in classes if 1 <= one <= rule.base)
 
 
 class _Change(NamedTuple):
@@ -302,7 +352,7 @@ def symbols_with_other_carries(
         columns: of the cells, int64 [B], from the left.
         multiplies: bool [B], whether carries of products count in the row of each cell.
     """
-    shape = drawing.truth.shape
+    shape, unknown = drawing.truth.shape, drawing.unknown
     inputs = {name: _map(cells, part, shape) for name, part in cells.cell_inputs.items()}
     true = _map(cells, cells.outputs[SYMBOL], shape)
     changes = [
@@ -323,7 +373,9 @@ def symbols_with_other_carries(
     names = np.array([change.signal for change in changes])
     top, bottom, column = drawing.top[problem], rows[problem], columns[problem]
     same, symbol = np.ones(len(changes), dtype=bool), np.zeros(len(changes), dtype=np.int64)
-    above: dict[int, dict[str, np.ndarray]] = {}  # outputs in the row above, by columns to the right
+    above: dict[
+        int, dict[str, np.ndarray]
+    ] = {}  # outputs in the row above, by columns to the right
     for depth in range(int((bottom - top).max()) + 1):
         row, outputs = np.minimum(top + depth, bottom), dict[int, dict[str, np.ndarray]]()
         for right in (1, 0):
@@ -341,6 +393,7 @@ def symbols_with_other_carries(
             outputs[right] = rule.apply(cell)
             wrong_cell = (row == bottom) & (right == 0)
             differs = outputs[right][SYMBOL] != true[problem, row, column + right]
+            differs &= unknown[problem, row, column + right]
             reached = top + depth <= bottom
             symbol = np.where(reached & wrong_cell, outputs[right][SYMBOL], symbol)
             same &= ~(reached & ~wrong_cell & differs)

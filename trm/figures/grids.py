@@ -226,7 +226,8 @@ def errors_figure(grid: Grid) -> Figure | None:
     across = min(len(panels), 2)
     down = -(-len(panels) // across)
     figure = new_figure(5.4 * across + 0.4, down * (0.26 * longest + 1.1) + 1.3)
-    title = "Where rows go wrong first: the first wrong cell of each incorrect problem"
+    measures = " x ".join(LABELS[axis] for axis in grid.axes)
+    title = f"First wrong cell of each incorrect problem, by {measures}"
     figure.suptitle(title, x=0.01, ha="left", weight="bold", fontsize=12, color=INK)
     styles = {
         kind: {"facecolor": _SHADES[i % len(_SHADES)], "hatch": _HATCHES[i % len(_HATCHES)]}
@@ -252,9 +253,7 @@ def errors_figure(grid: Grid) -> Figure | None:
         axes.set_ylim(longest - 0.4, -0.6)
         axes.set_xlim(0, 122)
         axes.set_xticks(range(0, 101, 20))
-        measures = " x ".join(LABELS[axis] for axis in grid.axes)
         axes.set_xlabel("% of incorrect problems; their number", fontsize=9, color=INK)
-        axes.set_ylabel(measures, fontsize=9, color=INK)
         axes.set_title(_cut(name, 60), loc="left", fontsize=9, color=INK, parse_math=False)
         tidy(axes, "x")
     shown = [
