@@ -200,9 +200,20 @@ def kinds_of(task: Task) -> list[str]:
     """
     if OTHER in KINDS:
         raise OwnCodeError(f"the kind {OTHER!r} stands for all other errors: rename yours")
-    known = task.local_rule().signals if task.layout_impl.local_rule else {}
+    rule = _rule(task)
+    known = rule.signals if rule else {}
     names = [n for n, kind in KINDS.items() if not kind.signals or {*kind.signals} & {*known}]
     return [*names, OTHER]
+
+
+def _rule(task: Task) -> LocalRule | None:
+    """Return the local rule of a task's layout; None: it has none, or one for fewer addends."""
+    if task.layout_impl.local_rule is None:
+        return None
+    try:
+        return task.local_rule()
+    except ValueError:
+        return None
 
 
 def kind_of(row: WrongRow, names: Sequence[str] = tuple(KINDS)) -> str:
@@ -272,8 +283,8 @@ def first_wrong_rows(task: Task, drawing: WorkedDrawing, canvases: np.ndarray) -
     multiplies = np.ones(len(wrong), dtype=bool)
     kinds = drawing.kinds[each, rows - drawing.top]
     multiplies = (kinds == PARTIAL) | ~(drawing.kinds == PARTIAL).any(axis=1)
-    if task.layout_impl.local_rule:
-        rule = task.local_rule()
+    rule = _rule(task)
+    if rule:
         cells = page_cell_inputs(rule, drawing)
         maps = {name: _map(cells, cells.outputs[name], canvases.shape) for name in rule.signals}
         signals = [
@@ -359,7 +370,8 @@ def symbols_with_other_carries(
         change
         for problem, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True))
         for signal in CARRIES
-        if signal in rule.left and column + 1 < shape[2] and (signal != "carry" or multiplies[problem])
+        if signal in rule.left and column + 1 < shape[2]
+        if signal != "carry" or multiplies[problem]
         for change in _changes(inputs[input_name("left", signal)][problem], problem, signal,
                                int(drawing.top[problem]), row, column)
     ]  # fmt: skip

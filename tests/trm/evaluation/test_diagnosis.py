@@ -139,6 +139,8 @@ def test_kinds_that_need_signals_are_left_out_where_the_layout_has_none():
     assert kind(Multiplication("direct"), (47, 8), {2: "326"}) == OTHER
     assert kind(Multiplication("direct"), (47, 8), {2: "37"}) == "shifted"
     assert [*tally(SUM, [])] == kinds_of(SUM)
+    three = Addition("column_carries", addends=(2, 3))  # the rule of the layout is for two
+    assert kinds_of(three) == ["shifted", "copied", "ends", "other"]
 
 
 def test_share_by_chance_is_that_of_all_wrong_symbols():
@@ -213,15 +215,18 @@ def without_carries(page: Page, shown: np.ndarray, filled: np.ndarray) -> None:
         filled[page.first, right] = product
 
 
-@pytest.mark.parametrize("voting", [None, Voting(orders=2, vote="max_confidence")], ids=str)
-def test_a_cell_of_a_grid_contains_the_kinds_of_its_first_wrong_rows(voting):
-    task = Multiplication("standard", digits_a=(1, 2), digits_b=(1, 2))
-    oracle = Oracle(fault=without_carries, voted=True)
-    solver = Solver(oracle, task, Canvas(), voting=voting)
-    problems = cell_problems(task, (2, 1), 20, seed=0)
-    oracle.learn(solver.draw_worked(problems))
-    swapped = Problems.from_ints([pair[::-1] for pair in problems.to_ints()])
-    oracle.learn(solver.draw_worked(swapped), faulty=False, confidence=0.4)
+def copied_operand(page: Page, shown: np.ndarray, filled: np.ndarray) -> None:
+    """Copy a to the rows of the partial product and of the answer."""
+    filled[page.first :][:2] = page.truth[page.first - 2]
+
+
+TRAINED = Multiplication("standard", digits_a=(1, 2), digits_b=(1, 2))
+
+
+def test_a_cell_of_a_grid_contains_the_kinds_of_its_first_wrong_rows():
+    solver = Solver(Oracle(fault=without_carries), TRAINED, Canvas())
+    problems = cell_problems(TRAINED, (2, 1), 20, seed=0)
+    solver.predictor.learn(solver.draw_worked(problems))
     cell = measure_cell(solver, ("digits_a", "digits_b"), (2, 1), problems=20)
     carried = sum(a % 10 * b > 9 for a, b in problems.to_ints())
     top = sum(a % 10 * b < 10 and a // 10 * b > 9 for a, b in problems.to_ints())
@@ -234,6 +239,19 @@ def test_a_cell_of_a_grid_contains_the_kinds_of_its_first_wrong_rows(voting):
     assert errors["carry"]["right"] == wrong
     assert errors["carry"]["low"] > 0.7
     assert 0.05 < errors["carry"]["chance"] < 0.2
+
+
+def test_solutions_with_the_operands_swapped_are_diagnosed_on_their_own_canvas():
+    voting = Voting(orders=2, vote="max_confidence")
+    solver = Solver(Oracle(fault=copied_operand), TRAINED, Canvas(), voting=voting)
+    problems = cell_problems(TRAINED, (1, 2), 10, seed=0)
+    swapped = Problems.from_ints([pair[::-1] for pair in problems.to_ints()])
+    solver.predictor.learn(solver.draw_worked(problems), faulty=False, confidence=0.4)
+    solver.predictor.learn(solver.draw_worked(swapped), confidence=0.9)
+    cell = measure_cell(solver, ("digits_a", "digits_b"), (1, 2), problems=10)
+    wrong = sum(a > 1 for a, _ in problems.to_ints())
+    assert cell["solutions"]["right"] == 10 - wrong < 10
+    assert sum(part["right"] for part in cell["errors"].values()) == wrong
 
 
 def test_a_small_model_that_errs_is_diagnosed(checkpoint):
