@@ -279,8 +279,8 @@ def first_wrong_rows(task: Task, drawing: WorkedDrawing, canvases: np.ndarray) -
     errors = (canvases != drawing.truth)[each, rows]
     columns = width - 1 - errors[:, ::-1].argmax(axis=1)
     signals: list[dict[str, np.ndarray]] = [{} for _ in wrong]
-    others, multipliers = [frozenset[int]()] * len(wrong), [()] * len(wrong)
-    multiplies = np.ones(len(wrong), dtype=bool)
+    others = [frozenset[int]()] * len(wrong)
+    multipliers: list[tuple[int, ...]] = [()] * len(wrong)
     kinds = drawing.kinds[each, rows - drawing.top]
     multiplies = (kinds == PARTIAL) | ~(drawing.kinds == PARTIAL).any(axis=1)
     rule = _rule(task)
@@ -297,10 +297,14 @@ def first_wrong_rows(task: Task, drawing: WorkedDrawing, canvases: np.ndarray) -
     for i, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
         free = ~drawing.given[i, row]
         lines = drawing.truth[i, row], canvases[i, row], drawing.truth[i, max(row - 1, 0)]
-        parts = [np.where(free, line, np.uint8(symbols.BLANK))[::-1] for line in lines]
+        true, written, above = (
+            np.where(free, line, np.uint8(symbols.BLANK))[::-1] for line in lines
+        )
         found.append(
             WrongRow(
-                *parts,
+                true,
+                written,
+                above,
                 at=width - 1 - column,
                 base=task.base,
                 kind=ROW_KINDS[int(kinds[i])],

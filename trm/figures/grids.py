@@ -40,7 +40,7 @@ _RANGE: dict[str, Any] = {"edgecolor": INK, "linewidth": 2.2, "fill": False}
 _HATCH: dict[str, Any] = {"facecolor": GIVEN, "edgecolor": "#A6A6A6", "linewidth": 0}
 _HATCH["hatch"] = "////"
 _SHADES = ("#56b4e9", "#f0e442", "#e69f00", "#cc79a7", "#009e73", "#d55e00", "#0072b2")
-_HATCHES = ("", "....", "////", "\\\\\\\\", "xxxx", "----", "||||", "++++")  # of kinds, in order
+_HATCHES = ("++++", "....", "////", "\\\\\\\\", "xxxx", "----", "||||")  # of kinds, in order
 
 
 def write_files(grid: Grid, output: Path) -> None:
@@ -231,7 +231,7 @@ def errors_figure(grid: Grid) -> Figure | None:
     figure.suptitle(title, x=0.01, ha="left", weight="bold", fontsize=12, color=INK)
     styles = {
         kind: {"facecolor": _SHADES[i % len(_SHADES)], "hatch": _HATCHES[i % len(_HATCHES)]}
-        for i, kind in enumerate(kind for kind in grid.kinds if kind != OTHER)
+        for i, kind in enumerate(dict.fromkeys([*KINDS, *grid.kinds]))
     }
     styles[OTHER] = {"facecolor": GIVEN, "hatch": ""}
     edge: dict[str, Any] = {"edgecolor": INK, "linewidth": 0.5}

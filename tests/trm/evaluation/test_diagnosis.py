@@ -199,7 +199,7 @@ def test_a_batch_of_problems_is_diagnosed_like_each_of_them():
         one_by_one = [
             row for i in range(20) for row in first_wrong_rows(task, drawing[[i]], canvases[[i]])
         ]
-        assert len(together) == len(one_by_one) >= 5
+        assert len(together) == len(one_by_one) > 1
         for row, alone in zip(together, one_by_one, strict=True):
             assert (row.at, row.with_other_carries) == (alone.at, alone.with_other_carries)
             assert kind_of(row, kinds_of(task)) == kind_of(alone, kinds_of(task))
