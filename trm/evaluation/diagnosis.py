@@ -67,7 +67,7 @@ def shifted(row: WrongRow) -> bool:
     So a digit that is left out or repeated within a number fits, too.
     """
     rest, blank = row.written[row.at :], np.full(1, symbols.BLANK, row.truth.dtype)
-    least = min(2, np.count_nonzero(row.truth != symbols.BLANK))
+    least = min(2, _filled(row.truth))
     for moved in (
         np.concatenate([blank, row.truth[:-1]]),
         np.concatenate([row.truth[1:], blank]),
