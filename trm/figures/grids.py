@@ -21,7 +21,8 @@ from matplotlib.patheffects import Normal, Stroke
 from matplotlib.ticker import NullFormatter
 
 from canvas.picture import GIVEN, GREY, INK, PAPER
-from trm.evaluation.grid import FIGURES, FILES, LABELS, Grid, Model, cells_of, in_order
+from trm.evaluation.diagnosis import KINDS, OTHER
+from trm.evaluation.grid import FIGURES, FILES, LABELS, Grid, Model, cells_of, errors, in_order
 from trm.evaluation.grid_report import markdown
 from trm.evaluation.names import by_setting
 from trm.figures.style import COLOURS, LINES, colours, draw_table, mark, new_figure, save, tidy
@@ -38,17 +39,23 @@ _LETTER = 0.05  # inches of a cell's small print
 _RANGE: dict[str, Any] = {"edgecolor": INK, "linewidth": 2.2, "fill": False}
 _HATCH: dict[str, Any] = {"facecolor": GIVEN, "edgecolor": "#A6A6A6", "linewidth": 0}
 _HATCH["hatch"] = "////"
+_SHADES = ("#56b4e9", "#f0e442", "#e69f00", "#cc79a7", "#009e73", "#d55e00", "#0072b2")
+_HATCHES = ("++++", "....", "////", "\\\\\\\\", "xxxx", "----", "||||")  # of kinds, in order
 
 
 def write_files(grid: Grid, output: Path) -> None:
     """Write a grid's pictures, report and table into a folder."""
-    _, lengths, picture, steps, report, table_file = (output / name for name in FILES)
+    _, lengths, picture, steps, errors_file, report, table_file = (output / name for name in FILES)
     save(lengths_figure(grid), lengths)
     save(grid_figure(grid), picture)
     if grid.shows_steps:
         save(steps_figure(grid), steps)
     else:
         steps.unlink(missing_ok=True)
+    if (drawn := errors_figure(grid)) is None:
+        errors_file.unlink(missing_ok=True)  # of an earlier run with other settings
+    else:
+        save(drawn, errors_file)
     write_text(report, markdown(grid))
     rows = grid.rows
     with replacing(table_file) as part, part.open("w", encoding="utf-8", newline="") as lines:
@@ -251,6 +258,69 @@ def _draw_shares(
         halo = [Stroke(linewidth=5, foreground=PAPER), Normal()]
         box = Rectangle(corner, *size, path_effects=halo, clip_on=False, zorder=4, **_RANGE)
         axes.add_patch(box)
+
+
+def errors_figure(grid: Grid) -> Figure | None:
+    """Draw the kinds of errors of each size as a stacked bar, a panel for each model.
+
+    A bar is all incorrect problems of a cell. Its parts are the kinds of their first wrong cells,
+    see `trm.evaluation.diagnosis`, each with its own colour and hatching. Beside it stands the
+    number of incorrect problems. None: no problem is incorrect, or nothing is known of errors.
+    """
+    panels = []
+    for model in grid.models:
+        found = {key: (errors([cell]), cell) for key, cell in cells_of(model).items()}
+        bars = [
+            (f"{a} x {b}", {kind: share for kind, (share, _) in some.items()}, cell["problems"])
+            for (a, b), (some, cell) in found.items()
+            if any(share.total for share, _ in some.values())
+        ]
+        if bars:
+            panels.append((model["name"], bars))
+    if not panels:
+        return None
+    longest = max(len(bars) for _, bars in panels)
+    across = min(len(panels), 2)
+    down = -(-len(panels) // across)
+    figure = new_figure(5.4 * across + 0.4, down * (0.26 * longest + 1.1) + 1.3)
+    measures = " x ".join(LABELS[axis] for axis in grid.axes)
+    title = f"First wrong cell of each incorrect problem, by {measures}"
+    figure.suptitle(title, x=0.01, ha="left", weight="bold", fontsize=12, color=INK)
+    styles: dict[str, dict[str, Any]] = {
+        kind: {"facecolor": _SHADES[i % len(_SHADES)], "hatch": _HATCHES[i % len(_HATCHES)]}
+        for i, kind in enumerate(dict.fromkeys([*KINDS, *grid.kinds]))
+    }
+    styles[OTHER] = {"facecolor": GIVEN, "hatch": ""}
+    edge: dict[str, Any] = {"edgecolor": INK, "linewidth": 0.5}
+    for axes, panel in zip_longest(figure.subplots(down, across, squeeze=False).flat, panels):
+        if panel is None:
+            axes.set_axis_off()
+            continue
+        name, bars = panel
+        for y, (_, shares, problems) in enumerate(bars):
+            left = 0.0
+            for kind in (kind for kind in grid.kinds if kind in shares):
+                wide = 100 * shares[kind].value
+                if wide:
+                    axes.barh(y, wide, left=left, height=0.72, **styles[kind], **edge)
+                left += wide
+            wrong = max(share.total for share in shares.values())
+            axes.text(102, y, f"{wrong} of {problems}", va="center", fontsize=8, color=GREY)
+        axes.set_yticks(range(len(bars)), [size for size, *_ in bars], fontsize=8.5)
+        axes.set_ylim(longest - 0.4, -0.6)
+        axes.set_xlim(0, 122)
+        axes.set_xticks(range(0, 101, 20))
+        axes.set_xlabel("% of incorrect problems; their number", fontsize=9, color=INK)
+        axes.set_title(_cut(name, 60), loc="left", fontsize=9, color=INK, parse_math=False)
+        tidy(axes, "x")
+    shown = [
+        (kind, fill(f"{kind}: {KINDS[kind].meaning}" if kind in KINDS else kind, 62 * across))
+        for kind in grid.kinds
+    ]
+    handles = [Patch(label=label, **styles[kind], **edge) for kind, label in shown]
+    place: dict[str, Any] = {"loc": "outside lower left", "frameon": False, "fontsize": 8.5}
+    figure.legend(handles=handles, labelcolor=INK, **place)
+    return figure
 
 
 def _cut(text: str, most: int) -> str:
