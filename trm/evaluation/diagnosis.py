@@ -23,9 +23,9 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from canvas.cells.pages import PageCellInputs, page_cell_inputs
 
 from canvas import symbols
+from canvas.cells.drawn import DrawnCellInputs, drawn_cell_inputs
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.spec import NEIGHBOURS, SYMBOL, input_name
 from canvas.choices import OwnCodeError, failure
@@ -285,7 +285,7 @@ def first_wrong_rows(task: Task, drawing: WorkedDrawing, canvases: np.ndarray) -
     multiplies = (kinds == PARTIAL) | ~(drawing.kinds == PARTIAL).any(axis=1)
     rule = _rule(task)
     if rule:
-        cells = page_cell_inputs(rule, drawing)
+        cells = drawn_cell_inputs(rule, drawing)
         maps = {name: _map(cells, cells.outputs[name], canvases.shape) for name in rule.signals}
         signals = [
             {name: of[i, row, ::-1].astype(np.uint8) for name, of in maps.items()}
@@ -345,7 +345,7 @@ class _Change(NamedTuple):
 def symbols_with_other_carries(
     rule: LocalRule,
     drawing: WorkedDrawing,
-    cells: PageCellInputs,
+    cells: DrawnCellInputs,
     rows: np.ndarray,
     columns: np.ndarray,
     multiplies: np.ndarray,
@@ -434,8 +434,8 @@ def _changes(
             yield _Change(problem, signal, top, row, right, _ZERO)
 
 
-def _map(cells: PageCellInputs, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+def _map(cells: DrawnCellInputs, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Return values of cells, [N], at their places on canvases: int64 [B, H, W]."""
     found = np.zeros(shape, dtype=np.int64)
-    found[cells.page, cells.row, cells.column] = values
+    found[cells.canvas, cells.row, cells.column] = values
     return found

@@ -282,7 +282,13 @@ def errors_figure(grid: Grid) -> Figure | None:
     longest = max(len(bars) for _, bars in panels)
     across = min(len(panels), 2)
     down = -(-len(panels) // across)
-    figure = new_figure(5.4 * across + 0.4, down * (0.26 * longest + 1.1) + 1.3)
+    shown = [
+        (kind, fill(f"{kind}: {KINDS[kind].meaning}" if kind in KINDS else kind, 62 * across))
+        for kind in grid.kinds
+    ]
+    lines = sum(text.count("\n") + 1 for _, text in shown)
+    height = down * (0.26 * longest + 1.1) + 0.2 * lines + 0.7  # inches: panels, legend, title
+    figure = new_figure(5.4 * across + 0.4, height)
     measures = " x ".join(LABELS[axis] for axis in grid.axes)
     title = f"First wrong cell of each incorrect problem, by {measures}"
     figure.suptitle(title, x=0.01, ha="left", weight="bold", fontsize=12, color=INK)
@@ -313,10 +319,6 @@ def errors_figure(grid: Grid) -> Figure | None:
         axes.set_xlabel("% of incorrect problems; their number", fontsize=9, color=INK)
         axes.set_title(_cut(name, 60), loc="left", fontsize=9, color=INK, parse_math=False)
         tidy(axes, "x")
-    shown = [
-        (kind, fill(f"{kind}: {KINDS[kind].meaning}" if kind in KINDS else kind, 62 * across))
-        for kind in grid.kinds
-    ]
     handles = [Patch(label=label, **styles[kind], **edge) for kind, label in shown]
     place: dict[str, Any] = {"loc": "outside lower left", "frameon": False, "fontsize": 8.5}
     figure.legend(handles=handles, labelcolor=INK, **place)
