@@ -90,13 +90,19 @@ class GPTConfig:
     hidden_size: int = 768  # channels of a token
     num_heads: int = 12  # attention heads
     num_layers: int = 12  # blocks
-    loops: int = 1  # times that the stack of blocks is applied when problems are solved
+    loops: int = 1  # times that the stack of blocks is applied; with halting, the most
+    halting: bool = False  # whether a head decides after each loop if a token needs more of them
     intermediate_size: int | None = None  # inside the MLP; None: 4 * hidden_size
     position: str = one_of("learned_2d", POSITIONS, open=True)  # how it is encoded
     bias: bool = False  # in linear layers and layer norms
 
     def __post_init__(self) -> None:
         _check(self)
+        if self.halting and self.loops < 2:
+            raise ValueError(
+                f"halting decides after which loop a token is written, and loops is {self.loops}: "
+                "set loops to 2 or more, or halting to false."
+            )
         length = 1 + self.height * (self.width + 1)
         if self.position == "randomised" and length > RANDOMISED_RANGE:
             raise ValueError(

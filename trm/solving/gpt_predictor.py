@@ -9,7 +9,7 @@ from augment.views import View, apply_views, undo_views
 from canvas import symbols
 from canvas.drawing import Drawing, from_sequences, to_sequences, tokens_to_write
 from canvas.task import Task
-from trm.models.gpt import GPT
+from trm.models.gpt import GPT, Generated
 from trm.solving.predictor import Predictor, Trace
 from trm.solving.rollout import OnRow, Prediction, Rollout
 from trm.torch_settings import standard_settings
@@ -91,6 +91,10 @@ class GPTPredictor(Predictor):
     The confidence in a row is the sum of its symbols' log-probabilities, calibrated to the
     probability that the row is correct. In a free-running solution the last row also covers tokens
     outside rows: row ends, blank rows below, the end token.
+
+    With a halting head the sum is over the head's log-probabilities of "this symbol is correct".
+    The steps of a row are then the most loops of one of its symbols, and a row has settled if all
+    of them have.
     """
 
     row_by_row = False  # tokens between rows are part of a solution
@@ -106,26 +110,53 @@ class GPTPredictor(Predictor):
 
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
         """See `Predictor`. The model reads nothing below the masked row."""
-        answers, log_probs = self._write(inputs)
-        steps = np.zeros(len(inputs), dtype=np.int64)
-        return Prediction(answers, self.calibration(log_probs.sum(axis=(1, 2))), steps)
+        answers, log_probs, loops, unsettled = self._write(inputs)
+        confidence = self.calibration(log_probs.sum(axis=(1, 2)))
+        steps = loops.max(axis=(1, 2)) * self._halts
+        return Prediction(answers, confidence, steps, ~unsettled.any(axis=(1, 2)))
+
+    @property
+    def max_steps(self) -> int | None:
+        """Loops of a token, with halting the most; None: the model is not looped."""
+        loops: int = self.model.config.loops
+        return loops if loops > 1 else None
+
+    @property
+    def _halts(self) -> bool:
+        return bool(getattr(self.model.config, "halting", False))
 
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
-        return Trace.by_symbol(inputs, *self._write(inputs), labels)
+        return Trace.by_symbol(inputs, *self._write(inputs)[:2], labels)
 
-    def _write(self, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return filled canvases, uint8 [B, H, W], and log-probabilities, float32 [B, H, W]."""
+    def last_changes(self, drawing: Drawing) -> np.ndarray:
+        """Return the loop, from 1, that last changed each cell of the free-running solutions.
+
+        A cell's symbol after a loop is the likeliest one then. The result is int64 [B, H, W], 0 for
+        cells that were not filled in.
+        """
+        changed = _on_canvas(self._sequences(drawing).changed, *drawing.canvases.shape[1:])
+        return changed * drawing.unknown
+
+    def _write(self, inputs: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return filled canvases, uint8 [B, H, W], and of each symbol, [B, H, W]:
+
+        its log-probability, float32; its loops, int64; whether it did not settle, bool.
+        """
         answers, log_probs = inputs.copy(), np.zeros(inputs.shape, dtype=np.float32)
+        loops, unsettled = np.zeros(inputs.shape, np.int64), np.zeros(inputs.shape, bool)
         rows = (inputs == symbols.MASK).any(axis=2).argmax(axis=1)
         _, height, width = inputs.shape
         for row in np.unique(rows):  # one length of prompt at a time
             chosen = rows == row
             forced = to_sequences(inputs[chosen, : row + 1])[:, :-1]  # its end is no cell
             forced[forced == symbols.MASK] = FREE
-            ids, written = self._generate(forced, height, width)
-            answers[chosen, row] = from_sequences(ids, row + 1, width)[:, row]
-            log_probs[chosen, row] = written[:, : -width - 1 : -1]
-        return answers, log_probs
+            written = self._generate(forced, height, width)
+            answers[chosen, row] = from_sequences(written.ids, row + 1, width)[:, row]
+            of_row = slice(None), slice(None, -width - 1, -1)
+            log_probs[chosen, row] = written.log_probs[of_row]
+            loops[chosen, row] = written.loops[of_row]
+            unsettled[chosen, row] = written.unsettled[of_row]
+        return answers, log_probs, loops, unsettled
 
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
         """See `Predictor`. The whole sequence is decoded; then ``on_row`` gets row by row."""
@@ -155,10 +186,9 @@ class GPTPredictor(Predictor):
     def _decode(self, drawing: Drawing) -> Rollout:
         """Decode whole solutions."""
         B, height, width = drawing.canvases.shape
-        ids = np.pad(to_sequences(drawing.canvases), ((0, 0), (0, 1)))
-        forced = np.where(tokens_to_write(drawing), FREE, ids)
-        ids, written = self._generate(forced, height, width)
-        canvases = from_sequences(ids, height, width)
+        found = self._sequences(drawing)
+        written = found.log_probs
+        canvases = from_sequences(found.ids, height, width)
         sample, steps = np.arange(B), np.arange(int(drawing.steps.max()))
         present = steps < drawing.steps[:, None]  # [B, S]
         rows = (drawing.row_of_step(0)[:, None] + steps).clip(max=height - 1)
@@ -168,25 +198,44 @@ class GPTPredictor(Predictor):
         known = [np.where(np.isneginf(p), 0, p) for p in (written, symbol_log_probs)]
         symbol_log_probs[sample, drawing.steps - 1] += known[0].sum(axis=-1) - known[1].sum(axis=-1)
         confidence = np.where(present, self.calibration(symbol_log_probs), np.float32(1))
-        return Rollout.begun(drawing)._replace(canvases=canvases, confidence=confidence)
+        rollout = Rollout.begun(drawing)._replace(canvases=canvases, confidence=confidence)
+        if not self._halts:
+            return rollout
+        loops, unsettled = (
+            _on_canvas(part, height, width)[sample[:, None], rows]
+            for part in (found.loops, found.unsettled)
+        )
+        most = np.where(present, loops.max(axis=2), 0)
+        return rollout._replace(steps=most, settled=~unsettled.any(axis=2) | ~present)
+
+    def _sequences(self, drawing: Drawing) -> Generated:
+        """Write the sequences of whole solutions."""
+        ids = np.pad(to_sequences(drawing.canvases), ((0, 0), (0, 1)))
+        forced = np.where(tokens_to_write(drawing), FREE, ids)
+        return self._generate(forced, *drawing.canvases.shape[1:])
 
     @standard_settings()
-    def _generate(
-        self, forced: np.ndarray, height: int, width: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return sequences with the free tokens written, and log-probabilities of these.
+    def _generate(self, forced: np.ndarray, height: int, width: int) -> Generated:
+        """Return sequences with the free tokens written, as arrays.
+
+        A log-probability is minus infinity where a token is missing because the sequence ended
+        early.
 
         Args:
             forced: token ids, int64 [B, T]; `FREE` where the model writes.
-
-        Returns:
-            ids: int64 [B, T].
-            log_probs: float32 [B, T]; minus infinity where a token is missing because the sequence
-                ended early.
+            height: of the canvas.
+            width: of the canvas.
         """
-        written, of_written = self.model.generate(self.tokens(forced), height, width, symbols.END)
-        ids, log_probs = written.cpu().numpy(), of_written.float().cpu().numpy()
+        written = self.model.generate(self.tokens(forced), height, width, symbols.END)
+        found = Generated(*(part.cpu().numpy() for part in written))
         cells = slice(0, 1 + height * (width + 1))  # no end token belongs here
-        missing = (ids == symbols.END) & (forced == FREE)
+        missing = (found.ids == symbols.END) & (forced == FREE)
+        log_probs = found.log_probs.astype(np.float32)
         log_probs[:, cells][missing[:, cells]] = -np.inf
-        return ids, log_probs
+        return found._replace(log_probs=log_probs)
+
+
+def _on_canvas(of_tokens: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Return the values of cells, [B, H, W], from those of a whole sequence's tokens, [B, T]."""
+    rows = of_tokens[:, 1:-1].reshape(len(of_tokens), height, width + 1)
+    return rows[:, :, width - 1 :: -1]

@@ -60,7 +60,7 @@ def test_every_loop_starts_from_the_embedded_tokens_added_to_what_there_is():
         x = x + embedded
         for layer in looped.layers:
             x = layer(x, terms)
-    torch.testing.assert_close(looped.hidden(ids, terms), looped.norm(x))
+    torch.testing.assert_close(looped.hidden(ids, terms)[-1], looped.norm(x))
 
 
 @pytest.mark.parametrize("position", POSITIONS)
@@ -71,7 +71,7 @@ def test_greedy_decoding_takes_the_likeliest_token_and_keeps_those_given(positio
         make(position=position, loops=loops, num_layers=2 if loops == 1 else 1),
         with_gaps(),
     )
-    ids, log_probs = model.generate(forced, 4, 5, end=99)
+    ids, log_probs, *_ = model.generate(forced, 4, 5, end=99)
     assert torch.equal(ids[forced >= 0], forced[forced >= 0])
     likely = torch.log_softmax(model(ids[:, :-1], 4, 5), dim=-1)
     best = likely.max(dim=-1)
@@ -84,7 +84,7 @@ def test_greedy_decoding_takes_the_likeliest_token_and_keeps_those_given(positio
 def test_decoding_stops_when_every_sequence_has_ended():
     steps, model, forced = [], make(), with_gaps()
     model.layers[0].register_forward_hook(lambda *_: steps.append(1))  # counts its passes
-    free, _ = model.generate(forced, 4, 5, end=99)
+    free, *_ = model.generate(forced, 4, 5, end=99)
     assert len(steps) == LENGTH + 1 - 5
     # Whatever the first sample writes last but two is the end; the others are given one.
     last = LENGTH - 2
@@ -93,7 +93,7 @@ def test_decoding_stops_when_every_sequence_has_ended():
     forced[1:, 20] = 7
     first = int((free[0, 5:] == end).nonzero()[0]) + 5
     steps.clear()
-    ids, log_probs = model.generate(forced, 4, 5, end)
+    ids, log_probs, *_ = model.generate(forced, 4, 5, end)
     assert len(steps) == max(first, 15) + 1 - 5
     assert torch.equal(ids[0, :first], free[0, :first])
     assert (ids[0, first:] == end).all()
@@ -112,7 +112,7 @@ def test_bfloat16_autocast_is_close_and_trains_every_weight(position):
         F.cross_entropy(model(ids, 4, 5).float().flatten(0, 1), ids.flatten()).backward()
         assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
         rounded = model.eval()(ids, 4, 5)
-        written, _ = model.generate(with_gaps(), 4, 5, END)
+        written, *_ = model.generate(with_gaps(), 4, 5, END)
     assert rounded.dtype == torch.bfloat16
     assert torch.equal(written, model.generate(with_gaps(), 4, 5, END)[0])
     error = (rounded.float() - exact).square().mean() / exact.square().mean()

@@ -11,6 +11,7 @@ from augment.views import View
 from canvas.drawing import IGNORE, WorkedDrawing, row_steps, sequences, to_sequences
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
+from trm.models.gpt import Generated
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.solving.rollout import free_running, teacher_forced
 
@@ -48,7 +49,9 @@ class Knowing(torch.nn.Module):
             ids[i] = which
         ended = np.cumsum(ids == end, axis=1) > 1
         log_probs = np.where((forced < 0) & ~ended, log_prob(np.arange(forced.shape[1])), 0.0)
-        return torch.from_numpy(ids), torch.from_numpy(log_probs)
+        none = torch.zeros(ids.shape, dtype=torch.int64)
+        of_tokens = torch.from_numpy(ids), torch.from_numpy(log_probs)
+        return Generated(*of_tokens, none, none, none.bool())
 
 
 def log_prob(tokens: np.ndarray) -> np.ndarray:
@@ -100,7 +103,7 @@ def test_rows_are_written_from_the_true_rows_above_and_nothing_below(layout):
 def test_all_at_once_and_row_by_row_are_the_same_where_rows_end_rightly(layout):
     drawing, model = drawing_of(layout), tiny_gpt(HEIGHT, WIDTH)
     predictor = GPTPredictor(model, Calibration())
-    ids, _ = model.generate(torch.from_numpy(with_row_ends(drawing)), HEIGHT, WIDTH, end=END)
+    ids, *_ = model.generate(torch.from_numpy(with_row_ends(drawing)), HEIGHT, WIDTH, end=END)
     rows = free_running(lambda inputs, *_: predictor(inputs), drawing)
     cells = ids[:, 1:-1].numpy().reshape(-1, HEIGHT, WIDTH + 1)[:, :, WIDTH - 1 :: -1]
     for i, steps in enumerate(drawing.steps):
