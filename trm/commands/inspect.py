@@ -181,7 +181,7 @@ def _rows(watched: Watched) -> Figure:
 
 
 def _settled(watched: Watched) -> Figure | None:
-    """Draw when each cell was decided; None: the model writes rows at once."""
+    """Draw when each cell was decided; None: the model writes each cell at once."""
     from trm.analysis.settled import last_changes
     from trm.figures.inspection import settled_figure
     from trm.models.wavefront import wavefront
@@ -195,6 +195,9 @@ def _settled(watched: Watched) -> Figure | None:
     elif predictor.cell_by_cell:
         fronts = wavefront(predictor.model, predictor.tokens(drawing.masked))[0].cpu().numpy()
         decided, unit = fronts * drawing.unknown[0], "step of the wavefront\nthat decides a cell"
+    elif predictor.max_loops > 1:
+        decided = predictor.last_changes(drawing)[0]
+        unit = "loop in which a cell\nlast changed"
     else:
         return None
     title = f"{watched.name}: when its cells were decided"
@@ -316,6 +319,10 @@ def _save(args: Arguments, watched: Watched, figures: dict[str, Figure]) -> None
         )
     elif predictor.cell_by_cell:
         results().print("this model computes each cell once, in the order of writing")
+    elif predictor.max_loops > 1:
+        steps, loops = watched.solution.row_steps, predictor.max_loops
+        counts = f", most of each row: {', '.join(map(str, steps))}" if any(steps) else f": {loops}"
+        results().print(f"loops of a symbol{counts}")
     else:
         results().print("a GPT has neither states nor supervision steps: only its rows are shown")
     for file_name in (_FILM, *(f"{title}.png" for title in figures)):

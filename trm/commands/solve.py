@@ -136,7 +136,7 @@ def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: b
     """Solve one problem and print its canvas; ``watch`` shows it while it fills."""
     if not watch:
         (solution,) = solver.solve(problem, with_truth=True)
-        console.print(describe(solution))
+        console.print(describe(solution, solver.predictor.unit))
         return solution
     from trm.solving.solver import solve_watched
 
@@ -160,12 +160,15 @@ def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: b
             time.sleep(CELLS / moment.canvas.shape[1] if pause and one_by_one else pause)
 
         solution = solve_watched(solver, problem, show)
-    console.print(describe(solution))
+    console.print(describe(solution, solver.predictor.unit))
     return solution
 
 
-def describe(solution: Solution) -> Group:
-    """Return a solved problem for the terminal: canvas, answer, confidence and correctness."""
+def describe(solution: Solution, unit: str = "supervision steps") -> Group:
+    """Return a solved problem for the terminal: canvas, answer, confidence and correctness.
+
+    ``unit`` is the name of the model's steps.
+    """
     confidence = np.full(len(solution.canvas), np.nan)
     confidence[solution.rows] = solution.row_confidence
     canvas = to_terminal(
@@ -189,7 +192,7 @@ def describe(solution: Solution) -> Group:
     if any(solution.row_steps):
         rows = "per row, all views together" if solution.votes else "per row"
         counts = ", ".join(map(str, solution.row_steps))
-        details.append(f"supervision steps {rows}: {counts}")
+        details.append(f"{unit} {rows}: {counts}")
     return Group(canvas, verdict, Text("\n".join([*details, ""])))
 
 

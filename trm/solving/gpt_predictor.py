@@ -98,6 +98,7 @@ class GPTPredictor(Predictor):
     """
 
     row_by_row = False  # tokens between rows are part of a solution
+    unit = "loops of a symbol"
 
     def __init__(self, model: GPT, calibration: Callable[[np.ndarray], np.ndarray]) -> None:
         self.model, self.calibration = model, calibration
@@ -116,14 +117,17 @@ class GPTPredictor(Predictor):
         return Prediction(answers, confidence, steps, ~unsettled.any(axis=(1, 2)))
 
     @property
+    def max_loops(self) -> int:  # type: ignore[override]
+        return self.model.config.loops
+
+    @property
     def max_steps(self) -> int | None:
-        """Loops of a token, with halting the most; None: the model is not looped."""
-        loops: int = self.model.config.loops
-        return loops if loops > 1 else None
+        """Loops of a symbol, as `max_loops`; None: the model is not looped."""
+        return self.max_loops if self.max_loops > 1 else None
 
     @property
     def _halts(self) -> bool:
-        return bool(getattr(self.model.config, "halting", False))
+        return self.model.config.halting
 
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
         return Trace.by_symbol(inputs, *self._write(inputs)[:2], labels)

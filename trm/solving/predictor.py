@@ -66,6 +66,8 @@ class Predictor(ABC):
     proved = False  # whether it is correct at every length on upright canvases, see `trm prove`
     most_operands: int | None = None  # limit on a problem's operands; None: the task's
     stepwise = False  # whether it takes supervision steps
+    unit = "supervision steps"  # name of a row's steps
+    max_loops = 1  # loops of a symbol; with halting the most; above 1 in a looped GPT alone
     cell_by_cell = False  # whether it fills a row cell by cell from the right, without steps
     on_step: OnStep | None = None  # callback during a row; a GPT never calls it
 
