@@ -247,6 +247,7 @@ def test_a_gpt_without_positions_goes_to_nanogpt_with_a_table_of_zeros():
     [
         ({"position": "alibi"}, "no position alibi; it and its canvas variants have position"),
         ({"loops": 2}, "no 2 loops"),
+        ({"loops": 2, "halting": True}, "no 2 loops, no halting"),
         ({"intermediate_size": 24}, "no intermediate_size 24 at hidden_size 16"),
     ],
 )

@@ -262,9 +262,9 @@ def test_a_row_takes_the_most_loops_of_its_symbols_and_settles_with_the_last(lay
     assert (rollout.steps[beyond] == 0).all()
     assert rollout.settled[beyond].all()
     assert len(np.unique(rollout.steps)) > 2
-    # All of a solution's confidence is the halting head's.
-    sure = rollout.confidence.prod(axis=1)
-    expected = found.log_probs.sum(dim=1).exp().numpy()
+    # All of a solution's confidence is the halting head's; there is none if it ends early.
+    sure, early = rollout.confidence.prod(axis=1), (found.ids[:, :-1] == END).any(dim=1)
+    expected = found.log_probs.sum(dim=1).exp().masked_fill(early, 0).numpy()
     np.testing.assert_allclose(sure, expected, rtol=1e-3, atol=1e-20)
     changed = predictor.last_changes(drawing)
     assert (changed[~drawing.unknown] == 0).all()
