@@ -98,11 +98,6 @@ class GPTConfig:
 
     def __post_init__(self) -> None:
         _check(self)
-        if self.halting and self.loops < 2:
-            raise ValueError(
-                f"halting decides after which loop a token is written, and loops is {self.loops}: "
-                "set loops to 2 or more, or halting to false."
-            )
         length = 1 + self.height * (self.width + 1)
         if self.position == "randomised" and length > RANDOMISED_RANGE:
             raise ValueError(

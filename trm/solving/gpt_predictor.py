@@ -142,9 +142,11 @@ class GPTPredictor(Predictor):
         return changed * drawing.unknown
 
     def _write(self, inputs: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return filled canvases, uint8 [B, H, W], and of each symbol, [B, H, W]:
+        """Fill in masked rows.
 
-        its log-probability, float32; its loops, int64; whether it did not settle, bool.
+        Returns:
+            Filled canvases, uint8, and of each symbol its log-probability, float32, its loops,
+            int64, and whether it did not settle, bool; [B, H, W] each.
         """
         answers, log_probs = inputs.copy(), np.zeros(inputs.shape, dtype=np.float32)
         loops, unsettled = np.zeros(inputs.shape, np.int64), np.zeros(inputs.shape, bool)

@@ -119,6 +119,11 @@ class GPTModule(CanvasModule):
         **more: Any,
     ) -> None:
         loops = network.config.loops
+        if network.config.halting and loops == 1:
+            raise ValueError(
+                "model.network.config.halting chooses among loops, and there is one: set "
+                "model.network.config.loops to 2 or more, or halting to false"
+            )
         if fewest_loops is not None:
             check_range("model.fewest_loops", fewest_loops, 1, loops)
         check_range("model.supervised_loops", supervised_loops, 1, loops)
