@@ -205,7 +205,7 @@ def test_a_gpt_that_halts_is_trained_solves_with_more_loops_and_is_inspected(com
     last = next(tmp_path.rglob("last.ckpt"))
     for steps, most in ((None, 5), (9, 9), (1, 1)):
         solver = load_solver(last, steps, device="cpu")
-        assert solver.predictor.model.config.loops == solver.predictor.max_steps == most
+        assert solver.predictor.model.config.loops == solver.predictor.max_loops == most
         [solution] = solver.solve(Problems.from_ints([(87, 604)]))
         assert min(3, most) <= solution.row_steps[0] <= most
     ran = command("solve", "--checkpoint", last, "87+604", folder=tmp_path)
