@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from augment.views import View, apply_views, undo_views
 from canvas import symbols
 from canvas.drawing import Drawing, from_sequences, to_sequences, tokens_to_write
 from canvas.task import Task
-from trm.models.gpt import GPT, Generated
+from trm.models.gpt import GPT
 from trm.solving.predictor import Predictor, Trace
 from trm.solving.rollout import OnRow, Prediction, Rollout
 from trm.torch_settings import standard_settings
@@ -85,6 +86,16 @@ def fit_calibration(log_probs: np.ndarray, right: np.ndarray) -> Calibration:
     return Calibration(max(float(best[0]), 0.0), float(best[1]))
 
 
+class Written(NamedTuple):
+    """Sequences that a model has written, [B, T] each, see `trm.models.gpt.Generated`."""
+
+    ids: np.ndarray  # int64
+    log_probs: np.ndarray  # float32; minus infinity where a token is missing: an early end
+    loops: np.ndarray  # int64
+    changed: np.ndarray  # int64
+    unsettled: np.ndarray  # bool
+
+
 class GPTPredictor(Predictor):
     """Fills rows with a GPT, token by token.
 
@@ -114,7 +125,7 @@ class GPTPredictor(Predictor):
         answers, log_probs, loops, unsettled = self._write(inputs)
         confidence = self.calibration(log_probs.sum(axis=(1, 2)))
         steps = loops.max(axis=(1, 2)) * self._halts
-        return Prediction(answers, confidence, steps, ~unsettled.any(axis=(1, 2)))
+        return Prediction(answers, confidence, steps, np.asarray(~unsettled.any(axis=(1, 2))))
 
     @property
     def max_loops(self) -> int:  # type: ignore[override]
@@ -130,18 +141,14 @@ class GPTPredictor(Predictor):
         return self.model.config.halting
 
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
-        return Trace.by_symbol(inputs, *self._write(inputs)[:2], labels)
+        answers, log_probs, *_ = self._write(inputs)
+        return Trace.by_symbol(inputs, answers, log_probs, labels)
 
     def last_changes(self, drawing: Drawing) -> np.ndarray:
-        """Return the loop, from 1, that last changed each cell of the free-running solutions.
-
-        A cell's symbol after a loop is the likeliest one then. The result is int64 [B, H, W], 0 for
-        cells that were not filled in.
-        """
         changed = _on_canvas(self._sequences(drawing).changed, *drawing.canvases.shape[1:])
         return changed * drawing.unknown
 
-    def _write(self, inputs: np.ndarray) -> tuple[np.ndarray, ...]:
+    def _write(self, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Fill in masked rows.
 
         Returns:
@@ -214,31 +221,28 @@ class GPTPredictor(Predictor):
         most = np.where(present, loops.max(axis=2), 0)
         return rollout._replace(steps=most, settled=~unsettled.any(axis=2) | ~present)
 
-    def _sequences(self, drawing: Drawing) -> Generated:
+    def _sequences(self, drawing: Drawing) -> Written:
         """Write the sequences of whole solutions."""
         ids = np.pad(to_sequences(drawing.canvases), ((0, 0), (0, 1)))
         forced = np.where(tokens_to_write(drawing), FREE, ids)
         return self._generate(forced, *drawing.canvases.shape[1:])
 
     @standard_settings()
-    def _generate(self, forced: np.ndarray, height: int, width: int) -> Generated:
-        """Return sequences with the free tokens written, as arrays.
-
-        A log-probability is minus infinity where a token is missing because the sequence ended
-        early.
+    def _generate(self, forced: np.ndarray, height: int, width: int) -> Written:
+        """Return sequences with the free tokens written.
 
         Args:
             forced: token ids, int64 [B, T]; `FREE` where the model writes.
             height: of the canvas.
             width: of the canvas.
         """
-        written = self.model.generate(self.tokens(forced), height, width, symbols.END)
-        found = Generated(*(part.cpu().numpy() for part in written))
+        generated = self.model.generate(self.tokens(forced), height, width, symbols.END)
+        written = Written(*(part.cpu().numpy() for part in generated))
         cells = slice(0, 1 + height * (width + 1))  # no end token belongs here
-        missing = (found.ids == symbols.END) & (forced == FREE)
-        log_probs = found.log_probs.astype(np.float32)
+        missing = (written.ids == symbols.END) & (forced == FREE)
+        log_probs = written.log_probs.astype(np.float32)
         log_probs[:, cells][missing[:, cells]] = -np.inf
-        return found._replace(log_probs=log_probs)
+        return written._replace(log_probs=log_probs)
 
 
 def _on_canvas(of_tokens: np.ndarray, height: int, width: int) -> np.ndarray:

@@ -172,6 +172,14 @@ class Predictor(ABC):
         """
         raise NotImplementedError
 
+    def last_changes(self, drawing: Drawing) -> np.ndarray:
+        """Return the loop, from 1, that last changed each cell of the free-running solutions.
+
+        A cell's symbol after a loop is the likeliest one then. The result is int64 [B, H, W], 0 for
+        cells that were not filled in. Only models with `max_loops` above 1 have loops.
+        """
+        raise NotImplementedError
+
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
         """Fill every row of every canvas, each from the rows that it wrote itself.
 
