@@ -14,9 +14,9 @@ SIZES: dict[str, Any] = {"hidden_size": 16, "num_heads": 2, "num_layers": 1}
 CYCLES: dict[str, Any] = {"intermediate_size": 16, "H_cycles": 1, "L_cycles": 1}
 
 
-def tiny_gpt(height: int, width: int) -> GPT:
+def tiny_gpt(height: int, width: int, **more: Any) -> GPT:
     torch.manual_seed(1)
-    model = GPT(GPTConfig(height, width, **SIZES)).eval()
+    model = GPT(GPTConfig(height, width, **SIZES | more)).eval()
     with torch.no_grad():
         model.embed_tokens.weight.mul_(30)  # the order of sums decides nothing
     return model

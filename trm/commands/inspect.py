@@ -193,14 +193,20 @@ def _rows(watched: Watched) -> Figure:
 
 
 def _settled(watched: Watched) -> Figure | None:
-    """Draw when each cell settled; None: the model takes no steps."""
+    """Draw when each cell settled; None: the model writes each cell at once."""
     from trm.analysis.settled import last_changes
     from trm.figures.inspection import settled_figure
 
-    if not watched.solver.predictor.stepwise:
+    predictor, drawing = watched.solver.predictor, watched.drawing
+    if predictor.stepwise:
+        settled = last_changes(watched.moments)
+        unit = "supervision step in which\na cell last changed"
+    elif predictor.max_loops > 1:
+        settled = predictor.last_changes(drawing)[0]
+        unit = "loop in which a cell\nlast changed"
+    else:
         return None
-    settled, unit = last_changes(watched.moments), "supervision step in which\na cell last changed"
-    title, truth = f"{watched.name}: when its cells settled", watched.drawing.truth[0]
+    title, truth = f"{watched.name}: when its cells settled", drawing.truth[0]
     return settled_figure(watched.solution.canvas, truth, settled, title, unit)
 
 
@@ -314,7 +320,11 @@ def _save(args: Arguments, watched: Watched, figures: dict[str, Figure]) -> None
     for title, figure in figures.items():
         save(figure, output / f"{title}.png")
     if predictor.stepwise:
-        results().print(watched.solution.steps_text)
+        results().print(watched.solution.steps_text())
+    elif predictor.max_loops > 1:
+        steps, loops = watched.solution.row_steps, predictor.max_loops
+        counts = f", most of each row: {', '.join(map(str, steps))}" if any(steps) else f": {loops}"
+        results().print(f"loops of a symbol{counts}")
     else:
         results().print("a GPT has neither states nor supervision steps: only its rows are shown")
     for file_name in (_FILM, *(f"{title}.png" for title in figures)):

@@ -134,7 +134,7 @@ def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: b
     """Solve one problem and print its canvas; ``watch`` shows it while it fills."""
     if not watch:
         (solution,) = solver.solve(problem, with_truth=True)
-        console.print(describe(solution))
+        console.print(describe(solution, solver.predictor.unit))
         return solution
     from trm.solving.solver import solve_watched
 
@@ -156,12 +156,15 @@ def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: b
             time.sleep(pause)
 
         solution = solve_watched(solver, problem, show)
-    console.print(describe(solution))
+    console.print(describe(solution, solver.predictor.unit))
     return solution
 
 
-def describe(solution: Solution) -> Group:
-    """Return a solved problem for the terminal: canvas, answer, confidence and correctness."""
+def describe(solution: Solution, unit: str = "supervision steps") -> Group:
+    """Return a solved problem for the terminal: canvas, answer, confidence and correctness.
+
+    ``unit`` is the name of the model's steps.
+    """
     confidence = np.full(len(solution.canvas), np.nan)
     confidence[solution.rows] = solution.row_confidence
     canvas = to_terminal(
@@ -182,7 +185,7 @@ def describe(solution: Solution) -> Group:
         votes += f" x {solution.rollouts} rollouts" if solution.rollouts > 1 else ""
         few = solution.views < solution.views_asked
         details.append(votes + (f" ({solution.views_asked} were requested)" if few else ""))
-    details += filter(None, [solution.steps_text])
+    details += filter(None, [solution.steps_text(unit)])
     return Group(canvas, verdict, Text("\n".join([*details, ""])))
 
 

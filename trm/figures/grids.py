@@ -289,9 +289,14 @@ def errors_figure(grid: Grid) -> Figure | None:
     lines = sum(text.count("\n") + 1 for _, text in shown)
     height = down * (0.26 * longest + 1.1) + 0.2 * lines + 0.7  # inches: panels, legend, title
     figure = new_figure(5.4 * across + 0.4, height)
-    measures = " x ".join(LABELS[axis] for axis in grid.axes)
-    title = f"First wrong cell of each incorrect problem, by {measures}"
-    figure.suptitle(title, x=0.01, ha="left", weight="bold", fontsize=12, color=INK)
+    figure.suptitle(
+        "First wrong cells, by the explanation that fits",
+        x=0.01,
+        ha="left",
+        weight="bold",
+        fontsize=12,
+        color=INK,
+    )
     styles: dict[str, dict[str, Any]] = {
         kind: {"facecolor": _SHADES[i % len(_SHADES)], "hatch": _HATCHES[i % len(_HATCHES)]}
         for i, kind in enumerate(dict.fromkeys([*KINDS, *grid.kinds]))

@@ -239,18 +239,23 @@ class Attention(nn.Module):
     ) -> Tensor:
         """Attend within [B, S, D]. If ``causal``, a token attends to itself and those before it.
 
-        The tokens are appended to a cache; if it contains any, S must be 1.
+        The tokens are appended to a cache, and attend to those in it as well.
         """
         q, k, v = self.project(x, terms.rotation)
         if cache is not None:
             k, v = cache.extend(k, v)
-        alone = q.shape[2] < k.shape[2]  # one token attends to all before it
-        assert not alone or q.shape[2] == 1
+        known = k.shape[2] - q.shape[2]  # tokens that were in the cache before these
         bias = terms.bias
         if terms.relative is not None:
             own = terms.relative.scores(q)
             bias = own if bias is None else bias + own
-        return self.out(attend(q, k, v, bias, causal and not alone).transpose(1, 2).flatten(2))
+        if causal and known and q.shape[2] > 1:  # a single token attends to all before it
+            future = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device)
+            later = torch.zeros_like(future, dtype=q.dtype).masked_fill(
+                future.triu(known + 1), -math.inf
+            )
+            bias = later[None] if bias is None else bias + later
+        return self.out(attend(q, k, v, bias, causal and not known).transpose(1, 2).flatten(2))
 
 
 def swiglu_size(width: int) -> int:

@@ -90,7 +90,8 @@ class GPTConfig:
     hidden_size: int = 768  # channels of a token
     num_heads: int = 12  # attention heads
     num_layers: int = 12  # blocks
-    loops: int = 1  # times that the stack of blocks is applied when problems are solved
+    loops: int = 1  # times that the stack of blocks is applied; with halting, the most
+    halting: bool = False  # whether a head decides after each loop if a token needs more of them
     intermediate_size: int | None = None  # inside the MLP; None: 4 * hidden_size
     position: str = one_of("learned_2d", POSITIONS, open=True)  # how it is encoded
     bias: bool = False  # in linear layers and layer norms

@@ -11,10 +11,16 @@ The architecture of nanoGPT (Radford et al. 2019; karpathy/nanoGPT):
 A looped GPT applies its stack of blocks several times, with the embedded tokens added before every
 loop (Yang et al. 2023, "Looped Transformers are Better at Learning Learning Algorithms"). Keys and
 values are then kept for every loop of every block, so that decoding with a cache is exact.
+
+With ``halting`` the number of loops adapts to the token (Graves 2016, "Adaptive Computation Time
+for Recurrent Neural Networks"). A head reads the state after each loop and predicts "the likeliest
+token is correct", as that of the tiny recursive model predicts "the row is correct". A token is
+written when its halt logit is above 0 and it has not changed for `trm.models.iterative.PATIENCE`
+loops, or after the last loop. Later loops read a token only when a later token needs them.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -23,7 +29,7 @@ from torch import Tensor, nn
 from trm.models.attention import Attention, KeyValueCache, Linear, Terms, compute_dtype
 from trm.models.configs import GPTConfig
 from trm.models.coordinates import Coordinates
-from trm.models.iterative import Network
+from trm.models.iterative import Network, Settling
 from trm.models.positions import Learned, Learned2D, check_canvas, make_position
 from trm.torch_settings import float32_default
 
@@ -44,9 +50,20 @@ class Block(nn.Module):
         self.down = Linear(inner, D, config.bias)
 
     def forward(self, x: Tensor, terms: Terms, cache: KeyValueCache | None = None) -> Tensor:
-        """Map [B, T, D] to [B, T, D]. With a cache that contains tokens, T must be 1."""
+        """Map [B, T, D] to [B, T, D]; with a cache, the tokens follow those in it."""
         x = x + self.attention(self.attention_norm(x), terms, causal=True, cache=cache)
         return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
+
+
+class Generated(NamedTuple):
+    """Sequences that a model has written, [B, T] each; the last four are 0 for given tokens."""
+
+    ids: Tensor  # int64, tokens
+    # float32, log-probabilities: of the token, or with halting of "this token is correct"
+    log_probs: Tensor
+    loops: Tensor  # int64, loops after which the token was written
+    changed: Tensor  # int64, the last of these loops, from 1, that changed the likeliest token
+    unsettled: Tensor  # bool, whether the loops ran out before the halting head was sure
 
 
 class GPT(Network):
@@ -82,6 +99,11 @@ class GPT(Network):
         if isinstance(self.position, Learned | Learned2D):
             for vectors in self.position.parameters():
                 nn.init.normal_(vectors, std=INITIAL_STD)
+        self.halt_head: nn.Linear | None = None
+        if config.halting:
+            self.halt_head = nn.Linear(D, 1)
+            nn.init.zeros_(self.halt_head.weight)  # even odds at first
+            nn.init.zeros_(self.halt_head.bias)
 
     def accepts(self, height: int, width: int) -> bool:
         """Return whether the position encoding supports canvases of that size."""
@@ -107,12 +129,18 @@ class GPT(Network):
         Raises:
             ValueError: the shape or the canvas size does not suit the model.
         """
+        return self.loop_states(ids, height, width, generator)[-1]
+
+    def loop_states(
+        self, ids: Tensor, height: int, width: int, generator: torch.Generator | None = None
+    ) -> list[Tensor]:
+        """Return the state of each token after each loop, [B, T, D] each, as for `activations`."""
         self._check(ids, height, width, most=1 + height * (width + 1))
         terms = self._terms(height, width, generator).part(0, ids.shape[1])
         return self.hidden(ids, terms, self.position.token_vectors(ids, generator))
 
     @torch.no_grad()
-    def generate(self, forced: Tensor, height: int, width: int, end: int) -> tuple[Tensor, Tensor]:
+    def generate(self, forced: Tensor, height: int, width: int, end: int) -> Generated:
         """Write the likeliest token wherever none is given. Call in evaluation mode.
 
         All samples move in lock-step, until every sequence has its end token.
@@ -124,10 +152,6 @@ class GPT(Network):
             height: of the canvas.
             width: of the canvas.
             end: the end token. All tokens after it become ``end``, even given ones.
-
-        Returns:
-            Tokens, int64 [B, T], and the log-probabilities of the written ones, float32 [B, T], 0
-            for all others.
 
         Raises:
             ValueError: the shape or the canvas size does not suit the model, or no start is given.
@@ -142,59 +166,94 @@ class GPT(Network):
         batch, length = forced.shape
         ids = torch.where(given, forced, end)
         log_probs = torch.zeros(batch, length, dtype=torch.float32, device=ids.device)
+        loops, changed = torch.zeros_like(ids), torch.zeros_like(ids)
+        unsettled = torch.zeros_like(given)
         with torch.autocast(kind, enabled=autocast):
-            terms = self._terms(height, width)
-            config, dtype = self.config, compute_dtype(self.embed_tokens.weight)
-            size = (batch, config.num_heads, length - 1, config.hidden_size // config.num_heads)
-            number = config.loops * config.num_layers  # for every loop of every block
-            caches = [KeyValueCache(size, dtype, ids.device) for _ in range(number)]
+            reading = _Reading(self, ids, self._terms(height, width))
             # The longest beginning that is given in all samples is read in one pass.
             first = int(given.all(dim=0).long().cumprod(dim=0).sum())
-            ended, read = (ids[:, :first] == end).any(dim=1), 0
+            ended = (ids[:, :first] == end).any(dim=1)
             for t in range(first, length):
                 if ended.all():
                     break
-                of_tokens = self.position.token_vectors(ids[:, :t])
-                new = None if of_tokens is None else of_tokens[:, read:]
-                x = self.hidden(ids[:, read:t], terms.part(read, t), new, caches)
-                logits = self.head(x[:, -1]).float()  # [B, V]
-                chosen = logits.argmax(dim=-1)
-                known = logits.log_softmax(dim=-1).gather(1, chosen[:, None]).squeeze(1)
                 writes = ~given[:, t] & ~ended
+                reading.read(t)
+                chosen, known, *looped = self._next(reading, writes)
                 ids[:, t] = torch.where(writes, chosen, ids[:, t])
                 log_probs[:, t] = torch.where(writes, known, 0.0)
+                for part, value in zip((loops, changed, unsettled), looped, strict=True):
+                    part[:, t] = value * writes
                 ended |= ids[:, t] == end
-                read = t
-        return ids.masked_fill((ids == end).cumsum(dim=1) > 0, end), log_probs
+        ids = ids.masked_fill((ids == end).cumsum(dim=1) > 0, end)
+        return Generated(ids, log_probs, loops, changed, unsettled)
+
+    def _next(self, reading: "_Reading", writes: Tensor) -> tuple[Tensor, ...]:
+        """Run loops on the last token, until those samples have halted that write, bool [B].
+
+        Returns:
+            The next token and the other parts of a `Generated`, [B] each.
+        """
+        halting = self.halt_head is not None
+        done = ~writes if halting else torch.zeros_like(writes)
+        sure = torch.zeros_like(writes)
+        settling = Settling(torch.ones_like(writes)[:, None, None])
+        token = torch.full_like(writes, -1, dtype=torch.int64)
+        loops, changed = torch.zeros_like(token), torch.zeros_like(token)
+        log_prob = torch.zeros(len(writes), dtype=torch.float32, device=writes.device)
+        for loop in range(self.config.loops):
+            if done.all():
+                break
+            x = self.norm(reading.loop(loop)[:, -1])  # [B, D]
+            logits = self.head(x).float()  # [B, V]
+            chosen = logits.argmax(dim=-1)
+            if halting:
+                halt_logits = self.halt_logits(x)
+                known = F.logsigmoid(halt_logits)
+                sure = settling.seen(chosen[:, None, None], halt_logits)
+            else:
+                known = logits.log_softmax(dim=-1).gather(1, chosen[:, None]).squeeze(1)
+            changed = torch.where(~done & (chosen != token), loop + 1, changed)
+            token, log_prob = torch.where(done, token, chosen), torch.where(done, log_prob, known)
+            loops = torch.where(done, loops, loop + 1)
+            done = done | sure
+        return token, log_prob, loops, changed, ~done if halting else sure
 
     def _terms(self, height: int, width: int, generator: torch.Generator | None = None) -> Terms:
         weight = self.embed_tokens.weight
         cells = Coordinates.canvas(height, width + 1, prefix_length=1, device=weight.device)
         return self.position.terms(cells, compute_dtype(weight), generator=generator)
 
-    def hidden(
-        self,
-        ids: Tensor,
-        terms: Terms,
-        of_tokens: Tensor | None = None,
-        caches: list[KeyValueCache] | None = None,
-    ) -> Tensor:
-        """Return activations after the last norm, [B, T, D]: the part that is worth compiling."""
+    def hidden(self, ids: Tensor, terms: Terms, of_tokens: Tensor | None = None) -> list[Tensor]:
+        """Return states after each loop and the last norm, [B, T, D]: the part to compile."""
+        x = embedded = self.embed(ids, terms, of_tokens)
+        states = []
+        for loop in range(self.config.loops):
+            if loop:
+                x = x + embedded
+            for layer in self.layers:
+                x = layer(x, terms)
+            states.append(self.norm(x))
+        return states
+
+    def embed(self, ids: Tensor, terms: Terms, of_tokens: Tensor | None = None) -> Tensor:
+        """Return embedded tokens with the vectors of their positions, [B, T, D]."""
         embedded = self.embed_tokens(ids)
         for vectors in (terms.vectors, of_tokens):
             if vectors is not None:
                 embedded = embedded + vectors
-        x = embedded = embedded.to(compute_dtype(self.embed_tokens.weight))
-        for loop in range(self.config.loops):
-            if loop:
-                x = x + embedded
-            for index, layer in enumerate(self.layers, start=loop * len(self.layers)):
-                x = layer(x, terms, None if caches is None else caches[index])
-        return self.norm(x)
+        return embedded.to(compute_dtype(self.embed_tokens.weight))
 
     def head(self, x: Tensor) -> Tensor:
         """Return logits [..., V] of the next token from activations [..., D]."""
         return F.linear(x, self.embed_tokens.weight)
+
+    def halt_logits(self, x: Tensor) -> Tensor:
+        """Return halt logits of "the likeliest token is correct", float32 [...].
+
+        Above 0 means halt. States are [..., D]. The model must have a halting head.
+        """
+        assert self.halt_head is not None
+        return self.halt_head(x).squeeze(-1).float()
 
     def _check(self, ids: Tensor, height: int, width: int, most: int) -> None:
         if ids.ndim != 2 or ids.dtype != torch.int64 or not 1 <= ids.shape[1] <= most:
@@ -203,3 +262,50 @@ class GPT(Network):
                 f"{most} tokens, got {ids.dtype} {list(ids.shape)}."
             )
         check_canvas(self, height, width)
+
+
+class _Reading:
+    """Tokens that a GPT reads, with the keys and values of every loop of every block.
+
+    A loop may lag behind: it reads the tokens that wait for it when it is run.
+    """
+
+    def __init__(self, model: GPT, ids: Tensor, terms: Terms) -> None:
+        """Begin to read ``ids``, int64 [B, T], which may be written while they are read."""
+        self.model, self.ids, self.terms, self.length = model, ids, terms, 0
+        config = model.config
+        loops = range(config.loops)
+        self.caches: list[list[KeyValueCache]] = [[] for _ in loops]
+        self.waiting: list[list[Tensor]] = [[] for _ in loops]  # inputs of each loop
+        channels = config.hidden_size // config.num_heads
+        self.size = (len(ids), config.num_heads, ids.shape[1] - 1, channels)
+        self.embedded = torch.empty(0)
+
+    def read(self, length: int) -> None:
+        """Embed the tokens up to ``length``, which then wait for the first loop."""
+        new, model = slice(self.length, length), self.model
+        of_tokens = model.position.token_vectors(self.ids[:, :length])
+        of_tokens = None if of_tokens is None else of_tokens[:, new]
+        embedded = model.embed(self.ids[:, new], self.terms.part(self.length, length), of_tokens)
+        if not self.length:
+            shape = (len(self.ids), self.size[2], embedded.shape[-1])
+            self.embedded = embedded.new_empty(shape)
+        self.embedded[:, new] = embedded
+        self.waiting[0].append(embedded)
+        self.length = length
+
+    def loop(self, index: int) -> Tensor:
+        """Run a loop, from 0, on the K tokens that wait for it; return their states, [B, K, D]."""
+        waiting, caches = self.waiting[index], self.caches[index]
+        x = waiting[0] if len(waiting) == 1 else torch.cat(waiting, dim=1)
+        waiting.clear()
+        if not caches:
+            layers = self.model.layers
+            caches += [KeyValueCache(self.size, x.dtype, x.device) for _ in layers]
+        first = caches[0].length
+        terms = self.terms.part(first, self.length)
+        for layer, cache in zip(self.model.layers, caches, strict=True):
+            x = layer(x, terms, cache)
+        if index + 1 < len(self.waiting):
+            self.waiting[index + 1].append(x + self.embedded[:, first : self.length])
+        return x

@@ -336,6 +336,7 @@ def nanogpt_checkpoint(model: GPT) -> dict[str, Any]:
     has = {
         f"position {config.position}": config.position in GPT_POSITIONS,
         f"{config.loops} loops": config.loops == 1,
+        "halting": not config.halting,
         f"intermediate_size {config.intermediate_size} at hidden_size {D}": (
             config.intermediate_size in (None, 4 * D)
         ),

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 State = Any  # see above
 Batch = dict[str, Tensor]  # tensors with one entry a sample, [B, ...] each
+PATIENCE = 2  # consecutive unchanged steps after which an answer counts as settled
 
 
 class Network(nn.Module):
@@ -120,6 +121,42 @@ class Loop:
         """Keep only some samples, by bool [B] or int64 indices."""
         self.state, context = map_state(lambda part: part[index], self.state), self.context
         self.context = context[index] if isinstance(context, Tensor) else context.select(index)
+
+
+class Settling:
+    """Tracks rows over supervision steps and decides which of them have settled.
+
+    A looped GPT uses it on single tokens, over loops.
+
+    A row has settled, and its sample may stop, when its halt logit is above 0 and it has not
+    changed for `PATIENCE` steps. The halting head alone stops too early: some rows that it trusts
+    still change, mostly for the better. One unchanged step is not enough either: in a row longer
+    than those of training, a carry may still be under way.
+    """
+
+    def __init__(self, masked: Tensor) -> None:
+        """Compare only cells to fill in, ``masked``: bool [B, H, W]."""
+        self.masked = masked
+        self.before: Tensor | None = None
+        self.calm = torch.zeros(len(masked), dtype=torch.long, device=masked.device)
+
+    def seen(self, cells: Tensor, halt_logits: Tensor) -> Tensor:
+        """Return the rows that have settled after one more step, bool [B].
+
+        Args:
+            cells: of this step, uint8 [B, H, W].
+            halt_logits: [B], above 0 where the model predicts that the row is correct.
+        """
+        if self.before is not None:  # before the first step there was no answer to keep
+            unchanged = ((cells == self.before) | ~self.masked).all(-1).all(-1)
+            self.calm = (self.calm + 1) * unchanged
+        self.before = cells
+        return (halt_logits > 0) & (self.calm >= PATIENCE)
+
+    def keep(self, index: Tensor) -> None:
+        """Continue with the rows of a mask, bool [B]."""
+        self.masked, self.calm = self.masked[index], self.calm[index]
+        self.before = None if self.before is None else self.before[index]
 
 
 def recur(

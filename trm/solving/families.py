@@ -57,8 +57,9 @@ def _iterative(build: Build, about: dict[str, Any], steps: int | None) -> Predic
 
 
 def _gpt(build: Build, about: dict[str, Any], steps: int | None) -> Predictor:
-    if steps and about["model"].get("loops", 1) > 1:
-        about = about | {"model": about["model"] | {"loops": steps}}
+    most = steps or about.get("solve_steps")
+    if most and about["model"].get("loops", 1) > 1:
+        about = about | {"model": about["model"] | {"loops": most}}
     return GPTPredictor(build(about), about["calibration"])
 
 

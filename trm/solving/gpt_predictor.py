@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -85,15 +86,30 @@ def fit_calibration(log_probs: np.ndarray, right: np.ndarray) -> Calibration:
     return Calibration(max(float(best[0]), 0.0), float(best[1]))
 
 
+class Written(NamedTuple):
+    """Sequences that a model has written, [B, T] each, see `trm.models.gpt.Generated`."""
+
+    ids: np.ndarray  # int64
+    log_probs: np.ndarray  # float32; minus infinity where a token is missing: an early end
+    loops: np.ndarray  # int64
+    changed: np.ndarray  # int64
+    unsettled: np.ndarray  # bool
+
+
 class GPTPredictor(Predictor):
     """Fills rows with a GPT, token by token.
 
     The confidence in a row is the sum of its symbols' log-probabilities, calibrated to the
     probability that the row is correct. In a free-running solution the last row also covers tokens
     outside rows: row ends, blank rows below, the end token.
+
+    With a halting head the sum is over the head's log-probabilities of "this symbol is correct".
+    The steps of a row are then the most loops of one of its symbols, and a row has settled if all
+    of them have.
     """
 
     row_by_row = False  # tokens between rows are part of a solution
+    unit = "loops of a symbol"
 
     def __init__(self, model: GPT, calibration: Callable[[np.ndarray], np.ndarray]) -> None:
         self.model, self.calibration = model, calibration
@@ -106,26 +122,54 @@ class GPTPredictor(Predictor):
 
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
         """See `Predictor`. The model reads nothing below the masked row."""
-        answers, log_probs = self._write(inputs)
-        steps = np.zeros(len(inputs), dtype=np.int64)
-        return Prediction(answers, self.calibration(log_probs.sum(axis=(1, 2))), steps)
+        answers, log_probs, loops, unsettled = self._write(inputs)
+        confidence = self.calibration(log_probs.sum(axis=(1, 2)))
+        steps = loops.max(axis=(1, 2)) * self._halts
+        return Prediction(answers, confidence, steps, np.asarray(~unsettled.any(axis=(1, 2))))
+
+    @property
+    def max_loops(self) -> int:  # type: ignore[override]
+        return self.model.config.loops
+
+    @property
+    def max_steps(self) -> int | None:
+        """Loops of a symbol, as `max_loops`; None: the model is not looped."""
+        return self.max_loops if self.max_loops > 1 else None
+
+    @property
+    def _halts(self) -> bool:
+        return self.model.config.halting
 
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
-        return Trace.by_symbol(inputs, *self._write(inputs), labels)
+        answers, log_probs, *_ = self._write(inputs)
+        return Trace.by_symbol(inputs, answers, log_probs, labels)
 
-    def _write(self, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return filled canvases, uint8 [B, H, W], and log-probabilities, float32 [B, H, W]."""
+    def last_changes(self, drawing: Drawing) -> np.ndarray:
+        changed = _on_canvas(self._sequences(drawing).changed, *drawing.canvases.shape[1:])
+        return changed * drawing.unknown
+
+    def _write(self, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Fill in masked rows.
+
+        Returns:
+            Filled canvases, uint8, and of each symbol its log-probability, float32, its loops,
+            int64, and whether it did not settle, bool; [B, H, W] each.
+        """
         answers, log_probs = inputs.copy(), np.zeros(inputs.shape, dtype=np.float32)
+        loops, unsettled = np.zeros(inputs.shape, np.int64), np.zeros(inputs.shape, bool)
         rows = (inputs == symbols.MASK).any(axis=2).argmax(axis=1)
         _, height, width = inputs.shape
         for row in np.unique(rows):  # one length of prompt at a time
             chosen = rows == row
             forced = to_sequences(inputs[chosen, : row + 1])[:, :-1]  # its end is no cell
             forced[forced == symbols.MASK] = FREE
-            ids, written = self._generate(forced, height, width)
-            answers[chosen, row] = from_sequences(ids, row + 1, width)[:, row]
-            log_probs[chosen, row] = written[:, : -width - 1 : -1]
-        return answers, log_probs
+            written = self._generate(forced, height, width)
+            answers[chosen, row] = from_sequences(written.ids, row + 1, width)[:, row]
+            of_row = slice(None), slice(None, -width - 1, -1)
+            log_probs[chosen, row] = written.log_probs[of_row]
+            loops[chosen, row] = written.loops[of_row]
+            unsettled[chosen, row] = written.unsettled[of_row]
+        return answers, log_probs, loops, unsettled
 
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
         """See `Predictor`. The whole sequence is decoded; then ``on_row`` gets row by row."""
@@ -155,10 +199,9 @@ class GPTPredictor(Predictor):
     def _decode(self, drawing: Drawing) -> Rollout:
         """Decode whole solutions."""
         B, height, width = drawing.canvases.shape
-        ids = np.pad(to_sequences(drawing.canvases), ((0, 0), (0, 1)))
-        forced = np.where(tokens_to_write(drawing), FREE, ids)
-        ids, written = self._generate(forced, height, width)
-        canvases = from_sequences(ids, height, width)
+        found = self._sequences(drawing)
+        written = found.log_probs
+        canvases = from_sequences(found.ids, height, width)
         sample, steps = np.arange(B), np.arange(int(drawing.steps.max()))
         present = steps < drawing.steps[:, None]  # [B, S]
         rows = (drawing.row_of_step(0)[:, None] + steps).clip(max=height - 1)
@@ -168,25 +211,41 @@ class GPTPredictor(Predictor):
         known = [np.where(np.isneginf(p), 0, p) for p in (written, symbol_log_probs)]
         symbol_log_probs[sample, drawing.steps - 1] += known[0].sum(axis=-1) - known[1].sum(axis=-1)
         confidence = np.where(present, self.calibration(symbol_log_probs), np.float32(1))
-        return Rollout.begun(drawing)._replace(canvases=canvases, confidence=confidence)
+        rollout = Rollout.begun(drawing)._replace(canvases=canvases, confidence=confidence)
+        if not self._halts:
+            return rollout
+        loops, unsettled = (
+            _on_canvas(part, height, width)[sample[:, None], rows]
+            for part in (found.loops, found.unsettled)
+        )
+        most = np.where(present, loops.max(axis=2), 0)
+        return rollout._replace(steps=most, settled=~unsettled.any(axis=2) | ~present)
+
+    def _sequences(self, drawing: Drawing) -> Written:
+        """Write the sequences of whole solutions."""
+        ids = np.pad(to_sequences(drawing.canvases), ((0, 0), (0, 1)))
+        forced = np.where(tokens_to_write(drawing), FREE, ids)
+        return self._generate(forced, *drawing.canvases.shape[1:])
 
     @standard_settings()
-    def _generate(
-        self, forced: np.ndarray, height: int, width: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return sequences with the free tokens written, and log-probabilities of these.
+    def _generate(self, forced: np.ndarray, height: int, width: int) -> Written:
+        """Return sequences with the free tokens written.
 
         Args:
             forced: token ids, int64 [B, T]; `FREE` where the model writes.
-
-        Returns:
-            ids: int64 [B, T].
-            log_probs: float32 [B, T]; minus infinity where a token is missing because the sequence
-                ended early.
+            height: of the canvas.
+            width: of the canvas.
         """
-        written, of_written = self.model.generate(self.tokens(forced), height, width, symbols.END)
-        ids, log_probs = written.cpu().numpy(), of_written.float().cpu().numpy()
+        generated = self.model.generate(self.tokens(forced), height, width, symbols.END)
+        written = Written(*(part.cpu().numpy() for part in generated))
         cells = slice(0, 1 + height * (width + 1))  # no end token belongs here
-        missing = (ids == symbols.END) & (forced == FREE)
+        missing = (written.ids == symbols.END) & (forced == FREE)
+        log_probs = written.log_probs.astype(np.float32)
         log_probs[:, cells][missing[:, cells]] = -np.inf
-        return ids, log_probs
+        return written._replace(log_probs=log_probs)
+
+
+def _on_canvas(of_tokens: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Return the values of cells, [B, H, W], from those of a whole sequence's tokens, [B, T]."""
+    rows = of_tokens[:, 1:-1].reshape(len(of_tokens), height, width + 1)
+    return rows[:, :, width - 1 :: -1]

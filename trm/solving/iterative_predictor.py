@@ -9,47 +9,11 @@ import torch
 from torch import Tensor
 
 from canvas import symbols
-from trm.models.iterative import IterativeModel, Loop, named, unnamed
+from trm.models.iterative import IterativeModel, Loop, Settling, named, unnamed
 from trm.models.recursive import Context
 from trm.solving.predictor import ConfidenceCurve, Predictor, Trace, generator_of
 from trm.solving.rollout import Prediction
 from trm.torch_settings import standard_settings
-
-PATIENCE = 2  # consecutive unchanged steps after which a row counts as settled
-
-
-class Settling:
-    """Tracks rows over supervision steps and decides which of them have settled.
-
-    A row has settled, and its sample may stop, when its halt logit is above 0 and it has not
-    changed for `PATIENCE` steps. The halting head alone stops too early: some rows that it trusts
-    still change, mostly for the better. One unchanged step is not enough either: in a row longer
-    than those of training, a carry may still be under way.
-    """
-
-    def __init__(self, masked: Tensor) -> None:
-        """Compare only cells to fill in, ``masked``: bool [B, H, W]."""
-        self.masked = masked
-        self.before: Tensor | None = None
-        self.calm = torch.zeros(len(masked), dtype=torch.long, device=masked.device)
-
-    def seen(self, cells: Tensor, halt_logits: Tensor) -> Tensor:
-        """Return the rows that have settled after one more step, bool [B].
-
-        Args:
-            cells: of this step, uint8 [B, H, W].
-            halt_logits: [B], above 0 where the model predicts that the row is correct.
-        """
-        if self.before is not None:  # before the first step there was no answer to keep
-            unchanged = ((cells == self.before) | ~self.masked).all(-1).all(-1)
-            self.calm = (self.calm + 1) * unchanged
-        self.before = cells
-        return (halt_logits > 0) & (self.calm >= PATIENCE)
-
-    def keep(self, index: Tensor) -> None:
-        """Continue with the rows of a mask, bool [B]."""
-        self.masked, self.calm = self.masked[index], self.calm[index]
-        self.before = None if self.before is None else self.before[index]
 
 
 class Step(NamedTuple):

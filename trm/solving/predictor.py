@@ -81,6 +81,8 @@ class Predictor(ABC):
     proved = False  # whether it is correct at every length on upright canvases, see `trm prove`
     most_operands: int | None = None  # limit on a problem's operands; None: the task's
     stepwise = False  # whether it takes supervision steps, at least when it is watched
+    unit = "supervision steps"  # name of a row's steps
+    max_loops = 1  # loops of a symbol; with halting the most; above 1 in a looped GPT alone
     rows_at_once = False  # whether it fills in all rows of a canvas together
     start_seed: int | None = None  # of random first states; None: the model's own first state
     on_step: OnStep | None = None  # callback after a step; a GPT never calls it
@@ -206,6 +208,14 @@ class Predictor(ABC):
             inputs: canvases, uint8 [B, H, W].
             labels: true canvases, uint8 [B, H, W].
             steps: supervision steps to record, if the model has any; None: as in solving.
+        """
+        raise NotImplementedError
+
+    def last_changes(self, drawing: Drawing) -> np.ndarray:
+        """Return the loop, from 1, that last changed each cell of the free-running solutions.
+
+        A cell's symbol after a loop is the likeliest one then. The result is int64 [B, H, W], 0 for
+        cells that were not filled in. Only models with `max_loops` above 1 have loops.
         """
         raise NotImplementedError
 

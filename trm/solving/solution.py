@@ -93,9 +93,8 @@ class Solution:
         together = self.longest_chain is not None
         return max(self.row_steps) if together else sum(self.row_steps)
 
-    @property
-    def steps_text(self) -> str:
-        """The supervision steps in words, row by row; empty without steps.
+    def steps_text(self, unit: str = "supervision steps") -> str:
+        """Return the steps in words, row by row; empty without steps. ``unit`` is their name.
 
         Examples: ``supervision steps per row: 4, 6``; ``supervision steps in which rows last
         changed: 7, 9 (at most 12, the longest chain of cells)``.
@@ -105,7 +104,7 @@ class Solution:
         counts = ", ".join(map(str, self.row_steps))
         if self.longest_chain is None:
             views = ", all views together" if self.votes else ""
-            return f"supervision steps per row{views}: {counts}"
+            return f"{unit} per row{views}: {counts}"
         if self.votes:
             return f"supervision steps, all views together: {self.steps}"
         bound = f"at most {self.longest_chain}, the longest chain of cells"

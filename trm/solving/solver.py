@@ -155,7 +155,7 @@ class Solver:
                 reasons.append("started from a random state")
             if unsettled := [str(k + 1) for k in range(n) if not rollout.settled[i, k]]:
                 named = ("row " if len(unsettled) == 1 else "rows ") + ", ".join(unsettled)
-                reasons.append(f"{named} did not settle within the supervision steps")
+                reasons.append(f"{named} did not settle within the {self.predictor.unit}")
             solutions.append(
                 Solution(
                     problem=names[i],

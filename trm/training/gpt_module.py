@@ -1,6 +1,9 @@
 """LightningModule for a GPT."""
 
-from dataclasses import asdict
+import random
+from collections.abc import Callable
+from copy import copy
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +15,12 @@ from augment.symmetry import SYMMETRIES
 from canvas.drawing import IGNORE, WorkedDrawing, sequences
 from canvas.problems import Problems
 from trm.checkpoints import CHECKPOINT_KEY
+from trm.limits import MOST_STEPS
 from trm.models.gpt import GPT
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.torch_settings import standard_settings
 from trm.training.canvas_module import CanvasModule, Validated
+from trm.training.configs import check_range
 from trm.training.data import CanvasDataModule
 from trm.training.samples import SHIFTS_ALONE, SequenceSamples, TrainingBatch
 
@@ -36,6 +41,54 @@ def sequence_loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     return loss, right.sum() / counted.sum()
 
 
+def loop_losses(
+    model: GPT, states: list[Tensor], labels: Tensor, supervised: int
+) -> dict[str, Tensor]:
+    """Compute loss and metrics of a looped GPT from its states after each loop.
+
+    The tokens of each of the last ``supervised`` loops have a loss. The halting head learns, at
+    half the weight and after every loop, whether the likeliest token is correct, as that of a
+    recursive transformer learns it of a row (`trm.training.step.step_loss`).
+
+    Args:
+        model: the GPT, whose heads read the states.
+        states: [B, S, D], one after each loop; gradients flow through all of them.
+        labels: int64 [B, S]; `canvas.drawing.IGNORE` does not count.
+        supervised: number of loops with a loss.
+
+    Returns:
+        A dictionary by the names of curves: ``loss`` with gradient, ``cell_accuracy`` after the
+        last loop, and of a halting head ``loss_cells``, ``loss_halting`` and ``halting_accuracy``;
+        float32 [] each.
+    """
+    halting = model.halt_head is not None
+    first = max(0, len(states) - supervised)
+    counted = labels != IGNORE
+    cells, halts, predicted = [], [], []
+    for loop, x in enumerate(states):
+        if loop < first and not halting:
+            continue
+        logits = model.head(x)
+        if loop >= first:
+            cells.append(sequence_loss(logits, labels))
+        if halting:
+            right = (logits.detach().argmax(dim=-1) == labels)[counted]
+            halt_logits = model.halt_logits(x)[counted]
+            halts.append(F.binary_cross_entropy_with_logits(halt_logits, right.float()))
+            predicted.append(((halt_logits > 0) == right).float().mean())
+    loss = torch.stack([of_loop for of_loop, _ in cells]).mean()
+    if not halting:
+        return {"loss": loss, "cell_accuracy": cells[-1][1]}
+    halt = torch.stack(halts).mean()
+    return {
+        "loss": loss + 0.5 * halt,
+        "loss_cells": loss,
+        "loss_halting": halt,
+        "cell_accuracy": cells[-1][1],
+        "halting_accuracy": torch.stack(predicted).mean(),
+    }
+
+
 class GPTModule(CanvasModule):
     """Trains a `GPT` to write worked multiplications token by token.
 
@@ -43,15 +96,51 @@ class GPTModule(CanvasModule):
 
     Args:
         network: a GPT, a class with its settings.
-        more: see `CanvasModule`; the seed is that of `randomised` positions in training.
+        fewest_loops: of a looped GPT: the number of loops of a training batch is drawn from this to
+            the network's own; null: always the network's own.
+        supervised_loops: loops at the end of these with a loss each; the losses are averaged.
+        solve_steps: of a looped GPT: loops when problems are solved, with halting the most; null:
+            the network's own.
+        more: see `CanvasModule`; the seed is that of `randomised` positions and of the number of
+            loops in training.
     """
 
     samples = SequenceSamples
-    charted = ("train/cell_accuracy",)
+    charted: tuple[str, ...] = ("train/cell_accuracy",)
     compiled_method = "hidden"
 
-    def __init__(self, network: GPT, **more: Any) -> None:
+    def __init__(
+        self,
+        network: GPT,
+        *,
+        fewest_loops: int | None = None,
+        supervised_loops: int = 1,
+        solve_steps: int | None = None,
+        **more: Any,
+    ) -> None:
+        loops = network.config.loops
+        if network.config.halting and loops == 1:
+            raise ValueError(
+                "model.network.config.halting chooses among loops, and there is one: set "
+                "model.network.config.loops to 2 or more, or halting to false"
+            )
+        if fewest_loops is not None:
+            check_range("model.fewest_loops", fewest_loops, 1, loops)
+        check_range("model.supervised_loops", supervised_loops, 1, loops)
+        if solve_steps is not None:
+            check_range("model.solve_steps", solve_steps, 1, MOST_STEPS)
+            if loops == 1:
+                raise ValueError(
+                    "model.solve_steps is of a looped GPT: set model.network.config.loops to 2 or "
+                    "more, or leave it out"
+                )
         super().__init__(network, **more)
+        self.fewest_loops, self.supervised_loops = fewest_loops or loops, supervised_loops
+        self.solve_steps = solve_steps
+        if network.config.halting:
+            halting = ("loss_cells", "loss_halting", "halting_accuracy")
+            halts = (f"train/{name}" for name in halting)
+            self.charted = (*self.charted, *halts, "validation/supervision_steps")
         self.calibration = Calibration()
         # Log-probabilities of a validation's rows, and whether these are correct.
         self._judged: list[tuple[np.ndarray, np.ndarray]] = []
@@ -72,35 +161,50 @@ class GPTModule(CanvasModule):
 
     @standard_settings()
     def training_step(self, batch: TrainingBatch, batch_idx: int) -> torch.Tensor:
-        generator = torch.Generator().manual_seed(self.batch_seed(batch_idx))
-        model = self.trained()
-        states = model.activations(batch["ids"], batch["height"], batch["width"], generator)
-        loss, cells = sequence_loss(model.head(states), batch["labels"])
-        figures = {"loss": loss, "cell_accuracy": cells}
+        seed, loops = self.batch_seed(batch_idx), self.model.config.loops
+        generator = torch.Generator().manual_seed(seed)
+        drawn = random.Random(seed).randint(self.fewest_loops, loops)
+        model = self.trained(**({} if drawn == loops else {"loops": drawn}))
+        states = model.loop_states(batch["ids"], batch["height"], batch["width"], generator)
+        figures = loop_losses(model, states, batch["labels"], self.supervised_loops)
         if self.auxiliary is not None:
-            more = self.auxiliary(states, batch.get("auxiliary"))
-            figures |= more | {"loss": loss + more["loss"]}
-        self.log_training({name: part.detach() for name, part in figures.items()})
+            more = self.auxiliary(states[-1], batch.get("auxiliary"))
+            figures |= more | {"loss": figures["loss"] + more["loss"]}
+        self.log_training({name: value.detach() for name, value in figures.items()})
         return figures["loss"]
 
     @torch.no_grad()
     def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
         ids, labels = (torch.from_numpy(part).to(self.device) for part in sequences(drawing))
-        logits = self.model(ids, *drawing.canvases.shape[1:])
-        return float(sequence_loss(logits, labels)[0]), int((labels != IGNORE).sum())
+        states = self.model.loop_states(ids, *drawing.canvases.shape[1:])
+        figures = loop_losses(self.model, states, labels, self.supervised_loops)
+        return float(figures["loss"]), int((labels != IGNORE).sum())
 
     def predictor(self) -> GPTPredictor:
-        return GPTPredictor(self.model, self.calibration)
+        return self._predictor(self.calibration)
+
+    def _predictor(self, calibration: Callable[[np.ndarray], np.ndarray]) -> GPTPredictor:
+        model = self.model
+        if self.solve_steps is not None:
+            model = copy(model)
+            model.config = replace(model.config, loops=self.solve_steps)
+        return GPTPredictor(model, calibration)
 
     def about(self) -> dict[str, Any]:
-        return {"family": "gpt", "calibration": asdict(self.calibration)}
+        steps = {} if self.solve_steps is None else {"solve_steps": self.solve_steps}
+        return {"family": "gpt", "calibration": asdict(self.calibration), **steps}
+
+    @property
+    def validated_figures(self) -> list[str]:
+        halting = ["supervision_steps"] if self.model.config.halting else []
+        return [*super().validated_figures, *halting]
 
     def validation_step(
         self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, Validated]:
         if dataloader_idx:  # training or longer problems are not used for calibration
             return super().validation_step(batch, batch_idx, dataloader_idx)
-        predictor = GPTPredictor(self.model, calibration=np.asarray)
+        predictor = self._predictor(np.asarray)
         validated = self.score(batch, "validation", predictor)
         forced = validated.forced
         self._judged.append((forced.filled.confidence, forced.rows_exact))

@@ -7,7 +7,17 @@ import torch
 import torch.nn.functional as F
 
 from trm.models import attention
-from trm.models.attention import Linear, SwiGLU, attend, rms_norm, rotate, swiglu_size
+from trm.models.attention import (
+    Attention,
+    KeyValueCache,
+    Linear,
+    SwiGLU,
+    Terms,
+    attend,
+    rms_norm,
+    rotate,
+    swiglu_size,
+)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -53,3 +63,19 @@ def test_large_batches_are_split_where_kernels_take_so_many(monkeypatch, mask):
     monkeypatch.setattr(attention, "_MOST_SEQUENCES", 7)  # two samples of three heads
     torch.testing.assert_close(attend(q, k, v, bias, False), whole)
     assert sizes == [6, 6, 3]
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("limit", [0, 256])
+def test_tokens_read_in_parts_attend_as_when_read_at_once(monkeypatch, biased, limit):
+    monkeypatch.setattr(attention, "_CPU_EXPLICIT_TOKENS", limit)
+    torch.manual_seed(0)
+    layer, x = Attention(16, 2), torch.randn(3, 9, 16)
+    terms = Terms(bias=torch.randn(2, 9, 9) if biased else None)
+    whole = layer(x, terms, causal=True)
+    cache = KeyValueCache((3, 2, 9, 8), x.dtype, x.device)
+    parts = [
+        layer(x[:, first:last], terms.part(first, last), causal=True, cache=cache)
+        for first, last in ((0, 2), (2, 6), (6, 7), (7, 9))
+    ]
+    torch.testing.assert_close(torch.cat(parts, dim=1), whole)

@@ -213,7 +213,7 @@ def test_greedy_continuations_match_nanogpt(kind):
     expected = torch.tensor(numbers["greedy_from_12"])
     forced = expected.clone()
     forced[:, 12:] = -1
-    ids, log_probs = load_gpt(numbers).eval().generate(forced, 6, 7, end=99)
+    ids, log_probs, *_ = load_gpt(numbers).eval().generate(forced, 6, 7, end=99)
     assert torch.equal(ids, expected)
     assert (log_probs[:, :12] == 0).all()
     assert (log_probs[:, 12:] < 0).all()
@@ -247,6 +247,7 @@ def test_a_gpt_without_positions_goes_to_nanogpt_with_a_table_of_zeros():
     [
         ({"position": "alibi"}, "no position alibi; it and its canvas variants have position"),
         ({"loops": 2}, "no 2 loops"),
+        ({"loops": 2, "halting": True}, "no 2 loops, no halting"),
         ({"intermediate_size": 24}, "no intermediate_size 24 at hidden_size 16"),
     ],
 )

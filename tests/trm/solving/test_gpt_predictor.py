@@ -8,9 +8,17 @@ from drawings import PAIRS, drawn
 from tiny import tiny_gpt
 
 from augment.views import View
-from canvas.drawing import IGNORE, WorkedDrawing, row_steps, sequences, to_sequences
+from canvas.drawing import (
+    IGNORE,
+    WorkedDrawing,
+    row_steps,
+    sequences,
+    to_sequences,
+    tokens_to_write,
+)
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
+from trm.models.gpt import GPT, Generated
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.solving.rollout import free_running, teacher_forced
 
@@ -30,7 +38,7 @@ class Knowing(torch.nn.Module):
     def __init__(self, drawing: WorkedDrawing) -> None:
         super().__init__()
         self.anchor = torch.nn.Parameter(torch.zeros(1))
-        self.config = SimpleNamespace(vocab_size=VOCAB_SIZE)
+        self.config = SimpleNamespace(vocab_size=VOCAB_SIZE, loops=1, halting=False)
         ids = to_sequences(drawing.truth)
         self.truth = np.concatenate([ids, np.full((len(ids), 1), END)], axis=1)
         self.asked: list[np.ndarray] = []
@@ -48,7 +56,9 @@ class Knowing(torch.nn.Module):
             ids[i] = which
         ended = np.cumsum(ids == end, axis=1) > 1
         log_probs = np.where((forced < 0) & ~ended, log_prob(np.arange(forced.shape[1])), 0.0)
-        return torch.from_numpy(ids), torch.from_numpy(log_probs)
+        none = torch.zeros(ids.shape, dtype=torch.int64)
+        of_tokens = torch.from_numpy(ids), torch.from_numpy(log_probs)
+        return Generated(*of_tokens, none, none, none.bool())
 
 
 def log_prob(tokens: np.ndarray) -> np.ndarray:
@@ -100,7 +110,7 @@ def test_rows_are_written_from_the_true_rows_above_and_nothing_below(layout):
 def test_all_at_once_and_row_by_row_are_the_same_where_rows_end_rightly(layout):
     drawing, model = drawing_of(layout), tiny_gpt(HEIGHT, WIDTH)
     predictor = GPTPredictor(model, Calibration())
-    ids, _ = model.generate(torch.from_numpy(with_row_ends(drawing)), HEIGHT, WIDTH, end=END)
+    ids, *_ = model.generate(torch.from_numpy(with_row_ends(drawing)), HEIGHT, WIDTH, end=END)
     rows = free_running(lambda inputs, *_: predictor(inputs), drawing)
     cells = ids[:, 1:-1].numpy().reshape(-1, HEIGHT, WIDTH + 1)[:, :, WIDTH - 1 :: -1]
     for i, steps in enumerate(drawing.steps):
@@ -219,3 +229,59 @@ def test_a_calibration_doubts_what_is_doubtful_wrong_or_never_written():
     log_probs, right = judged(0.5, 0.0, 100)
     more = np.append(log_probs, -np.inf), np.append(right, False)
     assert fit_calibration(*more) == fit_calibration(log_probs, right)
+
+
+def halting_gpt() -> GPT:
+    model = tiny_gpt(HEIGHT, WIDTH, loops=6, halting=True)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    torch.nn.init.ones_(model.halt_head.bias)
+    return model
+
+
+def by_row(drawing: WorkedDrawing, of_tokens: torch.Tensor) -> list[list[list]]:
+    """Values of the cells of each row to fill in, problem by problem, without row ends."""
+    rows = of_tokens[:, 1:-1].reshape(len(drawing), HEIGHT, WIDTH + 1)[:, :, :WIDTH]
+    firsts = zip(drawing.row_of_step(0), drawing.steps, strict=True)
+    return [rows[i, first : first + n].tolist() for i, (first, n) in enumerate(firsts)]
+
+
+@pytest.mark.parametrize("layout", ["standard", "lattice"])
+def test_a_row_takes_the_most_loops_of_its_symbols_and_settles_with_the_last(layout):
+    drawing, model = drawing_of(layout), halting_gpt()
+    ids = np.pad(to_sequences(drawing.canvases), ((0, 0), (0, 1)))
+    forced = torch.from_numpy(np.where(tokens_to_write(drawing), -1, ids))
+    found = model.generate(forced, HEIGHT, WIDTH, END)
+    predictor = GPTPredictor(model, Calibration())
+    rollout = predictor.free_running(drawing)
+    loops, unsettled = (by_row(drawing, part) for part in (found.loops, found.unsettled))
+    for i, n in enumerate(drawing.steps):
+        assert rollout.steps[i, :n].tolist() == [max(row) for row in loops[i]]
+        assert rollout.settled[i, :n].tolist() == [not any(row) for row in unsettled[i]]
+    beyond = np.arange(rollout.steps.shape[1]) >= drawing.steps[:, None]
+    assert (rollout.steps[beyond] == 0).all()
+    assert rollout.settled[beyond].all()
+    assert len(np.unique(rollout.steps)) > 2
+    # All of a solution's confidence is the halting head's; there is none if it ends early.
+    sure, early = rollout.confidence.prod(axis=1), (found.ids[:, :-1] == END).any(dim=1)
+    expected = found.log_probs.sum(dim=1).exp().masked_fill(early, 0).numpy()
+    np.testing.assert_allclose(sure, expected, rtol=1e-3, atol=1e-20)
+    changed = predictor.last_changes(drawing)
+    assert (changed[~drawing.unknown] == 0).all()
+    for i, rows in enumerate(by_row(drawing, found.changed)):
+        for row, expected in enumerate(rows, start=int(drawing.row_of_step(0)[i])):
+            cells = drawing.unknown[i, row]
+            assert changed[i, row, cells].tolist() == np.array(expected)[::-1][cells].tolist()
+
+
+def test_single_rows_take_loops_too():
+    drawing = drawing_of("standard")
+    steps, predictor = row_steps(drawing), GPTPredictor(halting_gpt(), Calibration())
+    filled = predictor(steps.inputs)
+    assert set(np.unique(filled.steps)) <= {3, 4, 5, 6}
+    assert len(np.unique(filled.steps)) > 1
+    assert (filled.settled | (filled.steps == 6)).all()  # loops run out at the last alone
+    assert not filled.settled.all()
+    plain = GPTPredictor(tiny_gpt(HEIGHT, WIDTH, loops=6), Calibration())(steps.inputs)
+    assert (plain.steps == 0).all()
+    assert plain.settled.all()

@@ -8,9 +8,9 @@ from tiny import tiny_trm
 from canvas.drawing import WorkedDrawing, row_steps
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK
-from trm.models.iterative import Loop
+from trm.models.iterative import PATIENCE, Loop, Settling
 from trm.models.recursive import TinyRecursiveModel
-from trm.solving.iterative_predictor import PATIENCE, IterativePredictor, Settling, Step
+from trm.solving.iterative_predictor import IterativePredictor, Step
 from trm.solving.rollout import free_running, teacher_forced
 
 

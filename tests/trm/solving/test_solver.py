@@ -276,7 +276,7 @@ def test_a_cell_model_is_shown_with_all_cells_after_each_step(shipped):
 def test_limited_steps_of_a_cell_model_leave_rows_unsettled_without_confidence(shipped):
     """The answer of enough steps is that of every cell once; the rows settle from above."""
     (once,) = shipped.solve(WATCHED)
-    assert (once.steps, once.longest_chain, once.steps_text) == (0, None, "")
+    assert (once.steps, once.longest_chain, once.steps_text()) == (0, None, "")
     columns, found = shipped.draw(WATCHED).canvases.shape[2], {}
     for most in (3, 7, 100):
         predictor = copy(shipped.predictor)
@@ -289,7 +289,7 @@ def test_limited_steps_of_a_cell_model_leave_rows_unsettled_without_confidence(s
     assert last.row_steps == sorted(last.row_steps)
     assert last.steps == last.row_steps[-1] <= last.longest_chain
     assert last.record()["steps"] == last.steps
-    assert f"(at most {last.longest_chain}, the longest chain of cells)" in last.steps_text
+    assert f"(at most {last.longest_chain}, the longest chain of cells)" in last.steps_text()
     assert found[3].confidence == 0
     assert found[3].row_steps == [3, 3, 3]
     assert "rows 1, 2, 3 did not settle within" in found[3].uncalibrated_reason
@@ -347,7 +347,7 @@ def test_views_of_a_cell_model_count_their_steps(shipped):
     (solution,) = replace(shipped, predictor=predictor).with_voting(voting).solve(WATCHED)
     assert solution.correct
     assert 8 * 4 < solution.steps <= 8 * solution.longest_chain
-    assert solution.steps_text == f"supervision steps, all views together: {solution.steps}"
+    assert solution.steps_text() == f"supervision steps, all views together: {solution.steps}"
 
 
 @pytest.mark.parametrize("model", ["stepping", "shipped"])

@@ -21,7 +21,7 @@ from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.solving.rollout import teacher_forced
 from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
-from trm.training.gpt_module import GPTModule, sequence_loss
+from trm.training.gpt_module import GPTModule, loop_losses, sequence_loss
 from trm.training.samples import SequenceSamples
 
 TINY = """
@@ -89,10 +89,11 @@ def test_a_gpt_learns_from_shifted_pages_and_votes_over_shifts(command, tmp_path
     assert "of 3 views" in ran.out
 
 
-def module(**model) -> GPTModule:
+def module(settings: dict | None = None, **model) -> GPTModule:
     torch.manual_seed(0)
     network = GPT(GPTConfig(6, 6, hidden_size=16, num_heads=2, num_layers=1, **model))
-    return GPTModule(network, optimizer=OptimizerConfig(), schedule=ScheduleConfig())
+    parts = {"optimizer": OptimizerConfig(), "schedule": ScheduleConfig()}
+    return GPTModule(network, **parts, **(settings or {}))
 
 
 def batch(n: int = 8) -> dict:
@@ -123,3 +124,93 @@ def test_random_positions_differ_from_batch_to_batch_and_not_from_run_to_run():
         losses.append(mine.training_step(sequences, index).item())
     assert losses[0] == losses[1]
     assert len(set(losses)) == 3
+
+
+def test_the_last_loops_have_a_loss_and_the_halting_head_learns_in_all():
+    """By hand, on two tokens that count: one is right after every loop, one after the last."""
+    model = module(loops=3, halting=True).model
+    with torch.no_grad():
+        model.embed_tokens.weight.zero_()
+        model.embed_tokens.weight[5, 0] = model.embed_tokens.weight[6, 1] = 1.0
+        model.halt_head.weight[0, 2] = 1.0  # the halt logit is the third channel
+    states = [torch.zeros(1, 3, 16) for _ in range(3)]
+    labels = torch.tensor([[5, IGNORE, 6]])
+    for loop, (first, last) in enumerate([((4, 0, -1), (4, 0, 2)), ((4, 0, 3), (4, 0, -2)),
+                                          ((4, 0, 1), (0, 4, -1))]):  # fmt: skip
+        states[loop][0, 0, :3], states[loop][0, 2, :3] = map(torch.tensor, (first, last))
+    classes = model.config.vocab_size
+    rest = np.log(np.exp(4) + classes - 1)  # of a logit of 4 beside zeros
+    good, bad = rest - 4, rest
+    # right: yes no, yes no, yes yes; halt logits: -1 2, 3 -2, 1 -1
+    softplus = [np.log1p(np.exp(-z if right else z)) for z, right in
+                ((-1, 1), (2, 0), (3, 1), (-2, 0), (1, 1), (-1, 1))]  # fmt: skip
+    for supervised, cells in ((1, good), (2, ((good + bad) / 2 + good) / 2)):
+        found = loop_losses(model, states, labels, supervised)
+        assert found["loss_cells"].item() == pytest.approx(cells, rel=1e-5)
+        assert found["loss_halting"].item() == pytest.approx(np.mean(softplus), rel=1e-5)
+        total = cells + np.mean(softplus) / 2
+        assert found["loss"].item() == pytest.approx(total, rel=1e-5)
+        assert found["cell_accuracy"] == 1
+        # Predicted rightly: no no, yes yes, yes no.
+        assert found["halting_accuracy"].item() == pytest.approx(3 / 6)
+
+
+def test_the_number_of_loops_of_a_batch_follows_from_the_seed():
+    sequences, ran = batch(), []
+    mine = module({"fewest_loops": 1}, loops=4, halting=True)
+    mine.model.layers[0].register_forward_hook(lambda *_: ran.append(1))
+    mine.log_training = lambda figures: None
+    numbers = []
+    for _ in range(2):
+        for index in range(12):
+            mine._trainer = SimpleNamespace(global_step=0, current_epoch=0, log_every_n_steps=99)
+            ran.clear()
+            mine.training_step(sequences, index).backward()
+            numbers.append(len(ran))
+    assert numbers[:12] == numbers[12:]
+    assert set(numbers) == {1, 2, 3, 4}
+    assert mine.model.config.loops == 4
+    assert all(parameter.grad.abs().max() > 0 for parameter in mine.model.parameters())
+    always = module(loops=5)
+    assert (always.fewest_loops, always.about().get("solve_steps")) == (5, None)
+
+
+REFUSED = [
+    ({}, {"halting": True}, "there is one: set model.network.config.loops to 2 or more"),
+    ({"fewest_loops": 7}, {"loops": 6}, "model.fewest_loops is from 1 to 6, not 7"),
+    ({"supervised_loops": 3}, {"loops": 2}, "model.supervised_loops is from 1 to 2, not 3"),
+    (
+        {"solve_steps": 9},
+        {},
+        "model.solve_steps is of a looped GPT: set model.network.config.loops",
+    ),
+    ({"solve_steps": 0}, {"loops": 2}, "model.solve_steps is from 1 to 10,000, not 0"),
+]
+
+
+@pytest.mark.parametrize(("settings", "network", "words"), REFUSED)
+def test_loops_that_do_not_fit_are_refused(settings, network, words):
+    with pytest.raises(ValueError, match=words):
+        module(settings, **network)
+
+
+def test_a_gpt_that_halts_is_trained_solves_with_more_loops_and_is_inspected(command, tmp_path):
+    loops = ["--model.network.config.loops=3", "--model.network.config.halting=true"]
+    loops += ["--model.fewest_loops=1", "--model.solve_steps=5", "--data.task.layout=column"]
+    command("fit", *TINY, *loops, "--trainer.max_epochs=1", folder=tmp_path)
+    assert charts_without_a_curve(tmp_path) == []
+    scalars = events_of(tmp_path).Tags()["scalars"]
+    assert {"train/loss_halting", "train/halting_accuracy"} <= set(scalars)
+    assert "validation/supervision_steps" in scalars
+    last = next(tmp_path.rglob("last.ckpt"))
+    for steps, most in ((None, 5), (9, 9), (1, 1)):
+        solver = load_solver(last, steps, device="cpu")
+        assert solver.predictor.model.config.loops == solver.predictor.max_loops == most
+        [solution] = solver.solve(Problems.from_ints([(87, 604)]))
+        assert min(3, most) <= solution.row_steps[0] <= most
+    ran = command("solve", "--checkpoint", last, "87+604", folder=tmp_path)
+    assert "loops of a symbol per row: " in ran.out
+    pictures = tmp_path / "pictures"
+    ran = command("inspect", "--checkpoint", last, "87+604", "--output", pictures)
+    assert "loops of a symbol, most of each row: " in ran.out
+    assert {path.name for path in pictures.glob("*.png")} == {"rows.png", "settled.png"}
