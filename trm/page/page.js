@@ -278,6 +278,8 @@ function hurtCells() {
 
 function showHealing() {
   const cells = (n) => `${n} ${n === 1 ? "cell" : "cells"}`;
+  byId("back").ariaLabel = healing ? "Back to the solved canvas" : "One cell back";
+  byId("on").ariaLabel = healing ? "One step of all cells on" : "One cell on";
   byId("hurt").textContent = healing
     ? `Step ${healing.steps} of at most ${healing.most}: ${cells(hurtCells())} not as solved` : "";
 }
@@ -412,7 +414,7 @@ function introduce() {
 }
 
 byId("problem").onsubmit = (event) => event.preventDefault() || begin(false);
-byId("back").onclick = () => go(at - 1);
+byId("back").onclick = () => go(healing ? at : at - 1);
 byId("on").onclick = () => {
   if (!healing) return go(at + 1);
   playing = false;

@@ -115,6 +115,7 @@ async function visit() {
   run("choose(2, 2)");
   byName.get("scribble").onclick();
   found.scribbled = texts("hurt", "cell");
+  found.named = byName.get("on").ariaLabel;
   byName.get("back").onclick(); // ends the healing
   found.left = texts("hurt", "healed", "count");
   byName.get("on").onclick();

@@ -181,7 +181,8 @@ def test_every_control_of_the_page_works(repository, tmp_path):
     assert re.fullmatch(healed, found["mended"]["healed"])
     assert "123 × 456 = 56088 (correct" in found["mended"]["works"]
     assert "Row 3, column 5 from the right" in found["scribbled"]["cell"]
-    assert found["left"] == {"hurt": "", "healed": "", "count": "17 of 18 cells"}
+    assert found["named"] == "One step of all cells on"
+    assert found["left"] == {"hurt": "", "healed": "", "count": "18 of 18 cells"}
     assert found["both"]["healed"].startswith("Healed after")
     assert "12 × 34 = 408 (correct" in found["both"]["works"]
     assert "Row 2, column 5 from the right" in found["chosen"]["cell"]
