@@ -261,6 +261,14 @@ def test_a_browser_shows_a_wrong_model_beside_a_proved_one_and_measures_both(rep
     assert "The two differ, first in row 2, column 2 from the right" in text
     assert dom.count('class="filled differs') + dom.count(" differs") >= 2
     assert len(re.findall("5 of 5 correct, 95 % interval 56.6 to 100.0 %", dom)) == 16
+    heal = 'go(99); byId("shake").onclick(); while (healing) byId("on").onclick();'
+    dom = in_browser(tmp_path, models, "123x456", heal)
+    assert re.search("Healed after [0-9]+ steps of all cells; at most 13, the longest", dom)
+    assert "aria-invalid" not in dom
+    type_9 = """works[0].table[1][4].focus(); works[0].table[1][4].dispatchEvent(
+        new KeyboardEvent("keydown", { key: "9", bubbles: true })); play(false);"""
+    dom = in_browser(tmp_path, models, "123x456", type_9)
+    assert re.search('class="hurt[^>]*aria-invalid="true"[^>]*>9<', dom)
     choose = 'byId("model").value = 2; byId("model").onchange(); go(99)'
     dom = in_browser(tmp_path, models, "", choose)
     assert "2539 + 839 = 3378 (correct" in dom
