@@ -172,10 +172,9 @@ def row_ends(solver: Solver, rows: RowSteps, steps: int, starts: int) -> dict[st
 
 
 def joined(parts: Sequence[Ended]) -> Ended:
-    """Return the ends of several batches as one."""
-    state = map_state(lambda *of: torch.cat(of), parts[0].state, *(one.state for one in parts[1:]))
+    """Return the ends of several batches as one, without states: they differ in size."""
     cells, settled = (np.concatenate([one[i] for one in parts]) for i in (0, 1))
-    return Ended(cells, settled, state)
+    return Ended(cells, settled, None)
 
 
 def share(hits: np.ndarray, problem: np.ndarray) -> str:
@@ -219,32 +218,39 @@ def starts(args: argparse.Namespace) -> None:
         print(f"; {all_of.sum()} from every start, {(some & ~all_of).sum()} from some", flush=True)
     shown = set()
     for kind, i, j in stuck:
-        if j in shown or len(shown) == args.show:
-            continue
-        shown.add(j)
-        attractor(solver, rows, found[kind][i], int(j), f"{kind} start {i}", own)
+        if kind != "half" and j not in shown and len(shown) < args.show:
+            shown.add(j)
+            attractor(solver, rows, int(j), args.steps, None if kind == "own" else int(i))
 
 
 @torch.inference_mode()
-def attractor(solver: Solver, rows: RowSteps, end: Ended, row: int, name: str, own: Ended) -> None:
-    """Print a row that stays incorrect, and what it is after further steps."""
-    one, inputs = slice(row, row + 1), rows.inputs[row : row + 1]
-    state = map_state(lambda z: z[one].clone(), end.state)
-    later = follow(solver, inputs, FURTHER, lambda _: state)
+def attractor(solver: Solver, rows: RowSteps, row: int, steps: int, start: int | None) -> None:
+    """Print a row that stays incorrect, and what it is after further steps.
+
+    Args:
+        solver: of a recursive transformer.
+        rows: all rows.
+        row: index of the row.
+        steps: after which the row was judged.
+        start: number of its random start; None: the model's own start.
+    """
+    inputs = rows.inputs[row : row + 1]
+
+    def begin(loop: Loop) -> Any:
+        return loop.state if start is None else random_state(loop, inputs, 0, np.array([start]))
+
+    first = follow(solver, inputs, steps, begin)
+    later = follow(solver, inputs, FURTHER, lambda _: first.state)
     after = follow(solver, inputs, 1, lambda _: later.state)
     z, next_z = (torch.cat([*map(torch.flatten, named(s.state).values())]) for s in (later, after))
     moved = float((next_z - z).norm() / z.norm())
-    confidence = Loop(solver.predictor.model, solver.predictor.tokens(inputs))
-    confidence.state = later.state
-    sure = float(confidence.read()[1].sigmoid())
-    same = bool((later.cells == end.cells[one]).all())
-    right = bool((own.cells[one] == rows.labels[one]).all())
-    print(
-        f"\nrow {row}, from {name}: own start correct: {right}; after {FURTHER} further steps the"
-    )
-    print(f"row is the same: {same}; one more step moves the state by {moved:.1e} of its length;")
-    print(f"confidence {sure:.3f}\n\n{to_text(later.cells[0])}\n")
-    print(f"correct:\n\n{to_text(rows.labels[row])}")
+    end = Loop(solver.predictor.model, solver.predictor.tokens(inputs))
+    end.state = later.state
+    sure, same = float(end.read()[1].sigmoid()), bool((later.cells == first.cells).all())
+    name = "the model's own start" if start is None else f"random start {start}"
+    print(f"\nrow {row}, from {name}: after {FURTHER} further steps the same: {same};")
+    print(f"one more step moves the state by {moved:.1e} of its length; confidence {sure:.3f}")
+    print(f"\n{to_text(later.cells[0])}\n\ncorrect:\n\n{to_text(rows.labels[row])}")
 
 
 def main() -> None:
