@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from canvas.cells.drawn import draw_signals
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.pages import draw_signals
 from canvas.cells.spec import NEIGHBOUR_NAMES
 from canvas.choices import load_class
 from canvas.picture import to_text

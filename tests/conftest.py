@@ -43,11 +43,14 @@ def repository() -> Path:
 
 @pytest.fixture(scope="module")
 def own_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Working folder with `mine.py`, all classes of docs/extending.md; unloaded afterwards."""
+    """Working folder with `mine.py`, all own code of docs/extending.md; unloaded afterwards."""
+    from trm.evaluation.diagnosis import KINDS
+
+    kinds = dict(KINDS)
     text = (REPOSITORY / "docs/extending.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    code = [block for block in blocks if "class " in block]
-    assert len(code) == 4
+    code = [block for block in blocks if "class " in block or "KINDS" in block]
+    assert len(code) == 5
     folder = tmp_path_factory.mktemp("own")
     (folder / "mine.py").write_text("\n\n".join(code))
     with pytest.MonkeyPatch.context() as patch:
@@ -55,6 +58,8 @@ def own_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr(sys, "dont_write_bytecode", True)
         yield folder
     sys.modules.pop("mine", None)
+    KINDS.clear()
+    KINDS.update(kinds)
 
 
 def _draw_nothing(*_: object, **__: object) -> None:

@@ -244,6 +244,15 @@ def test_own_classes_from_python(own_folder, monkeypatch, capsys):
     assert capsys.readouterr().out.split()[-1].isdigit()
 
 
+def test_an_own_kind_of_error_is_counted_and_named_in_the_report(own_folder, command, checkpoint):
+    words = ("--digits-a", 1, "--digits-b", 1, "--problems", 4, "--accelerator", "cpu")
+    more = ("--import", "mine", "--checkpoint", checkpoint, "--output", "kinds")
+    command("evaluate", *more, *words, folder=own_folder)
+    assert (
+        "- *reversed*: the digits stand in the oppo" in (own_folder / "kinds/grid.md").read_text()
+    )
+
+
 def test_the_example_of_a_trainer_of_ones_own_trains_and_solves(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (block,) = (b for b in blocks(ROOT / "docs/extending.md", "python") if "L.Trainer(" in b)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from canvas.addition import Addition
-from canvas.cells.pages import draw_signals
+from canvas.cells.drawn import draw_signals
 from canvas.drawing import row_steps, sequences
 from canvas.multiplication import Multiplication
 from canvas.sampling import sample

@@ -8,7 +8,7 @@ there are finitely many cell inputs, however long the numbers are.
 A layout declares its `LocalRule`: the signals passed in each direction, the outputs for each cell
 input, and the rows and columns of a canvas. From the rule follow
 
-- the cell inputs of any drawn canvas (`canvas.cells.pages`), to train on;
+- the cell inputs of any drawn canvas (`canvas.cells.drawn`), to train on;
 - a set that contains all cell inputs of every canvas of any size (`canvas.cells.reachable`), to
   prove on.
 

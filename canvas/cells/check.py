@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from canvas.arithmetic import Numbers
+from canvas.cells.drawn import DrawnCellInputs, drawn_cell_inputs
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.pages import DrawnCellInputs, drawn_cell_inputs
 from canvas.cells.spec import SYMBOL, TOKEN
 from canvas.choices import OwnCodeError, failure
 from canvas.drawing import WorkedDrawing

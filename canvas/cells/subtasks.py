@@ -5,8 +5,8 @@ They are the signals of the layout's local rule, and its `LocalRule.probe_target
 
 import numpy as np
 
+from canvas.cells.drawn import UNDEFINED, draw_signals
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.pages import UNDEFINED, draw_signals
 from canvas.drawing import WorkedDrawing
 from canvas.layouts import ABSENT, ANSWER, PARTIAL, SUM
 from canvas.symbols import BLANK

@@ -22,7 +22,7 @@ import torch
 from pydantic import PlainSerializer, TypeAdapter
 from torch import Tensor
 
-from canvas.cells.pages import UNDEFINED
+from canvas.cells.drawn import UNDEFINED
 from canvas.cells.subtasks import arithmetic_subtasks, subtask_classes
 from canvas.choices import check_choice
 from trm.analysis.probe import (

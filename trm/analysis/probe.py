@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from pydantic import PlainSerializer, TypeAdapter
 from torch import Tensor
 
-from canvas.cells.pages import UNDEFINED
+from canvas.cells.drawn import UNDEFINED
 from canvas.cells.subtasks import draw_subtasks, needed, subtask_classes
 from canvas.drawing import row_steps
 from canvas.problems import Problems

@@ -13,8 +13,8 @@ import numpy as np
 from torch import nn
 
 from canvas.cells.check import edge_problems
+from canvas.cells.drawn import drawn_cell_inputs
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.pages import drawn_cell_inputs
 from canvas.choices import class_name
 from canvas.task import Task
 from canvas.tasks import task_data

@@ -108,6 +108,14 @@ def run(args: Arguments) -> int:
 # Each kind prints its tables, and returns its figures as JSON and its pictures by name.
 
 
+def _most_steps(solver: Solver) -> int:
+    """Return the most supervision steps of a row; `STEPS` for models without a limit of their own.
+
+    A cell model takes as many as it needs, and a GPT none.
+    """
+    return getattr(solver.predictor, "max_steps", None) or STEPS
+
+
 def probe(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     """Linear probes: sub-tasks that a model's states contain.
 
@@ -119,7 +127,7 @@ def probe(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     from trm.figures.analysis import probing_figure
 
     (solver,), (model,) = solvers, models
-    usual = range(1, min(STEPS, getattr(solver.predictor, "max_steps", STEPS)) + 1)
+    usual = range(1, min(STEPS, _most_steps(solver)) + 1)
     settings = Settings(args.seed, tuple(args.steps or usual), args.problems, args.train_problems)
     sizes, by_step, at_last = _sizes(args, solver.task), [], []
     study = run_probes(solver, sizes, settings, args.info.print)
@@ -159,7 +167,7 @@ def gap(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     settings = Settings(args.seed, steps, args.problems, args.train_problems)
     for solver, model, path in zip(solvers, models, args.checkpoints, strict=True):
         args.info.print(f"{model['name']}:")
-        most = STEPS if args.read_steps else getattr(solver.predictor, "max_steps", STEPS)
+        most = STEPS if args.read_steps else _most_steps(solver)
         own = replace(settings, steps=tuple(step for step in steps if step <= most))
         read_by = auxiliary_weights(load_checkpoint(path)) if args.heads else {}
         if args.heads and not read_by:

@@ -226,7 +226,7 @@ def _attention(watched: Watched, cell: tuple[int, int]) -> Figure | None:
 
 def _signals(watched: Watched) -> Figure | None:
     """Draw the signals that cells pass; None: they pass none."""
-    from canvas.cells.pages import draw_signals
+    from canvas.cells.drawn import draw_signals
     from trm.figures.inspection import signals_figure
     from trm.solving.cell_predictor import right_cells
 

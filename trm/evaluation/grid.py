@@ -16,13 +16,17 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from trm.evaluation.diagnosis import OTHER
 from trm.files import read_object, validated, versions
 from trm.grid_cells import BOTH, FAMILY, INSIDE, REGIONS, SHORTER, UNKNOWN, Key
 from trm.precision import FLOAT32
 from trm.statistics import Share
 
 GRID, FORMAT = "grid.json", 2  # file name in the folder of an evaluation; version of the format
-FILES = (GRID, "lengths.png", "grid.png", "grid.md", "grid.csv")  # files of an evaluation
+STEPS = "steps.png"  # only where `Grid.shows_steps`
+ERRORS = "errors.png"  # only where a solution is incorrect
+# Files of an evaluation.
+FILES = (GRID, "lengths.png", "grid.png", STEPS, ERRORS, "grid.md", "grid.csv")
 
 AXES = {  # measures of problem sizes
     "digits_a": "digits of a",
@@ -57,6 +61,12 @@ class Counts(TypedDict):
     high: float
 
 
+class Diagnosis(Counts):
+    """First wrong rows of one kind among those of all incorrect problems."""
+
+    chance: float | None  # mean share of wrong symbols in the same cells; null without such rows
+
+
 class CellData(TypedDict):
     """One size of problems; from ``height`` on every field is null where there are no figures."""
 
@@ -82,6 +92,8 @@ class CellData(TypedDict):
     solved: str | None  # one character a problem: 1 for a correct solution, else 0
     answered: str | None  # one character a problem: 1 for a correct answer, else 0
     flops_per_problem: float | None  # operations of the first free-running solution, `trm.flops`
+    # First wrong rows by kind, see `trm.evaluation.diagnosis`; not in old files, nor in scores.
+    errors: NotRequired[dict[str, Diagnosis] | None]
 
 
 class TaskData(TypedDict):
@@ -169,14 +181,31 @@ class Grid(dict[str, Any]):
                 return "answers"
         return "solutions"
 
+    @property
+    def shows_steps(self) -> bool:
+        """True if steps are of interest: from random states, or of cell models beside their bound.
+
+        `steps.png` is drawn then.
+        """
+        cells = [cell for model in self.models for cell in model["cells"] if cell["steps"]]
+        noisy = any(self.asked(m).get("start", "initial") == "noise" for m in self.models)
+        return bool(cells) and (noisy or any(cell.get("longest_chain") for cell in cells))
+
     def pooled(self, cells: Iterable[Cell], figure_of: str | None = None) -> Share:
         """Return a share over some cells; by default the share `figure_shown`."""
         return pooled(cells, figure_of or self.figure_shown)
 
     @property
+    def kinds(self) -> list[str]:
+        """Kinds of errors in the order of the first model that has each; `OTHER` comes last."""
+        cells = (cell for model in self.models for cell in model["cells"])
+        found = dict.fromkeys(kind for cell in cells for kind in cell.get("errors") or ())
+        return sorted(found, key=lambda kind: kind == OTHER)
+
+    @property
     def rows(self) -> list[dict[str, Any]]:
         """Flat row of each cell of each model, as in ``grid.csv``; None: not known."""
-        first, second = self.axes
+        (first, second), kinds = self.axes, self.kinds
         rows = []
         for model in self.models:
             about = {"model": model["name"], "seed": model.get("seed")}
@@ -189,6 +218,8 @@ class Grid(dict[str, Any]):
                     total = counts.get("total")
                     row[figure] = counts["right"] / total if total else None
                     row |= {f"{figure}_{key}": counts.get(key) for key in Counts.__annotations__}
+                errors = cell.get("errors") or {}
+                row |= {f"errors_{k}": errors.get(k, {}).get("right") for k in kinds}
                 rows.append(row | {key: cell.get(key) for key in MEANS})
         return rows
 
@@ -307,3 +338,19 @@ def share(cell: Cell, figure_of: str = "solutions") -> Share:
 def pooled(cells: Iterable[Cell], figure_of: str = "solutions") -> Share:
     """Return a share over all cells."""
     return sum((share(cell, figure_of) for cell in cells), Share(0, 0))
+
+
+def errors(cells: Iterable[Cell]) -> dict[str, tuple[Share, float]]:
+    """Return the share of each kind of error over all cells, and its share by chance.
+
+    Cells without a kind do not count for it: their layouts leave it out.
+    """
+    found: dict[str, tuple[Share, float]] = {}
+    for cell in cells:
+        for kind, part in (cell.get("errors") or {}).items():
+            before, chance = found.get(kind, (Share(0, 0), 0.0))
+            total = before + Share(part["right"], part["total"])
+            if part["total"]:
+                chance += (part["chance"] - chance) * part["total"] / total.total
+            found[kind] = total, chance
+    return found

@@ -11,7 +11,21 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from canvas.task import describe_ranges
-from trm.evaluation.grid import FIGURES, FILES, LABELS, SHOWN, Cell, Grid, Model, cells_of, in_order
+from trm.evaluation.diagnosis import KINDS, OTHER
+from trm.evaluation.grid import (
+    ERRORS,
+    FIGURES,
+    FILES,
+    LABELS,
+    SHOWN,
+    STEPS,
+    Cell,
+    Grid,
+    Model,
+    cells_of,
+    errors,
+    in_order,
+)
 from trm.evaluation.names import by_setting
 from trm.grid_cells import FAMILY, INSIDE
 from trm.markdown import safe, table
@@ -28,13 +42,16 @@ _MEANS = {  # of a summary's lines
 
 
 def print_summary(console: Console, grid: Grid) -> None:
-    """Print each model's accuracy by region; for structured problems also by family."""
+    """Print each model's accuracy and errors by region; for structured problems also by family."""
     families = _by_cell(grid) if grid.axes[0] == FAMILY else []
-    console.print(Markdown("\n\n".join([*families, *_summary(grid)])))
+    found = _errors_by_region(grid)
+    if found:
+        found = ["**First wrong cells**, by the explanation that fits", *found]
+    console.print(Markdown("\n\n".join([*families, *_summary(grid), *found])))
 
 
 def markdown(grid: Grid) -> str:
-    """Return a whole grid as Markdown: pictures, models, summary, comparisons, cells.
+    """Return a whole grid as Markdown: pictures, models, summary, comparisons, cells, errors.
 
     Comparisons are those of each setting with the first.
     """
@@ -45,7 +62,8 @@ def markdown(grid: Grid) -> str:
         parts.append(f"Evaluated {created} with {versions}.")
     what = f"{FIGURES[grid.figure_shown]}, by"
     parts += [
-        *(f"![{what} {Path(name).stem}]({name})" for name in FILES if name.endswith(".png")),
+        *(f"![{what} {Path(name).stem}]({name})" for name in FILES[1:3]),
+        *([f"![Supervision steps, by length]({STEPS})"] if grid.shows_steps else []),
         *("## Models", _models(grid)),
         *("## Summary", *_summary(grid)),
         *_problem_by_problem(grid),
@@ -53,6 +71,7 @@ def markdown(grid: Grid) -> str:
         f"Percent correct (Wilson 95 % interval). Rows: {first}; columns: {second}; bold: sizes "
         "that the model was trained on.",
         *_by_cell(grid),
+        *_errors(grid),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -227,3 +246,67 @@ def _cell(cell: Cell | None, grid: Grid) -> str:
     found = grid.pooled([cell])
     text = f"{found.percent} ({found.span()})" if found.total else "–"
     return f"**{text}**" if found.total and cell["region"] == INSIDE else text
+
+
+def _errors(grid: Grid) -> list[str]:
+    """Return the section on errors: explanations, their shares by region and by cell."""
+    by_region = _errors_by_region(grid)
+    if not by_region:
+        return []
+    corner = " x ".join(grid.axes).replace("digits_", "")
+    parts = [
+        "## Errors",
+        f"![Errors of each size by kind]({ERRORS})",
+        "Each incorrect problem counts once: in its first wrong row, the first wrong cell from the "
+        "right, by the first of these explanations that fits. In brackets: Wilson 95 % interval. "
+        "By chance: the share of all wrong symbols in the same cells that fit. A dash: the "
+        "layout has no such signals.",
+        "\n".join(
+            f"- *{safe(kind)}*: {safe(KINDS[kind].meaning)}" for kind in grid.kinds if kind in KINDS
+        )
+        + f"\n- *{OTHER}*: none of these fits",
+        *by_region,
+        f"### By cell ({corner})",
+    ]
+    for model in grid.models:
+        rows = []
+        for (a, b), cell in cells_of(model).items():
+            found = errors([cell])
+            if found and max(share.total for share, _ in found.values()):
+                shares = [found[k][0] if k in found else None for k in grid.kinds]
+                words = ["–" if s is None else f"{s.percent} ({s.span()})" for s in shares]
+                rows.append([f"{a} x {b}", _diagnosed(cell), *words])
+        if rows:
+            heads = ["size", "incorrect", *map(safe, grid.kinds)]
+            parts += [f"**{safe(model['name'])}**, percent", table(heads, rows)]
+    return parts
+
+
+def _diagnosed(*cells: Cell) -> str:
+    """Return the number of incorrect problems that were diagnosed, of all."""
+    known = [cell for cell in cells if cell.get("errors")]
+    wrong = sum(max(part["total"] for part in cell["errors"].values()) for cell in known)
+    return f"{wrong} of {sum(cell['problems'] for cell in known)}"
+
+
+def _errors_by_region(grid: Grid) -> list[str]:
+    """Return a table for each model: the share of each kind of error by region, and by chance."""
+    parts = []
+    for model in grid.models:
+        everywhere = errors(model["cells"])
+        if not any(share.total for share, _ in everywhere.values()):
+            continue
+        regions = {
+            where: [cell for cell in model["cells"] if cell["region"] == where]
+            for where in grid.regions
+        }
+        found = {where: errors(cells) for where, cells in regions.items()}
+        rows = []
+        for kind in grid.kinds:
+            shares = [some[kind][0].short if kind in some else "–" for some in found.values()]
+            by_chance = f"{100 * everywhere[kind][1]:.1f} %" if kind in everywhere else "–"
+            rows.append([safe(kind), *shares, by_chance])
+        rows.append(["incorrect", *(_diagnosed(*cells) for cells in regions.values()), ""])
+        heads = ["", *regions, "by chance"]
+        parts += [f"**{safe(model['name'])}**", table(heads, rows)]
+    return parts

@@ -24,10 +24,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_solver
 from trm.devices import join_processes, make_files, open_devices
+from trm.evaluation.diagnosis import KINDS, WrongRow, first_wrong_rows, tally
 from trm.evaluation.grid import FILES, FORMAT, GRID, KEYS, Grid, new_grid
 from trm.evaluation.models import check_models, describe_all
 from trm.files import make_own_folder, read_object, versions, write_json
@@ -59,7 +61,7 @@ class Settings:
     def key(self, device: str) -> str:
         """Hash all that affects figures on cpu, cuda or mps, except checkpoint and size."""
         deciding = {"format": FORMAT, "split": SPLIT, "versions": versions(), "device": device}
-        deciding |= asdict(self)
+        deciding |= asdict(self) | {"kinds": list(KINDS)}
         del deciding["rows"], deciding["columns"]
         if self.start == "initial":  # as in files before this setting
             del deciding["start"]
@@ -168,6 +170,7 @@ def measure_cell(
 
 def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, Any]:
     solutions: list[Solution] = []
+    wrong_rows: list[WrongRow] = []
     forced_rows, seconds = Share(0, 0), 0.0
     solver.predictor.clear_cache()
     with counted_flops() as counter:
@@ -178,10 +181,12 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
         began, written = time.perf_counter(), None
         if solver.voting is None:
             written = solver.predictor.free_running(drawing)
-            solutions += solver.solutions(batch, drawing, written)
+            found = solver.solutions(batch, drawing, written)
         else:
-            solutions += solver.solve_drawing(batch, drawing)
+            found = solver.solve_drawing(batch, drawing)
+        solutions += found
         seconds += time.perf_counter() - began
+        wrong_rows += _wrong_rows(solver, drawing, found)
         known = written if solver.predictor.row_by_row else None
         forced = teacher_forced(solver.predictor, drawing, known)
         forced_rows += Share(int(forced.rows_exact.sum()), len(forced.rows_exact))
@@ -205,7 +210,25 @@ def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, A
         "solved": "".join("01"[one] for one in solved),
         "answered": "".join("01"[one] for one in answered),
         "flops_per_problem": counter.get_total_flops(),
+        "errors": tally(solver.task, wrong_rows),
     }
+
+
+def _wrong_rows(
+    solver: Solver, drawing: WorkedDrawing, solutions: list[Solution]
+) -> list[WrongRow]:
+    """Return the first wrong row of each incorrect solution of the problems of a drawing."""
+    swapped, rows = [], []
+    canvases = drawing.truth.copy()
+    for i, solution in enumerate(solutions):
+        if solution.truth is not None and np.array_equal(solution.truth, drawing.truth[i]):
+            canvases[i] = solution.canvas
+        elif not solution.exact:  # a vote has chosen the solution with the operands swapped
+            swapped.append(solution)
+    for one in swapped:
+        problem = Problems.from_ints([one.operands[::-1]], solver.task.base)
+        rows += first_wrong_rows(solver.task, solver.draw_worked(problem), one.canvas[None])
+    return first_wrong_rows(solver.task, drawing, canvases) + rows
 
 
 def _views(voting: Voting | None, solutions: list[Solution]) -> float | None:

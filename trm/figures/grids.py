@@ -1,8 +1,8 @@
 """Figures of a grid's accuracy, and of the confidence of its models.
 
-These are accuracy against length, heat maps of digits × digits, risk against coverage, and
-calibration. Colours run from dark to light with the share (viridis), so they stay in order in grey
-prints; every cell contains its number as well.
+These are accuracy and steps against length, heat maps of digits × digits, risk against coverage,
+and calibration. Colours run from dark to light with the share (viridis), so they stay in order in
+grey prints; every cell contains its number as well.
 """
 
 import csv
@@ -21,7 +21,8 @@ from matplotlib.patheffects import Normal, Stroke
 from matplotlib.ticker import NullFormatter
 
 from canvas.picture import GIVEN, GREY, INK, PAPER
-from trm.evaluation.grid import FIGURES, FILES, LABELS, Grid, Model, cells_of, in_order
+from trm.evaluation.diagnosis import KINDS, OTHER
+from trm.evaluation.grid import FIGURES, FILES, LABELS, Grid, Model, cells_of, errors, in_order
 from trm.evaluation.grid_report import markdown
 from trm.evaluation.names import by_setting
 from trm.figures.style import COLOURS, LINES, colours, draw_table, mark, new_figure, save, tidy
@@ -38,13 +39,23 @@ _LETTER = 0.05  # inches of a cell's small print
 _RANGE: dict[str, Any] = {"edgecolor": INK, "linewidth": 2.2, "fill": False}
 _HATCH: dict[str, Any] = {"facecolor": GIVEN, "edgecolor": "#A6A6A6", "linewidth": 0}
 _HATCH["hatch"] = "////"
+_SHADES = ("#56b4e9", "#f0e442", "#e69f00", "#cc79a7", "#009e73", "#d55e00", "#0072b2")
+_HATCHES = ("++++", "....", "////", "\\\\\\\\", "xxxx", "----", "||||")  # of kinds, in order
 
 
 def write_files(grid: Grid, output: Path) -> None:
     """Write a grid's pictures, report and table into a folder."""
-    _, lengths, picture, report, table_file = (output / name for name in FILES)
+    _, lengths, picture, steps, errors_file, report, table_file = (output / name for name in FILES)
     save(lengths_figure(grid), lengths)
     save(grid_figure(grid), picture)
+    if grid.shows_steps:
+        save(steps_figure(grid), steps)
+    else:
+        steps.unlink(missing_ok=True)
+    if (drawn := errors_figure(grid)) is None:
+        errors_file.unlink(missing_ok=True)  # of an earlier run with other settings
+    else:
+        save(drawn, errors_file)
     write_text(report, markdown(grid))
     rows = grid.rows
     with replacing(table_file) as part, part.open("w", encoding="utf-8", newline="") as lines:
@@ -61,8 +72,7 @@ def lengths_figure(grid: Grid) -> Figure:
     line: the mean of its seeds, in a band from the lowest to the highest. With one seed the band is
     Wilson's 95 % interval. Dotted: the longest of training.
     """
-    pairs = {key for model in grid.models for key in cells_of(model) if key[0] == key[1]}
-    alike = grid.axes == ("digits_a", "digits_b") and len(pairs) > 1
+    alike = _equal_lengths(grid)
     notes = f"{grid.problems_asked}. Bands: of several seeds from the lowest to the highest, of "
     notes += "one the Wilson 95\u00a0% interval. Dotted: the longest of training. "
     notes += " ".join(grid.caveats)
@@ -84,6 +94,58 @@ def lengths_figure(grid: Grid) -> Figure:
         if longest := [most for axis, (_, most) in ranges if axis.startswith("digits")]:
             most = min(longest) if alike else max(longest)
             axes.axvline(most, color=style["color"], linestyle=":", linewidth=1.2)
+    _finish_lengths(axes, every, alike)
+    axes.set(ylim=(-2, 102), ylabel="correct, %")
+    axes.set_title(FIGURES[grid.figure_shown], loc="left", weight="bold", fontsize=12, color=INK)
+    axes.legend(frameon=False, fontsize=9, loc="best")
+    return figure
+
+
+def steps_figure(grid: Grid) -> Figure:
+    """Draw the mean supervision steps against the digits of the operands.
+
+    Lengths are those of `lengths_figure`. Each model has a line. For a model that fills in all rows
+    together a dashed line shows the most steps that its canvases can need.
+    """
+    alike, every = _equal_lengths(grid), set[int]()
+    notes = f"{grid.problems_asked}. Free-running, means over problems. "
+    notes += "Dashed: the longest chain of cells, the most steps until nothing changes. "
+    figure = new_figure(9, 5.6, note=fill(notes + " ".join(grid.caveats), 135))
+    axes = figure.subplots()
+    for i, model in enumerate(grid.models):
+        found = _cells_by_length(grid, model, alike)
+        for key, style in (("steps", mark(i)), ("longest_chain", {})):
+            means = {n: _mean(cells, key) for n, cells in found.items()}
+            points = [(n, mean) for n, mean in means.items() if mean is not None]
+            if points and key == "steps":
+                axes.plot(*zip(*points, strict=True), label=model["name"], zorder=3, **style)
+            elif points:
+                axes.plot(*zip(*points, strict=True), linestyle="--", color=mark(i)["color"])
+            every |= {n for n, _ in points}
+    _finish_lengths(axes, every, alike)
+    together = all(cell["steps"] is None or cell.get("longest_chain")
+                   for model in grid.models for cell in model["cells"])  # fmt: skip
+    axes.set(ylim=(0, None), ylabel=f"supervision steps of a {'canvas' if together else 'row'}")
+    axes.set_title("Supervision steps", loc="left", weight="bold", fontsize=12, color=INK)
+    axes.legend(frameon=False, fontsize=9, loc="best")
+    return figure
+
+
+def _mean(cells: list[dict[str, Any]], key: str) -> float | None:
+    """Return the mean of a figure over the problems of some cells; None: it is not known."""
+    known = [(cell[key], cell["problems"]) for cell in cells if cell.get(key) is not None]
+    total = sum(n for _, n in known)
+    return sum(value * n for value, n in known) / total if total else None
+
+
+def _equal_lengths(grid: Grid) -> bool:
+    """Return whether cells of two operands with equal lengths are drawn alone."""
+    pairs = {key for model in grid.models for key in cells_of(model) if key[0] == key[1]}
+    return grid.axes == ("digits_a", "digits_b") and len(pairs) > 1
+
+
+def _finish_lengths(axes: Axes, every: set[int], alike: bool) -> None:
+    """Label the axis of lengths."""
     lengths = sorted(every)
     if lengths and lengths[-1] > 2 * len(lengths):  # a few sizes far apart
         axes.set_xscale("log")
@@ -92,23 +154,25 @@ def lengths_figure(grid: Grid) -> Figure:
     else:
         axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
     what = "digits of each operand" if alike else "digits of the longest operand, pooled"
-    axes.set(ylim=(-2, 102), xlabel=what, ylabel="correct, %")
+    axes.set(xlabel=what)
     tidy(axes)
-    axes.set_title(FIGURES[grid.figure_shown], loc="left", weight="bold", fontsize=12, color=INK)
-    axes.legend(frameon=False, fontsize=9, loc="best")
-    return figure
 
 
 def _by_length(grid: Grid, model: Model, alike: bool) -> dict[int, Share]:
     """Return the share of correct problems by length, from short to long; families are pooled."""
+    found = {n: grid.pooled(some) for n, some in _cells_by_length(grid, model, alike).items()}
+    return {n: right for n, right in found.items() if right.total}
+
+
+def _cells_by_length(grid: Grid, model: Model, alike: bool) -> dict[int, list[dict[str, Any]]]:
+    """Return a model's cells by length, from short to long."""
     cells: dict[int, list[dict[str, Any]]] = {}
     for size, cell in cells_of(model).items():
         sizes = zip(grid.axes, size, strict=True)
         length = max(int(n) for axis, n in sizes if axis.startswith("digits"))
         if not alike or size[0] == size[1]:
             cells.setdefault(length, []).append(cell)
-    found = {n: grid.pooled(some) for n, some in sorted(cells.items())}
-    return {n: right for n, right in found.items() if right.total}
+    return dict(sorted(cells.items()))
 
 
 def grid_figure(grid: Grid) -> Figure:
@@ -194,6 +258,71 @@ def _draw_shares(
         halo = [Stroke(linewidth=5, foreground=PAPER), Normal()]
         box = Rectangle(corner, *size, path_effects=halo, clip_on=False, zorder=4, **_RANGE)
         axes.add_patch(box)
+
+
+def errors_figure(grid: Grid) -> Figure | None:
+    """Draw the kinds of errors of each size as a stacked bar, a panel for each model.
+
+    A bar is all incorrect problems of a cell. Its parts are the kinds of their first wrong cells,
+    see `trm.evaluation.diagnosis`, each with its own colour and hatching. Beside it stands the
+    number of incorrect problems. None: no problem is incorrect, or nothing is known of errors.
+    """
+    panels = []
+    for model in grid.models:
+        found = {key: (errors([cell]), cell) for key, cell in cells_of(model).items()}
+        bars = [
+            (f"{a} x {b}", {kind: share for kind, (share, _) in some.items()}, cell["problems"])
+            for (a, b), (some, cell) in found.items()
+            if any(share.total for share, _ in some.values())
+        ]
+        if bars:
+            panels.append((model["name"], bars))
+    if not panels:
+        return None
+    longest = max(len(bars) for _, bars in panels)
+    across = min(len(panels), 2)
+    down = -(-len(panels) // across)
+    shown = [
+        (kind, fill(f"{kind}: {KINDS[kind].meaning}" if kind in KINDS else kind, 62 * across))
+        for kind in grid.kinds
+    ]
+    lines = sum(text.count("\n") + 1 for _, text in shown)
+    height = down * (0.26 * longest + 1.1) + 0.2 * lines + 0.7  # inches: panels, legend, title
+    figure = new_figure(5.4 * across + 0.4, height)
+    measures = " x ".join(LABELS[axis] for axis in grid.axes)
+    title = f"First wrong cell of each incorrect problem, by {measures}"
+    figure.suptitle(title, x=0.01, ha="left", weight="bold", fontsize=12, color=INK)
+    styles: dict[str, dict[str, Any]] = {
+        kind: {"facecolor": _SHADES[i % len(_SHADES)], "hatch": _HATCHES[i % len(_HATCHES)]}
+        for i, kind in enumerate(dict.fromkeys([*KINDS, *grid.kinds]))
+    }
+    styles[OTHER] = {"facecolor": GIVEN, "hatch": ""}
+    edge: dict[str, Any] = {"edgecolor": INK, "linewidth": 0.5}
+    for axes, panel in zip_longest(figure.subplots(down, across, squeeze=False).flat, panels):
+        if panel is None:
+            axes.set_axis_off()
+            continue
+        name, bars = panel
+        for y, (_, shares, problems) in enumerate(bars):
+            left = 0.0
+            for kind in (kind for kind in grid.kinds if kind in shares):
+                wide = 100 * shares[kind].value
+                if wide:
+                    axes.barh(y, wide, left=left, height=0.72, **styles[kind], **edge)
+                left += wide
+            wrong = max(share.total for share in shares.values())
+            axes.text(102, y, f"{wrong} of {problems}", va="center", fontsize=8, color=GREY)
+        axes.set_yticks(range(len(bars)), [size for size, *_ in bars], fontsize=8.5)
+        axes.set_ylim(longest - 0.4, -0.6)
+        axes.set_xlim(0, 122)
+        axes.set_xticks(range(0, 101, 20))
+        axes.set_xlabel("% of incorrect problems; their number", fontsize=9, color=INK)
+        axes.set_title(_cut(name, 60), loc="left", fontsize=9, color=INK, parse_math=False)
+        tidy(axes, "x")
+    handles = [Patch(label=label, **styles[kind], **edge) for kind, label in shown]
+    place: dict[str, Any] = {"loc": "outside lower left", "frameon": False, "fontsize": 8.5}
+    figure.legend(handles=handles, labelcolor=INK, **place)
+    return figure
 
 
 def _cut(text: str, most: int) -> str:

@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from canvas import picture
-from canvas.cells.pages import UNDEFINED
+from canvas.cells.drawn import UNDEFINED
 from canvas.picture import draw_canvas, draw_cells, for_people
 from canvas.symbols import BLANK, CHARACTERS
 from trm.analysis.lens import Lens
@@ -183,7 +183,7 @@ def signals_figure(
 
     ``canvas`` is the model's input, ``uint8 [H, W]``; ``row``, which the model fills in, is framed.
     ``signals`` has the decided and the true classes of each signal, ``uint8 [H, W]`` both, see
-    `canvas.cells.pages.draw_signals`.
+    `canvas.cells.drawn.draw_signals`.
     """
     used = canvas != BLANK
     used[row] |= not used.any()

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from canvas.cells.check import places
+from canvas.cells.drawn import drawn_cell_inputs
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.pages import drawn_cell_inputs
 from canvas.cells.spec import TOKEN, input_name
 from canvas.drawing import Drawing, WorkedDrawing
 from canvas.problems import Problems

@@ -15,8 +15,8 @@ import torch
 from augment.views import View
 from canvas import symbols
 from canvas.cells.check import check_reachable, check_rule
+from canvas.cells.drawn import UNDEFINED
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.pages import UNDEFINED
 from canvas.cells.reachable import reachable_cell_inputs
 from canvas.cells.spec import OWN, TOKEN
 from canvas.drawing import Drawing
@@ -233,7 +233,7 @@ class CellPredictor(Predictor):
     def signals(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
         """Return the decided classes by signal, uint8 [B, H, W] each.
 
-        See `canvas.cells.pages.draw_signals`. Latent codes are left out, as their classes have no
+        See `canvas.cells.drawn.draw_signals`. Latent codes are left out, as their classes have no
         meaning of their own.
 
         Args:
@@ -333,7 +333,7 @@ def right_cells(believed: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np
 
     Args:
         believed: decided classes, uint8 [...].
-        truth: true classes, uint8 [...], see `canvas.cells.pages.draw_signals`.
+        truth: true classes, uint8 [...], see `canvas.cells.drawn.draw_signals`.
     """
     counted = (truth != UNDEFINED) & (believed != UNDEFINED)
     return (believed == truth) & counted, counted

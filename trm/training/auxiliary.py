@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from canvas.cells.pages import UNDEFINED
+from canvas.cells.drawn import UNDEFINED
 from trm.checkpoints import AUXILIARY_HEAD
 from trm.torch_settings import float32_default
 

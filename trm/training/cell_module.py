@@ -10,8 +10,8 @@ from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
 from canvas.cells.check import check_rule
+from canvas.cells.drawn import draw_signals
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.pages import draw_signals
 from canvas.cells.spec import SYMBOL
 from canvas.drawing import WorkedDrawing
 from trm.models.cell import CellModel
@@ -22,7 +22,7 @@ from trm.torch_settings import standard_settings
 from trm.training.canvas_module import SIGNAL, CanvasModule, Figures
 from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule
-from trm.training.samples import CellInputSamples, PageSamples, as_batch
+from trm.training.samples import CellInputSamples, SolutionSamples, as_batch
 
 _HARD = "counterexamples"  # entry of a checkpoint
 _NARROW = 2.0  # an op input is hard if its smallest logit margin is below
@@ -43,7 +43,7 @@ class BaseCellModule(CanvasModule):
         latent: whether the signals in the config's ``codes`` get no labels.
     """
 
-    samples: type[CellInputSamples] | type[PageSamples]
+    samples: type[CellInputSamples] | type[SolutionSamples]
     charted = ("train/cell_accuracy", "train/op_input_accuracy", "train/loss_halting")
     threads = 1  # operations are too small for more
     latent = False

@@ -34,7 +34,7 @@ from trm.training.canvas_module import logs_at
 from trm.training.cell_module import BaseCellModule
 from trm.training.configs import check_range
 from trm.training.data import CanvasDataModule
-from trm.training.samples import PageSamples, as_batch
+from trm.training.samples import SolutionSamples, as_batch
 from trm.training.state_merging import PageCells, merged_messages
 
 _DECISIVE = 0.05  # weight of the entropy penalty once the temperature has fallen
@@ -58,7 +58,7 @@ class LatentModule(BaseCellModule):
         more: see `BaseCellModule`; the seed is that of the choice of op inputs after merging.
     """
 
-    samples = PageSamples
+    samples = SolutionSamples
     latent = True
 
     def __init__(
@@ -127,7 +127,7 @@ class LatentModule(BaseCellModule):
     def more_solutions(self) -> Iterator[Batch]:
         """Yield solutions of the training split, different ones for each epoch."""
         drawn = self.data.train_dataloader().dataset
-        assert isinstance(drawn, PageSamples)
+        assert isinstance(drawn, SolutionSamples)
         for epoch in range(self.current_epoch * _EPOCHS, (self.current_epoch + 1) * _EPOCHS):
             canvases = range(epoch * drawn.size, (epoch + 1) * drawn.size)
             for first in range(0, drawn.size, _CANVASES):
@@ -154,7 +154,7 @@ def _op_inputs(
     Args:
         mine: the rule with the model's codes.
         tokens: int64 [N].
-        sources: neighbours, int64 [N, directions], see `PageSamples`.
+        sources: neighbours, int64 [N, directions], see `SolutionSamples`.
         messages: int64 [cells + 1, 1 + signals]. Each cell's row is 1 and its signals; the last row
             is 0, for no cell.
     """
@@ -165,7 +165,7 @@ def _op_inputs(
 
 
 def _solved(mine: LocalRule, known: CellCache, batch: Batch) -> dict[str, np.ndarray]:
-    """Run the model on the cells of `PageSamples` with decided codes and true signals.
+    """Run the model on the cells of `SolutionSamples` with decided codes and true signals.
 
     Returns:
         The batch, with ``op_inputs``: int64 [N], ``written``: symbols, int64 [N], and ``codes``:
@@ -220,7 +220,7 @@ def merged_op_inputs(rule: LocalRule, model: CellModel, canvases: Iterable[Batch
     Args:
         rule: the layout's rule, without latent codes.
         model: a model with latent codes.
-        canvases: batches of `PageSamples`.
+        canvases: batches of `SolutionSamples`.
 
     Returns:
         A batch as those of `CellInputSamples`; the label of a code is −1 where it is unknown.
@@ -293,7 +293,7 @@ def work_relaxed(model: CellModel, batch: Batch, temperature: float) -> tuple[Te
 
     Args:
         model: a model with latent codes.
-        batch: of `PageSamples`.
+        batch: of `SolutionSamples`.
         temperature: of the softmax over a code's classes.
 
     Returns:

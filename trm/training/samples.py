@@ -17,8 +17,8 @@ from torch.utils.data import Dataset
 
 from augment.transforms import SampleTransform
 from canvas.canvas_size import Blanks, Canvas, Insertion
+from canvas.cells.drawn import UNDEFINED, drawn_cell_inputs
 from canvas.cells.local_rule import LocalRule, OpSamples
-from canvas.cells.pages import UNDEFINED, drawn_cell_inputs
 from canvas.cells.spec import NEIGHBOURS, SYMBOL, TOKEN
 from canvas.cells.subtasks import draw_subtasks
 from canvas.choices import check_choice
@@ -315,7 +315,7 @@ class CellInputSamples(TrainingSamples):
         return as_batch(rule.samples(found.cell_inputs, found.outputs))
 
 
-class PageSamples(TrainingSamples):
+class SolutionSamples(TrainingSamples):
     """Batches of whole solutions for models with latent codes.
 
     A batch has N cells, each after those that it depends on:

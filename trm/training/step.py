@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
-from canvas.cells.pages import UNDEFINED
+from canvas.cells.drawn import UNDEFINED
 from canvas.symbols import PAD
 from trm.models.iterative import Batch, IterativeModel, Loop, State, named, unnamed, where
 from trm.training.auxiliary import AuxiliaryHeads

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from canvas.addition import Addition
+from canvas.cells.drawn import UNDEFINED, draw_signals, drawn_cell_inputs
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.pages import UNDEFINED, draw_signals, drawn_cell_inputs
 from canvas.cells.reachable import reachable_cell_inputs, reachable_op_inputs
 from canvas.cells.spec import NEIGHBOURS, SYMBOL, TOKEN, Inputs, input_name
 from canvas.multiplication import Multiplication

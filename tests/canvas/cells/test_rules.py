@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from canvas.addition import Addition
+from canvas.cells.drawn import drawn_cell_inputs
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.pages import drawn_cell_inputs
 from canvas.cells.spec import NEIGHBOUR_NAMES, SYMBOL, input_name
 from canvas.multiplication import Multiplication
 from canvas.picture import to_text

@@ -3,7 +3,7 @@
 import numpy as np
 
 from canvas.addition import Addition
-from canvas.cells.pages import UNDEFINED
+from canvas.cells.drawn import UNDEFINED
 from canvas.cells.subtasks import arithmetic_subtasks, draw_subtasks, needed, subtask_classes
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from canvas.cells.pages import UNDEFINED
+from canvas.cells.drawn import UNDEFINED
 from canvas.multiplication import Multiplication
 from trm.analysis import gap
 from trm.analysis.gap import BLOCKS, HEAD, PROBE, Reader, Settings, best_probe, gap_of, run_gap

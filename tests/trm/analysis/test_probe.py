@@ -12,7 +12,7 @@ from drawings import LAYOUTS
 
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
-from canvas.cells.pages import UNDEFINED, draw_signals
+from canvas.cells.drawn import UNDEFINED, draw_signals
 from canvas.drawing import to_sequences
 from canvas.layouts import GIVEN
 from canvas.multiplication import Lattice, Multiplication

@@ -18,6 +18,7 @@ from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from canvas.task import Task
 from trm.checkpoints.loading import load_solver
 from trm.evaluation import measure as measuring
+from trm.evaluation.diagnosis import Kind
 from trm.evaluation.grid import KEYS, read_grid
 from trm.evaluation.measure import Settings, measure, measure_cell
 from trm.files import versions
@@ -260,6 +261,9 @@ def test_other_settings_take_no_cell_of_earlier_ones(changed, tmp_path, sizes, m
     assert one != other
     before = SETTINGS.key("cpu")
     assert SETTINGS.key("cuda") != before
+    with monkeypatch.context() as patch:
+        patch.setitem(measuring.KINDS, "mine", Kind(lambda row: False, "a kind of one's own"))
+        assert SETTINGS.key("cpu") != before
     monkeypatch.setattr(measuring, "versions", lambda: versions() | {"torch": "99"})
     assert SETTINGS.key("cpu") != before
 
@@ -310,7 +314,9 @@ def test_a_damaged_cell_is_measured_again(checkpoint, tmp_path, sizes):
         assert sizes == [(2, 1)]
 
 
-@pytest.mark.parametrize("name", ["grid.json", "lengths.png", "grid.png", "grid.md", "grid.csv"])
+@pytest.mark.parametrize(
+    "name", ["grid.json", "lengths.png", "grid.png", "errors.png", "grid.md", "grid.csv"]
+)
 def test_files_of_others_are_left_alone(checkpoint, tmp_path, sizes, name):
     (tmp_path / name).write_text("[1, 2, 3]")
     with pytest.raises(ValueError, match=rf"{name} is in the way, .* choose another --output"):

@@ -1,13 +1,16 @@
 import io
+import json
 import re
 
 import pytest
 from rich.console import Console
 from shares import right, short_only
 
+from trm.evaluation.grid import errors, read_grid
 from trm.evaluation.grid_report import markdown, print_summary, shared_problems
 from trm.figures.grids import grid_figure, lengths_figure
 from trm.grid_cells import BOTH, FIRST, INSIDE, SECOND, SHORTER
+from trm.statistics import Share
 
 
 def summary(grid: dict, width: int = 200) -> str:
@@ -188,3 +191,45 @@ def test_cells_that_only_one_was_asked_are_left_out():
     assert shared_problems([mine], [theirs], "both beyond") is None
     unknown = model((1, "in range", None))
     assert shared_problems([unknown], [unknown]) is None
+
+
+def diagnosed(counts: dict[str, int], chance: float) -> dict[str, dict]:
+    total = sum(counts.values())
+    found = {kind: Share(n, total).data() | {"chance": None} for kind, n in counts.items()}
+    return {kind: part | ({"chance": chance} if total else {}) for kind, part in found.items()}
+
+
+def test_kinds_of_errors_stand_by_region_and_by_cell_beside_their_chance(make_grid):
+    grid = make_grid({"one": right, "two": right}, [3, 4], [2], problems=20)
+    inside, beyond = grid["models"][0]["cells"]
+    inside["errors"] = diagnosed({"carry": 0, "mine": 0, "other": 0}, 0.0)
+    beyond["errors"] = diagnosed({"carry": 6, "mine": 1, "other": 3}, 0.25)
+    text = markdown(grid)
+    assert "(errors.png)" in text
+    assert "- *carry*: a carry is dropped" in text
+    head, carry, mine, other, wrong = table(text, "## Errors", "**one**")
+    assert (head[1:3], head[-1]) == ([INSIDE, FIRST], "by chance")
+    assert (carry[:3], carry[-1]) == (["carry", "–", "60.0 % (31.3–83.2)"], "25.0 %")
+    assert (mine[2], other[2]) == ("10.0 % (1.8–40.4)", "30.0 % (10.8–60.3)")
+    assert wrong[:3] == ["incorrect", "0 of 20", "10 of 20"]
+    assert table(text, "### By cell (a x b)") == [
+        ["size", "incorrect", "carry", "mine", "other"],
+        ["4 x 2", "10 of 20", "60 (31–83)", "10 (2–40)", "30 (11–60)"],
+    ]
+    for word in ("First wrong cells", "31.3–83.2", "by chance"):
+        assert word in summary(grid)
+    assert [row["errors_carry"] for row in grid.rows] == [0, 6, None, None]
+    assert grid.kinds == ["carry", "mine", "other"]
+    share, chance = errors([inside, beyond, beyond])["carry"]
+    assert (share, chance) == (Share(12, 20), 0.25)
+
+
+def test_a_grid_without_kinds_of_errors_is_read_and_has_no_section(make_grid, tmp_path):
+    grid = make_grid({"one": right}, 2, 2)
+    for cell in grid["models"][0]["cells"]:
+        del cell["errors"]  # as older versions wrote it
+    (tmp_path / "grid.json").write_text(json.dumps(grid))
+    assert read_grid(tmp_path) == grid
+    for text in (markdown(grid), summary(grid)):
+        assert "First wrong" not in text
+        assert "Errors" not in text

@@ -7,7 +7,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from shares import right, short_only
 
-from trm.figures.grids import grid_figure, lengths_figure, trust_figure
+from trm.figures.grids import (
+    errors_figure,
+    grid_figure,
+    lengths_figure,
+    steps_figure,
+    trust_figure,
+    write_files,
+)
 from trm.statistics import Share, reliability, risk_coverage
 
 
@@ -64,6 +71,26 @@ def test_a_cell_is_coloured_by_its_share_and_sizes_trained_on_are_outlined(make_
     (panel,) = panels(grid_figure(make_grid({"one": right}, 5, 4, ((2, 3), (1, 2)), axes=axes)))
     assert boxes(panel, hatched=False) == {(-0.5, 0.5, 2, 2)}
     assert (panel.get_ylabel(), panel.get_xlabel()) == axes
+
+
+def test_steps_are_drawn_by_length_beside_the_longest_chain(make_grid):
+    grid = make_grid({"cells": right, "rows": half}, 3, 3)
+    assert not grid.shows_steps
+    for cell in grid.models[0]["cells"]:
+        a, b = cell["row"], cell["column"]
+        cell |= {"steps": 2.0 * a + b, "longest_chain": 3.0 * a + 2 * b}
+    assert grid.shows_steps
+    (axes,) = steps_figure(grid).axes
+    found = {(line.get_linestyle(), *line.get_ydata()) for line in axes.lines}
+    assert found == {("-", 3, 6, 9), ("--", 5, 10, 15), ("-", 6.5, 6.5, 6.5)}
+    assert axes.get_ylabel() == "supervision steps of a row"  # of the second model
+
+
+def test_steps_from_random_states_are_drawn(make_grid):
+    grid = make_grid({"rows": half}, 3, 3)
+    grid["settings"]["start"] = "noise"
+    assert grid.shows_steps
+    assert grid.how_asked(grid.models[0]) == "from random states"
 
 
 def test_cells_that_are_not_applicable_are_hatched_and_say_so(make_grid):
@@ -173,3 +200,29 @@ def test_curves_of_different_numbers_of_problems_each_say_of_how_many():
     title, labels = drawn(57, 57)
     assert title == "If only the surest are answered (57 problems)"
     assert not any("problems" in label for label in labels)
+
+
+def test_kinds_of_errors_are_stacked_in_a_bar_for_each_cell_with_errors(make_grid, tmp_path):
+    grid = make_grid({"a-long-name-of-a-run/version_1": right, "two": right, "three": right}, 4, 2)
+    counts = {"carry": 6, "ends": 0, "mine": 1, "other": 3}
+    found = {kind: Share(n, 10).data() | {"chance": 0.1} for kind, n in counts.items()}
+    assert errors_figure(grid) is None
+    for model in grid["models"][:2]:
+        for cell in model["cells"][-3:]:
+            cell["errors"] = found
+    figure = errors_figure(grid)
+    assert_apart(figure)
+    first, second = panels(figure)
+    assert [label.get_text() for label in first.get_yticklabels()] == ["3 x 2", "4 x 1", "4 x 2"]
+    bars = [(patch.get_x(), patch.get_width()) for patch in first.patches[:3]]
+    assert np.allclose(bars, [(0, 60), (60, 10), (70, 30)])
+    looks = {(to_hex(p.get_facecolor()), p.get_hatch()) for p in second.patches}
+    assert len({colour for colour, _ in looks}) == len({hatch for _, hatch in looks}) == 3
+    assert "10 of 128" in [text.get_text() for text in first.texts]
+    said = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert said[0].startswith("carry: a carry is dropped")
+    assert said[2:] == ["mine", "other"]
+    write_files(grid, tmp_path)
+    assert (tmp_path / "errors.png").stat().st_size > 1000
+    write_files(make_grid({"one": right}, 2, 2), tmp_path)
+    assert not (tmp_path / "errors.png").exists()

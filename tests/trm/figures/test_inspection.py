@@ -10,7 +10,7 @@ from looking import assert_apart, axes_of
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from canvas.cells.pages import UNDEFINED, draw_signals
+from canvas.cells.drawn import UNDEFINED, draw_signals
 from canvas.drawing import row_steps
 from canvas.multiplication import Multiplication
 from canvas.picture import WRONG_INK

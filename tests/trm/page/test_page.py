@@ -12,7 +12,7 @@ import torch
 
 import trm.page
 from augment.symmetry import SYMMETRIES, Symmetry, apply, invert
-from canvas.cells.pages import UNDEFINED
+from canvas.cells.drawn import UNDEFINED
 from canvas.problems import Problems
 from canvas.symbols import BLANK, MASK
 from trm.checkpoints import SHIPPED

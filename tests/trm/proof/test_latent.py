@@ -17,7 +17,7 @@ from trm.proof.prove import prove
 from trm.solving.cell_predictor import CellPredictor
 from trm.solving.solver import Solver
 from trm.training.latent_module import work_relaxed
-from trm.training.samples import PageSamples
+from trm.training.samples import SolutionSamples
 
 
 def permuted(model: CellModel, order: list[int]) -> CellModel:
@@ -72,7 +72,7 @@ def test_shares_of_codes_become_the_codes_that_are_handed_on_as_it_gets_cold(inv
     problems = Problems.from_ints([(13, 11)], 2)
     height, width = task.layout_impl.draw(problems).canvases.shape[1:]
     drawing = task.layout_impl.draw_worked(problems, height + 1, width + 1, top=1)
-    batch = PageSamples.batch(task.local_rule(latent=True), drawing)
+    batch = SolutionSamples.batch(task.local_rule(latent=True), drawing)
     cold, warm = (model.parts(work_relaxed(model, batch, t)[0]) for t in (1e-3, 1e3))
     asked = batch["labels"][:, 0] >= 0
     assert (cold[SYMBOL].argmax(1) == batch["labels"][:, 0])[asked].all()

@@ -87,7 +87,7 @@ def test_nothing_is_found_where_nothing_is_wrong_and_the_smallest_stays():
     assert shrunk(judge, found) is found
 
 
-def test_wrong_windows_are_shown_by_problems(binary):
+def test_incorrect_op_inputs_are_shown_by_problems(binary):
     """A product is never 1."""
     model = copy.deepcopy(binary.model)
     with torch.no_grad():

@@ -10,7 +10,7 @@ from canvas.canvas_size import Canvas
 from canvas.cells.spec import SYMBOL
 from canvas.multiplication import Multiplication
 from trm.training.latent_module import merged_op_inputs
-from trm.training.samples import PageSamples
+from trm.training.samples import SolutionSamples
 
 SMALL = (
     "--config", "generalise/latent", "--data.task.base", 2, "--data.batch_size", 8,
@@ -27,7 +27,7 @@ SMALL = (
 
 def test_samples_are_the_cells_of_pages_with_their_neighbours():
     task = Multiplication(layout="lattice", base=3, digits_a=(1, 3), digits_b=(1, 3), smallest=0)
-    batch = PageSamples(task, Canvas(margin=2), "train", 0, 16, 8).__getitems__(list(range(8)))
+    batch = SolutionSamples(task, Canvas(margin=2), "train", 0, 16, 8).__getitems__(list(range(8)))
     rule = task.local_rule(latent=True)
     signals = dict(zip(rule.signals, batch["labels"].T[1:], strict=True))
     right, above, above_left = batch["sources"].T
@@ -60,7 +60,7 @@ def test_a_run_gets_cold_and_its_model_solves(command, tmp_path):
 def test_merged_op_inputs_are_those_of_canvases_each_once(inventor):
     model, task = inventor
     rule = task.local_rule(latent=True)
-    samples = PageSamples(task, Canvas(margin=2), "train", 0, 512, 64)
+    samples = SolutionSamples(task, Canvas(margin=2), "train", 0, 512, 64)
     pages = [samples.__getitems__(list(range(start, start + 64))) for start in range(0, 512, 64)]
     op_inputs = merged_op_inputs(rule, model, pages)
     inputs = op_inputs["ops"], op_inputs["inputs"]

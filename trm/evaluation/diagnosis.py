@@ -1,0 +1,441 @@
+"""Diagnosis of errors: which explanation fits the first wrong cell of a solution.
+
+A model builds each row on the rows that it wrote before. Below a wrong row nothing can be compared
+with the true solution, so one row of each incorrect problem is diagnosed: its first wrong row. All
+rows above that are correct. In that row the first wrong cell in the order of writing counts, from
+the least significant digit up.
+
+`KINDS` are the explanations. The first one that fits is counted, else `OTHER`; so the order of the
+table decides where several fit. `shifted`, `copied` and `multiplier` compare at least two digits,
+and come first. The others judge one symbol. Some symbols fit by chance: `tally` also returns the
+share of all wrong symbols that would fit in the same cell.
+
+Example, 47 x 8 in the layout `standard`:
+
+    __47
+    *__8
+    _326   true is _376: the 7 is 4 · 8 = 32 and the carry 5; the 2 lacks the carry → carry
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from canvas import symbols
+from canvas.cells.drawn import DrawnCellInputs, drawn_cell_inputs
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.spec import NEIGHBOURS, SYMBOL, input_name
+from canvas.choices import OwnCodeError, failure
+from canvas.drawing import WorkedDrawing
+from canvas.layouts import PARTIAL, ROW_KINDS
+from canvas.task import Task
+from trm.statistics import Share
+
+OTHER = "other"  # no explanation fits
+CARRIES = ("carry", "sum_carry")  # signals that are carries: of a product, and of a sum
+_ZERO, _ONE = 1, 2  # classes of a carry of 0 and of 1
+
+
+@dataclass(frozen=True)
+class WrongRow:
+    """First wrong row of a problem. Arrays begin at the right end of the canvas.
+
+    Cells that are given in the row are blank in `truth`, `written` and `above`.
+    """
+
+    truth: np.ndarray  # uint8 [W], ids of the true row
+    written: np.ndarray  # uint8 [W], ids of the model's row
+    above: np.ndarray  # uint8 [W], ids of the row above, which is correct
+    at: int  # index of the first wrong cell
+    base: int  # of the digits
+    kind: str = ROW_KINDS[PARTIAL]  # one of `canvas.layouts.ROW_KINDS`
+    multiplies: bool = True  # False: the row adds numbers that are written above it
+    multipliers: tuple[int, ...] = ()  # digits that the rows multiply by, if there are signals
+    # Classes of the layout's signals in the true row, uint8 [W] by name; empty: no local rule.
+    signals: dict[str, np.ndarray] = field(default_factory=dict)
+    # Symbols that the layout's rule writes in the first wrong cell if one carry is different.
+    with_other_carries: frozenset[int] = frozenset()
+
+
+def shifted(row: WrongRow) -> bool:
+    """Test if the rest of the row is the true one, moved by one column.
+
+    The rest begins at the first wrong cell. It contains two digits, or the only digit of the row.
+    So a digit that is left out or repeated within a number fits, too.
+    """
+    rest, blank = row.written[row.at :], np.full(1, symbols.BLANK, row.truth.dtype)
+    least = min(2, _filled(row.truth))
+    for moved in (
+        np.concatenate([blank, row.truth[:-1]]),
+        np.concatenate([row.truth[1:], blank]),
+    ):
+        moved_rest = moved[row.at :]
+        if np.array_equal(rest, moved_rest) and _filled(moved_rest) >= least:
+            return True
+    return False
+
+
+def copied(row: WrongRow) -> bool:
+    """Test if the rest of the row contains the digits of the row above, at least two.
+
+    The rest begins at the first wrong cell. A sign in the row above counts as blank.
+    """
+    above = row.above[row.at :]
+    above = np.where(symbols.DIGIT_OF[above] >= 0, above, symbols.BLANK)
+    return np.array_equal(row.written[row.at :], above) and _filled(above) >= 2
+
+
+def other_multiplier(row: WrongRow) -> bool:
+    """Test if a partial product is that of another digit of the multiplier.
+
+    The first wrong digit and the next one on its left are those of such a product, or the whole
+    row is.
+    """
+    if row.kind != ROW_KINDS[PARTIAL]:
+        return False
+    pair = slice(row.at, row.at + 2)
+    for digit in {*row.multipliers}:
+        other = _times(row, digit)
+        same = np.array_equal(row.written[pair], other[pair]) and _filled(other[pair]) == 2
+        if same or np.array_equal(row.written, other):
+            return True
+    return False
+
+
+def _times(row: WrongRow, multiplier: int) -> np.ndarray:
+    """Return the row of the multiplicand's product with a digit, uint8 [W]."""
+    found, carried = np.full_like(row.truth, symbols.BLANK), 0
+    places = [at for at in range(len(found)) if _digit(row, "multiplicand", at) is not None]
+    for at in range(places[0], len(found)) if places else ():
+        digit = _digit(row, "multiplicand", at) if multiplier else None
+        carried, written = divmod((digit or 0) * multiplier + carried, row.base)
+        if digit is not None or written or (at == places[0]):
+            found[at] = symbols.DIGIT_IDS[written]
+    return found
+
+
+def carry(row: WrongRow) -> bool:
+    """Test if the symbol is that of a different carry.
+
+    The carry is dropped, or it is 1 where none is due. Of several carries in a column of a sum,
+    one is dropped or all are.
+    """
+    return int(row.written[row.at]) in row.with_other_carries
+
+
+def wrong_product(row: WrongRow) -> bool:
+    """Test if the digit is that of a neighbouring digit product, with the right carry.
+
+    One of the two factors is one more or one less, or the digit of the multiplicand is that of the
+    next column on the right or left.
+    """
+    true, written = (int(symbols.DIGIT_OF[part[row.at]]) for part in (row.truth, row.written))
+    if not row.multiplies or true < 0 or written < 0:
+        return False
+    a, b = (_digit(row, name, row.at) for name in ("multiplicand", "multiplier"))
+    if a is None or b is None:
+        return False
+    beside = (_digit(row, "multiplicand", row.at + by) for by in (-1, 1))
+    others = {(a - 1, b), (a + 1, b), (a, b - 1), (a, b + 1)}
+    others |= {(digit, b) for digit in beside if digit is not None}
+    inside = (pair for pair in others if all(0 <= digit < row.base for digit in pair))
+    return any((x * y - a * b - (written - true)) % row.base == 0 for x, y in inside)
+
+
+def ends(row: WrongRow) -> bool:
+    """Test if the row ends here and should go on, or goes on where it should end."""
+    early = not _filled(row.written[row.at :])
+    late = not _filled(row.truth[row.at :]) and symbols.DIGIT_OF[row.written[row.at]] >= 0
+    return bool(early or late)
+
+
+def _filled(ids: np.ndarray) -> int:
+    return int(np.count_nonzero(ids != symbols.BLANK))
+
+
+def _digit(row: WrongRow, signal: str, at: int) -> int | None:
+    """Return the digit of a signal's class; None where the class is no digit."""
+    classes = row.signals.get(signal, ())
+    found = int(classes[at]) if 0 <= at < len(classes) else 0
+    return found - 1 if 1 <= found <= row.base else None
+
+
+class Kind(NamedTuple):
+    """Explanation of a wrong cell."""
+
+    fits: Callable[[WrongRow], bool]
+    meaning: str  # in a report
+    # Left out of layouts whose local rule has none of these signals; empty: of no layout.
+    signals: tuple[str, ...] = ()
+
+
+KINDS = {
+    "shifted": Kind(
+        shifted, "from this cell on, the row is the true one, shifted by one column (alignment)"
+    ),
+    "copied": Kind(copied, "from this cell on, the row is copied from the row above"),
+    "multiplier": Kind(
+        other_multiplier,
+        "the row is the product with another digit of the multiplier",
+        ("multiplier",),
+    ),
+    "carry": Kind(carry, "a carry is dropped, or 1 is carried where no carry is due", CARRIES),
+    "product": Kind(
+        wrong_product,
+        "the digit product is wrong: one factor is off by one, or is the next digit of the number",
+        ("multiplicand",),
+    ),
+    "ends": Kind(ends, "the row ends too early or too late"),
+}
+
+
+def kinds_of(task: Task) -> list[str]:
+    """Return the names of the kinds that a task's layout permits, in order, and `OTHER`.
+
+    Raises:
+        OwnCodeError: a kind is named like `OTHER`.
+    """
+    if OTHER in KINDS:
+        raise OwnCodeError(f"the kind {OTHER!r} stands for all other errors: rename yours")
+    rule = _rule(task)
+    known = rule.signals if rule else {}
+    names = [n for n, kind in KINDS.items() if not kind.signals or {*kind.signals} & {*known}]
+    return [*names, OTHER]
+
+
+def _rule(task: Task) -> LocalRule | None:
+    """Return the local rule of a task's layout; None: it has none, or one for fewer addends."""
+    if task.layout_impl.local_rule is None:
+        return None
+    try:
+        return task.local_rule()
+    except ValueError:
+        return None
+
+
+def kind_of(row: WrongRow, names: Sequence[str] = tuple(KINDS)) -> str:
+    """Return the first of the named kinds that fits a wrong row, else `OTHER`.
+
+    Raises:
+        OwnCodeError: the function of a kind failed.
+    """
+    for name in names:
+        if name == OTHER:
+            continue
+        try:
+            if KINDS[name].fits(row):
+                return name
+        except Exception as error:
+            raise OwnCodeError(f"the kind {name} failed: {failure(error)}") from error
+    return OTHER
+
+
+def by_chance(row: WrongRow, names: Sequence[str]) -> dict[str, float]:
+    """Return the share of all wrong symbols in the first wrong cell that are of each kind.
+
+    The wrong symbols are all digits and the blank, but the true one. The rest of the row stays.
+    """
+    every = {*symbols.DIGIT_IDS[: row.base].tolist(), symbols.BLANK} - {int(row.truth[row.at])}
+    found = dict.fromkeys(names, 0.0)
+    for symbol in every:
+        written = row.written.copy()
+        written[row.at] = symbol
+        found[kind_of(replace(row, written=written), names)] += 1 / len(every)
+    return found
+
+
+def tally(task: Task, rows: Sequence[WrongRow]) -> dict[str, dict[str, Any]]:
+    """Count the kinds of wrong rows: a `trm.evaluation.grid.Diagnosis` by kind."""
+    names = kinds_of(task)
+    found = [kind_of(row, names) for row in rows]
+    chances = [by_chance(row, names) for row in rows]
+    return {
+        name: Share(found.count(name), len(rows)).data()
+        | {"chance": float(np.mean([chance[name] for chance in chances])) if rows else None}
+        for name in names
+    }
+
+
+def first_wrong_rows(task: Task, drawing: WorkedDrawing, canvases: np.ndarray) -> list[WrongRow]:
+    """Return the first wrong row of each incorrect problem.
+
+    Args:
+        task: of the problems.
+        drawing: B problems with their solutions.
+        canvases: uint8 [B, H, W], the solutions of a model.
+    """
+    right = drawing.rows_right(canvases) | (
+        np.arange(drawing.steps.max()) >= drawing.steps[:, None]
+    )
+    wrong = np.flatnonzero(~right.all(axis=1))
+    if not wrong.size:
+        return []
+    drawing, canvases = drawing[wrong], canvases[wrong]
+    step = (~right[wrong]).argmax(axis=1)
+    rows, width, each = drawing.row_of_step(step), canvases.shape[2], np.arange(len(wrong))
+    errors = (canvases != drawing.truth)[each, rows]
+    columns = width - 1 - errors[:, ::-1].argmax(axis=1)
+    signals: list[dict[str, np.ndarray]] = [{} for _ in wrong]
+    others = [frozenset[int]()] * len(wrong)
+    multipliers: list[tuple[int, ...]] = [()] * len(wrong)
+    kinds = drawing.kinds[each, rows - drawing.top]
+    multiplies = (kinds == PARTIAL) | ~(drawing.kinds == PARTIAL).any(axis=1)
+    rule = _rule(task)
+    if rule:
+        cells = drawn_cell_inputs(rule, drawing)
+        maps = {name: _map(cells, cells.outputs[name], canvases.shape) for name in rule.signals}
+        signals = [
+            {name: of[i, row, ::-1].astype(np.uint8) for name, of in maps.items()}
+            for i, row in enumerate(rows)
+        ]
+        multipliers = [_multipliers(rule, drawing, maps, i) for i in range(len(wrong))]
+        others = symbols_with_other_carries(rule, drawing, cells, rows, columns, multiplies)
+    found = []
+    for i, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
+        free = ~drawing.given[i, row]
+        lines = drawing.truth[i, row], canvases[i, row], drawing.truth[i, max(row - 1, 0)]
+        true, written, above = (
+            np.where(free, line, np.uint8(symbols.BLANK))[::-1] for line in lines
+        )
+        found.append(
+            WrongRow(
+                true,
+                written,
+                above,
+                at=width - 1 - column,
+                base=task.base,
+                kind=ROW_KINDS[int(kinds[i])],
+                multiplies=bool(multiplies[i]),
+                multipliers=multipliers[i],
+                signals=signals[i],
+                with_other_carries=others[i],
+            )
+        )
+    return found
+
+
+def _multipliers(
+    rule: LocalRule, drawing: WorkedDrawing, maps: dict[str, np.ndarray], problem: int
+) -> tuple[int, ...]:
+    """Return the digits by which the partial products of a problem multiply, row by row."""
+    if "multiplier" not in maps:
+        return ()
+    rows = drawing.top[problem] + np.flatnonzero(drawing.kinds[problem] == PARTIAL)
+    classes = maps["multiplier"][problem, rows].max(axis=1)
+    return tuple(int(one) - 1 for one in classes if 1 <= one <= rule.base)
+
+
+class _Change(NamedTuple):
+    """Other carries in a column: its cells read this class from the right.
+
+    In several rows, only cells that read a carry of more than 0 do.
+    """
+
+    problem: int
+    signal: str
+    first: int  # first and last row of its cells
+    last: int
+    right: int  # 0: the column of the wrong cell, 1: that on its right
+    carry: int  # the class
+
+
+def symbols_with_other_carries(
+    rule: LocalRule,
+    drawing: WorkedDrawing,
+    cells: DrawnCellInputs,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    multiplies: np.ndarray,
+) -> list[frozenset[int]]:
+    """Return the symbols that a rule writes in a cell of each problem if a carry is different.
+
+    One carry into the cell's column, or into the column on its right, is 0 where it is more, or 1
+    where it is 0; or all carries of one signal into a column are 0. The rule then computes both
+    columns again, down to the cell. The symbol counts if all other symbols stay as they are.
+
+    Example: below 47 and 8, in the column of the 4, the rule writes 7 with the carry 5. Without it,
+    it writes 2.
+
+    Args:
+        rule: of the drawing's layout.
+        drawing: B problems with their solutions.
+        cells: the inputs and outputs of all cells.
+        rows: of the cells, int64 [B].
+        columns: of the cells, int64 [B], from the left.
+        multiplies: bool [B], whether carries of products count in the row of each cell.
+    """
+    shape, unknown = drawing.truth.shape, drawing.unknown
+    inputs = {name: _map(cells, part, shape) for name, part in cells.cell_inputs.items()}
+    true = _map(cells, cells.outputs[SYMBOL], shape)
+    changes = [
+        change
+        for problem, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True))
+        for signal in CARRIES
+        if signal in rule.left and column + 1 < shape[2]
+        if signal != "carry" or multiplies[problem]
+        for change in _changes(inputs[input_name("left", signal)][problem], problem, signal,
+                               int(drawing.top[problem]), row, column)
+    ]  # fmt: skip
+    found: list[set[int]] = [set() for _ in rows]
+    if not changes:
+        return [frozenset(some) for some in found]
+    problem, first, last, side, classes = (
+        np.array([getattr(change, name) for change in changes])
+        for name in ("problem", "first", "last", "right", "carry")
+    )
+    names = np.array([change.signal for change in changes])
+    top, bottom, column = drawing.top[problem], rows[problem], columns[problem]
+    same, symbol = np.ones(len(changes), dtype=bool), np.zeros(len(changes), dtype=np.int64)
+    above: dict[
+        int, dict[str, np.ndarray]
+    ] = {}  # outputs in the row above, by columns to the right
+    for depth in range(int((bottom - top).max()) + 1):
+        row, outputs = np.minimum(top + depth, bottom), dict[int, dict[str, np.ndarray]]()
+        for right in (1, 0):
+            cell = {name: part[problem, row, column + right] for name, part in inputs.items()}
+            for direction, passed in rule.messages.items():
+                down, beside = NEIGHBOURS[direction]
+                near = (above if down else outputs).get(right + beside)
+                if near is not None:
+                    cell |= {input_name(direction, name): near[name] for name in passed}
+            here = (side == right) & (first <= row) & (row <= last)
+            for signal in {*names.tolist()}:
+                name = input_name("left", signal)
+                changed = here & (names == signal) & ((first == last) | (cell[name] > _ZERO))
+                cell[name] = np.where(changed, classes, cell[name])
+            outputs[right] = rule.apply(cell)
+            wrong_cell = (row == bottom) & (right == 0)
+            differs = outputs[right][SYMBOL] != true[problem, row, column + right]
+            differs &= unknown[problem, row, column + right]
+            reached = top + depth <= bottom
+            symbol = np.where(reached & wrong_cell, outputs[right][SYMBOL], symbol)
+            same &= ~(reached & ~wrong_cell & differs)
+        above = outputs
+    same &= symbol != true[problem, bottom, column]
+    for i in np.flatnonzero(same).tolist():
+        found[problem[i]].add(int(symbol[i]))
+    return [frozenset(some) for some in found]
+
+
+def _changes(
+    carries: np.ndarray, problem: int, signal: str, top: int, row: int, column: int
+) -> Iterator[_Change]:
+    """Yield the changes of one signal, from the classes that cells read: int64 [H, W]."""
+    for right, q in product((0, 1), range(top, row + 1)):
+        if known := int(carries[q, column + right]):
+            other = _ONE if known == _ZERO else _ZERO
+            yield _Change(problem, signal, q, q, right, other)
+    for right in (0, 1):
+        into = carries[top : row + 1, column + right]
+        if np.count_nonzero(into > _ZERO) > 1:
+            yield _Change(problem, signal, top, row, right, _ZERO)
+
+
+def _map(cells: DrawnCellInputs, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return values of cells, [N], at their places on canvases: int64 [B, H, W]."""
+    found = np.zeros(shape, dtype=np.int64)
+    found[cells.canvas, cells.row, cells.column] = values
+    return found
