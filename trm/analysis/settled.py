@@ -20,9 +20,11 @@ def last_changes(moments: Sequence[Moment]) -> np.ndarray:
     changed = np.zeros(moments[0].canvas.shape, dtype=np.int64)
     before, due = moments[0].canvas, np.zeros(changed.shape, dtype=bool)
     for moment in moments:
+        if not moment.masked and not moment.step:
+            continue  # a random start, or a row filled in at once
         if moment.masked:
             due = moment.canvas == MASK
-        elif moment.step:
+        else:
             changed[due & (moment.canvas != before)] = moment.step
         before = moment.canvas
     return changed

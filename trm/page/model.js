@@ -30,6 +30,7 @@ function softmax(scores) {
   return powers.map((power) => power / total);
 }
 
+const DIGITS = "0123456789ABCDEF";
 const sigmoid = (x) => 1 / (1 + Math.exp(-x));
 
 class CellModel {
@@ -52,18 +53,64 @@ class CellModel {
   }
 
   // All cells of a canvas in the order of writing: rows downwards, each from the right to the left.
-  work({ tokens, asked }) {
-    const cells = tokens.map(() => []);
-    for (const [row, symbols] of tokens.entries()) {
+  work(canvas) {
+    const cells = canvas.tokens.map(() => []);
+    for (const [row, symbols] of canvas.tokens.entries()) {
       for (let column = symbols.length - 1; column >= 0; column--) {
-        const around = this.about.directions.map(({ step }) =>
-          step && cells[row + step[0]]?.[column + step[1]]?.signals);
-        const cell = this.cell(symbols[column], around);
-        const given = !asked[row][column];
-        cells[row][column] = { ...cell, given, symbol: given ? symbols[column] : cell.symbol };
+        cells[row][column] = this.place(canvas, cells, row, column);
       }
     }
     return cells;
+  }
+
+  // The cells after one step of all at once, each from the signals that its neighbours had before.
+  step(canvas, before) {
+    return canvas.tokens.map((symbols, row) =>
+      symbols.map((_, column) => this.place(canvas, before, row, column)));
+  }
+
+  // The cell in a place, from the signals of its neighbours.
+  place({ tokens, asked }, cells, row, column) {
+    const around = this.about.directions.map(({ step }) =>
+      step && cells[row + step[0]]?.[column + step[1]]?.signals);
+    const before = cells[row][column];
+    if (before?.around && around.every((one, i) => one === before.around[i])) return before;
+    const cell = this.cell(tokens[row][column], around);
+    const given = !asked[row][column];
+    return { ...cell, given, around, symbol: given ? tokens[row][column] : cell.symbol };
+  }
+
+  // A cell as a hand left it: another symbol, and other signals, until its next step.
+  disturbed({ given, symbol }, signals, other) {
+    return { given, symbol: given ? symbol : other, signals: { ...signals, "": 1 }, ops: [], sure: 0, least: 1 };
+  }
+
+  // Random signals of a cell; `random` draws from 0 to 1.
+  signals(random) {
+    const classes = [...this.counts].filter(([name]) => name !== "symbol");
+    return Object.fromEntries(classes.map(([name, count]) => [name, Math.floor(random() * count)]));
+  }
+
+  // Random signals in all cells, and random digits where a cell writes.
+  shaken(cells, random) {
+    return cells.map((all) => all.map((cell) => {
+      const digit = DIGITS[Math.floor(random() * this.about.base)];
+      return this.disturbed(cell, this.signals(random), this.about.symbols.indexOf(digit));
+    }));
+  }
+
+  // The cells with a digit in one place. The signals that pass on a digit written in that row pass on
+  // this one; if no signal does, all are random.
+  scribbled(cells, [row, column], digit, random) {
+    const value = ({ symbol }) => DIGITS.indexOf(this.about.symbols[symbol]);
+    const written = cells[row].filter((cell) => !cell.given && value(cell) >= 0);
+    const names = [...this.counts.keys()].filter((name) => !this.about.codes.includes(name)
+      && written.length && written.every((cell) => cell.signals[name] === 1 + value(cell)));
+    const cell = cells[row][column];
+    const passed = Object.fromEntries(names.map((name) => [name, 1 + DIGITS.indexOf(digit)]));
+    const signals = names.length ? { ...cell.signals, ...passed } : this.signals(random);
+    const hurt = this.disturbed(cell, signals, this.about.symbols.indexOf(digit));
+    return cells.map((all, i) => all.map((one, j) => (i === row && j === column ? hurt : one)));
   }
 
   // Decisions of a cell: its symbol and signals, the inputs and outputs of each op, its confidence,
@@ -244,7 +291,8 @@ function turned(rows, [transpose, flipRows, flipColumns]) {
 // Solve a problem's canvas in a view: return its cells, and those of the answer.
 function workOut(model, numbers, view) {
   const { tokens, asked } = drawPage(model.about, numbers);
-  const cells = model.work({ tokens: turned(tokens, view), asked: turned(asked, view) });
+  const canvas = { tokens: turned(tokens, view), asked: turned(asked, view) };
+  const cells = model.work(canvas);
   const upright = tokens.map((row) => [...row]);
   const where = tokens.map(() => []);
   const places = turned(tokens.map((row, i) => row.map((_, j) => [i, j])), view);
@@ -256,12 +304,24 @@ function workOut(model, numbers, view) {
   }
   const answer = answerCells(model.about, upright).map(([i, j]) => where[i][j]);
   const text = answer.map(([row, column]) => model.about.symbols[cells[row][column].symbol]).join("");
-  return { model, cells, answer, value: valueOf(text, model.about.base) };
+  return { model, canvas, cells, answer, value: valueOf(text, model.about.base) };
+}
+
+// Return true if two cells have the same symbol and pass on the same signals.
+function alike(one, other) {
+  const names = Object.keys(other.signals);
+  return one.symbol === other.symbol && names.every((name) => one.signals[name] === other.signals[name]);
+}
+
+// Cells in the longest chain in which each reads the one before it: the most steps to a fixed point.
+function longestChain({ tokens }) {
+  const [rows, columns] = [tokens.length, tokens[0].length];
+  return (columns > 1 ? 2 : 1) * (rows - 1) + columns;
 }
 
 // Read a number from digits of a base; null: they are no number.
 function valueOf(text, base) {
-  const digits = [...text].map((digit) => "0123456789ABCDEF".slice(0, base).indexOf(digit));
+  const digits = [...text].map((digit) => DIGITS.slice(0, base).indexOf(digit));
   if (!digits.length || digits.includes(-1)) return null;
   return digits.reduce((value, digit) => value * BigInt(base) + BigInt(digit), 0n);
 }
@@ -277,5 +337,5 @@ function answerCells({ symbols, layout }, page) {
 }
 
 if (typeof module !== "undefined") {
-  module.exports = { CellModel, readProblem, rightAnswer, workOut };
+  module.exports = { CellModel, alike, longestChain, readProblem, rightAnswer, workOut };
 }

@@ -2,6 +2,7 @@
 "use strict";
 
 const FRAMES = 25; // a second, while it plays
+const SLOWER = 2; // a step of all cells takes 2 ** SLOWER times as long as a cell
 const UNSURE = 0.9; // a cell with a decision less probable than this is marked
 const ARROWS = { right: "→", above: "↑", above_left: "↖", above_right: "↗", own: "•" };
 const BARS = "▁▂▃▄▅▆▇█"; // shares of attention
@@ -43,6 +44,7 @@ let at = 0; // number of cells computed so far
 let chosen = null; // the inspected cell, [row, column]; null: the last one computed
 let differ = null; // the first cell in which the two models differ
 let playing = false;
+let healing = null; // after a disturbance: steps taken, the last one that changed a cell, most steps
 
 function make(tag, content, kind = "") {
   const element = document.createElement(tag);
@@ -88,6 +90,7 @@ function begin(finished) {
     return;
   }
   drawTables();
+  recover();
   at = finished ? order.length : 0;
   play(!finished);
   show();
@@ -110,12 +113,15 @@ function drawTables() {
         const shown = work.table[row][column];
         cell.turn = turns.get(`${row},${column}`) ?? 0;
         shown.onmouseenter = () => choose(row, column);
-        shown.onclick = shown.onfocus = () => play(false) || choose(row, column);
+        shown.onclick = shown.onfocus = () => {
+          if (!healing) play(false);
+          choose(row, column);
+        };
       }
     }
     const canvas = make("table", rows, "canvas");
     canvas.setAttribute("role", "grid");
-    canvas.setAttribute("aria-label", "The canvas; arrow keys move from cell to cell");
+    canvas.setAttribute("aria-label", "The canvas; arrow keys move from cell to cell, a digit overwrites the cell");
     canvas.style.setProperty("--columns", cells[0].length);
     canvas.onmouseleave = () => choose();
     canvas.onkeydown = (event) => step(event, work);
@@ -142,21 +148,31 @@ function choose(...place) {
   show();
 }
 
+// The cells of a canvas now: solved, or on their way back there.
+const now = ({ cells, disturbed }) => disturbed ?? cells;
+
 function show() {
-  const finished = at === order.length;
+  const finished = at === order.length && !healing;
   const [row, column] = chosen || (finished && works[0].answer[0]) || order[Math.max(at - 1, 0)];
-  for (const { cells, table, answer, scroll } of works) {
+  for (const work of works) {
+    const { cells, table, answer, scroll } = work;
     for (const [i, shown] of table.entries()) {
-      for (const [j, cell] of cells[i].entries()) {
-        const text = cell.turn > at ? "" : signOf(cell.symbol);
+      for (const [j, cell] of now(work)[i].entries()) {
+        const solved = cells[i][j];
+        const hidden = solved.turn > at;
+        const text = hidden ? "" : signOf(cell.symbol);
         const written = cell.least < UNSURE ? "filled unsure" : "filled";
+        const wrong = cell.symbol !== solved.symbol;
+        const right = cell.given ? text && "given" : written;
+        const state = wrong ? "hurt" : alike(cell, solved) ? right : "astray";
+        shown[j].ariaInvalid = wrong ? "true" : null;
         if (shown[j].textContent !== text) shown[j].textContent = text;
-        shown[j].className = cell.given ? text && "given" : cell.turn > at ? "mask" : written;
+        shown[j].className = hidden ? "mask" : state;
         shown[j].tabIndex = -1;
       }
     }
     if (finished) for (const [i, j] of answer) table[i][j].classList.add("answer");
-    if (differ && cells[differ[0]][differ[1]].turn <= at) {
+    if (differ && !healing && cells[differ[0]][differ[1]].turn <= at) {
       table[differ[0]][differ[1]].classList.add("differs");
     }
     const here = table[row][column];
@@ -173,6 +189,7 @@ function show() {
   byId("cell").replaceChildren(make("h2", placeOf(row, column)), ...panels);
   for (const work of works) showAnswer(work, finished);
   showDifference();
+  showHealing();
 }
 
 function placeOf(row, column) {
@@ -180,9 +197,11 @@ function placeOf(row, column) {
 }
 
 // Inputs, attention and decisions of a model's cell.
-function aboutCell({ model: of, cells }, row, column) {
+function aboutCell(work, row, column) {
+  const { model: of } = work;
+  const cells = now(work);
   const cell = cells[row][column];
-  const done = cell.turn <= at;
+  const done = work.cells[row][column].turn <= at;
   const given = `given, ${signOf(cell.symbol) || "blank"}`;
   const written = done ? `writes ${signOf(cell.symbol) || "nothing"}` : "is not computed yet";
   const sees = [make("tr", [make("th", "itself"), make("td", cell.given ? given : "to be filled in")])];
@@ -193,6 +212,11 @@ function aboutCell({ model: of, cells }, row, column) {
   }
   const title = works.length > 1 ? [make("h2", of.about.name)] : [];
   const parts = [...title, make("p", cell.given ? given : written, "state")];
+  if (!cell.ops.length) {
+    const passed = Object.keys(cell.signals).filter((name) => name);
+    const all = passed.map((name) => message(of, name, cell.signals[name]));
+    return [...parts, make("h3", "Disturbed. Until its next step it passes on"), make("p", all)];
+  }
   parts.push(make("h3", "Its inputs"), make("table", sees));
   if (!done) return parts;
   const heading = make("tr", ["decision", "probability", "margin"].map((one) => make("th", one)));
@@ -237,11 +261,80 @@ function showAnswer({ model: { about }, numbers, value, right, said }, finished)
 
 function showDifference() {
   const told = differ && works[0].cells[differ[0]][differ[1]].turn <= at;
-  const done = works.length > 1 && at === order.length;
+  const done = works.length > 1 && at === order.length && !healing;
   const link = told && make("button", `first in ${placeOf(...differ).toLowerCase()}`);
   if (link) link.onclick = () => go(works[0].cells[differ[0]][differ[1]].turn);
   const both = done ? ["Both decide the same in every cell."] : [];
   byId("differ").replaceChildren(...(link ? ["The two differ, ", link] : both));
+}
+
+// Return the number of cells that differ from the solved ones.
+function hurtCells() {
+  return works.reduce((all, work) => {
+    const solved = work.cells.flat();
+    return all + now(work).flat().filter((cell, i) => !alike(cell, solved[i])).length;
+  }, 0);
+}
+
+function showHealing() {
+  const cells = (n) => `${n} ${n === 1 ? "cell" : "cells"}`;
+  byId("back").ariaLabel = healing ? "Back to the solved canvas" : "One cell back";
+  byId("on").ariaLabel = healing ? "One step of all cells on" : "One cell on";
+  byId("hurt").textContent = healing
+    ? `Step ${healing.steps} of at most ${healing.most}: ${cells(hurtCells())} not as solved` : "";
+}
+
+// Disturb the solved canvases, or those that are healing, and let them heal.
+function disturb(change) {
+  at = order.length;
+  for (const work of works) work.disturbed = change(work.model, now(work));
+  healing = { steps: 0, last: 0, most: Math.max(...works.map(({ canvas }) => longestChain(canvas))) };
+  byId("healed").textContent = "";
+  const place = chosen;
+  play(true);
+  chosen = place;
+  due = -1; // so that the disturbance is seen
+  show();
+}
+
+// A digit in a cell that is filled in; without one, another digit than there is.
+function scribble([row, column], typed) {
+  const { model: of, cells } = works[0];
+  if (cells[row][column].given) return;
+  const digits = [...DIGITS.slice(0, of.about.base)];
+  const others = digits.filter((digit) => digit !== symbols[now(works[0])[row][column].symbol]);
+  const digit = typed ?? others[Math.floor(Math.random() * others.length)];
+  chosen = [row, column];
+  disturb((one, before) => one.scribbled(before, [row, column], digit, Math.random));
+}
+
+// One step of all cells at once; at the end, how many changed anything.
+function heal() {
+  healing.steps++;
+  for (const work of works) {
+    const before = work.disturbed;
+    work.disturbed = work.model.step(work.canvas, before);
+    const same = work.disturbed.every((all, i) => all.every((cell, j) => alike(cell, before[i][j])));
+    if (!same) healing.last = healing.steps;
+  }
+  if (healing.last < healing.steps || healing.steps === healing.most) {
+    const { last, most } = healing;
+    const healed = hurtCells() === 0 ? "Healed" : "Not healed: another canvas";
+    const place = chosen;
+    recover();
+    play(false);
+    chosen = place;
+    byId("healed").textContent = `${healed} after ${last} ${last === 1 ? "step" : "steps"} of all cells; `
+      + `at most ${most}, the longest chain of cells.`;
+  }
+  show();
+}
+
+// Back to the solved canvases.
+function recover() {
+  healing = null;
+  byId("healed").textContent = "";
+  for (const work of works) work.disturbed = null;
 }
 
 function play(on) {
@@ -251,6 +344,7 @@ function play(on) {
 }
 
 function go(number) {
+  recover();
   play(false);
   at = Math.min(Math.max(number, 0), order.length);
   show();
@@ -258,21 +352,33 @@ function go(number) {
 
 let due = 0; // cells, and part of one
 function tick() {
-  due = playing ? due + 2 ** byId("speed").value / FRAMES : 0;
+  if (!playing) due = 0;
+  else due += 2 ** (byId("speed").value - (healing ? SLOWER : 0)) / FRAMES;
   if (due < 1) return;
+  if (healing) {
+    due = 0;
+    heal();
+    return;
+  }
   at = Math.min(at + Math.floor(due), order.length);
   due %= 1;
   if (at === order.length) play(false);
   show();
 }
 
-// The arrow keys move from cell to cell.
+// The arrow keys move from cell to cell; a digit overwrites the cell.
 function step(event, { table }) {
   const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
   const [down, right] = steps[event.key] ?? [0, 0];
+  const digit = event.key.length === 1 ? event.key.toUpperCase() : "";
+  const { cellIndex, parentElement } = event.target;
+  const typed = digit && DIGITS.slice(0, model.about.base).includes(digit);
+  if (typed && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    event.preventDefault();
+    scribble([parentElement.rowIndex, cellIndex], digit);
+  }
   if (!down && !right) return;
   event.preventDefault();
-  const { cellIndex, parentElement } = event.target;
   table[parentElement.rowIndex + down]?.[cellIndex + right]?.focus();
 }
 
@@ -308,11 +414,24 @@ function introduce() {
 }
 
 byId("problem").onsubmit = (event) => event.preventDefault() || begin(false);
-byId("back").onclick = () => go(at - 1);
-byId("on").onclick = () => go(at + 1);
+byId("back").onclick = () => go(healing ? at : at - 1);
+byId("on").onclick = () => {
+  if (!healing) return go(at + 1);
+  playing = false;
+  byId("play").textContent = "Play";
+  return heal();
+};
+byId("shake").onclick = () => disturb((one, before) => one.shaken(before, Math.random));
+byId("scribble").onclick = () => {
+  const free = chosen && !works[0].cells[chosen[0]][chosen[1]].given;
+  scribble(free ? chosen : order[Math.floor(Math.random() * order.length)]);
+};
 byId("at").oninput = (event) => go(Number(event.target.value));
 byId("play").onclick = () => {
-  if (at === order.length) at = 0;
+  if (at === order.length && !healing) {
+    recover();
+    at = 0;
+  }
   play(!playing);
   show();
 };

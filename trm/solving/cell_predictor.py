@@ -288,6 +288,10 @@ class CellPredictor(Predictor):
         loop = Loop(self.model, tokens, self.cache)
         if self.start_seed is not None:
             loop.state = self._random_states(loop.context, canvases, self.start_seed)
+            if self.on_step is not None:
+                symbols_now = loop.state.symbols.byte().cpu().numpy()
+                nothing = np.full(symbols_now.shape[:2], np.nan, np.float32)
+                self.on_step(0, np.arange(len(tokens)), symbols_now, nothing)
         masked, bound = loop.context.masked, self.model.settling_steps(loop.context)
         steps, settled = torch.zeros_like(bound), torch.zeros_like(bound, dtype=torch.bool)
         number = 0

@@ -19,7 +19,7 @@ from trm.solving.rollout import OnRow, Prediction, Rollout, free_running
 # Called after each supervision step, with its number, from 1, and for samples still being solved
 # their indices, int64 [N], cells, uint8 [N, H, W], and the confidence, float32 [N]. A predictor
 # that fills in all rows at once gives the confidence of every canvas row, float32 [N, H]; NaN
-# where a row has not settled.
+# where a row has not settled. It also calls it with 0 and the random symbols that it starts from.
 OnStep = Callable[[int, np.ndarray, np.ndarray, np.ndarray], None]
 
 

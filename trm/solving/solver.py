@@ -357,15 +357,18 @@ class Moment(NamedTuple):
         Example: ``row 2 of 3, supervision step 4``.
         """
         row = f"row {self.number} of {rows}" if self.number else "all rows together"
-        return row + (f", supervision step {self.step}" if self.step else "")
+        if self.number or self.masked or self.step:
+            return row + (f", supervision step {self.step}" if self.step else "")
+        return f"{row}, random start"
 
 
 def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], None]) -> Solution:
     """Solve a problem; call ``show`` before each row and after each of its supervision steps.
 
-    A cell model fills in all rows together: ``show`` is called before the first step and after each
-    one that changed something. With a GPT, or with views that vote on rows, it is called before and
-    after each row. The model waits while ``show`` runs.
+    A cell model fills in all rows together: ``show`` is called before the first step, with the
+    random symbols if it starts from noise, and after each step that changed something. With a GPT,
+    or with views that vote on rows, it is called before and after each row. The model waits while
+    ``show`` runs.
 
     Raises:
         ValueError: as `Solver.solve` does.

@@ -15,7 +15,8 @@ from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK, encode
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
-from trm.models.cell import CellModel, all_right
+from trm.models.cell import CellModel, CellState, all_right
+from trm.models.cell_cache import CellCache
 from trm.models.configs import CellConfig, rule_settings
 from trm.models.iterative import Loop
 from trm.models.wavefront import run_wavefront
@@ -125,23 +126,53 @@ def fixed_point(loop: Loop) -> int:
         changed += 1
 
 
+def erased(loop: Loop, by: torch.Tensor) -> CellState:
+    """The state with nothing in half of its cells: no messages, and blanks written."""
+    empty = loop.model.initial_state(loop.context)
+    symbols = torch.where(by & loop.context.masked, BLANK, loop.state.symbols)
+    messages = torch.where(by[..., None], empty.messages, loop.state.messages)
+    return loop.state._replace(messages=messages, symbols=symbols)
+
+
+def scribbled(loop: Loop, by: torch.Tensor, generator: torch.Generator) -> CellState:
+    """The state with random messages and random digits in half of its cells."""
+    drawn = loop.model.random_state(loop.context, generator)
+    symbols = torch.where(by, drawn.symbols, loop.state.symbols)
+    messages = torch.where(by[..., None], drawn.messages, loop.state.messages)
+    return loop.state._replace(messages=messages, symbols=symbols)
+
+
 @pytest.mark.parametrize("path", SAVED, ids=lambda path: path.stem)
 @torch.no_grad()
 def test_updating_all_cells_at_once_ends_as_the_order_of_writing_does(path: Path) -> None:
-    """From no messages and from random ones, in at most as many steps as a chain has cells."""
+    """From any state, in at most as many steps as a chain has cells.
+
+    The states: no messages; random messages and digits; the same with half of the canvas erased;
+    the solution with random messages and digits in one half, and with the other half erased.
+    """
     solver = load_solver(path, device="cpu")
     net = solver.predictor.model
     if not isinstance(net, CellModel):
         pytest.skip("not a cell model")
     tokens = torch.from_numpy(solver.draw(sample(solver.task, 0, "test", 0, np.arange(3))).masked)
     worked = run_wavefront(net, tokens)
-    blank, scrambled = Loop(net, tokens), Loop(net, tokens)
-    scrambled.state = net.random_state(scrambled.context, torch.Generator().manual_seed(0))
+    loops = [Loop(net, tokens, CellCache(net)) for _ in range(4)]
+    blank, scrambled, half, healed = loops
+    generator = torch.Generator().manual_seed(0)
+    left = (torch.arange(tokens.shape[2]) < tokens.shape[2] // 2).expand_as(tokens)
+    scrambled.state = net.random_state(scrambled.context, generator)
+    random = scrambled.state.symbols[scrambled.context.masked]
+    assert len(random.unique()) > 5  # written symbols are random, too
+    half.state = erased(scrambled, left)
     row, column = blank.context.cells.any(dim=0).nonzero().unbind(1)
     longest = len((2 * row - column).unique())
     assert net.settling_steps(blank.context).max() == longest
-    for loop in (blank, scrambled):
-        assert 3 < fixed_point(loop) <= longest
+    for loop in loops:
+        if loop is healed:
+            healed.state = scribbled(blank, left, generator)
+            healed.state = erased(healed, ~left)
+            assert not torch.equal(healed.state.symbols, blank.state.symbols)
+        assert 0 < fixed_point(loop) <= longest
         assert torch.equal(loop.state.symbols, worked.tokens.long())
         inside, passed = loop.context.cells, worked.messages[:, 1:, 1:-1, 1:]
         assert torch.equal(loop.state.messages[inside], passed[inside])
@@ -174,6 +205,8 @@ def test_a_row_settles_after_its_longest_chain_of_cells(rows, steps) -> None:
             settled, later = states[number - 1], states[-1]
             assert torch.equal(settled.messages[:, row], later.messages[:, row])
             assert torch.equal(settled.symbols[:, row], later.symbols[:, row])
+    # An untrained network, too, ends in the one state that the order of writing gives.
+    assert torch.equal(states[-1].symbols, run_wavefront(net, pages(*rows)).tokens.long())
 
 
 @pytest.mark.parametrize("layout", RULES)

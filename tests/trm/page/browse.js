@@ -89,6 +89,37 @@ async function visit() {
   byName.get("speed").value = 10;
   for (let i = 0; i < 9; i++) timers[0]();
   found.played = texts("count", "play");
+  const tick = () => timers[0]();
+  byName.get("speed").value = 4;
+  byName.get("shake").onclick();
+  tick();
+  found.shaken = texts("hurt", "healed", "works", "cell", "play");
+  byName.get("on").onclick(); // one step, and a pause
+  found.stepped = texts("hurt", "play");
+  byName.get("play").onclick();
+  for (let i = 0; i < 200; i++) tick();
+  found.healed = texts("hurt", "healed", "works", "play");
+  const typed = (key, row, column, more = {}) => run("step")(event({
+    key, ...more, target: { cellIndex: column, parentElement: { rowIndex: row } },
+  }), run("works[0]"));
+  typed("9", 1, 5, { ctrlKey: true });
+  typed("Shift", 1, 5);
+  typed("a", 1, 5);
+  typed("9", 0, 5); // a given cell
+  found.untouched = texts("hurt", "healed");
+  typed("9", 1, 5);
+  found.typed = texts("hurt", "cell", "works");
+  found.invalid = run("works[0].table.flat().filter((one) => one.ariaInvalid).length");
+  for (let i = 0; i < 200; i++) tick();
+  found.mended = texts("hurt", "healed", "works");
+  run("choose(2, 2)");
+  byName.get("scribble").onclick();
+  found.scribbled = texts("hurt", "cell");
+  found.named = byName.get("on").ariaLabel;
+  byName.get("back").onclick(); // ends the healing
+  found.left = texts("hurt", "healed", "count");
+  byName.get("on").onclick();
+  byName.get("speed").value = 10;
   const cell = run("works[0].table[1][2]");
   for (const action of ["onclick", "onmouseenter", "onmouseover", "onfocus"]) cell[action]?.(event({ target: cell }));
   found.chosen = texts("cell");
@@ -104,6 +135,9 @@ async function visit() {
   byName.get("beside").value = 1;
   run("begin(true)");
   found.beside = texts("works", "differ");
+  byName.get("shake").onclick();
+  for (let i = 0; i < 200; i++) tick();
+  found.both = texts("works", "healed");
   byName.get("differ").children.find((one) => one instanceof Element)?.onclick();
   byName.get("model").value = 2;
   byName.get("model").onchange();

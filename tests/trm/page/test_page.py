@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import trm.page
 from augment.symmetry import SYMMETRIES, Symmetry, apply, invert
@@ -17,6 +18,8 @@ from canvas.symbols import BLANK, MASK
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.content import load_checkpoint, network_weights
 from trm.checkpoints.loading import load_solver, reinitialised
+from trm.models.cell import CellState
+from trm.models.iterative import Loop
 from trm.page.page import Shown, page
 from trm.solving.cell_predictor import CellPredictor
 
@@ -34,8 +37,10 @@ def shown(file: Path) -> Shown:
     return Shown(file.stem, solver, network_weights(content), content["card"])
 
 
-def worked(text: str, problems: Problems, view: Symmetry = SYMMETRIES["e"]) -> list[dict]:
-    """What the page's first model makes of problems."""
+def worked(
+    text: str, problems: Problems, view: Symmetry = SYMMETRIES["e"], state: list | None = None
+) -> list[dict]:
+    """What the page's first model makes of problems, see `work.js`."""
     data = json.loads(re.search(r'id="models">(.*)</script>', text)[1])
     about = data["models"][0] | {"symbols": data["symbols"]}
     script = Path(trm.page.__path__[0], "model.js")
@@ -43,7 +48,7 @@ def worked(text: str, problems: Problems, view: Symmetry = SYMMETRIES["e"]) -> l
     typed = [f" {about['sign']} ".join(map(str, operands)) for operands in problems.to_ints()]
     ran = subprocess.run(
         ["node", Path(__file__).with_name("work.js"), script],
-        input=json.dumps({"about": about, "problems": typed, "view": view}),
+        input=json.dumps({"about": about, "problems": typed, "view": view, "state": state}),
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
@@ -104,6 +109,44 @@ def test_a_model_that_knows_nothing_is_wrong_and_unsure_as_in_the_package(reposi
 
 
 @needs_node
+@pytest.mark.parametrize("file", [FILES[0], FILES[1], FILES[3], FILES[7]], ids=lambda one: one.stem)
+def test_a_disturbed_canvas_heals_as_in_the_package_step_by_step(repository, file):
+    model = shown(repository / file)
+    net, solver = model.solver.predictor.model, model.solver
+    problems = solver.task.problems([(39, 28)])
+    text = page([model])
+    (upright,) = worked(text, problems)
+    symbols = np.array(upright["symbols"], dtype=np.uint8)
+    drawing = solver.draw(problems)
+    rows = np.flatnonzero(drawing.unknown[0].any(axis=1))
+    asked = ~drawing.given[0, : len(symbols)] & np.isin(np.arange(len(symbols)), rows)[:, None]
+    tokens = torch.from_numpy(np.where(asked, MASK, symbols)[None])
+    loop = Loop(net, tokens)
+    loop.state = net.random_state(loop.context, torch.Generator().manual_seed(0))
+
+    def cells(state: CellState) -> list[list[dict]]:
+        names = list(net.signals)
+        return [
+            [
+                {"symbol": symbol, "signals": {**dict(zip(names, passed, strict=True)), "": 1}}
+                for symbol, passed in zip(*row, strict=True)
+            ]
+            for row in zip(state.symbols[0].tolist(), state.messages[0].tolist(), strict=True)
+        ]
+
+    (found,) = worked(text, problems, state=cells(loop.state))
+    assert found["bound"] == int(net.settling_steps(loop.context).max())
+    assert 3 < len(found["states"]) <= found["bound"]
+    for state in found["states"]:
+        loop.step()
+        assert state == cells(loop.state)
+    assert [[cell["symbol"] for cell in row] for row in state] == symbols.tolist()
+    assert found["healed"]  # from each cell with a 1, and from a shaken canvas
+    assert len(found["lengths"]) == asked.sum() + 1
+    assert 0 < max(found["lengths"]) <= found["bound"]
+
+
+@needs_node
 def test_every_control_of_the_page_works(repository, tmp_path):
     """The scripts run on elements that store what is written to them, see `browse.js`."""
     right = shown(repository / SHIPPED)
@@ -122,6 +165,26 @@ def test_every_control_of_the_page_works(repository, tmp_path):
     assert found["solved"]["count"] == found["played"]["count"] == "18 of 18 cells"
     assert found["third"]["count"] == "3 of 18 cells"
     assert "is not computed yet" not in found["third"]["cell"]
+    assert re.match(r"Step 0 of at most 13: \d\d cells not as solved", found["shaken"]["hurt"])
+    assert "Disturbed. Until its next step it passes on" in found["shaken"]["cell"]
+    assert "123 × 456 = …" in found["shaken"]["works"]
+    assert found["shaken"]["healed"] == "" == found["healed"]["hurt"]
+    assert found["stepped"]["hurt"].startswith("Step 1 of at most 13")
+    assert (found["shaken"]["play"], found["stepped"]["play"]) == ("Pause", "Play")
+    healed = r"Healed after \d+ steps? of all cells; at most 13, the longest chain of cells\."
+    assert re.fullmatch(healed, found["healed"]["healed"])
+    assert "123 × 456 = 56088 (correct" in found["healed"]["works"]
+    assert found["untouched"] == {key: found["healed"][key] for key in ("hurt", "healed")}
+    assert found["typed"]["hurt"] == "Step 0 of at most 13: 1 cell not as solved"
+    assert "writes 9" in found["typed"]["cell"]
+    assert found["invalid"] == 1
+    assert re.fullmatch(healed, found["mended"]["healed"])
+    assert "123 × 456 = 56088 (correct" in found["mended"]["works"]
+    assert "Row 3, column 5 from the right" in found["scribbled"]["cell"]
+    assert found["named"] == "One step of all cells on"
+    assert found["left"] == {"hurt": "", "healed": "", "count": "18 of 18 cells"}
+    assert found["both"]["healed"].startswith("Healed after")
+    assert "12 × 34 = 408 (correct" in found["both"]["works"]
     assert "Row 2, column 5 from the right" in found["chosen"]["cell"]
     assert found["played"]["play"] == "Play"
     assert "Use only digits" in found["refused"]["wrong"]
@@ -198,6 +261,14 @@ def test_a_browser_shows_a_wrong_model_beside_a_proved_one_and_measures_both(rep
     assert "The two differ, first in row 2, column 2 from the right" in text
     assert dom.count('class="filled differs') + dom.count(" differs") >= 2
     assert len(re.findall("5 of 5 correct, 95 % interval 56.6 to 100.0 %", dom)) == 16
+    heal = 'go(99); byId("shake").onclick(); while (healing) byId("on").onclick();'
+    dom = in_browser(tmp_path, models, "123x456", heal)
+    assert re.search("Healed after [0-9]+ steps of all cells; at most 13, the longest", dom)
+    assert "aria-invalid" not in dom
+    type_9 = """works[0].table[1][4].focus(); works[0].table[1][4].dispatchEvent(
+        new KeyboardEvent("keydown", { key: "9", bubbles: true })); play(false);"""
+    dom = in_browser(tmp_path, models, "123x456", type_9)
+    assert re.search('class="hurt[^>]*aria-invalid="true"[^>]*>9<', dom)
     choose = 'byId("model").value = 2; byId("model").onchange(); go(99)'
     dom = in_browser(tmp_path, models, "", choose)
     assert "2539 + 839 = 3378 (correct" in dom

@@ -18,6 +18,7 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.symbols import DIGIT_ZERO, MASK
+from trm.analysis.settled import last_changes
 from trm.models.iterative import Loop
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Moment, Solver, solve_watched
@@ -313,7 +314,17 @@ def test_a_cell_model_ends_in_the_same_solution_from_every_random_state(shipped)
         moments = []
         watched = solve_watched(solver, problems[:1], moments.append)
         assert watched.record() == found[0].record() | {"exact": True}  # whatever the batch
-        firsts.add(moments[1].canvas.tobytes())
+        assert [moment.where(4) for moment in moments[:3]] == [
+            "all rows together",
+            "all rows together, random start",
+            "all rows together, supervision step 1",
+        ]
+        masked, start = (moment.canvas for moment in moments[:2])
+        drawn = start[masked == MASK]  # written symbols are random, too
+        assert len(np.unique(drawn)) > 5 < (drawn != alone[0].canvas[masked == MASK]).sum()
+        np.testing.assert_array_equal(start[masked != MASK], masked[masked != MASK])
+        assert ((last_changes(moments) > 0) == (masked == MASK)).all()
+        firsts.add(start.tobytes())
     assert len(firsts) == 4
     assert shipped.predictor.start_seed is None
 
