@@ -1,8 +1,10 @@
-"""Loggers of a resumed run, whose curves continue.
+"""Loggers of a run: its table of figures, and the curves of a resumed run, which continue.
 
-TensorBoard's files need nothing: `SavedConfig` marks the end of earlier ones. Lightning's CSVLogger
-deletes an existing table. W&B and MLflow begin a new run unless they get the id of the earlier one,
-which a checkpoint contains.
+Every run writes its figures to `metrics.csv`, beside the files of its first logger.
+
+TensorBoard's files need nothing to continue: `SavedConfig` marks the end of earlier ones.
+Lightning's CSVLogger deletes an existing table. W&B and MLflow begin a new run unless they get the
+id of the earlier one, which a checkpoint contains.
 """
 
 import csv
@@ -11,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import lightning as L
 from jsonargparse import Namespace
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 
@@ -26,11 +29,27 @@ def share_version(loggers: Sequence[Logger]) -> None:
             other._version = local[0].version
 
 
+def add_table(trainer: L.Trainer) -> None:
+    """Let a trainer also write `metrics.csv` into its run's folder, at every logged step.
+
+    Nothing is added to a trainer without loggers, to one whose first logger has no local folder, or
+    if a CSVLogger writes to the run's folder already.
+    """
+    first = trainer.loggers[0] if trainer.loggers else None
+    if not isinstance(first, TensorBoardLogger | CSVLogger):
+        return
+    table = CSVLogger(first.save_dir, first.name, version=first.version, flush_logs_every_n_steps=1)
+    tables = [Path(one.log_dir) for one in trainer.loggers if isinstance(one, CSVLogger)]
+    if Path(table.log_dir) not in tables:
+        trainer.loggers = [*trainer.loggers, table]
+
+
 def keep_tables(loggers: Sequence[Logger], step: int) -> None:
     """Keep the rows of earlier epochs in the tables of CSVLoggers.
 
-    Rows from optimiser step ``step`` on, from 0, are dropped: they are logged again. The old table
-    is moved aside until the new one is written, so that none is lost.
+    Rows from optimiser step ``step`` on, from 0, are dropped: they are logged again. So is a last
+    row that a kill cut short. The old table is moved aside until the new one is written, so that
+    none is lost.
     """
     for logger in loggers:
         if not isinstance(logger, CSVLogger):
@@ -42,7 +61,8 @@ def keep_tables(loggers: Sequence[Logger], step: int) -> None:
         if not aside.is_file():
             continue
         with aside.open(newline="", encoding="utf-8") as file:
-            rows = [row for row in csv.DictReader(file) if int(row["step"]) < step]
+            every = list(csv.DictReader(file))
+        rows = [row for row in every if (row["step"] or "").isdigit() and int(row["step"]) < step]
         with warnings.catch_warnings():  # it warns of deleting files that are kept here
             warnings.simplefilter("ignore")
             writer = logger.experiment
