@@ -44,7 +44,7 @@ class Report(L.Callback):
         self.started = time.monotonic()
         print(f"{pl_module.model.num_parameters:,} parameters")
 
-    def on_validation_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Print a line. Every figure of TensorBoard is in `trainer.callback_metrics`."""
         solved = float(trainer.callback_metrics["validation/solved"])
         seconds = time.monotonic() - self.started

@@ -3,8 +3,8 @@
 Every run writes its figures to `metrics.csv`, beside the files of its first logger.
 
 TensorBoard's files need nothing to continue: `SavedConfig` marks the end of earlier ones.
-Lightning's CSVLogger deletes an existing table. W&B and MLflow begin a new run unless they get the
-id of the earlier one, which a checkpoint contains.
+Lightning's CSVLogger deletes an existing table. W&B, MLflow and Trackio begin a new run unless they
+get the id of the earlier one, which a checkpoint contains.
 """
 
 import csv
@@ -16,9 +16,65 @@ from typing import Any
 import lightning as L
 from jsonargparse import Namespace
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+from lightning.pytorch.loggers.logger import rank_zero_experiment
+from lightning.pytorch.utilities import rank_zero_only
 
 IDS = "trm.loggers"  # entry of a checkpoint: the id of its run, by logger class
-_ID_SETTINGS = {"WandbLogger": "id", "MLFlowLogger": "run_id"}  # settings with such an id
+# Settings with such an id.
+_ID_SETTINGS = {"WandbLogger": "id", "MLFlowLogger": "run_id", "TrackioLogger": "run"}
+
+
+class TrackioLogger(Logger):
+    """Logs figures to a Trackio project on this machine (``pip install trackio``).
+
+    Args:
+        project: name of the project, which `trackio show` opens.
+        run: name of the run, which continues if it exists; None: Trackio chooses a new one.
+    """
+
+    def __init__(self, project: str, run: str | None = None) -> None:
+        super().__init__()
+        self._project, self._run_name = project, run
+        self._run: Any = None
+
+    @property
+    def name(self) -> str:
+        """Name of the project."""
+        return self._project
+
+    @property
+    def version(self) -> str | None:
+        """Name of the run; None: it has not begun."""
+        return self._run_name
+
+    @property
+    @rank_zero_experiment
+    def experiment(self) -> Any:
+        """The run, which begins at the first call."""
+        if self._run is None:
+            import trackio
+
+            self._run = trackio.init(
+                project=self._project, name=self._run_name, resume="allow", embed=False
+            )
+            self._run_name = self._run.name
+        return self._run
+
+    @rank_zero_only
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        """Log figures of a step."""
+        self.experiment.log({name: float(value) for name, value in metrics.items()}, step=step)
+
+    @rank_zero_only
+    def log_hyperparams(self, params: Any, *args: Any, **more: Any) -> None:
+        """Do nothing: a run's settings are in its config.yaml."""
+
+    @rank_zero_only
+    def finalize(self, status: str) -> None:
+        """Write what is not written yet."""
+        if self._run is not None:
+            self._run.finish()
+            self._run = None
 
 
 def share_version(loggers: Sequence[Logger]) -> None:
@@ -74,7 +130,7 @@ def keep_tables(loggers: Sequence[Logger], step: int) -> None:
 
 
 def run_ids(loggers: Sequence[Logger]) -> dict[str, str]:
-    """Return the ids of the runs that W&B and MLflow have begun, by logger class."""
+    """Return the ids of the runs that W&B, MLflow and Trackio have begun, by logger class."""
     ids = {type(one).__name__: one.version for one in loggers}
     return {name: str(ids[name]) for name in _ID_SETTINGS if ids.get(name)}
 

@@ -1,7 +1,9 @@
 import csv
 import json
 import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,7 +14,7 @@ from runs import assert_same, events_of
 
 from trm.checkpoints import COST_KEY
 from trm.evaluation.models import describe
-from trm.training.loggers import IDS, give_ids, keep_tables, without_run
+from trm.training.loggers import IDS, TrackioLogger, give_ids, keep_tables, run_ids, without_run
 
 CONSTANT = ("--model.schedule.decay", "constant")
 LAST = ("--ckpt_path", "last")
@@ -241,6 +243,33 @@ def test_the_config_that_a_resumed_run_keeps_begins_a_new_run(command, debug, ha
     command("fit", "--config", kept, "--trainer.max_epochs", 1, folder=halves)
     assert runs(halves) == ["version_0", "version_1"]
     assert files(halves / RUN) == before
+
+
+def test_a_trackio_run_gets_all_figures_and_continues_by_its_name(monkeypatch):
+    calls: list[tuple] = []
+
+    def init(**settings):
+        calls.append(("init", settings["project"], settings["name"], settings["resume"]))
+        return SimpleNamespace(
+            name=settings["name"] or "chosen",
+            log=lambda figures, step: calls.append(("log", figures, step)),
+            finish=lambda: calls.append(("finish",)),
+        )
+
+    monkeypatch.setitem(sys.modules, "trackio", SimpleNamespace(init=init))
+    logger = TrackioLogger("multiply")
+    assert (logger.name, logger.version) == ("multiply", None)
+    logger.log_metrics({"train/loss": torch.tensor(0.5)}, step=3)
+    assert run_ids([logger]) == {"TrackioLogger": "chosen"}
+    logger.finalize("success")
+    TrackioLogger("multiply", "chosen").log_metrics({"train/loss": 0.25}, step=4)
+    assert calls == [
+        ("init", "multiply", None, "allow"),
+        ("log", {"train/loss": 0.5}, 3),
+        ("finish",),
+        ("init", "multiply", "chosen", "allow"),
+        ("log", {"train/loss": 0.25}, 4),
+    ]
 
 
 def test_loggers_of_services_are_given_the_id_of_the_run_that_goes_on():
