@@ -46,11 +46,11 @@ $(INSTALLED): pyproject.toml constraints.txt
 # PyTorch as in constraints.txt: an older one for this machine may not exist. Warnings that older packages
 # raise are not errors here. TESTS=tests/canvas runs a part.
 TESTS ?= tests
-lowest: export UV_TORCH_BACKEND ?= cpu
+TORCH ?= --torch-backend cpu
 lowest:
 	@command -v uv >/dev/null || { echo "make lowest needs uv: pip install uv"; exit 1; }
 	uv venv --quiet --clear --python '>=3.11,<3.12' .venv-lowest
-	uv pip install --quiet --python .venv-lowest --resolution lowest-direct \
+	uv pip install --quiet --python .venv-lowest --resolution lowest-direct $(TORCH) \
 		"$$(grep '^torch==' constraints.txt)" --group dev --editable .
 	.venv-lowest/bin/python -m pytest --numprocesses auto --override-ini filterwarnings=default $(TESTS)
 
