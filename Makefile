@@ -2,12 +2,15 @@
 # make test         run all tests
 # make check        formatter, linter and type checker, as the gate runs them
 # make install      only install into .venv
+# make lowest       run tests with the oldest packages that pyproject.toml permits, by uv, in .venv-lowest
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+# Python's own pip may be too old for dependency groups: 25.1 or newer is installed first.
+PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: quickstart test check install clean
+.PHONY: quickstart test check install lowest clean
 
 # One thread: as fast, and sums are rounded as in the runs of the log.
 quickstart: export OMP_NUM_THREADS ?= 1
@@ -35,10 +38,21 @@ $(INSTALLED): pyproject.toml constraints.txt
 		{ echo "$(PYTHON) has no venv module. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
 	@echo "Installing into .venv (some minutes the first time) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt \
-		--editable '.[dev]' || { echo "The installation failed: see above. Is there a network?"; exit 1; }
+	@$(PIP) 'pip>=25.1' && $(PIP) --editable . --group dev || \
+		{ echo "The installation failed: see above. Is there a network?"; exit 1; }
 	@$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null 2>&1 || true  # on all cores; pip takes one
 	@touch $@
 
+# PyTorch as in constraints.txt: an older one for this machine may not exist. Warnings that older packages
+# raise are not errors here. TESTS=tests/canvas runs a part.
+TESTS ?= tests
+TORCH ?= --torch-backend cpu
+lowest:
+	@command -v uv >/dev/null || { echo "make lowest needs uv: pip install uv"; exit 1; }
+	uv venv --quiet --clear --python '>=3.11,<3.12' .venv-lowest
+	uv pip install --quiet --python .venv-lowest --resolution lowest-direct $(TORCH) \
+		"$$(grep '^torch==' constraints.txt)" --group dev --editable .
+	.venv-lowest/bin/python -m pytest --numprocesses auto --override-ini filterwarnings=default $(TESTS)
+
 clean:
-	rm -rf .venv build *.egg-info
+	rm -rf .venv .venv-lowest build *.egg-info

@@ -57,7 +57,9 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
 
 
-@pytest.mark.parametrize("page", [*PAGES, *sorted(LOG.glob("*.md"))], ids=name)
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "CHANGELOG.md", *sorted(LOG.glob("*.md"))], ids=name
+)
 def test_links_lead_somewhere(page):
     text = page.read_text()
     links = re.findall(r"\]\(([^)]+)\)", text) + re.findall(r"^\[\w+\]: (\S+)$", text, re.MULTILINE)

@@ -109,6 +109,7 @@ sys.exit(any(os.waitpid(one, 0)[1] for one in started))
 """
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the two processes are forks")
 def test_two_processes_measure_the_same_figures_as_one(installed, tmp_path):
     with socket.create_server(("localhost", 0)) as free:
         script = TWO.replace("PORT", str(free.getsockname()[1]))

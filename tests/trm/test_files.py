@@ -40,6 +40,7 @@ def test_a_file_is_the_old_one_until_the_new_one_is_whole(tmp_path):
         write(tmp_path / "nowhere/file", "new")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
 def test_a_replaced_file_keeps_its_permissions(tmp_path, mode):
     file = tmp_path / "secret"
@@ -67,6 +68,7 @@ def test_a_link_stays_and_what_it_points_to_is_written(tmp_path, there):
     assert sorted(tmp_path.rglob("*")) == [target.parent, target, link]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="devices of POSIX")
 def test_what_is_no_file_stays_and_what_a_killed_process_left_goes(tmp_path):
     link = tmp_path / "link"
     link.symlink_to(os.devnull)

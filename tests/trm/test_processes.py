@@ -64,6 +64,7 @@ def gone(pid: int) -> bool:
     return False
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
 @pytest.mark.parametrize(
     ("stop", "whom", "code"),
     [
@@ -88,6 +89,7 @@ def test_all_end_with_the_code_of_one_that_fails(tmp_path):
         assert (running.returncode, said) == (2, "")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
 def test_a_sigterm_to_a_single_process_is_an_exception_and_handlers_are_restored():
     def failed(*_) -> None:
         raise RuntimeError("DataLoader worker is killed by signal: Terminated.")

@@ -102,7 +102,7 @@ def run(arguments: list[str]) -> int:
             return _run(name, arguments)
     except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+        return 128 + getattr(signal, "SIGPIPE", 13)  # Windows lacks its name
     except RuntimeError as error:
         if one_of_several() and _BROKEN.search(str(error)):
             time.sleep(_PATIENCE)

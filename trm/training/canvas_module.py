@@ -17,7 +17,7 @@ from canvas.choices import check_choice, class_name
 from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems, keys
 from canvas.task import Task
-from trm.checkpoints import AUXILIARY, AUXILIARY_HEAD, CHECKPOINT_KEY, FORMAT
+from trm.checkpoints import AUXILIARY, AUXILIARY_HEAD, CHECKPOINT_KEY, DATA_KEY, FORMAT
 from trm.checkpoints.loading import plain
 from trm.solving.predictor import Predictor
 from trm.solving.rollout import TeacherForced, teacher_forced
@@ -387,3 +387,6 @@ class CanvasModule(L.LightningModule):
             "model": plain(self.model.config),
             **self.about(),
         }
+        data = getattr(self._trainer, "datamodule", None)
+        if isinstance(data, CanvasDataModule):  # Lightning's key is the name of a subclass
+            checkpoint[DATA_KEY] = data.state_dict()

@@ -34,7 +34,7 @@ from trm.training.callbacks import CALLBACKS, BestCheckpoint, CheckpointFiles
 from trm.training.canvas_module import CanvasModule
 from trm.training.data import CanvasDataModule
 from trm.training.iterative_module import IterativeModule
-from trm.training.loggers import give_ids, keep_tables, share_version
+from trm.training.loggers import add_table, give_ids, keep_tables, share_version
 from trm.training.optimisers import build_optimizer
 from trm.training.runs import NEWEST, find_newest, print_sentence, settle_folder
 from trm.training.tensorboard import CONFIG_KEY, Pictures, SavedConfig, flattened, hyperparameters
@@ -176,6 +176,7 @@ class TrainingCLI(LightningCLI):
             start_processes(trainer.strategy)
         if self.subcommand == "fit":
             share_version(trainer.loggers)
+            add_table(trainer)
             if self.goes_on and trainer.is_global_zero:
                 keep_tables(trainer.loggers, self.content["global_step"])
         return trainer

@@ -1,8 +1,10 @@
-"""Loggers of a resumed run, whose curves continue.
+"""Loggers of a run: its table of figures, and the curves of a resumed run, which continue.
 
-TensorBoard's files need nothing: `SavedConfig` marks the end of earlier ones. Lightning's CSVLogger
-deletes an existing table. W&B and MLflow begin a new run unless they get the id of the earlier one,
-which a checkpoint contains.
+Every run writes its figures to `metrics.csv`, beside the files of its first logger.
+
+TensorBoard's files need nothing to continue: `SavedConfig` marks the end of earlier ones.
+Lightning's CSVLogger deletes an existing table. W&B, MLflow and Trackio begin a new run unless they
+get the id of the earlier one, which a checkpoint contains.
 """
 
 import csv
@@ -11,11 +13,68 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import lightning as L
 from jsonargparse import Namespace
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+from lightning.pytorch.loggers.logger import rank_zero_experiment
+from lightning.pytorch.utilities import rank_zero_only
 
 IDS = "trm.loggers"  # entry of a checkpoint: the id of its run, by logger class
-_ID_SETTINGS = {"WandbLogger": "id", "MLFlowLogger": "run_id"}  # settings with such an id
+# Settings with such an id.
+_ID_SETTINGS = {"WandbLogger": "id", "MLFlowLogger": "run_id", "TrackioLogger": "run"}
+
+
+class TrackioLogger(Logger):
+    """Logs figures to a Trackio project on this machine (``pip install trackio``).
+
+    Args:
+        project: name of the project, which `trackio show` opens.
+        run: name of the run, which continues if it exists; None: Trackio chooses a new one.
+    """
+
+    def __init__(self, project: str, run: str | None = None) -> None:
+        super().__init__()
+        self._project, self._run_name = project, run
+        self._run: Any = None
+
+    @property
+    def name(self) -> str:
+        """Name of the project."""
+        return self._project
+
+    @property
+    def version(self) -> str | None:
+        """Name of the run; None: it has not begun."""
+        return self._run_name
+
+    @property
+    @rank_zero_experiment
+    def experiment(self) -> Any:
+        """The run, which begins at the first call."""
+        if self._run is None:
+            import trackio
+
+            self._run = trackio.init(
+                project=self._project, name=self._run_name, resume="allow", embed=False
+            )
+            self._run_name = self._run.name
+        return self._run
+
+    @rank_zero_only
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        """Log figures of a step."""
+        self.experiment.log({name: float(value) for name, value in metrics.items()}, step=step)
+
+    @rank_zero_only
+    def log_hyperparams(self, params: Any, *args: Any, **more: Any) -> None:
+        """Do nothing: a run's settings are in its config.yaml."""
+
+    @rank_zero_only
+    def finalize(self, status: str) -> None:
+        """Write what is not written yet."""
+        if self._run is not None:
+            self._run.finish()
+            self._run = None
 
 
 def share_version(loggers: Sequence[Logger]) -> None:
@@ -26,11 +85,27 @@ def share_version(loggers: Sequence[Logger]) -> None:
             other._version = local[0].version
 
 
+def add_table(trainer: L.Trainer) -> None:
+    """Let a trainer also write `metrics.csv` into its run's folder, at every logged step.
+
+    Nothing is added to a trainer without loggers, to one whose first logger has no local folder, or
+    if a CSVLogger writes to the run's folder already.
+    """
+    first = trainer.loggers[0] if trainer.loggers else None
+    if not isinstance(first, TensorBoardLogger | CSVLogger):
+        return
+    table = CSVLogger(first.save_dir, first.name, version=first.version, flush_logs_every_n_steps=1)
+    tables = [Path(one.log_dir) for one in trainer.loggers if isinstance(one, CSVLogger)]
+    if Path(table.log_dir) not in tables:
+        trainer.loggers = [*trainer.loggers, table]
+
+
 def keep_tables(loggers: Sequence[Logger], step: int) -> None:
     """Keep the rows of earlier epochs in the tables of CSVLoggers.
 
-    Rows from optimiser step ``step`` on, from 0, are dropped: they are logged again. The old table
-    is moved aside until the new one is written, so that none is lost.
+    Rows from optimiser step ``step`` on, from 0, are dropped: they are logged again. So is a last
+    row that a kill cut short. The old table is moved aside until the new one is written, so that
+    none is lost.
     """
     for logger in loggers:
         if not isinstance(logger, CSVLogger):
@@ -42,7 +117,8 @@ def keep_tables(loggers: Sequence[Logger], step: int) -> None:
         if not aside.is_file():
             continue
         with aside.open(newline="", encoding="utf-8") as file:
-            rows = [row for row in csv.DictReader(file) if int(row["step"]) < step]
+            every = list(csv.DictReader(file))
+        rows = [row for row in every if (row["step"] or "").isdigit() and int(row["step"]) < step]
         with warnings.catch_warnings():  # it warns of deleting files that are kept here
             warnings.simplefilter("ignore")
             writer = logger.experiment
@@ -54,7 +130,7 @@ def keep_tables(loggers: Sequence[Logger], step: int) -> None:
 
 
 def run_ids(loggers: Sequence[Logger]) -> dict[str, str]:
-    """Return the ids of the runs that W&B and MLflow have begun, by logger class."""
+    """Return the ids of the runs that W&B, MLflow and Trackio have begun, by logger class."""
     ids = {type(one).__name__: one.version for one in loggers}
     return {name: str(ids[name]) for name in _ID_SETTINGS if ids.get(name)}
 

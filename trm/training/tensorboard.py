@@ -9,7 +9,7 @@ import lightning as L
 import numpy as np
 import yaml
 from lightning.pytorch.cli import SaveConfigCallback
-from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from torch.utils.tensorboard.summary import hparams
 from torch.utils.tensorboard.writer import SummaryWriter
@@ -94,6 +94,9 @@ class SavedConfig(SaveConfigCallback):
     def on_save_checkpoint(self, trainer: L.Trainer, _: Any, checkpoint: dict[str, Any]) -> None:
         checkpoint[CONFIG_KEY] = yaml.safe_load(self._text)
         checkpoint[IDS] = run_ids(trainer.loggers)
+        for logger in trainer.loggers:
+            if isinstance(logger, CSVLogger):  # else a killed run lacks rows before its checkpoint
+                logger.save()
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         folder = Path(trainer.log_dir or trainer.default_root_dir)  # needs all processes

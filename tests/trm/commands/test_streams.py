@@ -88,3 +88,29 @@ def test_an_error_is_a_sentence_in_any_encoding(how, repository):
     assert ran.returncode == 2
     assert b"Did you mean lattice?" in ran.stderr
     assert b"Traceback" not in ran.stderr
+
+
+COMMANDS = """
+import locale
+from trm.commands import cli
+assert "utf" not in locale.getencoding().lower()
+for words in (
+    ["solve", "--input", "problems.csv", "--output", "answers.csv"],
+    ["render", "12x34", "--output", "canvas.svg"],
+    ["inspect", "--export", "page.html"],
+):
+    assert cli.run(words) == 0, words
+"""
+
+
+def test_files_are_in_utf8_whatever_the_encoding_of_the_system_is(repository, tmp_path):
+    """As on Windows, where files are in cp1252 unless an encoding is given; here in ASCII."""
+    (tmp_path / "problems.csv").write_text("a,b,name\n12,34,café\n", encoding="utf-8")
+    system = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    environment = os.environ | {"PYTHONPATH": str(repository)} | system
+    words = [sys.executable, "-c", COMMANDS]
+    ran = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True)
+    assert ran.returncode == 0, ran.stderr
+    assert "café" in (tmp_path / "answers.csv").read_text(encoding="utf-8")
+    assert "<svg" in (tmp_path / "canvas.svg").read_text(encoding="utf-8")
+    assert "×" in (tmp_path / "page.html").read_text(encoding="utf-8")

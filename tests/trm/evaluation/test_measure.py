@@ -268,6 +268,7 @@ def test_other_settings_take_no_cell_of_earlier_ones(changed, tmp_path, sizes, m
     assert SETTINGS.key("cpu") != before
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
 def test_what_is_stopped_or_finished_goes_on(checkpoint, tmp_path, sizes, monkeypatch, capsys):
     whole = evaluate(checkpoint, tmp_path / "whole")
     sizes.clear()

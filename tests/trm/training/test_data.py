@@ -51,6 +51,18 @@ def test_samples_are_the_same_in_any_order_and_one_by_one():
     assert (together.truth == np.concatenate(alone)).all()
 
 
+def test_a_spawned_worker_draws_the_same_batches():
+    """macOS and Windows start workers by spawn, to which all settings are sent."""
+    more = {"transforms": [A.D4(p=1.0), CanvasShift()], "batches_per_epoch": 2}
+    more["curriculum"] = [Stage(until=1, task={"digits_b": [1, 1]})]
+    square = Canvas(square=True)
+    loader = module(square, workers=1, **more).train_dataloader()
+    loader.multiprocessing_context = "spawn"
+    there, here = list(loader), list(module(square, **more).train_dataloader())
+    assert len(there) == len(here) == 2
+    assert all(same(*pair) for pair in zip(there, here, strict=True))
+
+
 STANDARD = Multiplication("standard", digits_a=(1, 3), digits_b=(1, 2))
 
 

@@ -1,3 +1,4 @@
+import csv
 import os
 import re
 import signal
@@ -150,6 +151,10 @@ def test_two_processes_train_as_one_and_end_and_resume_together(command, debug, 
     assert resumed["global_step"] == alone["global_step"] == steps
     assert_same(whole, resumed)
     assert_same(whole, alone, near=1e-4)
+    for folder in (two, one):  # one row a step: of two processes one writes, also after the kill
+        with (folder / "runs/debug/version_0/metrics.csv").open(newline="") as file:
+            logged = [int(row["step"]) for row in csv.DictReader(file) if row["train/loss"]]
+        assert logged == list(range(steps))
 
 
 def test_without_a_terminal_training_says_where_it_is(command, debug, tmp_path, monkeypatch):

@@ -1,7 +1,9 @@
 import csv
 import json
 import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,7 +14,7 @@ from runs import assert_same, events_of
 
 from trm.checkpoints import COST_KEY
 from trm.evaluation.models import describe
-from trm.training.loggers import IDS, give_ids, keep_tables, without_run
+from trm.training.loggers import IDS, TrackioLogger, give_ids, keep_tables, run_ids, without_run
 
 CONSTANT = ("--model.schedule.decay", "constant")
 LAST = ("--ckpt_path", "last")
@@ -188,27 +190,42 @@ def table(run: Path) -> list[dict[str, str]]:
     return [{k: v for k, v in row.items() if v and not k.startswith("speed/")} for row in rows]
 
 
-def test_the_tables_of_a_resumed_run_are_those_of_one_run(command, debug, tmp_path):
-    """A CSVLogger beside TensorBoard writes to the same folder."""
-    place = {"save_dir": "runs", "name": "debug"}
-    names = "TensorBoardLogger", "CSVLogger"
-    kinds = [f"lightning.pytorch.loggers.{name}" for name in names]
-    loggers = json.dumps([{"class_path": kind, "init_args": place} for kind in kinds])
-    for name, ends in (("whole", (2,)), ("resumed", (1, 2))):
-        (tmp_path / name).mkdir()
-        for end in ends:
-            words = ("--trainer.logger", loggers, "--trainer.max_epochs", end, *LAST)
-            command("fit", *debug, *CONSTANT, *words, folder=tmp_path / name)
-        assert runs(tmp_path / name) == ["version_0"]
-    whole, resumed = (table(tmp_path / name / RUN) for name in ("whole", "resumed"))
-    assert {"validation/solved", "train/loss"} <= {name for row in whole for name in row}
-    assert resumed == whole
+def test_the_table_of_a_resumed_run_is_that_of_a_whole_one(command, debug, halves, whole):
+    """metrics.csv beside TensorBoard's events, without being asked for."""
+    command("fit", *debug, *LONGER, *LAST, folder=halves)
+    rows = table(whole)
+    assert table(halves / RUN) == rows
+    steps = [int(row["step"]) for row in rows if "train/loss" in row]
+    assert steps == list(range(15))
+    events = events_of(whole)
+    for name in ("train/loss", "validation/solved", "training_problems/solved"):
+        points = [(int(row["step"]), float(row[name])) for row in rows if name in row]
+        assert points == [(e.step, pytest.approx(e.value)) for e in events.Scalars(name)]
+
+
+@pytest.mark.parametrize(
+    "place", [{"save_dir": "runs", "name": "debug"}, {"save_dir": "other", "name": "mine"}]
+)
+def test_a_csv_logger_of_ones_own_is_not_doubled(command, debug, place, tmp_path):
+    given = [{"save_dir": "runs", "name": "debug"}, place]
+    kinds = [f"lightning.pytorch.loggers.{name}" for name in ("TensorBoardLogger", "CSVLogger")]
+    loggers = [
+        {"class_path": kind, "init_args": one} for kind, one in zip(kinds, given, strict=True)
+    ]
+    words = ("--trainer.logger", json.dumps(loggers), "--trainer.max_epochs", 1)
+    command("fit", *debug, *words, folder=tmp_path)
+    files = [file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("metrics.csv")]
+    others = ["other/mine/version_0/metrics.csv"] if place["name"] == "mine" else []
+    assert sorted(files) == [*others, f"{RUN}/metrics.csv"]
+    rows = table(tmp_path / RUN)
+    assert [int(row["step"]) for row in rows if "train/loss" in row] == [0, 1, 2, 3, 4]
 
 
 def test_a_table_that_was_moved_aside_when_a_run_was_killed_is_found_again(tmp_path):
     folder = tmp_path / "mine/version_0"
     folder.mkdir(parents=True)
-    (folder / "metrics.before.csv").write_text("a,step\n1,0\n2,1\n3,2\n")
+    cut_short = "4"
+    (folder / "metrics.before.csv").write_text(f"a,step\n1,0\n2,1\n3,2\n{cut_short}")
     logger = CSVLogger(tmp_path, "mine", 0)
     keep_tables([logger], step=2)
     assert (folder / "metrics.csv").read_text().split() == ["a,step", "1,0", "2,1"]
@@ -226,6 +243,33 @@ def test_the_config_that_a_resumed_run_keeps_begins_a_new_run(command, debug, ha
     command("fit", "--config", kept, "--trainer.max_epochs", 1, folder=halves)
     assert runs(halves) == ["version_0", "version_1"]
     assert files(halves / RUN) == before
+
+
+def test_a_trackio_run_gets_all_figures_and_continues_by_its_name(monkeypatch):
+    calls: list[tuple] = []
+
+    def init(**settings):
+        calls.append(("init", settings["project"], settings["name"], settings["resume"]))
+        return SimpleNamespace(
+            name=settings["name"] or "chosen",
+            log=lambda figures, step: calls.append(("log", figures, step)),
+            finish=lambda: calls.append(("finish",)),
+        )
+
+    monkeypatch.setitem(sys.modules, "trackio", SimpleNamespace(init=init))
+    logger = TrackioLogger("multiply")
+    assert (logger.name, logger.version) == ("multiply", None)
+    logger.log_metrics({"train/loss": torch.tensor(0.5)}, step=3)
+    assert run_ids([logger]) == {"TrackioLogger": "chosen"}
+    logger.finalize("success")
+    TrackioLogger("multiply", "chosen").log_metrics({"train/loss": 0.25}, step=4)
+    assert calls == [
+        ("init", "multiply", None, "allow"),
+        ("log", {"train/loss": 0.5}, 3),
+        ("finish",),
+        ("init", "multiply", "chosen", "allow"),
+        ("log", {"train/loss": 0.25}, 4),
+    ]
 
 
 def test_loggers_of_services_are_given_the_id_of_the_run_that_goes_on():
