@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -148,6 +149,17 @@ class Predictor(ABC):
             task: whose problems are solved.
             wrong: ids of the op inputs with a wrong output, int64 [N], sorted.
             most: the highest confidence in a row, 0 to 1.
+        """
+
+    def read_table(self, file: Path, digest: str) -> None:  # noqa: B027
+        """Read the decisions of a proved cell model, to look them up instead of computing them.
+
+        Args:
+            file: of `trm prove --decisions`.
+            digest: of the proof; a table with another one is ignored.
+
+        Raises:
+            ValueError: the file is damaged.
         """
 
     def signals(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
