@@ -165,8 +165,7 @@ class CellTable:
             found._check()
         except Exception as error:  # a damaged archive raises errors of many kinds
             raise ValueError(
-                f"{file} is damaged: delete it, or write it again with "
-                "`trm prove --decisions`"
+                f"{file} is damaged: delete it, or write it again with `trm prove --decisions`"
             ) from error
         return found
 

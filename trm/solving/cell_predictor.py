@@ -109,6 +109,7 @@ class CellPredictor(Predictor):
         self.max_steps = max_steps
         self.refutation: Refutation | None = None  # known wrong inputs; None: none are known
         self._caches: dict[torch.dtype, CellCache] = {}
+        self.may_look_up = True  # False: run the network, also where the model is proved
         self._closed: CellTable | None = None  # all decisions, read from a file
         self._growing: GrowingTable | None = None
 
@@ -158,8 +159,9 @@ class CellPredictor(Predictor):
         A check of messages by a rule or a refutation needs all messages, which a table does not
         keep. Steps update all cells at once.
         """
-        checked = self.rule is not None or self.refutation is not None
-        return self.proved and self.device == "cpu" and not checked and not self.takes_steps
+        if not self.may_look_up or self.rule is not None or self.refutation is not None:
+            return False
+        return self.proved and self.device == "cpu" and not self.takes_steps
 
     @standard_settings(threads=1)
     @torch.inference_mode()
@@ -179,10 +181,10 @@ class CellPredictor(Predictor):
         chosen = self.max_steps is not None or self.start_seed is not None
         return chosen or self.on_step is not None
 
-    def longest_chain(self, canvases: np.ndarray) -> np.ndarray | None:
+    def longest_chain(self, drawing: Drawing) -> np.ndarray | None:
         if not self.takes_steps:
             return None
-        context = self.model.encode(self.tokens(canvases), self.cache)
+        context = self.model.encode(self.tokens(drawing.masked), self.cache)
         return self.model.settling_steps(context).amax(dim=1).cpu().numpy()
 
     def pairs(self, height: int, width: int) -> int:

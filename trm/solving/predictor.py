@@ -122,12 +122,8 @@ class Predictor(ABC):
         one.start_seed = seed
         return one
 
-    def longest_chain(self, canvases: np.ndarray) -> np.ndarray | None:
-        """Return the most steps that each canvas can need, int64 [B]; None: it is not known.
-
-        Args:
-            canvases: uint8 [B, H, W], with all cells masked that are to be filled in.
-        """
+    def longest_chain(self, drawing: Drawing) -> np.ndarray | None:
+        """Return the most steps that each problem can need, int64 [B]; None: it is not known."""
         return None
 
     def check_task(self, task: Task) -> None:  # noqa: B027, nothing to check by default

@@ -182,7 +182,8 @@ def test_table_that_would_become_too_large_runs_the_network(
 def test_shipped_model_looks_up_what_its_network_decides() -> None:
     solver = load_solver(device="cpu")
     predictor = solver.predictor
-    assert isinstance(predictor, CellPredictor) and predictor.looks_up
+    assert isinstance(predictor, CellPredictor)
+    assert predictor.looks_up
     assert SHIPPED.with_suffix(".decisions.npz").is_file()
     table = predictor._closed
     assert table is not None
@@ -202,7 +203,8 @@ def test_solutions_are_the_same_with_and_without_a_table(base3: Solver) -> None:
         base3.predictor.proved = True
     for one, other in zip(looked_up, computed, strict=True):
         np.testing.assert_array_equal(one.canvas, other.canvas)
-        assert one.exact and one.correct
+        assert one.exact
+        assert one.correct
         assert (one.answer, one.rows, one.row_steps) == (other.answer, other.rows, other.row_steps)
         assert set(one.row_confidence) == {1.0}
         assert max(other.row_confidence) < 1
