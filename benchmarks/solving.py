@@ -3,13 +3,19 @@
     python benchmarks/solving.py --checkpoint A B --batches 1 128
     python benchmarks/solving.py --digits 1024 1024 --problems 4 --batches 1 --repeats 1
 
-All models solve the same held-out problems in turn, each row built on their own rows. Batches of 1
-measure the latency of a single problem. The memory of `trm evaluate` grows with the cube of the
-digits: problems that are too long for it are solved here one by one.
+All models solve the same held-out problems in turn, each row built on their own rows. A proved cell
+model solves them twice: by looking decisions up, and by running its network. Python's own product
+of the same numbers is timed beside them. Batches of 1 measure the latency of a single problem. The
+memory of `trm evaluate` grows with the cube of the digits: problems that are too long for it are
+solved here one by one.
 """
 
 import argparse
+from copy import copy
+from dataclasses import replace
 from functools import partial
+from math import prod
+from typing import Any
 
 import torch
 from timing import in_turn, show
@@ -26,13 +32,32 @@ from trm.solving.solver import Solver
 from trm.statistics import Share
 
 
-def solve(solver: Solver, problems: Problems, size: int, bf16: bool, _: int = 0) -> list[Solution]:
-    """Solve problems in batches of ``size``."""
+def solve(
+    solver: Solver, problems: Problems, size: int, bf16: bool, _: int = 0, truth: bool = False
+) -> list[Solution]:
+    """Solve problems in batches of ``size``, and draw the true solutions if ``truth``."""
     found = []
     with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
         for start in range(0, len(problems), size):
-            found += solver.solve(problems[start : start + size], with_truth=True)
+            found += solver.solve(problems[start : start + size], with_truth=truth)
     return found
+
+
+def with_network(solvers: dict[str, Solver]) -> dict[str, Solver]:
+    """Return solvers by name, those that look decisions up also with their network."""
+    found = {}
+    for name, solver in solvers.items():
+        found[name] = solver
+        if getattr(solver.predictor, "looks_up", False):
+            network: Any = copy(solver.predictor)
+            network.may_look_up = False
+            found[f"{name}, network"] = replace(solver, predictor=network)
+    return found
+
+
+def product(operands: list[tuple[int, ...]], _: int = 0) -> list[int]:
+    """Return Python's products."""
+    return [prod(numbers) for numbers in operands]
 
 
 def main() -> None:
@@ -58,7 +83,7 @@ def main() -> None:
         f"{options.threads} thread(s), {options.repeats} interleaved rounds"
     )
     for name, solver in solvers.items():
-        solutions = solve(solver, problems, max(options.batches), False)
+        solutions = solve(solver, problems, max(options.batches), False, truth=True)
         rows = sum(len(one.rows) for one in solutions)
         right = Share(sum(one.rows_right for one in solutions), rows)
         whole = Share(sum(bool(one.exact) for one in solutions), len(solutions))
@@ -67,12 +92,15 @@ def main() -> None:
             tokens = f"; {int(tokens_to_write(solver.draw(problems)).sum()):,} tokens written"
         count = sum(p.numel() for p in model.parameters())
         print(f"{name}: {count:,} parameters; {whole} solutions right, {right} rows{tokens}")
+    solvers = with_network(solvers)
     for batch in options.batches:
-        runs = {}
+        runs: dict[str, Any] = {}
         for name, solver in solvers.items():
             for bf16 in (False, True) if options.bf16 else (False,):
                 label = f"{name}{' in bfloat16' * bf16}"
                 runs[label] = partial(solve, solver, problems, batch, bf16)
+        if first.name == "multiplication":
+            runs["Python's product"] = partial(product, problems.to_ints())
         taken = in_turn(runs, options.repeats, warm_up=0)
         print(f"\n{batch} at once, seconds a problem")
         show(taken, len(problems))

@@ -257,10 +257,11 @@ def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Reading:
     Raises:
         ValueError: the canvas is no worked solution in this layout; the message gives the reason.
     """
-    rows, columns = np.nonzero(canvas != symbols.BLANK)
+    used = canvas != symbols.BLANK
+    rows, columns = np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))
     if not rows.size:
         raise ValueError("the canvas is blank: there is no problem on it")
-    content = canvas[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+    content = canvas[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
     if (content == symbols.MASK).any():
         raise ValueError("a row is still masked: the canvas is not solved")
     signs = np.argwhere(content == layout.sign)
@@ -281,7 +282,7 @@ def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Reading:
         )
     cells = layout.answer_cells(content)
     answer = np.array([content[cell] for cell in cells], dtype=np.uint8)
-    top, left = int(rows.min()), int(columns.min())
+    top, left = int(rows[0]), int(columns[0])
     places = tuple((top + row, left + column) for row, column in cells)
     return Reading(operands, _number(answer, "answer", base), places)
 

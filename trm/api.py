@@ -58,11 +58,17 @@ class Solutions(list[Solution]):
 
 
 @overload
-def solve(problems: Problem, solver: _Model = None) -> Solution: ...  # type: ignore[overload-overlap]
+def solve(  # type: ignore[overload-overlap]
+    problems: Problem, solver: _Model = None, with_truth: bool = True
+) -> Solution: ...
 @overload
-def solve(problems: Sequence[Problem] | Problems, solver: _Model = None) -> Solutions: ...
 def solve(
-    problems: Problem | Sequence[Problem] | Problems, solver: _Model = None
+    problems: Sequence[Problem] | Problems, solver: _Model = None, with_truth: bool = True
+) -> Solutions: ...
+def solve(
+    problems: Problem | Sequence[Problem] | Problems,
+    solver: _Model = None,
+    with_truth: bool = True,
 ) -> Solution | Solutions:
     """Solve problems, each row built on the model's own rows.
 
@@ -74,6 +80,8 @@ def solve(
     Args:
         problems: one, as text or as a tuple of operands, or several of them.
         solver: see `load_solver`, or a checkpoint; None: the shipped model.
+        with_truth: whether to draw the true solutions, to compare every cell (`Solution.exact`).
+            For numbers of thousands of digits that takes longer than solving.
 
     Raises:
         ValueError: a problem does not belong to the model's task, or does not fit its canvas.
@@ -86,7 +94,7 @@ def solve(
     several: Any = [problems] if alone else problems
     if not isinstance(several, Problems):
         several = solver.task.problems([_operands(one, solver.task) for one in several])
-    solutions = Solutions(solver.solve(several, with_truth=True))
+    solutions = Solutions(solver.solve(several, with_truth))
     return solutions[0] if alone else solutions
 
 

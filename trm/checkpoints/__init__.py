@@ -28,6 +28,7 @@ AUXILIARY, AUXILIARY_HEAD = "auxiliary.", "_head"
 FORMAT = 2  # of the entry `CHECKPOINT_KEY`
 
 PROOF_SUFFIX = ".proof.json"  # replaces the checkpoint's; the last verdict of `trm prove`
+DECISIONS_SUFFIX = ".decisions.npz"  # replaces it, too; the decisions of a proved model
 
 _BEST_FIRST = ("best.ckpt", "last.ckpt", "*.ckpt", f"*{SUFFIX}")
 

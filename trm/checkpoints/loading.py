@@ -23,7 +23,14 @@ from canvas.check import check_layout
 from canvas.choices import OPEN, OwnCodeError, check_choice, check_imported, load_class
 from canvas.task import Task
 from canvas.tasks import task_class
-from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, FORMAT, SHIPPED
+from trm.checkpoints import (
+    CHECKPOINT_KEY,
+    DATA_KEY,
+    DECISIONS_SUFFIX,
+    FORMAT,
+    SHIPPED,
+    find_checkpoint,
+)
 from trm.checkpoints.content import load_checkpoint, network_weights
 from trm.checkpoints.proofs import PROVED, REFUTED, noted_proof
 from trm.limits import MOST_STEPS
@@ -93,6 +100,9 @@ def load_solver(
         ) from None
     proof = noted_proof(path, content, predictor.model, task)
     predictor = predictor.for_task(task, proved=proof.get("verdict") == PROVED)
+    table = find_checkpoint(path).with_suffix(DECISIONS_SUFFIX)
+    if predictor.proved and table.is_file():
+        predictor.read_table(table, proof["digest"])
     predictor.model.eval().to(_device(device))
     canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
     _log.debug("%s: %s, %s, on %s", path, about["network"], task, predictor.device)

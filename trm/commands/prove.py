@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
 from canvas.picture import to_terminal
-from trm.checkpoints import PROOF_SUFFIX, SHIPPED, find_checkpoint
+from trm.checkpoints import DECISIONS_SUFFIX, PROOF_SUFFIX, SHIPPED, find_checkpoint
 from trm.commands.arguments import Arguments, Parser, print_table, results, whole
 
 if TYPE_CHECKING:
@@ -48,13 +48,16 @@ def add_arguments(parser: Parser) -> None:
     add("--search", type=whole(1), default=0, metavar="N", help=what)
     what = "for sums as computed on this machine: faster, without a bound on rounding"
     add("--as-computed", action="store_true", help=what)
+    what = "write the decisions of a proved model beside it: solving then looks them up"
+    add("--decisions", action="store_true", help=what)
 
 
 def run(args: Arguments) -> int:
     """Prove, refute, or check."""
     if args.check is not None:
         alone = "--check takes the folder of a proof, and no other options"
-        args.refuse(alone, output=None, search=0, as_computed=False, checkpoint=SHIPPED)
+        args.refuse(alone, output=None, search=0, as_computed=False)
+        args.refuse(alone, decisions=False, checkpoint=SHIPPED)
         if not Path(args.check).exists():
             raise ValueError(f"--check {args.check}: there is no such folder")
 
@@ -65,9 +68,12 @@ def run(args: Arguments) -> int:
     (solver,) = args.solvers("cpu")
 
     from trm.checkpoints.proofs import PROVED
+    from trm.models.cell_table import check_one_op
     from trm.proof.judge import NotProvableError
     from trm.proof.prove import prove, refute
 
+    if args.decisions:
+        check_one_op(solver.predictor.model)
     console = Console(stderr=True)
     columns = (*Progress.get_default_columns(), MofNCompleteColumn())
     hidden = args.quiet or not console.is_terminal
@@ -86,6 +92,9 @@ def run(args: Arguments) -> int:
     # Files are written before anything is printed: the reader of a pipe may close it at any time.
     checkpoint = find_checkpoint(args.checkpoint)
     _note(args, proof, checkpoint)
+    decisions = None
+    if args.decisions and proof.verdict == PROVED:
+        decisions = _write_decisions(proof, checkpoint)
     if args.output:
         folder = Path(args.output)
         proof.write(folder)
@@ -93,6 +102,8 @@ def run(args: Arguments) -> int:
     show(proof, _call(args, proof))
     if args.output:
         args.info.print(f"proof  {folder}")
+    if decisions:
+        args.info.print(f"decisions  {decisions}")
     return 0 if proof.verdict == PROVED else 1
 
 
@@ -113,6 +124,21 @@ def _note(args: Arguments, proof: Proof, checkpoint: Path) -> None:
         proof.note(checkpoint)
     except OSError as error:  # shared weights may be read-only
         print(f"the verdict is not noted beside {checkpoint}: {error.strerror}", file=sys.stderr)
+
+
+def _write_decisions(proof: Proof, checkpoint: Path) -> Path:
+    """Write the decisions of a proved model beside its checkpoint, and return the file."""
+    from trm.checkpoints.proofs import proof_digest
+    from trm.files import replacing
+    from trm.models.cell_table import closed_table
+
+    predictor, task, judged = proof.solver.predictor, proof.solver.task, proof.judged
+    assert judged is not None
+    table = closed_table(predictor.model.encoding, judged.numbers, judged.outputs)
+    file = checkpoint.with_suffix(DECISIONS_SUFFIX)
+    with replacing(file) as part, part.open("wb") as sink:
+        table.write(sink, digest=proof_digest(predictor.model, task))
+    return file
 
 
 def _call(args: Arguments, proof: Proof) -> str | None:

@@ -28,6 +28,7 @@ EXAMPLES = """\
 examples:
   trm solve 123x456 98765432x87654321
   trm solve --checkpoint runs/quickstart --views 16 --watch 123x45
+  trm solve --quiet 123x456                              # the answer alone, without the canvas
   trm solve --checkpoint C --input problems.csv --output answers.jsonl --views 16 --devices 8
   printf 'a,b\\n12,34\\n' | trm solve --input - --output -
 
@@ -77,6 +78,11 @@ def run(args: Arguments) -> int:
     check_problems(args.problems, args.checkpoint)
     (solver,) = args.solvers(args.one_device(), args.steps)
     problems = solver.task.parsed(args.problems)
+    if args.quiet and not args.watch:
+        with computing_in(args.settled_precision(), solver.predictor.device):
+            for solution in solver.solve(problems):
+                print(solution.verdict)
+        return 0
     solver.draw(problems)  # raises for a problem that does not fit, before the first is shown
     if args.checkpoint == SHIPPED:
         args.info.print(

@@ -33,11 +33,16 @@ class CellCache:
         self.index: Tensor | None = None  # int64 [ids], row in `found` of each id; −1: it is new
         self.found: Decided | None = None
 
+    @property
+    def keeps(self) -> bool:
+        """True if decisions are cached."""
+        return self.model.encoding.starts[-1] <= _MOST_KNOWN
+
     def __call__(self, ids: Tensor) -> Decided:
         """Return the decisions for N op inputs, from their ids, int64 [N]."""
-        count = self.model.encoding.starts[-1]
-        if count > _MOST_KNOWN:
+        if not self.keeps:
             return self._answers(ids)
+        count = self.model.encoding.starts[-1]
         if self.index is None:
             with torch.inference_mode(False):  # a later call may be outside of inference mode
                 self.index = torch.full((count,), -1, device=ids.device)

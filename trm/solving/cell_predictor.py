@@ -2,11 +2,13 @@
 
 Both ways give the same symbols and messages. Every cell once, in the order of writing, is the
 shorter way (`trm.models.wavefront`). Steps are for those who watch the model or limit their number.
+A proved model on a CPU computes nothing twice: decisions are looked up (`trm.models.cell_table`).
 """
 
 from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -24,11 +26,14 @@ from canvas.task import Task
 from trm.models.attention import compute_dtype, computes_float32
 from trm.models.cell import CellContext, CellModel, CellState, all_right
 from trm.models.cell_cache import CellCache
+from trm.models.cell_table import CellTable, GrowingTable, UnknownInputError
 from trm.models.iterative import Loop
 from trm.models.wavefront import Wavefront, run_wavefront
 from trm.solving.predictor import Predictor, Trace, generator_of
 from trm.solving.rollout import OnRow, Prediction, Rollout, free_running
 from trm.torch_settings import standard_settings
+
+_CELLS_IN_A_PAIR = 8  # that are looked up
 
 
 class Refutation(NamedTuple):
@@ -63,9 +68,8 @@ class Refutation(NamedTuple):
 
 
 class Worked(NamedTuple):
-    """Filled canvases, and the steps they took."""
+    """Steps that canvases took."""
 
-    wavefront: Wavefront
     # int64 [B, H], the step in which a row or one above it last changed; 0: without steps.
     steps: np.ndarray
     settled: np.ndarray  # bool [B, H], whether no further step can change the row
@@ -105,6 +109,9 @@ class CellPredictor(Predictor):
         self.max_steps = max_steps
         self.refutation: Refutation | None = None  # known wrong inputs; None: none are known
         self._caches: dict[torch.dtype, CellCache] = {}
+        self.may_look_up = True  # False: run the network, also where the model is proved
+        self._closed: CellTable | None = None  # all decisions, read from a file
+        self._growing: GrowingTable | None = None
 
     @property
     def proved(self) -> bool:
@@ -140,6 +147,33 @@ class CellPredictor(Predictor):
 
     def clear_cache(self) -> None:
         self._caches.clear()
+        self._growing = None
+
+    def read_table(self, file: Path, digest: str) -> None:
+        self._closed = CellTable.read(file, digest=digest)
+
+    @property
+    def looks_up(self) -> bool:
+        """True if decisions are looked up: of a proved model on a CPU, whose canvases are upright.
+
+        A check of messages by a rule or a refutation needs all messages, which a table does not
+        keep. Steps update all cells at once.
+        """
+        if not self.may_look_up or self.rule is not None or self.refutation is not None:
+            return False
+        return self.proved and self.device == "cpu" and not self.takes_steps
+
+    @standard_settings(threads=1)
+    @torch.inference_mode()
+    def _looked_up(self, canvases: np.ndarray) -> np.ndarray | None:
+        """Return filled canvases, uint8 [B, H, W]; None: a table lacks an input."""
+        table = self._closed
+        if table is None:
+            table = self._growing = self._growing or GrowingTable(self.cache)
+        try:
+            return table.fill(canvases)
+        except UnknownInputError:
+            return None
 
     @property
     def takes_steps(self) -> bool:
@@ -147,13 +181,16 @@ class CellPredictor(Predictor):
         chosen = self.max_steps is not None or self.start_seed is not None
         return chosen or self.on_step is not None
 
-    def longest_chain(self, canvases: np.ndarray) -> np.ndarray | None:
+    def longest_chain(self, drawing: Drawing) -> np.ndarray | None:
         if not self.takes_steps:
             return None
-        context = self.model.encode(self.tokens(canvases), self.cache)
+        context = self.model.encode(self.tokens(drawing.masked), self.cache)
         return self.model.settling_steps(context).amax(dim=1).cpu().numpy()
 
     def pairs(self, height: int, width: int) -> int:
+        if self.looks_up and (self._closed is not None or self.cache.keeps):
+            # A cell that is looked up takes the time and memory of a fraction of a pair.
+            return -(-height * width // _CELLS_IN_A_PAIR)
         directions = sum(direction != OWN for direction in self.model.encoding.directions)
         return len(self.model.encoding.ops) * directions * height * width
 
@@ -200,6 +237,15 @@ class CellPredictor(Predictor):
     def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
         """See `Predictor`. All rows are solved at once; ``on_row`` gets them one by one."""
         filled, confidence, worked = self._solved(drawing.masked)
+        if on_row is None:
+            rollout = Rollout.begun(drawing)
+            np.copyto(rollout.canvases, filled, where=drawing.unknown)
+            sample, step = (np.arange(rollout.steps.shape[1]) < drawing.steps[:, None]).nonzero()
+            row = sample, drawing.row_of_step(0)[sample] + step
+            rollout.confidence[sample, step] = confidence[row]
+            rollout.steps[sample, step] = worked.steps[row]
+            rollout.settled[sample, step] = worked.settled[row]
+            return rollout
 
         def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
             row = active, drawing.row_of_step(step)[active]
@@ -239,7 +285,7 @@ class CellPredictor(Predictor):
         Args:
             inputs: canvases, uint8 [B, H, W].
         """
-        there, *found = self._work(inputs).wavefront.messages[:, 1:, 1:-1].unbind(-1)
+        there, *found = self._work(inputs)[0].messages[:, 1:, 1:-1].unbind(-1)
         return {
             name: classes.masked_fill(there == 0, UNDEFINED).byte().cpu().numpy()
             for name, classes in zip(self.model.signals, found, strict=True)
@@ -252,8 +298,9 @@ class CellPredictor(Predictor):
         The confidence is 0 in rows that have not settled, as they may have read messages that were
         about to change.
         """
-        worked = self._work(canvases)
-        found = worked.wavefront
+        if self.looks_up and (filled := self._looked_up(canvases)) is not None:
+            return filled, np.ones(canvases.shape[:2], np.float32), _without_steps(canvases)
+        found, worked = self._work(canvases)
         confidence = found.halt_logits.sigmoid().cpu().numpy()
         confidence = np.where(worked.settled, 1 if self.proved else confidence, 0)
         confidence = confidence.astype(np.float32)
@@ -269,11 +316,11 @@ class CellPredictor(Predictor):
             self.refutation.limit(confidence, canvases, found.messages.cpu().numpy())
         return found.tokens.byte().cpu().numpy(), confidence, worked
 
-    def _work(self, canvases: np.ndarray) -> Worked:
+    def _work(self, canvases: np.ndarray) -> tuple[Wavefront, Worked]:
+        """Run the network."""
         if self.takes_steps and (canvases == symbols.MASK).any():
             return self._in_steps(canvases)
-        size = canvases.shape[:2]
-        return Worked(self._wavefront(canvases), np.zeros(size, np.int64), np.ones(size, bool))
+        return self._wavefront(canvases), _without_steps(canvases)
 
     @standard_settings(threads=1)
     @torch.inference_mode()
@@ -282,7 +329,7 @@ class CellPredictor(Predictor):
 
     @standard_settings(threads=1)
     @torch.inference_mode()
-    def _in_steps(self, canvases: np.ndarray) -> Worked:
+    def _in_steps(self, canvases: np.ndarray) -> tuple[Wavefront, Worked]:
         """Update all cells at once, step by step, until nothing changes or the steps run out."""
         tokens = self.tokens(canvases)
         loop = Loop(self.model, tokens, self.cache)
@@ -315,7 +362,7 @@ class CellPredictor(Predictor):
             torch.zeros_like(loop.state.log_right),
             self.model.passed(loop.context, loop.state),
         )
-        return Worked(found, steps.cummax(dim=1).values.cpu().numpy(), settled.cpu().numpy())
+        return found, Worked(steps.cummax(dim=1).values.cpu().numpy(), settled.cpu().numpy())
 
     def _random_states(self, context: CellContext, canvases: np.ndarray, seed: int) -> CellState:
         """Return a random state of each canvas, which does not depend on the others."""
@@ -326,6 +373,11 @@ class CellPredictor(Predictor):
             for i, canvas in enumerate(canvases)
         ]
         return CellState(*map(torch.cat, zip(*one_by_one, strict=True)))
+
+
+def _without_steps(canvases: np.ndarray) -> Worked:
+    """Return that canvases, uint8 [B, H, W], took no steps."""
+    return Worked(np.zeros(canvases.shape[:2], np.int64), np.ones(canvases.shape[:2], bool))
 
 
 def right_cells(believed: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

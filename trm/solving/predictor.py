@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -123,12 +124,8 @@ class Predictor(ABC):
         one.start_seed = seed
         return one
 
-    def longest_chain(self, canvases: np.ndarray) -> np.ndarray | None:
-        """Return the most steps that each canvas can need, int64 [B]; None: it is not known.
-
-        Args:
-            canvases: uint8 [B, H, W], with all cells masked that are to be filled in.
-        """
+    def longest_chain(self, drawing: Drawing) -> np.ndarray | None:
+        """Return the most steps that each problem can need, int64 [B]; None: it is not known."""
         return None
 
     def check_task(self, task: Task) -> None:  # noqa: B027, nothing to check by default
@@ -150,6 +147,17 @@ class Predictor(ABC):
             task: whose problems are solved.
             wrong: ids of the op inputs with a wrong output, int64 [N], sorted.
             most: the highest confidence in a row, 0 to 1.
+        """
+
+    def read_table(self, file: Path, digest: str) -> None:  # noqa: B027
+        """Read the decisions of a proved cell model, to look them up instead of computing them.
+
+        Args:
+            file: of `trm prove --decisions`.
+            digest: of the proof; a table with another one is ignored.
+
+        Raises:
+            ValueError: the file is damaged.
         """
 
     def signals(self, inputs: np.ndarray) -> dict[str, np.ndarray]:

@@ -137,7 +137,7 @@ class Solver:
         confidence = np.nan_to_num(rollout.confidence)  # NaN if weights are far too large
         refuted = [operands in self.known_wrong for operands in problems.to_ints()]
         together = self.voting is None or self.voting.per == "solution"
-        chains = self.predictor.longest_chain(drawing.masked) if together else None
+        chains = self.predictor.longest_chain(drawing) if together else None
         confidence = np.where(np.array(refuted, dtype=bool)[:, None], 0, confidence)
         solutions = []
         for i, operands in enumerate(problems.to_ints()):
