@@ -254,7 +254,8 @@ class GrowingTable(CellTable):
         rows = np.zeros((len(classes), self.decided.shape[1]), dtype=np.int16)
         rows[:, 0], rows[:, 1:] = 1, classes
         rows[:, [i for i in range(rows.shape[1]) if i not in self._used]] = 0
-        numbers, added = [], []
+        numbers: list[int] = []
+        added: list[np.ndarray] = []
         for row in rows:
             number = self._states.setdefault(row.tobytes(), len(self._states) + 1)
             numbers.append(number)
