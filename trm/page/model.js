@@ -49,6 +49,7 @@ class CellModel {
       next += count;
     }
     this.known = new Map(); // cached decisions
+    this.mostKnown = 2 ** 15; // some 120 MB; a shaken canvas of 40 x 40 digits has more of them
     this.looks = []; // latest attention of each head of the last layer: shares of the neighbours
   }
 
@@ -124,8 +125,9 @@ class CellModel {
       });
       const shown = !op.inputs || op.inputs.includes("token") ? token : null;
       const key = JSON.stringify([number, shown, seen]);
-      if (!this.known.has(key)) this.known.set(key, this.decide(number, shown, seen));
-      const decided = this.known.get(key);
+      const decided = this.known.get(key) ?? this.decide(number, shown, seen);
+      if (this.known.size >= this.mostKnown) this.known.clear();
+      this.known.set(key, decided);
       for (const { name, value, probability } of decided.outputs) {
         cell.least = Math.min(cell.least, probability);
         if (name === "symbol") cell.symbol = value;

@@ -144,6 +144,7 @@ def test_a_disturbed_canvas_heals_as_in_the_package_step_by_step(repository, fil
     assert found["healed"]  # from each cell with a 1, and from a shaken canvas
     assert len(found["lengths"]) == asked.sum() + 1
     assert 0 < max(found["lengths"]) <= found["bound"]
+    assert found["known"] <= 50
 
 
 @needs_node

@@ -23,6 +23,7 @@ function settle(canvas, first) {
 
 function healing({ canvas, cells }) {
   if (!state) return {};
+  model.mostKnown = 50; // fewer than there are, so that some are computed again
   let seed = 1;
   const random = () => (seed = (seed * 16807) % 2147483647) / 2147483647;
   const from = state.map((all, i) => all.map(({ symbol, signals }, j) =>
@@ -37,6 +38,7 @@ function healing({ canvas, cells }) {
   const alone = (one) => one.map((all) => all.map(({ symbol, signals }) => ({ symbol, signals })));
   return {
     bound: longestChain(canvas),
+    known: model.known.size,
     states: settle(canvas, from).map(alone),
     lengths: ends.map((states) => states.length),
     healed: ends.every((states) => !states.length || states.at(-1).every((all, i) =>
