@@ -135,7 +135,9 @@ class CellModel(IterativeModel):
             self.embed_ops = nn.Embedding(len(ops), D)
             truncated_normal_(self.embed_ops.weight, 1 / self.scale)
         self.reader = OpReader(self.encoding, self.outputs)
-        every = torch.arange(sum(self.outputs.values())).split(list(self.outputs.values()))
+        # With NumPy: `torch.arange` on the meta device imports SymPy.
+        every = torch.from_numpy(np.arange(sum(self.outputs.values())))
+        every = every.split(list(self.outputs.values()))
         padded = nn.utils.rnn.pad_sequence(list(every), True, sum(self.outputs.values()))
         self.register_buffer("_logits", padded, persistent=False)
 

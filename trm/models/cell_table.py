@@ -202,6 +202,7 @@ class GrowingTable(CellTable):
         self._columns = [[1 + names.index(n) for n in passed[d]] for d in directions]
         self._used = sorted({0, 1, *(column for of in self._columns for column in of)})
         self._places = [[d for d in passed if d != OWN].index(d) for d in directions]
+        self.full = False  # True: it would have become too large, and is of no more use
         self._values = [1] * (len(directions) - 1)  # numbers of values, 0 included
         self._states: dict[bytes, int] = {}
         # For each direction the class of each message, and a state that passes it.
@@ -212,8 +213,10 @@ class GrowingTable(CellTable):
         """See `CellTable.look_up`; new inputs are added.
 
         Raises:
-            UnknownInputError: the table would become too large.
+            UnknownInputError: the table would become, or would have become, too large.
         """
+        if self.full:
+            raise UnknownInputError
         try:
             return super().look_up(tokens, neighbours)
         except UnknownInputError:
@@ -287,6 +290,7 @@ class GrowingTable(CellTable):
         if shape == have:
             return
         if sum(one.size for one in self.arrays) - array.size + shape[0] * shape[1] > _MOST_ENTRIES:
+            self.full, self.arrays = True, []
             raise UnknownInputError
         self.arrays[number] = np.zeros(shape, dtype=np.int32)
         self.arrays[number][: have[0], : have[1]] = array

@@ -51,8 +51,9 @@ class OpReader(nn.Module):
         names = (input_name(direction, name) for direction in neighbours for name in ("", *signals))
         sees = (TOKEN, *names, *(input_name(OWN, name) for name in outputs))
         units = [encoding.units(op) for op in range(count)]
-        sizes = torch.tensor(encoding.sizes).view(count, -1)
-        before = sizes.T.flatten().cumsum(0) - sizes.T.flatten()  # direction after direction
+        # With NumPy: a cumulative sum on the meta device imports PyTorch's compiler, in a second.
+        sizes = np.array(encoding.sizes, dtype=np.int64).reshape(count, -1)
+        before = sizes.T.reshape(-1).cumsum() - sizes.T.reshape(-1)  # direction after direction
         # Of an op that reads everything, message id 0 stands for no cell.
         least = [
             [int(not names or op.inputs is None) for names in of]
@@ -62,9 +63,9 @@ class OpReader(nn.Module):
             "units": torch.tensor([[of.get(name, 0) for name in sees] for of in units]),
             "codes": torch.from_numpy(np.stack([encoding.codes(op) for op in range(count)])),
             "starts": torch.tensor(encoding.starts[:-1]),
-            "sizes": sizes,
-            "strides": sizes.flip(1).cumprod(1).flip(1) // sizes,
-            "tables": before.view(-1, count).T,
+            "sizes": torch.from_numpy(sizes),
+            "strides": torch.from_numpy(sizes[:, ::-1].cumprod(axis=1)[:, ::-1] // sizes),
+            "tables": torch.from_numpy(before.reshape(-1, count).T.copy()),
             "least": torch.tensor(least).view(count, -1),
             "token": torch.tensor([TOKEN in of for of in units]),
             "outputs": torch.tensor([[n in op.outputs for n in outputs] for op in encoding.ops]),

@@ -1,5 +1,7 @@
 """Looking decisions up gives what the network gives: on all reachable inputs, and on canvases."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -175,8 +177,9 @@ def test_table_that_would_become_too_large_runs_the_network(
 ) -> None:
     monkeypatch.setattr("trm.models.cell_table._MOST_ENTRIES", 2000)
     table = GrowingTable(CellCache(base3.predictor.model))
-    with pytest.raises(UnknownInputError):
-        table.fill(masked(base3, (30, 30)))
+    for digits in (30, 3):  # from then on always
+        with pytest.raises(UnknownInputError):
+            table.fill(masked(base3, (digits, digits)))
 
 
 def test_shipped_model_looks_up_what_its_network_decides() -> None:
@@ -214,3 +217,13 @@ def test_decisions_are_written_for_cells_with_one_op(base3: Solver) -> None:
     check_one_op(base3.predictor.model)
     with pytest.raises(ValueError, match="whose cells have one op, and those of this one have 15"):
         check_one_op(load_solver("tiny-seed0", device="cpu").predictor.model)
+
+
+def test_loading_a_cell_model_imports_no_compiler() -> None:
+    code = """
+import sys
+from trm.checkpoints.loading import load_solver
+load_solver(device="cpu")
+assert not {"torch._dynamo", "sympy"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
