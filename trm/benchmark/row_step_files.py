@@ -96,6 +96,12 @@ class RowStepFiles:
         """
         found, counts = (_arrays if format == "trm" else _lines)(self)
         other = [name for name, content in found.items() if _differs(output / name, content)]
+        for both in ("train", "test"):  # another format's files, which the folder would mix
+            other += [
+                name
+                for name in (both, f"{both}.jsonl")
+                if (output / name).exists() and not any(own.split("/")[0] == name for own in found)
+            ]
         if other:
             raise ValueError(
                 f"{output / other[0]} exists already, with other content: choose another --output"

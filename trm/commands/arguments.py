@@ -403,9 +403,15 @@ class Arguments(argparse.Namespace):
         if sorted(given) != sorted(axes):
             options = " and ".join(f"--{axis.replace('_', '-')}" for axis in axes)
             raise ValueError(
-                f"{what} needs the sizes of the problems in training: name {options} alone, as "
-                "ranges like 1..5"
+                f"{what} needs the sizes of the problems in training: name {options} and no "
+                "other sizes, as ranges like 1..5"
             )
+        for axis, numbers in given.items():
+            if sorted(numbers) != list(range(min(numbers), max(numbers) + 1)):
+                option, ends = axis.replace("_", "-"), f"{min(numbers)}..{max(numbers)}"
+                raise ValueError(
+                    f"--{option} is a range of sizes here, without gaps: write --{option} {ends}"
+                )
         sizes = {axis: (min(numbers), max(numbers)) for axis, numbers in given.items()}
         task: Task = kind(layout=self.layout, base=self.base, **sizes)
         return task

@@ -76,7 +76,9 @@ are not finite or lost one of its processes, or something is not installed, 2 th
 _BROKEN, _PATIENCE = re.compile(r"gloo|nccl|connection|socket|peer|rendezvous", re.I), 20.0
 _SAME = "; the same command goes on where it was"
 _GOES_ON = {"solve": _SAME, "evaluate": _SAME, "sweep": _SAME}  # after a Ctrl-C or a SIGTERM
-_GOES_ON["fit"] = "; with --ckpt_path last it goes on from the end of its last epoch"
+_GOES_ON["fit"] = (
+    "; with --ckpt_path last it goes on from the end of its last epoch, if one has ended"
+)
 
 
 def parser_of(name: str) -> Parser:

@@ -203,7 +203,7 @@ def reference_state(model: TinyRecursiveModel) -> dict[str, Tensor]:
         "skip_blank": not config.skip_blank,
         "crop": not config.crop,
         f"halt_pool {config.halt_pool}": config.halt_pool == "first",
-        f"intermediate_size {inner}, no multiple of {_MULTIPLE}": inner % _MULTIPLE == 0,
+        f"intermediate_size {inner} (not a multiple of {_MULTIPLE})": inner % _MULTIPLE == 0,
     }
     if lacks := [setting for setting, there in has.items() if not there]:
         raise ValueError(

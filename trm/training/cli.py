@@ -314,7 +314,11 @@ def explained(message: str) -> str:
         return message + did_you_mean(wrong[1], wrong[2].split(", "))
     value = _GIVEN.search(message)
     given = f". Got value: {value[1]}" if value else ""
-    if no_settings := re.search(r"Not a valid subclass of (\w+)", message):
+    if (no_settings := re.search(r"Not a valid subclass of (\w+)", message)) and (
+        cause := _cause_in_list(lines)
+    ):
+        return f"{place or no_settings[1]}: {cause}"
+    if no_settings:
         return f"{place}: expected the settings of {no_settings[1]}, see --{place}.help{given}"
     sentence = " ".join(line for line in lines if line and not _NOISE.match(line))
     expected = [kind or names for kind, names in _EXPECTED.findall(message) if kind != "NoneType"]
@@ -323,6 +327,19 @@ def explained(message: str) -> str:
         near = did_you_mean(value[1] if value else "", re.findall(r"'([^']+)'", str(kinds)))
         return f"{place}: expected {' or '.join(dict.fromkeys(kinds))}{given}.{near}".rstrip(".")
     return f"{place}: {sentence}{given}" if keys else sentence
+
+
+def _cause_in_list(lines: list[str]) -> str:
+    """Return the error of a class's own code in a list of classes, such as loggers; or nothing.
+
+    A single class is refused by its own message. For a list all kinds of value are tried, and the
+    error of the class is one line among those of the other kinds.
+    """
+    if "Given value type: <class 'list'>" not in lines or "Errors:" not in lines:
+        return ""
+    errors = lines[lines.index("Errors:") + 1 : lines.index("Given value type: <class 'list'>")]
+    generic = ("Not a valid subclass", "Expected a ", "Subclass types", "a class path", "a dict ")
+    return " ".join(line for line in errors if line and not line.startswith(generic))
 
 
 _CLASS_OF = re.compile(r"Parser key \"([\w.]+)\":|Problem with given class_path '([\w.]+)'")

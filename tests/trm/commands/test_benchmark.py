@@ -123,3 +123,9 @@ def test_row_steps_are_exported_for_other_code(command, tmp_path):
     assert len(lines) == about["total_puzzles"]
     other = (*words, "--format", "trm", "--base", 4, "--output", tmp_path / "trm")
     assert "exists already, with other content" in command(*other, code=2).err
+    mixed = (*words, "--format", "jsonl", "--output", tmp_path / "trm")
+    assert "exists already" in command(*mixed, code=2).err
+    assert not (tmp_path / "trm/train.jsonl").exists()
+    gaps = [*words, "--format", "trm", "--output", tmp_path / "gaps"]
+    gaps[gaps.index("1..3")] = "1,3"
+    assert "without gaps: write --digits-b 1..3" in command(*gaps, code=2).err

@@ -179,7 +179,7 @@ def test_the_published_trm_loads_the_reference_config(repository):
         ({"neighbourhood": "local_lines"}, "no neighbourhood local_lines"),
         ({"skip_blank": True, "crop": True}, "no skip_blank, no crop"),
         ({"halt_pool": "mask"}, "no halt_pool mask"),
-        ({"intermediate_size": 100}, "no intermediate_size 100, no multiple of 256"),
+        ({"intermediate_size": 100}, r"no intermediate_size 100 \(not a multiple of 256\)"),
     ],
 )
 def test_a_model_that_the_published_trm_lacks_is_refused(settings, reason):

@@ -27,6 +27,10 @@ MISTAKES = [
     ("data: {task: {class_path: Addition, init_args: {digit: [1, 3]}}}", "data.task.digits?"),
     ("data: {task: canvas.addition.Additon}", "Did you mean canvas.addition.Addition?"),
     ("data: {blanks: {rows: 1000000}}", "fewer blank rows and columns"),
+    (  # the reason of one class in a list, here that its package is not installed
+        "trainer: {logger: [{class_path: lightning.pytorch.loggers.MLFlowLogger}]}",
+        "mlflow",
+    ),
     ("data: {blanks: 3}", "data.blanks: expected the settings of Blanks, see --data.blanks.help"),
     ("data: {curriculum: [{until: x, task: {}}]}", "until: expected int or float. Got value: x"),
     ("data: {transforms: [albumentations.D5]}", "Did you mean albumentations.D4?"),
