@@ -126,7 +126,7 @@ def test_the_file_is_run_with_the_solvers_that_are_installed(tmp_path, capsys, m
             1,
             "column_sum: sat, and unsat is expected",
         ),
-        (lambda _: "", 2, "this is no file of `trm prove --smt`, or it is damaged"),
+        (lambda _: "", 2, "it is no file of `trm prove --smt`, or damaged"),
         (missing, 2, "no solver is installed: pip install z3-solver, or cvc5"),
     ):
         monkeypatch.setattr(smt, "SOLVERS", {"solver": answer})
