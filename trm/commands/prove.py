@@ -70,6 +70,10 @@ def run(args: Arguments) -> int:
         from trm.proof import smt
 
         smt.demand_layout(solver.task.layout)
+        if not Path(args.smt).absolute().parent.is_dir():
+            raise ValueError(f"--smt {args.smt}: there is no folder for it; make it first")
+        if Path(args.smt).is_dir():
+            raise ValueError(f"--smt {args.smt}: it is a folder; name a file in it")
 
     from trm.checkpoints.proofs import PROVED
     from trm.proof.judge import NotProvableError
