@@ -28,6 +28,7 @@ examples:
   trm prove                                              # the shipped model
   trm prove --checkpoint runs/quickstart --output proof
   trm prove --check proof                                # check again, without the model
+  trm prove --checkpoint runs/addition --smt sum.smt2    # for z3 or cvc5: a second opinion
   trm prove --checkpoint runs/debug --search 500         # any model: search for an error
 
 A cell that reads decided messages has finitely many inputs. A model that is correct on all of them
@@ -44,6 +45,8 @@ def add_arguments(parser: Parser) -> None:
     add("--output", metavar="DIR", help="a folder for the proof, or for the partial result")
     what = "check a proof's folder, or a table, again, as far as possible without the model"
     add("--check", metavar="DIR", help=what)
+    what = "write table, laws and theorem of a proved model as SMT-LIB, for z3 or cvc5; for sums"
+    add("--smt", metavar="FILE", help=what)
     what = "if the model is not proved, search N structured problems for an error; for any model"
     add("--search", type=whole(1), default=0, metavar="N", help=what)
     what = "for sums as computed on this machine: faster, without a bound on rounding"
@@ -57,7 +60,7 @@ def run(args: Arguments) -> int:
     if args.check is not None:
         alone = "--check takes the folder of a proof, and no other options"
         args.refuse(alone, output=None, search=0, as_computed=False)
-        args.refuse(alone, decisions=False, checkpoint=SHIPPED)
+        args.refuse(alone, decisions=False, smt=None, checkpoint=SHIPPED)
         if not Path(args.check).exists():
             raise ValueError(f"--check {args.check}: there is no such folder")
 
@@ -66,6 +69,14 @@ def run(args: Arguments) -> int:
 
         return recheck.main(args.check, RECORD)
     (solver,) = args.solvers("cpu")
+    if args.smt:
+        from trm.proof import smt
+
+        smt.demand_layout(solver.task.layout)
+        if not Path(args.smt).absolute().parent.is_dir():
+            raise ValueError(f"--smt {args.smt}: there is no folder for it; make it first")
+        if Path(args.smt).is_dir():
+            raise ValueError(f"--smt {args.smt}: it is a folder; name a file in it")
 
     from trm.checkpoints.proofs import PROVED
     from trm.models.cell_table import check_one_op
@@ -99,11 +110,17 @@ def run(args: Arguments) -> int:
         folder = Path(args.output)
         proof.write(folder)
         _draw(proof, folder / FIGURE)
+    if args.smt and proof.program:
+        Path(args.smt).write_text(smt.to_smt(proof.program), encoding="utf-8")
     show(proof, _call(args, proof))
     if args.output:
         args.info.print(f"proof  {folder}")
     if decisions:
         args.info.print(f"decisions  {decisions}")
+    if args.smt and proof.program:
+        args.info.print(f"smt    {args.smt}, for `z3 FILE`, or `python -m trm.proof.smt FILE`")
+    elif args.smt:
+        print(f"{args.smt} is not written: the model is not proved", file=sys.stderr)
     return 0 if proof.verdict == PROVED else 1
 
 

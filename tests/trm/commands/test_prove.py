@@ -383,3 +383,20 @@ def test_a_wrong_model_is_refuted_by_the_smallest_problem(ternary, command, tmp_
     assert {file.name for file in (tmp_path / "refuted").iterdir()} == {"proof.json", "margins.png"}
     ran = command("prove", "--checkpoint", checkpoint, "--search", 50, code=1)
     assert "refuted: " in ran.out
+
+
+def test_a_proved_sum_is_written_for_other_solvers(command, ternary, proof, tmp_path):
+    words = ("prove", "--checkpoint", MODELS / "column-seed0.safetensors", "--as-computed")
+    ran = command(*words, "--smt", "sum.smt2", folder=tmp_path)
+    assert "smt    sum.smt2, for `z3 FILE`, or `python -m trm.proof.smt FILE`" in ran.out
+    text = (tmp_path / "sum.smt2").read_text()
+    assert text.startswith("; The table of column in base 10, its laws, and the theorem.\n")
+    assert '(echo "column_sum: expected unsat")' in text
+    file = proof[0].parent / "model.safetensors"  # multiplication is refused before it is proved
+    ran = command("prove", "--checkpoint", file, "--smt", tmp_path / "none.smt2", code=2)
+    assert "no SMT-LIB is written for the layout lattice, only for column and column_" in ran.err
+    ran = command("prove", "--check", proof[0], "--smt", tmp_path / "none.smt2", code=2)
+    assert "leave out --smt" in ran.err
+    words = ("prove", "--checkpoint", MODELS / "column-seed0.safetensors")
+    ran = command(*words, "--smt", tmp_path / "none" / "sum.smt2", code=2)
+    assert "there is no folder" in ran.err
