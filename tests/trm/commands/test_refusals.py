@@ -62,7 +62,7 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("benchmark export --format trm --suite multiply-v1 --output D", "leave out --suite"),
     ("benchmark export --format trm --output D", "--format trm needs the layout of the worked"),
     ("benchmark export --format csv --output D", "argument --format: invalid choice: 'csv'"),
-    ("benchmark export --format jsonl --layout column --digits 2 --output D", "--addends alone"),
+    ("benchmark export --format jsonl --layout column --digits 2 --output D", "and no other sizes"),
     (
         "benchmark export --format trm --layout lattice --digits-a 3 --digits-b 3 --width 4 "
         "--output D",
