@@ -250,7 +250,7 @@ def work_through(
         def solved(unit: int) -> list[dict[str, Any]]:
             return job.lines(next(some for number, some in units if number == unit))
 
-        make_files(fabric, parts, solved, Path.is_file, None if quiet else "units")
+        make_files(fabric, parts, solved, Path.is_file, None if quiet else "parts of the file")
         if not fabric.is_global_zero:
             return None
         summary = Summary()

@@ -89,6 +89,9 @@ def run(args: Arguments) -> int:
             f"The shipped model: {solver.task.layout}, trained on {solver.trained_on}.\n",
             style="dim",
         )
+    if args.watch and not (args.quiet or Console().is_terminal):
+        alone = "--watch repaints a terminal: here the finished canvas alone is printed"
+        print(alone, file=sys.stderr)
     with computing_in(args.settled_precision(), solver.predictor.device):
         solved = [
             solve_and_show(Console(), solver, problems[i : i + 1], watch=args.watch)

@@ -15,7 +15,9 @@ def test_each_answer_is_printed_with_its_confidence_and_whether_it_is_right(comm
     assert ran.out.count("confidence ") == 2
     assert ran.out.count("supervision steps per row: 2") == 2
     assert ran.out.count("(incorrect, it is") + ran.out.count("(correct;") == 2
-    assert command("solve", "--checkpoint", checkpoint, "12x3", "7*8", "--watch").out == ran.out
+    watched = command("solve", "--checkpoint", checkpoint, "12x3", "7*8", "--watch")
+    assert watched.out == ran.out
+    assert "--watch repaints a terminal" in watched.err
     ran = command("solve", "--checkpoint", checkpoint, "98765x4321")  # longer than in training
     assert ran.out.count("should be") == 4
 
