@@ -37,7 +37,7 @@ _MOST_BYTES = 2**32  # of an array
 
 @dataclass(frozen=True)
 class RowStepFiles:
-    """What to write: a task's problems on canvases of one size.
+    """Content of the files: a task's problems on canvases of one size.
 
     Raises:
         ValueError: the largest problems do not fit, or the arrays would be too large.

@@ -388,7 +388,7 @@ def first_classes(signal: str, base: int, long: bool) -> list[int]:
     """Return the first class of each range of classes that a `Summaries` distinguishes.
 
     In lattices and sums each class is a range of its own. In the layouts that people write, digits
-    are one range. Two digits are kept apart:
+    are one range. Two digits have ranges of their own:
 
     - the digit 0 of a, which decides if a is 0;
     - the largest digit of a product: it is never the product's highest digit where only a carry is

@@ -21,7 +21,7 @@ SIZES = [{"digits_a": 2, "digits_b": 2}, {"digits_a": 3, "digits_b": 2}]
 
 
 def test_a_gap_is_what_the_sub_tasks_promise_less_what_is_solved():
-    """Of ten problems, all sub-tasks are correct on six, of which four are solved; and one more."""
+    """Ten problems: all sub-tasks are correct on six, of which four are solved; and one more."""
     carry = np.array([1, 1, 1, 1, 1, 1, 1, 1, 0, 0], dtype=bool)
     total = np.array([1, 1, 1, 1, 1, 1, 0, 0, 1, 0], dtype=bool)
     solved = np.array([1, 1, 1, 1, 0, 0, 1, 0, 0, 0], dtype=bool)

@@ -54,7 +54,7 @@ class Reader:
             yield self.collate(examples, puzzles)
 
     def train(self, rng, size):
-        """Of each group in random order one puzzle, and of that its examples; whole batches."""
+        """Draw one puzzle of each group in random order, with its examples; whole batches."""
         examples, puzzles = [], []
         for group in rng.permutation(len(self.group_indices) - 1):
             puzzle = rng.integers(self.group_indices[group], self.group_indices[group + 1])

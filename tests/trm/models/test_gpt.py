@@ -187,7 +187,7 @@ def test_a_token_that_halts_does_not_depend_on_the_other_samples():
 
 
 def test_more_loops_than_needed_change_nothing_and_cost_nothing():
-    """What halts within 6 loops halts there with 50 as well, and the other 44 never run."""
+    """A token that halts within 6 loops halts there with 50, too; the other 44 never run."""
     few, many = halting("none", 6, bias=9.0), halting("none", 50, bias=9.0)
     many.load_state_dict(few.state_dict())
     passes = []

@@ -40,7 +40,7 @@ def shown(file: Path) -> Shown:
 def worked(
     text: str, problems: Problems, view: Symmetry = SYMMETRIES["e"], state: list | None = None
 ) -> list[dict]:
-    """What the page's first model makes of problems, see `work.js`."""
+    """Return the solutions of the page's first model, see `work.js`."""
     data = json.loads(re.search(r'id="models">(.*)</script>', text)[1])
     about = data["models"][0] | {"symbols": data["symbols"]}
     script = Path(trm.page.__path__[0], "model.js")

@@ -85,7 +85,7 @@ def closing(all_tokens: list[str], at: int) -> int:
 
 
 def names_in(all_tokens: list[str], at: int, end: int) -> Iterator[int]:
-    """Where a pattern declares names: in ``{a: b, c = d, ...e}`` at b, c and e."""
+    """Yield the places of names that a pattern declares: b, c, e in ``{a: b, c = d, ...e}``."""
     while at < end:
         if all_tokens[at] == "=":  # a default value
             at += 1
@@ -110,7 +110,7 @@ def blocks(all_tokens: list[str]) -> list[tuple[int, ...]]:
 
 
 def declarations(all_tokens: list[str]) -> Iterator[tuple[int, int]]:
-    """Where names are declared, and the brace where the block opens in which they hold; −1: all."""
+    """Return the places of declared names, with the brace of their block; −1: everywhere."""
     around = blocks(all_tokens)
     opened, pairs = [], {}
     for i, token in enumerate(all_tokens):
@@ -152,7 +152,7 @@ def declarations(all_tokens: list[str]) -> Iterator[tuple[int, int]]:
 
 
 def used(all_tokens: list[str]) -> Iterator[int]:
-    """Where names stand that are no properties."""
+    """Return the places of names that are no properties."""
     for i, token in enumerate(all_tokens[1:-1], start=1):
         before, after = all_tokens[i - 1], all_tokens[i + 1]
         key = after == ":" and before in ("{", ",")

@@ -127,7 +127,7 @@ def test_random_positions_differ_from_batch_to_batch_and_not_from_run_to_run():
 
 
 def test_the_last_loops_have_a_loss_and_the_halting_head_learns_in_all():
-    """By hand, on two tokens that count: one is right after every loop, one after the last."""
+    """Computed by hand on two tokens: one is right after every loop, one after the last."""
     model = module(loops=3, halting=True).model
     with torch.no_grad():
         model.embed_tokens.weight.zero_()
