@@ -24,7 +24,7 @@ from torch import Tensor
 
 from canvas.symbols import MASK, ROW_END
 from trm.analysis.pairs import draw_pairs, kinds_of
-from trm.analysis.record import Change, SequenceRecorder, StepRecorder, attention_of, check_cells
+from trm.analysis.record import Change, SequenceRecorder, StepRecorder, check_cells
 from trm.grid_cells import size_name
 from trm.solving.families import family_of
 from trm.solving.predictor import Predictor
@@ -87,16 +87,13 @@ def patch(
             "measured: choose another row, or another problem"
         )
     recorder, canvases, grid = open_pair(predictor, inputs, labels, steps)
-    if heads:  # groups of channels are patched, else single tokens
-        sites, layer = recorder.heads(), attention_of(recorder.model)[0]
-        size = layer.out.in_features // layer.num_heads
-        groups = torch.eye(layer.num_heads, dtype=torch.bool).repeat_interleave(size, dim=1)
-    else:
+    sites = recorder.heads() if heads else []
+    if not heads:
         sites = [*recorder.input_sites(), *recorder.states(sorted(steps))]
         shown = np.linspace(0, len(sites) - 1, min(len(sites), _SITES))  # with the first and last
         sites = [sites[i] for i in shown.round().astype(int)]
-        groups = torch.eye(recorder.length, dtype=torch.bool)
     base, (rows, columns) = recorder.run(sites), np.nonzero(scored)
+    count = base.values[sites[0]][0].shape[1] if heads else recorder.length
     a, b = torch.from_numpy(labels[:, rows, columns].astype(np.int64)).to(base.logits.device)
 
     def difference(logits: Tensor) -> Tensor:
@@ -111,14 +108,15 @@ def patch(
             f"is {of_a:.3g} in the run on A and {of_b:.3g} in the run on B, so there is no scale "
             "for effects. Choose another row, or another problem"
         )
-    effects, at_once = np.zeros((len(sites), len(groups)), np.float32), _PAIRS // grid.size**2
+    effects, at_once = np.zeros((len(sites), count), np.float32), _PAIRS // grid.size**2
+    alone = torch.eye(count, dtype=torch.bool)  # each head, or each token
     for site, of_site in zip(sites, effects, strict=True):
         recorded = base.values[site]
         values = recorded if heads else [recorder.by_token(site.name, v) for v in recorded]
-        differ = torch.stack([one != other for one, other in values]).any(dim=0).cpu()  # [S, D]
-        changed = (groups & differ.any(dim=0 if heads else 1)).any(dim=1)  # others have no effect
+        differ = torch.stack([(one != other).flatten(1).any(dim=1) for one, other in values])
+        changed = differ.any(dim=0).cpu()  # [heads or S]; others have no effect
         for index in changed.nonzero().flatten().split(max(1, at_once)):
-            put = replacement(groups[index], recorded, heads)
+            put = replacement(alone[index], recorded)
             patched = difference(recorder.run([site], [0] * len(index), put).logits)
             of_site[index.cpu().numpy()] = ((patched - of_a) / (of_b - of_a)).cpu().numpy()
     if not heads:
@@ -166,22 +164,19 @@ def open_pair(
     return recorder, labels, flat[:-1].reshape(height, width)
 
 
-def replacement(groups: Tensor, recorded: Sequence[Tensor], heads: bool) -> Change:
-    """Return a change that puts groups of B's activations into N runs on A.
+def replacement(chosen: Tensor, recorded: Sequence[Tensor]) -> Change:
+    """Return a change that puts some of B's activations into N runs on A.
 
-    ``groups`` marks the values that each run replaces: tokens, bool [N, S], or channels of the
-    heads side by side, bool [N, D]. ``recorded`` has the values of the runs on A and B, [2, ...],
-    at each call of the site.
+    ``chosen`` marks the heads or tokens that each run replaces, bool [N, heads or S]. ``recorded``
+    has the values of the runs on A and B, [2, heads or S, ...], at each visit of the site; a prefix
+    may precede the tokens.
     """
 
     def change(_: object, number: int, value: Tensor) -> Tensor:
-        chosen = groups.to(value.device)
-        if heads:
-            chosen = chosen.unsqueeze(1)
-        else:
-            prefix = chosen.new_zeros(len(chosen), value.shape[1] - chosen.shape[1])
-            chosen = torch.cat((prefix, chosen), dim=1).unsqueeze(-1)
-        return torch.where(chosen, recorded[number][1], value)
+        prefix = chosen.new_zeros(len(chosen), value.shape[1] - chosen.shape[1])
+        replaced = torch.cat((prefix, chosen), dim=1).to(value.device)
+        shape = *replaced.shape, *[1] * (value.ndim - 2)
+        return torch.where(replaced.view(shape), recorded[number][1], value)
 
     return change
 

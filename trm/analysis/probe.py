@@ -110,7 +110,7 @@ def observe(
     model = predictor.model
     if family_of(model).reads_sequences:
         decoder = SequenceRecorder(model, inputs)
-        sites = {Point(INPUT, 0): Site(INPUT, model.layers[0], "input", calls=frozenset({0}))}
+        sites = {Point(INPUT, 0): Site(INPUT, ("blocks.0.input",), frozenset({1}))}
         sites |= {Point(BLOCKS, n): site for n, site in enumerate(decoder.states(), start=1)}
         values = decoder.run([*sites.values()]).values
         read = {point: values[site][0][:, decoder.writers] for point, site in sites.items()}

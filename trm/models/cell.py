@@ -50,6 +50,54 @@ class NeighbourKV(NamedTuple):
     alone: Tensor  # bool [N, 1], cells without any neighbour; their `absent` is 0
 
 
+class NeighbourDotProduct(nn.Module):
+    """Softmax attention of N cells to their neighbours' messages, without parameters.
+
+    Queries are [N, 1, heads, D / heads], keys and values [N, directions, heads, D / heads]. The
+    bias is [directions, heads]; `NeighbourKV` describes the other arguments.
+    """
+
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, absent: Tensor, alone: Tensor
+    ) -> Tensor:
+        """Return the means of values, [N, heads, D / heads]; 0 for a cell without neighbours."""
+        weights = self._softmax(q, k, v, bias, absent).to(v.dtype)
+        return (weights.unsqueeze(-1) * v).sum(1).masked_fill(alone.unsqueeze(-1), 0)
+
+    def weights(
+        self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, absent: Tensor, alone: Tensor
+    ) -> Tensor:
+        """Return the attention weights of the same call, at least float32 [N, heads, directions].
+
+        They are 0 for a cell without neighbours.
+        """
+        return self._softmax(q, k, v, bias, absent).mT.masked_fill(alone.unsqueeze(-1), 0)
+
+    def average(self, weights: Tensor, values: Tensor) -> Tensor:
+        """Return the output of `forward` for other weights, [N, heads, D / heads]."""
+        return (weights.mT.to(values.dtype).unsqueeze(-1) * values).sum(1)
+
+    def _softmax(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, absent: Tensor) -> Tensor:
+        scores = (q * k.shape[-1] ** -0.5 * k).sum(-1) + bias + absent  # [N, directions, heads]
+        exact = torch.promote_types(v.dtype, torch.float32)
+        return torch.softmax(scores, dim=1, dtype=exact)
+
+
+class NeighbourAttention(Attention):
+    """Attention of cells to keys and values of their neighbours' messages."""
+
+    def __init__(self, hidden_size: int, num_heads: int) -> None:
+        super().__init__(hidden_size, num_heads)
+        self.dot_product = NeighbourDotProduct()
+
+    def forward(  # type: ignore[override]
+        self, x: Tensor, k: Tensor, v: Tensor, bias: Tensor, absent: Tensor, alone: Tensor
+    ) -> Tensor:
+        """Map [N, D] to [N, D]; the other arguments are as for `NeighbourDotProduct`."""
+        q = self.queries(x).unflatten(-1, (1, *k.shape[2:]))
+        return self.out(self.dot_product(q, k, v, bias, absent, alone).flatten(1))
+
+
 class CellContext(NamedTuple):
     """Encoded batch of canvases."""
 
@@ -121,7 +169,7 @@ class CellModel(IterativeModel):
             first[lane, lane % first.shape[1]] = config.direction_bias / self.scale
         self.position = nn.ParameterDict({"direction": nn.Parameter(first)})
         self.layers = nn.ModuleList(
-            PostNormBlock(D, config.num_heads, config.intermediate_size)
+            PostNormBlock(D, config.num_heads, config.intermediate_size, NeighbourAttention)
             for _ in range(config.num_layers)
         )
         self.lm_head = Linear(D, sum(self.outputs.values()), bias=True)
@@ -304,13 +352,8 @@ class CellModel(IterativeModel):
     def network(self, x: Tensor, around: NeighbourKV) -> Tensor:
         """Apply all layers once, [N, D] to [N, D]."""
         bias = (self.position["direction"] * self.scale).to(x.dtype).T  # [directions, heads]
-        for (layer, mixing), (k, v) in zip(self.blocks, around.keys_values, strict=True):
-            q = mixing.queries(x).unflatten(-1, (1, *k.shape[2:])) * k.shape[-1] ** -0.5
-            scores = (q * k).sum(-1) + bias + around.absent  # [N, directions, heads]
-            exact = torch.promote_types(v.dtype, torch.float32)
-            weights = torch.softmax(scores, dim=1, dtype=exact).to(v.dtype)
-            mixed = (weights.unsqueeze(-1) * v).sum(1).flatten(1).masked_fill(around.alone, 0)
-            x = layer.after(x, mixing.out(mixed))
+        for layer, (k, v) in zip(self.layers, around.keys_values, strict=True):
+            x = layer(x, k, v, bias, around.absent, around.alone)
         return x
 
     @property

@@ -20,6 +20,8 @@ loops, or after the last loop. Later loops read a token only when a later token 
 """
 
 import math
+from collections.abc import Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import torch
@@ -230,10 +232,20 @@ class GPT(Network):
         for loop in range(self.config.loops):
             if loop:
                 x = x + embedded
-            for layer in self.layers:
-                x = layer(x, terms)
+            x = self.run_blocks(x, terms, loop)
             states.append(self.norm(x))
         return states
+
+    def run_blocks(
+        self, x: Tensor, terms: Terms, loop: int, caches: Sequence[KeyValueCache] = ()
+    ) -> Tensor:
+        """Apply all blocks once, [B, T, D] to [B, T, D], in a loop numbered from 0.
+
+        With a cache for each block, the tokens follow those in it.
+        """
+        for layer, cache in zip(self.layers, caches or repeat(None), strict=False):
+            x = layer(x, terms, cache)
+        return x
 
     def embed(self, ids: Tensor, terms: Terms, of_tokens: Tensor | None = None) -> Tensor:
         """Return embedded tokens with the vectors of their positions, [B, T, D]."""
@@ -304,8 +316,7 @@ class _Reading:
             caches += [KeyValueCache(self.size, x.dtype, x.device) for _ in layers]
         first = caches[0].length
         terms = self.terms.part(first, self.length)
-        for layer, cache in zip(self.model.layers, caches, strict=True):
-            x = layer(x, terms, cache)
+        x = self.model.run_blocks(x, terms, index, caches)
         if index + 1 < len(self.waiting):
             self.waiting[index + 1].append(x + self.embedded[:, first : self.length])
         return x

@@ -48,6 +48,14 @@ class Context:
     places: Tensor | None  # int64 [B, S], cells of the tokens (H * W: padding); None: all cells
     terms: Terms  # position terms of attention
 
+    @property
+    def cells(self) -> Tensor:
+        """Cells of the tokens without the prefix, int64 [B, S], H * W: padding."""
+        if self.places is not None:
+            return self.places
+        every = torch.arange(self.height * self.width, device=self.inputs.device)
+        return every.expand(len(self.inputs), -1)
+
     def select(self, index: Tensor) -> "Context":
         """Return the same for some samples, by bool [B] or int64 indices."""
         inputs, terms = self.inputs[index], self.terms.select(index)
