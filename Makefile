@@ -1,6 +1,7 @@
 # make quickstart   train a small model, prove it right at every length, watch it multiply
 # make test         run all tests
 # make check        formatter, linter and type checker, as the gate runs them
+# make notebooks    run the notebooks in examples/, in some minutes
 # make install      only install into .venv
 # make lowest       run tests with the oldest packages that pyproject.toml permits, by uv, in .venv-lowest
 
@@ -10,7 +11,7 @@ INSTALLED := .venv/.installed
 # Python's own pip may be too old for dependency groups: 25.1 or newer is installed first.
 PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: quickstart test check install lowest clean
+.PHONY: quickstart test check notebooks install lowest clean
 
 # One thread: as fast, and sums are rounded as in the runs of the log.
 quickstart: export OMP_NUM_THREADS ?= 1
@@ -26,6 +27,10 @@ check: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+notebooks: $(INSTALLED)
+	$(PIP) --group notebooks
+	$(BIN)/python -m pytest -m slow tests/examples/test_notebooks.py
 
 install: $(INSTALLED)
 
