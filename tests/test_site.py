@@ -123,8 +123,14 @@ def test_links_of_built_pages_that_lead_nowhere_are_found(tmp_path):
 
 def test_a_package_page_begins_with_what_the_package_exports():
     names = list(BUILD["exported"]("trm.models"))
-    assert "[`CellModel`](#trm.models.cell.CellModel)" in names
-    assert list(BUILD["exported"]("trm"))[-1] == "[`solve`](#trm.api.solve)"
+    assert "[`CellModel`][trm.models.cell.CellModel]" in names
+    assert "[`GPT`][trm.models.gpt.GPT]" in names
+    assert list(BUILD["exported"]("trm")) == [
+        "[`evaluate`][trm.api.evaluate]",
+        "[`load_solver`][trm.checkpoints.loading.load_solver]",
+        "[`render`][trm.api.render]",
+        "[`solve`][trm.api.solve]",
+    ]
 
 
 def test_the_navigation_has_all_docs_and_all_packages():

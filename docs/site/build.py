@@ -202,14 +202,29 @@ def packages() -> Iterator[tuple[str, list[Path]]]:
                 yield name, [package / path.name for path in sorted(init.parent.glob("[!_]*.py"))]
 
 
+def source(module: str) -> str:
+    """Text of a module or package, like trm.models."""
+    path = ROOT.joinpath(*module.split("."))
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return file.read_text(encoding="utf-8")
+
+
+def imports(module: str) -> Iterator[tuple[str, str]]:
+    """Yield the module and the name of each import of a module from the packages."""
+    for node in ast.walk(ast.parse(source(module))):
+        if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] in PACKAGES:
+            yield from ((str(node.module), one.name) for one in node.names)
+
+
 def exported(package: str) -> Iterator[str]:
     """Yield a link to each class and function that a package imports from its modules."""
-    init = ROOT.joinpath(*package.split("."), "__init__.py")
-    for node in ast.walk(ast.parse(init.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith(f"{package}."):
-            for one in node.names:
-                if not one.name.isupper():  # constants are not in the reference
-                    yield f"[`{one.name}`](#{node.module}.{one.name})"
+    for module, name in imports(package):
+        if module == package:
+            continue
+        while further := [one for one, its in imports(module) if its == name]:
+            (module,) = further
+        if re.search(rf"(?m)^(class|def) {name}\b", source(module)):  # no constant
+            yield f"[`{name}`][{module}.{name}]"
 
 
 def reference(package: str, modules: Iterable[Path]) -> str:
@@ -248,7 +263,7 @@ def run(*command: object) -> str:
     """Run a command in the repository, and return its output. End if it fails."""
     words = [str(word) for word in command]
     done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    output = done.stdout.decode("utf-8", errors="replace")
+    output = re.sub(r"\x1b\[[\d;]*m", "", done.stdout.decode("utf-8", errors="replace"))  # colours
     if done.returncode:
         sys.exit(f"{output}\n{' '.join(words)} failed: see above.")
     return output
