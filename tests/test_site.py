@@ -1,5 +1,6 @@
 """The website of the docs: pages and links from the files of the repository, and a whole build."""
 
+import ast
 import re
 import runpy
 import subprocess
@@ -137,6 +138,20 @@ def test_the_navigation_has_all_docs_and_all_packages():
     docs = [f"docs/{path.name}" for path in ROOT.glob("docs/*.md")]
     packages = [f"api/{name}.md" for name, _ in BUILD["packages"]()]
     assert [page for page in [*docs, *packages] if page not in NAVIGATION] == []
+
+
+def test_code_in_docstrings_is_indented_more_than_their_text():
+    """As readers of docstrings remove the indentation that all lines after the first share."""
+    flat = []
+    for _, modules in BUILD["packages"]():
+        for path in modules:
+            for node in ast.walk(ast.parse((ROOT / path).read_text("utf-8"))):
+                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                    lines = (ast.get_docstring(node, clean=False) or "").splitlines()[1:]
+                    indents = [len(line) - len(line.lstrip()) for line in lines if line.strip()]
+                    if indents and min(indents) > node.body[0].col_offset:
+                        flat.append(f"{path}:{node.body[0].lineno}")
+    assert flat == []
 
 
 @pytest.mark.skipif(find_spec("zensical") is None, reason="needs the dependency group docs")

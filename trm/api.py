@@ -6,6 +6,8 @@
     solver = load_solver("runs/quickstart")
     for solution in solve([(123, 45), "7x8"], solver):
         print(solution.answer, solution.confidence)
+
+All four functions can also be imported from `trm.api`.
 """
 
 from __future__ import annotations
