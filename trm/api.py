@@ -1,12 +1,14 @@
 """Python interface of the package: load a model, solve, draw, measure, look inside.
 
-from trm import evaluate, load_solver, render, run_with_cache, solve
+    from trm import evaluate, load_solver, render, run_with_cache, solve
 
-solve("123x456")                                  # with the shipped model
-solver = load_solver("runs/quickstart")
-for solution in solve([(123, 45), "7x8"], solver):
-    print(solution.answer, solution.confidence)
-logits, cache = run_with_cache("trm-quick-seed0", "12x3", "blocks.*.attention")
+    solve("123x456")                                  # with the shipped model
+    solver = load_solver("runs/quickstart")
+    for solution in solve([(123, 45), "7x8"], solver):
+        print(solution.answer, solution.confidence)
+    logits, cache = run_with_cache(solver, "12x34", "blocks.*.attention")
+
+All of these can also be imported from `trm.api`, as can `record`, `run_with_hooks` and `sites`.
 """
 
 from __future__ import annotations
