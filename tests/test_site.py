@@ -1,6 +1,7 @@
 """The website of the docs: pages and links from the files of the repository, and a whole build."""
 
 import ast
+import json
 import re
 import runpy
 import subprocess
@@ -94,6 +95,31 @@ def test_a_link_to_nothing_is_an_error_and_in_the_log_only_its_text(staged):
     site = staged({log: "By [`old`](gone.yaml).\n", "docs/log/README.md": "log"}, log)
     assert site[log].startswith("By `old`.\n")
     assert site[log].endswith("[All entries of the lab log](index.md)\n")
+
+
+def test_a_notebook_is_a_page_with_its_outputs(staged):
+    png, svg = {"image/png": "YWJj\n"}, {"text/html": ["<div><svg>", "</svg></div>"]}
+    outputs = [
+        {"output_type": "stream", "text": ["\x1b[1mone [two](three)\x1b[0m\n"]},
+        {"output_type": "display_data", "data": png},
+        {"output_type": "execute_result", "data": svg | {"text/plain": "not shown"}},
+    ]
+    cells = [
+        {"cell_type": "markdown", "source": ["# Title\n", "[to](../docs/a.md)"]},
+        {"cell_type": "code", "source": ["print(1)"], "outputs": outputs},
+    ]
+    files = {"examples/n.ipynb": json.dumps({"cells": cells}), "docs/a.md": "# A\n"}
+    files["README.md"] = "# R\n\n[n](examples/n.ipynb)\n"
+    site = staged(files, "README.md")
+    assert "[n](examples/n.ipynb.md)" in site["index.md"]
+    page = site["examples/n.ipynb.md"]
+    assert page.startswith("# Title\n[to](../docs/a.md)\n")
+    assert "print" in page
+    assert "one &#91;two](three)" in page
+    assert 'src="data:image/png;base64,YWJj"' in page
+    assert 'src="data:image/svg+xml;base64,PHN2Zz48L3N2Zz4="' in page
+    assert "not shown" not in page
+    assert "\x1b" not in page
 
 
 def test_the_first_page_is_the_readme_with_the_demo_below_its_title(staged):

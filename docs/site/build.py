@@ -5,8 +5,8 @@ stay as they are:
 
 - the first page is README.md, with the web page of the shipped model in place of its pictures,
 - Markdown files that pages link to are pages,
-- other files and folders that pages link to are pages that show them; large and binary ones are
-  copied,
+- other files and folders that pages link to are pages that show them; notebooks with their stored
+  outputs; large and binary files are copied,
 - api/ has a page for each package, which mkdocstrings fills from docstrings.
 
 Zensical, as mkdocs.yml describes it, makes build/site of that. Its warnings are errors, and so is
@@ -15,6 +15,8 @@ every link, picture or anchor of the built pages that leads nowhere.
 
 import argparse
 import ast
+import base64
+import json
 import re
 import shutil
 import subprocess
@@ -24,6 +26,7 @@ from html.parser import HTMLParser
 from importlib.util import find_spec
 from os.path import normpath, relpath
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pygments import highlight
@@ -47,6 +50,7 @@ LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml", 
 PACKAGES = ("canvas", "augment", "trm")
 NOT_IN_API = ("trm.commands", "trm.page")
 
+COLOUR = r"\x1b\[[\d;]*m"  # as terminals read it
 CODE = re.compile(
     r"^(?P<fence>`{3,}|~{3,})(?s:.*?)^(?P=fence)[ \t]*$"  # a fenced block
     r"|(?P<ticks>`+)(?!`)(?s:.+?)(?<!`)(?P=ticks)(?!`)",  # code within a line
@@ -91,6 +95,8 @@ class Stage:
             return place / "index.md"
         if path.suffix == ".md":
             return place.with_name("index.md") if path.name == "README.md" else place
+        if path.suffix == ".ipynb":
+            return place.with_name(f"{place.name}.md")
         return place if self.text(path) is None else place.with_name(f"{place.name}.md")
 
     def text(self, path: Path) -> str | None:
@@ -112,6 +118,8 @@ class Stage:
                 target.write_text(self.listing(path), encoding="utf-8")
             elif path.suffix == ".md":
                 target.write_text(self.page(path), encoding="utf-8")
+            elif path.suffix == ".ipynb":
+                target.write_text(self.notebook(path), encoding="utf-8")
             elif target.suffix == ".md":
                 target.write_text(source_page(path, str(self.text(path))), encoding="utf-8")
             else:
@@ -125,6 +133,18 @@ class Stage:
         if path.match("docs/log/2*"):
             text += "\n---\n\n[All entries of the lab log](README.md)\n"
         return outside_code(as_python_markdown(text), lambda part: self.linked(path, part))
+
+    def notebook(self, path: Path) -> str:
+        """Page of a notebook: its text, its code, and its stored outputs."""
+        parts = []
+        for cell in json.loads((self.root / path).read_text(encoding="utf-8"))["cells"]:
+            text = "".join(cell["source"])
+            if cell["cell_type"] == "markdown":
+                text = as_python_markdown(text)
+                parts.append(outside_code(text, lambda part: self.linked(path, part)))
+            else:
+                parts += [shown(text, "python"), *map(output, cell["outputs"])]
+        return "\n\n".join(parts) + "\n"
 
     def linked(self, path: Path, text: str) -> str:
         """The text, with links that lead from the page of `path` to other pages of the site."""
@@ -165,10 +185,27 @@ HIDDEN = "---\nsearch:\n  exclude: true\n---\n\n"  # from the search
 
 
 def source_page(path: Path, text: str) -> str:
-    """Page that shows a file, as HTML: Zensical looks for links in fenced code, too."""
-    language = LANGUAGES.get(path.suffix, "text")
-    shown = highlight(text, get_lexer_by_name(language), HtmlFormatter(wrapcode=True))
-    return f"{HIDDEN}# {path.as_posix()}\n\n{shown.replace('[', '&#91;')}"
+    """Page that shows a file."""
+    return f"{HIDDEN}# {path.as_posix()}\n\n{shown(text, LANGUAGES.get(path.suffix, 'text'))}"
+
+
+def shown(text: str, language: str) -> str:
+    """A text as HTML: Zensical looks for links in fenced code, too."""
+    marked = highlight(text, get_lexer_by_name(language), HtmlFormatter(wrapcode=True))
+    return marked.replace("[", "&#91;")
+
+
+def output(stored: dict[str, Any]) -> str:
+    """A stored output of a notebook: its picture, or else its text without colours."""
+    data = stored.get("data", {"text/plain": stored.get("text", "")})
+    svg = re.search(r"(?s)<svg.*</svg>", "".join(data.get("text/html", "")))
+    if "image/png" in data:
+        kind, content = "png", "".join("".join(data["image/png"]).split())
+    elif svg:
+        kind, content = "svg+xml", base64.b64encode(svg[0].encode()).decode()
+    else:
+        return shown(re.sub(COLOUR, "", "".join(data.get("text/plain", ""))), "text")
+    return f'<p><img alt="output of the cell" src="data:image/{kind};base64,{content}"></p>'
 
 
 def with_demo(readme: str) -> str:
@@ -263,10 +300,10 @@ def run(*command: object) -> str:
     """Run a command in the repository, and return its output. End if it fails."""
     words = [str(word) for word in command]
     done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    output = re.sub(r"\x1b\[[\d;]*m", "", done.stdout.decode("utf-8", errors="replace"))  # colours
+    printed = re.sub(COLOUR, "", done.stdout.decode("utf-8", errors="replace"))
     if done.returncode:
-        sys.exit(f"{output}\n{' '.join(words)} failed: see above.")
-    return output
+        sys.exit(f"{printed}\n{' '.join(words)} failed: see above.")
+    return printed
 
 
 class Page(HTMLParser):
@@ -319,9 +356,9 @@ def main() -> None:
         subprocess.run([sys.executable, "-m", "zensical", "serve"], cwd=ROOT, check=False)
         return
     shutil.rmtree(SITE, ignore_errors=True)
-    output = run(sys.executable, "-m", "zensical", "build", "--clean", "--strict")
+    printed = run(sys.executable, "-m", "zensical", "build", "--clean", "--strict")
     # Zensical lets warnings of docstrings pass.
-    wrong = re.findall(r"griffe: (.*)", output) + broken(SITE)
+    wrong = re.findall(r"griffe: (.*)", printed) + broken(SITE)
     if wrong:
         sys.exit("\n".join(["The site has faults:", *wrong]))
     print(f"{len(list(SITE.rglob('*.html')))} pages in {SITE.relative_to(ROOT)}")

@@ -436,7 +436,7 @@ def _points(model: nn.Module, states: Sequence[str] = ()) -> dict[str, _Point]:
         points["norm"] = _Point("float [B, T, D], states after the last norm", model.norm)
         points["logits"] = _Point("float [B, T, V], of the next token")
         if model.halt_head is not None:
-            points["halt_logits"] = _Point("float32 [B, T], of each token")
+            points["halt_logits"] = _Point("float32 [B, T], or [B] of a token that it writes")
         return points
     if isinstance(model, CellModel):
         about = "float [N, sum of C], logits of all outputs"
