@@ -78,14 +78,14 @@ def about(file: Path) -> About:
             family,
             f"{task['task']}, {task['layout']}{base}",
             sum(prod(shape) for name, shape in shapes.items() if name not in _BUFFERS),
-            _results(header.get("card") or {}),
+            results(header.get("card") or {}),
         )
     except Exception as error:  # other bytes can fail in any way
         raise ValueError(f"{file} does not describe its model ({error})") from None
     return facts
 
 
-def _results(card: Mapping[str, Any]) -> str:
+def results(card: Mapping[str, Any]) -> str:
     """Return a summary of a card, like ``proved; tested: in range 500 of 500`` (solutions)."""
     parts = [(card.get("proof") or {}).get("verdict") or ""]
     counts: dict[str, list[int]] = {}
