@@ -52,7 +52,7 @@ def probing_figure(study: ProbeStudy, name: str) -> Figure:
             if not number:
                 majority = [100 * one.majority.value for one in found]
                 (lines["majority"],) = axes.plot(x, majority, ":", color=GREY)
-        axes.set_title(subtask, fontsize=9.5, loc="left", pad=3)
+        axes.set_title(subtask.replace("_", " "), fontsize=9.5, loc="left", pad=3)
         axes.set_ylim(0, 103)
         axes.tick_params(labelsize=8, labelbottom=True)
         tidy(axes)
@@ -106,7 +106,8 @@ def overlap_figure(heads: Sequence[Head], title: str) -> Figure:
     shown.sort(key=lambda one: (not one.in_program, order.get(one.selector, len(order))))
     names = [one.selector for one in shown]
     values = np.array([[head.of(name).overlap for name in names] for head in heads])
-    figure = new_figure(2.2 + 0.42 * len(names), 2.4 + 0.3 * len(heads), title)
+    note = "*: of the layout's program. Framed: the selector that fits best"
+    figure = new_figure(2.2 + 0.42 * len(names), 2.4 + 0.3 * len(heads), title, note)
     axes = figure.subplots()
     several = len({head.update for head in heads}) > 1
     texts = np.vectorize(lambda share: f"{share:.2f}"[-3:] if share < 0.995 else "1")(values)
@@ -183,9 +184,9 @@ def gap_figure(found: Mapping[str, GapStudy]) -> Figure:
         axes.set_title(name, fontsize=9.5, loc="left", pad=3)
         axes.set_ylim(-3, 103)
         tidy(axes)
-    figure.legend(
-        [*lines.values()], [*lines], loc="outside right center", fontsize=8, frameon=False
-    )
+    names = [name.replace("_", " ") for name in lines]
+    place: dict[str, Any] = {"loc": "outside right center", "fontsize": 8, "frameon": False}
+    figure.legend([*lines.values()], names, **place)
     return figure
 
 
