@@ -259,7 +259,17 @@ def stage() -> None:
     site.write()
     for name in ("site.css", "site.js"):
         shutil.copyfile(Path(__file__).with_name(name), SOURCE / name)
-    run(sys.executable, "-m", "trm", "inspect", "--quiet", "--export", SOURCE / DEMO, "--beside", *BESIDE)
+    run(
+        sys.executable,
+        "-m",
+        "trm",
+        "inspect",
+        "--quiet",
+        "--export",
+        SOURCE / DEMO,
+        "--beside",
+        *BESIDE,
+    )
 
 
 def run(*command: object) -> str:

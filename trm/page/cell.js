@@ -57,13 +57,18 @@ function message(of, name, value) {
   return element;
 }
 
-// All signals of the shown models, explained.
+// All signals of the shown models, explained; if two models mean different things, with their names.
 function explain() {
-  const meanings = new Map(works.flatMap(({ model: of }) =>
-    [...of.counts.keys()].map((name) => [spoken(name), meaning(of, name)])));
-  meanings.set("margin", MARGIN);
-  const lines = [...meanings].map(([name, text]) => [make("dt", name), make("dd", text)]);
-  byId("glossary").replaceChildren(...lines.flat());
+  const names = new Set(works.flatMap(({ model: of }) => [...of.counts.keys()]));
+  const lines = [...names].map((name) => {
+    const having = works.map(({ model: of }) => of).filter(({ counts }) => counts.has(name));
+    const texts = new Set(having.map((of) => meaning(of, name)));
+    const each = having.map((of) => `${of.about.name}: ${meaning(of, name)}`);
+    return [name, texts.size > 1 ? each.join(". ") : meaning(having[0], name)];
+  });
+  const parts = [...lines, ["margin", MARGIN]].map(([name, text]) =>
+    [make("dt", spoken(name)), make("dd", text)]);
+  byId("glossary").replaceChildren(...parts.flat());
 }
 
 function placeOf(work, [row, column]) {

@@ -21,7 +21,7 @@ in let new null of return set switch this throw true try typeof undefined while
 """
 BROWSER = """
 Array BigInt Boolean Error Float32Array Float64Array Infinity JSON Map Math Number Object Option
-Promise String URLSearchParams Uint8Array atob decodeURIComponent document history location
+Promise Set String URLSearchParams Uint8Array atob decodeURIComponent document history location
 matchMedia module onhashchange setInterval setTimeout
 """
 TOKEN = re.compile(
