@@ -30,7 +30,8 @@ def test_a_panel_for_each_sub_task_has_a_line_for_each_size():
     study = ProbeStudy(Settings(), "z_H", {"cells": 1}, sizes, readings)
     figure = analysis.probing_figure(study, "decimal")
     axes = [one for one in axes_of(figure) if one.axison]
-    assert [one.get_title(loc="left") for one in axes] == list(SUBTASKS)
+    names = [name.replace("_", " ") for name in SUBTASKS]
+    assert [one.get_title(loc="left") for one in axes] == names
     assert [list(line.get_ydata()) for line in axes[0].lines] == [
         [90, 80, 50], [50, 50, 50], [90, 80, 50]
     ]  # fmt: skip
