@@ -16,6 +16,7 @@ from torch import Tensor
 from augment.symmetry import SYMMETRIES
 from canvas.cells.spec import NEIGHBOUR_NAMES, NEIGHBOURS
 from canvas.symbols import CHARACTERS
+from trm.checkpoints.names import results
 from trm.checkpoints.proofs import with_new_keys
 from trm.solving.families import NO_PAGE, PAGE, family_of
 from trm.solving.solver import Solver
@@ -83,6 +84,7 @@ def _about(shown: Shown) -> dict[str, Any]:
         "ops": [{"outputs": op.outputs, "inputs": op.inputs, "of": of} for op, of in ops],
         "parameters": model.num_parameters,
         "trained": solver.trained_on,
+        "results": results(shown.card),
         "proof": with_new_keys(shown.card.get("proof") or {}) or None,
         "weights": [(n, base64.b64encode(part.tobytes()).decode()) for n, part in tensors.items()],
     }

@@ -392,9 +392,11 @@ def test_a_proved_sum_is_written_for_other_solvers(command, ternary, proof, tmp_
     text = (tmp_path / "sum.smt2").read_text()
     assert text.startswith("; The table of column in base 10, its laws, and the theorem.\n")
     assert '(echo "column_sum: expected unsat")' in text
-    file = proof[0].parent / "model.safetensors"  # multiplication is refused before it is proved
-    ran = command("prove", "--checkpoint", file, "--smt", tmp_path / "none.smt2", code=2)
-    assert "no SMT-LIB is written for the layout lattice, only for column and column_" in ran.err
+    written = MODELS / "written-seed1.safetensors"  # refused before it is proved
+    ran = command("prove", "--checkpoint", written, "--smt", tmp_path / "none.smt2", code=2)
+    assert "no SMT-LIB is written for the layout standard, only for column, column_" in ran.err
+    ran = command("prove", "--smt", tmp_path / "none.smt2", code=2)  # the shipped model
+    assert "no SMT-LIB is written for a lattice in base 10, only up to base 3" in ran.err
     ran = command("prove", "--check", proof[0], "--smt", tmp_path / "none.smt2", code=2)
     assert "leave out --smt" in ran.err
     words = ("prove", "--checkpoint", MODELS / "column-seed0.safetensors")
