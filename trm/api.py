@@ -1,8 +1,9 @@
 """Python interface of the package: load a model, solve, draw, measure.
 
-from trm import evaluate, load_solver, render, solve
+from trm import Solver, evaluate, load_solver, render, solve
 
 solve("123x456")                                  # with the shipped model
+solve("123x45", Solver.from_pretrained("tiny-seed0"))  # a name, a folder, or a model on the hub
 solver = load_solver("runs/quickstart")
 for solution in solve([(123, 45), "7x8"], solver):
     print(solution.answer, solution.confidence)
@@ -31,8 +32,9 @@ from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.grid import Grid
 from trm.files import removing_empty_folders
+from trm.sharing import Solver as Solver
+from trm.solving import solver as solving
 from trm.solving.solution import Solution
-from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 _SHOWN = 20  # solutions printed in full; further ones are counted
 
 Problem = str | tuple[int, ...]  # as text, like "123x456", or as operands, like (123, 456)
-_Model = Solver | str | Path | None
+_Model = solving.Solver | str | Path | None
 
 
 class Solutions(list[Solution]):
@@ -86,7 +88,7 @@ def solve(
     Raises:
         ValueError: a problem does not belong to the model's task, or does not fit its canvas.
     """
-    if not isinstance(solver, Solver):
+    if not isinstance(solver, solving.Solver):
         solver = load_solver(solver)
     alone = isinstance(problems, str) or (
         isinstance(problems, tuple) and all(isinstance(n, Integral) for n in problems)
