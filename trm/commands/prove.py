@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress
-
 from canvas.picture import to_terminal
 from trm.checkpoints import DECISIONS_SUFFIX, PROOF_SUFFIX, SHIPPED, find_checkpoint
 from trm.commands.arguments import Arguments, Parser, print_table, results, whole
+from trm.progress import progress
 
 if TYPE_CHECKING:
     from canvas.cells.local_rule import LocalRule
@@ -85,15 +83,7 @@ def run(args: Arguments) -> int:
 
     if args.decisions:
         check_one_op(solver.predictor.model)
-    console = Console(stderr=True)
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
-    hidden = args.quiet or not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task("")
-
-        def report(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total)
-
+    with progress(args.quiet) as report:
         try:
             proof = prove(solver, report, args.search, not args.as_computed)
         except NotProvableError:

@@ -26,6 +26,7 @@ from canvas.cells.encoding import OpEncoding
 from canvas.cells.spec import NEIGHBOURS, OWN
 from canvas.symbols import BLANK, MASK
 from trm.models.cell_cache import CellCache
+from trm.progress import Report, silent
 
 _MOST_ENTRIES = 2**26  # of the arrays of a growing table
 
@@ -75,7 +76,7 @@ class CellTable:
             raise UnknownInputError
         return value
 
-    def fill(self, canvases: np.ndarray) -> np.ndarray:
+    def fill(self, canvases: np.ndarray, report: Report = silent) -> np.ndarray:
         """Return canvases with all masked cells filled in, uint8 [B, H, W].
 
         The symbols are those of `trm.models.wavefront.run_wavefront`. Memory beside the canvases
@@ -83,6 +84,7 @@ class CellTable:
 
         Args:
             canvases: uint8 [B, H, W].
+            report: called as the work goes on.
 
         Raises:
             UnknownInputError: an input is not in the table.
@@ -93,14 +95,16 @@ class CellTable:
         for number, box in enumerate(different.tolist()):
             alike = np.flatnonzero(which.reshape(-1) == number)
             if len(alike) == len(filled):
-                self._fill(filled, *box)
+                self._fill(filled, report, *box)
             else:
                 some = filled[alike]
-                self._fill(some, *box)
+                self._fill(some, report, *box)
                 filled[alike] = some
         return filled
 
-    def _fill(self, cells: np.ndarray, top: int, bottom: int, left: int, right: int) -> None:
+    def _fill(
+        self, cells: np.ndarray, report: Report, top: int, bottom: int, left: int, right: int
+    ) -> None:
         """Compute the cells of a box in place, front after front, see `canvas.cells.order`.
 
         The cells of a front lie two columns apart, in one row after the other. So in the flat
@@ -112,7 +116,7 @@ class CellTable:
         steps = [NEIGHBOURS[direction] for direction in self.directions]
         # The states of the last four fronts by row, after a row that is missing: 0 without a cell.
         states = np.zeros((4, B, height + 1), dtype=np.intp)
-        lows = [0] * 4
+        lows, done = [0] * 4, 0
         for front in range(width + 2 * height - 2 if height and width else 0):
             low, high = max(0, (front - width + 2) // 2), min(height - 1, front // 2) + 1
             here = states[front % 4]
@@ -130,6 +134,8 @@ class CellTable:
             found = self.look_up(token, neighbours)
             here[:, low + 1 : high + 1] = found
             np.copyto(symbols, self.symbol.take(found), where=token == MASK)
+            done += found.size
+            report("cells", done, B * height * width)
 
     def write(self, file: IO[bytes], **notes: str) -> None:
         """Write the table, compressed, with notes by name."""

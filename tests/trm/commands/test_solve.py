@@ -130,3 +130,11 @@ def test_rollouts_with_noise_vote_and_are_recorded(command, checkpoint, tmp_path
         found.append(record)
     assert found[1] == found[2]
     assert "views x 4 rollouts" in command(*words, "12x3").out
+
+
+def test_a_large_canvas_is_not_printed_and_its_answer_is_checked(command):
+    a, b = "9" * 250, "7" * 250
+    ran = command("solve", f"{a}x{b}")
+    assert len(ran.out.splitlines()) < 60
+    assert "cells, too large to print" in ran.out
+    assert f"= {int(a) * int(b)} (correct; confidence 100.0%)" in ran.out.replace("\n", "")
