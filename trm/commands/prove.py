@@ -77,12 +77,9 @@ def run(args: Arguments) -> int:
             raise ValueError(f"--smt {args.smt}: it is a folder; name a file in it")
 
     from trm.checkpoints.proofs import PROVED
-    from trm.models.cell_table import check_one_op
     from trm.proof.judge import NotProvableError
     from trm.proof.prove import prove, refute
 
-    if args.decisions:
-        check_one_op(solver.predictor.model)
     with progress(args.quiet) as report:
         try:
             proof = prove(solver, report, args.search, not args.as_computed)
@@ -95,7 +92,9 @@ def run(args: Arguments) -> int:
     _note(args, proof, checkpoint)
     decisions = None
     if args.decisions and proof.verdict == PROVED:
-        decisions = _write_decisions(proof, checkpoint)
+        with progress(args.quiet) as report:
+            report("writing decisions", 0, 1)
+            decisions = _write_decisions(proof, checkpoint)
     if args.output:
         folder = Path(args.output)
         proof.write(folder)
@@ -135,13 +134,25 @@ def _note(args: Arguments, proof: Proof, checkpoint: Path) -> None:
 
 def _write_decisions(proof: Proof, checkpoint: Path) -> Path:
     """Write the decisions of a proved model beside its checkpoint, and return the file."""
+    import torch
+
+    from canvas.cells.reachable import reachable_cell_inputs
     from trm.checkpoints.proofs import proof_digest
     from trm.files import replacing
-    from trm.models.cell_table import closed_table
+    from trm.models.cell_cache import CellCache
+    from trm.models.cell_table import closed_table, passed_outputs
+    from trm.torch_settings import standard_settings
 
     predictor, task, judged = proof.solver.predictor, proof.solver.task, proof.judged
     assert judged is not None
-    table = closed_table(predictor.model.encoding, judged.numbers, judged.outputs)
+    if len(predictor.model.encoding.ops) == 1:
+        table = closed_table(predictor.model.encoding, judged.numbers, judged.outputs)
+    else:  # every op is proved on its own inputs; a table needs those of whole cells
+        assert proof.rule is not None
+        ids = reachable_cell_inputs(proof.rule)
+        with standard_settings(threads=1), torch.inference_mode():
+            outputs = passed_outputs(CellCache(predictor.model), proof.rule.cell_inputs(ids))
+        table = closed_table(proof.rule.whole, ids, outputs)
     file = checkpoint.with_suffix(DECISIONS_SUFFIX)
     with replacing(file) as part, part.open("wb") as sink:
         table.write(sink, digest=proof_digest(predictor.model, task))
