@@ -65,7 +65,7 @@ def run(args: Arguments) -> int:
         from trm.proof import recheck
         from trm.proof.proof import RECORD
 
-        return recheck.main(args.check, RECORD)
+        return recheck.main(args.check, RECORD, args.quiet)
     (solver,) = args.solvers("cpu")
     if args.smt:
         from trm.proof import smt

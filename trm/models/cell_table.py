@@ -18,7 +18,7 @@ decimal lattice take an array of 1,342 x 700.
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import torch
