@@ -1,12 +1,14 @@
 """Python interface of the package: load a model, solve, draw, measure.
 
-from trm import Solver, evaluate, load_solver, render, solve
+    from trm import Solver, evaluate, load_solver, render, solve
 
-solve("123x456")                                  # with the shipped model
-solve("123x45", Solver.from_pretrained("tiny-seed0"))  # a name, a folder, or a model on the hub
-solver = load_solver("runs/quickstart")
-for solution in solve([(123, 45), "7x8"], solver):
-    print(solution.answer, solution.confidence)
+    solve("123x456")                                  # with the shipped model
+    solve("123x45", Solver.from_pretrained("tiny-seed0"))  # a name, a folder, or one on the hub
+    solver = load_solver("runs/quickstart")
+    for solution in solve([(123, 45), "7x8"], solver):
+        print(solution.answer, solution.confidence)
+
+All of these can also be imported from `trm.api`.
 """
 
 from __future__ import annotations
