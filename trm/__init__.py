@@ -1,6 +1,6 @@
 """Tiny recursive transformers that fill canvases, with training, evaluation and commands.
 
-    from trm import evaluate, load_solver, render, run_with_cache, solve
+    from trm import Solver, evaluate, load_solver, render, run_with_cache, solve
 
 See `trm.api`. Heavy packages are imported at the first use of one of these functions.
 """
@@ -14,6 +14,7 @@ except PackageNotFoundError:  # sources without an installation
     __version__ = "0+unknown"
 
 if TYPE_CHECKING:
+    from trm.api import Solver as Solver
     from trm.api import evaluate as evaluate
     from trm.api import load_solver as load_solver
     from trm.api import record as record
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from trm.api import solve as solve
 
 _API = (
+    "Solver",
     "evaluate",
     "load_solver",
     "record",

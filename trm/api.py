@@ -1,8 +1,9 @@
 """Python interface of the package: load a model, solve, draw, measure, look inside.
 
-    from trm import evaluate, load_solver, render, run_with_cache, solve
+    from trm import Solver, evaluate, load_solver, render, run_with_cache, solve
 
     solve("123x456")                                  # with the shipped model
+    solve("123x45", Solver.from_pretrained("tiny-seed0"))  # a name, a folder, or one on the hub
     solver = load_solver("runs/quickstart")
     for solution in solve([(123, 45), "7x8"], solver):
         print(solution.answer, solution.confidence)
@@ -38,22 +39,32 @@ from trm.checkpoints.loading import load_solver
 from trm.evaluation.grid import Grid
 from trm.files import removing_empty_folders
 from trm.models.hooks import Activations, Hook, Visit, record, sites
+from trm.sharing import Solver as Solver
+from trm.solving import solver as solving
 from trm.solving.cell_predictor import CellPredictor
 from trm.solving.families import family_of
 from trm.solving.solution import Solution
-from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Evaluation", "Picture", "Solutions", "evaluate", "load_solver", "record", "render"]
+__all__ = [
+    "Evaluation",
+    "Picture",
+    "Solutions",
+    "Solver",
+    "evaluate",
+    "load_solver",
+    "record",
+    "render",
+]
 __all__ += ["run_with_cache", "run_with_hooks", "sites", "solve"]
 
 _SHOWN = 20  # solutions printed in full; further ones are counted
 
 Problem = str | tuple[int, ...]  # as text, like "123x456", or as operands, like (123, 456)
-_Model = Solver | str | Path | None
+_Model = solving.Solver | str | Path | None
 _Inputs = Problem | Sequence[Problem] | Problems | np.ndarray | torch.Tensor
 
 
@@ -99,7 +110,7 @@ def solve(
     Raises:
         ValueError: a problem does not belong to the model's task, or does not fit its canvas.
     """
-    if not isinstance(solver, Solver):
+    if not isinstance(solver, solving.Solver):
         solver = load_solver(solver)
     solutions = Solutions(solver.solve(_problems(problems, solver.task), with_truth))
     return solutions[0] if _alone(problems) else solutions
@@ -201,7 +212,7 @@ def _recorder(
                 "has a task, to read problems"
             )
         return open_recorder(model, inputs, steps)
-    solver = model if isinstance(model, Solver) else load_solver(model)
+    solver = model if isinstance(model, solving.Solver) else load_solver(model)
     predictor = solver.predictor
     sequences = family_of(predictor.model).reads_sequences
     if not isinstance(inputs, np.ndarray):

@@ -15,7 +15,7 @@ those of A (`local_nearest`, `abacus`). Effects of heads are means over many pai
 (`trm.analysis.pairs`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,7 @@ from canvas.symbols import MASK, ROW_END
 from trm.analysis.pairs import draw_pairs, kinds_of
 from trm.analysis.record import Change, SequenceRecorder, StepRecorder, check_cells
 from trm.grid_cells import size_name
+from trm.progress import Report, silent
 from trm.solving.families import family_of
 from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
@@ -63,6 +64,7 @@ def patch(
     steps: Sequence[int] = (1,),
     *,
     heads: bool = False,
+    report: Report = silent,
 ) -> Patching:
     """Put activations of a run on B into a run on A.
 
@@ -73,7 +75,8 @@ def patch(
     steps at once.
 
     ``inputs`` and ``labels`` are ``uint8 [2, H, W]``, A and B; the same row is masked in the inputs
-    and filled in in the labels. The last of ``steps`` gives the answer.
+    and filled in in the labels. The last of ``steps`` gives the answer. ``report`` is called as the
+    work goes on.
 
     Raises:
         ValueError: A's and B's rows are the same, the model's tokens lie in other cells, the model
@@ -110,7 +113,8 @@ def patch(
         )
     effects, at_once = np.zeros((len(sites), count), np.float32), _PAIRS // grid.size**2
     alone = torch.eye(count, dtype=torch.bool)  # each head, or each token
-    for site, of_site in zip(sites, effects, strict=True):
+    for done, (site, of_site) in enumerate(zip(sites, effects, strict=True)):
+        report("patching", done, len(sites))
         recorded = base.values[site]
         values = recorded if heads else [recorder.by_token(site.name, v) for v in recorded]
         differ = torch.stack([(one != other).flatten(1).any(dim=1) for one, other in values])
@@ -202,13 +206,13 @@ def head_effects(
     kinds: Sequence[str] = (),
     pairs: int = 50,
     seed: int = 0,
-    note: Callable[[str], None] = lambda _: None,
+    report: Report = silent,
 ) -> list[HeadEffects]:
     """Patch each head in turn, in pairs of held-out problems that differ in one respect.
 
     ``size`` has two measures of the task. ``pairs`` is the maximum per kind; without ``kinds`` all
-    kinds of the task are patched. Kinds without pairs are left out. ``note`` gets lines about
-    progress.
+    kinds of the task are patched. Kinds without pairs are left out. ``report`` is called as the
+    work goes on.
 
     Raises:
         ValueError: there are no pairs, the model is correct in none of them, or its heads cannot be
@@ -218,9 +222,9 @@ def head_effects(
     name = size_name(size, size.values())
     for kind in kinds or meanings:
         drawn = draw_pairs(solver, kind, size, pairs, seed)
-        note(f"{kind}: {len(drawn)} pairs of {name}")
         patched, counted = list[Patching](), []
-        for pair in drawn:
+        for done, pair in enumerate(drawn):
+            report(f"{kind}: pairs of {name}", done, len(drawn))
             written = predictor(pair.inputs)
             if (written.canvases == pair.labels)[pair.inputs == MASK].all():
                 used = max(1, int(written.steps.max()))

@@ -16,9 +16,6 @@ from trm.files import fingerprint, replacing
 if TYPE_CHECKING:
     from trm.page.page import Shown
 
-# Entries of a proof that a model card repeats.
-_CARD_PROOF: tuple[str, ...] = ("verdict", "arithmetic", "weights_sha256", "digest", "op_inputs")
-_CARD_PROOF += ("op_inputs_sha256", "smallest_margin", "margin_left_by_rounding")
 # Figures of each cell of a grid that a model card repeats.
 _CARD_FIGURES = ("row", "column", "region", "solutions", "answers", "rows_teacher_forced")
 PAGE, ONNX = ".html", ".onnx"  # in place of `SUFFIX`
@@ -91,15 +88,12 @@ def shown(name: str, checkpoint: str | Path) -> Shown:
     """Return a checkpoint's solver, weights and card, which contains the noted proof."""
     from trm.checkpoints.content import load_checkpoint, network_weights
     from trm.checkpoints.loading import load_solver
-    from trm.checkpoints.proofs import noted_proof
+    from trm.model_card import description
     from trm.page.page import Shown
 
     solver = load_solver(checkpoint, device="cpu")  # raises if anything does not fit
     content = load_checkpoint(checkpoint)
-    card = dict(content.get("card") or {})
-    card.pop("proof", None)  # replaced only if the noted proof belongs to this model
-    if proof := noted_proof(checkpoint, content, solver.predictor.model, solver.task):
-        card = {"proof": {name: proof.get(name) for name in _CARD_PROOF}} | card
+    card = description(checkpoint, content, solver.predictor.model, solver.task)
     return Shown(name, solver, network_weights(content), card)
 
 

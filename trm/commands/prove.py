@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress
-
 from canvas.picture import to_terminal
 from trm.checkpoints import DECISIONS_SUFFIX, PROOF_SUFFIX, SHIPPED, find_checkpoint
 from trm.commands.arguments import Arguments, Parser, print_table, results, whole
+from trm.progress import progress
 
 if TYPE_CHECKING:
     from canvas.cells.local_rule import LocalRule
@@ -68,7 +66,7 @@ def run(args: Arguments) -> int:
         from trm.proof import recheck
         from trm.proof.proof import RECORD
 
-        return recheck.main(args.check, RECORD)
+        return recheck.main(args.check, RECORD, args.quiet)
     (solver,) = args.solvers("cpu")
     if args.smt:
         from trm.proof import smt
@@ -81,21 +79,10 @@ def run(args: Arguments) -> int:
             raise ValueError(f"--smt {args.smt}: it is a folder; name a file in it")
 
     from trm.checkpoints.proofs import PROVED
-    from trm.models.cell_table import check_one_op
     from trm.proof.judge import NotProvableError
     from trm.proof.prove import prove, refute
 
-    if args.decisions:
-        check_one_op(solver.predictor.model)
-    console = Console(stderr=True)
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
-    hidden = args.quiet or not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task("")
-
-        def report(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total)
-
+    with progress(args.quiet) as report:
         try:
             proof = prove(solver, report, args.search, not args.as_computed)
         except NotProvableError:
@@ -107,7 +94,9 @@ def run(args: Arguments) -> int:
     _note(args, proof, checkpoint)
     decisions = None
     if args.decisions and proof.verdict == PROVED:
-        decisions = _write_decisions(proof, checkpoint)
+        with progress(args.quiet) as report:
+            report("writing decisions", 0, 1)
+            decisions = _write_decisions(proof, checkpoint)
     if args.output:
         folder = Path(args.output)
         proof.write(folder)
@@ -147,13 +136,25 @@ def _note(args: Arguments, proof: Proof, checkpoint: Path) -> None:
 
 def _write_decisions(proof: Proof, checkpoint: Path) -> Path:
     """Write the decisions of a proved model beside its checkpoint, and return the file."""
+    import torch
+
+    from canvas.cells.reachable import reachable_cell_inputs
     from trm.checkpoints.proofs import proof_digest
     from trm.files import replacing
-    from trm.models.cell_table import closed_table
+    from trm.models.cell_cache import CellCache
+    from trm.models.cell_table import closed_table, passed_outputs
+    from trm.torch_settings import standard_settings
 
     predictor, task, judged = proof.solver.predictor, proof.solver.task, proof.judged
     assert judged is not None
-    table = closed_table(predictor.model.encoding, judged.numbers, judged.outputs)
+    if len(predictor.model.encoding.ops) == 1:
+        table = closed_table(predictor.model.encoding, judged.numbers, judged.outputs)
+    else:  # every op is proved on its own inputs; a table needs those of whole cells
+        assert proof.rule is not None
+        ids = reachable_cell_inputs(proof.rule)
+        with standard_settings(threads=1), torch.inference_mode():
+            outputs = passed_outputs(CellCache(predictor.model), proof.rule.cell_inputs(ids))
+        table = closed_table(proof.rule.whole, ids, outputs)
     file = checkpoint.with_suffix(DECISIONS_SUFFIX)
     with replacing(file) as part, part.open("wb") as sink:
         table.write(sink, digest=proof_digest(predictor.model, task))

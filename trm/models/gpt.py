@@ -34,6 +34,7 @@ from trm.models.configs import GPTConfig
 from trm.models.coordinates import Coordinates
 from trm.models.iterative import Network, Settling
 from trm.models.positions import Learned, Learned2D, check_canvas, make_position
+from trm.progress import Report, silent
 from trm.torch_settings import float32_default
 
 INITIAL_STD = 0.02
@@ -143,7 +144,9 @@ class GPT(Network):
         return self.hidden(ids, terms, self.position.token_vectors(ids, generator))
 
     @torch.no_grad()
-    def generate(self, forced: Tensor, height: int, width: int, end: int) -> Generated:
+    def generate(
+        self, forced: Tensor, height: int, width: int, end: int, report: Report = silent
+    ) -> Generated:
         """Write the likeliest token wherever none is given. Call in evaluation mode.
 
         All samples move in lock-step, until every sequence has its end token.
@@ -155,6 +158,7 @@ class GPT(Network):
             height: of the canvas.
             width: of the canvas.
             end: the end token. All tokens after it become ``end``, even given ones.
+            report: called as the work goes on.
 
         Raises:
             ValueError: the shape or the canvas size does not suit the model, or no start is given.
@@ -179,6 +183,7 @@ class GPT(Network):
             for t in range(first, length):
                 if ended.all():
                     break
+                report("tokens, at most", t, length)
                 writes = ~given[:, t] & ~ended
                 reading.read(t)
                 chosen, known, *looped = self._next(reading, writes)

@@ -5,7 +5,7 @@ A model that passes decided messages reads one of finitely many cell inputs in e
 cells in the order of writing proves every canvas of every size. docs/proof.md has the proof.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +16,10 @@ from canvas.cells.local_rule import LocalRule
 from canvas.task import Task
 from trm.models.attention import computes_float32
 from trm.models.cell import CellModel
+from trm.progress import Report, silent
 from trm.proof.bound import RoundingBound
 from trm.solving.families import PROOF, family_of
 from trm.torch_settings import standard_settings
-
-Report = Callable[[str, int, int], None]  # stage, number done, number in all
 
 _BATCH = 2048  # cell inputs run at once
 _NARROW = 1.0  # what the coarse bound leaves of a margin; if less, the fine one is taken
@@ -100,7 +99,7 @@ def judge(
     model: CellModel,
     rule: LocalRule,
     numbers: np.ndarray,
-    report: Report | None = None,
+    report: Report = silent,
     bounded: bool = True,
     labels: Mapping[str, np.ndarray] | None = None,
 ) -> Judged:
@@ -116,7 +115,6 @@ def judge(
         bounded: False: leave the bound out.
         labels: correct classes by output, int64 [N] each; None: those of the rule.
     """
-    report = report or (lambda *_: None)
     tables = model.message_tables()
     coarse, fine = (RoundingBound(model, "float32", fine) for fine in (False, True))
     exact = RoundingBound(model, "float64")
@@ -153,7 +151,7 @@ def judge(
 
 
 def compare_with_canvases(
-    rule: LocalRule, task: Task, numbers: np.ndarray, report: Report | None = None
+    rule: LocalRule, task: Task, numbers: np.ndarray, report: Report = silent
 ) -> tuple[np.ndarray, int, int]:
     """Compare a rule and its reachable inputs with drawn canvases.
 
@@ -180,5 +178,5 @@ def compare_with_canvases(
         if canvases.trained:
             seen[at] = True
             trained += len(canvases.problems)
-        (report or (lambda *_: None))("comparing the rule with canvases", looked, sum(THOROUGH))
+        report("comparing the rule with canvases", looked, sum(THOROUGH))
     return seen, trained, looked

@@ -171,7 +171,7 @@ class CellPredictor(Predictor):
         if table is None:
             table = self._growing = self._growing or GrowingTable(self.cache)
         try:
-            return table.fill(canvases)
+            return table.fill(canvases, self.report)
         except UnknownInputError:
             return None
 
@@ -325,7 +325,7 @@ class CellPredictor(Predictor):
     @standard_settings(threads=1)
     @torch.inference_mode()
     def _wavefront(self, canvases: np.ndarray) -> Wavefront:
-        return run_wavefront(self.model, self.tokens(canvases), self.cache)
+        return run_wavefront(self.model, self.tokens(canvases), self.cache, self.report)
 
     @standard_settings(threads=1)
     @torch.inference_mode()
@@ -346,6 +346,7 @@ class CellPredictor(Predictor):
             before = loop.state
             loop.step()
             number += 1
+            self.report("supervision steps, at most", number, int(bound.max()))
             differ = (before.messages != loop.state.messages).any(dim=-1)
             changed = (differ | (before.symbols != loop.state.symbols)).any(dim=2)
             steps[changed] = number

@@ -402,3 +402,22 @@ def test_a_proved_sum_is_written_for_other_solvers(command, ternary, proof, tmp_
     words = ("prove", "--checkpoint", MODELS / "column-seed0.safetensors")
     ran = command(*words, "--smt", tmp_path / "none" / "sum.smt2", code=2)
     assert "there is no folder" in ran.err
+
+
+def test_decisions_are_written_beside_the_weights_and_looked_up(ternary, command, tmp_path):
+    file = saved(tmp_path, ternary.task, ternary.model)
+    ran = command("prove", "--checkpoint", file, "--as-computed", "--decisions", folder=tmp_path)
+    table = tmp_path / "model.decisions.npz"
+    assert ran.out.splitlines()[-1] == f"decisions  {table}"
+    predictor = load_solver(file, device="cpu").predictor
+    assert predictor.looks_up
+    assert predictor._closed is not None
+    solution = solve("212x120", load_solver(file, device="cpu"))
+    assert (solution.correct, solution.confidence) == (True, 1)
+
+
+def test_without_decisions_none_are_written(ternary, command, tmp_path):
+    file = saved(tmp_path, ternary.task, ternary.model)
+    ran = command("prove", "--checkpoint", file, "--as-computed", folder=tmp_path)
+    assert "decisions  " not in ran.out
+    assert not list(tmp_path.glob("*.npz"))
