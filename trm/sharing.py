@@ -23,6 +23,7 @@ from trm.evaluation.grid import share
 from trm.files import make_folder, write_text
 from trm.markdown import safe, table
 from trm.models.cell import CellModel
+from trm.models.integer import IntegerCellModel
 from trm.models.iterative import where
 from trm.models.recursive import RecursiveState, TinyRecursiveModel
 from trm.solving.solver import Solver
@@ -119,6 +120,10 @@ def to_onnx(model: nn.Module, height: int, width: int) -> bytes:
     network: Any = nn.Module()
     network.model = model
     outputs = ["logits", "halt_logits"]
+    if isinstance(model, IntegerCellModel):
+        raise ValueError(
+            "ONNX is not written of models in integers: take the model that this one was made from"
+        )
     if isinstance(model, CellModel):
         network.forward = lambda op_inputs: model.cells(model.reader.decode(op_inputs))
         example: tuple[Tensor, ...] = (torch.arange(2),)

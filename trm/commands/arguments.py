@@ -11,8 +11,8 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -290,6 +290,23 @@ class Arguments(argparse.Namespace):
         console = results()
         console.quiet = self.quiet
         return console
+
+    @contextmanager
+    def progress(self) -> Iterator[Callable[[str, int, int], None]]:
+        """Show a bar on a terminal, moved by a function of stage, number done and number in all."""
+        from rich.console import Console
+        from rich.progress import MofNCompleteColumn, Progress
+
+        console = Console(stderr=True)
+        columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+        hidden = self.quiet or not console.is_terminal
+        with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+            task = bar.add_task("")
+
+            def report(what: str, done: int, total: int) -> None:
+                bar.update(task, description=what, completed=done, total=total)
+
+            yield report
 
     def refuse(self, why: str, **usual: Any) -> None:
         """Raise a ValueError for options without effect that differ from their usual value."""

@@ -8,9 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress
-
 from canvas.picture import to_terminal
 from trm.checkpoints import DECISIONS_SUFFIX, PROOF_SUFFIX, SHIPPED, find_checkpoint
 from trm.commands.arguments import Arguments, Parser, print_table, results, whole
@@ -80,20 +77,15 @@ def run(args: Arguments) -> int:
 
     from trm.checkpoints.proofs import PROVED
     from trm.models.cell_table import check_one_op
+    from trm.models.integer import IntegerCellModel
     from trm.proof.judge import NotProvableError
     from trm.proof.prove import prove, refute
 
+    if isinstance(solver.predictor.model, IntegerCellModel):
+        args.refuse("the sums of an integer model are never rounded", as_computed=False)
     if args.decisions:
         check_one_op(solver.predictor.model)
-    console = Console(stderr=True)
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
-    hidden = args.quiet or not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task("")
-
-        def report(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total)
-
+    with args.progress() as report:
         try:
             proof = prove(solver, report, args.search, not args.as_computed)
         except NotProvableError:
@@ -225,10 +217,13 @@ def _grounds(proof: Proof, judged: Judged) -> Iterator[tuple[str, str, str]]:
     ops = proof.rule is not None and (proof.rule.ops or proof.rule.codes)
     what, owner = ("op inputs", "an op") if ops else ("cell inputs", "a cell")
     yield what, f"{len(judged.numbers):,}", f"all inputs of {owner} on any canvas"
-    yield "of them incorrect", f"{len(judged.wrong):,}", "as computed in float32"
+    how = "in integers" if judged.integers else "as computed in float32"
+    yield "of them incorrect", f"{len(judged.wrong):,}", how
     yield "smallest margin", f"{judged.margin.min():.3f}", "of a correct logit over the next"
     if drawn:
         yield "in training", f"{in_training:,}", f"of these; counted in {drawn:,} drawn problems"
+    if judged.integers:
+        yield "rounded sums", "none", "all sums are of integers: equal on every machine"
     if judged.bounded:
         exact = (judged.float32 & judged.right).mean()
         yield "safe in float32", f"{exact:.2%}", "correct however sums are rounded"

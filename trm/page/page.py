@@ -17,6 +17,7 @@ from augment.symmetry import SYMMETRIES
 from canvas.cells.spec import NEIGHBOUR_NAMES, NEIGHBOURS
 from canvas.symbols import CHARACTERS
 from trm.checkpoints.proofs import with_new_keys
+from trm.models.integer import IntegerCellModel
 from trm.solving.families import NO_PAGE, PAGE, family_of
 from trm.solving.solver import Solver
 
@@ -56,6 +57,11 @@ def _about(shown: Shown) -> dict[str, Any]:
     ours = type(layout).__module__.startswith("canvas.")
     if model is None or PAGE in family_of(model).lacks or not ours:
         raise ValueError(f"{NO_PAGE}: {shown.name} is none")
+    if isinstance(model, IntegerCellModel):
+        raise ValueError(
+            f"a web page computes with floats, and {shown.name} with integers: export the page of "
+            "the model that it was made from, which decides the same if both are proved"
+        )
     fewest, most = task.arity
     lengths = ((1,) * fewest, (1,) * (fewest - 1) + (2,) if fewest == most else (1,) * (fewest + 1))
     rule = solver.task.local_rule(latent=bool(model.config.codes))
