@@ -213,11 +213,11 @@ def _network(about: dict[str, Any], kind: type[Network], weights: dict[str, Tens
             raise ValueError(f"{weight} holds numbers that are not finite")
     with torch.device("meta"), _Undrawn():  # shapes without memory
         shapes = found(config)
-        kinds = {weight: value.dtype for weight, value in shapes.state_dict().items()}
+        dtypes = {weight: value.dtype for weight, value in shapes.state_dict().items()}
     shapes.load_state_dict(weights, assign=True)  # raises if shapes do not fit
-    for weight, kind in kinds.items():  # PyTorch would convert numbers to integers
-        if not kind.is_floating_point and weights[weight].dtype != kind:
-            raise ValueError(f"{weight} is of {weights[weight].dtype}, and {kind} is needed")
+    for weight, dtype in dtypes.items():  # PyTorch would convert numbers to integers
+        if not dtype.is_floating_point and weights[weight].dtype != dtype:
+            raise ValueError(f"{weight} holds {weights[weight].dtype}, and needs {dtype}")
     network = found(config)
     network.load_state_dict(weights)
     if isinstance(network, IntegerCellModel):

@@ -240,7 +240,7 @@ class IntegerCellModel(CellModel):
     to_message: Fraction
     to_head: Fraction
     head: Rows
-    layers: nn.ModuleList
+    layers: Any  # of `IntegerBlock`
 
     def __init__(self, config: IntegerCellConfig) -> None:
         super().__init__(config)
