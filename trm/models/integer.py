@@ -31,7 +31,9 @@ MOST = 127  # of an input of a matrix
 GATES = 2 * MOST + 1
 
 MOST_STATE = 2**20  # states are clamped to plus and minus this
-_MOST_TERM = 2**24  # of an embedding, or of a layer's output; a state is the sum of a few
+_MOST_TERM = 2**24  # of an embedding, or of a layer's output
+_MOST_TERMS = 64  # of a sum of embeddings
+_MOST_CHANNELS = 4096
 _MOST_SCORE = 2**29  # more than a score of attention can be
 _EXACT = 2**24  # float32 contains all integers up to this
 _INT32 = 2**31
@@ -313,6 +315,10 @@ class IntegerCellModel(CellModel):
         Raises:
             ValueError: they could; the message names the weight.
         """
+        if self.config.hidden_size > _MOST_CHANNELS:
+            raise ValueError(f"hidden_size is more than {_MOST_CHANNELS:,}")
+        if any(len(names) > _MOST_TERMS for names in self.encoding.directions.values()):
+            raise ValueError(f"a message has more than {_MOST_TERMS} signals")
         state = torch.tensor([MOST_STATE])
         for name in ("to_message", "to_head"):
             getattr(self, name).check(name, state)
