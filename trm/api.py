@@ -1,11 +1,13 @@
 """Python interface of the package: load a model, solve, draw, measure.
 
-from trm import evaluate, load_solver, render, solve
+    from trm import evaluate, load_solver, render, solve
 
-solve("123x456")                                  # with the shipped model
-solver = load_solver("runs/quickstart")
-for solution in solve([(123, 45), "7x8"], solver):
-    print(solution.answer, solution.confidence)
+    solve("123x456")                                  # with the shipped model
+    solver = load_solver("runs/quickstart")
+    for solution in solve([(123, 45), "7x8"], solver):
+        print(solution.answer, solution.confidence)
+
+All four functions can also be imported from `trm.api`.
 """
 
 from __future__ import annotations

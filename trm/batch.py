@@ -221,7 +221,9 @@ def work_through(
 
     Args:
         job: files and settings.
-        accelerator, devices, nodes: as in `trm.devices.open_devices`.
+        accelerator: as in `trm.devices.open_devices`.
+        devices: as there.
+        nodes: as there.
         quiet: whether to print no progress.
 
     Returns:

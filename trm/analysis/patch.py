@@ -5,7 +5,7 @@ A's row once more for each cell or head, with activations of that cell or head f
 (interchange interventions: Vig et al. 2020, Meng et al. 2022). The measure is the one that Zhang
 and Nanda 2024, "Towards Best Practices of Activation Patching in Language Models", recommend. LD is
 the logit difference of B's symbols against A's, the mean over the cells of the row in which the two
-answers differ. Effects are on the scale of the two runs::
+answers differ. Effects are on the scale of the two runs:
 
     effect = (LD of the patched run - LD of A) / (LD of B - LD of A)
 

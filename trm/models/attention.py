@@ -163,7 +163,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool) -
     all others ``scaled_dot_product_attention``. The result is the same; the faster one is chosen.
 
     Args:
-        q, k, v: queries [B, heads, Q, D], keys and values [B, heads, K, D].
+        q: queries [B, heads, Q, D].
+        k: keys [B, heads, K, D].
+        v: values [B, heads, K, D].
         bias: added to the scores, broadcastable to [B, heads, Q, K]; minus infinity forbids.
         causal: query i (of Q == K) attends to keys 0 to i only.
 

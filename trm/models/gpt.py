@@ -1,6 +1,7 @@
 """GPT on a canvas: the cells as a sequence, generated token by token.
 
 The architecture of nanoGPT (Radford et al. 2019; karpathy/nanoGPT):
+
 - pre-norm blocks: causal attention, then an MLP with GELU of four times the width
 - layer norms with learned gains; no biases by default
 - embedding and head share one matrix

@@ -2,6 +2,7 @@
 
 After Jolicoeur-Martineau 2025, "Less is More: Recursive Reasoning with Tiny Networks", and its
 code, SamsungSAILMontreal/TinyRecursiveModels:
+
 - two states per token, z_H (the answer so far) and z_L (the reasoning), one network for both
 - an H cycle: z_L is updated L_cycles times from z_L + z_H + input, then z_H once from z_H + z_L
 - a supervision step: H_cycles of them, of which only the last carries a gradient
