@@ -305,6 +305,15 @@ class IntegerCellModel(CellModel):
         exact = logits.clamp(1 - _EXACT, _EXACT - 1).float() * 2.0**-FRACTION
         return exact[:, :-1], exact[:, -1]
 
+    def integers(self) -> dict[str, Tensor]:
+        """Return all integers by name, as in the state dict; packed weights as ``weight``."""
+        found = self.state_dict()
+        for name, part in self.named_modules():
+            if isinstance(part, Rows):
+                found.pop(f"{name}.packed", None)
+                found[f"{name}.weight"] = part.integers
+        return found
+
     def relaxed(self, tokens: Tensor, messages: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
         """Raise an error: integers have no gradients."""
         raise NotImplementedError("an integer model has no relaxed messages")

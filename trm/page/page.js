@@ -36,7 +36,7 @@ const VIEWS = {
 
 const byId = (id) => document.getElementById(id);
 const { models: abouts, views, symbols } = JSON.parse(byId("models").textContent);
-const models = abouts.map((about) => new CellModel({ ...about, symbols }));
+const models = abouts.map((about) => modelOf({ ...about, symbols }));
 let model = models[0]; // the chosen one
 let works = []; // its solved canvas, and that of the model it is compared with
 let order = []; // the cells to fill in, in the order of writing

@@ -27,7 +27,8 @@ class Shown(NamedTuple):
 
     name: str  # shown in the list of models
     solver: Solver  # of a model whose cells pass decided messages
-    weights: dict[str, Tensor]  # by name; written as float32, for which it is proved
+    # By name; written as float32, for which the model is proved, or as integers.
+    weights: dict[str, Tensor]
     card: dict[str, Any]  # of an exported file; contains the proof if there is one
 
 
@@ -57,16 +58,13 @@ def _about(shown: Shown) -> dict[str, Any]:
     ours = type(layout).__module__.startswith("canvas.")
     if model is None or PAGE in family_of(model).lacks or not ours:
         raise ValueError(f"{NO_PAGE}: {shown.name} is none")
-    if isinstance(model, IntegerCellModel):
-        raise ValueError(
-            f"a web page computes with floats, and {shown.name} with integers: export the page of "
-            "the model that it was made from, which decides the same if both are proved"
-        )
     fewest, most = task.arity
     lengths = ((1,) * fewest, (1,) * (fewest - 1) + (2,) if fewest == most else (1,) * (fewest + 1))
     rule = solver.task.local_rule(latent=bool(model.config.codes))
     ops = zip(model.encoding.ops, model.encoding.inputs, strict=True)
-    tensors = {name: value.float().numpy().astype("<f4") for name, value in shown.weights.items()}
+    integers = isinstance(model, IntegerCellModel)
+    weights, dtype = (model.integers(), "<i4") if integers else (shown.weights, "<f4")
+    tensors = {n: (part if integers else part.float()).numpy() for n, part in weights.items()}
     return {
         "name": shown.name,
         "config": asdict(model.config),
@@ -90,7 +88,11 @@ def _about(shown: Shown) -> dict[str, Any]:
         "parameters": model.num_parameters,
         "trained": solver.trained_on,
         "proof": with_new_keys(shown.card.get("proof") or {}) or None,
-        "weights": [(n, base64.b64encode(part.tobytes()).decode()) for n, part in tensors.items()],
+        "integers": integers,
+        "weights": [
+            (n, base64.b64encode(part.astype(dtype).tobytes()).decode())
+            for n, part in tensors.items()
+        ],
     }
 
 

@@ -448,7 +448,6 @@ def test_a_model_in_integers_is_proved_without_a_bound_on_rounding(
     ("words", "told"),
     [
         (("prove", "--as-computed"), "never rounded: leave out --as-computed"),
-        (("inspect", "--export", "x.html"), "computes with floats"),
         (("inspect", "--export", "x.onnx"), "ONNX is not written of models in integers"),
         (("inspect", "--export", "x.safetensors", "--dtype", "int4"), "in integers already"),
         (("inspect", "--export", "x.safetensors", "--untrained"), "in integers already"),

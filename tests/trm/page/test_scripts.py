@@ -15,13 +15,13 @@ import trm.page
 FOLDER = Path(trm.page.__path__[0])
 SCRIPTS = {name: (FOLDER / name).read_text() for name in ("model.js", "page.js", "grid.js")}
 KEYWORDS = """
-async await break case catch class const constructor continue else false finally for function get if
-in let new null of return set switch this throw true try typeof undefined while
+async await break case catch class const constructor continue else extends false finally for
+function get if in let new null of return set switch this throw true try typeof undefined while
 """
 BROWSER = """
-Array BigInt Boolean Error Float32Array Float64Array JSON Map Math Number Object Option Promise
-String Uint8Array atob decodeURIComponent document history location module onhashchange setInterval
-setTimeout
+Array BigInt Boolean Error Float32Array Float64Array Int32Array JSON Map Math Number Object Option
+Promise String Uint8Array atob decodeURIComponent document history location module onhashchange
+setInterval setTimeout
 """
 TOKEN = re.compile(
     r"""(?P<space>\s+|//[^\n]*)|(?P<string>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')"""
