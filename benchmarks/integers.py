@@ -39,7 +39,8 @@ def main() -> None:
     for names in (pair.split(":") for pair in options.pairs):
         solvers = [load_solver(name, device="cpu") for name in names]
         models = [solver.predictor.model for solver in solvers]
-        ids = some_of(torch.from_numpy(reachable_op_inputs(solvers[0].task.local_rule())))
+        every = torch.from_numpy(reachable_op_inputs(solvers[0].task.local_rule()))
+        ids = some_of(models[0], every)
         batch = ids[:_BATCH]
         seconds: dict[str, list[float]] = {name: [] for name in names}
         for number in range(1 + options.rounds):

@@ -25,7 +25,7 @@ from trm.models.configs import IntegerCellConfig
 from trm.models.integer import FRACTION, GATES, MOST, MOST_STATE, Fraction, IntegerCellModel, Rows
 from trm.torch_settings import standard_settings
 
-MOST_INPUTS = 16_384  # that ranges are taken from, and on which decisions are compared
+MOST_INPUTS = 16_384  # whose activations are measured, or whose decisions are compared
 STEPS = 300  # of fine-tuning
 _BATCH = 2048
 _RATE = 0.002  # learning rate at the first step; it decays linearly to 0
@@ -80,10 +80,10 @@ def refined(
     for part in rounded:
         parametrize.register_parametrization(part, "weight", _Rounded(bits))
     optimiser = torch.optim.AdamW(found.parameters(), lr=_RATE, weight_decay=0.0)
-    random, count = torch.Generator().manual_seed(0), min(_BATCH, len(ids))
+    draw = _Draw(model, ids)
     for step in range(steps):
         optimiser.param_groups[0]["lr"] = _RATE * (1 - step / steps)
-        some = ids[torch.randint(len(ids), (count,), generator=random)]
+        some = draw(min(_BATCH, len(ids)))
         labels = decisions(model, some).unbind(dim=1)
         logits = found.parts(found.cells(found.reader.decode(some))[0]).values()
         # Averaged over all op inputs: an output of fewer op inputs weighs less.
@@ -120,9 +120,42 @@ def differing(model: CellModel, other: CellModel, ids: Tensor) -> int:
     return sum(int((one != two).any(dim=1).sum()) for one, two in pairs)
 
 
-def some_of(ids: Tensor) -> Tensor:
-    """Return at most `MOST_INPUTS` of sorted ids, evenly spaced."""
-    return ids[:: -(-len(ids) // MOST_INPUTS)].contiguous()
+class _Draw:
+    """Random op inputs of a model; of many, half are drawn from rare kinds as often as from others.
+
+    Inputs of one kind have the same op, symbol and present neighbours. In a decimal lattice all but
+    one in a thousand are of cells to fill in.
+    """
+
+    def __init__(self, model: CellModel, ids: Tensor) -> None:
+        self.ids, self.random = ids, torch.Generator().manual_seed(0)
+        self.kinds: Tensor | None = None
+        if len(ids) > _BATCH:  # else a batch has nearly all of them
+            found = [model.reader.decode(part.contiguous()) for part in ids.split(2**16)]
+            parts = [
+                torch.cat([one.op[:, None], one.token[:, None], one.present.long()], dim=1)
+                for one in found
+            ]
+            _, kind, self.counts = torch.cat(parts).unique(
+                dim=0, return_inverse=True, return_counts=True
+            )
+            self.kinds = kind.argsort(stable=True)  # inputs, kind after kind
+            self.starts = self.counts.cumsum(0) - self.counts
+
+    def __call__(self, count: int) -> Tensor:
+        """Return the ids of so many op inputs, int64 [count]."""
+        if self.kinds is None:
+            return self.ids[torch.randint(len(self.ids), (count,), generator=self.random)]
+        even = torch.randint(len(self.ids), (count - count // 2,), generator=self.random)
+        kind = torch.randint(len(self.counts), (count // 2,), generator=self.random)
+        place = (torch.rand(count // 2, generator=self.random) * self.counts[kind]).long()
+        rare = self.kinds[self.starts[kind] + place.minimum(self.counts[kind] - 1)]
+        return self.ids[torch.cat((even, rare))]
+
+
+def some_of(model: CellModel, ids: Tensor) -> Tensor:
+    """Return all ids of op inputs, or `MOST_INPUTS` of them, of rare kinds as well."""
+    return ids if len(ids) <= MOST_INPUTS else _Draw(model, ids)(MOST_INPUTS).unique()
 
 
 @standard_settings(threads=1)
@@ -226,6 +259,6 @@ def _observed(model: CellModel, ids: Tensor) -> dict[str, Tensor]:
         watch(layer.mlp.down, "forward", f"hidden{i}")
     watch(model.lm_head, "forward", "last")
     tables = model.message_tables()
-    for part in some_of(ids).split(_BATCH):
+    for part in ids[:: -(-len(ids) // MOST_INPUTS)].contiguous().split(_BATCH):
         model.cells(model.reader.decode(part), tables)
     return {name: torch.cat(parts) for name, parts in found.items()}

@@ -37,7 +37,7 @@ def in_integers(solver: Solver, bits: int, report: Report) -> tuple[IntegerCellM
         ids = torch.from_numpy(explored.numbers).unique()
     else:
         ids = torch.from_numpy(reachable_op_inputs(rule))
-    some = some_of(ids)
+    some = some_of(model, ids)
     found = quantised(model, ids, bits)
     differ = differing(model, found, some)
     if differ:

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from canvas.multiplication import Multiplication
+from trm.models import quantise
 from trm.models.cell import CellModel
 from trm.models.configs import CellConfig, IntegerCellConfig, rule_settings
 from trm.models.integer import FRACTION, Fraction, IntegerCellModel, Rows, divided, powers, root
-from trm.models.quantise import decisions, differing, nearest, quantised, refined
+from trm.models.quantise import decisions, differing, nearest, quantised, refined, some_of
 from trm.torch_settings import float32_default
 
 
@@ -221,3 +222,25 @@ def test_given_symbols_and_outputs_of_other_ops_are_no_decisions(binary, written
         labels = trained.rule.correct_outputs(trained.judged.numbers)
         for (name, label), decided in zip(labels.items(), found.T, strict=True):
             assert torch.equal(decided, torch.from_numpy(label).long()), name
+
+
+def test_of_many_inputs_rare_kinds_are_drawn_as_often_as_others(binary, monkeypatch):
+    ids, model = torch.from_numpy(binary.judged.numbers), binary.model
+
+    def kinds(some: torch.Tensor) -> torch.Tensor:
+        one = model.reader.decode(some)
+        kind = torch.cat((one.token[:, None], one.present.long()), dim=1)
+        return kind.unique(dim=0, return_counts=True)[1]
+
+    drawn = quantise._Draw(model, ids)(1000)
+    assert (drawn[:, None] == ids).any(dim=1).all()
+    monkeypatch.setattr(quantise, "_BATCH", 50)
+    drawn = quantise._Draw(model, ids)(1000)
+    assert (drawn[:, None] == ids).any(dim=1).all()
+    counts = kinds(ids)
+    assert kinds(ids).min() < 0.02 * len(ids), "some kinds are rare"
+    assert len(kinds(drawn)) == len(counts)
+    assert kinds(drawn).min() > 0.7 * 500 / len(counts)
+    assert torch.equal(some_of(model, ids), ids)
+    monkeypatch.setattr(quantise, "MOST_INPUTS", 100)
+    assert len(kinds(some_of(model, ids))) == len(counts)
