@@ -123,8 +123,8 @@ def differing(model: CellModel, other: CellModel, ids: Tensor) -> int:
 class _Draw:
     """Random op inputs of a model; of many, half are drawn from rare kinds as often as from others.
 
-    Inputs of one kind have the same op, symbol and present neighbours. In a decimal lattice all but
-    one in a thousand are of cells to fill in.
+    Inputs of one kind have the same op, symbol and present neighbours. In a decimal lattice 34 of
+    1,204,976 inputs are of cells with a given symbol.
     """
 
     def __init__(self, model: CellModel, ids: Tensor) -> None:
