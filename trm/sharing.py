@@ -38,6 +38,7 @@ from trm.checkpoints.names import named_weights
 from trm.files import make_folder, read_object, write_json
 from trm.model_card import LIBRARY, description, model_card
 from trm.models.cell import CellModel
+from trm.models.integer import IntegerCellModel
 from trm.models.iterative import where
 from trm.models.recursive import RecursiveState, TinyRecursiveModel
 from trm.solving import solver as solving
@@ -242,6 +243,10 @@ def to_onnx(model: nn.Module, height: int, width: int) -> bytes:
     network: Any = nn.Module()
     network.model = model
     outputs = ["logits", "halt_logits"]
+    if isinstance(model, IntegerCellModel):
+        raise ValueError(
+            "ONNX is not written of models in integers: take the model that this one was made from"
+        )
     if isinstance(model, CellModel):
         network.forward = lambda op_inputs: model.cells(model.reader.decode(op_inputs))
         example: tuple[Tensor, ...] = (torch.arange(2),)

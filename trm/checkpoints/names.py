@@ -21,7 +21,9 @@ _PACKAGE = Path(__file__).parents[1] / "pretrained"
 _ROOT = Path(__file__).parents[2]
 _SOURCES = _ROOT / "docs" / "models"
 _REGIONS = ("in range", "first beyond", "second beyond", "both beyond")
-_BUFFERS = ("H_init", "L_init")  # fixed, and not among a model's parameters
+# Last parts of names that are not among a model's parameters: fixed, or fractions of integers.
+_BUFFERS = ("H_init", "L_init", "multiplier", "shift", "silu")
+_PACKED = "packed"  # last part of the name of bytes with two weights each
 
 
 def named_weights() -> dict[str, Path]:
@@ -74,16 +76,24 @@ def about(file: Path) -> About:
         family = FAMILY_NAMES.get(model["family"], model["family"])
         if family == "recursive" and "H_cycles" in model["model"]:
             family += f", H {model['model']['H_cycles']}, L {model['model']['L_cycles']}"
+        if "weight_bits" in model["model"]:
+            family += f" in int{model['model']['weight_bits']}"
         base = "" if task["base"] == 10 else f", base {task['base']}"
         facts = About(
             family,
             f"{task['task']}, {task['layout']}{base}",
-            sum(prod(shape) for name, shape in shapes.items() if name not in _BUFFERS),
+            sum(_parameters(name, shape) for name, shape in shapes.items()),
             results(header.get("card") or {}),
         )
     except Exception as error:  # other bytes can fail in any way
         raise ValueError(f"{file} does not describe its model ({error})") from None
     return facts
+
+
+def _parameters(name: str, shape: list[int]) -> int:
+    """Return the number of parameters in a tensor of a file."""
+    last = name.rpartition(".")[2]
+    return 0 if last in _BUFFERS else prod(shape) * (2 if last == _PACKED else 1)
 
 
 def results(card: Mapping[str, Any]) -> str:

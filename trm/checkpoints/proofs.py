@@ -23,7 +23,7 @@ from trm.files import read_object
 from trm.solving.families import PROOF, family_of
 
 PROVED, REFUTED, OPEN = "proved", "refuted", "open"  # verdicts
-ARITHMETIC = "float32"  # of the model's computation in a proof
+ARITHMETIC = "float32"  # in which a proof of most networks holds; others name theirs
 # Keys of notes from earlier versions, as in the shipped files → keys of today.
 _RENAMED = {
     "windows": "op_inputs",
@@ -57,7 +57,7 @@ def proof_digest(model: nn.Module, task: Task) -> str:
         "settings": vars(config),
         "task": task_data(task),
         "layout": class_name(type(task.layout_impl)),
-        "arithmetic": ARITHMETIC,
+        "arithmetic": getattr(model, "arithmetic", ARITHMETIC),
     }
     problems, rule = edge_problems(task), None
     if PROOF not in family_of(model).lacks:

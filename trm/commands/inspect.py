@@ -36,6 +36,7 @@ examples:
   trm inspect --checkpoint C 987x65 --row 2 --cell 3,3 --output inspected
   trm inspect --checkpoint C 2539x839 --row 2 --lens --patch 2539x849 --output inspected
   trm inspect --checkpoint runs/quickstart --export quickstart{SUFFIX} --figures grid
+  trm inspect --checkpoint C --export C.int8{SUFFIX} --dtype int8
   trm inspect --export multiply.html --beside C docs/models/column-seed0{SUFFIX}
 
 The folder gets solving.gif and pictures of the rows, of the step in which each cell settled, of
@@ -63,7 +64,8 @@ def add_arguments(parser: Parser) -> None:
     add = parser.add_argument_group("export of the weights, without a problem").add_argument
     what = f"weights; FILE{PAGE}: a web page; FILE{ONNX}: ONNX. Other files are not overwritten"
     add("--export", metavar=f"FILE{SUFFIX}", help=what)
-    what = "dtype of the weights in the file (default: the checkpoint's; float32 for bfloat16)"
+    what = "dtype of the weights in the file (default: the checkpoint's; float32 for bfloat16); "
+    what += "int8, int4: a cell model that computes in integers"
     add("--dtype", choices=DTYPES, help=what)
     what = "folders of trm evaluate, whose results go into the model card"
     add("--figures", metavar="DIR", nargs="+", help=what)

@@ -79,9 +79,12 @@ def run(args: Arguments) -> int:
             raise ValueError(f"--smt {args.smt}: it is a folder; name a file in it")
 
     from trm.checkpoints.proofs import PROVED
+    from trm.models.integer import IntegerCellModel
     from trm.proof.judge import NotProvableError
     from trm.proof.prove import prove, refute
 
+    if isinstance(solver.predictor.model, IntegerCellModel):
+        args.refuse("the sums of an integer model are never rounded", as_computed=False)
     with progress(args.quiet) as report:
         try:
             proof = prove(solver, report, args.search, not args.as_computed)
@@ -228,10 +231,13 @@ def _grounds(proof: Proof, judged: Judged) -> Iterator[tuple[str, str, str]]:
     ops = proof.rule is not None and (proof.rule.ops or proof.rule.codes)
     what, owner = ("op inputs", "an op") if ops else ("cell inputs", "a cell")
     yield what, f"{len(judged.numbers):,}", f"all inputs of {owner} on any canvas"
-    yield "of them incorrect", f"{len(judged.wrong):,}", "as computed in float32"
+    how = "in integers" if judged.integers else "as computed in float32"
+    yield "of them incorrect", f"{len(judged.wrong):,}", how
     yield "smallest margin", f"{judged.margin.min():.3f}", "of a correct logit over the next"
     if drawn:
         yield "in training", f"{in_training:,}", f"of these; counted in {drawn:,} drawn problems"
+    if judged.integers:
+        yield "rounded sums", "none", "all sums are of integers: equal on every machine"
     if judged.bounded:
         exact = (judged.float32 & judged.right).mean()
         yield "safe in float32", f"{exact:.2%}", "correct however sums are rounded"

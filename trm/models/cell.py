@@ -24,7 +24,14 @@ from torch import Tensor, nn
 from canvas.cells.encoding import OpEncoding
 from canvas.cells.spec import NEIGHBOURS, OWN, SYMBOL, Op
 from canvas.symbols import BLANK, MASK
-from trm.models.attention import Attention, Linear, PostNormBlock, compute_dtype, truncated_normal_
+from trm.models.attention import (
+    Attention,
+    Linear,
+    PostNormBlock,
+    compute_dtype,
+    computes_float32,
+    truncated_normal_,
+)
 from trm.models.cell_cache import CellCache
 from trm.models.configs import CellConfig
 from trm.models.coordinates import span
@@ -132,6 +139,7 @@ class CellModel(IterativeModel):
     """
 
     translation_invariant = True
+    arithmetic = "float32"  # in which a proof of such a model holds
     config: CellConfig
     H_init: Tensor
     L_init: Tensor
@@ -143,7 +151,6 @@ class CellModel(IterativeModel):
         if not config.messages:
             raise ValueError("messages are missing: take rule_settings(task.local_rule())")
         self.config = config
-        D = config.hidden_size
         passed = {
             name: n for direction in config.messages.values() for name, n in direction.items()
         }
@@ -155,6 +162,17 @@ class CellModel(IterativeModel):
         ops = [Op(tuple(one["outputs"]), tuple(one["inputs"])) for one in config.ops]
         ops = ops or [Op(tuple(self.outputs))]
         self.encoding = OpEncoding(directions, self.signals, ops, config.vocab_size)
+        self.make_network()
+        self.reader = OpReader(self.encoding, self.outputs)
+        # With NumPy: `torch.arange` on the meta device imports SymPy.
+        every = torch.from_numpy(np.arange(sum(self.outputs.values())))
+        every = every.split(list(self.outputs.values()))
+        padded = nn.utils.rnn.pad_sequence(list(every), True, sum(self.outputs.values()))
+        self.register_buffer("_logits", padded, persistent=False)
+
+    def make_network(self) -> None:
+        """Create the weights, newly initialised."""
+        config, D = self.config, self.config.hidden_size
         self.scale = D**0.5
         self.embed_tokens = nn.Embedding(config.vocab_size, D)
         # A row for each class of each signal; last, if ops read it, two for a neighbour's presence.
@@ -180,14 +198,8 @@ class CellModel(IterativeModel):
             self.register_buffer(name, truncated_normal_(torch.empty(D), 1.0))
         self.embed_ops = None
         if config.ops:
-            self.embed_ops = nn.Embedding(len(ops), D)
+            self.embed_ops = nn.Embedding(len(self.encoding.ops), D)
             truncated_normal_(self.embed_ops.weight, 1 / self.scale)
-        self.reader = OpReader(self.encoding, self.outputs)
-        # With NumPy: `torch.arange` on the meta device imports SymPy.
-        every = torch.from_numpy(np.arange(sum(self.outputs.values())))
-        every = every.split(list(self.outputs.values()))
-        padded = nn.utils.rnn.pad_sequence(list(every), True, sum(self.outputs.values()))
-        self.register_buffer("_logits", padded, persistent=False)
 
     def encode(self, tokens: Tensor, cache: CellCache | None = None) -> CellContext:
         """Encode canvases.
@@ -343,6 +355,11 @@ class CellModel(IterativeModel):
         absent = absent.masked_fill(~(present | alone), -torch.inf).unsqueeze(-1)
         return NeighbourKV([(k, v) for k, v in split], absent, alone)
 
+    @property
+    def computes_as_proved(self) -> bool:
+        """True if the model now computes in the arithmetic of its proof."""
+        return computes_float32(self.H_init)
+
     def settle(self, x: Tensor, around: NeighbourKV) -> Tensor:
         """Run all cycles from inputs [N, D], and return the last z_H [N, D]."""
         z_H, z_L = (init.to(x.dtype).expand_as(x) for init in (self.H_init, self.L_init))
@@ -408,7 +425,11 @@ class CellModel(IterativeModel):
 
     def message_vectors(self, embed: Tensor) -> list[Tensor]:
         """Return sums of the embeddings of a message's signals, [message ids, D] per direction."""
-        encoding, embed, start = self.encoding, embed * self.message_scale, self.class_starts
+        return self.message_sums(embed * self.message_scale)
+
+    def message_sums(self, embed: Tensor) -> list[Tensor]:
+        """Return the same of scaled embeddings, floats or integers [classes, D]."""
+        encoding, start = self.encoding, self.class_starts
         vectors = []
         for direction in range(len(encoding.directions)):
             of_ops = []

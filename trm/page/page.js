@@ -13,7 +13,7 @@ const VIEWS = {
 };
 
 const { models: abouts, views, symbols } = JSON.parse(byId("models").textContent);
-const models = abouts.map((about) => new CellModel({ ...about, symbols }));
+const models = abouts.map((about) => modelOf({ ...about, symbols }));
 const still = matchMedia("(prefers-reduced-motion: reduce)"); // then nothing plays unasked
 let model = models[0]; // the chosen one
 let works = []; // its solved canvas, and that of the model it is compared with

@@ -16,13 +16,13 @@ FOLDER = Path(trm.page.__path__[0])
 NAMES = ("model.js", "cell.js", "healing.js", "grid.js", "page.js")
 SCRIPTS = {name: (FOLDER / name).read_text() for name in NAMES}
 KEYWORDS = """
-async await break case catch class const constructor continue else false finally for function get if
-in let new null of return set switch this throw true try typeof undefined while
+async await break case catch class const constructor continue else extends false finally for
+function get if in let new null of return set switch this throw true try typeof undefined while
 """
 BROWSER = """
-Array BigInt Boolean Error Float32Array Float64Array Infinity JSON Map Math Number Object Option
-Promise Set String URLSearchParams Uint8Array atob decodeURIComponent document history location
-matchMedia module onhashchange setInterval setTimeout
+Array BigInt Boolean Error Float32Array Float64Array Infinity Int32Array JSON Map Math Number Object
+Option Promise Set String URLSearchParams Uint8Array atob decodeURIComponent document history
+location matchMedia module onhashchange setInterval setTimeout
 """
 TOKEN = re.compile(
     r"""(?P<space>\s+|//[^\n]*)|(?P<string>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')"""
