@@ -12,6 +12,12 @@ from canvas.arithmetic import Numbers, add_shifted, partial_products, running_su
 from canvas.cells.rules.accumulate import AccumulateRule
 from canvas.cells.rules.interleaved import InterleavedRule
 from canvas.cells.rules.latent_lattice import LatentLatticeRule
+from canvas.cells.rules.latent_long import (
+    LatentAccumulateRule,
+    LatentInterleavedRule,
+    LatentRunningSumRule,
+    LatentStandardRule,
+)
 from canvas.cells.rules.lattice import LatticeRule
 from canvas.cells.rules.running_sum import RunningSumRule
 from canvas.cells.rules.standard import StandardRule
@@ -50,6 +56,7 @@ class Standard(RowLayout):
 
     name = "standard"
     local_rule = StandardRule
+    latent_rule = LatentStandardRule
 
     def height(self, digits_b: int) -> int:
         return digits_b + 3
@@ -66,6 +73,7 @@ class RunningSum(RowLayout):
 
     name = "running_sum"
     local_rule = RunningSumRule
+    latent_rule = LatentRunningSumRule
 
     def height(self, digits_b: int) -> int:
         return 2 * digits_b + 2
@@ -82,6 +90,7 @@ class Interleaved(RowLayout):
 
     name = "interleaved"
     local_rule = InterleavedRule
+    latent_rule = LatentInterleavedRule
 
     def height(self, digits_b: int) -> int:
         return 2 * digits_b + 2
@@ -97,6 +106,7 @@ class Accumulate(RowLayout):
 
     name = "accumulate"
     local_rule = AccumulateRule
+    latent_rule = LatentAccumulateRule
 
     def height(self, digits_b: int) -> int:
         return digits_b + 2

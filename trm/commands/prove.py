@@ -214,13 +214,17 @@ def _show_codes(explored: Explored, rule: LocalRule) -> None:
 
     for name, meanings in explored.meanings.items():
         used, columns = np.unique(meanings[:, 2]), np.unique(meanings[:, 0])
+        title = f"\ncodes for {name}: {len(used)} of {rule.codes[name]} are used"
+        if meanings[:, 1].max() >= len(CLASSES):  # ids of several signals together
+            true = len(np.unique(meanings[:, 1]))
+            results().print(f"{title}, for {true} true messages", style="bold")
+            continue
         rows = []
         for true in np.unique(meanings[:, 1]):
             here = meanings[meanings[:, 1] == true]
             cells = (here[here[:, 0] == one, 2].tolist() for one in columns)
             rows.append((CLASSES[true], *(" ".join(map(str, codes)) for codes in cells)))
         beside = f", by the hint beside it ({', '.join(CLASSES[one] for one in columns)})"
-        title = f"\ncodes for {name}: {len(used)} of {rule.codes[name]} are used"
         results().print(title + beside * (len(columns) > 1), style="bold")
         print_table((name, *(CLASSES[one] for one in columns)), rows, wrap=True)
 
@@ -305,6 +309,8 @@ def _draw(proof: Proof, file: Path) -> None:
 
     task, judged, rule = proof.solver.task, proof.judged, proof.rule
     program = proof.program
+    if program is None and rule.codes:
+        return  # its codes have no correct classes
     if program is None:  # then the tables that it should have learned
         ideal = rule.correct_outputs(judged.numbers)
         program = Program.extract(task.layout, rule, judged.numbers, ideal)

@@ -134,6 +134,13 @@ class Together(LocalRule):
         name = signal.removeprefix(_CODE)
         return (self.mine if name != signal else self.rule).signals[name]
 
+    def reduced(self, signal: str, classes: np.ndarray) -> np.ndarray:
+        """Reduce true classes as the true rule does."""
+        if not signal.startswith(_CODE):
+            return self.rule.reduced(signal, classes)
+        # Where a state has no exact message from above, it would have too many codes.
+        return super().reduced(signal, classes) if self.exact_together else np.zeros_like(classes)
+
     @torch.no_grad()
     def cell(self, outputs: tuple[str, ...], seen: Inputs) -> dict[str, np.ndarray]:
         """Return the outputs of the true rule, and the codes that the network passes."""

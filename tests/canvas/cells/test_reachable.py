@@ -39,6 +39,7 @@ TASKS: dict[str, Task] = {
     "latent column": Addition(layout="column"),
     "latent lattice": Multiplication(layout="lattice", smallest=0),
     "latent lattice, base 3": Multiplication(layout="lattice", base=3, smallest=0),
+    "latent accumulate": Multiplication(layout="accumulate", base=2, smallest=0),
 }
 
 

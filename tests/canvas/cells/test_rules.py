@@ -89,3 +89,39 @@ def test_samples_of_pages_are_those_of_their_ids_with_the_same_labels(name: str)
     assert (ids == np.unique(rule.op_input_ids(found.cell_inputs, found.outputs)[0])).all()
     for one, other in zip(samples, rule.samples_of(ids), strict=True):
         assert (one == other).all()
+
+
+@pytest.mark.parametrize("layout", ["standard", "accumulate", "interleaved", "running_sum"])
+def test_a_message_without_hints_stands_for_all_signals_of_its_direction(layout: str) -> None:
+    task = Multiplication(layout, base=2, digits_a=(1, 3), digits_b=(1, 3), smallest=0)
+    hinted, rule = task.local_rule(), task.local_rule(latent=True)
+    drawing = task.layout_impl.draw_worked(sample(task, 0, "train", 0, np.arange(40)))
+    with_hints, without = (drawn_cell_inputs(one, drawing).outputs for one in (hinted, rule))
+    assert (with_hints[SYMBOL] == without[SYMBOL]).all()
+    assert not rule.ops
+    assert [name for names in rule.messages.values() for name in names] == [
+        "across", "written", "below", "forward", "back",
+    ]  # fmt: skip
+    names = {"left": "across", "down": "below", "down_right": "forward", "down_left": "back"}
+    for direction, message in names.items():
+        signals = hinted.message(hinted.messages[direction], 1 + without[message])
+        for name in hinted.messages[direction]:
+            assert (signals[name] == with_hints[name]).all()
+        coarse = {n: hinted.reduced(n, with_hints[n]) for n in hinted.messages[direction]}
+        together = np.stack(list(coarse.values()), axis=1)
+        one_by_one = len(np.unique(together, axis=0))
+        assert len(np.unique(rule.reduced(message, without[message]))) == one_by_one
+
+
+def test_a_written_digit_is_that_of_its_cell() -> None:
+    task = Multiplication("accumulate", base=2, smallest=0)
+    drawing = task.layout_impl.draw_worked(Problems.from_ints([(3, 3)], 2))
+    found = drawn_cell_inputs(task.local_rule(latent=True), drawing)
+    shown = np.zeros(drawing.truth.shape[1:], dtype=int)
+    shown[found.row, found.column] = found.outputs["written"]
+    assert [list(map(int, row)) for row in shown] == [
+        [0, 0, 2, 2],
+        [0, 0, 2, 2],
+        [0, 0, 2, 2],
+        [2, 1, 1, 2],
+    ]

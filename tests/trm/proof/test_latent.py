@@ -7,12 +7,13 @@ import torch
 from canvas.cells.reachable import reachable_cell_inputs
 from canvas.cells.spec import SYMBOL, TOKEN, input_name
 from canvas.choices import OwnCodeError
+from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from trm.checkpoints.proofs import OPEN, PROVED, REFUTED
 from trm.models.cell import CellModel
 from trm.models.wavefront import run_wavefront
 from trm.proof import check
-from trm.proof.latent import explore
+from trm.proof.latent import explore, explore_by
 from trm.proof.prove import prove
 from trm.solving.cell_predictor import CellPredictor
 from trm.solving.solver import Solver
@@ -106,3 +107,37 @@ def test_a_set_that_lacks_what_codes_meet_on_a_page_proves_nothing(inventor, mon
     monkeypatch.setattr("trm.proof.latent.reachable_cell_inputs", without_some)
     with pytest.raises(OwnCodeError, match="LatentLatticeRule are too few: the cell in row"):
         explore(rule, mine, model, print, task)
+
+
+@pytest.mark.parametrize("layout", ["accumulate", "standard"])
+def test_layouts_that_people_write_are_explored_with_codes_for_whole_messages(layout: str) -> None:
+    """A perfect cell, with as many codes as there are messages, is correct in all that is found."""
+    task = Multiplication(layout, base=2, smallest=0)
+    rule = task.local_rule(latent=True)
+    outputs = rule.apply(rule.cell_inputs(reachable_cell_inputs(rule)))
+    used = {name: np.unique(outputs[name]) for name in rule.signals if name != "written"}
+    mine = rule.with_codes({name: len(classes) for name, classes in used.items()})
+
+    def decide(numbers: torch.Tensor) -> torch.Tensor:
+        inputs = mine.cell_inputs(numbers.numpy())
+        for direction, names in rule.messages.items():
+            for name in set(names) & set(used):
+                known = input_name(direction, name)
+                inputs[known] = np.where(
+                    inputs[input_name(direction, "")], used[name][inputs[known]], 0
+                )
+        found = rule.apply(inputs)
+        parts = [found[SYMBOL], *(found[n] for n in rule.signals)]
+        for i, name in enumerate(rule.signals, 1):
+            if name in used:
+                parts[i] = np.searchsorted(used[name], parts[i]).clip(max=len(used[name]) - 1)
+        return torch.from_numpy(np.stack(parts, axis=1))
+
+    found = explore_by(rule, mine, decide, print)
+    assert found.complete
+    assert len(np.unique(found.numbers)) == len(found.numbers) > 100
+    classes = decide(torch.from_numpy(found.numbers)).numpy()
+    asked = found.labels[SYMBOL] >= 0
+    assert (classes[asked, 0] == found.labels[SYMBOL][asked]).all()
+    codes = {code for _, _, code in found.meanings["below"].tolist()}
+    assert codes == set(range(len(used["below"])))
