@@ -153,6 +153,7 @@ def test_a_package_page_begins_with_what_the_package_exports():
     assert "[`CellModel`][trm.models.cell.CellModel]" in names
     assert "[`GPT`][trm.models.gpt.GPT]" in names
     assert list(BUILD["exported"]("trm")) == [
+        "[`Solver`][trm.sharing.Solver]",
         "[`evaluate`][trm.api.evaluate]",
         "[`load_solver`][trm.checkpoints.loading.load_solver]",
         "[`record`][trm.models.hooks.record]",

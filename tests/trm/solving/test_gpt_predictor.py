@@ -46,7 +46,7 @@ class Knowing(torch.nn.Module):
     def accepts(self, height: int, width: int) -> bool:
         return True
 
-    def generate(self, forced, height, width, end):
+    def generate(self, forced, height, width, end, report):
         forced = forced.numpy()
         self.asked.append(forced.copy())
         truth = self.truth[:, : forced.shape[1]]
