@@ -4,6 +4,7 @@ The bar is on standard error and goes away at the end. Where standard error is n
 ``--quiet``, there is none, so that pipes and files contain results alone.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -23,10 +24,11 @@ def progress(quiet: bool = False) -> Iterator[Report]:
 
     Example: ``with progress() as report: report("cells", 3, 10)``.
     """
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
+    # `Console.is_terminal` follows FORCE_COLOR, which notebooks set for pipes as well.
+    if quiet or not sys.stderr.isatty():
         yield silent
         return
+    console = Console(stderr=True)
     columns = (*Progress.get_default_columns(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task, now = bar.add_task("", total=None), ""

@@ -30,6 +30,7 @@ def test_a_terminal_shows_what_is_done_and_the_bar_goes_away(monkeypatch, capsys
 @pytest.mark.parametrize(("quiet", "stream"), [(True, Terminal()), (False, io.StringIO())])
 def test_quiet_calls_and_streams_that_are_no_terminal_stay_clean(quiet, stream, monkeypatch):
     monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as notebooks do
     with progress(quiet) as report:
         assert report is silent
         report("cells", 3, 10)
