@@ -60,7 +60,8 @@ def _about(shown: Shown) -> dict[str, Any]:
     lengths = ((1,) * fewest, (1,) * (fewest - 1) + (2,) if fewest == most else (1,) * (fewest + 1))
     rule = solver.task.local_rule(latent=bool(model.config.codes))
     ops = zip(model.encoding.ops, model.encoding.inputs, strict=True)
-    tensors = {name: value.float().numpy().astype("<f4") for name, value in shown.weights.items()}
+    weights = {**shown.weights, **model.plain_weights()}
+    tensors = {name: value.float().numpy().astype("<f4") for name, value in weights.items()}
     return {
         "name": shown.name,
         "config": asdict(model.config),
