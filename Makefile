@@ -1,7 +1,10 @@
 # make quickstart   train a small model, prove it right at every length, watch it multiply
 # make test         run all tests
 # make check        formatter, linter and type checker, as the gate runs them
+# make notebooks    run the notebooks in examples/, in some minutes
 # make install      only install into .venv
+# make docs         build the website of the docs in build/site, with warnings as errors
+# make docs-serve   the same at http://localhost:8000
 # make lowest       run tests with the oldest packages that pyproject.toml permits, by uv, in .venv-lowest
 
 PYTHON ?= python3
@@ -10,7 +13,7 @@ INSTALLED := .venv/.installed
 # Python's own pip may be too old for dependency groups: 25.1 or newer is installed first.
 PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: quickstart test check install lowest clean
+.PHONY: quickstart test check notebooks install docs docs-serve lowest clean
 
 # One thread: as fast, and sums are rounded as in the runs of the log.
 quickstart: export OMP_NUM_THREADS ?= 1
@@ -27,7 +30,19 @@ check: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+notebooks: $(INSTALLED)
+	$(PIP) --group notebooks
+	$(BIN)/python -m pytest -m slow tests/examples/test_notebooks.py
+
 install: $(INSTALLED)
+
+docs: $(INSTALLED)
+	@$(PIP) --group docs
+	$(BIN)/python docs/site/build.py
+
+docs-serve: $(INSTALLED)
+	@$(PIP) --group docs
+	$(BIN)/python docs/site/build.py --serve
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || \
@@ -55,4 +70,4 @@ lowest:
 	.venv-lowest/bin/python -m pytest --numprocesses auto --override-ini filterwarnings=default $(TESTS)
 
 clean:
-	rm -rf .venv .venv-lowest build *.egg-info
+	rm -rf .cache .venv .venv-lowest build *.egg-info

@@ -1,6 +1,6 @@
 """How small may a cell model be? Parameters against incorrect op inputs.
 
-    python benchmarks/smallest.py --checkpoint runs/smallest_multiplier tiny-seed0 --output docs/smallest.png
+    python benchmarks/smallest.py --checkpoint runs/a runs/b tiny-seed0 --output docs/smallest.png
 
 Each model runs on all reachable inputs of its layout. A model without an incorrect one, whose
 margins exceed what rounding can do, is proved.

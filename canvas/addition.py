@@ -19,7 +19,7 @@ from canvas.task import Task, digits_range, draw_sizes
 
 
 class Column(Layout):
-    """The addends below each other, the sign before the last of them; the sum::
+    """The addends below each other, the sign before the last of them; the sum:
 
     __87_
     _604_
@@ -55,7 +55,7 @@ class Column(Layout):
 
 
 class ColumnCarries(Column):
-    """`Column` with the carries in a row of their own above the sum::
+    """`Column` with the carries in a row of their own above the sum:
 
         __87_
         _604_

@@ -124,7 +124,7 @@ class Lattice(Layout):
     """Multiplicand on top, one multiplier digit beside each row: nothing shifts, nothing grows.
 
     Row i contains t_i = ⌊t_(i−1) / base⌋ + a · b_i. The product is read down the last column of the
-    grid and along its last row::
+    grid and along its last row:
 
         _321_*      t_0 = 321·4            = 1284  → 4
         1284_4      t_1 = 128 + 321·5      = 1733  → 3

@@ -71,14 +71,14 @@ def to_terminal(
         read: cells of the answer, which are underlined.
     """
     wrong, given = _judged(canvas, truth, given)
-    text = Text()
+    text, read_cells = Text(), set(read)
     for i, row in enumerate(canvas):
         text.append(f"{POINTER} " if i == highlight_row else "  ", style="bold blue")
         for j, symbol in enumerate(row):
             style, sign = "" if given[i, j] else "bold blue", for_people(symbol) or "·"
             if wrong[i, j]:
                 text.append(f"[{sign}]", style="bold reverse yellow")
-            elif (i, j) in read and symbol not in (BLANK, MASK):
+            elif (i, j) in read_cells and symbol not in (BLANK, MASK):
                 text.append(" ").append(sign, f"{style} underline").append(" ")
             else:
                 text.append(f" {sign} ", style="dim" if symbol in (BLANK, MASK) else style)

@@ -43,6 +43,15 @@ def test_the_workflow_checks_and_tests_with_the_commands_of_the_makefile():
             assert f"$(BIN)/{line}\n" in make
 
 
+def test_the_workflow_builds_the_website_with_the_command_of_the_makefile_and_publishes_it():
+    steps = workflow("pages")["jobs"]["build"]["steps"]
+    (build,) = (step["run"] for step in steps if step.get("name") == "Build")
+    assert f"$(BIN)/{build}\n" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    site = re.findall(r"^site_dir: (\S+)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    assert [step["with"]["path"] for step in steps if "path" in step.get("with", {})] == site
+    assert PROJECT["dependency-groups"]["docs"]
+
+
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
 def test_each_action_has_a_version(file):
     used = re.findall(r"uses: (\S+)", file.read_text(encoding="utf-8"))

@@ -1,6 +1,6 @@
 """Tiny recursive transformers that fill canvases, with training, evaluation and commands.
 
-    from trm import evaluate, load_solver, render, solve
+    from trm import Solver, evaluate, load_solver, render, run_with_cache, solve
 
 See `trm.api`. Heavy packages are imported at the first use of one of these functions.
 """
@@ -14,12 +14,27 @@ except PackageNotFoundError:  # sources without an installation
     __version__ = "0+unknown"
 
 if TYPE_CHECKING:
+    from trm.api import Solver as Solver
     from trm.api import evaluate as evaluate
     from trm.api import load_solver as load_solver
+    from trm.api import record as record
     from trm.api import render as render
+    from trm.api import run_with_cache as run_with_cache
+    from trm.api import run_with_hooks as run_with_hooks
+    from trm.api import sites as sites
     from trm.api import solve as solve
 
-_API = ("evaluate", "load_solver", "render", "solve")
+_API = (
+    "Solver",
+    "evaluate",
+    "load_solver",
+    "record",
+    "render",
+    "run_with_cache",
+    "run_with_hooks",
+    "sites",
+    "solve",
+)
 
 
 def __getattr__(name: str) -> Any:

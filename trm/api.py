@@ -1,11 +1,15 @@
-"""Python interface of the package: load a model, solve, draw, measure.
+"""Python interface of the package: load a model, solve, draw, measure, look inside.
 
-from trm import evaluate, load_solver, render, solve
+    from trm import Solver, evaluate, load_solver, render, run_with_cache, solve
 
-solve("123x456")                                  # with the shipped model
-solver = load_solver("runs/quickstart")
-for solution in solve([(123, 45), "7x8"], solver):
-    print(solution.answer, solution.confidence)
+    solve("123x456")                                  # with the shipped model
+    solve("123x45", Solver.from_pretrained("tiny-seed0"))  # a name, a folder, or one on the hub
+    solver = load_solver("runs/quickstart")
+    for solution in solve([(123, 45), "7x8"], solver):
+        print(solution.answer, solution.confidence)
+    logits, cache = run_with_cache(solver, "12x34", "blocks.*.attention")
+
+All of these can also be imported from `trm.api`, as can `record`, `run_with_hooks` and `sites`.
 """
 
 from __future__ import annotations
@@ -13,12 +17,14 @@ from __future__ import annotations
 import html
 import io
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from augment import symmetry
 from canvas.check import check_layout
@@ -27,21 +33,39 @@ from canvas.picture import to_figure, to_svg, to_text
 from canvas.problems import Problems
 from canvas.task import Task
 from canvas.tasks import task_of
+from trm.analysis.record import Recorder, open_recorder
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.grid import Grid
 from trm.files import removing_empty_folders
+from trm.models.hooks import Activations, Hook, Visit, record, sites
+from trm.sharing import Solver as Solver
+from trm.solving import solver as solving
+from trm.solving.cell_predictor import CellPredictor
+from trm.solving.families import family_of
 from trm.solving.solution import Solution
-from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+__all__ = [
+    "Evaluation",
+    "Picture",
+    "Solutions",
+    "Solver",
+    "evaluate",
+    "load_solver",
+    "record",
+    "render",
+]
+__all__ += ["run_with_cache", "run_with_hooks", "sites", "solve"]
+
 _SHOWN = 20  # solutions printed in full; further ones are counted
 
 Problem = str | tuple[int, ...]  # as text, like "123x456", or as operands, like (123, 456)
-_Model = Solver | str | Path | None
+_Model = solving.Solver | str | Path | None
+_Inputs = Problem | Sequence[Problem] | Problems | np.ndarray | torch.Tensor
 
 
 class Solutions(list[Solution]):
@@ -86,16 +110,23 @@ def solve(
     Raises:
         ValueError: a problem does not belong to the model's task, or does not fit its canvas.
     """
-    if not isinstance(solver, Solver):
+    if not isinstance(solver, solving.Solver):
         solver = load_solver(solver)
-    alone = isinstance(problems, str) or (
+    solutions = Solutions(solver.solve(_problems(problems, solver.task), with_truth))
+    return solutions[0] if _alone(problems) else solutions
+
+
+def _alone(problems: Problem | Sequence[Problem] | Problems) -> bool:
+    return isinstance(problems, str) or (
         isinstance(problems, tuple) and all(isinstance(n, Integral) for n in problems)
     )
-    several: Any = [problems] if alone else problems
-    if not isinstance(several, Problems):
-        several = solver.task.problems([_operands(one, solver.task) for one in several])
-    solutions = Solutions(solver.solve(several, with_truth))
-    return solutions[0] if alone else solutions
+
+
+def _problems(problems: Problem | Sequence[Problem] | Problems, task: Task) -> Problems:
+    if isinstance(problems, Problems):
+        return problems
+    several: Any = [problems] if _alone(problems) else problems
+    return task.problems([_operands(one, task) for one in several])
 
 
 def _operands(problem: Problem, task: Task) -> tuple[int, ...]:
@@ -106,6 +137,96 @@ def _operands(problem: Problem, task: Task) -> tuple[int, ...]:
             f"{problem!r} is not a problem: give a text like '123x456' or a tuple of operands"
         )
     return tuple(problem)
+
+
+@torch.no_grad()
+def run_with_cache(
+    model: nn.Module | _Model,
+    inputs: _Inputs,
+    sites: str | Sequence[str] = "*",
+    *,
+    steps: int | None = None,
+    hooks: Sequence[tuple[str, Hook]] = (),
+    visits: Callable[[Visit], bool] | None = None,
+) -> tuple[Tensor, Activations]:
+    """Run a model without gradients, and record values at its sites.
+
+    Problems are read as in solving, on true rows (teacher-forced): a recursive transformer reads
+    each row step as a canvas of the batch, a GPT whole solved canvases, and a cell model canvases
+    with all rows masked.
+
+    Example: ``run_with_cache(solver, "123x45", "blocks.*.attention")[1]["blocks.0.attention"]`` has
+    the weights of each visit, [visits, B, heads, S, S].
+
+    Args:
+        model: a network, a solver, or a checkpoint; None: the shipped model.
+        inputs: problems as for `solve`, for a solver or a checkpoint; or canvases, symbol ids
+            [B, H, W].
+        sites: names or patterns, see `trm.sites`.
+        steps: supervision steps. None: as many as the slowest row takes in solving; one for a
+            network without a solver. A GPT runs all its loops.
+        hooks: pairs of a name or pattern and a function that replaces values, see `trm.record`.
+        visits: which visits are recorded; None: all.
+
+    Returns:
+        The logits, float [B, H, W, V], of each cell's symbol, and the recorded values.
+
+    Raises:
+        ValueError: there is no such site, or the inputs do not suit the model.
+    """
+    recorder = _recorder(model, inputs, steps)
+    with record(
+        recorder.model, sites, hooks=hooks, visits=visits, states=recorder.states_named
+    ) as cache:
+        logits = recorder.logits()
+    return logits, cache
+
+
+def run_with_hooks(
+    model: nn.Module | _Model,
+    inputs: _Inputs,
+    hooks: Sequence[tuple[str, Hook]],
+    *,
+    steps: int | None = None,
+) -> Tensor:
+    """Run a model with values replaced by hooks; return its logits, see `run_with_cache`.
+
+    Example: ``run_with_hooks(solver, "123x45", [("blocks.0.heads", lambda value, visit: 0 *
+    value)])`` ablates all heads of a layer.
+    """
+    return run_with_cache(model, inputs, (), steps=steps, hooks=hooks)[0]
+
+
+def _recorder(
+    model: nn.Module | _Model,
+    inputs: _Inputs,
+    steps: int | None,
+) -> Recorder:
+    """Open a recorder of a model on problems or canvases."""
+    if isinstance(inputs, Tensor):
+        inputs = inputs.cpu().numpy()
+    if isinstance(model, nn.Module):
+        if not isinstance(inputs, np.ndarray):
+            raise ValueError(
+                "a network reads canvases, symbol ids [batch, height, width]; give a solver, which "
+                "has a task, to read problems"
+            )
+        return open_recorder(model, inputs, steps)
+    solver = model if isinstance(model, solving.Solver) else load_solver(model)
+    predictor = solver.predictor
+    sequences = family_of(predictor.model).reads_sequences
+    if not isinstance(inputs, np.ndarray):
+        drawing = solver.draw_worked(_problems(inputs, solver.task))
+        inputs = drawing.truth if sequences else row_steps(drawing).inputs
+        if predictor.rows_at_once:
+            inputs = drawing.masked
+    if steps is None and not sequences and inputs.ndim == 3:
+        if isinstance(predictor, CellPredictor):
+            context = predictor.model.encode(predictor.tokens(inputs))
+            steps = int(predictor.model.settling_steps(context).max())
+        else:
+            steps = int(predictor(inputs).steps.max())
+    return open_recorder(predictor.model, inputs, steps)
 
 
 class Picture(NamedTuple):

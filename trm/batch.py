@@ -11,6 +11,7 @@ import glob
 import hashlib
 import json
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
@@ -221,7 +222,9 @@ def work_through(
 
     Args:
         job: files and settings.
-        accelerator, devices, nodes: as in `trm.devices.open_devices`.
+        accelerator: as in `trm.devices.open_devices`.
+        devices: as there.
+        nodes: as there.
         quiet: whether to print no progress.
 
     Returns:
@@ -240,6 +243,8 @@ def work_through(
     job.solver.predictor.model.to(fabric.device)
     size = job.batch_size or _unit_size(job.solver.voting, kind)
     output = job.output.resolve()
+    if output.exists() and fabric.is_global_zero and not quiet:
+        print(f"{job.output} exists: it is computed again, and then replaced", file=sys.stderr)
     # The other processes wait for the first.
     with alone(job.output) if fabric.is_global_zero else nullcontext():
         numbers = range(-(-sum(1 for _ in job.entries()) // size))

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 from lightning.fabric import Fabric
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from rich.progress import track
 
 from trm.files import write_json
 from trm.precision import on_cpu
 from trm.processes import start_processes
+from trm.progress import progress
 
 T = TypeVar("T")
 
@@ -91,8 +91,9 @@ def make_files(
     fabric.barrier()  # all processes compute `left` before any of them makes a file
     mine = left[fabric.global_rank :: fabric.world_size]
     hidden = what is None or not fabric.is_global_zero
-    with fabric.autocast():
-        for file in track(mine, what or "", disable=hidden):
+    with fabric.autocast(), progress(hidden) as report:
+        for done, file in enumerate(mine):
+            report(what or "", done, len(mine))
             write_json(file, make(files[file]))
     fabric.barrier()
     missing = next((file for file in files if not file.is_file()), None)

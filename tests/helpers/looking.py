@@ -11,10 +11,11 @@ def axes_of(figure: Figure) -> list[Axes]:
 
 
 def assert_apart(figure: Figure) -> None:
-    """Require that axes, with titles and names, lie on the figure, and that none overlap."""
+    """Require that axes, title, note and legends lie on the figure, and that none overlap."""
     figure.canvas.draw()
     renderer, edge = figure.canvas.get_renderer(), figure.bbox
     boxes = [box for axes in axes_of(figure) if (box := axes.get_tightbbox(renderer)) is not None]
+    boxes += [text.get_window_extent(renderer) for text in figure.texts if text.get_text()]
     boxes += [legend.get_window_extent(renderer) for legend in figure.legends]
     for box in boxes:
         assert edge.x0 - 1 <= box.x0 < box.x1 <= edge.x1 + 1

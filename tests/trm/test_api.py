@@ -108,3 +108,13 @@ def test_a_model_is_measured_on_a_grid(tmp_path, capsys):
     assert {"<svg", "<pre>"} <= set(re.findall(r"<svg|<pre>", grid._repr_html_()))
     assert len(grid.figure().axes) == 1
     assert len(grid.figure(heat_map=True).axes) == 2  # and its colour bar
+
+
+def test_without_the_true_canvas_the_answer_is_still_checked():
+    solution = solve("123x45", with_truth=False)
+    assert (solution.answer, solution.correct) == (5535, True)
+    assert (solution.truth, solution.exact) == (None, None)
+    several = solve(["2x3", (4, 5)], with_truth=False)
+    assert [one.answer for one in several] == [6, 20]
+    assert all(one.truth is None for one in several)
+    assert solve("123x45").exact is True

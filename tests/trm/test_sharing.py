@@ -1,5 +1,6 @@
 """Models that others take: folders with a card, the hub (a made-up one), networks as ONNX."""
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import trm
 from trm import solve
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
@@ -20,7 +22,7 @@ class Hub:
     """A hub of folders on this disk, with the functions of huggingface_hub that are called."""
 
     def __init__(self, root: Path) -> None:
-        self.root, self.created = root, {}
+        self.root, self.created, self.options = root, {}, {}
 
     def create_repo(self, repo_id: str, **options: object) -> None:
         self.created[repo_id] = options
@@ -29,8 +31,11 @@ class Hub:
         shutil.copytree(folder_path, self.root / repo_id)
         return f"https://hub/{repo_id}"
 
-    def snapshot_download(self, repo_id: str, revision: str | None, allow_patterns: str) -> str:
-        assert (revision, allow_patterns) == (None, "*.safetensors")
+    def snapshot_download(self, repo_id: str, allow_patterns: list[str], **options: object) -> str:
+        assert allow_patterns == ["*.safetensors", "*.decisions.npz", "config.json"]
+        self.options = options
+        if not (self.root / repo_id).exists():
+            raise RuntimeError(f"no repository {repo_id}\nat https://hub")
         return str(self.root / repo_id)
 
 
@@ -38,39 +43,89 @@ def test_a_model_comes_back_from_a_folder_with_a_card_of_its_proof_and_figures(t
     folder = tmp_path / "multiply"
     save_pretrained(SHIPPED, folder)
     save_pretrained(SHIPPED, folder)  # what is the same can be written again
+    names = {"README.md", "config.json", "model.safetensors", "model.decisions.npz"}
+    assert {file.name for file in folder.iterdir()} == names
+    assert (folder / "model.safetensors").read_bytes() == SHIPPED.read_bytes()
     card = (folder / "README.md").read_text()
-    assert "`CellModel` of 50,853 parameters for multiplication in base 10" in card
-    assert (
-        "**Proved correct at every length** (1,204,976 cell inputs, smallest margin 10.7)." in card
-    )
-    assert "| 16 | 16 | 100.0 % (99.2–100.0) |" in card
-    assert f'solve("12x3", from_pretrained("{folder}"))' in card
-    solution = solve("12x3", from_pretrained(folder, device="cpu"))
+    assert f'solve("12x3", Solver.from_pretrained("{folder}"))' in card
+    solver = trm.Solver.from_pretrained(folder, device="cpu")
+    assert solver.file == folder / "model.safetensors"
+    solution = solve("12x3", solver)
     assert (solution.answer, solution.confidence) == (36, 1)
+    assert solver.predictor._closed is not None  # decisions are looked up
+    config = json.loads((folder / "config.json").read_text())
+    assert config["data"]["task"]["layout"] == "lattice"
+    config["data"]["task"]["base"] = 3
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=r"differs from the settings in model\.safetensors"):
+        trm.Solver.from_pretrained(folder)
 
 
-def test_a_model_goes_to_the_hub_and_comes_back(tmp_path, monkeypatch, repository):
+def test_a_solver_saves_itself_and_changed_weights_lose_proof_and_figures(tmp_path):
+    solver = trm.Solver.from_pretrained("lattice-base2-seed0", device="cpu")
+    solver.save_pretrained(tmp_path / "same")
+    same = tmp_path / "same/model.safetensors"
+    assert same.read_bytes() == solver.file.read_bytes()
+    assert "**Proved.** Correct at every length" in (tmp_path / "same/README.md").read_text()
+    with torch.no_grad():
+        next(solver.predictor.model.parameters()).add_(0.01)
+    solver.save_pretrained(tmp_path / "changed", "me/changed")
+    assert "**Proved.** Nothing yet" in (tmp_path / "changed/README.md").read_text()
+    changed = trm.Solver.from_pretrained(tmp_path / "changed", device="cpu")
+    assert not changed.predictor.proved
+    for name, value in solver.predictor.model.state_dict().items():
+        assert torch.equal(changed.predictor.model.state_dict()[name], value)
+
+
+def test_the_checkpoint_of_a_run_is_exported_into_the_folder(tmp_path, checkpoint):
+    save_pretrained(checkpoint, tmp_path / "mine")
+    card = (tmp_path / "mine/README.md").read_text()
+    assert "**Tested.** The file has no figures: `trm evaluate` measures them" in card
+    found = trm.Solver.from_pretrained(tmp_path / "mine", device="cpu").predictor.model
+    before = load_solver(checkpoint, device="cpu").predictor.model
+    for name, value in before.state_dict().items():
+        assert torch.equal(found.state_dict()[name], value)
+
+
+def test_a_model_goes_to_the_hub_and_comes_back(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", hub := Hub(tmp_path))
-    weights = repository / "docs/models/column-seed0.safetensors"
-    assert push_to_hub(weights, "me/add", private=True) == "https://hub/me/add"
+    assert push_to_hub("column-seed0", "me/add", private=True) == "https://hub/me/add"
     assert hub.created == {"me/add": {"exist_ok": True, "private": True}}
-    assert 'solve("12+3", from_pretrained("me/add"))' in (tmp_path / "me/add/README.md").read_text()
-    assert solve("12+3", from_pretrained("me/add")).answer == 15
+    card = (tmp_path / "me/add/README.md").read_text()
+    assert 'solve("12+3", Solver.from_pretrained("me/add"))' in card
+    solver = from_pretrained("me/add", revision="v1", cache_dir=tmp_path, device="cpu")
+    assert hub.options == {"revision": "v1", "cache_dir": tmp_path}
+    assert solve("12+3", solver).answer == 15
+    assert solver.push_to_hub("me/again") == "https://hub/me/again"
 
 
-def test_what_cannot_be_put_into_a_folder_is_refused(tmp_path, repository, checkpoint, monkeypatch):
-    with pytest.raises(ValueError, match="write one with `trm inspect --export`"):
-        save_pretrained(checkpoint, tmp_path)
-    save_pretrained(SHIPPED, tmp_path)
-    with pytest.raises(ValueError, match="holds other weights"):
-        save_pretrained(repository / "docs/models/column-seed0.safetensors", tmp_path)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine/README.md").write_text("my own notes")
-    with pytest.raises(ValueError, match="no model card: name another folder"):
-        save_pretrained(SHIPPED, tmp_path / "mine")
+def test_errors_of_the_hub_are_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub := Hub(tmp_path))
+    nothing = r"no folder me/nothing here, and no model .* \(no repository me/nothing\)$"
+    with pytest.raises(FileNotFoundError, match=nothing):
+        trm.Solver.from_pretrained("me/nothing")
+    monkeypatch.setattr(hub, "upload_folder", lambda **options: 1 / 0)
+    with pytest.raises(
+        OSError, match=r"me/x was not pushed to the hub \(division by zero\): check"
+    ):
+        push_to_hub("tiny-seed0", "me/x")
+    with pytest.raises(FileNotFoundError, match=r"the nearest: tiny-seed0"):  # no name of a hub
+        trm.Solver.from_pretrained("tiny-sed0")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(ImportError, match=r"no folder me/nothing, .* pip install huggingface_hub"):
-        from_pretrained("me/nothing")
+        trm.Solver.from_pretrained("me/nothing")
+
+
+def test_what_cannot_be_put_into_a_folder_is_refused(tmp_path):
+    save_pretrained(SHIPPED, tmp_path)
+    with pytest.raises(ValueError, match="holds other weights"):
+        save_pretrained("column-seed0", tmp_path)
+    for name, text in (("README.md", "my own notes"), ("config.json", '{"model_type": "other"}')):
+        (tmp_path / name[:1]).mkdir()
+        (tmp_path / name[:1] / name).write_text(text)
+        with pytest.raises(ValueError, match=f"{name} is there already.*name another folder"):
+            save_pretrained(SHIPPED, tmp_path / name[:1])
+        assert [file.name for file in (tmp_path / name[:1]).iterdir()] == [name]
 
 
 def run_onnx(solver: Solver, *inputs: torch.Tensor) -> list[np.ndarray]:

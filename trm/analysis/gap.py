@@ -13,7 +13,7 @@ model's own is correct. Both are of the same held-out problems, so that the inte
 paired one. A linear classifier can fail where the model itself does not: the gap is then negative.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -37,6 +37,7 @@ from trm.analysis.probe import (
     read_training,
 )
 from trm.analysis.record import check_cells
+from trm.progress import Report, silent
 from trm.solving.solver import Solver
 from trm.statistics import Share, paired
 from trm.torch_settings import standard_settings
@@ -148,7 +149,7 @@ def run_gap(
     settings: Settings,
     subtasks: Sequence[str] = (),
     heads: Heads | None = None,
-    note: Callable[[str], None] = lambda _: None,
+    report: Report = silent,
 ) -> GapStudy:
     """Measure the gap of a frozen model on problems of several sizes.
 
@@ -158,7 +159,7 @@ def run_gap(
         settings: numbers of problems, and the step that is read.
         subtasks: names; none: those of `arithmetic_subtasks` that differ between cells.
         heads: auxiliary heads of the checkpoint; sub-tasks without one are read by probes.
-        note: gets lines about progress.
+        report: called as the work goes on.
 
     Raises:
         ValueError: the layout has no local rule or no such sub-task, a size cannot be measured,
@@ -170,10 +171,9 @@ def run_gap(
     for name in subtasks:
         check_choice("a sub-task", name, classes)
     tested = drawn_sizes(solver, sizes, settings.problems, settings.seed)
-    note(f"reading {settings.train_problems:,} training problems")
     steps = settings.steps
     cells, main = read_training(
-        solver, settings.train_problems, settings.seed, steps, all_rows=False
+        solver, settings.train_problems, settings.seed, steps, all_rows=False, report=report
     )
     labels = dict(zip(classes, cells.targets.T, strict=True))
     # A class that is the same in all cells is no task; rows do not read what they write.
@@ -187,19 +187,19 @@ def run_gap(
     names = names or sorted(apart)
     if not names:
         raise ValueError(f"the layout {solver.task.layout} has no sub-tasks to read")
-    note(f"fitting classifiers to {len(cells.targets):,} cells")
     last = max((one for one in cells.features if one.name == main), key=lambda one: one.step)
     found = dict[str, tuple[Point, LinearProbe]]()
-    for name in names:
+    for done, name in enumerate(names):
+        report("fitting probes", done, len(names))
         if heads and name in heads:
             weight, bias = (part.float().to(cells.features[last].device) for part in heads[name])
             found[name] = last, LinearProbe(weight.T, bias)
         else:
             found[name] = best_probe(cells, labels[name], classes[name])
     kinds = {name: HEAD if heads and name in heads else PROBE for name in names}
-    gaps = []
+    gaps = list[Gap]()
     for size, where, on_canvas, problems in tested:
-        note(f"solving {len(problems)} problems of {size}")
+        report("solving problems of a size", len(gaps), len(tested))
         cells, _ = read(on_canvas, problems, steps, all_rows=False)
         truth = dict(zip(classes, cells.targets.T, strict=True))
         correct = {}

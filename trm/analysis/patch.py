@@ -5,7 +5,7 @@ A's row once more for each cell or head, with activations of that cell or head f
 (interchange interventions: Vig et al. 2020, Meng et al. 2022). The measure is the one that Zhang
 and Nanda 2024, "Towards Best Practices of Activation Patching in Language Models", recommend. LD is
 the logit difference of B's symbols against A's, the mean over the cells of the row in which the two
-answers differ. Effects are on the scale of the two runs::
+answers differ. Effects are on the scale of the two runs:
 
     effect = (LD of the patched run - LD of A) / (LD of B - LD of A)
 
@@ -15,7 +15,7 @@ those of A (`local_nearest`, `abacus`). Effects of heads are means over many pai
 (`trm.analysis.pairs`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,8 +24,9 @@ from torch import Tensor
 
 from canvas.symbols import MASK, ROW_END
 from trm.analysis.pairs import draw_pairs, kinds_of
-from trm.analysis.record import Change, SequenceRecorder, StepRecorder, attention_of, check_cells
+from trm.analysis.record import Change, SequenceRecorder, StepRecorder, check_cells
 from trm.grid_cells import size_name
+from trm.progress import Report, silent
 from trm.solving.families import family_of
 from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
@@ -63,6 +64,7 @@ def patch(
     steps: Sequence[int] = (1,),
     *,
     heads: bool = False,
+    report: Report = silent,
 ) -> Patching:
     """Put activations of a run on B into a run on A.
 
@@ -73,7 +75,8 @@ def patch(
     steps at once.
 
     ``inputs`` and ``labels`` are ``uint8 [2, H, W]``, A and B; the same row is masked in the inputs
-    and filled in in the labels. The last of ``steps`` gives the answer.
+    and filled in in the labels. The last of ``steps`` gives the answer. ``report`` is called as the
+    work goes on.
 
     Raises:
         ValueError: A's and B's rows are the same, the model's tokens lie in other cells, the model
@@ -87,16 +90,13 @@ def patch(
             "measured: choose another row, or another problem"
         )
     recorder, canvases, grid = open_pair(predictor, inputs, labels, steps)
-    if heads:  # groups of channels are patched, else single tokens
-        sites, layer = recorder.heads(), attention_of(recorder.model)[0]
-        size = layer.out.in_features // layer.num_heads
-        groups = torch.eye(layer.num_heads, dtype=torch.bool).repeat_interleave(size, dim=1)
-    else:
+    sites = recorder.heads() if heads else []
+    if not heads:
         sites = [*recorder.input_sites(), *recorder.states(sorted(steps))]
         shown = np.linspace(0, len(sites) - 1, min(len(sites), _SITES))  # with the first and last
         sites = [sites[i] for i in shown.round().astype(int)]
-        groups = torch.eye(recorder.length, dtype=torch.bool)
     base, (rows, columns) = recorder.run(sites), np.nonzero(scored)
+    count = base.values[sites[0]][0].shape[1] if heads else recorder.length
     a, b = torch.from_numpy(labels[:, rows, columns].astype(np.int64)).to(base.logits.device)
 
     def difference(logits: Tensor) -> Tensor:
@@ -111,14 +111,16 @@ def patch(
             f"is {of_a:.3g} in the run on A and {of_b:.3g} in the run on B, so there is no scale "
             "for effects. Choose another row, or another problem"
         )
-    effects, at_once = np.zeros((len(sites), len(groups)), np.float32), _PAIRS // grid.size**2
-    for site, of_site in zip(sites, effects, strict=True):
+    effects, at_once = np.zeros((len(sites), count), np.float32), _PAIRS // grid.size**2
+    alone = torch.eye(count, dtype=torch.bool)  # each head, or each token
+    for done, (site, of_site) in enumerate(zip(sites, effects, strict=True)):
+        report("patching", done, len(sites))
         recorded = base.values[site]
         values = recorded if heads else [recorder.by_token(site.name, v) for v in recorded]
-        differ = torch.stack([one != other for one, other in values]).any(dim=0).cpu()  # [S, D]
-        changed = (groups & differ.any(dim=0 if heads else 1)).any(dim=1)  # others have no effect
+        differ = torch.stack([(one != other).flatten(1).any(dim=1) for one, other in values])
+        changed = differ.any(dim=0).cpu()  # [heads or S]; others have no effect
         for index in changed.nonzero().flatten().split(max(1, at_once)):
-            put = replacement(groups[index], recorded, heads)
+            put = replacement(alone[index], recorded)
             patched = difference(recorder.run([site], [0] * len(index), put).logits)
             of_site[index.cpu().numpy()] = ((patched - of_a) / (of_b - of_a)).cpu().numpy()
     if not heads:
@@ -166,22 +168,19 @@ def open_pair(
     return recorder, labels, flat[:-1].reshape(height, width)
 
 
-def replacement(groups: Tensor, recorded: Sequence[Tensor], heads: bool) -> Change:
-    """Return a change that puts groups of B's activations into N runs on A.
+def replacement(chosen: Tensor, recorded: Sequence[Tensor]) -> Change:
+    """Return a change that puts some of B's activations into N runs on A.
 
-    ``groups`` marks the values that each run replaces: tokens, bool [N, S], or channels of the
-    heads side by side, bool [N, D]. ``recorded`` has the values of the runs on A and B, [2, ...],
-    at each call of the site.
+    ``chosen`` marks the heads or tokens that each run replaces, bool [N, heads or S]. ``recorded``
+    has the values of the runs on A and B, [2, heads or S, ...], at each visit of the site; a prefix
+    may precede the tokens.
     """
 
     def change(_: object, number: int, value: Tensor) -> Tensor:
-        chosen = groups.to(value.device)
-        if heads:
-            chosen = chosen.unsqueeze(1)
-        else:
-            prefix = chosen.new_zeros(len(chosen), value.shape[1] - chosen.shape[1])
-            chosen = torch.cat((prefix, chosen), dim=1).unsqueeze(-1)
-        return torch.where(chosen, recorded[number][1], value)
+        prefix = chosen.new_zeros(len(chosen), value.shape[1] - chosen.shape[1])
+        replaced = torch.cat((prefix, chosen), dim=1).to(value.device)
+        shape = *replaced.shape, *[1] * (value.ndim - 2)
+        return torch.where(replaced.view(shape), recorded[number][1], value)
 
     return change
 
@@ -207,13 +206,13 @@ def head_effects(
     kinds: Sequence[str] = (),
     pairs: int = 50,
     seed: int = 0,
-    note: Callable[[str], None] = lambda _: None,
+    report: Report = silent,
 ) -> list[HeadEffects]:
     """Patch each head in turn, in pairs of held-out problems that differ in one respect.
 
     ``size`` has two measures of the task. ``pairs`` is the maximum per kind; without ``kinds`` all
-    kinds of the task are patched. Kinds without pairs are left out. ``note`` gets lines about
-    progress.
+    kinds of the task are patched. Kinds without pairs are left out. ``report`` is called as the
+    work goes on.
 
     Raises:
         ValueError: there are no pairs, the model is correct in none of them, or its heads cannot be
@@ -223,9 +222,9 @@ def head_effects(
     name = size_name(size, size.values())
     for kind in kinds or meanings:
         drawn = draw_pairs(solver, kind, size, pairs, seed)
-        note(f"{kind}: {len(drawn)} pairs of {name}")
         patched, counted = list[Patching](), []
-        for pair in drawn:
+        for done, pair in enumerate(drawn):
+            report(f"{kind}: pairs of {name}", done, len(drawn))
             written = predictor(pair.inputs)
             if (written.canvases == pair.labels)[pair.inputs == MASK].all():
                 used = max(1, int(written.steps.max()))

@@ -14,7 +14,7 @@ problem are not independent: intervals are 95 % bootstrap intervals over problem
 are correct, or none, the interval is Wilson's for as many problems.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -33,6 +33,7 @@ from trm.analysis.record import SequenceRecorder, Site, StepRecorder, check_cell
 from trm.grid_cells import fitted, region, size_name
 from trm.models.iterative import named
 from trm.models.recursive import Context
+from trm.progress import Report, silent
 from trm.solving.families import family_of
 from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
@@ -110,7 +111,7 @@ def observe(
     model = predictor.model
     if family_of(model).reads_sequences:
         decoder = SequenceRecorder(model, inputs)
-        sites = {Point(INPUT, 0): Site(INPUT, model.layers[0], "input", calls=frozenset({0}))}
+        sites = {Point(INPUT, 0): Site(INPUT, ("blocks.0.input",), frozenset({1}))}
         sites |= {Point(BLOCKS, n): site for n, site in enumerate(decoder.states(), start=1)}
         values = decoder.run([*sites.values()]).values
         read = {point: values[site][0][:, decoder.writers] for point, site in sites.items()}
@@ -324,11 +325,17 @@ def drawn_sizes(
 
 
 def read_training(
-    solver: Solver, problems: int, seed: int, steps: Sequence[int], all_rows: bool = True
+    solver: Solver,
+    problems: int,
+    seed: int,
+    steps: Sequence[int],
+    all_rows: bool = True,
+    report: Report = silent,
 ) -> tuple[Cells, str]:
     """Return the cells of problems of the training split, and the main name, see `read`."""
     parts = []
     for start in range(0, problems, _PROBLEMS_AT_ONCE):
+        report("reading training problems", start, problems)
         index = np.arange(start, min(start + _PROBLEMS_AT_ONCE, problems))
         cells, main = read(solver, sample(solver.task, seed, "train", 0, index), steps, all_rows)
         parts.append(cells)
@@ -340,12 +347,12 @@ def run_probes(
     solver: Solver,
     sizes: Sequence[dict[str, int]],
     settings: Settings,
-    note: Callable[[str], None] = lambda _: None,
+    report: Report = silent,
 ) -> ProbeStudy:
     """Probe a frozen model on problems of several sizes.
 
-    A size has two of the task's measures, like ``{"digits_a": 4, "digits_b": 2}``. ``note`` gets
-    lines about progress.
+    A size has two of the task's measures, like ``{"digits_a": 4, "digits_b": 2}``. ``report`` is
+    called as the work goes on.
 
     Raises:
         ValueError: the layout has no local rule, a size cannot be measured, there are no training
@@ -356,24 +363,24 @@ def run_probes(
     rule = task.local_rule()
     tested = drawn_sizes(solver, sizes, settings.problems, settings.seed)
     regions = {one.name: one.region for one in tested}
-    note(f"reading {settings.train_problems:,} training problems")
-    training, main = read_training(solver, settings.train_problems, settings.seed, settings.steps)
+    training, main = read_training(
+        solver, settings.train_problems, settings.seed, settings.steps, report=report
+    )
     there = (training.targets != UNDEFINED).any(axis=0)  # others are defined in no cell
     classes = subtask_classes(rule)
     names = np.array([*classes])[there].tolist()
-    note(f"fitting probes to {len(training.targets):,} cells at {len(training.features)} sites")
     labels = training.targets[:, there].T
     majority = np.array([np.bincount(of[of != UNDEFINED]).argmax() for of in labels])
-    probes = {
-        point: [
+    probes = dict[Point, list[LinearProbe]]()
+    for done, (point, features) in enumerate(training.features.items()):
+        report("fitting probes", done, len(training.features))
+        probes[point] = [
             fit(features, torch.from_numpy(of).to(features.device), classes[name])
             for of, name in zip(labels, names, strict=True)
         ]
-        for point, features in training.features.items()
-    }
     readings = []
-    for of_size, _, on_canvas, problems in tested:
-        note(f"probing {len(problems)} problems of {of_size}")
+    for done, (of_size, _, on_canvas, problems) in enumerate(tested):
+        report("probing problems of a size", done, len(tested))
         cells, _ = read(on_canvas, problems, settings.steps)
         truth = cells.targets[:, there]
         plain = shares_right(majority, truth, cells.problem)

@@ -10,7 +10,7 @@ After Weiss, Goldberg and Yahav 2021, "Thinking like transformers". A program co
 - elementwise operations: numpy's operators on s-ops of one shape, like a feed-forward layer.
 
 Positions are those of a sequence, or the cells of a canvas (`Cells`), whose rows and columns are
-s-ops, too. The paper's example that counts the occurrences of each letter::
+s-ops, too. The paper's example that counts the occurrences of each letter:
 
     letters = np.array(list("hello"))
     select(letters, letters, np.equal).sum(axis=-1)  # 1, 1, 2, 2, 1

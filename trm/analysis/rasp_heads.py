@@ -1,7 +1,7 @@
 """Comparison of a model's heads with selectors of its layout's program, on held-out problems."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from trm.analysis.rasp import NAMES, Selector
 from trm.analysis.rasp_programs import write_row
 from trm.analysis.record import SequenceRecorder, cell_attention, check_cells
 from trm.grid_cells import cell_problems, size_name
+from trm.progress import Report, silent
 from trm.solving.families import family_of
 from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
@@ -168,13 +169,13 @@ def compare_heads(
     size: dict[str, int],
     problems: int = 16,
     seed: int = 0,
-    note: Callable[[str], None] = lambda _: None,
+    report: Report = silent,
 ) -> Comparison:
     """Compare the heads of a model with selectors, on all rows of problems of one size.
 
     The rows above are the true ones (teacher-forced). Queries are the cells of the masked row whose
-    true symbol is not blank. There are fewer problems where not enough are held out. ``note`` gets
-    lines about progress.
+    true symbol is not blank. There are fewer problems where not enough are held out. ``report`` is
+    called as the work goes on.
 
     Raises:
         ValueError: the model has no attention between cells, the layout has no program, or fewer
@@ -187,9 +188,9 @@ def compare_heads(
     if len(drawn) < 2:
         raise ValueError(f"fewer than two problems of {name} are held out: name another size")
     steps, right, used = row_steps(solver.draw_worked(drawn)), 0, set[str]()
-    note(f"{len(steps.inputs):,} rows of {len(drawn)} problems of {name}")
     found = []
     for number in range(len(drawn)):
+        report(f"problems of {name}", number, len(drawn))
         rows = steps.problem == number
         inputs, labels, answer = steps.inputs[rows], steps.labels[rows], steps.answer[rows]
         written, page = write_row(task.layout, inputs, task.base)

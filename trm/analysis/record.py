@@ -1,17 +1,14 @@
-"""Recording and replacement of values at named sites of a model of any family.
+"""Runs of a model of any family on canvases, with values recorded and replaced at its sites.
 
-A `Site` is a place in a model. A `Recorder` holds a model and canvases, lists the sites of the
-model's family, and runs the model any number of times. A `Record` has the values at the sites, and
-the logits. PyTorch hooks read the values, so the model computes as usual, except where a `Change`
-replaces a value. Hooks are removed at the end of a run, also after an exception.
+A `Site` is a group of visits of a model's named sites (`trm.models.hooks`), as analyses print it. A
+`Recorder` holds a model and canvases, lists the sites of the model's family, and runs the model any
+number of times. A `Record` has the values at the sites, and the logits.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from functools import partial
-from itertools import chain, count
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,68 +16,40 @@ import torch
 from torch import Tensor, nn
 
 from canvas.drawing import to_sequences
-from trm.models.attention import Attention
 from trm.models.gpt import GPT
-from trm.models.iterative import IterativeModel, Loop, map_state, named, unnamed
+from trm.models.hooks import Visit, record, sites
+from trm.models.iterative import IterativeModel, Loop, named, unnamed
 from trm.models.recursive import Context
 from trm.solving.families import CELL_STATES, family_of
 from trm.torch_settings import standard_settings
 
-OUTPUT, INPUT, ATTENTION = "output", "input", "attention"  # kinds of values at a module's site
+OUTPUT, ATTENTION, HEADS = "output", "attention", "heads"  # of blocks, see `trm.models.hooks`
 
 
 class Site(NamedTuple):
-    """Place in a model, and the calls at which its value is recorded."""
+    """Visits of named sites of a model, under one name."""
 
-    name: str
-    part: nn.Module | None = None  # None: the tensors of the state after a supervision step
-    # The part's `OUTPUT`; its first `INPUT`; or the weights of an `Attention`, float32
-    # [B, heads, S, S], which cannot be replaced.
-    kind: str = OUTPUT
-    # The part's calls in a run, from 0; for the state, supervision steps from 1. None: all.
-    calls: frozenset[int] | None = None
+    name: str  # as printed, like ``z_H, layer 1``
+    of: tuple[str, ...]  # see `trm.models.hooks.sites`
+    steps: frozenset[int] | None = None  # of the visits; None: all
+    turns: frozenset[int] | None = None  # passes through the blocks in a step; None: all
+
+    def includes(self, visit: Visit) -> bool:
+        """Return whether a visit belongs to the site."""
+        within = self.steps is None or visit.step in self.steps
+        return visit.site in self.of and within and (self.turns is None or visit.turn in self.turns)
 
 
-# (site, number of its earlier values in this run, value) → replacement: the value itself, or
-# another one of the same shape and dtype.
+# (site, number of its earlier values in this run, value) → replacement of the same shape.
 Change = Callable[[Site, int, Tensor], Tensor]
 
 
-@dataclass
-class Record:
+class Record(NamedTuple):
     """One run of a model."""
 
-    values: dict[Site, list[Tensor]]  # values of each site, call by call, after the change
-    change: Change | None = None
+    values: dict[Site, list[Tensor]]  # values of each site, visit by visit, after the change
     # [N, H, W, V], for the symbol of each cell; in a GPT, at the token that writes the cell.
-    logits: Tensor = field(default_factory=lambda: torch.empty(0))
-
-    def note(self, site: Site, value: Tensor) -> Tensor:
-        """Record a value; return its replacement."""
-        if self.change is not None:
-            value = self.change(site, len(self.values[site]), value)
-        self.values[site].append(value)
-        return value
-
-    def hook(self, site: Site, part: nn.Module) -> Any:
-        """Add a hook that records the values of a part at the site's calls."""
-        calls = count()
-
-        def taken(value: Callable[[], Tensor], otherwise: Tensor | None = None) -> Tensor | None:
-            included = site.calls is None or next(calls) in site.calls
-            return self.note(site, value()) if included else otherwise
-
-        if site.kind == OUTPUT:
-            return part.register_forward_hook(lambda _, __, made: taken(lambda: made, made))
-        if site.kind == INPUT:
-            return part.register_forward_pre_hook(
-                lambda _, given: (taken(lambda: given[0], given[0]), *given[1:])
-            )
-
-        def attention(layer: Attention, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-            taken(lambda: attention_weights(layer, given, named))
-
-        return part.register_forward_pre_hook(attention, with_kwargs=True)
+    logits: Tensor
 
 
 class Recorder(ABC):
@@ -89,23 +58,25 @@ class Recorder(ABC):
     - ``cells``: int64 [B, S], the cell of each token (H * W: padding).
     - ``length``: S, the length of a sequence of tokens without a prefix.
     - ``updates``: tensors of the state that a supervision step replaces, each with the numbers
-      (from 0) of the step's passes through the layers that replace it. For a GPT these are its
+      (from 1) of the step's passes through the layers that replace it. For a GPT these are its
       loops, each with a single pass.
-    - ``last``: number of steps in a run; 1 for a GPT.
+    - ``last``: number of steps in a run, loops for a GPT.
     """
 
     model: Any
     cells: Tensor
     length: int
     updates: dict[str, list[int]]
-    last = 1
+    last: int
+    states_named: Sequence[str] = ()  # tensors of the state; empty: the model has none
+    each: str  # word for a layer
 
     def layers(self, step: int | None = None) -> dict[str, list[Site]]:
         """Return sites of each layer's output in the last pass of each update.
 
         They cover one step (from 1), or all steps (None).
         """
-        return self._sites(self.model.layers if self.updates else [], OUTPUT, step, slice(-1, None))
+        return self._sites(OUTPUT, step, slice(-1, None))
 
     def attention(self, step: int | None = None) -> dict[str, Tensor]:
         """Return the attention weights of all layers in the passes of `layers`, by update.
@@ -113,104 +84,125 @@ class Recorder(ABC):
         They are float32 [layers, B, heads, S, S] on the CPU, a prefix included. The result is
         empty for a model without attention between cells.
         """
-        parts = attention_of(self.model)
-        by_update = self._sites(parts, ATTENTION, step, slice(-1, None)) if parts else {}
+        by_update = self._sites(ATTENTION, step, slice(-1, None))
         values = self.run([*chain(*by_update.values())]).values
         return {
-            name: torch.stack([values[site][0] for site in sites]).cpu()
-            for name, sites in by_update.items()
+            name: torch.stack([values[site][0] for site in found]).cpu()
+            for name, found in by_update.items()
+            if found
         }
 
     def heads(self) -> list[Site]:
-        """Return sites of the heads side by side, before each output projection, in all steps.
+        """Return sites of the output of all heads, [B, heads, S, D / heads], in all steps.
 
         Raises:
             ValueError: the model has no attention between cells, or no `updates`.
         """
-        found = attention_of(self.model)
-        if not found or not self.updates:
-            raise ValueError(
-                f"the heads of {type(self.model).__name__} cannot be patched: it has no attention "
-                "between cells, or does not declare its updates. Patch cells"
-            )
-        return [*chain(*self._sites([layer.out for layer in found], INPUT).values())]
+        if found := [*chain(*self._sites(HEADS).values())]:
+            return found
+        raise ValueError(
+            f"the heads of {type(self.model).__name__} cannot be patched: it has no attention "
+            "between cells, or does not declare its updates. Patch cells"
+        )
 
     def input_sites(self) -> list[Site]:
         """Return the site of the embedded symbols, if the model has one."""
-        embedding = getattr(self.model, "embed_tokens", None)
-        return [] if embedding is None else [Site("input", embedding)]
+        names = [name for name in ("embed", "embed_tokens") if name in sites(self.model)]
+        return [Site("input", (name,)) for name in names]
 
     def _sites(
-        self,
-        parts: Sequence[nn.Module],
-        kind: str,
-        step: int | None = None,
-        which: slice = slice(None),
+        self, kind: str, step: int | None = None, which: slice = slice(None)
     ) -> dict[str, list[Site]]:
-        """Return sites of one part of each layer, in the selected passes of each update."""
-        each = "block" if family_of(self.model).reads_sequences else "layer"
-        passes = sum(map(len, self.updates.values()))  # in a step
-        steps = range(self.last) if step is None else [step - 1]
+        """Return sites of one kind in each layer, in the selected passes of each update."""
+        layers, known = range(len(getattr(self.model, "layers", ()))), sites(self.model)
+        names = {n: name for n in layers if (name := f"blocks.{n}.{kind}") in known}
         found = {}
-        for update, calls in self.updates.items():
-            start = f"{update}, {each}" if len(self.updates) > 1 else each
-            in_run = frozenset(s * passes + call for s in steps for call in calls[which])
+        for update, turns in self.updates.items():
+            steps, passes = self._visited(update, step, frozenset(turns[which]))
+            start = f"{update}, {self.each}" if len(self.updates) > 1 else self.each
             found[update] = [
-                Site(f"{start} {number}", part, kind, in_run)
-                for number, part in enumerate(parts, start=1)
+                Site(f"{start} {n + 1}", (name,), steps, passes) for n, name in names.items()
             ]
         return found
+
+    def _visited(
+        self, update: str, step: int | None, turns: frozenset[int]
+    ) -> tuple[frozenset[int] | None, frozenset[int] | None]:
+        """Return the steps and the passes of an update's sites."""
+        return None if step is None else frozenset({step}), turns
 
     def by_token(self, name: str, value: Tensor) -> Tensor:
         """Return the value of a site of that name as [B, S, D], without a prefix."""
         return value
 
-    @standard_settings()
     @torch.no_grad()
     def run(
         self,
-        sites: Sequence[Site],
+        chosen: Sequence[Site],
         samples: Sequence[int] | None = None,
         change: Change | None = None,
     ) -> Record:
         """Run the model on N of the canvases, or all; record values at sites after ``change``."""
-        record = Record({site: [] for site in sites}, change)
+        earlier = Counter[Site]()
+
+        def edit(value: Tensor, visit: Visit) -> Tensor:
+            assert change is not None
+            for site in chosen:
+                if site.includes(visit):
+                    value = change(site, earlier[site], value)
+                    earlier[site] += 1
+            return value
+
+        names = [*dict.fromkeys(chain(*(site.of for site in chosen)))]
+        with record(
+            self.model,
+            names,
+            hooks=[] if change is None else [(name, edit) for name in names],
+            visits=lambda visit: any(site.includes(visit) for site in chosen),
+            states=self.states_named,
+        ) as cache:
+            logits = self.logits(samples)
+        recorded = [*cache.each()]
+        values = {site: [v for visit, v in recorded if site.includes(visit)] for site in chosen}
+        return Record(values, logits)
+
+    @standard_settings()
+    def logits(self, samples: Sequence[int] | None = None) -> Tensor:
+        """Run the model on N of the canvases, or all; return the logits, see `Record`."""
         index = torch.arange(len(self.cells)) if samples is None else torch.tensor(samples)
-        with ExitStack() as hooks:
-            for site in sites:
-                if site.part is not None:
-                    hooks.callback(record.hook(site, site.part).remove)
-            record.logits = self._run(index.to(self.cells.device), record)
-        return record
+        return self._run(index.to(self.cells.device))
 
     @abstractmethod
-    def _run(self, index: Tensor, record: Record) -> Tensor:
-        """Run the model and record its states; return its logits."""
+    def _run(self, index: Tensor) -> Tensor:
+        """Run the model; return its logits."""
 
 
 class StepRecorder(Recorder):
     """Iterative model in ``last`` steps, on canvases ``uint8 [B, H, W]`` with a masked row."""
 
     model: IterativeModel
+    each = "layer"
 
     @standard_settings()
     def __init__(self, model: IterativeModel, canvases: np.ndarray, last: int) -> None:
         self.model, self.last = model, last
         self.tokens = torch.from_numpy(canvases).to(next(model.parameters()).device)
         updates = model.updates if hasattr(model, "layers") else ()
-        self.updates = {n: [k for k, of in enumerate(updates) if of == n] for n in updates}
+        self.updates = {n: [k for k, of in enumerate(updates, start=1) if of == n] for n in updates}
         with torch.no_grad():
             self.context = model.encode(self.tokens)
             self.initial = model.initial_state(self.context)
+        self.states_named = [*named(self.initial)]
         B, H, W = canvases.shape
         self.cells = torch.arange(H * W, device=self.tokens.device).expand(B, -1)
-        if isinstance(self.context, Context) and self.context.places is not None:
-            self.cells = self.context.places
+        if isinstance(self.context, Context):
+            self.cells = self.context.cells
         self.length = self.cells.shape[1]
 
     def states(self, steps: Sequence[int]) -> list[Site]:
         """Return sites of the state after each of these supervision steps."""
-        return [Site(f"step {step}", calls=frozenset({step})) for step in steps]
+        names = tuple(self.states_named)
+        return [Site(f"step {step}", names, frozenset({step})) for step in steps]
 
     def by_token(self, name: str, value: Tensor) -> Tensor:
         """Return the value as [B, S, D], without a prefix.
@@ -231,13 +223,10 @@ class StepRecorder(Recorder):
         state = unnamed(self.initial, dict(zip(named(self.initial), tensors, strict=True)))
         return self.model.read(state, self.context)[0]
 
-    def _run(self, index: Tensor, record: Record) -> Tensor:
+    def _run(self, index: Tensor) -> Tensor:
         loop = Loop(self.model, self.tokens[index])
-        for step in range(1, self.last + 1):
+        for _ in range(self.last):
             loop.step()
-            for site in record.values:
-                if site.part is None and (site.calls is None or step in site.calls):
-                    loop.state = map_state(partial(record.note, site), loop.state)
         return loop.read()[0]
 
 
@@ -248,6 +237,7 @@ class SequenceRecorder(Recorder):
     """
 
     model: GPT
+    each = "block"
 
     @standard_settings()
     def __init__(self, model: GPT, canvases: np.ndarray, height: int | None = None) -> None:
@@ -257,9 +247,11 @@ class SequenceRecorder(Recorder):
         self.ids = torch.from_numpy(to_sequences(canvases)).to(device)
         self.writers = torch.from_numpy(token_of_cell(h, W)).to(device)
         self.cells = torch.arange(h * W, device=device).expand(B, -1)
-        self.length, loops = self.ids.shape[1], self.model.config.loops
-        names = [f"loop {loop + 1}" for loop in range(loops)] if loops > 1 else ["tokens"]
-        self.updates = {name: [loop] for loop, name in enumerate(names)}
+        self.length, self.last = self.ids.shape[1], model.config.loops
+        names = (
+            [f"loop {loop}" for loop in range(1, self.last + 1)] if self.last > 1 else ["tokens"]
+        )
+        self.updates = {name: [loop] for loop, name in enumerate(names, start=1)}
 
     def states(self, steps: Sequence[int] = ()) -> list[Site]:
         """Return sites of the output of each block in each loop; ``steps`` is ignored."""
@@ -269,9 +261,39 @@ class SequenceRecorder(Recorder):
         """Select the tokens that write the cells: [N, T, D] → [N, h, W, D]."""
         return value[:, self.writers].unflatten(1, self.shape)
 
-    def _run(self, index: Tensor, record: Record) -> Tensor:
+    def _visited(
+        self, update: str, step: int | None, turns: frozenset[int]
+    ) -> tuple[frozenset[int] | None, frozenset[int] | None]:
+        return turns, None  # a loop is a step of one pass
+
+    def _run(self, index: Tensor) -> Tensor:
         x = self.model.activations(self.ids[index], self.height, self.shape[1])
         return self.model.head(self.on_canvas(x))
+
+
+def open_recorder(
+    model: nn.Module, canvases: np.ndarray, steps: int | None = None
+) -> "StepRecorder | SequenceRecorder":
+    """Open a recorder of a model of any family, on canvases ``uint8 [B, H, W]``.
+
+    ``steps`` is the number of supervision steps of a run; None: one.
+
+    Raises:
+        ValueError: the canvases do not suit the model, or it takes no supervision steps.
+    """
+    if canvases.ndim != 3 or not np.issubdtype(canvases.dtype, np.integer):
+        raise ValueError(
+            "canvases are symbol ids, integers of shape [batch, height, width], not "
+            f"{canvases.dtype} {list(canvases.shape)}"
+        )
+    canvases = canvases.astype(np.uint8)
+    if family_of(model).reads_sequences:
+        if steps is not None:
+            raise ValueError("a GPT takes no supervision steps: leave out steps")
+        return SequenceRecorder(model, canvases)  # type: ignore[arg-type]
+    if steps is not None and steps < 1:
+        raise ValueError(f"a run has at least one supervision step, not {steps}")
+    return StepRecorder(model, canvases, steps or 1)  # type: ignore[arg-type]
 
 
 @standard_settings()
@@ -325,25 +347,6 @@ def check_cells(model: nn.Module) -> None:
         ValueError: the model is a cell model, whose cells exchange decided messages only.
     """
     family_of(model).require(CELL_STATES)
-
-
-def attention_of(model: nn.Module) -> list[Attention]:
-    """Return the attention of each layer; the input of `Attention.out` is its heads in a row."""
-    return [part for part in model.modules() if isinstance(part, Attention)]
-
-
-def attention_weights(layer: Attention, given: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
-    """Return the attention weights of a call without a cache, float32 [B, heads, S, S]."""
-    x, terms = given
-    q, k, _ = layer.project(x, terms.rotation)
-    scores = (q.float() * q.shape[-1] ** -0.5) @ k.float().mT
-    if terms.bias is not None:
-        scores = scores + terms.bias.float()
-    if terms.relative is not None:
-        scores = scores + terms.relative.scores(q).float()
-    if named.get("causal"):
-        scores = scores + torch.full_like(scores[0, 0], -torch.inf).triu(1)
-    return scores.softmax(dim=-1)
 
 
 def token_of_cell(height: int, width: int) -> np.ndarray:

@@ -34,6 +34,7 @@ from trm.checkpoints import (
 from trm.checkpoints.content import load_checkpoint, network_weights
 from trm.checkpoints.proofs import PROVED, REFUTED, noted_proof
 from trm.limits import MOST_STEPS
+from trm.models.integer import IntegerCellModel
 from trm.solving.families import FAMILIES
 from trm.solving.gpt_predictor import Calibration
 from trm.solving.predictor import Predictor
@@ -42,7 +43,7 @@ from trm.solving.voting_settings import Voting
 from trm.torch_settings import standard_settings
 
 _PACKAGES = ("canvas", "augment", "trm")  # packages with classes that a file may name
-_NETWORKS = tuple(f"trm.models.{name}" for name in ("gpt", "cell", "recursive"))
+_NETWORKS = tuple(f"trm.models.{name}" for name in ("gpt", "cell", "integer", "recursive"))
 
 _MOST_UPDATES = 10_000  # of the states in a supervision step
 
@@ -212,9 +213,15 @@ def _network(about: dict[str, Any], kind: type[Network], weights: dict[str, Tens
             raise ValueError(f"{weight} holds numbers that are not finite")
     with torch.device("meta"), _Undrawn():  # shapes without memory
         shapes = found(config)
+        dtypes = {weight: value.dtype for weight, value in shapes.state_dict().items()}
     shapes.load_state_dict(weights, assign=True)  # raises if shapes do not fit
+    for weight, dtype in dtypes.items():  # PyTorch would convert numbers to integers
+        if not dtype.is_floating_point and weights[weight].dtype != dtype:
+            raise ValueError(f"{weight} holds {weights[weight].dtype}, and needs {dtype}")
     network = found(config)
     network.load_state_dict(weights)
+    if isinstance(network, IntegerCellModel):
+        network.check()
     return network
 
 

@@ -15,12 +15,15 @@ from safetensors import safe_open
 HEADER = "canvas_trm"  # the entry of a safetensors header that holds the settings
 SUFFIX = ".safetensors"  # of a file of weights alone
 
+FAMILY_NAMES = {"iterative": "recursive", "cell": "cell model", "gpt": "GPT"}  # for people
+
 _PACKAGE = Path(__file__).parents[1] / "pretrained"
 _ROOT = Path(__file__).parents[2]
 _SOURCES = _ROOT / "docs" / "models"
-_FAMILIES = {"iterative": "recursive", "cell": "cell model", "gpt": "GPT"}
 _REGIONS = ("in range", "first beyond", "second beyond", "both beyond")
-_BUFFERS = ("H_init", "L_init")  # fixed, and not among a model's parameters
+# Last parts of names that are not among a model's parameters: fixed, or fractions of integers.
+_BUFFERS = ("H_init", "L_init", "multiplier", "shift", "silu")
+_PACKED = "packed"  # last part of the name of bytes with two weights each
 
 
 def named_weights() -> dict[str, Path]:
@@ -70,22 +73,30 @@ def about(file: Path) -> About:
             header = json.loads(content.metadata()[HEADER])
             shapes = {name: content.get_slice(name).get_shape() for name in content.keys()}  # noqa: SIM118
         model, task = header["model"], header["data"]["task"]
-        family = _FAMILIES.get(model["family"], model["family"])
+        family = FAMILY_NAMES.get(model["family"], model["family"])
         if family == "recursive" and "H_cycles" in model["model"]:
             family += f", H {model['model']['H_cycles']}, L {model['model']['L_cycles']}"
+        if "weight_bits" in model["model"]:
+            family += f" in int{model['model']['weight_bits']}"
         base = "" if task["base"] == 10 else f", base {task['base']}"
         facts = About(
             family,
             f"{task['task']}, {task['layout']}{base}",
-            sum(prod(shape) for name, shape in shapes.items() if name not in _BUFFERS),
-            _results(header.get("card") or {}),
+            sum(_parameters(name, shape) for name, shape in shapes.items()),
+            results(header.get("card") or {}),
         )
     except Exception as error:  # other bytes can fail in any way
         raise ValueError(f"{file} does not describe its model ({error})") from None
     return facts
 
 
-def _results(card: Mapping[str, Any]) -> str:
+def _parameters(name: str, shape: list[int]) -> int:
+    """Return the number of parameters in a tensor of a file."""
+    last = name.rpartition(".")[2]
+    return 0 if last in _BUFFERS else prod(shape) * (2 if last == _PACKED else 1)
+
+
+def results(card: Mapping[str, Any]) -> str:
     """Return a summary of a card, like ``proved; tested: in range 500 of 500`` (solutions)."""
     parts = [(card.get("proof") or {}).get("verdict") or ""]
     counts: dict[str, list[int]] = {}

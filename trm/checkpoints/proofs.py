@@ -23,7 +23,8 @@ from trm.files import read_object
 from trm.solving.families import PROOF, family_of
 
 PROVED, REFUTED, OPEN = "proved", "refuted", "open"  # verdicts
-ARITHMETIC = "float32"  # of the model's computation in a proof
+ARITHMETIC = "float32"  # in which a proof of most networks holds; others name theirs
+_LATER = ("shared_classes",)  # settings younger than saved proofs: without effect if not set
 # Keys of notes from earlier versions, as in the shipped files → keys of today.
 _RENAMED = {
     "windows": "op_inputs",
@@ -54,10 +55,10 @@ def proof_digest(model: nn.Module, task: Task) -> str:
     about = {
         "weights": weights_hash(model),
         "network": class_name(type(model)),
-        "settings": vars(config),
+        "settings": {n: v for n, v in vars(config).items() if v or n not in _LATER},
         "task": task_data(task),
         "layout": class_name(type(task.layout_impl)),
-        "arithmetic": ARITHMETIC,
+        "arithmetic": getattr(model, "arithmetic", ARITHMETIC),
     }
     problems, rule = edge_problems(task), None
     if PROOF not in family_of(model).lacks:

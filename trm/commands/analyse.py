@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from trm.commands.arguments import Arguments, Parser, print_table, results, step_numbers, whole
 from trm.files import make_own_folder, versions, write_json, write_text
 from trm.grid_cells import size_name
+from trm.progress import progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -130,7 +131,8 @@ def probe(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     usual = range(1, min(STEPS, _most_steps(solver)) + 1)
     settings = Settings(args.seed, tuple(args.steps or usual), args.problems, args.train_problems)
     sizes, by_step, at_last = _sizes(args, solver.task), [], []
-    study = run_probes(solver, sizes, settings, args.info.print)
+    with progress(args.quiet) as report:
+        study = run_probes(solver, sizes, settings, report)
     for subtask in study.subtasks:
         for number, size in enumerate(study.sizes):
             *_, last = found = study.of(subtask, size)
@@ -166,14 +168,14 @@ def gap(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     steps = tuple(args.read_steps or (1, 2, 4, STEPS))
     settings = Settings(args.seed, steps, args.problems, args.train_problems)
     for solver, model, path in zip(solvers, models, args.checkpoints, strict=True):
-        args.info.print(f"{model['name']}:")
         most = STEPS if args.read_steps else _most_steps(solver)
         own = replace(settings, steps=tuple(step for step in steps if step <= most))
         read_by = auxiliary_weights(load_checkpoint(path)) if args.heads else {}
         if args.heads and not read_by:
-            args.info.print("the checkpoint has no auxiliary heads: probes read all sub-tasks")
+            args.info.print(f"{model['name']} has no auxiliary heads: probes read all sub-tasks")
         sizes = _sizes(args, solver.task)
-        found[model["name"]] = run_gap(solver, sizes, own, args.subtasks, read_by, args.info.print)
+        with progress(args.quiet) as report:
+            found[model["name"]] = run_gap(solver, sizes, own, args.subtasks, read_by, report)
     ends = "size", "all sub-tasks", "solved", "gap"
     text = "# Compositionality gap\n"
     for name, study in found.items():
@@ -217,7 +219,8 @@ def heads(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     size, *more = _sizes(args, solver.task)
     if more:
         raise ValueError("heads are patched in problems of one size: give one of each length")
-    found = head_effects(solver, size, args.kinds, args.pairs, args.seed, args.info.print)
+    with progress(args.quiet) as report:
+        found = head_effects(solver, size, args.kinds, args.pairs, args.seed, report)
     title = f"{model['name']}: effect of heads on the answer, {size_name(size, size.values())}"
     settings = {"pairs": args.pairs, "seed": args.seed, "size": size}
     data = {"model": model, "settings": settings, "head_effects": list(map(asdict, found))}
@@ -248,13 +251,14 @@ def ranks(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     from trm.analysis.ranks import state_ranks, weight_ranks
     from trm.figures.analysis import ranks_figure
 
-    found, data = {}, []
-    for solver, model in zip(solvers, models, strict=True):
-        args.info.print(f"reading {model['name']}")
-        several = weight_ranks(solver.predictor.model)
-        several += state_ranks(solver, args.problems, args.seed, STEPS)
-        found[model["name"]] = several
-        data.append(model | {"ranks": [asdict(one) for one in several]})
+    found, data = {}, list[dict[str, Any]]()
+    with progress(args.quiet) as report:
+        for solver, model in zip(solvers, models, strict=True):
+            report(f"reading {model['name']}", len(data), len(models))
+            several = weight_ranks(solver.predictor.model)
+            several += state_ranks(solver, args.problems, args.seed, STEPS)
+            found[model["name"]] = several
+            data.append(model | {"ranks": [asdict(one) for one in several]})
     settings = {"problems": args.problems, "seed": args.seed, "step": STEPS}
     for name, several in found.items():
         rows, kind = [], ""
@@ -278,11 +282,12 @@ def rasp(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     from trm.analysis.rasp_heads import compare_heads
     from trm.figures.analysis import head_name, overlap_figure
 
-    (solver,), (model,), note = solvers, models, args.info.print
-    found = [
-        compare_heads(solver, size, args.problems, args.seed, note)
-        for size in _sizes(args, solver.task)
-    ]
+    (solver,), (model,) = solvers, models
+    with progress(args.quiet) as report:
+        found = [
+            compare_heads(solver, size, args.problems, args.seed, report)
+            for size in _sizes(args, solver.task)
+        ]
     figures = {}
     for one in found:
         ending = "" if len(found) == 1 else "_" + "x".join(map(str, one.size.values()))

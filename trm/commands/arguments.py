@@ -180,6 +180,12 @@ class Parser(argparse.ArgumentParser):
         if wrong := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
             near = did_you_mean(wrong[1], wrong[2].replace("'", "").split(", "))
             message += "." + (" Did you mean fit?" if wrong[1] == "train" else near)
+        elif wrong := re.search(r"arguments are required: (.*)", message):
+            missing = wrong[1].split(", ")
+            for action in self._actions:
+                name = "/".join(action.option_strings) or action.metavar or action.dest
+                if name in missing and action.choices:
+                    message += f". {name} is one of {', '.join(map(str, action.choices))}"
         elif wrong := re.search(r"unrecognized arguments: (--[\w-]+)", message):
             message += "." + did_you_mean(wrong[1], options)
         elif wrong := re.search(r"unrecognized arguments: (-\d\S*)", message):

@@ -42,7 +42,7 @@ COMMANDS = {
     "convert": "convert weights of the published TRM and of nanoGPT, in and out",
     "benchmark": "export or score a benchmark for models of any kind",
     "configs": "list or print the shipped configs",
-    "models": "list the weights that a name loads",
+    "models": "list the weights that a name loads, or print their cards",
 }
 TRAINING = {
     "fit": "train a model",

@@ -1,7 +1,8 @@
 """Export of a model's weights: `trm inspect --export`.
 
 A safetensors file describes its model, and every command accepts it as a checkpoint. An HTML page
-shows models at work in a browser. ONNX is for other programs.
+shows models at work in a browser. ONNX is for other programs. ``--dtype int8`` writes a cell model
+in integers (`trm.models.integer`).
 """
 
 from __future__ import annotations
@@ -9,20 +10,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trm.checkpoints import COST_KEY, SUFFIX, find_checkpoint
+from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, SUFFIX, find_checkpoint
 from trm.commands.arguments import Arguments
 from trm.files import fingerprint, replacing
+from trm.progress import progress
 
 if TYPE_CHECKING:
     from trm.page.page import Shown
 
-# Entries of a proof that a model card repeats.
-_CARD_PROOF: tuple[str, ...] = ("verdict", "arithmetic", "weights_sha256", "digest", "op_inputs")
-_CARD_PROOF += ("op_inputs_sha256", "smallest_margin", "margin_left_by_rounding")
 # Figures of each cell of a grid that a model card repeats.
 _CARD_FIGURES = ("row", "column", "region", "solutions", "answers", "rows_teacher_forced")
 PAGE, ONNX = ".html", ".onnx"  # in place of `SUFFIX`
-DTYPES = ("float32", "bfloat16")
+INTEGERS = {"int8": 8, "int4": 4}  # bits of a weight
+DTYPES = ("float32", "bfloat16", *INTEGERS)
 
 
 def export(args: Arguments) -> int:
@@ -34,6 +34,9 @@ def export(args: Arguments) -> int:
         raise ValueError(f"--export {output}: there is no folder {output.parent}")
     if args.untrained:
         args.refuse("--untrained draws new weights, which have no figures", figures=None)
+    if args.dtype in INTEGERS:
+        why = f"--dtype {args.dtype} writes another model than the checkpoint's, of trained weights"
+        args.refuse(why, figures=None, untrained=False)
     if output.suffix != PAGE:
         args.refuse(f"only a web page ({PAGE}) contains several models", beside=[])
     if output.suffix != SUFFIX:
@@ -46,17 +49,22 @@ def export(args: Arguments) -> int:
     from trm.checkpoints.content import load_checkpoint, pack
     from trm.checkpoints.loading import reinitialised
     from trm.evaluation.models import labels
+    from trm.models.integer import IntegerCellModel
     from trm.page.page import page
     from trm.sharing import to_onnx
 
     first, *others = map(shown, labels(checkpoints), checkpoints)
     solver, content = first.solver, load_checkpoint(checkpoint)
     model = solver.predictor.model
+    if isinstance(model, IntegerCellModel):
+        args.refuse("the model is in integers already", dtype=None, untrained=False)
+    if args.dtype in INTEGERS:
+        first = _in_integers(args, first, content)
     if args.untrained:
         model = reinitialised(model)
         first = first._replace(weights=model.state_dict(), card={})
         content |= {"global_step": 0, "epoch": 0, COST_KEY: None}
-    dtype = getattr(torch, args.dtype) if args.dtype else None
+    dtype = getattr(torch, args.dtype) if args.dtype not in (None, *INTEGERS) else None
     if dtype and any((w.to(dtype).to(w.dtype) != w).any() for w in first.weights.values()):
         args.refuse(
             f"the figures were measured before rounding to {args.dtype}; evaluate the exported "
@@ -87,19 +95,31 @@ def export(args: Arguments) -> int:
     return 0
 
 
+def _in_integers(args: Arguments, first: Shown, content: dict[str, Any]) -> Shown:
+    """Return a model in integers, without a card, and describe it in a checkpoint's content."""
+    from canvas.choices import class_name
+    from trm.checkpoints.loading import plain
+    from trm.proof.integers import in_integers
+
+    with progress(args.quiet) as report:
+        model, differ, tried = in_integers(first.solver, INTEGERS[args.dtype], report)
+    if differ:
+        args.info.print(f"decides differently than the checkpoint: {differ:,} of {tried:,} inputs")
+    network = {"network": class_name(type(model)), "model": plain(model.config)}
+    content[CHECKPOINT_KEY] = content[CHECKPOINT_KEY] | network
+    return first._replace(weights=model.state_dict(), card={})
+
+
 def shown(name: str, checkpoint: str | Path) -> Shown:
     """Return a checkpoint's solver, weights and card, which contains the noted proof."""
     from trm.checkpoints.content import load_checkpoint, network_weights
     from trm.checkpoints.loading import load_solver
-    from trm.checkpoints.proofs import noted_proof
+    from trm.model_card import description
     from trm.page.page import Shown
 
     solver = load_solver(checkpoint, device="cpu")  # raises if anything does not fit
     content = load_checkpoint(checkpoint)
-    card = dict(content.get("card") or {})
-    card.pop("proof", None)  # replaced only if the noted proof belongs to this model
-    if proof := noted_proof(checkpoint, content, solver.predictor.model, solver.task):
-        card = {"proof": {name: proof.get(name) for name in _CARD_PROOF}} | card
+    card = description(checkpoint, content, solver.predictor.model, solver.task)
     return Shown(name, solver, network_weights(content), card)
 
 

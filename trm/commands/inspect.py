@@ -21,6 +21,7 @@ from trm.checkpoints import SUFFIX
 from trm.commands.arguments import Arguments, Parser, check_problems, print_table, results, whole
 from trm.commands.export import DTYPES, ONNX, PAGE, export
 from trm.files import make_folder, replacing
+from trm.progress import Report, progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,6 +36,7 @@ examples:
   trm inspect --checkpoint C 987x65 --row 2 --cell 3,3 --output inspected
   trm inspect --checkpoint C 2539x839 --row 2 --lens --patch 2539x849 --output inspected
   trm inspect --checkpoint runs/quickstart --export quickstart{SUFFIX} --figures grid
+  trm inspect --checkpoint C --export C.int8{SUFFIX} --dtype int8
   trm inspect --export multiply.html --beside C docs/models/column-seed0{SUFFIX}
 
 The folder gets solving.gif and pictures of the rows, of the step in which each cell settled, of
@@ -62,7 +64,8 @@ def add_arguments(parser: Parser) -> None:
     add = parser.add_argument_group("export of the weights, without a problem").add_argument
     what = f"weights; FILE{PAGE}: a web page; FILE{ONNX}: ONNX. Other files are not overwritten"
     add("--export", metavar=f"FILE{SUFFIX}", help=what)
-    what = "dtype of the weights in the file (default: the checkpoint's; float32 for bfloat16)"
+    what = "dtype of the weights in the file (default: the checkpoint's; float32 for bfloat16); "
+    what += "int8, int4: a cell model that computes in integers"
     add("--dtype", choices=DTYPES, help=what)
     what = "folders of trm evaluate, whose results go into the model card"
     add("--figures", metavar="DIR", nargs="+", help=what)
@@ -95,23 +98,30 @@ def run(args: Arguments) -> int:
         check_cells(solver.predictor.model)
     if solver.predictor.rows_at_once or not solver.predictor.stepwise:
         args.refuse("attention is shown only for recursive models", cell=None)
-    patching = None if args.patch is None else _patched(args, solver, row)
-
-    watched = _watch(args, solver, drawing, row)
-    if args.cell:
-        _check_cell(watched, cell)
-    make_folder(Path(args.output))
-    figures = {
-        "rows": _rows(watched),
-        "settled": _settled(watched),
-        "attention": _attention(watched, cell),
-        "signals": _signals(watched),
-    }
-    if args.lens:
-        figures["lens"] = _lens(watched)
-    if patching is not None:
-        figures["patch"] = _patch(args, watched, patching)
-    _save(args, watched, {name: figure for name, figure in figures.items() if figure is not None})
+    with progress(args.quiet) as report:
+        patching = None if args.patch is None else _patched(args, solver, row, report)
+        report("solving", 0, 1)
+        watched = _watch(args, solver, drawing, row)
+        if args.cell:
+            _check_cell(watched, cell)
+        make_folder(Path(args.output))
+        draw: dict[str, Callable[[], Figure | None]] = {
+            "rows": lambda: _rows(watched),
+            "settled": lambda: _settled(watched),
+            "attention": lambda: _attention(watched, cell),
+            "signals": lambda: _signals(watched),
+        }
+        if args.lens:
+            draw["lens"] = lambda: _lens(watched)
+        if patching is not None:
+            draw["patch"] = lambda: _patch(args, watched, patching)
+        figures = {}
+        for done, (name, figure_of) in enumerate(draw.items()):
+            report("drawing pictures", done, len(draw))
+            if (figure := figure_of()) is not None:
+                figures[name] = figure
+        _save(Path(args.output), watched, figures, report)
+    _show(args, watched, figures)
     return 0
 
 
@@ -305,20 +315,26 @@ def _patch(args: Arguments, watched: Watched, patching: Patching) -> Figure:
     return patching_figure(patching, both, title)
 
 
-def _save(args: Arguments, watched: Watched, figures: dict[str, Figure]) -> None:
-    """Write film and pictures, replacing those of an earlier problem, and print the tables."""
+def _save(output: Path, watched: Watched, figures: dict[str, Figure], report: Report) -> None:
+    """Write film and pictures, replacing those of an earlier problem."""
     from canvas.picture import save_gif
     from trm.figures.animation import animate
     from trm.figures.style import save
 
-    output, predictor = Path(args.output), watched.solver.predictor
     if (output / _FILM).exists():
         for title in _PICTURES:
             (output / f"{title}.png").unlink(missing_ok=True)
+    report("writing pictures", 0, 1 + len(figures))
     with replacing(output / _FILM) as part:
         save_gif(part, animate(watched.solution, watched.moments))
-    for title, figure in figures.items():
+    for done, (title, figure) in enumerate(figures.items()):
+        report("writing pictures", 1 + done, 1 + len(figures))
         save(figure, output / f"{title}.png")
+
+
+def _show(args: Arguments, watched: Watched, figures: dict[str, Figure]) -> None:
+    """Print the tables and the names of the files."""
+    output, predictor = Path(args.output), watched.solver.predictor
     if predictor.stepwise:
         results().print(watched.solution.steps_text())
     elif predictor.max_loops > 1:
@@ -354,7 +370,7 @@ def _cell(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def _patched(args: Arguments, solver: Solver, row: int) -> Patching:
+def _patched(args: Arguments, solver: Solver, row: int, report: Report) -> Patching:
     """Return the effects of another problem's activations on a row, counted from 0.
 
     Raises:
@@ -372,4 +388,4 @@ def _patched(args: Arguments, solver: Solver, row: int) -> Patching:
         )
     steps = row_steps(pair, np.full(2, row))
     used = max(1, int(solver.predictor(steps.inputs).steps.max()))
-    return patch(solver.predictor, steps.inputs, steps.labels, some_steps(used))
+    return patch(solver.predictor, steps.inputs, steps.labels, some_steps(used), report=report)

@@ -1,4 +1,4 @@
-"""`trm models`: list the weights that a name loads, with the description in each file."""
+"""`trm models`: list the weights that a name loads, or print model cards."""
 
 from trm.checkpoints.names import about, elsewhere, named_weights
 from trm.commands.arguments import Arguments, Parser
@@ -6,6 +6,8 @@ from trm.commands.arguments import Arguments, Parser
 EXAMPLES = """\
 examples:
   trm models                                   # names, with a line about each
+  trm models lattice                           # its card: given, learned, proved, tested
+  trm models runs/quickstart > README.md       # the card of a model of your own
   trm solve --checkpoint trm-quick-seed0 12x3  # weights by their name
 
 A file or a folder with that name in the working folder has priority.
@@ -13,11 +15,20 @@ A file or a folder with that name in the working folder has priority.
 
 
 def add_arguments(parser: Parser) -> None:
-    """Add no arguments: the command has none."""
+    """Add the command's arguments."""
+    what = "weights, or any checkpoint, whose card is printed (default: a line about all weights)"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=what)
+    parser.add_import()
 
 
 def run(args: Arguments) -> int:
-    """List the weights, a line each."""
+    """List the weights, a line each, or print the cards of the named ones."""
+    if args.names:
+        args.find_checkpoints(*args.names)
+        from trm.model_card import model_card
+
+        print("\n".join(map(model_card, args.names)), end="")
+        return 0
     found = {name: about(file) for name, file in named_weights().items()}
     lines = [
         (name, one.family, one.task, f"{one.parameters:,} parameters", one.results)

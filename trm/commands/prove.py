@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress
-
 from canvas.picture import to_terminal
 from trm.checkpoints import DECISIONS_SUFFIX, PROOF_SUFFIX, SHIPPED, find_checkpoint
 from trm.commands.arguments import Arguments, Parser, print_table, results, whole
+from trm.progress import progress
 
 if TYPE_CHECKING:
     from canvas.cells.local_rule import LocalRule
@@ -45,7 +43,8 @@ def add_arguments(parser: Parser) -> None:
     add("--output", metavar="DIR", help="a folder for the proof, or for the partial result")
     what = "check a proof's folder, or a table, again, as far as possible without the model"
     add("--check", metavar="DIR", help=what)
-    what = "write table, laws and theorem of a proved model as SMT-LIB, for z3 or cvc5; for sums"
+    what = "write table, laws and theorem of a proved model as SMT-LIB, for z3 or cvc5; for sums, "
+    what += "and lattices in base 2 or 3"
     add("--smt", metavar="FILE", help=what)
     what = "if the model is not proved, search N structured problems for an error; for any model"
     add("--search", type=whole(1), default=0, metavar="N", help=what)
@@ -67,33 +66,26 @@ def run(args: Arguments) -> int:
         from trm.proof import recheck
         from trm.proof.proof import RECORD
 
-        return recheck.main(args.check, RECORD)
+        return recheck.main(args.check, RECORD, args.quiet)
     (solver,) = args.solvers("cpu")
     if args.smt:
         from trm.proof import smt
 
-        smt.demand_layout(solver.task.layout)
+        codes = getattr(solver.predictor.model.config, "codes", ())
+        smt.demand_layout(solver.task.layout, solver.task.base, codes)
         if not Path(args.smt).absolute().parent.is_dir():
             raise ValueError(f"--smt {args.smt}: there is no folder for it; make it first")
         if Path(args.smt).is_dir():
             raise ValueError(f"--smt {args.smt}: it is a folder; name a file in it")
 
     from trm.checkpoints.proofs import PROVED
-    from trm.models.cell_table import check_one_op
+    from trm.models.integer import IntegerCellModel
     from trm.proof.judge import NotProvableError
     from trm.proof.prove import prove, refute
 
-    if args.decisions:
-        check_one_op(solver.predictor.model)
-    console = Console(stderr=True)
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
-    hidden = args.quiet or not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task("")
-
-        def report(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total)
-
+    if isinstance(solver.predictor.model, IntegerCellModel):
+        args.refuse("the sums of an integer model are never rounded", as_computed=False)
+    with progress(args.quiet) as report:
         try:
             proof = prove(solver, report, args.search, not args.as_computed)
         except NotProvableError:
@@ -105,7 +97,9 @@ def run(args: Arguments) -> int:
     _note(args, proof, checkpoint)
     decisions = None
     if args.decisions and proof.verdict == PROVED:
-        decisions = _write_decisions(proof, checkpoint)
+        with progress(args.quiet) as report:
+            report("writing decisions", 0, 1)
+            decisions = _write_decisions(proof, checkpoint)
     if args.output:
         folder = Path(args.output)
         proof.write(folder)
@@ -145,13 +139,25 @@ def _note(args: Arguments, proof: Proof, checkpoint: Path) -> None:
 
 def _write_decisions(proof: Proof, checkpoint: Path) -> Path:
     """Write the decisions of a proved model beside its checkpoint, and return the file."""
+    import torch
+
+    from canvas.cells.reachable import reachable_cell_inputs
     from trm.checkpoints.proofs import proof_digest
     from trm.files import replacing
-    from trm.models.cell_table import closed_table
+    from trm.models.cell_cache import CellCache
+    from trm.models.cell_table import closed_table, passed_outputs
+    from trm.torch_settings import standard_settings
 
     predictor, task, judged = proof.solver.predictor, proof.solver.task, proof.judged
     assert judged is not None
-    table = closed_table(predictor.model.encoding, judged.numbers, judged.outputs)
+    if len(predictor.model.encoding.ops) == 1:
+        table = closed_table(predictor.model.encoding, judged.numbers, judged.outputs)
+    else:  # every op is proved on its own inputs; a table needs those of whole cells
+        assert proof.rule is not None
+        ids = reachable_cell_inputs(proof.rule)
+        with standard_settings(threads=1), torch.inference_mode():
+            outputs = passed_outputs(CellCache(predictor.model), proof.rule.cell_inputs(ids))
+        table = closed_table(proof.rule.whole, ids, outputs)
     file = checkpoint.with_suffix(DECISIONS_SUFFIX)
     with replacing(file) as part, part.open("wb") as sink:
         table.write(sink, digest=proof_digest(predictor.model, task))
@@ -225,10 +231,13 @@ def _grounds(proof: Proof, judged: Judged) -> Iterator[tuple[str, str, str]]:
     ops = proof.rule is not None and (proof.rule.ops or proof.rule.codes)
     what, owner = ("op inputs", "an op") if ops else ("cell inputs", "a cell")
     yield what, f"{len(judged.numbers):,}", f"all inputs of {owner} on any canvas"
-    yield "of them incorrect", f"{len(judged.wrong):,}", "as computed in float32"
+    how = "in integers" if judged.integers else "as computed in float32"
+    yield "of them incorrect", f"{len(judged.wrong):,}", how
     yield "smallest margin", f"{judged.margin.min():.3f}", "of a correct logit over the next"
     if drawn:
         yield "in training", f"{in_training:,}", f"of these; counted in {drawn:,} drawn problems"
+    if judged.integers:
+        yield "rounded sums", "none", "all sums are of integers: equal on every machine"
     if judged.bounded:
         exact = (judged.float32 & judged.right).mean()
         yield "safe in float32", f"{exact:.2%}", "correct however sums are rounded"

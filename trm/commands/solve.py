@@ -19,6 +19,7 @@ from trm.checkpoints import SHIPPED
 from trm.commands.arguments import Arguments, Parser, check_problems, results, whole
 from trm.precision import computing_in
 from trm.problem_files import format_of
+from trm.progress import progress
 
 if TYPE_CHECKING:
     from trm.solving.solution import Solution
@@ -39,6 +40,7 @@ After a stop of any kind the same command continues; the output appears once it 
 
 PAUSE = 0.25  # seconds that --watch shows a row, or a step of it
 SHOWN = 3  # problems of a demo
+MOST_PRINTED = 50_000  # cells of a canvas that is printed
 
 
 def add_arguments(parser: Parser) -> None:
@@ -140,10 +142,15 @@ def _work_through(args: Arguments) -> int:
 
 
 def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: bool) -> Solution:
-    """Solve one problem and print its canvas; ``watch`` shows it while it fills."""
+    """Solve one problem and print its canvas; ``watch`` shows it while it fills.
+
+    A canvas of more than `MOST_PRINTED` cells is neither printed nor compared cell by cell.
+    """
     if not watch:
-        (solution,) = solver.solve(problem, with_truth=True)
-        console.print(describe(solution, solver.predictor.unit))
+        small = solver.draw(problem).canvases[0].size <= MOST_PRINTED
+        with progress() as report:
+            (solution,) = solver.reporting(report).solve(problem, with_truth=small)
+        console.print(describe(solution, solver.predictor.unit, small))
         return solution
     from trm.solving.solver import solve_watched
 
@@ -169,20 +176,25 @@ def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: b
     return solution
 
 
-def describe(solution: Solution, unit: str = "supervision steps") -> Group:
+def describe(
+    solution: Solution, unit: str = "supervision steps", with_canvas: bool = True
+) -> Group:
     """Return a solved problem for the terminal: canvas, answer, confidence and correctness.
 
-    ``unit`` is the name of the model's steps.
+    ``unit`` is the name of the model's steps. Without the canvas, its size is printed.
     """
     confidence = np.full(len(solution.canvas), np.nan)
     confidence[solution.rows] = solution.row_confidence
-    canvas = to_terminal(
-        solution.canvas,
-        truth=solution.truth,
-        given=solution.given,
-        confidence=list(confidence),
-        read=solution.answer_cells,
-    )
+    height, width = solution.canvas.shape
+    canvas = Text(f"a canvas of {height:,} x {width:,} cells, too large to print", style="dim")
+    if with_canvas:
+        canvas = to_terminal(
+            solution.canvas,
+            truth=solution.truth,
+            given=solution.given,
+            confidence=list(confidence),
+            read=solution.answer_cells,
+        )
     style = "bold blue" if solution.correct else "bold yellow"
     verdict = Text(f"{'✓' if solution.correct else '✗'} {solution.verdict}", style=style)
     if solution.correct and solution.exact is False:
@@ -210,7 +222,8 @@ def _demo(args: Arguments) -> int:
     if solver.predictor.rows_at_once and solver.for_lengths(hundred) is not None:
         problem = sample(task, 0, "test", 0, np.arange(1), hundred)
         start = time.perf_counter()
-        (solution,) = solver.solve(problem, with_truth=True)
+        with progress() as report:
+            (solution,) = solver.reporting(report).solve(problem, with_truth=True)
         took = time.perf_counter() - start
         console.rule("Numbers of a hundred digits")
         verdict = "correct in every cell" if solution.exact else "incorrect"

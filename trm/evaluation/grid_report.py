@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from canvas.task import describe_ranges
+from trm.checkpoints.names import FAMILY_NAMES
 from trm.evaluation.diagnosis import KINDS, OTHER
 from trm.evaluation.grid import (
     ERRORS,
@@ -141,7 +142,8 @@ def _models(grid: Grid) -> str:
         numbers = (model["parameters"], model["step"])
         parameters, step = ("not known" if n is None else f"{n:,}" for n in numbers)
         sizes = describe_ranges(model["ranges"]) if model["ranges"] else "not known"
-        who = [safe(model["name"]), model["family"] or "–", model["task"]["layout"] or "–"]
+        family = FAMILY_NAMES.get(model["family"], model["family"])
+        who = [safe(model["name"]), family or "–", model["task"]["layout"] or "–"]
         row = [*who, parameters, sizes, step, cost, f"`{model['sha256'][:12]}`"]
         rows.append([*row, grid.how_asked(model) or "in one view"])
     return table([*heads, "asked"], rows)

@@ -23,8 +23,8 @@ from trm.figures.style import WRONG, colours, draw_table, mark, new_figure, tidy
 from trm.proof.judge import Judged
 from trm.proof.program import CLASSES, Program
 
-_ACROSS = 4  # panels of curves in a line
-_MARGINS, _MARGIN_SIZE = 4, (2.9, 2.75)  # panels of margins in a line, and inches of each
+_ACROSS = 3  # panels in a line: their text is legible across a page of a paper
+_MARGIN_SIZE = (2.7, 2.5)  # inches of a panel of margins
 _SEEN = 0.1  # least overlap for which a selector gets a column
 
 
@@ -37,7 +37,7 @@ def probing_figure(study: ProbeStudy, name: str) -> Figure:
     across = min(_ACROSS, len(study.subtasks))
     down = -(-len(study.subtasks) // across)
     title = f"{name}: cells correct in rows filled in, %, by {study.unit}"
-    figure = new_figure(3.1 * across + 0.4, 2.4 * down + 1.2, title)
+    figure = new_figure(max(2.8 * across + 0.4, 5), 2.3 * down + 1.2, title)
     panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
     for unused in panels.flat[len(study.subtasks) :]:
         unused.set_axis_off()
@@ -52,12 +52,12 @@ def probing_figure(study: ProbeStudy, name: str) -> Figure:
             if not number:
                 majority = [100 * one.majority.value for one in found]
                 (lines["majority"],) = axes.plot(x, majority, ":", color=GREY)
-        axes.set_title(subtask, fontsize=9.5, loc="left", pad=3)
+        axes.set_title(subtask.replace("_", " "), fontsize=9.5, loc="left", pad=3)
         axes.set_ylim(0, 103)
         axes.tick_params(labelsize=8, labelbottom=True)
         tidy(axes)
     handles = list(lines.values()), list(lines)
-    figure.legend(*handles, loc="outside lower center", ncols=3, fontsize=8.5, frameon=False)
+    figure.legend(*handles, loc="outside lower center", ncols=2, fontsize=8.5, frameon=False)
     return figure
 
 
@@ -106,7 +106,8 @@ def overlap_figure(heads: Sequence[Head], title: str) -> Figure:
     shown.sort(key=lambda one: (not one.in_program, order.get(one.selector, len(order))))
     names = [one.selector for one in shown]
     values = np.array([[head.of(name).overlap for name in names] for head in heads])
-    figure = new_figure(2.2 + 0.42 * len(names), 2.4 + 0.3 * len(heads), title)
+    note = "*: of the layout's program. Framed: the selector that fits best"
+    figure = new_figure(2.2 + 0.42 * len(names), 2.4 + 0.3 * len(heads), title, note)
     axes = figure.subplots()
     several = len({head.update for head in heads}) > 1
     texts = np.vectorize(lambda share: f"{share:.2f}"[-3:] if share < 0.995 else "1")(values)
@@ -134,9 +135,13 @@ def ranks_figure(models: Mapping[str, Sequence[Rank]]) -> Figure:
     """
     every = [one for ranks in models.values() for one in ranks if one.name != INPUT]
     panels = list(dict.fromkeys((one.kind, one.name) for one in every))
-    figure, lines = new_figure(1.4 + 3 * len(panels), 3.8), {}
-    all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axes, (kind, name) in zip(all_axes, panels, strict=True):
+    across = min(_ACROSS, len(panels))
+    down = -(-len(panels) // across)
+    figure, lines = new_figure(0.8 + 2.8 * across, 2.7 * down + 0.8), {}
+    all_axes = figure.subplots(down, across, sharey=True, squeeze=False)
+    for unused in all_axes.flat[len(panels) :]:
+        unused.set_visible(False)
+    for axes, (kind, name) in zip(all_axes.flat, panels, strict=False):
         for number, (model, ranks) in enumerate(models.items()):
             shown = [one for one in ranks if one.kind == kind and one.name in (name, INPUT)]
             if any(one.name == name for one in shown):
@@ -146,8 +151,9 @@ def ranks_figure(models: Mapping[str, Sequence[Rank]]) -> Figure:
         axes.set(xlabel="layer", ylim=(0, 1))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         tidy(axes)
-    all_axes[0].set_ylabel("effective rank / full rank")
-    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=4)
+    for first in all_axes[:, 0]:
+        first.set_ylabel("effective rank / full rank")
+    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=2)
     return figure
 
 
@@ -178,9 +184,9 @@ def gap_figure(found: Mapping[str, GapStudy]) -> Figure:
         axes.set_title(name, fontsize=9.5, loc="left", pad=3)
         axes.set_ylim(-3, 103)
         tidy(axes)
-    figure.legend(
-        [*lines.values()], [*lines], loc="outside right center", fontsize=8, frameon=False
-    )
+    names = [name.replace("_", " ") for name in lines]
+    place: dict[str, Any] = {"loc": "outside right center", "fontsize": 8, "frameon": False}
+    figure.legend([*lines.values()], names, **place)
     return figure
 
 
@@ -228,11 +234,12 @@ def draw_margins(found: Sequence[Margins], most: float, title: str) -> Figure:
     Colour: the smallest margin of all cell inputs with this pair of classes, up to ``most``. Grey:
     no canvas has the pair. Cross: the output is incorrect for an input.
     """
-    down = -(-len(found) // _MARGINS)
-    across = -(-len(found) // down)  # as even as can be: five are three and two
+    down = -(-len(found) // _ACROSS)
+    across = -(-len(found) // down)  # as even as can be: four are two and two
     width, height = _MARGIN_SIZE
-    size = max(width * across + 1.1, 0.085 * len(title) + 0.4), height * down + 0.9
-    figure = new_figure(*size, title, "grey: on no canvas; cross: incorrect for an input")
+    size = max(width * across + 1.1, 5), height * down + 0.9
+    note = "grey: on no canvas; cross: incorrect for an input"
+    figure = new_figure(*size, title, note)
     axes = figure.subplots(down, across, squeeze=False)
     least = min(0.0, *(float(np.nanmin(one.smallest)) for one in found))
     for one, panel in zip(found, axes.flat, strict=False):
@@ -241,7 +248,8 @@ def draw_margins(found: Sequence[Margins], most: float, title: str) -> Figure:
         wrong = np.argwhere(one.smallest <= 0)
         panel.scatter(wrong[:, 1], wrong[:, 0], marker="x", s=40, color=WRONG)
         lowest = signed(float(np.nanmin(one.smallest)))
-        panel.set_title(fill(f"{one.outputs}: {lowest} at least", 40), fontsize=9.5, loc="left")
+        names = one.outputs.replace("_", " ")
+        panel.set_title(fill(f"{names}: {lowest} at least", 36), fontsize=9.5, loc="left")
         both = zip((panel.yaxis, panel.xaxis), one.inputs, one.classes, strict=True)
         for axis, name, classes in both:
             axis.set_ticks(range(len(classes)), classes, fontsize=8)

@@ -21,6 +21,7 @@ from matplotlib.patheffects import Normal, Stroke
 from matplotlib.ticker import NullFormatter
 
 from canvas.picture import GIVEN, GREY, INK, PAPER
+from trm.checkpoints.names import FAMILY_NAMES
 from trm.evaluation.diagnosis import KINDS, OTHER
 from trm.evaluation.grid import FIGURES, FILES, LABELS, Grid, Model, cells_of, errors, in_order
 from trm.evaluation.grid_report import markdown
@@ -30,6 +31,7 @@ from trm.files import replacing, write_text
 from trm.grid_cells import INSIDE
 from trm.statistics import BINS, Reliability, RiskCoverage, Share
 
+_CURVES = (6.2, 4.4)  # inches of curves over length: legible in a column of a paper, too
 _FEW = 20  # answered problems below which a risk does not affect the scale
 _ACROSS = 4  # most panels in a line
 _ROOM = (6.2, 5.2, 4.4, 4.0)  # inches for a panel's cells with 1, 2, 3 or 4 panels in a line
@@ -76,7 +78,7 @@ def lengths_figure(grid: Grid) -> Figure:
     notes = f"{grid.problems_asked}. Bands: of several seeds from the lowest to the highest, of "
     notes += "one the Wilson 95\u00a0% interval. Dotted: the longest of training. "
     notes += " ".join(grid.caveats)
-    figure = new_figure(9, 5.6, note=fill(notes, 135))
+    figure = new_figure(*_CURVES, note=notes)
     axes, every = figure.subplots(), set[int]()
     for i, (name, models) in enumerate(by_setting(grid.models).items()):
         style, seeds = mark(i), [_by_length(grid, model, alike) for model in models]
@@ -97,7 +99,7 @@ def lengths_figure(grid: Grid) -> Figure:
     _finish_lengths(axes, every, alike)
     axes.set(ylim=(-2, 102), ylabel="correct, %")
     axes.set_title(FIGURES[grid.figure_shown], loc="left", weight="bold", fontsize=12, color=INK)
-    axes.legend(frameon=False, fontsize=9, loc="best")
+    axes.legend(frameon=False, fontsize=8.5, loc="best")
     return figure
 
 
@@ -110,7 +112,7 @@ def steps_figure(grid: Grid) -> Figure:
     alike, every = _equal_lengths(grid), set[int]()
     notes = f"{grid.problems_asked}. Free-running, means over problems. "
     notes += "Dashed: the longest chain of cells, the most steps until nothing changes. "
-    figure = new_figure(9, 5.6, note=fill(notes + " ".join(grid.caveats), 135))
+    figure = new_figure(*_CURVES, note=notes + " ".join(grid.caveats))
     axes = figure.subplots()
     for i, model in enumerate(grid.models):
         found = _cells_by_length(grid, model, alike)
@@ -127,7 +129,7 @@ def steps_figure(grid: Grid) -> Figure:
                    for model in grid.models for cell in model["cells"])  # fmt: skip
     axes.set(ylim=(0, None), ylabel=f"supervision steps of a {'canvas' if together else 'row'}")
     axes.set_title("Supervision steps", loc="left", weight="bold", fontsize=12, color=INK)
-    axes.legend(frameon=False, fontsize=9, loc="best")
+    axes.legend(frameon=False, fontsize=8.5, loc="best")
     return figure
 
 
@@ -211,7 +213,8 @@ def grid_figure(grid: Grid) -> Figure:
             continue
         _draw_shares(axes, grid, model, rows, columns, side, scale)
         layout, known = model["task"]["layout"], model["parameters"]
-        words = [model["family"], layout, None if known is None else f"{known:,} parameters"]
+        family = FAMILY_NAMES.get(model["family"], model["family"])
+        words = [family, layout, None if known is None else f"{known:,} parameters"]
         about = ", ".join(filter(None, words)) or "nothing known of the model"
         title = "\n".join(_cut(line, letters) for line in (model["name"], about))
         axes.set_title(title, loc="left", fontsize=9, color=INK, parse_math=False)
@@ -375,7 +378,9 @@ def trust_figure(
         axes.plot(x, 100 * bins.right, label=label, **style)
         bin_index = np.minimum(bins.confidence * BINS, BINS - 1).astype(int)
         start = (bin_index + 0.1) * 100 / BINS + i * wide
-        counts.bar(start, bins.problems, wide, align="edge", color=colour)
+        hatch = ("", *_HATCHES)[i % (1 + len(_HATCHES))]
+        bar: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": PAPER, "linewidth": 0}
+        counts.bar(start, bins.problems, wide, align="edge", **bar)
     axes.set(ylabel="correct, %", xlim=(0, 101), ylim=(0, 101))
     axes.set_title("Is 90 % correct 90 times in 100?")
     axes.tick_params(labelbottom=False)

@@ -107,7 +107,7 @@ def attention_figure(
         draw_map(one, canvas, weights, scale)
         _frame(one, (cell[0] - int(used[0]), cell[1]), WRONG)
     bar: Any = {"aspect": 25, "shrink": min(1, 3 / high), "pad": 0.01, "anchor": (0, 1)}
-    figure.colorbar(scale, ax=axes, **bar)
+    figure.colorbar(scale, ax=axes, **bar).set_label("attention", fontsize=8.5)
     return _within(figure)
 
 
@@ -129,7 +129,7 @@ def settled_figure(
     height, width = canvas.shape
     side = 1.4 * _cell_size(width, 1)
     note = "grey: given. Framed: incorrect, with the correct symbol in the corner"
-    wide = max(side * width + 1.5, 0.09 * len(title) + 0.6, 0.07 * len(note) + 0.4)
+    wide = max(side * width + 1.5, 4.6)
     high = max(side * height, 1.6) + 1.0
     figure = new_figure(wide, high, title, note)
     axes = figure.subplots(subplot_kw=_NO_TICKS)
@@ -156,7 +156,7 @@ def lens_figure(lens: Lens, canvas: np.ndarray, truth: np.ndarray, title: str) -
     shown[:-1, lens.columns] = np.exp(lens.of(truth))
     side, names = _cell_size(width, 1), 0.075 * max(map(len, lens.sites))
     high = 1.15 * side * (height + lines + 3) + 0.9
-    wide = max(side * (width + 1) + names + 1.2, 0.09 * len(title) + 0.4, 6)
+    wide = max(side * (width + 1) + names + 1.2, 6)
     note = "colour: probability of the true symbol. Framed: another symbol is likelier"
     figure, scale = new_figure(wide, high, title, note), colours("Blues", 0, 1)
     above, below = figure.subplots(2, 1, height_ratios=(height + 1, lines + 2))
@@ -172,7 +172,8 @@ def lens_figure(lens: Lens, canvas: np.ndarray, truth: np.ndarray, title: str) -
         below.text(-1.3, line, name, weight="bold" if line == lines else None, **beside)
     for one in (above, below):
         one.set_anchor("N")
-    figure.colorbar(scale, ax=[above, below], aspect=20, shrink=min(1, 2.5 / high), pad=0.01)
+    bar = figure.colorbar(scale, ax=[above, below], aspect=20, shrink=min(1, 2.5 / high), pad=0.01)
+    bar.set_label("probability", fontsize=8.5)
     return _within(figure)
 
 
@@ -207,7 +208,7 @@ def signals_figure(
         found = f"as it writes: {good.sum()} of {counted.sum()}"
         bold: dict[str, Any] = {"weight": "bold", "color": picture.HIGHLIGHT}
         for axes, classes, heading, style in zip(
-            line, (right, decided), (name, found), (bold, {}), strict=True
+            line, (right, decided), (name.replace("_", " "), found), (bold, {}), strict=True
         ):
             axes.set_title(heading, fontsize=8.5, loc="left", pad=2, **style)
             due, held = right[down, across], classes[down, across]
@@ -234,9 +235,9 @@ def patching_figure(found: Patching, names: tuple[str, str], title: str) -> Figu
     head, lines = side * (h + 1) + 0.3, -(-len(found.sites) // across)
     high = lines * head
     wide = max(side * across * (w + 1.5) + 1, 7.6)
-    note = "effect: 0, A's answer stays; 1, B's answer is as clear as in the run on B\n"
-    note += "(normalised logit difference). Framed: A and B differ here; black: in the row by which"
-    figure = new_figure(wide, head + high + 1.1, title, f"{note}\nthe effect is measured")
+    note = "effect: 0, A's answer stays; 1, B's answer is as clear as in the run on B (normalised "
+    note += "logit difference). Framed: A and B differ here; black: in the row by which the effect "
+    figure = new_figure(wide, head + high + 1.1, title, f"{note}is measured")
     scale = effect_colours()
     parts: Any = figure.subfigures(2, 1, height_ratios=(head, high))
     above, below = parts
@@ -251,5 +252,5 @@ def patching_figure(found: Patching, names: tuple[str, str], title: str) -> Figu
         for i, j in np.argwhere(canvases[0] != canvases[1]).tolist():
             _frame(axes, (i, j), _SCORED if scored[i, j] else _DIFFERENT)
     bar: Any = {"extend": "both", "ticks": [-1, 0, 1], "aspect": 15, "pad": 0.01}
-    below.colorbar(scale, ax=maps, shrink=min(1, 2 / high), **bar)
+    below.colorbar(scale, ax=maps, shrink=min(1, 2 / high), **bar).set_label("effect", fontsize=8.5)
     return _within(figure)

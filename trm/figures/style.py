@@ -6,6 +6,7 @@ of matplotlib's that colour-blind people can read. Figures do not use pyplot and
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import matplotlib
@@ -23,7 +24,9 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 WRONG = COLOURS[1]
 LINES = ("-", "--", ":", "-.")
 _MARKS = ("o", "s", "D", "^", "v", "P", "X")
-_LARGEST = 150.0  # largest side of a figure, in inches
+_SAVED = 150  # dots per inch of a file: sharp on screens with small dots, and in print
+_LETTERS = {"title": 0.096, "note": 0.07}  # inches of a letter, on average
+_LARGEST = 100.0  # largest side of a figure, in inches
 
 
 def mark(i: int) -> dict[str, Any]:
@@ -38,7 +41,15 @@ def colours(name: str, low: float = 0, high: float = 100) -> ScalarMappable:
 
 
 def new_figure(width: float, height: float, title: str = "", note: str = "") -> Figure:
-    """Return a figure of a size in inches, laid out by matplotlib, with a note at the bottom."""
+    """Return a figure of a size in inches, laid out by matplotlib, with a note at the bottom.
+
+    Title and note are wrapped to the width. A title of several lines makes the figure higher.
+    """
+    title, note = (
+        _wrapped(title, width / _LETTERS["title"]),
+        _wrapped(note, width / _LETTERS["note"]),
+    )
+    height += 0.2 * title.count("\n")
     size = min(width, _LARGEST), min(height, _LARGEST)
     figure = Figure(size, DPI, facecolor=PAPER, layout="constrained")
     FigureCanvasAgg(figure)
@@ -49,10 +60,15 @@ def new_figure(width: float, height: float, title: str = "", note: str = "") -> 
     return figure
 
 
+def _wrapped(text: str, letters: float) -> str:
+    """Return a text in lines of at most so many letters; its own lines stay apart."""
+    return "\n".join(fill(line, max(20, int(letters))) for line in text.split("\n"))
+
+
 def save(figure: Figure, file: Path) -> None:
     """Save a figure as PNG, by `trm.files.replacing`."""
     with replacing(file) as part:
-        figure.savefig(part, format="png")
+        figure.savefig(part, format="png", dpi=_SAVED)
 
 
 def tidy(axes: Axes, grid: str = "both") -> None:

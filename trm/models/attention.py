@@ -163,7 +163,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool) -
     all others ``scaled_dot_product_attention``. The result is the same; the faster one is chosen.
 
     Args:
-        q, k, v: queries [B, heads, Q, D], keys and values [B, heads, K, D].
+        q: queries [B, heads, Q, D].
+        k: keys [B, heads, K, D].
+        v: values [B, heads, K, D].
         bias: added to the scores, broadcastable to [B, heads, Q, K]; minus infinity forbids.
         causal: query i (of Q == K) attends to keys 0 to i only.
 
@@ -203,6 +205,28 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -
     return torch.cat([_fused(*part, causal) for part in parts])
 
 
+class DotProduct(nn.Module):
+    """Softmax attention without parameters; a module, so that hooks find its arguments."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool) -> Tensor:
+        """Return the mean of values for each query, see `attend`."""
+        return attend(q, k, v, bias, causal)
+
+    def weights(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool) -> Tensor:
+        """Return the attention weights of the same call, at least float32, [B, heads, Q, K]."""
+        exact = torch.promote_types(q.dtype, torch.float32)
+        scores = (q.to(exact) * q.shape[-1] ** -0.5) @ k.to(exact).mT
+        if bias is not None:
+            scores = scores + bias.to(exact)
+        if causal:
+            scores = scores + torch.full_like(scores[0, 0], -torch.inf).triu(1)
+        return scores.softmax(dim=-1)
+
+    def average(self, weights: Tensor, values: Tensor) -> Tensor:
+        """Return the output of `forward` for other weights, [B, heads, Q, D]."""
+        return weights.to(values.dtype) @ values
+
+
 class Attention(nn.Module):
     """Multi-head self-attention."""
 
@@ -211,6 +235,7 @@ class Attention(nn.Module):
         self.num_heads = num_heads
         self.qkv = Linear(hidden_size, 3 * hidden_size, projection_bias)
         self.out = Linear(hidden_size, hidden_size, projection_bias)
+        self.dot_product: nn.Module = DotProduct()
 
     def queries(self, x: Tensor) -> Tensor:
         """Return queries [..., D] from [..., D], the heads side by side; without a bias."""
@@ -255,7 +280,8 @@ class Attention(nn.Module):
                 future.triu(known + 1), -math.inf
             )
             bias = later[None] if bias is None else bias + later
-        return self.out(attend(q, k, v, bias, causal and not known).transpose(1, 2).flatten(2))
+        mixed = self.dot_product(q, k, v, bias, causal and not known)  # [B, heads, S, D / heads]
+        return self.out(mixed.transpose(1, 2).flatten(2))
 
 
 def swiglu_size(width: int) -> int:
@@ -280,15 +306,17 @@ class SwiGLU(nn.Module):
 class PostNormBlock(nn.Module):
     """rms_norm(x + attention over tokens), then rms_norm(x + SwiGLU over channels)."""
 
-    def __init__(self, width: int, num_heads: int, intermediate_size: int | None):
+    def __init__(
+        self,
+        width: int,
+        num_heads: int,
+        intermediate_size: int | None,
+        attention: type[nn.Module] = Attention,
+    ):
         super().__init__()
-        self.mixing, self.mlp = Attention(width, num_heads), SwiGLU(width, intermediate_size)
+        self.mixing, self.mlp = attention(width, num_heads), SwiGLU(width, intermediate_size)
 
-    def forward(self, x: Tensor, terms: Terms) -> Tensor:
-        """Map [B, S, D] to [B, S, D]."""
-        return self.after(x, self.mixing(x, terms))
-
-    def after(self, x: Tensor, mixed: Tensor) -> Tensor:
-        """Apply the rest of the block after attention, from its output ``mixed``, [..., D] each."""
-        x = rms_norm(x + mixed)
+    def forward(self, x: Tensor, *terms: Any) -> Tensor:
+        """Map [..., D] to [..., D]. ``terms`` are arguments of the attention."""
+        x = rms_norm(x + self.mixing(x, *terms))
         return rms_norm(x + self.mlp(x))

@@ -24,7 +24,14 @@ from torch import Tensor, nn
 from canvas.cells.encoding import OpEncoding
 from canvas.cells.spec import NEIGHBOURS, OWN, SYMBOL, Op
 from canvas.symbols import BLANK, MASK
-from trm.models.attention import Attention, Linear, PostNormBlock, compute_dtype, truncated_normal_
+from trm.models.attention import (
+    Attention,
+    Linear,
+    PostNormBlock,
+    compute_dtype,
+    computes_float32,
+    truncated_normal_,
+)
 from trm.models.cell_cache import CellCache
 from trm.models.configs import CellConfig
 from trm.models.coordinates import span
@@ -45,9 +52,16 @@ def all_right(log_probability: Tensor) -> Tensor:
 class AddedMessages(nn.Module):
     """Takes the place of attention in a cell without heads: all its messages are added."""
 
+    def __init__(self, hidden_size: int, num_heads: int) -> None:
+        super().__init__()
+
     def keys_values(self, x: Tensor) -> Tensor:
         """Return messages [..., D] as they are."""
         return x
+
+    def forward(self, x: Tensor, total: Tensor) -> Tensor:
+        """Return the sum of all messages, [N, D], whatever the state x is."""
+        return total
 
 
 class NeighbourKV(NamedTuple):
@@ -58,6 +72,54 @@ class NeighbourKV(NamedTuple):
     keys_values: list[tuple[Tensor, Tensor]]
     absent: Tensor  # [N, directions, 1], minus infinity for a neighbour that is missing, else 0
     alone: Tensor  # bool [N, 1], cells without any neighbour; their `absent` is 0
+
+
+class NeighbourDotProduct(nn.Module):
+    """Softmax attention of N cells to their neighbours' messages, without parameters.
+
+    Queries are [N, 1, heads, D / heads], keys and values [N, directions, heads, D / heads]. The
+    bias is [directions, heads]; `NeighbourKV` describes the other arguments.
+    """
+
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, absent: Tensor, alone: Tensor
+    ) -> Tensor:
+        """Return the means of values, [N, heads, D / heads]; 0 for a cell without neighbours."""
+        weights = self._softmax(q, k, v, bias, absent).to(v.dtype)
+        return (weights.unsqueeze(-1) * v).sum(1).masked_fill(alone.unsqueeze(-1), 0)
+
+    def weights(
+        self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, absent: Tensor, alone: Tensor
+    ) -> Tensor:
+        """Return the attention weights of the same call, at least float32 [N, heads, directions].
+
+        They are 0 for a cell without neighbours.
+        """
+        return self._softmax(q, k, v, bias, absent).mT.masked_fill(alone.unsqueeze(-1), 0)
+
+    def average(self, weights: Tensor, values: Tensor) -> Tensor:
+        """Return the output of `forward` for other weights, [N, heads, D / heads]."""
+        return (weights.mT.to(values.dtype).unsqueeze(-1) * values).sum(1)
+
+    def _softmax(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, absent: Tensor) -> Tensor:
+        scores = (q * k.shape[-1] ** -0.5 * k).sum(-1) + bias + absent  # [N, directions, heads]
+        exact = torch.promote_types(v.dtype, torch.float32)
+        return torch.softmax(scores, dim=1, dtype=exact)
+
+
+class NeighbourAttention(Attention):
+    """Attention of cells to keys and values of their neighbours' messages."""
+
+    def __init__(self, hidden_size: int, num_heads: int) -> None:
+        super().__init__(hidden_size, num_heads)
+        self.dot_product = NeighbourDotProduct()
+
+    def forward(  # type: ignore[override]
+        self, x: Tensor, k: Tensor, v: Tensor, bias: Tensor, absent: Tensor, alone: Tensor
+    ) -> Tensor:
+        """Map [N, D] to [N, D]; the other arguments are as for `NeighbourDotProduct`."""
+        q = self.queries(x).unflatten(-1, (1, *k.shape[2:]))
+        return self.out(self.dot_product(q, k, v, bias, absent, alone).flatten(1))
 
 
 class CellContext(NamedTuple):
@@ -94,6 +156,7 @@ class CellModel(IterativeModel):
     """
 
     translation_invariant = True
+    arithmetic = "float32"  # in which a proof of such a model holds
     config: CellConfig
     H_init: Tensor
     L_init: Tensor
@@ -105,7 +168,6 @@ class CellModel(IterativeModel):
         if not config.messages:
             raise ValueError("messages are missing: take rule_settings(task.local_rule())")
         self.config = config
-        D = config.hidden_size
         passed = {
             name: n for direction in config.messages.values() for name, n in direction.items()
         }
@@ -117,6 +179,17 @@ class CellModel(IterativeModel):
         ops = [Op(tuple(one["outputs"]), tuple(one["inputs"])) for one in config.ops]
         ops = ops or [Op(tuple(self.outputs))]
         self.encoding = OpEncoding(directions, self.signals, ops, config.vocab_size)
+        self.make_network()
+        self.reader = OpReader(self.encoding, self.outputs)
+        # With NumPy: `torch.arange` on the meta device imports SymPy.
+        every = torch.from_numpy(np.arange(sum(self.outputs.values())))
+        every = every.split(list(self.outputs.values()))
+        padded = nn.utils.rnn.pad_sequence(list(every), True, sum(self.outputs.values()))
+        self.register_buffer("_logits", padded, persistent=False)
+
+    def make_network(self) -> None:
+        """Create the weights, newly initialised."""
+        config, D = self.config, self.config.hidden_size
         self.scale = D**0.5
         # A row for each class of each signal; last, if ops read it, two for a neighbour's presence.
         presence = 2 * any("" in names for of in self.encoding.inputs for names in of)
@@ -134,13 +207,11 @@ class CellModel(IterativeModel):
             for lane in range(config.num_heads):
                 first[lane, lane % first.shape[1]] = config.direction_bias / self.scale
             self.position = nn.ParameterDict({"direction": nn.Parameter(first)})
+        mixing = NeighbourAttention if config.num_heads else AddedMessages
         self.layers = nn.ModuleList(
-            PostNormBlock(D, config.num_heads, config.intermediate_size)
+            PostNormBlock(D, config.num_heads, config.intermediate_size, mixing)
             for _ in range(config.num_layers)
         )
-        if not config.num_heads:
-            for layer in self.layers:
-                layer.mixing = AddedMessages()
         if not config.shared_classes:
             self.lm_head = Linear(D, sum(self.outputs.values()), bias=True)
         self.halt_head = nn.Linear(D, 1)
@@ -150,14 +221,8 @@ class CellModel(IterativeModel):
             self.register_buffer(name, truncated_normal_(torch.empty(D), 1.0))
         self.embed_ops = None
         if config.ops:
-            self.embed_ops = nn.Embedding(len(ops), D)
+            self.embed_ops = nn.Embedding(len(self.encoding.ops), D)
             truncated_normal_(self.embed_ops.weight, 1 / self.scale)
-        self.reader = OpReader(self.encoding, self.outputs)
-        # With NumPy: `torch.arange` on the meta device imports SymPy.
-        every = torch.from_numpy(np.arange(sum(self.outputs.values())))
-        every = every.split(list(self.outputs.values()))
-        padded = nn.utils.rnn.pad_sequence(list(every), True, sum(self.outputs.values()))
-        self.register_buffer("_logits", padded, persistent=False)
 
     def encode(self, tokens: Tensor, cache: CellCache | None = None) -> CellContext:
         """Encode canvases.
@@ -298,7 +363,9 @@ class CellModel(IterativeModel):
         return self._read_out(self.settle(x, self.around(keys_values, present)))
 
     def _read_out(self, z_H: Tensor) -> tuple[Tensor, Tensor]:
-        return F.linear(z_H, *self.head), self.halt_head(z_H)[:, 0].float()
+        shared = self.config.shared_classes
+        logits = F.linear(z_H, *self.head) if shared else self.lm_head(z_H)
+        return logits, self.halt_head(z_H)[:, 0].float()
 
     @property
     def token_weight(self) -> Tensor:
@@ -344,6 +411,11 @@ class CellModel(IterativeModel):
         absent = absent.masked_fill(~(present | alone), -torch.inf).unsqueeze(-1)
         return NeighbourKV([(k, v) for k, v in split], absent, alone)
 
+    @property
+    def computes_as_proved(self) -> bool:
+        """True if the model now computes in the arithmetic of its proof."""
+        return computes_float32(self.H_init)
+
     def settle(self, x: Tensor, around: NeighbourKV) -> Tensor:
         """Run all cycles from inputs [N, D], and return the last z_H [N, D]."""
         z_H, z_L = (init.to(x.dtype).expand_as(x) for init in (self.H_init, self.L_init))
@@ -353,17 +425,12 @@ class CellModel(IterativeModel):
     def network(self, x: Tensor, around: NeighbourKV) -> Tensor:
         """Apply all layers once, [N, D] to [N, D]."""
         if not self.config.num_heads:
-            for (layer, _), (messages, _) in zip(self.blocks, around.keys_values, strict=True):
-                x = layer.after(x, messages)
+            for layer, (total, _) in zip(self.layers, around.keys_values, strict=True):
+                x = layer(x, total)
             return x
         bias = (self.position["direction"] * self.scale).to(x.dtype).T  # [directions, heads]
-        for (layer, mixing), (k, v) in zip(self.blocks, around.keys_values, strict=True):
-            q = mixing.queries(x).unflatten(-1, (1, *k.shape[2:])) * k.shape[-1] ** -0.5
-            scores = (q * k).sum(-1) + bias + around.absent  # [N, directions, heads]
-            exact = torch.promote_types(v.dtype, torch.float32)
-            weights = torch.softmax(scores, dim=1, dtype=exact).to(v.dtype)
-            mixed = (weights.unsqueeze(-1) * v).sum(1).flatten(1).masked_fill(around.alone, 0)
-            x = layer.after(x, mixing.out(mixed))
+        for layer, (k, v) in zip(self.layers, around.keys_values, strict=True):
+            x = layer(x, k, v, bias, around.absent, around.alone)
         return x
 
     @property
@@ -421,7 +488,11 @@ class CellModel(IterativeModel):
 
     def message_vectors(self, embed: Tensor) -> list[Tensor]:
         """Return sums of the embeddings of a message's signals, [message ids, D] per direction."""
-        encoding, embed, start = self.encoding, embed * self.message_scale, self.class_starts
+        return self.message_sums(embed * self.message_scale)
+
+    def message_sums(self, embed: Tensor) -> list[Tensor]:
+        """Return the same of scaled embeddings, floats or integers [classes, D]."""
+        encoding, start = self.encoding, self.class_starts
         vectors = []
         for direction in range(len(encoding.directions)):
             of_ops = []

@@ -15,17 +15,19 @@ inputs by `closed_table`, merges values and classes with equal entries: the 1,20
 decimal lattice take an array of 1,342 x 700.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import torch
 
 from canvas.cells.encoding import OpEncoding
-from canvas.cells.spec import NEIGHBOURS, OWN
+from canvas.cells.spec import NEIGHBOURS, OWN, SYMBOL, TOKEN, input_name
 from canvas.symbols import BLANK, MASK
 from trm.models.cell_cache import CellCache
+from trm.progress import Report, silent
 
 _MOST_ENTRIES = 2**26  # of the arrays of a growing table
 
@@ -75,7 +77,7 @@ class CellTable:
             raise UnknownInputError
         return value
 
-    def fill(self, canvases: np.ndarray) -> np.ndarray:
+    def fill(self, canvases: np.ndarray, report: Report = silent) -> np.ndarray:
         """Return canvases with all masked cells filled in, uint8 [B, H, W].
 
         The symbols are those of `trm.models.wavefront.run_wavefront`. Memory beside the canvases
@@ -83,6 +85,7 @@ class CellTable:
 
         Args:
             canvases: uint8 [B, H, W].
+            report: called as the work goes on.
 
         Raises:
             UnknownInputError: an input is not in the table.
@@ -93,14 +96,16 @@ class CellTable:
         for number, box in enumerate(different.tolist()):
             alike = np.flatnonzero(which.reshape(-1) == number)
             if len(alike) == len(filled):
-                self._fill(filled, *box)
+                self._fill(filled, report, *box)
             else:
                 some = filled[alike]
-                self._fill(some, *box)
+                self._fill(some, report, *box)
                 filled[alike] = some
         return filled
 
-    def _fill(self, cells: np.ndarray, top: int, bottom: int, left: int, right: int) -> None:
+    def _fill(
+        self, cells: np.ndarray, report: Report, top: int, bottom: int, left: int, right: int
+    ) -> None:
         """Compute the cells of a box in place, front after front, see `canvas.cells.order`.
 
         The cells of a front lie two columns apart, in one row after the other. So in the flat
@@ -112,7 +117,7 @@ class CellTable:
         steps = [NEIGHBOURS[direction] for direction in self.directions]
         # The states of the last four fronts by row, after a row that is missing: 0 without a cell.
         states = np.zeros((4, B, height + 1), dtype=np.intp)
-        lows = [0] * 4
+        lows, done = [0] * 4, 0
         for front in range(width + 2 * height - 2 if height and width else 0):
             low, high = max(0, (front - width + 2) // 2), min(height - 1, front // 2) + 1
             here = states[front % 4]
@@ -130,6 +135,8 @@ class CellTable:
             found = self.look_up(token, neighbours)
             here[:, low + 1 : high + 1] = found
             np.copyto(symbols, self.symbol.take(found), where=token == MASK)
+            done += found.size
+            report("cells", done, B * height * width)
 
     def write(self, file: IO[bytes], **notes: str) -> None:
         """Write the table, compressed, with notes by name."""
@@ -296,25 +303,40 @@ class GrowingTable(CellTable):
         self.arrays[number][: have[0], : have[1]] = array
 
 
-def check_one_op(model: Any) -> None:
-    """Raise ValueError if `closed_table` cannot be made of a model's decisions."""
-    ops = getattr(getattr(model, "encoding", None), "ops", ())
-    if len(ops) != 1:
-        raise ValueError(
-            f"--decisions is for models whose cells have one op, and those of this one have "
-            f"{len(ops) or 'none'}: leave it out"
-        )
+def passed_outputs(cache: CellCache, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Run the network of a cell, all its ops, on N cell inputs.
+
+    Args:
+        cache: of the model.
+        inputs: of the cells, integers [N] by input name, see `canvas.cells.spec.input_name`.
+
+    Returns:
+        Outputs that a cell writes or passes, int64 [N] by name, the symbol first.
+    """
+    model = cache.model
+    directions = {d: names for d, names in model.encoding.directions.items() if d != OWN}
+    signals = list(model.signals)
+    around = np.zeros((len(inputs[TOKEN]), len(directions), 1 + len(signals)), dtype=np.int64)
+    for place, (direction, names) in enumerate(directions.items()):
+        around[:, place, 0] = inputs[input_name(direction, "")]
+        for name in names:
+            around[:, place, 1 + signals.index(name)] = inputs[input_name(direction, name)]
+    tokens = torch.from_numpy(inputs[TOKEN].astype(np.int64))
+    classes = cache.decide(tokens, torch.from_numpy(around)).classes.numpy()
+    outputs = dict(zip(model.outputs, classes.T, strict=True))
+    return {n: outputs[n] for n in (SYMBOL, *dict.fromkeys(chain(*directions.values())))}
 
 
 def closed_table(
     encoding: OpEncoding, ids: np.ndarray, outputs: dict[str, np.ndarray]
 ) -> CellTable:
-    """Return the table of a cell with one op; it contains these inputs and no others.
+    """Return the table of a cell; it contains these inputs and no others.
 
     Args:
-        encoding: of the op's inputs.
+        encoding: of cell inputs, as of a single op: `canvas.cells.local_rule.LocalRule.whole`.
         ids: of the inputs, int64 [N].
-        outputs: decided symbols and classes by output, integers [N] each, the symbol first.
+        outputs: decided symbols and classes by output, integers [N] each, the symbol first. See
+            `passed_outputs`.
     """
     assert len(encoding.ops) == 1
     parts = np.unravel_index(ids, (encoding.ids, *encoding.sizes[0]))

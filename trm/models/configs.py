@@ -156,6 +156,23 @@ class CellConfig:
             )
 
 
+@dataclass
+class IntegerCellConfig(CellConfig):
+    """Settings of an `IntegerCellModel`: those of the `CellModel`, and the size of its weights."""
+
+    weight_bits: int = 8  # of a weight, 8 or 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.shared_classes or not self.num_heads:
+            raise ValueError(
+                "an integer model has attention, and a row for each class of each signal: take a "
+                "model with num_heads above 0 and without shared_classes."
+            )
+        if self.weight_bits not in (8, 4):
+            raise ValueError(f"weight_bits must be 8 or 4, got {self.weight_bits}.")
+
+
 def rule_settings(rule: LocalRule) -> dict[str, Any]:
     """Return the settings of a `CellConfig` that follow from a layout's local rule."""
     passed = {

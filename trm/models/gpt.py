@@ -1,6 +1,7 @@
 """GPT on a canvas: the cells as a sequence, generated token by token.
 
 The architecture of nanoGPT (Radford et al. 2019; karpathy/nanoGPT):
+
 - pre-norm blocks: causal attention, then an MLP with GELU of four times the width
 - layer norms with learned gains; no biases by default
 - embedding and head share one matrix
@@ -20,6 +21,8 @@ loops, or after the last loop. Later loops read a token only when a later token 
 """
 
 import math
+from collections.abc import Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import torch
@@ -31,6 +34,7 @@ from trm.models.configs import GPTConfig
 from trm.models.coordinates import Coordinates
 from trm.models.iterative import Network, Settling
 from trm.models.positions import Learned, Learned2D, check_canvas, make_position
+from trm.progress import Report, silent
 from trm.torch_settings import float32_default
 
 INITIAL_STD = 0.02
@@ -140,7 +144,9 @@ class GPT(Network):
         return self.hidden(ids, terms, self.position.token_vectors(ids, generator))
 
     @torch.no_grad()
-    def generate(self, forced: Tensor, height: int, width: int, end: int) -> Generated:
+    def generate(
+        self, forced: Tensor, height: int, width: int, end: int, report: Report = silent
+    ) -> Generated:
         """Write the likeliest token wherever none is given. Call in evaluation mode.
 
         All samples move in lock-step, until every sequence has its end token.
@@ -152,6 +158,7 @@ class GPT(Network):
             height: of the canvas.
             width: of the canvas.
             end: the end token. All tokens after it become ``end``, even given ones.
+            report: called as the work goes on.
 
         Raises:
             ValueError: the shape or the canvas size does not suit the model, or no start is given.
@@ -176,6 +183,7 @@ class GPT(Network):
             for t in range(first, length):
                 if ended.all():
                     break
+                report("tokens, at most", t, length)
                 writes = ~given[:, t] & ~ended
                 reading.read(t)
                 chosen, known, *looped = self._next(reading, writes)
@@ -230,10 +238,20 @@ class GPT(Network):
         for loop in range(self.config.loops):
             if loop:
                 x = x + embedded
-            for layer in self.layers:
-                x = layer(x, terms)
+            x = self.run_blocks(x, terms, loop)
             states.append(self.norm(x))
         return states
+
+    def run_blocks(
+        self, x: Tensor, terms: Terms, loop: int, caches: Sequence[KeyValueCache] = ()
+    ) -> Tensor:
+        """Apply all blocks once, [B, T, D] to [B, T, D], in a loop numbered from 0.
+
+        With a cache for each block, the tokens follow those in it.
+        """
+        for layer, cache in zip(self.layers, caches or repeat(None), strict=False):
+            x = layer(x, terms, cache)
+        return x
 
     def embed(self, ids: Tensor, terms: Terms, of_tokens: Tensor | None = None) -> Tensor:
         """Return embedded tokens with the vectors of their positions, [B, T, D]."""
@@ -304,8 +322,7 @@ class _Reading:
             caches += [KeyValueCache(self.size, x.dtype, x.device) for _ in layers]
         first = caches[0].length
         terms = self.terms.part(first, self.length)
-        for layer, cache in zip(self.model.layers, caches, strict=True):
-            x = layer(x, terms, cache)
+        x = self.model.run_blocks(x, terms, index, caches)
         if index + 1 < len(self.waiting):
             self.waiting[index + 1].append(x + self.embedded[:, first : self.length])
         return x

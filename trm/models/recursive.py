@@ -2,6 +2,7 @@
 
 After Jolicoeur-Martineau 2025, "Less is More: Recursive Reasoning with Tiny Networks", and its
 code, SamsungSAILMontreal/TinyRecursiveModels:
+
 - two states per token, z_H (the answer so far) and z_L (the reasoning), one network for both
 - an H cycle: z_L is updated L_cycles times from z_L + z_H + input, then z_H once from z_H + z_L
 - a supervision step: H_cycles of them, of which only the last carries a gradient
@@ -47,6 +48,14 @@ class Context:
     width: int
     places: Tensor | None  # int64 [B, S], cells of the tokens (H * W: padding); None: all cells
     terms: Terms  # position terms of attention
+
+    @property
+    def cells(self) -> Tensor:
+        """Cells of the tokens without the prefix, int64 [B, S], H * W: padding."""
+        if self.places is not None:
+            return self.places
+        every = torch.arange(self.height * self.width, device=self.inputs.device)
+        return every.expand(len(self.inputs), -1)
 
     def select(self, index: Tensor) -> "Context":
         """Return the same for some samples, by bool [B] or int64 indices."""

@@ -12,6 +12,7 @@ from torch import Tensor
 from canvas.cells.order import front_of, in_order
 from trm.models.cell import CellModel, all_right
 from trm.models.cell_cache import CellCache
+from trm.progress import Report, silent
 
 
 class Wavefront(NamedTuple):
@@ -41,7 +42,9 @@ def schedule(cells: Tensor) -> tuple[Tensor, list[int]]:
 
 
 @torch.no_grad()
-def run_wavefront(model: CellModel, tokens: Tensor, cache: CellCache | None = None) -> Wavefront:
+def run_wavefront(
+    model: CellModel, tokens: Tensor, cache: CellCache | None = None, report: Report = silent
+) -> Wavefront:
     """Fill in masked cells; compute every cell once, after all cells that it depends on.
 
     All cells of a front are updated together, see `canvas.cells.order`.
@@ -50,6 +53,7 @@ def run_wavefront(model: CellModel, tokens: Tensor, cache: CellCache | None = No
         model: in evaluation mode.
         tokens: symbol ids, integers [B, H, W]; masked cells are filled in.
         cache: decisions computed before; new ones are added.
+        report: called as the work goes on.
     """
     context = model.encode(tokens, cache)
     B, H, W = tokens.shape
@@ -60,12 +64,14 @@ def run_wavefront(model: CellModel, tokens: Tensor, cache: CellCache | None = No
     margin = tokens.new_zeros(B, H + 1, W + 2, 1 + len(model.signals), dtype=torch.int16)
     passed, place = margin.flatten(0, 2), (canvas * (H + 1) + row + 1) * (W + 2) + column + 1
     around = model.neighbours(W, place.device)
-    found = []
+    found, done = [], 0
     for here, its in zip(place.split(fronts), token.split(fronts), strict=True):
         decided = context.cache.decide(its, passed[here.unsqueeze(1) + around].long())
         found.append((decided.classes[:, 0].clone(), decided.log_right, decided.log_symbol))
         decided.classes[:, 0] = 1
         passed[here] = decided.classes.to(passed.dtype)
+        done += len(here)
+        report("cells", done, len(place))
     filled = tokens.clone()
     log_symbol = torch.zeros(B, H, W, dtype=torch.float32, device=tokens.device)
     sure = log_symbol[..., 0].clone()

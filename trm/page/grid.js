@@ -25,10 +25,31 @@ function interval(right, n) {
   return [middle - half, middle + half].map((one) => (100 * one / (1 + Z * Z / n)).toFixed(1));
 }
 
-function fill(cell, right, n) {
+function fill(cell, size, right, n) {
   cell.textContent = Math.round(100 * right / n);
   cell.style.setProperty("--share", `${100 * right / n}%`);
   cell.title = `${right} of ${n} correct, 95 % interval ${interval(right, n).join(" to ")} %`;
+  cell.ariaLabel = `${size}: ${cell.title}`;
+}
+
+// A cell of the table shows its interval when it is pointed at, tapped, or reached by arrow keys.
+function answerTo(cells) {
+  for (const cell of cells.flat()) {
+    const tell = () => { byId("interval").textContent = cell.ariaLabel ?? ""; };
+    cell.tabIndex = -1;
+    cell.onmouseenter = tell;
+    cell.onclick = cell.onfocus = () => {
+      for (const one of cells.flat()) one.tabIndex = one === cell ? 0 : -1;
+      tell();
+    };
+    cell.onkeydown = (event) => {
+      const next = neighbour(event.key, cell, cells);
+      if (!next) return;
+      event.preventDefault();
+      next.focus();
+    };
+  }
+  cells[0][0].tabIndex = 0;
 }
 
 const rest = () => new Promise((go) => setTimeout(go));
@@ -45,28 +66,36 @@ async function measure() {
   const [down, across] = about.ranges;
   const trained = (row, column) => row <= down[1] && column <= across[1] ? "known" : "";
   const cells = rows.map((row) => columns.map((column) => make("td", "", trained(row, column))));
-  const head = make("tr", [make("th", ""), ...columns.map((column) => make("th", column))]);
-  byId("grid").replaceChildren(head, ...rows.map((row, i) => make("tr", [make("th", row), ...cells[i]])));
+  const head = make("tr", [make("td", ""), ...columns.map((column) => headed("col", column))]);
+  byId("grid").replaceChildren(head, ...rows.map((row, i) => make("tr", [headed("row", row), ...cells[i]])));
+  for (const name of ["grid", "done"]) byId(name).hidden = false;
+  byId("interval").textContent = "";
+  answerTo(cells);
   const axes = adds ? "Down: digits of the addends; across: number of addends"
     : "Down: digits of the first number; across: of the second";
   byId("legend").textContent = `${about.name}. ${axes}. Percent of ${n} random problems with a correct `
-    + "answer; outlined: sizes of training; point at a cell for its interval.";
+    + "answer; outlined: sizes of training. Point at a cell, tap it, or use the arrow keys for its interval.";
   byId("done").max = rows.length * columns.length * n;
   byId("done").value = 0;
   byId("start").textContent = "Again";
+  let [correct, all] = [0, 0];
   for (const [i, row] of rows.entries()) {
     for (const [j, column] of columns.entries()) {
+      const size = adds ? `${column} numbers of ${row} digits` : `${row} x ${column} digits`;
       let right = 0;
       for (let number = 1; number <= n; number++) {
         const numbers = drawProblem(about, row, column);
         right += Number(workOut(of, numbers, upright).value === rightAnswer(about, numbers));
-        fill(cells[i][j], right, number);
+        fill(cells[i][j], size, right, number);
         byId("done").value++;
         await rest();
         if (mine !== measuring) return; // another one has begun
       }
+      correct += right;
+      all += n;
     }
   }
+  announce(`${about.name}: ${correct} of ${all} random problems correct.`);
 }
 
 byId("start").onclick = measure;

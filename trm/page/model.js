@@ -1,5 +1,6 @@
 // The network of trm/models/cell.py and the canvases that it fills in, in double precision: more
-// exact than the float32 for which it is proved. Independent of the browser; tests run it in Node.
+// exact than the float32 for which it is proved; and that of trm/models/integer.py, whose integers
+// are exact in it. Independent of the browser; tests run it in Node.
 "use strict";
 
 // Rows `first` to `last` of a matrix, as wide as the vector is long, times that vector.
@@ -39,7 +40,8 @@ class CellModel {
     this.weights = new Map();
     for (const [name, base64] of about.weights) {
       const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
-      this.weights.set(name, new Float32Array(bytes.buffer));
+      const numbers = about.integers ? Int32Array : Float32Array;
+      this.weights.set(name, new numbers(bytes.buffer));
     }
     this.counts = new Map(about.outputs); // classes of each, the symbol's first
     this.first = new Map(); // where they begin among the logits
@@ -145,42 +147,45 @@ class CellModel {
     const outputs = this.about.ops[number].outputs.map((name) => {
       const first = this.first.get(name);
       const last = first + this.counts.get(name);
-      const bias = this.weights.get("lm_head.bias").slice(first, last);
-      const logits = sum(times(this.weights.get("lm_head.weight"), state, first, last), bias);
+      const logits = this.logits(state, first, last);
       const value = logits.indexOf(Math.max(...logits));
       const next = Math.max(...logits.filter((_, i) => i !== value));
       return { name, value, probability: softmax(logits)[value], margin: logits[value] - next };
     });
+    return { outputs, sure: sigmoid(this.halting(state)), looks: this.looks };
+  }
+
+  // Logits of some of the classes.
+  logits(state, first, last) {
+    const bias = this.weights.get("lm_head.bias").slice(first, last);
+    return sum(times(this.weights.get("lm_head.weight"), state, first, last), bias);
+  }
+
+  // The halt logit.
+  halting(state) {
     const [halt] = times(this.weights.get("halt_head.weight"), state, 0, 1);
-    const sure = sigmoid(halt + this.weights.get("halt_head.bias")[0]);
-    return { outputs, sure, looks: this.looks };
+    return halt + this.weights.get("halt_head.bias")[0];
   }
 
   // The state z_H of an op at the end of all cycles.
   think(number, token, seen) {
     const { hidden_size: size, num_layers, H_cycles, L_cycles } = this.about.config;
-    const embedded = (name, row, factor) =>
-      this.weights.get(`${name}.weight`).slice(row * size, (row + 1) * size)
-        .map((one) => one * Math.sqrt(factor));
     const op = this.about.ops[number];
     const most = Math.max(1, ...this.about.directions.map((direction) => direction.signals.length));
     const messages = seen.map((values, direction) => {
       if (!values || (op.inputs && !values.length)) return null; // it reads nothing there
       const parts = values.map((value, i) => {
         const row = this.first.get(op.of[direction][i]) - this.counts.get("symbol") + value;
-        return embedded("embed_messages", row, size / most);
+        return this.embedded("embed_messages", row, size / most);
       });
-      return sum(new Float64Array(size), ...parts);
+      return this.message(sum(new Float64Array(size), ...parts));
     });
-    const added = sum(new Float64Array(size), ...messages.filter((one) => one));
-    const attended = Array.from({ length: num_layers }, (_, layer) => {
-      if (!this.about.config.num_heads) return added;
-      const matrix = this.weights.get(`layers.${layer}.mixing.qkv.weight`);
-      return messages.map((one) => one && times(matrix, one, size, 3 * size)); // keys and values
-    });
+    const attended = Array.from({ length: num_layers }, (_, layer) => (this.about.config.num_heads
+      ? messages.map((one) => one && this.keysValues(one, layer))
+      : sum(new Float64Array(size), ...messages.filter((one) => one))));
     let input = new Float64Array(size);
-    if (token !== null) input = sum(input, embedded("embed_tokens", token, size));
-    if (op.inputs) input = sum(input, embedded("embed_ops", number, size));
+    if (token !== null) input = sum(input, this.embedded("embed_tokens", token, size));
+    if (op.inputs) input = sum(input, this.embedded("embed_ops", number, size));
     let [answer, reasoning] = [this.weights.get("H_init"), this.weights.get("L_init")];
     for (let H = 0; H < H_cycles; H++) {
       for (let L = 0; L < L_cycles; L++) {
@@ -189,6 +194,24 @@ class CellModel {
       answer = this.network(sum(answer, reasoning), attended);
     }
     return answer;
+  }
+
+  // A row of embeddings.
+  embedded(name, row, factor) {
+    const size = this.about.config.hidden_size;
+    return this.weights.get(`${name}.weight`).slice(row * size, (row + 1) * size)
+      .map((one) => one * Math.sqrt(factor));
+  }
+
+  // A message, from the sum of the embeddings of its signals.
+  message(total) {
+    return total;
+  }
+
+  // Keys, then values of a message.
+  keysValues(message, layer) {
+    const size = message.length;
+    return times(this.weights.get(`layers.${layer}.mixing.qkv.weight`), message, size, 3 * size);
   }
 
   // All layers, once. `attended`: of each layer keys and values, or the sum of all messages.
@@ -234,6 +257,125 @@ class CellModel {
     }
     return mixed;
   }
+}
+
+const small = (vector) => vector.map((x) => Math.min(127, Math.max(-127, x)));
+const bounded = (vector) => vector.map((x) => Math.min(2 ** 20, Math.max(-(2 ** 20), x)));
+const divided = (x, y) => Math.floor((2 * x + y) / (2 * y)); // halves are rounded up
+const halfPowers = Array.from({ length: 256 }, (_, i) => Math.round(2 ** (15 - i / 256)));
+
+// The integer root of a BigInt.
+function root(square) {
+  let found = 1n;
+  while (found * found <= square) found *= 2n;
+  while (found * found > square) found = (found + square / found) / 2n;
+  return found;
+}
+
+// RMS norm of integers with ten bits after the binary point.
+function normed(vector) {
+  const states = bounded(vector);
+  const size = BigInt(states.length);
+  const squares = states.reduce((all, x) => all + BigInt(x * x), 10n * size);
+  const [length, unit] = [root(squares << 8n), root(size << 28n)].map(Number);
+  return states.map((x) => divided(x * unit, length));
+}
+
+// A model in integers. All of them are far below 2^53, so double precision is exact.
+class IntegerCellModel extends CellModel {
+  // An integer times the fraction of a row.
+  scaled(x, name, row = 0) {
+    const shift = this.weights.get(`${name}.shift`)[row];
+    const product = x * this.weights.get(`${name}.multiplier`)[row];
+    return Math.floor((product + 2 ** (shift - 1)) / 2 ** shift);
+  }
+
+  // Inputs of a matrix, of 8 bits, from states.
+  input(states, name) {
+    return small(bounded(states).map((x) => this.scaled(x, name)));
+  }
+
+  // Rows of a matrix times a vector.
+  rows(name, vector, first = 0, last = this.weights.get(`${name}.fraction.shift`).length) {
+    const sums = times(this.weights.get(`${name}.weight`), vector, first, last);
+    return sums.map((x, i) => this.scaled(x, `${name}.fraction`, first + i));
+  }
+
+  embedded(name, row) {
+    const size = this.about.config.hidden_size;
+    const integers = this.weights.get(`${name}.weight`).slice(row * size, (row + 1) * size);
+    return integers.map((x) => this.scaled(x, `${name}.fraction`, row));
+  }
+
+  message(total) {
+    return this.input(total, "to_message");
+  }
+
+  keysValues(message, layer) {
+    return small(this.rows(`layers.${layer}.key_value`, message));
+  }
+
+  logits(state, first, last) {
+    const bias = this.weights.get("head_bias").slice(first, last);
+    const logits = sum(this.rows("head", this.input(state, "to_head"), first, last), bias);
+    return logits.map((x) => x / 1024);
+  }
+
+  halting(state) {
+    const last = this.weights.get("head_bias").length;
+    return this.logits(state, last - 1, last)[0];
+  }
+
+  network(start, attended) {
+    let state = start;
+    for (const [layer, keysValues] of attended.entries()) {
+      const name = `layers.${layer}`;
+      const query = small(this.rows(`${name}.query`, this.input(state, `${name}.to_query`)));
+      const mixed = this.attend(query, keysValues, name);
+      state = normed(sum(bounded(state), this.rows(`${name}.out`, mixed)));
+      const both = small(this.rows(`${name}.gate_up`, this.input(state, `${name}.to_mlp`)));
+      const inside = both.length / 2;
+      const silu = this.weights.get(`${name}.silu`);
+      const gated = both.slice(0, inside).map((x, i) => silu[x + 127] * both[inside + i]);
+      const hidden = small(gated.map((x) => this.scaled(x, `${name}.to_hidden`)));
+      state = normed(sum(state, this.rows(`${name}.down`, hidden)));
+    }
+    return state;
+  }
+
+  attend(query, keysValues, name) {
+    const all = query.length;
+    const size = all / this.about.config.num_heads;
+    const biases = this.weights.get(`${name}.direction`);
+    const mixed = new Float64Array(all);
+    const present = [...keysValues.keys()].filter((direction) => keysValues[direction]);
+    this.looks = [];
+    for (let first = 0; present.length && first < all; first += size) {
+      const scores = present.map((direction) => {
+        let score = biases[(first / size) * keysValues.length + direction];
+        for (let i = first; i < first + size; i++) score += query[i] * keysValues[direction][i];
+        return score;
+      });
+      const highest = Math.max(...scores);
+      const weights = scores.map((score) => {
+        const below = this.scaled(Math.min(highest - score, 2 ** 20), `${name}.octaves`);
+        return Math.floor(halfPowers[below % 256] / 2 ** Math.min(31, Math.floor(below / 256)));
+      });
+      const total = weights.reduce((sums, one) => sums + one, 0);
+      const shares = keysValues.map((_, direction) => weights[present.indexOf(direction)] / total);
+      this.looks.push(shares.map((share) => share || 0));
+      for (let i = first; i < first + size; i++) {
+        const values = present.map((direction, at) => weights[at] * keysValues[direction][all + i]);
+        mixed[i] = divided(values.reduce((sums, one) => sums + one, 0), total);
+      }
+    }
+    return mixed;
+  }
+}
+
+// The model of an entry of the page's data.
+function modelOf(about) {
+  return about.integers ? new IntegerCellModel(about) : new CellModel(about);
 }
 
 const LONGEST = 60; // digits of a number
@@ -345,5 +487,5 @@ function answerCells({ symbols, layout }, page) {
 }
 
 if (typeof module !== "undefined") {
-  module.exports = { CellModel, alike, longestChain, readProblem, rightAnswer, workOut };
+  module.exports = { alike, longestChain, modelOf, readProblem, rightAnswer, workOut };
 }

@@ -16,7 +16,9 @@ from torch import Tensor
 from augment.symmetry import SYMMETRIES
 from canvas.cells.spec import NEIGHBOUR_NAMES, NEIGHBOURS
 from canvas.symbols import CHARACTERS
+from trm.checkpoints.names import results
 from trm.checkpoints.proofs import with_new_keys
+from trm.models.integer import IntegerCellModel
 from trm.solving.families import NO_PAGE, PAGE, family_of
 from trm.solving.solver import Solver
 
@@ -26,7 +28,8 @@ class Shown(NamedTuple):
 
     name: str  # shown in the list of models
     solver: Solver  # of a model whose cells pass decided messages
-    weights: dict[str, Tensor]  # by name; written as float32, for which it is proved
+    # By name; written as float32, for which the model is proved, or as integers.
+    weights: dict[str, Tensor]
     card: dict[str, Any]  # of an exported file; contains the proof if there is one
 
 
@@ -60,8 +63,10 @@ def _about(shown: Shown) -> dict[str, Any]:
     lengths = ((1,) * fewest, (1,) * (fewest - 1) + (2,) if fewest == most else (1,) * (fewest + 1))
     rule = solver.task.local_rule(latent=bool(model.config.codes))
     ops = zip(model.encoding.ops, model.encoding.inputs, strict=True)
-    weights = {**shown.weights, **model.plain_weights()}
-    tensors = {name: value.float().numpy().astype("<f4") for name, value in weights.items()}
+    integers = isinstance(model, IntegerCellModel)
+    stored = {**shown.weights, **model.plain_weights()}
+    weights, dtype = (model.integers(), "<i4") if integers else (stored, "<f4")
+    tensors = {n: (part if integers else part.float()).numpy() for n, part in weights.items()}
     return {
         "name": shown.name,
         "config": asdict(model.config),
@@ -84,8 +89,13 @@ def _about(shown: Shown) -> dict[str, Any]:
         "ops": [{"outputs": op.outputs, "inputs": op.inputs, "of": of} for op, of in ops],
         "parameters": model.num_parameters,
         "trained": solver.trained_on,
+        "results": results(shown.card),
         "proof": with_new_keys(shown.card.get("proof") or {}) or None,
-        "weights": [(n, base64.b64encode(part.tobytes()).decode()) for n, part in tensors.items()],
+        "integers": integers,
+        "weights": [
+            (n, base64.b64encode(part.astype(dtype).tobytes()).decode())
+            for n, part in tensors.items()
+        ],
     }
 
 

@@ -651,7 +651,8 @@ class Enumeration:
 
         Args:
             above: name of the kind of row above.
-            place, left_place: of the cells, and on their left.
+            place: of the cells.
+            left_place: on their left.
             directly_above: summaries of the cells above them, int [N].
 
         Returns:
@@ -670,7 +671,8 @@ class Enumeration:
         """Return the inputs of cells, one for each class in the ranges of summaries.
 
         Args:
-            row, column: kinds of these.
+            row: kind of the row.
+            column: kind of the column.
             right: messages from the right as numbers, int [N].
             neighbours: summaries of the cells above, above left and above right, int [N] each.
 
@@ -754,7 +756,8 @@ def decide_lawfully(
     Args:
         program: the tables.
         classes: numbers of classes by signal.
-        row, column: where the cells are.
+        row: kind of the row of the cells.
+        column: kind of their column.
         symbol: id of what stands in the cells. A given symbol stays.
         inputs: messages that they read, int [N] by name.
 

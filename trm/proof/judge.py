@@ -5,7 +5,7 @@ A model that passes decided messages reads one of finitely many cell inputs in e
 cells in the order of writing proves every canvas of every size. docs/proof.md has the proof.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,13 +14,12 @@ import torch
 from canvas.cells.check import THOROUGH, checked_canvases, places
 from canvas.cells.local_rule import LocalRule
 from canvas.task import Task
-from trm.models.attention import computes_float32
 from trm.models.cell import CellModel
+from trm.models.integer import IntegerCellModel
+from trm.progress import Report, silent
 from trm.proof.bound import RoundingBound
 from trm.solving.families import PROOF, family_of
 from trm.torch_settings import standard_settings
-
-Report = Callable[[str, int, int], None]  # stage, number done, number in all
 
 _BATCH = 2048  # cell inputs run at once
 _NARROW = 1.0  # what the coarse bound leaves of a margin; if less, the fine one is taken
@@ -40,6 +39,7 @@ class Judged(NamedTuple):
     left: np.ndarray  # float64 [N], the margin less the worst case of rounding
     float32: np.ndarray  # bool [N], True: `left` is for float32; False: for float64
     bounded: bool = True  # False: rounding was not bounded, and `left` is minus infinity
+    integers: bool = False  # True: the network computes in integers, and nothing is rounded
 
     @property
     def wrong(self) -> np.ndarray:
@@ -52,6 +52,8 @@ class Judged(NamedTuple):
 
         None: there is no such arithmetic among those that were tried.
         """
+        if self.integers:
+            return IntegerCellModel.arithmetic if self.right.all() else None
         if not self.bounded:
             return "float32 as it is computed here" if self.right.all() else None
         if not (self.right & (self.left > 0)).all():
@@ -86,7 +88,7 @@ def provable(model: Any, task: Task) -> LocalRule:
         )
     if not all(torch.isfinite(tensor).all() for tensor in model.state_dict().values()):
         raise NotProvableError("the model's weights are not all finite numbers")
-    if not computes_float32(model.H_init):
+    if not model.computes_as_proved:
         raise NotProvableError(
             "a proof applies to float32, and this model would compute in another arithmetic: leave "
             "out autocast, TF32, and weights of other types"
@@ -100,13 +102,13 @@ def judge(
     model: CellModel,
     rule: LocalRule,
     numbers: np.ndarray,
-    report: Report | None = None,
+    report: Report = silent,
     bounded: bool = True,
     labels: Mapping[str, np.ndarray] | None = None,
 ) -> Judged:
     """Run a network on op inputs, with the code that solves, and bound its rounding errors.
 
-    The bound takes most of the time.
+    The bound takes most of the time. A network of integers needs none.
 
     Args:
         model: in evaluation mode, on a CPU, in float32.
@@ -116,10 +118,13 @@ def judge(
         bounded: False: leave the bound out.
         labels: correct classes by output, int64 [N] each; None: those of the rule.
     """
-    report = report or (lambda *_: None)
     tables = model.message_tables()
-    coarse, fine = (RoundingBound(model, "float32", fine) for fine in (False, True))
-    exact = RoundingBound(model, "float64")
+    integers = isinstance(model, IntegerCellModel)
+    bounded = bounded and not integers
+    bounds: list[RoundingBound] = []
+    if bounded:
+        bounds = [RoundingBound(model, "float32", fine) for fine in (False, True)]
+        bounds.append(RoundingBound(model, "float64"))
     hopeless = False  # True: the float32 bound is far too coarse, as with many cycles
     parts = []
     for start in range(0, len(numbers), _BATCH):
@@ -135,25 +140,24 @@ def judge(
         margin = model.margins(outputs, wanted)
         right, chosen = margin > 0, model.decided(outputs).unbind(1)
         left = torch.full_like(margin, -torch.inf, dtype=torch.float64)
-        bounds = (exact,) if hopeless else (coarse, fine, exact)
-        for bound in bounds if bounded else ():
+        for bound in bounds[-1:] if hopeless else bounds:
             float32 = left > 0
-            rest = right & ~(left > (_NARROW if bound is fine else 0))
+            rest = right & ~(left > (_NARROW if bound.fine else 0))
             if rest.any():
                 some_labels = {name: label[rest] for name, label in wanted.items()}
                 left[rest] = left[rest].maximum(bound.left(op_inputs[rest], some_labels))
         if not bounded:
-            float32 = right
+            float32 = right & (not integers)
         hopeless = hopeless or (bool(right.any()) and not float32.any())
         parts.append((right, margin, left, float32, *chosen))
         report("judging", start + len(right), len(numbers))
     found = [torch.cat(part).numpy() for part in zip(*parts, strict=True)]
     by_name = {n: c.astype(np.uint8) for n, c in zip(model.outputs, found[4:], strict=True)}
-    return Judged(numbers, by_name, found[0], found[1], found[2], found[3], bounded)
+    return Judged(numbers, by_name, found[0], found[1], found[2], found[3], bounded, integers)
 
 
 def compare_with_canvases(
-    rule: LocalRule, task: Task, numbers: np.ndarray, report: Report | None = None
+    rule: LocalRule, task: Task, numbers: np.ndarray, report: Report = silent
 ) -> tuple[np.ndarray, int, int]:
     """Compare a rule and its reachable inputs with drawn canvases.
 
@@ -180,5 +184,5 @@ def compare_with_canvases(
         if canvases.trained:
             seen[at] = True
             trained += len(canvases.problems)
-        (report or (lambda *_: None))("comparing the rule with canvases", looked, sum(THOROUGH))
+        report("comparing the rule with canvases", looked, sum(THOROUGH))
     return seen, trained, looked

@@ -23,7 +23,7 @@ from canvas.cells.spec import SYMBOL, TOKEN, Inputs, input_name
 from canvas.task import Task
 from trm.models.cell import CellModel
 from trm.models.cell_cache import CellCache
-from trm.proof.judge import Report
+from trm.progress import Report
 from trm.torch_settings import standard_settings
 
 _BATCH = 16384

@@ -12,7 +12,7 @@ import numpy as np
 from canvas.cells.local_rule import LocalRule
 from canvas.tasks import task_data
 from trm.checkpoints import PROOF_SUFFIX
-from trm.checkpoints.proofs import REFUTED, proof_digest, weights_hash
+from trm.checkpoints.proofs import ARITHMETIC, REFUTED, proof_digest, weights_hash
 from trm.files import make_own_folder, read_object, replacing, versions, write_json
 from trm.proof import check
 from trm.proof.judge import Judged
@@ -61,7 +61,7 @@ class Proof:
         found: dict[str, Any] = {"format": FORMAT, "verdict": self.verdict}
         found |= {"task": task_data(self.solver.task), "weights_sha256": weights_hash(model)}
         found |= {"digest": proof_digest(model, self.solver.task)}
-        found |= {"parameters": sum(p.numel() for p in model.parameters())}
+        found |= {"parameters": model.num_parameters}
         if (judged := self.judged) is not None:
             left, numbers = judged.least_left, judged.numbers.astype("<i8")
             found |= {
@@ -88,7 +88,8 @@ class Proof:
             }
         wrong = self.counterexample
         found |= {"looked_through": self.looked, "counterexample": wrong and wrong.record()}
-        return found | {"dtype": "float32", "versions": versions()}
+        dtype = getattr(model, "arithmetic", ARITHMETIC)
+        return found | {"dtype": dtype, "versions": versions()}
 
     def write(self, folder: Path) -> None:
         """Write the record; for a proved model also the table, the program and the checker.

@@ -5,7 +5,8 @@ from typing import Any
 
 from canvas.cells.reachable import reachable_op_inputs
 from trm.checkpoints.proofs import OPEN, PROVED, REFUTED
-from trm.proof.judge import Report, compare_with_canvases, judge, provable
+from trm.progress import Report
+from trm.proof.judge import compare_with_canvases, judge, provable
 from trm.proof.latent import explore
 from trm.proof.program import Program
 from trm.proof.proof import Proof

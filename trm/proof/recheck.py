@@ -22,6 +22,7 @@ from canvas.choices import OwnCodeError
 from canvas.task import Task
 from trm.checkpoints.loading import restored_task
 from trm.files import read_object
+from trm.progress import Report, progress
 from trm.proof import check
 from trm.proof.judge import compare_with_canvases
 from trm.proof.latent import explore_by
@@ -30,12 +31,13 @@ from trm.proof.program import TABLE, Program
 _PARTS = ("table against the set", "set against drawn canvases", "answers against the task")
 
 
-def main(path: str | Path, record: str) -> int:
+def main(path: str | Path, record: str, quiet: bool = False) -> int:
     """Check what can be checked, and print it part by part.
 
     Args:
         path: the folder of a proof; or a table alone, for which only the laws can be checked.
         record: the name of the file in the folder that records the proof.
+        quiet: True: show no progress.
 
     Returns:
         0: all that could be checked is correct; 1: there is an error; 2: nothing could be checked.
@@ -61,7 +63,8 @@ def main(path: str | Path, record: str) -> int:
         why = "" if isinstance(error, KeyError) else f": {error}"
         return _ended(laws, f"no {record} beside the table names its task{why}")
     try:
-        inputs, canvases = _checked(program, task)
+        with progress(quiet) as report:
+            inputs, canvases = _checked(program, task, report)
     except (AssertionError, LookupError, OwnCodeError) as wrong:
         print(f"not proved: {wrong.args[0]}")
         return 1
@@ -83,7 +86,7 @@ def _ended(laws: bool, why: str) -> int:
     return 0 if laws else 2
 
 
-def _checked(program: Program, task: Task) -> tuple[int, int]:
+def _checked(program: Program, task: Task, report: Report) -> tuple[int, int]:
     """Check the three parts; return the numbers of reachable inputs and of canvases.
 
     Raises:
@@ -93,8 +96,9 @@ def _checked(program: Program, task: Task) -> tuple[int, int]:
     if program.messages != rule.messages:
         raise AssertionError("the table's cells pass other messages than the rule declares")
     if not program.codes:
+        report("enumerating", 0, 1)
         numbers = reachable_op_inputs(rule)
-        _, _, canvases = compare_with_canvases(rule, task, numbers)
+        _, _, canvases = compare_with_canvases(rule, task, numbers, report)
         _compare(program.decide(rule, numbers), rule.correct_outputs(numbers))
         return len(numbers), canvases
     sizes = {name: 1 + int(program.tables[name].values.max(initial=1)) for name in program.codes}
@@ -106,7 +110,7 @@ def _checked(program: Program, task: Task) -> tuple[int, int]:
             np.stack([outputs[name] for name in (SYMBOL, *mine.signals)], axis=1)
         )
 
-    explored = explore_by(rule, mine, decide, lambda *_: None, task)
+    explored = explore_by(rule, mine, decide, report, task)
     if not explored.complete:
         raise AssertionError("its cells have more inputs than those of a correct table can have")
     outputs = program.decide(mine, explored.numbers)

@@ -24,7 +24,8 @@ from canvas.symbols import decode
 from canvas.task import Task
 from trm.models.cell import CellModel
 from trm.models.wavefront import run_wavefront
-from trm.proof.judge import Judged, Report
+from trm.progress import Report
+from trm.proof.judge import Judged
 from trm.solving.solver import Solver
 from trm.torch_settings import standard_settings
 

@@ -23,7 +23,7 @@ from canvas.cells.reachable import reachable_cell_inputs
 from canvas.cells.spec import OWN, TOKEN
 from canvas.drawing import Drawing
 from canvas.task import Task
-from trm.models.attention import compute_dtype, computes_float32
+from trm.models.attention import compute_dtype
 from trm.models.cell import CellContext, CellModel, CellState, all_right
 from trm.models.cell_cache import CellCache
 from trm.models.cell_table import CellTable, GrowingTable, UnknownInputError
@@ -84,7 +84,8 @@ class CellPredictor(Predictor):
     Args:
         model: a cell model, on the device where it is to run.
         proved: whether the model is proved correct at every length; the confidence is then 1. The
-            proof holds for float32: in any other arithmetic the network's own confidence is used.
+            proof holds for float32, or for integers: in any other arithmetic the network's own
+            confidence is used.
         rule: the layout's rule, for canvases that may be turned or have more operands than the
             rule covers. A solution with a cell input that no upright solution of the rule has gets
             confidence 0. None: all canvases are upright and covered.
@@ -116,7 +117,7 @@ class CellPredictor(Predictor):
     @property
     def proved(self) -> bool:
         """True if the model is proved and now computes in the arithmetic of its proof."""
-        return self._proved and computes_float32(self.model.H_init)
+        return self._proved and self.model.computes_as_proved
 
     @proved.setter
     def proved(self, proved: bool) -> None:
@@ -171,7 +172,7 @@ class CellPredictor(Predictor):
         if table is None:
             table = self._growing = self._growing or GrowingTable(self.cache)
         try:
-            return table.fill(canvases)
+            return table.fill(canvases, self.report)
         except UnknownInputError:
             return None
 
@@ -325,7 +326,7 @@ class CellPredictor(Predictor):
     @standard_settings(threads=1)
     @torch.inference_mode()
     def _wavefront(self, canvases: np.ndarray) -> Wavefront:
-        return run_wavefront(self.model, self.tokens(canvases), self.cache)
+        return run_wavefront(self.model, self.tokens(canvases), self.cache, self.report)
 
     @standard_settings(threads=1)
     @torch.inference_mode()
@@ -346,6 +347,7 @@ class CellPredictor(Predictor):
             before = loop.state
             loop.step()
             number += 1
+            self.report("supervision steps, at most", number, int(bound.max()))
             differ = (before.messages != loop.state.messages).any(dim=-1)
             changed = (differ | (before.symbols != loop.state.symbols)).any(dim=2)
             steps[changed] = number

@@ -236,7 +236,8 @@ class GPTPredictor(Predictor):
             height: of the canvas.
             width: of the canvas.
         """
-        generated = self.model.generate(self.tokens(forced), height, width, symbols.END)
+        tokens = self.tokens(forced)
+        generated = self.model.generate(tokens, height, width, symbols.END, self.report)
         written = Written(*(part.cpu().numpy() for part in generated))
         cells = slice(0, 1 + height * (width + 1))  # no end token belongs here
         missing = (written.ids == symbols.END) & (forced == FREE)

@@ -15,6 +15,7 @@ from augment.views import View, apply_views, possible_shifts, undo_views
 from canvas import symbols
 from canvas.drawing import Drawing
 from canvas.task import Task
+from trm.progress import Report, silent
 from trm.solving.rollout import OnRow, Prediction, Rollout, free_running
 
 # Called after each supervision step, with its number, from 1, and for samples still being solved
@@ -87,6 +88,7 @@ class Predictor(ABC):
     rows_at_once = False  # whether it fills in all rows of a canvas together
     start_seed: int | None = None  # of random first states; None: the model's own first state
     on_step: OnStep | None = None  # callback after a step; a GPT never calls it
+    report: Report = staticmethod(silent)  # called as the work goes on, see `reporting`
 
     def for_any_view(self, task: Task) -> "Predictor":
         """Return a predictor for canvases that may be turned.
@@ -187,6 +189,12 @@ class Predictor(ABC):
         one.on_step = on_step
         return one
 
+    def reporting(self, report: Report) -> "Predictor":
+        """Return a copy that calls ``report`` as its work goes on."""
+        one = copy(self)
+        one.report = report
+        return one
+
     def tokens(self, canvases: np.ndarray) -> torch.Tensor:
         """Return canvases, uint8 [B, H, W], as a tensor on the model's device."""
         return torch.from_numpy(canvases).to(next(self.model.parameters()).device)
@@ -232,7 +240,7 @@ class Predictor(ABC):
 
         ``on_row`` is called with the step and all canvases before each row (masked) and after.
         """
-        return free_running(lambda inputs, *_: self(inputs), drawing, on_row)
+        return free_running(lambda inputs, *_: self(inputs), drawing, on_row, self.report)
 
     def free_running_views(
         self, drawing: Drawing, views: Sequence[View], rollouts: np.ndarray | None = None
@@ -247,7 +255,7 @@ class Predictor(ABC):
             with_noise = None if rollouts is None else rollouts[active]
             return self.in_views(inputs, [views[i] for i in active], with_noise)
 
-        return free_running(fill, drawing)
+        return free_running(fill, drawing, report=self.report)
 
     def in_views(
         self, inputs: np.ndarray, views: Sequence[View], rollouts: np.ndarray | None = None

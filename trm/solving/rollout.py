@@ -8,6 +8,7 @@ import numpy as np
 
 from canvas import symbols
 from canvas.drawing import Drawing, RowSteps, WorkedDrawing, row_steps
+from trm.progress import Report, silent
 
 OnRow = Callable[[int, np.ndarray], None]
 # Called with canvases, uint8 [N, H, W], their indices in the drawing, int64 [N], and the row step;
@@ -56,11 +57,17 @@ class Rollout(NamedTuple):
         return cls(drawing.canvases.copy(), *figures)
 
 
-def free_running(fill: Fill, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
-    """Fill every row of every canvas from the operands alone, see `Predictor.free_running`."""
+def free_running(
+    fill: Fill, drawing: Drawing, on_row: OnRow | None = None, report: Report = silent
+) -> Rollout:
+    """Fill every row of every canvas from the operands alone, see `Predictor.free_running`.
+
+    ``report`` is called as the work goes on.
+    """
     rollout = Rollout.begun(drawing)
     canvases = rollout.canvases
-    for step in range(int(drawing.steps.max())):
+    for step in range(most := int(drawing.steps.max())):
+        report("rows", step, most)
         active = np.flatnonzero(drawing.steps > step)
         answer = drawing.answer_cells(step)[active]
         inputs = np.where(answer, np.uint8(symbols.MASK), canvases[active])

@@ -14,6 +14,7 @@ from canvas.drawing import Drawing, WorkedDrawing
 from canvas.layouts import Reading, read
 from canvas.problems import MOST_CELLS, Problems
 from canvas.task import Task, describe_ranges
+from trm.progress import Report
 from trm.solving.predictor import Predictor
 from trm.solving.rollout import OnRow, Rollout
 from trm.solving.solution import Solution, Vote
@@ -76,6 +77,10 @@ class Solver:
             ValueError: the model takes no supervision steps.
         """
         return replace(self, predictor=self.predictor.from_noise(seed))
+
+    def reporting(self, report: Report) -> "Solver":
+        """Return a copy of the solver that calls ``report`` as its work goes on."""
+        return replace(self, predictor=self.predictor.reporting(report))
 
     def solve(self, problems: Problems, with_truth: bool = False) -> list[Solution]:
         """Solve any number of problems, each row built on the model's own rows.

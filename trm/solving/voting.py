@@ -124,7 +124,7 @@ def solve_by_vote(
         steps = np.bincount(back, weights=seen.steps, minlength=len(inputs)).astype(np.int64)
         return Prediction(canvases, confidence, steps, settled=settled)
 
-    return free_running(fill, drawing, on_row), decisions
+    return free_running(fill, drawing, on_row, predictor.report), decisions
 
 
 class Look(NamedTuple):

@@ -5,11 +5,13 @@ Seeds of a setting are summarised together, see `trm.statistics`.
 
 from collections.abc import Mapping, Sequence
 from itertools import product
+from textwrap import fill
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter
 
 from canvas.picture import GRID
 from trm.evaluation.grid import Cell, Grid, Model, pooled
@@ -24,6 +26,8 @@ from trm.sweep.study import EQUAL_LOSS
 
 PAGE, PICTURE = "study.md", "study.png"
 _CELLS = 8  # most cells that have columns of their own; more are pooled by region
+_WIDE = 8.5  # inches of the picture: its text is legible across a page of a paper
+_LONGEST_NAME = 24  # letters of a line of a setting's name
 _FAR = 4  # ratio of highest to lowest cost above which the scale is logarithmic
 _MEANING = (
     f"Correct free-running solutions, in percent: {SEEDS_MEANING}. Many cells are pooled by "
@@ -170,55 +174,75 @@ def costs_of(seeds: Sequence[Model]) -> dict[str, float | None]:
 def study_figure(evaluations: Mapping[str, Grid]) -> Figure | None:
     """Draw each seed's share of correct solutions: by setting, and against its costs.
 
-    Each evaluation has a row of four panels: the settings, with a bar at the mean of the seeds;
-    operations of training; minutes of training; operations of solving a problem. Returns None
-    before the first evaluation.
+    Each evaluation has the settings on the left, with a bar at the mean of the seeds, and on the
+    right one panel for each known cost below the other: operations and minutes of training,
+    operations of solving a problem. Returns None before the first evaluation.
     """
     if not evaluations:
         return None
-    heights = [1.6 + 0.32 * len(by_name(g)) * len(columns_of(g)) for g in evaluations.values()]
-    figure = new_figure(18, sum(heights))
-    ratios: dict[str, Any] = {"height_ratios": heights, "width_ratios": (5, 3, 3, 3)}
-    rows: Any = figure.subplots(len(heights), 4, squeeze=False, **ratios)
-    for (name, grid), (first, *others) in zip(evaluations.items(), rows, strict=True):
-        settings, columns = by_name(grid), columns_of(grid)
-        for i, column in enumerate(columns):
-            style = mark(i)
-            for y, seeds in enumerate(settings.values()):
-                at, shares = y + (i + 1) / (len(columns) + 1) - 0.5, shares_of(grid, seeds, column)
-                values, label = [share.value for share in shares], "" if y else column
-                first.plot(values, [at] * len(values), alpha=0.8, ls="", label=label, **style)
-                for share in shares:
-                    first.plot(share.interval, [at, at], color=style["color"], linewidth=0.8)
-                if shares:
-                    ends = [at - 0.1, at + 0.1]
-                    first.plot([np.mean(values)] * 2, ends, color=style["color"])
-        for y in range(len(settings)):
-            first.axhline(y - 0.5, color=GRID, linewidth=0.8)
-        first.set_yticks(range(len(settings)), list(settings))
-        first.set(ylim=(len(settings) - 0.5, -0.5), xlim=(-0.03, 1.03))
-        first.set_xlabel("correct solutions")
-        first.xaxis.set_major_formatter(PercentFormatter(1))
-        first.legend(fontsize=8, loc="best")
-        first.set_title(name, loc="left", fontsize=11)
-        for axes, what in zip(others, costs_of(grid.models), strict=True):
-            known = [(n, seeds) for seeds in settings.values() if (n := costs_of(seeds)[what])]
-            if not known:
-                axes.set_axis_off()
-                continue
-            for (cost, seeds), (i, column) in product(known, enumerate(columns)):
-                style = mark(i)
-                for share in shares_of(grid, seeds, column):
-                    line: Any = {"color": style["color"], "linewidth": 0.8, "alpha": 0.7}
-                    axes.vlines(cost, *share.interval, **line)
-                    axes.plot([cost], [share.value], markersize=4.5, alpha=0.8, ls="", **style)
-            costs = [cost for cost, _ in known]
-            if max(costs) > _FAR * min(costs):
-                axes.set_xscale("log")
-            else:  # similar costs are drawn near each other, not at both ends
-                axes.set_xlim(0.9 * min(costs), max(costs) / 0.9)
-                axes.locator_params(axis="x", nbins=4)
-            axes.set(xlabel=what, ylim=(-0.03, 1.03))
-            axes.yaxis.set_major_formatter(PercentFormatter(1))
-            tidy(axes)
+    lines = [len(by_name(grid)) * len(columns_of(grid)) for grid in evaluations.values()]
+    heights = [max(1.6 + 0.27 * n, 5.2) for n in lines]  # inches: three costs, one below the other
+    figure = new_figure(_WIDE, sum(heights))
+    whole = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=(5, 4))
+    for i, (grid_name, grid) in enumerate(evaluations.items()):
+        settings = by_name(grid)
+        costs = {
+            what: {name: n for name, seeds in settings.items() if (n := costs_of(seeds)[what])}
+            for what in costs_of(grid.models)
+        }
+        costs = {what: known for what, known in costs.items() if known}
+        first = figure.add_subplot(whole[i, 0] if costs else whole[i, :])
+        _draw_settings(first, grid, grid_name, below=0.75 / heights[i])
+        if costs:
+            panels = whole[i, 1].subgridspec(len(costs), 1).subplots(squeeze=False)[:, 0]
+            for axes, (what, known) in zip(panels, costs.items(), strict=True):
+                _draw_costs(axes, grid, what, known)
     return figure
+
+
+def _draw_settings(axes: Axes, grid: Grid, title: str, below: float) -> None:
+    """Draw a line for each setting and column; the legend is ``below`` the axes (share of them)."""
+    settings, columns = by_name(grid), columns_of(grid)
+    for i, column in enumerate(columns):
+        style = mark(i)
+        for y, seeds in enumerate(settings.values()):
+            at, shares = y + (i + 1) / (len(columns) + 1) - 0.5, shares_of(grid, seeds, column)
+            values, label = [share.value for share in shares], "" if y else column
+            axes.plot(values, [at] * len(values), alpha=0.8, ls="", label=label, **style)
+            for share in shares:
+                axes.plot(share.interval, [at, at], color=style["color"], linewidth=0.8)
+            if shares:
+                ends = [at - 0.1, at + 0.1]
+                axes.plot([np.mean(values)] * 2, ends, color=style["color"])
+    for y in range(len(settings)):
+        axes.axhline(y - 0.5, color=GRID, linewidth=0.8)
+    names = [fill(name, _LONGEST_NAME) for name in settings]
+    axes.set_yticks(range(len(settings)), names, parse_math=False)
+    axes.set(ylim=(len(settings) - 0.5, -0.5), xlim=(-0.03, 1.03), xlabel="correct solutions")
+    axes.xaxis.set_major_formatter(PercentFormatter(1))
+    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -below), "ncols": 2}
+    axes.legend(fontsize=9, frameon=False, **place)
+    axes.set_title(title, loc="left", fontsize=11, weight="bold", parse_math=False)
+
+
+def _draw_costs(axes: Axes, grid: Grid, what: str, known: Mapping[str, float]) -> None:
+    """Draw the shares of settings with a known cost, by name, against it."""
+    settings = by_name(grid)
+    for (name, cost), (i, column) in product(known.items(), enumerate(columns_of(grid))):
+        style = mark(i)
+        for share in shares_of(grid, settings[name], column):
+            line: Any = {"color": style["color"], "linewidth": 0.8, "alpha": 0.7}
+            axes.vlines(cost, *share.interval, **line)
+            axes.plot([cost], [share.value], markersize=4.5, alpha=0.8, ls="", **style)
+    low, high = min(known.values()), max(known.values())
+    if high > _FAR * low:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    else:  # similar costs are drawn near each other, not at both ends
+        axes.set_xlim(0.9 * low, high / 0.9)
+        axes.locator_params(axis="x", nbins=4)
+    axes.set(xlabel=what, ylim=(-0.03, 1.03))
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
+    tidy(axes)

@@ -15,6 +15,7 @@ from canvas.cells.local_rule import LocalRule
 from canvas.cells.spec import SYMBOL
 from canvas.drawing import WorkedDrawing
 from trm.models.cell import CellModel
+from trm.models.integer import IntegerCellModel
 from trm.models.iterative import Batch
 from trm.solving.cell_predictor import CellPredictor, right_cells
 from trm.solving.rollout import TeacherForced
@@ -61,6 +62,11 @@ class BaseCellModule(CanvasModule):
         return [*super().validated_figures, *(f"{SIGNAL}{name}" for name in self.model.signals)]
 
     def check(self, data: CanvasDataModule) -> None:
+        if isinstance(self.model, IntegerCellModel):
+            raise ValueError(
+                "an IntegerCellModel cannot be trained: train a CellModel, and write it in "
+                "integers with `trm inspect --export FILE.safetensors --dtype int8`"
+            )
         if data.transform or data.blanks.rows or data.blanks.columns:
             raise ValueError(
                 "a cell model has a fixed right and left neighbour: leave out data.transforms and "

@@ -165,12 +165,9 @@ def test_the_effect_is_the_share_of_the_logit_difference(gpt, heads):
     site = next(one for one in sites if one.name == found.sites[2])
     base = recorder.run([site])
     place = (0,) if heads else (row, column)
-    group = torch.zeros(1, recorder.length, dtype=torch.bool)
-    group[0, grid[row, column]] = True
-    if heads:
-        size = base.values[site][0].shape[-1]
-        group = torch.arange(size)[None] < size // found.effects.shape[1]
-    patched = recorder.run([site], [0], replacement(group, base.values[site], heads))
+    chosen = torch.zeros(1, found.effects.shape[1] if heads else recorder.length, dtype=torch.bool)
+    chosen[0, 0 if heads else grid[row, column]] = True
+    patched = recorder.run([site], [0], replacement(chosen, base.values[site]))
     a, b = labels.astype(int)
     differ = np.argwhere((a != b) & (inputs[0] == MASK))
     differences = [

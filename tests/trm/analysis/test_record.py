@@ -10,7 +10,7 @@ from torch import nn
 
 from canvas.symbols import BLANK, MASK
 from trm.analysis import record
-from trm.analysis.record import Recorder, SequenceRecorder, Site, StepRecorder, attention_of
+from trm.analysis.record import Recorder, SequenceRecorder, StepRecorder
 from trm.models.configs import GPTConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import named
@@ -61,23 +61,23 @@ def test_a_record_changes_nothing_and_has_a_site_for_each_call():
     state = recorder.states([2])[0]
     values = recorder.run([last, state]).values
     assert torch.equal(values[last][0], values[state][list(named(recorder.initial)).index("z_H")])
-    given = last._replace(kind=record.INPUT)
+    given = last._replace(of=("blocks.1.input",))
     values = recorder.run([given, before]).values
     assert torch.equal(values[given][0], values[before][0])
 
 
-@pytest.mark.parametrize("kind", [record.INPUT, record.OUTPUT])
+@pytest.mark.parametrize("kind", ["input", "output"])
 @pytest.mark.parametrize("family", ["steps", "sequence"])
 def test_what_is_put_there_is_seen_and_computed_with_and_no_hook_stays(kind, family):
     recorder: Recorder = SequenceRecorder(gpt(), canvases())
     if family == "steps":
         recorder = StepRecorder(model(), canvases(), 2)
     (*_, (*_, last)) = recorder.layers().values()
-    site = last._replace(kind=kind)
+    site = last._replace(of=(f"blocks.1.{kind}",))
     base = recorder.run([site])
     swapped = recorder.run([site], change=lambda _, n, value: base.values[site][n].flip(0))
     assert torch.equal(swapped.values[site][-1], base.values[site][-1].flip(0))
-    if kind == record.OUTPUT:  # the answer is read from it
+    if kind == "output":  # the answer is read from it
         alone = recorder.run([site], [1, 0]).logits
         assert not torch.allclose(swapped.logits, base.logits)
         if family == "sequence":
@@ -106,15 +106,17 @@ def test_the_attention_is_the_one_that_made_the_answer(family, how):
         SequenceRecorder(gpt(**how), shown) if is_gpt else StepRecorder(model(**how), shown, 2)
     )
     attention = recorder.attention(None if is_gpt else 2)
-    before = 0 if is_gpt else sum(map(len, recorder.updates.values()))  # in the first step
-    for update, passes in recorder.updates.items():
-        last = frozenset([before + passes[-1]])
-        for layer, weights in zip(attention_of(recorder.model), attention[update], strict=True):
-            given, made = (Site(kind, layer, kind, last) for kind in (record.INPUT, record.OUTPUT))
-            values = recorder.run([given, made]).values
-            _, _, v = layer.project(values[given][0])
-            averaged = layer.out((weights @ v).transpose(1, 2).flatten(2))
-            torch.testing.assert_close(averaged, values[made][0], rtol=1e-4, atol=1e-5)
+    for update, outputs in recorder.layers(None if is_gpt else 2).items():
+        for number, (weights, output) in enumerate(zip(attention[update], outputs, strict=True)):
+            sites = [
+                output._replace(of=(f"blocks.{number}.{kind}",)) for kind in ("values", "attended")
+            ]
+            (v,), (made,) = recorder.run(sites).values.values()
+            averaged = recorder.model.layers[number].get_submodule(
+                "attention" if is_gpt else "mixing"
+            )
+            mixed = averaged.out((weights @ v).transpose(1, 2).flatten(2))
+            torch.testing.assert_close(mixed, made, rtol=1e-4, atol=1e-5)
             assert not (is_gpt and weights.triu(1).any())
 
 

@@ -258,3 +258,46 @@ def test_code_is_named_and_not_run(changed, tmp_path, monkeypatch, place, name, 
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=rf"changed\.ckpt.*{told}"):
         load_solver(changed(put(*place, value=name)), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def integers(repository) -> dict:
+    """The content of a file of a model in integers."""
+    return load_checkpoint(repository / "docs/models/lattice-int8-seed2.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "reason"),
+    [
+        ("embed_tokens.weight", lambda x: x.float(), "holds torch.float32, and needs torch.int8"),
+        ("layers.0.out.fraction.multiplier", lambda x: x.long(), "torch.int64, and needs .*int32"),
+        ("layers.0.down.weight", lambda x: x[:, :9], "size mismatch for layers.0.down.weight"),
+        ("layers.0.silu", lambda x: x[1:], "size mismatch for layers.0.silu"),
+        ("layers.0.silu", lambda x: x * 0 + 32767, "layers.0.to_hidden has a multiplier with"),
+        ("layers.0.out.fraction.shift", lambda x: x * 0, "layers.0.out has a multiplier below 0"),
+        ("head.fraction.multiplier", lambda x: x * 1000, "head has a multiplier with which"),
+        ("H_init", lambda x: x * 0 + 2**30, "H_init is larger than 16,777,216"),
+        ("head_bias", lambda x: x * 0 - 2**31, "head_bias is larger than 16,777,216"),
+        ("to_head.shift", lambda _: None, "Missing key.*to_head.shift"),
+    ],
+)
+def test_integers_that_could_overflow_or_are_none_are_refused(
+    integers, tmp_path, name, change, reason
+):
+    weights = {k.removeprefix("model."): v for k, v in integers["state_dict"].items()}
+    weights[name] = change(weights[name])
+    file = tmp_path / "x.safetensors"
+    file.write_bytes(pack(integers, {}, {k: v for k, v in weights.items() if v is not None}))
+    with pytest.raises(ValueError, match=f"does not fit this version's models .*{reason}") as error:
+        load_solver(file, device="cpu")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("bits", [4, 3, 0, "8", None, True, 10**30])
+def test_another_number_of_bits_is_refused(integers, tmp_path, bits):
+    content = {**integers, CHECKPOINT_KEY: copy.deepcopy(integers[CHECKPOINT_KEY])}
+    content[CHECKPOINT_KEY]["model"]["weight_bits"] = bits
+    file = tmp_path / "x.safetensors"
+    file.write_bytes(pack(content, {}))
+    with pytest.raises(ValueError, match="does not fit this version's models"):
+        load_solver(file, device="cpu")

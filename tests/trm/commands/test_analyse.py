@@ -69,7 +69,7 @@ def test_gaps_of_models_are_tables_of_their_own(command, changed, tmp_path, monk
     monkeypatch.setattr("trm.analysis.gap.fit", partial(fit, iterations=3))  # of 60
     sizes = ("--digits-a", "2,3", "--digits-b", 2, "--heads", *QUICK, "--output", tmp_path)
     ran = command("analyse", "gap", "--checkpoint", plain, headed, *sizes)
-    assert "the checkpoint has no auxiliary heads: probes read all sub-tasks" in ran.out
+    assert "plain has no auxiliary heads: probes read all sub-tasks" in ran.out
     data = json.loads((tmp_path / "gap.json").read_text())
     first, second = data["models"]
     kinds = {name: reader["kind"] for name, reader in second["readers"].items()}

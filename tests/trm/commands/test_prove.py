@@ -23,6 +23,7 @@ from trm import solve
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, FORMAT, SHIPPED
 from trm.checkpoints.content import load_checkpoint, pack, unpack
 from trm.checkpoints.loading import load_solver, plain
+from trm.checkpoints.names import about
 from trm.models.cell import CellModel
 
 MODELS = Path(__file__).parents[3] / "docs" / "models"
@@ -392,11 +393,113 @@ def test_a_proved_sum_is_written_for_other_solvers(command, ternary, proof, tmp_
     text = (tmp_path / "sum.smt2").read_text()
     assert text.startswith("; The table of column in base 10, its laws, and the theorem.\n")
     assert '(echo "column_sum: expected unsat")' in text
-    file = proof[0].parent / "model.safetensors"  # multiplication is refused before it is proved
-    ran = command("prove", "--checkpoint", file, "--smt", tmp_path / "none.smt2", code=2)
-    assert "no SMT-LIB is written for the layout lattice, only for column and column_" in ran.err
+    written = MODELS / "written-seed1.safetensors"  # refused before it is proved
+    ran = command("prove", "--checkpoint", written, "--smt", tmp_path / "none.smt2", code=2)
+    assert "no SMT-LIB is written for the layout standard, only for column, column_" in ran.err
+    ran = command("prove", "--smt", tmp_path / "none.smt2", code=2)  # the shipped model
+    assert "no SMT-LIB is written for a lattice in base 10, only up to base 3" in ran.err
     ran = command("prove", "--check", proof[0], "--smt", tmp_path / "none.smt2", code=2)
     assert "leave out --smt" in ran.err
     words = ("prove", "--checkpoint", MODELS / "column-seed0.safetensors")
     ran = command(*words, "--smt", tmp_path / "none" / "sum.smt2", code=2)
     assert "there is no folder" in ran.err
+
+
+def test_decisions_are_written_beside_the_weights_and_looked_up(ternary, command, tmp_path):
+    file = saved(tmp_path, ternary.task, ternary.model)
+    ran = command("prove", "--checkpoint", file, "--as-computed", "--decisions", folder=tmp_path)
+    table = tmp_path / "model.decisions.npz"
+    assert ran.out.splitlines()[-1] == f"decisions  {table}"
+    predictor = load_solver(file, device="cpu").predictor
+    assert predictor.looks_up
+    assert predictor._closed is not None
+    solution = solve("212x120", load_solver(file, device="cpu"))
+    assert (solution.correct, solution.confidence) == (True, 1)
+
+
+def test_without_decisions_none_are_written(ternary, command, tmp_path):
+    file = saved(tmp_path, ternary.task, ternary.model)
+    ran = command("prove", "--checkpoint", file, "--as-computed", folder=tmp_path)
+    assert "decisions  " not in ran.out
+    assert not list(tmp_path.glob("*.npz"))
+
+
+@pytest.fixture(scope="module")
+def integer_file(binary, command, tmp_path_factory) -> Path:
+    """A model in integers of 8 bits; tests must not change the file."""
+    folder = tmp_path_factory.mktemp("integers")
+    file, integers = saved(folder, binary.task, binary.model), folder / "int8.safetensors"
+    words = ("inspect", "--checkpoint", file, "--export", integers, "--dtype", "int8")
+    ran = command(*words)
+    assert f"parameters; {integers.stat().st_size:,} bytes" in ran.out
+    assert "differently" not in ran.out
+    assert integers.stat().st_size < 0.5 * file.stat().st_size
+    return integers
+
+
+def test_a_model_in_integers_is_proved_without_a_bound_on_rounding(
+    integer_file, binary, command, tmp_path
+):
+    file, folder = tmp_path / "model.safetensors", tmp_path / "proof"
+    shutil.copyfile(integer_file, file)
+    ran = command("prove", "--checkpoint", file, "--output", folder)
+    assert "proved, in integers: the network computes the rule on every canvas" in ran.out
+    assert "rounded sums" in ran.out
+    assert "safe in float32" not in ran.out
+    record = json.loads((folder / "proof.json").read_text())
+    assert (record["arithmetic"], record["dtype"]) == ("integers", "integers")
+    assert (record["op_inputs"], record["incorrect_op_inputs"]) == (len(binary.judged.numbers), 0)
+    assert (record["margin_left_by_rounding"], record["proved_in_float32"]) == (None, 0)
+    assert record["smallest_margin"] * 1024 == int(record["smallest_margin"] * 1024) > 0
+    assert {one.name for one in folder.iterdir()} == FILES
+    command("prove", "--check", folder)
+    again = tmp_path / "again.safetensors"
+    command("inspect", "--checkpoint", file, "--export", again)
+    solver = load_solver(again, device="cpu")
+    with torch.autocast("cpu", torch.bfloat16):  # integers are the same in any setting
+        assert solver.predictor.proved
+    (solution,) = solve(["1011x1101"], solver)
+    assert (solution.correct, solution.confidence) == (True, 1)
+    facts = about(again)
+    assert (facts.family, facts.results) == ("cell model in int8", "proved")
+    assert facts.parameters == solver.predictor.model.num_parameters
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("prove", "--as-computed"), "never rounded: leave out --as-computed"),
+        (("inspect", "--export", "x.onnx"), "ONNX is not written of models in integers"),
+        (("inspect", "--export", "x.safetensors", "--dtype", "int4"), "in integers already"),
+        (("inspect", "--export", "x.safetensors", "--untrained"), "in integers already"),
+    ],
+)
+def test_what_models_in_integers_do_not_have_is_refused(
+    integer_file, command, tmp_path, words, told
+):
+    first, *rest = words
+    ran = command(first, "--checkpoint", integer_file, *rest, folder=tmp_path, code=2)
+    assert told in " ".join(ran.err.split())
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_cell_models_have_integers(command, checkpoint, tmp_path):
+    words = ("inspect", "--export", tmp_path / "x.safetensors", "--dtype", "int8")
+    ran = command(*words, "--checkpoint", checkpoint, code=2)
+    assert "passes more than decided messages" in " ".join(ran.err.split())
+    ran = command(*words, "--untrained", code=2)
+    assert "of trained weights: leave out --untrained" in " ".join(ran.err.split())
+
+
+def test_a_model_in_integers_that_errs_is_refuted(integer_file, command, tmp_path):
+    content, file = unpack(integer_file), tmp_path / "wrong.safetensors"
+    weights = {k.removeprefix("model."): v.clone() for k, v in content["state_dict"].items()}
+    weights["head_bias"][4] += 2**16  # of a symbol
+    file.write_bytes(pack(content, {}, weights))
+    ran = command("prove", "--checkpoint", file, code=1)
+    assert re.search(r"refuted: \d+ x \d+ goes wrong", ran.out)
+    noted = json.loads(file.with_suffix(".proof.json").read_text())
+    assert noted["verdict"] == "refuted"
+    assert noted["incorrect_op_inputs"] == len(noted["incorrect_ids"]) > 0
+    (solution,) = solve([noted["counterexample"]["problem"].replace(" ", "")], load_solver(file))
+    assert (solution.exact, solution.confidence) == (False, 0)

@@ -130,3 +130,30 @@ def test_rollouts_with_noise_vote_and_are_recorded(command, checkpoint, tmp_path
         found.append(record)
     assert found[1] == found[2]
     assert "views x 4 rollouts" in command(*words, "12x3").out
+
+
+def test_a_large_canvas_is_not_printed_and_its_answer_is_checked(command):
+    a, b = "9" * 250, "7" * 250
+    ran = command("solve", f"{a}x{b}")
+    assert len(ran.out.splitlines()) < 60
+    assert "cells, too large to print" in ran.out
+    assert f"= {int(a) * int(b)} (correct; confidence 100.0%)" in ran.out.replace("\n", "")
+
+
+def test_a_second_call_for_the_same_output_says_that_it_is_computed_again(command, tmp_path):
+    (tmp_path / "problems.csv").write_text("a,b\n12,34\n")
+    words = ("solve", "--input", "problems.csv", "--output", "answers.jsonl")
+    first = command(*words, folder=tmp_path)
+    assert "exists" not in first.err
+    again = command(*words, folder=tmp_path)
+    assert "answers.jsonl exists: it is computed again, and then replaced" in again.err
+    assert command(*words, "--quiet", folder=tmp_path).err == ""
+
+
+def test_quiet_prints_the_answer_alone(command):
+    ran = command("solve", "--quiet", "12x34", "7x8")
+    assert ran.out.splitlines() == [
+        "12 x 34 = 408 (correct; confidence 100.0%)",
+        "7 x 8 = 56 (correct; confidence 100.0%)",
+    ]
+    assert ran.err == ""

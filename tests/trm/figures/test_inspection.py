@@ -78,7 +78,7 @@ def test_fields_have_a_line_each_with_what_was_decided_beside_what_is_right(a, b
     figure = inspection.signals_figure(steps.inputs[-1], row, signals, "112 x 12")
     assert_apart(figure)
     titles = titles_of(figure)
-    assert set(signals) <= set(titles)
+    assert {name.replace("_", " ") for name in signals} <= set(titles)
     counted = int((signals["carry"][1] != UNDEFINED).sum())
     assert titles.count(f"as it writes: {counted} of {counted}") == len(signals) - 1
     framed = [

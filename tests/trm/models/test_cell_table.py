@@ -20,8 +20,8 @@ from trm.models.cell_table import (
     CellTable,
     GrowingTable,
     UnknownInputError,
-    check_one_op,
     closed_table,
+    passed_outputs,
 )
 from trm.models.wavefront import run_wavefront
 from trm.solving.cell_predictor import CellPredictor
@@ -213,10 +213,20 @@ def test_solutions_are_the_same_with_and_without_a_table(base3: Solver) -> None:
         assert max(other.row_confidence) < 1
 
 
-def test_decisions_are_written_for_cells_with_one_op(base3: Solver) -> None:
-    check_one_op(base3.predictor.model)
-    with pytest.raises(ValueError, match="whose cells have one op, and those of this one have 15"):
-        check_one_op(load_solver("tiny-seed0", device="cpu").predictor.model)
+def test_the_closed_table_of_cells_with_several_ops_writes_the_symbols_of_the_network() -> None:
+    solver = load_solver("tiny-seed0", device="cpu")
+    rule, cache = solver.task.local_rule(), CellCache(solver.predictor.model)
+    ids = reachable_cell_inputs(rule)
+    with torch.no_grad():
+        outputs = passed_outputs(cache, rule.cell_inputs(ids))
+    assert next(iter(outputs)) == "symbol"
+    assert {"carry", "row", "diagonal"} < outputs.keys()
+    assert "product" not in outputs  # it stays in its cell
+    table = closed_table(rule.whole, ids, outputs)
+    for digits in ((1, 1), (3, 7), (12, 9)):
+        canvases = masked(solver, digits)
+        wanted = run_wavefront(solver.predictor.model, torch.from_numpy(canvases), cache).tokens
+        np.testing.assert_array_equal(table.fill(canvases), wanted.numpy())
 
 
 def test_loading_a_cell_model_imports_no_compiler() -> None:

@@ -61,9 +61,10 @@ Object.assign(globalThis, {
       return byName.get(name);
     },
   },
-  history: { replaceState() {} },
+  history: { replaceState: (state, title, address) => { location.hash = address; } },
   onhashchange: null,
   location: { hash: "#123x456" },
+  matchMedia: () => ({ matches: false }),
   Option: class extends Element {
     constructor(text, value) {
       super("option");
@@ -80,9 +81,23 @@ const run = (script) => runInThisContext(script);
 const texts = (...names) => Object.fromEntries(names.map((name) => [name, byName.get(name).textContent]));
 const event = (more) => ({ preventDefault() {}, ...more });
 
+// Count the texts that are announced to screen readers.
+const announced = [];
+const status = byName.get("status");
+Object.defineProperty(status, "textContent", {
+  get() { return this.children.join(""); },
+  set(text) { announced.push(text); this.children = [text]; },
+});
+
 async function visit() {
-  const found = { solved: texts("about", "works", "cell", "count") };
-  for (const name of ["back", "on"]) byName.get(name).onclick();
+  const found = { solved: texts("about", "works", "cell", "count", "glossary", "status") };
+  byName.get("play").onclick();
+  announced.length = 0;
+  for (let i = 0; i < 2000 && run("playing"); i++) timers[0]();
+  found.announced = [...announced];
+  byName.get("back").onclick();
+  found.walked = texts("status");
+  byName.get("on").onclick();
   byName.get("at").oninput({ target: { value: 3 } });
   found.third = texts("cell", "count");
   byName.get("play").onclick();
@@ -99,8 +114,8 @@ async function visit() {
   byName.get("play").onclick();
   for (let i = 0; i < 200; i++) tick();
   found.healed = texts("hurt", "healed", "works", "play");
-  const typed = (key, row, column, more = {}) => run("step")(event({
-    key, ...more, target: { cellIndex: column, parentElement: { rowIndex: row } },
+  const typed = (key, row, column, more = {}) => run("press")(event({
+    key, ...more, target: run("works[0]").table[row][column],
   }), run("works[0]"));
   typed("9", 1, 5, { ctrlKey: true });
   typed("Shift", 1, 5);
@@ -112,9 +127,11 @@ async function visit() {
   found.invalid = run("works[0].table.flat().filter((one) => one.ariaInvalid).length");
   for (let i = 0; i < 200; i++) tick();
   found.mended = texts("hurt", "healed", "works");
-  run("choose(2, 2)");
+  run("works[0].table[2][2].onclick()");
+  run("works[0].scroll.children[0].onmouseleave()"); // the pointer goes to the button
+  byName.get("digit").value = "9";
   byName.get("scribble").onclick();
-  found.scribbled = texts("hurt", "cell");
+  found.scribbled = texts("hurt", "cell", "status");
   found.named = byName.get("on").ariaLabel;
   byName.get("back").onclick(); // ends the healing
   found.left = texts("hurt", "healed", "count");
@@ -123,8 +140,13 @@ async function visit() {
   const cell = run("works[0].table[1][2]");
   for (const action of ["onclick", "onmouseenter", "onmouseover", "onfocus"]) cell[action]?.(event({ target: cell }));
   found.chosen = texts("cell");
-  run('step({ key: "ArrowLeft", preventDefault() {}, '
-    + "target: { cellIndex: 2, parentElement: { rowIndex: 1 } } }, works[0])");
+  const focused = (key) => {
+    run("press")(event({ key, target: run("works[0].table[1][2]") }), run("works[0]"));
+    const all = run("works[0]").table.map((row) => row.map((one) => one.focused));
+    for (const row of run("works[0]").table) for (const one of row) one.focused = false;
+    return all.flatMap((row, i) => row.flatMap((one, j) => (one ? [[i, j]] : [])));
+  };
+  found.moved = ["ArrowLeft", "ArrowUp", "Home", "End", "Escape"].map(focused);
   byName.get("text").value = "12y3";
   byName.get("problem").onsubmit(event());
   found.refused = texts("wrong");
@@ -138,15 +160,37 @@ async function visit() {
   byName.get("shake").onclick();
   for (let i = 0; i < 200; i++) tick();
   found.both = texts("works", "healed");
+  found.layouts = [byName.get("model").value, run("shared")];
   byName.get("differ").children.find((one) => one instanceof Element)?.onclick();
+  location.hash = "#a=12&b=34&model=people&beside=lattice&view=r90";
+  run("fromAddress()");
+  found.address = [location.hash, run("model.about.name"), run("works[1].model.about.name"), run("shared")];
+  byName.get("view").value = "e";
+  byName.get("view").onchange();
+  run("go(99)");
+  found.people = texts("works", "differ", "cell", "status");
+  run("works[1].table[1][2].onclick()");
+  byName.get("scribble").onclick();
+  found.apart = texts("hurt", "cell");
+  for (const address of ["#a=12&b=34&model=nobody", "#a=1&b=2&view=up", "#%", "#a=1", "#b=2&b=3"]) {
+    location.hash = address;
+    run("fromAddress()");
+    (found.refusals ??= []).push(byName.get("wrong").textContent);
+  }
   byName.get("model").value = 2;
   byName.get("model").onchange();
   run("go(99)");
   found.other = texts("works", "about");
+  location.hash = "#a=87&b=604&b=9&model=column-seed0";
+  run("fromAddress()");
+  found.sums = [location.hash, byName.get("text").value];
   byName.get("model").value = 0;
   byName.get("model").onchange();
   await byName.get("start").onclick();
-  found.measured = texts("grid", "legend");
+  const [cell11] = byName.get("grid").children[1].children.slice(1);
+  cell11.onfocus();
+  cell11.onkeydown(event({ key: "ArrowRight" }));
+  found.measured = texts("grid", "legend", "interval", "status");
   process.stdout.write(JSON.stringify(found));
 }
 

@@ -25,6 +25,7 @@ from trm.solving.cell_predictor import CellPredictor
 
 MODELS = ("written-seed1", "running-sum-seed0", "column-seed0", "written-hex-seed0")
 MODELS += ("lattice-base2-seed0", "column-carries-seed0", "untold-seed0")
+MODELS += ("lattice-int8-seed2", "written-int4-seed1")
 FILES = [SHIPPED, *(Path(f"docs/models/{name}.safetensors") for name in MODELS)]
 HARD = [(0, 0), (0, 17), (999999, 999999), (60476047, 10**6 - 13)]
 needs_node = pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed")
@@ -153,7 +154,8 @@ def test_every_control_of_the_page_works(repository, tmp_path):
     right = shown(repository / SHIPPED)
     weights = reinitialised(right.solver.predictor.model).state_dict()
     models = [right, Shown("untrained", right.solver, weights, {}), shown(repository / FILES[3])]
-    (tmp_path / "page.html").write_text(page(models))
+    people = shown(repository / "docs/models/tiny-seed0.safetensors")._replace(name="people")
+    (tmp_path / "page.html").write_text(page([*models, people]))
     ran = subprocess.run(
         ["node", Path(__file__).with_name("browse.js"), tmp_path / "page.html"],
         capture_output=True, text=True, timeout=120,
@@ -163,6 +165,11 @@ def test_every_control_of_the_page_works(repository, tmp_path):
     assert "correct on all 1,204,976 possible inputs" in found["solved"]["about"]
     assert "123 × 456 = 56088 (correct, by exact arithmetic)" in found["solved"]["works"]
     assert "Row 4, column 5 from the rightwrites 5" in found["solved"]["cell"]
+    assert "producta digit of the row's product" in found["solved"]["glossary"]
+    finished = "123 × 456 = 56088 (correct, by exact arithmetic)"
+    assert found["solved"]["status"] == finished
+    assert found["announced"] == [finished]  # once, at the end
+    assert found["walked"]["status"] == "Row 4, column 6 from the right, writes nothing"
     assert found["solved"]["count"] == found["played"]["count"] == "18 of 18 cells"
     assert found["third"]["count"] == "3 of 18 cells"
     assert "is not computed yet" not in found["third"]["cell"]
@@ -182,6 +189,8 @@ def test_every_control_of_the_page_works(repository, tmp_path):
     assert re.fullmatch(healed, found["mended"]["healed"])
     assert "123 × 456 = 56088 (correct" in found["mended"]["works"]
     assert "Row 3, column 5 from the right" in found["scribbled"]["cell"]
+    assert "writes 9" in found["scribbled"]["cell"]
+    assert found["scribbled"]["status"] == found["scribbled"]["hurt"]
     assert found["named"] == "One step of all cells on"
     assert found["left"] == {"hurt": "", "healed": "", "count": "18 of 18 cells"}
     assert found["both"]["healed"].startswith("Healed after")
@@ -191,9 +200,32 @@ def test_every_control_of_the_page_works(repository, tmp_path):
     assert "Use only digits" in found["refused"]["wrong"]
     assert "12 × 34 = 408 (correct" in found["beside"]["works"]
     assert "The two differ, first in row" in found["beside"]["differ"]
-    assert "12 + 34 = 46 (correct" in found["other"]["works"]
+    assert found["moved"] == [[[1, 1]], [[0, 2]], [[1, 0]], [[1, 6]], []]
+    assert found["address"][0] == "#a=12&b=34&model=people&beside=lattice&view=r90"
+    assert found["address"][1:] == ["people", "lattice", False]
+    assert found["people"]["works"].count("12 × 34 = 408 (correct") == 2
+    assert "proved; tested: in range 500 of 500" in found["people"]["works"]
+    assert found["people"]["differ"] == "Both have the same answer."
+    assert "people: row 5, column" in found["people"]["cell"]
+    assert "lattice: row 3, column" in found["people"]["cell"]
+    assert found["people"]["status"].startswith("people: 12 × 34 = 408 (correct")
+    assert "1 cell not as solved" in found["apart"]["hurt"]
+    assert "lattice: row 2, column" in found["apart"]["cell"]
+    assert found["refusals"] == [
+        "The address names the model nobody, which this page lacks: it has lattice, untrained, "
+        "column-seed0, people.",
+        "The address names the view up, which this page lacks: it has "
+        + ", ".join(SYMMETRIES)
+        + ".",
+        *["Use only digits, like 2539 x 839."] * 2,
+        "",
+    ]
+    assert found["sums"] == ["#a=87&b=604&b=9&model=column-seed0", "87 + 604 + 9"]
+    assert "2 + 3 = 5 (correct" in found["other"]["works"]
     assert "column-seed0" not in found["measured"]["legend"]
     assert found["measured"]["grid"] == "12" + "1100100" + "2100100"
+    assert found["measured"]["interval"].startswith("1 x 2 digits: 2 of 2 correct, 95 % interval")
+    assert found["measured"]["status"] == "lattice: 8 of 8 random problems correct."
 
 
 def test_it_is_one_small_file_and_what_a_model_says_is_no_markup(repository):
@@ -204,7 +236,19 @@ def test_it_is_one_small_file_and_what_a_model_says_is_no_markup(repository):
         assert "default-src 'none'" in text
     solver = load_solver(repository / FILES[0], device="cpu")
     said = {"proof": {"verdict": "</script><script>alert(1)</script>"}}
-    assert page([Shown("evil", solver, {}, said)]).count("</script>") == 4
+    assert page([Shown("evil", solver, {}, said)]).count("</script>") == 6
+
+
+def test_a_proved_a_tested_a_people_s_and_an_adding_model_fit_in_one_mebibyte(repository):
+    names = ("untold-neighbours-seed0", "tiny-seed0", "column-seed0")
+    files = [SHIPPED, *(repository / f"docs/models/{name}.safetensors" for name in names)]
+    text = page([*map(shown, files)])
+    assert len(text.encode()) < 2**20
+    data = json.loads(re.search(r'id="models">(.*)</script>', text)[1])
+    results = [about["results"] for about in data["models"]]
+    assert results[0].startswith("proved; tested: in range 500 of 500")
+    assert results[1].startswith("tested: in range 264 of 300")
+    assert results[2:] == ["proved", "proved"]
 
 
 @pytest.mark.parametrize("name", ["trm-quick-seed0", "decimal-seed0"])
@@ -261,7 +305,7 @@ def test_a_browser_shows_a_wrong_model_beside_a_proved_one_and_measures_both(rep
     text = re.sub("<[^>]+>", "", dom)
     assert "The two differ, first in row 2, column 2 from the right" in text
     assert dom.count('class="filled differs') + dom.count(" differs") >= 2
-    assert len(re.findall("5 of 5 correct, 95 % interval 56.6 to 100.0 %", dom)) == 16
+    assert len(re.findall('title="5 of 5 correct, 95 % interval 56.6 to 100.0 %', dom)) == 16
     heal = 'go(99); byId("shake").onclick(); while (healing) byId("on").onclick();'
     dom = in_browser(tmp_path, models, "123x456", heal)
     assert re.search("Healed after [0-9]+ steps of all cells; at most 13, the longest", dom)

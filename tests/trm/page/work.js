@@ -5,10 +5,10 @@
 "use strict";
 
 const { readFileSync } = require("node:fs");
-const { CellModel, alike, longestChain, readProblem, workOut } = require(process.argv[2]);
+const { alike, longestChain, modelOf, readProblem, workOut } = require(process.argv[2]);
 
 const { about, problems, view, state } = JSON.parse(readFileSync(0, "utf8"));
-const model = new CellModel(about);
+const model = modelOf(about);
 
 // Steps from a state to the fixed point: the cells after each.
 function settle(canvas, first) {

@@ -1,4 +1,4 @@
-"""The table of a sum as SMT-LIB, and what a solver that nobody here wrote answers."""
+"""Tables of sums and lattices as SMT-LIB, and what a solver that nobody here wrote answers."""
 
 from functools import cache
 
@@ -7,14 +7,16 @@ import pytest
 
 from canvas.addition import Addition
 from canvas.cells.reachable import reachable_op_inputs
-from trm.proof import check, smt
+from canvas.multiplication import Multiplication
+from trm.proof import check, smt, smt_lattice, smt_sums
 from trm.proof.program import Program
 
 
 @cache
 def learned(layout: str, base: int) -> Program:
     """The table of a network without an error."""
-    rule = Addition(layout=layout, base=base).local_rule()
+    task = Multiplication if layout == "lattice" else Addition
+    rule = task(layout=layout, base=base).local_rule()
     numbers = reachable_op_inputs(rule)
     return Program.extract(layout, rule, numbers, rule.correct_outputs(numbers))
 
@@ -39,7 +41,8 @@ def unexpected(program: Program) -> set[str]:
 def test_the_file_asks_for_every_law_by_its_name(layout):
     text = smt.to_smt(learned(layout, 2))
     rows = check.LAYOUTS[layout]
-    laws = {law for row in rows for place in check.PLACES for law in check.column_laws(row, place)}
+    of = check.lattice_laws if layout == "lattice" else check.column_laws
+    laws = {law for row in rows for place in check.PLACES for law in of(row, place)}
     for law in laws:
         statement = law.__doc__.partition("\n")[0]
         assert f'sums\': {statement}\n(echo "{law.__name__}: expected unsat")' in text
@@ -47,7 +50,7 @@ def test_the_file_asks_for_every_law_by_its_name(layout):
     assert text.count("(check-sat)") == text.count("(push 1)") == text.count("(echo ")
 
 
-@pytest.mark.parametrize("layout", smt.LAYOUTS)
+@pytest.mark.parametrize("layout", ["column", "column_carries", "lattice"])
 def test_messages_of_the_exploration_are_those_of_the_checker(layout, tmp_path):
     program = learned(layout, 3)
     program.save(tmp_path / "table.npz")
@@ -55,7 +58,13 @@ def test_messages_of_the_exploration_are_those_of_the_checker(layout, tmp_path):
     enumeration.run()
     signals = program.messages["down"]
     summaries = enumeration.summaries
-    for (row, place), found in smt.messages(program).down.items():
+    if layout == "lattice":
+        down = dict[tuple[str, str], set[tuple[int, ...]]]()
+        for (row, _, place), pairs in smt_lattice.reached(program).beside.items():
+            down.setdefault((row, place), set()).update(own[1:] for _, own in pairs)
+    else:
+        down = smt_sums.messages(program).down
+    for (row, place), found in down.items():
         passed = np.flatnonzero(enumeration.reachable[row].passed_down[place])
         by_signal = [summaries.first[name][passed].tolist() for name in signals]
         assert found == {*zip(*by_signal, strict=True)}
@@ -79,6 +88,18 @@ LAW_CASES = (
     ("sum_is_written", "column", "symbol", 2, 3, {}),
     ("carries_are_written", "column_carries", "symbol", 2, 1, {"above_from_row": 2}),
     ("a row adds, one column", "column", "sum", 2, 3, {}),
+    ("nothing_is_written", "lattice", "symbol", 11, 2, {}),
+    ("a_starts_down", "lattice", "multiplicand", 2, 3, {"token": 2}),
+    ("a_is_not_added", "lattice", "addend", 0, 1, {}),
+    ("b_starts_left", "lattice", "multiplier", 2, 3, {"token": 2}),
+    ("b_goes_left", "lattice", "multiplier", 2, 3, {"token": 13}),
+    ("lattice_product", "lattice", "product", 2, 1, {}),
+    ("lattice_sum", "lattice", "sum_carry", 2, 1, {}),
+    ("lattice_form", "lattice", "symbol", 1, 11, {}),
+    ("a_goes_down", "lattice", "multiplicand", 2, 3, {"token": 13}),
+    ("digit_goes_down", "lattice", "addend", 2, 3, {}),
+    ("a row multiplies, one column", "lattice", "sum_carry", 2, 1, {}),
+    ("a row multiplies, right end", "lattice", "product", 2, 1, {}),
     ("a digit or a blank", "column", "symbol", 1, 12, {}),
 )
 
@@ -98,15 +119,27 @@ def test_a_missing_entry_and_a_missing_message_are_refuted(monkeypatch):
     table = table._replace(keys=table.keys[1:], values=table.values[1:])
     without = program._replace(tables={**program.tables, "sum": table})
     assert "there is an entry" in unexpected(without)
-    found = smt.messages(program)  # the exploration need not be trusted
+    found = smt_sums.messages(program)  # the exploration need not be trusted
     found.down["addend", "rest"].remove((2, 2))
-    monkeypatch.setattr(smt, "messages", lambda _: found)
+    monkeypatch.setattr(smt_sums, "messages", lambda _: found)
     assert unexpected(program) == {"closed: down"}
 
 
-def test_other_layouts_are_refused():
-    with pytest.raises(ValueError, match="no SMT-LIB is written for the layout lattice, only for"):
-        smt.to_smt(learned("column", 2)._replace(layout="lattice"))
+def test_what_a_lattice_lacks_in_its_sets_is_refuted(monkeypatch):
+    pytest.importorskip("z3", reason="an optional solver: pip install z3-solver")
+    program = learned("lattice", 2)
+    found = smt_lattice.reached(program)
+    some = found.beside["b", "rest", "rest"]
+    some.remove(max(some))
+    monkeypatch.setattr(smt_lattice, "reached", lambda _: found)
+    assert "closed: two cells, b, left of rest" in unexpected(program)
+
+
+def test_other_layouts_and_larger_lattices_are_refused():
+    with pytest.raises(ValueError, match="no SMT-LIB is written for the layout standard, only for"):
+        smt.to_smt(learned("column", 2)._replace(layout="standard"))
+    with pytest.raises(ValueError, match="a lattice in base 10, only up to base 3: `trm prove --c"):
+        smt.to_smt(learned("column", 2)._replace(layout="lattice", base=10))
 
 
 def test_the_file_is_run_with_the_solvers_that_are_installed(tmp_path, capsys, monkeypatch):

@@ -18,6 +18,7 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.symbols import DIGIT_ZERO, MASK
+from trm import load_solver
 from trm.analysis.settled import last_changes
 from trm.models.iterative import Loop
 from trm.solving.iterative_predictor import IterativePredictor
@@ -396,3 +397,22 @@ def test_a_model_without_steps_and_views_that_vote_are_shown_row_by_row(stepping
         shown, seen = moments_of(other)
         assert seen == [(row, 0) for row in (1, 2, 3) for _ in range(2)]
         assert [moment.masked for moment in shown] == [True, False] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "problem", "what"),
+    [
+        ("lattice", "123x45", "cells"),  # looked up
+        ("untold-neighbours-few-seed0", "123x45", "cells"),  # not proved: by the network
+        ("addition-trm-seed0", "12+34", "rows"),
+        ("addition-gpt-seed0", "12+34", "tokens, at most"),
+    ],
+)
+def test_solving_reports_its_progress(name, problem, what):
+    solver, said = load_solver(name, device="cpu"), []
+    found = solver.reporting(lambda *state: said.append(state)).solve(solver.task.parsed([problem]))
+    assert found[0].correct
+    assert {one for one, *_ in said} == {what}
+    done = [count for _, count, _ in said]
+    assert done == sorted(done)
+    assert all(count <= total for _, count, total in said)

@@ -1,6 +1,7 @@
 """Training of cell models on whole pages, and the cell inputs that come back."""
 
 import numpy as np
+import pytest
 import torch
 from runs import assert_same, charts_without_a_curve, whole_and_resumed
 
@@ -9,6 +10,10 @@ from canvas.cells.reachable import reachable_op_inputs
 from canvas.cells.spec import SYMBOL
 from canvas.multiplication import Multiplication
 from trm import load_solver, solve
+from trm.models.configs import IntegerCellConfig, rule_settings
+from trm.models.integer import IntegerCellModel
+from trm.training.cell_module import CellModule
+from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.samples import CellInputSamples
 
 TASK = Multiplication(base=2, digits_a=(1, 3), digits_b=(1, 3), smallest=0)
@@ -78,3 +83,13 @@ def test_a_run_that_is_resumed_is_the_uninterrupted_one(command, tmp_path):
     whole, resumed = whole_and_resumed(command, tmp_path, *words)
     assert len(whole["counterexamples"][0]) > 0
     assert_same(whole, resumed, "counterexamples")
+
+
+def test_integers_cannot_be_trained():
+    task = Multiplication(base=2, layout="lattice")
+    network = IntegerCellModel(IntegerCellConfig(**rule_settings(task.local_rule())))
+    module = CellModule(network=network, optimizer=OptimizerConfig(), schedule=ScheduleConfig())
+    with pytest.raises(
+        ValueError, match="an IntegerCellModel cannot be trained: train a CellModel"
+    ):
+        module.check(None)
