@@ -60,7 +60,7 @@ def draw(found: Sequence[Judgement]) -> Any:
         axes.plot(*places, "o", color=INK, fillstyle="none", markersize=12)
     axes.set_xscale("log")
     axes.set_yscale("symlog", linthresh=1)
-    axes.set_ylim(-0.3)
+    axes.set_ylim(-0.3, 2 + 2 * max(one.incorrect for one in found))
     axes.set_xlabel("parameters")
     axes.set_ylabel("incorrect inputs")
     axes.legend(frameon=False, fontsize=8.5)

@@ -26,6 +26,7 @@ from trm.training.data import CanvasDataModule
 from trm.training.samples import CellInputSamples, SolutionSamples, as_batch
 
 _HARD = "counterexamples"  # entry of a checkpoint
+_NARROW = 2.0  # an op input is hard if its smallest logit margin is below
 _AT_ONCE = 16384  # op inputs in a batch, when all are checked
 HALT_WEIGHT = 0.1  # of the halting head's loss, which learns whether a cell's outputs are correct
 
@@ -141,20 +142,15 @@ class CellModule(BaseCellModule):
         counterexamples: share of a batch that is drawn evenly from hard op inputs. An op input is
             hard if the model was incorrect or nearly so on it when the epoch began. Only op inputs
             of training problems so far are checked, none that occur in longer numbers alone.
-        hard_margin: an op input is hard if its smallest logit margin is below. A model with few
-            channels has small margins, so that with 2 almost all of its op inputs are hard.
         more: see `BaseCellModule`; the seed is that of the choice of counterexamples.
     """
 
     samples = CellInputSamples
 
-    def __init__(
-        self, *, counterexamples: float = 0.0, hard_margin: float = 2.0, **more: Any
-    ) -> None:
+    def __init__(self, *, counterexamples: float = 0.0, **more: Any) -> None:
         check_range("model.counterexamples", counterexamples, 0, 1)
-        check_range("model.hard_margin", hard_margin, 0)
         super().__init__(**more)
-        self.counterexamples, self.hard_margin = counterexamples, hard_margin
+        self.counterexamples = counterexamples
         self.seen: list[np.ndarray] = []  # ids of op inputs in training so far
         self.hard = np.zeros(0, dtype=np.int64)  # ids of the hard ones
 
@@ -212,7 +208,7 @@ class CellModule(BaseCellModule):
             outputs, _ = self.model.cells(op_inputs, tables)
             labels = dict(zip(self.model.outputs, batch["labels"].unbind(1), strict=True))
             least = self.model.margins(outputs.float(), labels)
-            hard.append(numbers[(least < self.hard_margin).cpu().numpy()])
+            hard.append(numbers[(least < _NARROW).cpu().numpy()])
         self.hard = np.unique(np.concatenate(hard))
         self.log("train/counterexamples", float(len(self.hard)), sync_dist=True)
 

@@ -14,6 +14,7 @@ from canvas.symbols import BLANK, DIGIT_IDS, MASK, PAD, PLUS, TIMES
 from trm.models.attention import rms_norm
 from trm.models.cell import CellModel
 from trm.models.configs import CellConfig, rule_settings
+from trm.models.quantise import quantised
 from trm.models.shared_classes import SharedClasses
 from trm.proof.bound import RoundingBound
 
@@ -108,6 +109,12 @@ def test_its_rounding_is_within_the_bound(layout: str, settings: dict) -> None:
     exact = net.double().margins(net.cells(inputs)[0], labels)
     assert (single - exact).abs().max() > 0
     assert ((single - exact).abs() < exact - left).all()
+
+
+@pytest.mark.parametrize("settings", [{}, {"num_heads": 2}, {"shared_classes": False}])
+def test_integer_models_have_attention_and_a_row_for_each_class(settings: dict) -> None:
+    with pytest.raises(ValueError, match="an integer model has attention"):
+        quantised(model("column", **settings), IDS["column"], 8)
 
 
 def test_latent_codes_are_no_classes_of_digits():
