@@ -24,6 +24,7 @@ from trm.solving.families import PROOF, family_of
 
 PROVED, REFUTED, OPEN = "proved", "refuted", "open"  # verdicts
 ARITHMETIC = "float32"  # in which a proof of most networks holds; others name theirs
+_LATER = ("shared_classes",)  # settings younger than saved proofs: without effect if not set
 # Keys of notes from earlier versions, as in the shipped files → keys of today.
 _RENAMED = {
     "windows": "op_inputs",
@@ -54,7 +55,7 @@ def proof_digest(model: nn.Module, task: Task) -> str:
     about = {
         "weights": weights_hash(model),
         "network": class_name(type(model)),
-        "settings": vars(config),
+        "settings": {n: v for n, v in vars(config).items() if v or n not in _LATER},
         "task": task_data(task),
         "layout": class_name(type(task.layout_impl)),
         "arithmetic": getattr(model, "arithmetic", ARITHMETIC),

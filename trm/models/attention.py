@@ -311,7 +311,7 @@ class PostNormBlock(nn.Module):
         width: int,
         num_heads: int,
         intermediate_size: int | None,
-        attention: type[Attention] = Attention,
+        attention: type[nn.Module] = Attention,
     ):
         super().__init__()
         self.mixing, self.mlp = attention(width, num_heads), SwiGLU(width, intermediate_size)

@@ -37,6 +37,7 @@ from trm.models.configs import CellConfig
 from trm.models.coordinates import span
 from trm.models.iterative import IterativeModel, check_tokens, recur
 from trm.models.op_inputs import OpInputs, OpReader
+from trm.models.shared_classes import SharedClasses
 from trm.torch_settings import float32_default
 
 _CERTAIN = 30.0  # logit of a decided symbol
@@ -48,10 +49,26 @@ def all_right(log_probability: Tensor) -> Tensor:
     return log - torch.log(-torch.expm1(log))
 
 
+class AddedMessages(nn.Module):
+    """Takes the place of attention in a cell without heads: all its messages are added."""
+
+    def __init__(self, hidden_size: int, num_heads: int) -> None:
+        super().__init__()
+
+    def keys_values(self, x: Tensor) -> Tensor:
+        """Return messages [..., D] as they are."""
+        return x
+
+    def forward(self, x: Tensor, total: Tensor) -> Tensor:
+        """Return the sum of all messages, [N, D], whatever the state x is."""
+        return total
+
+
 class NeighbourKV(NamedTuple):
     """Keys and values that N cells attend to."""
 
-    # For each layer keys and values, [N, directions, heads, D / heads] each.
+    # For each layer keys and values, [N, directions, heads, D / heads] each; without heads, instead
+    # of each the sum of all messages, [N, D].
     keys_values: list[tuple[Tensor, Tensor]]
     absent: Tensor  # [N, directions, 1], minus infinity for a neighbour that is missing, else 0
     alone: Tensor  # bool [N, 1], cells without any neighbour; their `absent` is 0
@@ -174,23 +191,29 @@ class CellModel(IterativeModel):
         """Create the weights, newly initialised."""
         config, D = self.config, self.config.hidden_size
         self.scale = D**0.5
-        self.embed_tokens = nn.Embedding(config.vocab_size, D)
         # A row for each class of each signal; last, if ops read it, two for a neighbour's presence.
         presence = 2 * any("" in names for of in self.encoding.inputs for names in of)
-        self.embed_messages = nn.Embedding(sum(self.signals.values()) + presence, D)
-        truncated_normal_(self.embed_tokens.weight, 1 / self.scale)
-        truncated_normal_(self.embed_messages.weight, 1 / self.scale)
-        # A bias for each attention head and direction. Scaled like embeddings, so that one learning
-        # rate suits all.
-        first = torch.zeros(config.num_heads, len(self.encoding.directions))
-        for lane in range(config.num_heads):
-            first[lane, lane % first.shape[1]] = config.direction_bias / self.scale
-        self.position = nn.ParameterDict({"direction": nn.Parameter(first)})
+        if config.shared_classes:
+            self.embed_shared = SharedClasses(self.outputs, bool(presence), D)
+        else:
+            self.embed_tokens = nn.Embedding(config.vocab_size, D)
+            self.embed_messages = nn.Embedding(sum(self.signals.values()) + presence, D)
+            truncated_normal_(self.embed_tokens.weight, 1 / self.scale)
+            truncated_normal_(self.embed_messages.weight, 1 / self.scale)
+        if config.num_heads:
+            # A bias for each attention head and direction. Scaled like embeddings, so that one
+            # learning rate suits all.
+            first = torch.zeros(config.num_heads, len(self.encoding.directions))
+            for lane in range(config.num_heads):
+                first[lane, lane % first.shape[1]] = config.direction_bias / self.scale
+            self.position = nn.ParameterDict({"direction": nn.Parameter(first)})
+        mixing = NeighbourAttention if config.num_heads else AddedMessages
         self.layers = nn.ModuleList(
-            PostNormBlock(D, config.num_heads, config.intermediate_size, NeighbourAttention)
+            PostNormBlock(D, config.num_heads, config.intermediate_size, mixing)
             for _ in range(config.num_layers)
         )
-        self.lm_head = Linear(D, sum(self.outputs.values()), bias=True)
+        if not config.shared_classes:
+            self.lm_head = Linear(D, sum(self.outputs.values()), bias=True)
         self.halt_head = nn.Linear(D, 1)
         nn.init.zeros_(self.halt_head.weight)
         nn.init.constant_(self.halt_head.bias, -5.0)
@@ -318,7 +341,7 @@ class CellModel(IterativeModel):
         """
         tables = tables or self.message_tables()
         keys_values = [table[op_inputs.places] for table in tables]
-        x = self.embed_tokens.weight * self.scale
+        x = self.token_weight * self.scale
         x = x.to(compute_dtype(x))[op_inputs.token]  # [N, D]
         if self.embed_ops is not None:
             x = x * op_inputs.reads_token
@@ -334,21 +357,54 @@ class CellModel(IterativeModel):
                 0 for a signal that is not passed in that direction.
             present: bool [N, directions], neighbours that exist.
         """
-        vectors = messages @ (self.embed_messages.weight * self.message_scale)
-        x = (self.embed_tokens.weight * self.scale)[tokens]
+        vectors = messages @ (self.message_weight * self.message_scale)
+        x = (self.token_weight * self.scale)[tokens]
         keys_values = [mixing.keys_values(vectors) for _, mixing in self.blocks]
         return self._read_out(self.settle(x, self.around(keys_values, present)))
 
     def _read_out(self, z_H: Tensor) -> tuple[Tensor, Tensor]:
-        return self.lm_head(z_H), self.halt_head(z_H)[:, 0].float()
+        shared = self.config.shared_classes
+        logits = F.linear(z_H, *self.head) if shared else self.lm_head(z_H)
+        return logits, self.halt_head(z_H)[:, 0].float()
+
+    @property
+    def token_weight(self) -> Tensor:
+        """Embeddings of symbols, [vocabulary, D]; to be scaled by ``scale``."""
+        shared = self.config.shared_classes
+        return self.embed_shared.tokens if shared else self.embed_tokens.weight
+
+    @property
+    def message_weight(self) -> Tensor:
+        """Embeddings of classes, [rows, D], see `class_starts`; scaled by ``message_scale``."""
+        shared = self.config.shared_classes
+        return self.embed_shared.messages if shared else self.embed_messages.weight
+
+    @property
+    def head(self) -> tuple[Tensor, Tensor]:
+        """Weight and bias of the logits, [sum of C, D] and [sum of C]."""
+        if self.config.shared_classes:
+            return self.embed_shared.head
+        return self.lm_head.weight, self.lm_head.bias
+
+    def plain_weights(self) -> dict[str, Tensor]:
+        """Return shared weights as a model without `shared_classes` has them, by their names."""
+        if not self.config.shared_classes:
+            return {}
+        names = ("embed_tokens.weight", "embed_messages.weight", "lm_head.weight", "lm_head.bias")
+        parts = (self.token_weight, self.message_weight, *self.head)
+        return {name: part.detach() for name, part in zip(names, parts, strict=True)}
 
     def around(self, keys_values: list[Tensor], present: Tensor) -> NeighbourKV:
         """Return keys and values by attention head.
 
         Args:
-            keys_values: of each layer, [N, directions, 2 * D].
+            keys_values: of each layer, [N, directions, 2 * D]; without heads [N, directions, D].
             present: bool [N, directions], neighbours that exist.
         """
+        if not self.config.num_heads:
+            there = present.unsqueeze(-1)
+            sums = [(kv * there).sum(1) for kv in keys_values]
+            return NeighbourKV([(each, each) for each in sums], there, present)
         split = [kv.unflatten(-1, (2, self.config.num_heads, -1)).unbind(2) for kv in keys_values]
         alone = ~present.any(dim=1, keepdim=True)
         absent = keys_values[0].new_zeros(present.shape)
@@ -368,6 +424,10 @@ class CellModel(IterativeModel):
 
     def network(self, x: Tensor, around: NeighbourKV) -> Tensor:
         """Apply all layers once, [N, D] to [N, D]."""
+        if not self.config.num_heads:
+            for layer, (total, _) in zip(self.layers, around.keys_values, strict=True):
+                x = layer(x, total)
+            return x
         bias = (self.position["direction"] * self.scale).to(x.dtype).T  # [directions, heads]
         for layer, (k, v) in zip(self.layers, around.keys_values, strict=True):
             x = layer(x, k, v, bias, around.absent, around.alone)
@@ -404,16 +464,19 @@ class CellModel(IterativeModel):
     def message_tables(self) -> list[Tensor]:
         """Keys and values of all messages, [message ids, 2 * D] for each layer.
 
+        Without heads: the messages, [message ids, D].
+
         There is a row for every message id of each op (see `canvas.cells.encoding.OpEncoding`):
         direction after direction, in each op after op.
         """
-        dtype = compute_dtype(self.embed_messages.weight)
-        vectors = [part.to(dtype) for part in self.message_vectors(self.embed_messages.weight)]
+        weight = self.message_weight
+        dtype = compute_dtype(weight)
+        vectors = [part.to(dtype) for part in self.message_vectors(weight)]
         return [torch.cat([mixing.keys_values(v) for v in vectors]) for _, mixing in self.blocks]
 
     @property
     def class_starts(self) -> dict[str, int]:
-        """Row of each signal's first class in `embed_messages`; "": a neighbour's presence."""
+        """Row of each signal's first class in `message_weight`; "": a neighbour's presence."""
         starts = accumulate(self.signals.values(), initial=0)
         return dict(zip((*self.signals, ""), starts, strict=True))
 

@@ -120,7 +120,7 @@ def _check(config: Any, may_be_0: tuple[str, ...] = ()) -> None:
         if part.name in _MOST and (value or 0) > _MOST[part.name]:
             most = _MOST[part.name]
             raise ValueError(f"{part.name} must be {most:,} or less, got {value:,}.")
-    if config.hidden_size % config.num_heads:
+    if config.num_heads and config.hidden_size % config.num_heads:
         raise ValueError(
             "hidden_size must be a multiple of num_heads, "
             f"got {config.hidden_size} and {config.num_heads}."
@@ -133,12 +133,13 @@ class CellConfig:
 
     vocab_size: int = VOCAB_SIZE
     hidden_size: int = 64  # channels of a cell
-    num_heads: int = 8  # attention heads
+    num_heads: int = 8  # attention heads; 0: no attention, all messages are added
     num_layers: int = 1  # blocks in the one network
     intermediate_size: int = 128  # inside SwiGLU
     H_cycles: int = 1  # of which the last with gradient
     L_cycles: int = 1  # updates of z_L per H cycle
     direction_bias: float = 4.0  # initial bias of each attention head for one of the neighbours
+    shared_classes: bool = False  # whether signals and outputs share embeddings, `SharedClasses`
     # From the layout's local rule, see `rule_settings`.
     # Number of classes by signal, for each direction in which cells pass it.
     messages: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -147,7 +148,12 @@ class CellConfig:
     ops: list[dict[str, list[str]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        _check(self, may_be_0=("L_cycles",))
+        _check(self, may_be_0=("num_heads", "L_cycles"))
+        if self.shared_classes and self.codes:
+            raise ValueError(
+                "shared_classes is for signals with hints, as latent codes are no digits: leave "
+                "out shared_classes or codes."
+            )
 
 
 @dataclass
@@ -158,6 +164,11 @@ class IntegerCellConfig(CellConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.shared_classes or not self.num_heads:
+            raise ValueError(
+                "an integer model has attention, and a row for each class of each signal: take a "
+                "model with num_heads above 0 and without shared_classes."
+            )
         if self.weight_bits not in (8, 4):
             raise ValueError(f"weight_bits must be 8 or 4, got {self.weight_bits}.")
 

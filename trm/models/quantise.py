@@ -171,8 +171,8 @@ def quantised(model: CellModel, ids: Tensor, bits: int) -> IntegerCellModel:
     Raises:
         ValueError: weights are too large for integers.
     """
-    seen = _observed(model, ids)
     found = IntegerCellModel(IntegerCellConfig(**asdict(model.config), weight_bits=bits)).eval()
+    seen = _observed(model, ids)
 
     def set_rows(rows: Any, weight: Tensor, unit: Any, inputs: bool = True) -> None:
         """Set rows by weights; ``unit`` is the integer of a result of 1, a float or [rows]."""

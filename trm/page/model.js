@@ -180,8 +180,9 @@ class CellModel {
       });
       return this.message(sum(new Float64Array(size), ...parts));
     });
-    const attended = Array.from({ length: num_layers }, (_, layer) =>
-      messages.map((one) => one && this.keysValues(one, layer)));
+    const attended = Array.from({ length: num_layers }, (_, layer) => (this.about.config.num_heads
+      ? messages.map((one) => one && this.keysValues(one, layer))
+      : sum(new Float64Array(size), ...messages.filter((one) => one))));
     let input = new Float64Array(size);
     if (token !== null) input = sum(input, this.embedded("embed_tokens", token, size));
     if (op.inputs) input = sum(input, this.embedded("embed_ops", number, size));
@@ -213,13 +214,17 @@ class CellModel {
     return times(this.weights.get(`layers.${layer}.mixing.qkv.weight`), message, size, 3 * size);
   }
 
-  // All layers, once.
+  // All layers, once. `attended`: of each layer keys and values, or the sum of all messages.
   network(state, attended) {
     const size = state.length;
     for (const [layer, keysValues] of attended.entries()) {
       const matrix = (name) => this.weights.get(`layers.${layer}.${name}.weight`);
-      const mixed = this.attend(times(matrix("mixing.qkv"), state, 0, size), keysValues);
-      state = norm(sum(state, times(matrix("mixing.out"), mixed, 0, size)));
+      let mixed = keysValues; // without heads, the sum of all messages
+      if (this.about.config.num_heads) {
+        mixed = this.attend(times(matrix("mixing.qkv"), state, 0, size), keysValues);
+        mixed = times(matrix("mixing.out"), mixed, 0, size);
+      }
+      state = norm(sum(state, mixed));
       const inside = matrix("mlp.down").length / size;
       const both = times(matrix("mlp.gate_up"), state, 0, 2 * inside);
       const gated = both.slice(0, inside).map((x, i) => x * sigmoid(x) * both[inside + i]);

@@ -64,7 +64,8 @@ def _about(shown: Shown) -> dict[str, Any]:
     rule = solver.task.local_rule(latent=bool(model.config.codes))
     ops = zip(model.encoding.ops, model.encoding.inputs, strict=True)
     integers = isinstance(model, IntegerCellModel)
-    weights, dtype = (model.integers(), "<i4") if integers else (shown.weights, "<f4")
+    stored = {**shown.weights, **model.plain_weights()}
+    weights, dtype = (model.integers(), "<i4") if integers else (stored, "<f4")
     tensors = {n: (part if integers else part.float()).numpy() for n, part in weights.items()}
     return {
         "name": shown.name,

@@ -68,26 +68,34 @@ class RoundingBound:
     def __init__(self, model: CellModel, arithmetic: str, fine: bool = False):
         self.model, self.u, self.fine = model, UNITS[arithmetic], fine
         heads = model.config.num_heads
-        self.layers = []
-        for layer, mixing in model.blocks:
-            q, k, v = mixing.qkv.weight.chunk(3)
+        self.mlps = []
+        for layer, _ in model.blocks:
             gate, up = layer.mlp.gate_up.weight.chunk(2)
-            by_head = [_Matrix(part, heads) for part in (q, k, v)]
-            whole = [_Matrix(part) for part in (mixing.out.weight, gate, up, layer.mlp.down.weight)]
-            self.layers.append((*by_head, *whole))
-        self.tokens = model.embed_tokens.weight.detach().double() * model.scale
-        self.bias = (
-            model.position["direction"].detach().double().T * model.scale
-        )  # [directions, heads]
-        self.head = model.lm_head.weight.detach().double(), model.lm_head.bias.detach().double()
-        # Keys and values of all messages, for each layer, [messages, heads, d].
-        embed, directions = model.embed_messages.weight.detach().double(), model.encoding.directions
+            self.mlps.append([_Matrix(part) for part in (gate, up, layer.mlp.down.weight)])
+        self.tokens = model.token_weight.detach().double() * model.scale
+        weight, bias = model.head
+        self.head = weight.detach().double(), bias.detach().double()
+        embed, directions = model.message_weight.detach().double(), model.encoding.directions
         sums = model.message_vectors(embed)
         sizes = model.message_vectors(embed.norm(dim=-1, keepdim=True))
         terms = [self.gamma(len(names) + 3) for names in directions.values()]
         errors = [gamma * size[:, 0] for gamma, size in zip(terms, sizes, strict=True)]
         vectors, gamma = Bounded(torch.cat(sums), torch.cat(errors)), self.gamma(embed.shape[1])
-        self.messages = [(k(vectors, gamma), v(vectors, gamma)) for _, k, v, *_ in self.layers]
+        # For each layer keys and values of all messages, [messages, heads, d]; without heads the
+        # messages, [messages, D].
+        self.messages: list[tuple[Bounded, ...]] = [(vectors,)] * len(self.mlps)
+        if heads:
+            # [directions, heads]
+            self.bias = model.position["direction"].detach().double().T * model.scale
+            qkv = [
+                [_Matrix(part, heads) for part in mixing.qkv.weight.chunk(3)]
+                for _, mixing in model.blocks
+            ]
+            self.messages = [(k(vectors, gamma), v(vectors, gamma)) for _, k, v in qkv]
+            self.attentions = [
+                (q, _Matrix(mixing.out.weight))
+                for (q, _, _), (_, mixing) in zip(qkv, model.blocks, strict=True)
+            ]
 
     def gamma(self, n: int) -> float:
         """Return γ(n), see this module's docstring."""
@@ -140,13 +148,23 @@ class RoundingBound:
 
     def _network(self, x: Bounded, keys_values: list[list[Bounded]], present: Tensor) -> Bounded:
         """Run all layers, like `CellModel.network`."""
-        for matrices, (keys, values) in zip(self.layers, keys_values, strict=True):
-            query, _, _, out, gate, up, down = matrices
+        for number, (mlp, parts) in enumerate(zip(self.mlps, keys_values, strict=True)):
             gamma = self.gamma(x.value.shape[-1] + 2)
-            mixed = self._attention(query(x, gamma), keys, values, present)
-            x = self._norm(self._sum(x, _whole(out(mixed, gamma))))
-            x = self._norm(self._mlp(x, gate, up, down))
+            if self.model.config.num_heads:
+                query, out = self.attentions[number]
+                mixed = _whole(out(self._attention(query(x, gamma), *parts, present), gamma))
+            else:
+                mixed = self._added(*parts, present)
+            x = self._norm(self._sum(x, mixed))
+            x = self._norm(self._mlp(x, *mlp))
         return x
+
+    def _added(self, messages: Bounded, present: Tensor) -> Bounded:
+        """Add messages [N, directions, D] of those who are present to [N, D]."""
+        there = present.unsqueeze(-1)
+        size = (messages.norm * present).sum(1)
+        error = (messages.error * present).sum(1) + self.gamma(present.shape[1]) * size
+        return Bounded((messages.value * there).sum(1), error)
 
     def _attention(self, q: Bounded, k: Bounded, v: Bounded, present: Tensor) -> Bounded:
         """Attend: queries [N, heads, d], keys and values [N, directions, heads, d] to [N, D]."""

@@ -20,6 +20,7 @@ from canvas.tasks import task_data
 from trm.limits import MOST_SAMPLES, MOST_WORKERS, host_memory
 from trm.training.configs import check_range
 from trm.training.samples import (
+    CellInputSamples,
     Curriculum,
     RowStepSamples,
     Samples,
@@ -88,6 +89,8 @@ class CanvasDataModule(L.LightningDataModule):
         curriculum: stages of training in which problems are drawn from a part of the task.
         blanks: highest number of blank rows and columns inserted into training samples.
         workers: processes that draw samples; 0 draws them in the training process.
+        pool: number of training problems whose distinct op inputs are all samples of a cell model.
+            A batch is then drawn evenly from them; 0: new problems in each batch.
     """
 
     def __init__(
@@ -104,13 +107,14 @@ class CanvasDataModule(L.LightningDataModule):
         curriculum: list[Stage] | None = None,
         blanks: Blanks | None = None,
         workers: int = 0,
+        pool: int = 0,
     ) -> None:
         super().__init__()
         self.task, self.canvas, self.blanks = task, canvas, blanks or Blanks()
         self.batch_size, self.batches_per_epoch = batch_size, batches_per_epoch
         self.validation_problems, self.training_problems = validation_problems, training_problems
         self.beyond_problems = beyond_problems
-        self.seed, self.workers = seed, workers
+        self.seed, self.workers, self.pool = seed, workers, pool
         self.stage = ""
         canvas.check(task, (self.blanks.rows, self.blanks.columns))
         check_layout(task)
@@ -118,7 +122,7 @@ class CanvasDataModule(L.LightningDataModule):
         check_range("data.workers", workers, 0, MOST_WORKERS)
         for name in ("batches_per_epoch", "validation_problems"):
             check_range(f"data.{name}", getattr(self, name), 1)
-        for name in ("training_problems", "beyond_problems"):
+        for name in ("training_problems", "beyond_problems", "pool"):
             check_range(f"data.{name}", getattr(self, name), 0)
         for name in ("rows", "columns"):
             check_range(f"data.blanks.{name}", getattr(self.blanks, name), 0)
@@ -195,6 +199,13 @@ class CanvasDataModule(L.LightningDataModule):
         module = self.trainer.lightning_module if self.trainer else None
         if (auxiliary := getattr(module, "auxiliary_config", None)) is not None:
             parts["auxiliary"] = auxiliary
+        if self.pool:
+            if getattr(module, "samples", None) is not CellInputSamples:
+                raise ValueError(
+                    "data.pool is for cell models with hints, which are trained on single cells: "
+                    "leave it out"
+                )
+            parts["pool"] = self.pool
         return {"transform": self.transform, **parts}
 
     @property

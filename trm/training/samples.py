@@ -9,6 +9,7 @@ depends on the rest of the batch.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ TrainingBatch = dict[str, Any]
 
 # Purposes of random keys; purpose 0 draws the problem.
 _STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS = range(1, 7)
+_POOLED = 1000  # problems worked out at once for a pool
 SHIFTS_ALONE = (
     "data.transforms turn or reflect canvases, but a GPT writes from the lowest digit up, row "
     "below row: use only augment.transforms.CanvasShift"
@@ -283,6 +285,7 @@ def _corner(space: np.ndarray) -> np.ndarray:
     return np.stack([shown.any(axis=2).argmax(axis=1), shown.any(axis=1).argmax(axis=1)], axis=1)
 
 
+@dataclass(eq=False)
 class CellInputSamples(TrainingSamples):
     """Batches of whole solutions, in which each distinct op input is a sample.
 
@@ -292,13 +295,33 @@ class CellInputSamples(TrainingSamples):
     In half the solutions a random number of first rows is given; all other rows are to be filled
     in. Three op inputs in five occur more than once in a batch, those of blank cells most often.
     Each counts once, so that rare ones keep their weight, at half the cost.
+
+    With a ``pool`` the distinct op inputs of so many problems are collected once, no row of which
+    is given. A batch is then drawn evenly from them, and N is the batch size.
     """
 
+    pool: int = 0  # problems of the pool; 0: new problems in each batch
+
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
+        if self.pool:
+            keys = self._keys(indices[0] // self.size, np.asarray(indices) % self.size, _STEP)
+            chosen = random_below(random_words(keys, 1)[:, 0], len(self.pooled.ops))
+            return as_batch(OpSamples(*(part[chosen] for part in self.pooled)))
         _, drawing, _, epoch, index = self._drawing(indices)
         words = random_words(self._keys(epoch, index, _STEP), 2)
         known = random_below(words[:, 0], drawing.steps) * random_below(words[:, 1], 2)
         return self.batch(self.task.local_rule(), drawing, known)
+
+    @cached_property
+    def pooled(self) -> OpSamples:
+        """Distinct op inputs of the first ``pool`` training problems, with their labels."""
+        data, rule = replace(self, size=self.pool, pool=0), self.task.local_rule()
+        ids = np.zeros(0, dtype=np.int64)
+        for start in range(0, self.pool, _POOLED):
+            drawing = data._drawing(range(start, min(start + _POOLED, self.pool)))[1]
+            found = drawn_cell_inputs(rule, drawing)
+            ids = np.union1d(ids, rule.op_input_ids(found.cell_inputs, found.outputs)[0])
+        return rule.samples_of(ids)
 
     @staticmethod
     def batch(

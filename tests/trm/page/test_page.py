@@ -26,6 +26,7 @@ from trm.solving.cell_predictor import CellPredictor
 MODELS = ("written-seed1", "running-sum-seed0", "column-seed0", "written-hex-seed0")
 MODELS += ("lattice-base2-seed0", "column-carries-seed0", "untold-seed0")
 MODELS += ("lattice-int8-seed2", "written-int4-seed1")
+MODELS += ("smallest-multiplier-seed0", "smallest-adder-seed0")
 FILES = [SHIPPED, *(Path(f"docs/models/{name}.safetensors") for name in MODELS)]
 HARD = [(0, 0), (0, 17), (999999, 999999), (60476047, 10**6 - 13)]
 needs_node = pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed")

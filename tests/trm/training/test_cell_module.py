@@ -43,6 +43,33 @@ def test_samples_are_the_windows_of_training_problems_each_once():
     assert all(torch.equal(batch[name], again[name]) for name in batch)
 
 
+def test_a_pool_has_each_op_input_of_its_problems_and_batches_are_drawn_from_it():
+    rule = TASK.local_rule()
+    samples = CellInputSamples(TASK, Canvas(margin=2), "train", 0, 64, 32, pool=40)
+    drawn = CellInputSamples(TASK, Canvas(margin=2), "train", 0, 40, 40)
+    batch = drawn.batch(rule, drawn._drawing(range(40))[1])
+    pooled = rule.encoding.ids_of(samples.pooled.ops, samples.pooled.inputs)
+    drawn_ids = rule.encoding.ids_of(batch["ops"].numpy(), batch["inputs"].numpy())
+    assert pooled.tolist() == drawn_ids.tolist()
+    assert np.isin(pooled, reachable_op_inputs(rule)).all(), "no row is given"
+    assert np.array_equal(samples.pooled.labels, batch["labels"])
+    first, other = samples.__getitems__(range(32)), samples.__getitems__(range(64, 96))
+    assert first["labels"].shape == (32, 1 + len(rule.signals))
+    for part in (first, other):
+        ids = rule.encoding.ids_of(part["ops"].numpy(), part["inputs"].numpy())
+        assert np.isin(ids, pooled).all()
+        assert len(np.unique(ids)) > 8
+    assert not torch.equal(first["inputs"], other["inputs"]), "each epoch draws anew"
+    again = samples.__getitems__(range(32))
+    assert all(torch.equal(first[name], again[name]) for name in first)
+
+
+def test_a_pool_is_refused_for_models_that_are_not_trained_on_single_cells(command, tmp_path):
+    words = ("--data.pool", 5, "--trainer.max_epochs", 1)
+    ran = command("fit", "--config", "debug", *words, folder=tmp_path, code=2).err
+    assert "data.pool is for cell models with hints" in ran
+
+
 def test_a_short_run_solves_longer_problems_than_it_saw(command, tmp_path):
     command("fit", *SMALL, folder=tmp_path)
     problems = [(2**9 - 1, 2**9 - 2), (0, 7), (500, 2**7)]

@@ -1,0 +1,27 @@
+"""The benchmark of small cell models: their incorrect inputs, and which of them are proved."""
+
+import importlib
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def smallest(repository, monkeypatch):
+    monkeypatch.syspath_prepend(repository / "benchmarks")
+    yield importlib.import_module("smallest")
+    del sys.modules["smallest"]
+
+
+def test_saved_models_are_judged_on_all_their_inputs(smallest, tmp_path, monkeypatch, capsys):
+    file = tmp_path / "smallest.png"
+    words = ["smallest.py", "--checkpoint", "lattice-base2-seed0", "tiny-seed0", "--output", file]
+    monkeypatch.setattr("sys.argv", [str(word) for word in words])
+    smallest.main()
+    lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [line[:3] for line in lines] == [
+        ["lattice-base2-seed0", "lattice", "45,693"],
+        ["tiny-seed0", "standard", "8,314"],
+    ]
+    assert lines[1][3:] == ["1,976", "0", "4.96", "float32"]
+    assert file.read_bytes().startswith(b"\x89PNG")
