@@ -364,7 +364,7 @@ class CellModel(IterativeModel):
 
     def _read_out(self, z_H: Tensor) -> tuple[Tensor, Tensor]:
         shared = self.config.shared_classes
-        logits = F.linear(z_H, *self.head) if shared else self.lm_head(z_H)
+        logits = F.linear(z_H, *self.output_weights) if shared else self.lm_head(z_H)
         return logits, self.halt_head(z_H)[:, 0].float()
 
     @property
@@ -380,10 +380,10 @@ class CellModel(IterativeModel):
         return self.embed_shared.messages if shared else self.embed_messages.weight
 
     @property
-    def head(self) -> tuple[Tensor, Tensor]:
+    def output_weights(self) -> tuple[Tensor, Tensor]:
         """Weight and bias of the logits, [sum of C, D] and [sum of C]."""
         if self.config.shared_classes:
-            return self.embed_shared.head
+            return self.embed_shared.outputs
         return self.lm_head.weight, self.lm_head.bias
 
     def plain_weights(self) -> dict[str, Tensor]:
@@ -391,7 +391,7 @@ class CellModel(IterativeModel):
         if not self.config.shared_classes:
             return {}
         names = ("embed_tokens.weight", "embed_messages.weight", "lm_head.weight", "lm_head.bias")
-        parts = (self.token_weight, self.message_weight, *self.head)
+        parts = (self.token_weight, self.message_weight, *self.output_weights)
         return {name: part.detach() for name, part in zip(names, parts, strict=True)}
 
     def around(self, keys_values: list[Tensor], present: Tensor) -> NeighbourKV:

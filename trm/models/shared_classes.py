@@ -37,6 +37,11 @@ class SharedClasses(nn.Module):
         hidden_size: channels.
     """
 
+    # int64 [N, 2], rows of the table and of the scales; -1: no row.
+    _tokens: Tensor
+    _messages: Tensor
+    _outputs: Tensor
+
     def __init__(self, outputs: Mapping[str, int], presence: bool, hidden_size: int) -> None:
         super().__init__()
         vocabulary, *sizes = outputs.values()
@@ -54,7 +59,6 @@ class SharedClasses(nn.Module):
         rows = [1 + d if 0 <= d < most - 1 else own.get(i, -1) for i, d in enumerate(digits)]
         classes = [(c, signal) for signal, size in enumerate(sizes, start=1) for c in range(size)]
         there = [(c, 1 + len(sizes)) for c in range(2 * presence)]
-        # Rows of the table and of the scales; -1: no row.
         parts = {
             "tokens": [(row, 0) for row in rows],
             "messages": classes + there,
@@ -74,7 +78,7 @@ class SharedClasses(nn.Module):
         return self._scaled(self._messages, self.read)
 
     @property
-    def head(self) -> tuple[Tensor, Tensor]:
+    def outputs(self) -> tuple[Tensor, Tensor]:
         """Weight and bias of the logits, [sum of C, D] and [sum of C]."""
         classes = self._outputs[:, 0]
         bias = self.bias[classes].masked_fill(classes < 0, _NEVER)

@@ -73,7 +73,7 @@ class RoundingBound:
             gate, up = layer.mlp.gate_up.weight.chunk(2)
             self.mlps.append([_Matrix(part) for part in (gate, up, layer.mlp.down.weight)])
         self.tokens = model.token_weight.detach().double() * model.scale
-        weight, bias = model.head
+        weight, bias = model.output_weights
         self.head = weight.detach().double(), bias.detach().double()
         embed, directions = model.message_weight.detach().double(), model.encoding.directions
         sums = model.message_vectors(embed)
@@ -151,10 +151,11 @@ class RoundingBound:
         for number, (mlp, parts) in enumerate(zip(self.mlps, keys_values, strict=True)):
             gamma = self.gamma(x.value.shape[-1] + 2)
             if self.model.config.num_heads:
-                query, out = self.attentions[number]
-                mixed = _whole(out(self._attention(query(x, gamma), *parts, present), gamma))
+                (query, out), (keys, values) = self.attentions[number], parts
+                mixed = self._attention(query(x, gamma), keys, values, present)
+                mixed = _whole(out(mixed, gamma))
             else:
-                mixed = self._added(*parts, present)
+                mixed = self._added(parts[0], present)
             x = self._norm(self._sum(x, mixed))
             x = self._norm(self._mlp(x, *mlp))
         return x

@@ -42,7 +42,7 @@ def test_a_class_has_one_row_and_a_signal_one_vector_of_scales():
     assert torch.equal(shared.tokens[seven], table[8] * read[0])
     assert torch.equal(shared.messages[ten], table[8] * read[2]), "the digit 7 of the sum"
     assert torch.equal(shared.messages[1], table[1] * read[1]), "the digit 0 of the carry"
-    weight, bias = shared.head
+    weight, bias = shared.outputs
     assert torch.equal(weight[seven], table[8] * written[0])
     assert torch.equal(weight[18 + ten], table[8] * written[2])
     assert bias[seven] == bias[18 + ten] == shared.bias[8]
@@ -50,7 +50,7 @@ def test_a_class_has_one_row_and_a_signal_one_vector_of_scales():
 
 def test_blank_is_no_digit_and_mask_and_sign_are_never_written():
     shared = SharedClasses({SYMBOL: 18, "sum": 11}, presence=True, hidden_size=4)
-    tokens, (weight, bias) = shared.tokens, shared.head
+    tokens, (weight, bias) = shared.tokens, shared.outputs
     assert torch.equal(tokens[BLANK], shared.table[0] * shared.read[0])
     assert torch.equal(tokens[MASK], shared.table[11] * shared.read[0])
     assert torch.equal(tokens[PLUS], tokens[TIMES])
@@ -92,7 +92,7 @@ def test_without_attention_a_cell_adds_the_messages_of_the_neighbours_that_exist
         return rms_norm(z + layer.mlp(z))
 
     z_L = network(z_L + z_H + x)
-    weight, bias = net.head
+    weight, bias = net.output_weights
     torch.testing.assert_close(net.cells(inputs)[0][0], weight @ network(z_H + z_L) + bias)
 
 
