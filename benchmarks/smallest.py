@@ -1,4 +1,4 @@
-"""How small may a cell model be? Parameters against incorrect op inputs.
+"""Parameters of cell models against their incorrect op inputs.
 
     python benchmarks/smallest.py --checkpoint runs/a runs/b tiny-seed0 --output docs/smallest.png
 

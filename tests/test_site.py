@@ -172,7 +172,7 @@ def test_the_navigation_has_all_docs_and_all_packages():
 
 
 def test_code_in_docstrings_is_indented_more_than_their_text():
-    """As readers of docstrings remove the indentation that all lines after the first share."""
+    """Return a docstring without the indentation that all lines after the first share."""
     flat = []
     for _, modules in BUILD["packages"]():
         for path in modules:

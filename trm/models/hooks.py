@@ -132,7 +132,7 @@ def _stacked(name: str, values: Sequence[Tensor]) -> Tensor:
 
 
 class _Point(NamedTuple):
-    """How the value of a site is found."""
+    """Way in which the value of a site is found."""
 
     text: str  # dtype, shape and meaning
     part: nn.Module | None = None  # None: a method of the model has the value

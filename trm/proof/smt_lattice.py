@@ -47,7 +47,7 @@ _COLUMNS = ("column", "left_column", "right_column")
 
 @dataclass
 class Reached:
-    """What cells pass; a message from above is 0 or 1 (a cell is there) and its signals.
+    """Messages of cells; one from above is 0 or 1 (a cell is there) and its signals.
 
     Attributes:
         passes: by the names of the row, of the row above, of the column and of that on its left:
