@@ -31,6 +31,9 @@ def reachable_cell_inputs(rule: LocalRule) -> np.ndarray:
 
     Returns:
         Ids as op inputs of `LocalRule.whole`, int64, sorted.
+
+    Raises:
+        ValueError: a state of the enumeration does not fit into 64 bits.
     """
     found = _Reachable(rule)
     found.grow()
@@ -77,6 +80,12 @@ class _Reachable:
         # above right and above, and the mark of the cell on the right.
         self._keys = self._messages if rule.exact_together else self._marks
         self._beyond = self._keys if rule.down_left else 1
+        left = 1 + prod(rule.signals[name] for name in rule.left)
+        if left * self._beyond * self._keys * self._marks >= 2**63:
+            raise ValueError(
+                "the messages of these cells have too many classes to be enumerated: take a "
+                "smaller base, fewer codes, or a layout with fewer signals"
+            )
 
     def grow(self) -> None:
         """Compute every kind of row below every other, until nothing new is found."""

@@ -312,3 +312,9 @@ def test_the_rule_without_hints_writes_what_the_one_with_hints_writes_on_all_pag
     both = SideBySide(task.local_rule(), task.local_rule(latent=True))
     assert len(reachable_cell_inputs(both)) == number
     assert both.differ == 0
+
+
+def test_states_that_exceed_64_bits_are_refused_and_not_wrapped_around():
+    rule = Multiplication("interleaved", base=16).local_rule()
+    with pytest.raises(ValueError, match="too many classes to be enumerated"):
+        reachable_cell_inputs(rule)
