@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from trm.proof import check
 from trm.proof.smt_writer import (
+    CLOSED,
     NEXT,
     NO_ENTRY,
     Known,
@@ -154,32 +155,16 @@ class Sums(Writer):
 
     # The questions.
 
-    def queries(self) -> Iterator[Query]:
-        """Yield all questions: cells occur, the set is closed, the laws, the theorem."""
-        yield from self.occurring()
-        yield from self._closed()
-        yield from self.lawful(self._laws())
-        yield from self._row_theorem()
-        yield from self._form_theorem()
-
-    def _closed(self) -> Iterator[Query]:
-        entries = all_of([f"(>= out.{name} 0)" for name in self.program.tables])
-        comment = (
-            "docs/proof.md, premise *closed*: each cell that occurs has an entry in the table."
-        )
-        yield Query("there is an entry", comment, ("is_a_cell", f"(not {entries})"))
+    def closed(self) -> Iterator[Query]:
+        """Yield the questions if the messages that cells pass are in the sets."""
         passes = ("left", " ".join(self.where), self.left), ("down", "kind place", self.down)
         for direction, where, signals in passes:
             outputs = " ".join(f"out.{name}" for name in signals)
             passed = f"(passes_{direction} {where} {outputs})"
-            comment = f"docs/proof.md, premise *closed*: messages {direction} are in the set."
+            comment = f"{CLOSED} messages {direction} are in the set."
             yield Query(f"closed: {direction}", comment, ("is_a_cell", f"(not {passed})"))
-        written = f"(or (> written 0) (= out.{check.SYMBOL} {check.BLANK_ID}))"
-        asked = f"(= token {check.ASKED_ID})"
-        comment = "A cell that is to be filled in shows a digit or a blank."
-        yield Query("a digit or a blank", comment, ("is_a_cell", asked, f"(not {written})"))
 
-    def _laws(self) -> Iterator[tuple[str, str, str]]:
+    def laws(self) -> Iterator[tuple[str, str, str]]:
         """Yield the laws of sums: the name in `check`, where it holds, and what holds."""
         carry, total = "(value right.sum_carry)", "(+ (value above.addend) (value above.sum)"
         done = f"(+ (* {self.base} (value out.sum_carry)) (value out.sum))"
@@ -207,6 +192,11 @@ class Sums(Writer):
         equation = "(= (+ X (ite (= last 1) P 0)) (+ Y Z carry))"
         body = all_of(["(<= 0 last 1)", "(>= P 1)", "(<= 0 X)", "(< X P)", equation])
         yield define("adds_up", ["P", "X", "Y", "Z", "carry"], "Bool", body)
+
+    def theorem(self) -> Iterator[Query]:
+        """Yield that rows add, and that the sum has no gap and no leading zero."""
+        yield from self._row_theorem()
+        yield from self._form_theorem()
 
     def _row_theorem(self) -> Iterator[Query]:
         number = "(or (= place place.units) (= place place.rest))"

@@ -20,6 +20,7 @@ UNSAT, SAT = "unsat", "sat"
 NO_ENTRY = -1
 NEXT = "left/"  # prefix for the cell on the left of a cell
 DOCS = "docs/proof.md, 'Details: the lattice and sums'"
+CLOSED = "docs/proof.md, premise *closed*:"
 
 Message = tuple[int, ...]
 Known = dict[str, int]
@@ -109,8 +110,16 @@ class Writer(ABC):
         """Yield the numbers of the theorem."""
 
     @abstractmethod
-    def queries(self) -> Iterator[Query]:
-        """Yield all questions: cells occur, the set is closed, the laws, the theorem."""
+    def closed(self) -> Iterator[Query]:
+        """Yield the questions if the messages that cells pass are in the sets."""
+
+    @abstractmethod
+    def laws(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the laws: the name in `check`, where it holds, and what holds."""
+
+    @abstractmethod
+    def theorem(self) -> Iterator[Query]:
+        """Yield the steps of the theorem."""
 
     def tables(self) -> Iterator[str]:
         """Yield a function for each output of the table."""
@@ -165,11 +174,21 @@ class Writer(ABC):
         """Return that a cell is in a kind of row, below another one, and in a place."""
         return f"(= kind row.{row})", f"(= above_kind row.{above})", f"(= place place.{place})"
 
-    def lawful(self, laws: Iterator[tuple[str, str, str]]) -> Iterator[Query]:
-        """Yield questions for laws: the name in `check`, where it holds, and what holds."""
-        for name, where, law in laws:
+    def queries(self) -> Iterator[Query]:
+        """Yield all questions: cells occur, the sets are closed, the laws, the theorem."""
+        yield from self.occurring()
+        entries = all_of([f"(>= out.{name} 0)" for name in self.program.tables])
+        comment = f"{CLOSED} each cell that occurs has an entry in the table."
+        yield Query("there is an entry", comment, ("is_a_cell", f"(not {entries})"))
+        yield from self.closed()
+        written = f"(or (> written 0) (= out.{check.SYMBOL} {check.BLANK_ID}))"
+        asked = f"(= token {check.ASKED_ID})"
+        comment = "A cell that is to be filled in shows a digit or a blank."
+        yield Query("a digit or a blank", comment, ("is_a_cell", asked, f"(not {written})"))
+        for name, where, law in self.laws():
             comment = (getattr(check, name).__doc__ or "").partition("\n")[0]
             yield Query(name, f"{DOCS}: {comment}", ("is_a_cell", where, f"(not {law})"))
+        yield from self.theorem()
 
     def text(self) -> str:
         """Return the file."""
