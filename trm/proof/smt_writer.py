@@ -125,8 +125,9 @@ class Writer(ABC):
         """Yield a function for each output of the table."""
         for name, table in self.program.tables.items():
             keys, values = map(tuple, table.keys.tolist()), table.values.tolist()
-            body = choose(table.inputs, dict(zip(keys, values, strict=True)), "(- 1)")
-            yield define(f"table.{name}", table.inputs, "Int", body)
+            entries = {k: f"(= out {v})" for k, v in zip(keys, values, strict=True)}
+            body = choose(table.inputs, entries, "(= out (- 1))")
+            yield define(f"table.{name}", [*table.inputs, "out"], "Bool", body)
 
     def arithmetic(self) -> Iterator[str]:
         """Yield the digits of classes and symbols, and numbers for kinds of rows and places."""
@@ -146,15 +147,18 @@ class Writer(ABC):
         """Yield the inputs of a cell as constants, and its outputs by the table."""
         for name in (*self.where, *self.inputs):
             yield f"(declare-const {prefix}{name} Int)"
+        by_table = []
         for name, table in self.program.tables.items():
+            yield f"(declare-const {prefix}out.{name} Int)"
             reads = [f"{prefix}{part.replace('own.', 'out.')}" for part in table.inputs]
-            body = f"(table.{name} {' '.join(reads)})" if reads else f"table.{name}"
+            body = f"(table.{name} {' '.join([*reads, f'{prefix}out.{name}'])})"
             if name == check.SYMBOL:  # a given symbol stays
-                body = f"(ite (= {prefix}token {check.ASKED_ID}) {body} {prefix}token)"
-            yield define(f"{prefix}out.{name}", [], "Int", body)
+                given = f"(= {prefix}out.{name} {prefix}token)"
+                body = f"(ite (= {prefix}token {check.ASKED_ID}) {body} {given})"
+            by_table.append(body)
         yield define(f"{prefix}written", [], "Int", f"(digit {prefix}out.{check.SYMBOL})")
         inputs = " ".join(f"{prefix}{name}" for name in (*self.where, *self.inputs))
-        yield define(f"{prefix}is_a_cell", [], "Bool", f"(occurs {inputs})")
+        yield define(f"{prefix}is_a_cell", [], "Bool", all_of([f"(occurs {inputs})", *by_table]))
 
     def in_rows(self, holds: Callable[[str], bool]) -> str:
         """Return that the row of the cell has a content for which something holds."""
