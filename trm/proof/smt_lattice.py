@@ -1,14 +1,16 @@
-"""The table of a lattice, its laws and the theorem as SMT-LIB: multiplication, in a small base.
+"""The table of a lattice, its laws and the theorem as SMT-LIB: multiplication, in any base.
 
 In a lattice messages move diagonally, so a set of messages does not suffice: a cell reads two cells
-of the row above, which have to be side by side. So there are two sets:
+of the row above, which have to be side by side. So there are three sets:
 
+- *passes_down*: what a cell passes down.
+- *side_by_side*: what two cells side by side pass down.
 - *passes*: what a cell passes to the left, the message that it read from above left, and what it
   passes down. The cell on its left reads the second of these from above.
-- *beside*: what two cells side by side pass down.
 
-They have some 200 and 120 members in base 2. In base 10 there are too many: `check.py` has
-outlines for that.
+They are bounds, written by hand, that multiplication keeps to in any base: a carry is less than the
+digit of b, and a row ends where a has ended. They have to be wide enough for all messages that
+occur (*closed*), and tight enough that each cell has an entry in the table.
 
 The theorem: row i is t_i = ⌊t_(i-1) / base⌋ + a * b_i, by an induction over columns from the left
 end; what leaves the canvas there is 0; and the digits that the rows drop, with the last row, are
@@ -36,7 +38,7 @@ from trm.proof.smt_writer import (
 if TYPE_CHECKING:
     from trm.proof.program import Program
 
-MOST_IN_BASE = 16  # largest base: the sets are written out
+_ROW_OF_A = "(= kind row.a)"
 _COLUMNS = ("column", "left_column", "right_column")
 
 
@@ -97,51 +99,65 @@ class Lattice(Writer):
         yield define("times", ["number", "digit"], "Int", body)
 
     def sets(self) -> Iterator[str]:
-        """Yield the bounds on what cells pass. They hold in every base."""
-        base, of_a = self.base, "(= kind row.a)"
-        left, down = [f"left.{name}" for name in ("there", *self.down)], ["there", *self.down]
+        """Yield the sets of what cells pass, by bounds that hold in every base."""
+        yield "; Down: digits of a and of the row, in the columns of the number. a has a digit in"
+        yield "; the units; nothing is added to the first row."
+        yield self._passes_down()
+        yield "; Two cells side by side: where a has ended there is no digit on the left. At the"
+        yield "; left end of the canvas a has ended."
+        yield self._side_by_side()
+        yield "; To the left, in a row of b: the digit of b; the product of it and of the digit of"
+        yield "; a that was read above left, plus a carry that is less than b, or 0; the carry of a"
+        yield "; sum, which is 0 if b is. Nothing is carried into the first product and sum."
+        yield self._passes()
+
+    def _passes_down(self) -> str:
+        there = f"(= there (ite (= place place.{check.END}) 0 1))"
+        digits = [f"(<= 0 {signal} {self.base})" for signal in self.down]
+        outside = f"(or {self._in_number} (= 0 addend multiplicand))"
+        units = f"(=> {self._in(check.UNITS)} (> multiplicand 0))"
+        first = f"(=> {_ROW_OF_A} (= addend 0))"
+        body = all_of([there, *digits, outside, units, first])
+        return define("passes_down", ["kind", "place", "there", *self.down], "Bool", body)
+
+    def _side_by_side(self) -> str:
+        left, own = self.of("left"), self.of("own")
+        cells = [f"(passes_down kind place_left {' '.join(left)})"]
+        cells.append(f"(passes_down kind place {' '.join(own)})")
+        ended = f"(and {self._in_number} (= own.multiplicand 0))"
+        nothing = f"(=> {ended} (= 0 left.addend left.multiplicand))"
+        end = f"(=> (= place_left place.{check.END}) {ended})"
+        names = ["kind", "place_left", "place", *left, *own]
+        return define("side_by_side", names, "Bool", all_of([*cells, nothing, end]))
+
+    def _passes(self) -> str:
         read, passed = self.of("read"), self.of("passed")
-        yield "; Down: digits of a and of the row in the columns of the number, else none. a has"
-        yield "; a digit in the units, and nothing is added to the first row. No cell passes none."
-        number = self._in(check.UNITS, check.TENS, check.REST)
-        parts = [f"(= there (ite (= place place.{check.END}) 0 1))"]
-        parts += [f"(<= 0 addend {base})", f"(<= 0 multiplicand {base})"]
-        parts += [f"(=> {of_a} (= addend 0))", f"(or {number} (= 0 addend multiplicand))"]
-        parts += [f"(=> {self._in(check.UNITS)} (> multiplicand 0))"]
-        yield define("passes_down", ["kind", "place", *down], "Bool", all_of(parts))
-        yield "; Two cells side by side: where a has ended, so it has on the left, and the row ends"
-        yield "; there too. a ends before the left end of the canvas."
-        end = f"(= place_left place.{check.END})"
-        parts = [f"(passes_down kind place_left {' '.join(left)})"]
-        parts += [f"(passes_down kind place {' '.join(down)})"]
-        ended = f"(and {number} (= multiplicand 0))"
-        parts += [f"(=> {ended} (= 0 left.addend left.multiplicand))"]
-        parts += [f"(=> {end} {ended})"]
-        names = ["kind", "place_left", "place", *left, *down]
-        yield define("side_by_side", names, "Bool", all_of(parts))
-        yield "; To the left in the columns of b: a carry less than b_i, or 0; the product of b_i"
-        yield "; with the digit of a that the cell read above left, plus a carry, which is 0 in the"
-        yield "; units; the carry of a sum, if b_i is not 0. Nothing where a has ended."
-        most = "(ite (> multiplier 1) (value multiplier) 1)"
-        both = f"(+ (* {base} (value carry)) (value product))"
-        both = f"(- {both} (times (value read.multiplicand) (value multiplier)))"
-        parts = [f"(<= 0 product {base})", "(<= 1 carry)", f"(< (value carry) {most})"]
-        parts += [f"(<= 0 {both})", f"(< {both} (ite {self._in(check.GAP)} 1 {most}))"]
-        parts += ["(= (> product 0) (or (> read.multiplicand 0) (> product 1)))"]
-        parts += [f"(<= 1 sum_carry 2)", f"(or (= sum_carry 1) (> multiplier 1))"]
-        gap = "(= sum_carry 0)"
-        ended = "(=> (= passed.multiplicand 0) (and (= 0 read.multiplicand product) (= 1 carry sum_carry)))"
-        grid = f"(ite {self._in(check.GAP)} {gap} {all_of([*parts[-2:], ended])})"
-        grid = all_of([*parts[:-2], grid])
+        down = f"(passes_down kind place {' '.join(passed)})"
+        # In the row of a: which columns have a digit; and nothing is passed to the left.
+        blank = [
+            one.name for one in self.rows[0].columns if check.DIGIT_IDS[1] not in self._ids(one)
+        ]
+        no_digit = any_of([f"(= column column.{name})" for name in blank])
+        of_a = f"(=> {_ROW_OF_A} (= (= passed.multiplicand 0) {no_digit}))"
         nothing = "(= 0 product carry sum_carry)"
-        row = f"(and (<= 1 multiplier {base}) (ite {self._in(check.SIGN)} {nothing} {grid}))"
-        digits = [c.name for c in self.rows[0].columns if check.DIGIT in c.symbols or check.NONZERO_DIGIT in c.symbols]
-        has = any_of([f"(= column column.{name})" for name in digits])
-        parts = [f"(passes_down kind place {' '.join(passed)})"]
-        parts += [f"(=> {of_a} (= (> passed.multiplicand 0) {has}))"]
-        parts += [f"(ite (or {of_a} {self._in(check.MARGIN)}) (and (= multiplier 0) {nothing}) {row})"]
+        # In a row of b: the product.
+        gap, most = self._in(check.GAP), "(ite (> multiplier 1) (value multiplier) 1)"
+        times = "(times (value read.multiplicand) (value multiplier))"
+        carried = f"(- (+ (* {self.base} (value carry)) (value product)) {times})"
+        number = [f"(<= 0 product {self.base})", "(<= 1 carry)", f"(< (value carry) {most})"]
+        number += [f"(<= 0 {carried})", f"(< {carried} (ite {gap} 1 {most}))"]
+        number.append("(= (> product 0) (or (> read.multiplicand 0) (> product 1)))")
+        # And the sum; and that there is neither where a has ended.
+        sums = ["(<= 1 sum_carry 2)", "(=> (= sum_carry 2) (> multiplier 1))"]
+        ended = "(and (= 0 read.multiplicand product) (= 1 carry sum_carry))"
+        sums.append(f"(=> (= passed.multiplicand 0) {ended})")
+        number.append(f"(ite {gap} (= sum_carry 0) {all_of(sums)})")
+        of_b = f"(ite {self._in(check.SIGN)} {nothing} {all_of(number)})"
+        of_b = f"(and (<= 1 multiplier {self.base}) {of_b})"
+        without_b = f"(or {_ROW_OF_A} {self._in(check.MARGIN)})"
+        left = f"(ite {without_b} (and (= multiplier 0) {nothing}) {of_b})"
         names = ["kind", "column", "place", *self.left, *read, *passed]
-        yield define("passes", names, "Bool", all_of(parts))
+        return define("passes", names, "Bool", all_of([down, of_a, left]))
 
     def occurs(self) -> str:
         """Return the function that is true for the cells of canvases."""
@@ -149,11 +165,10 @@ class Lattice(Writer):
         right = ["right", *(f"right.{name}" for name in self.left)]
         cases = []
         for row, above, column, left in kinds_of_cells():
-            symbols = check.symbol_ids(column.symbols, self.base)
             here = [f"(= kind row.{row.name})", f"(= above_kind row.{above})"]
             here += [f"(= column column.{column.name})", f"(= left_column column.{left})"]
             here += [f"(= place place.{column.place})"]
-            here += [any_of([f"(= token {symbol})" for symbol in symbols])]
+            here += [any_of([f"(= token {symbol})" for symbol in self._ids(column)])]
             if above == check.EDGE:
                 here += [f"(= {name} 0)" for name in (*straight, *above_left)]
             else:
@@ -176,9 +191,9 @@ class Lattice(Writer):
         """Yield the questions if the messages that cells pass are in the sets."""
         out = [*(f"out.{name}" for name in self.left), *self.of("above_left"), *self.own]
         passed = f"(passes kind column place {' '.join(out)})"
-        comment = f"{CLOSED} what a cell passes is in the set."
+        comment = f"{CLOSED} what a cell passes is in the set `passes`."
         yield Query("closed: a cell", comment, ("is_a_cell", f"(not {passed})"))
-        comment = f"{CLOSED} what two cells side by side pass down is in the set."
+        comment = f"{CLOSED} what two cells side by side pass down is in `side_by_side`."
         for row in self.rows:
             for column in row.columns:
                 places = f"place place.{column.place}"
@@ -193,7 +208,7 @@ class Lattice(Writer):
 
     def laws(self) -> Iterator[tuple[str, str, str]]:
         """Yield the laws of lattices: the name in `check`, where it holds, and what holds."""
-        digits = self._in(check.UNITS, check.TENS, check.REST)
+        digits = self._in_number
         of_a = self.in_rows(lambda content: content == check.A)
         of_b = f"(not {of_a})"
         yield "nothing_is_written", self._in(check.MARGIN, check.GAP), "(= written 0)"
@@ -230,6 +245,13 @@ class Lattice(Writer):
         total = "(+ (value above_left.addend) (value right.product) (value right.sum_carry))"
         return f"(= {both} {total})"
 
+    @property
+    def _in_number(self) -> str:
+        return self._in(check.UNITS, check.TENS, check.REST)
+
+    def _ids(self, column: check.Column) -> list[int]:
+        return check.symbol_ids(column.symbols, self.base)
+
     def _in(self, *places: str) -> str:
         return any_of([f"(= place place.{place})" for place in places])
 
@@ -256,7 +278,7 @@ class Lattice(Writer):
     def _row_theorem(self) -> Iterator[Query]:
         base, end = self.base, f"(= left_column column.{check.END})"
         of_b = "(= kind row.b)"
-        digits = self._in(check.UNITS, check.TENS, check.REST)
+        digits = self._in_number
         own = " ".join(f"(value out.{name})" for name in ("product", "carry", "sum_carry"))
         read = " ".join(f"(value right.{name})" for name in ("product", "carry", "sum_carry"))
         b = "(value right.multiplier)"
@@ -266,7 +288,7 @@ class Lattice(Writer):
         start = ("is_a_cell", of_b, digits, end, f"(= lost {left})")
         empty = f"(not (and (>= lost 0) (multiplies 1 lost 0 0 0 {b} {own})))"
         yield Query("a row multiplies, left end", comment, (*start, empty))
-        comment = "Theorem, one column: by two laws, what holds on its left holds with it."
+        comment = "Theorem, one column: by two of the laws, what holds on its left holds with it."
         longer = [f"(* {base} P)", f"(* {base} L)", f"(+ (* {base} R) (value written))"]
         longer.append(f"(+ (* {base} T) (value above_left.addend))")
         longer.append(f"(+ (* {base} A) (value above_left.multiplicand))")

@@ -122,7 +122,11 @@ class Writer(ABC):
         """Yield the steps of the theorem."""
 
     def tables(self) -> Iterator[str]:
-        """Yield a function for each output of the table."""
+        """Yield for each output of the table that it belongs to the inputs.
+
+        A relation, and not a function: solvers answer several times as fast without terms of
+        thousands of cases.
+        """
         for name, table in self.program.tables.items():
             keys, values = map(tuple, table.keys.tolist()), table.values.tolist()
             entries = {k: f"(= out {v})" for k, v in zip(keys, values, strict=True)}
@@ -144,7 +148,10 @@ class Writer(ABC):
             yield f"(define-fun place.{place} () Int {i})"
 
     def cell(self, prefix: str = "") -> Iterator[str]:
-        """Yield the inputs of a cell as constants, and its outputs by the table."""
+        """Yield the inputs and outputs of a cell as constants, and that it is a cell.
+
+        It is if its inputs occur and its outputs are those of the table.
+        """
         for name in (*self.where, *self.inputs):
             yield f"(declare-const {prefix}{name} Int)"
         by_table = []
