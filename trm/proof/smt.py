@@ -9,15 +9,14 @@ be true. For each law the file asks for a cell that is against it. The answer *u
 there is none. The parts of the file, in this order:
 
 1. the table: for each output which one belongs to which inputs; -1 where there is no entry;
-2. the messages that can be passed, as sets: each a list, or bounds;
-3. the cells that occur: what stands in them, and messages in these sets from their neighbours;
-4. *closed*: each such cell has an entry, and passes messages in the same sets;
+2. the messages that can be passed, as bounds;
+3. the cells that occur: what stands in them, and messages in these bounds from their neighbours;
+4. *closed*: each such cell has an entry, and passes messages in the same bounds;
 5. the laws of `trm.proof.check`, written once more;
 6. the theorem: a row is correct, whatever its length; rows are, whatever their number.
 
-The sets of part 2 are explored here for sums, and bounded by hand for the lattice. They need not be
-trusted: if a message was missing, part 4 would be *sat*. The theorem is an induction with unbounded
-integers.
+The bounds of part 2 were written by hand, and hold in any base. They need not be trusted: if a
+message was missing, part 4 would be *sat*. The theorem is an induction with unbounded integers.
 
 Layouts: sums (`smt_sums.py`), and the lattice (`smt_lattice.py`).
 """

@@ -17,13 +17,11 @@ if TYPE_CHECKING:
     from trm.proof.program import Program
 
 UNSAT, SAT = "unsat", "sat"
-NO_ENTRY = -1
 NEXT = "left/"  # prefix for the cell on the left of a cell
 DOCS = "docs/proof.md, 'Details: the lattice and sums'"
 CLOSED = "docs/proof.md, premise *closed*:"
 
 Message = tuple[int, ...]
-Known = dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -73,11 +71,6 @@ def choose(names: Sequence[str], entries: Mapping[Message, object], default: str
     for first, rest in reversed(branches.items()):
         text = f"(ite (= {names[0]} {first}) {choose(names[1:], rest, default)} {text})"
     return text
-
-
-def member(signals: Sequence[str], some: set[Message]) -> str:
-    """Return that signals are one of some messages."""
-    return choose(signals, dict.fromkeys(some, "true"), "false")
 
 
 class Writer(ABC):
