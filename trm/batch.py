@@ -30,6 +30,7 @@ from trm.devices import join_processes, make_files, open_devices
 from trm.files import alone, fingerprint, make_folder, numbered_lines, writing
 from trm.precision import FLOAT32
 from trm.problem_files import Entry, carried_name, format_of, read_entries
+from trm.progress import Meter
 from trm.solving.solution import COLUMNS, VOTED
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
@@ -252,10 +253,13 @@ def work_through(
         parts = {folder / f"{number}.json": number for number in numbers}
         units = enumerate(_units(job.entries(), size))
 
-        def solved(unit: int) -> list[dict[str, Any]]:
-            return job.lines(next(some for number, some in units if number == unit))
+        meter = Meter("parts of the file")
+        reporting = job._replace(solver=job.solver.reporting(meter))
 
-        make_files(fabric, parts, solved, Path.is_file, None if quiet else "parts of the file")
+        def solved(unit: int) -> list[dict[str, Any]]:
+            return reporting.lines(next(some for number, some in units if number == unit))
+
+        make_files(fabric, parts, solved, Path.is_file, meter, quiet)
         if not fabric.is_global_zero:
             return None
         summary = Summary()

@@ -13,7 +13,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from trm.files import write_json
 from trm.precision import on_cpu
 from trm.processes import start_processes
-from trm.progress import progress
+from trm.progress import Meter, progress
 
 T = TypeVar("T")
 
@@ -75,26 +75,27 @@ def make_files(
     files: Mapping[Path, T],
     make: Callable[[T], Any],
     is_made: Callable[[Path], bool],
-    what: str | None,
+    meter: Meter,
+    quiet: bool = False,
 ) -> None:
     """Make the JSON files that are not made yet; each of n processes makes every n-th of them.
 
-    Each file is written before the next is begun. ``what`` is the label of a progress bar; None: no
-    bar.
+    Each file is written before the next is begun. A bar shows the meter, to which ``make`` can
+    report; ``quiet``: no bar.
 
     Raises:
         ValueError: at the end a file is missing.
     """
     left = [file for file in files if not is_made(file)]
-    if what and fabric.is_global_zero and len(left) < len(files):
-        print(f"{len(files) - len(left)} of {len(files)} {what} are done already")
+    if not quiet and fabric.is_global_zero and len(left) < len(files):
+        print(f"{len(files) - len(left)} of {len(files)} {meter.what} are done already")
     fabric.barrier()  # all processes compute `left` before any of them makes a file
     mine = left[fabric.global_rank :: fabric.world_size]
-    hidden = what is None or not fabric.is_global_zero
-    with fabric.autocast(), progress(hidden) as report:
+    meter.items = len(mine)
+    with fabric.autocast(), progress(quiet or not fabric.is_global_zero) as meter.report:
         for done, file in enumerate(mine):
-            report(what or "", done, len(mine))
-            write_json(file, make(files[file]))
+            with meter.part(done, done + 1, len(mine)):
+                write_json(file, make(files[file]))
     fabric.barrier()
     missing = next((file for file in files if not file.is_file()), None)
     if missing and fabric.is_global_zero:

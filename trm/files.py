@@ -91,6 +91,24 @@ def make_own_folder(output: Path, command: str, names: Sequence[str], key: str =
         )
 
 
+def check_file(file: Path, name: str, wanted: str) -> None:
+    """Raise an error in words if a file that is to be read is missing, or a folder.
+
+    Args:
+        file: the file.
+        name: of the file in the error, such as ``--input problems.csv``.
+        wanted: what to give.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is a folder.
+    """
+    if file.is_dir():
+        raise ValueError(f"{name} is a folder: give {wanted}")
+    if not file.exists():
+        raise FileNotFoundError(f"{name}: there is no such file; give {wanted}")
+
+
 @contextmanager
 def replacing(file: Path) -> Iterator[Path]:
     """Provide a path to write to; its file replaces ``file`` once it is complete and on the disk.

@@ -65,13 +65,15 @@ def model_card(checkpoint: str | Path, name: str | None = None) -> str:
     """
     solver, content = load_solver(checkpoint, device="cpu"), load_checkpoint(checkpoint)
     task, model = solver.task, solver.predictor.model
+    kind = type(model).__name__
     card = description(checkpoint, content, model, task)
     name = str(checkpoint) if name is None else name
     tags = ["arithmetic", task.name, task.layout]
     parts = [
         f"---\n{LIBRARY}\ntags: [{', '.join(tags)}]\n---\n\n# {safe(name)}",
-        f"A `{type(model).__name__}` of {model.num_parameters:,} parameters for {task.name} in "
-        f"base {task.base}, layout `{task.layout}`, trained on {solver.trained_on}.",
+        f"{'An' if kind[0] in 'AEIOU' else 'A'} `{kind}` of {model.num_parameters:,} parameters "
+        f"for {task.name} in base {task.base}, layout `{task.layout}`, "
+        f"trained on {solver.trained_on}.",
         *_given_and_learned(solver, card),
         f"**Proved.** {_proved(checkpoint, solver, content)}",
         f"**Tested.** {_tested(card)}",
@@ -134,7 +136,8 @@ def _proved(checkpoint: str | Path, solver: Solver, content: dict[str, Any]) -> 
     if verdict == PROVED:
         arithmetic = proof.get("arithmetic") or "float32"
         rounding = ", in whatever order sums are rounded" if arithmetic == "float32" else ""
-        if not proof.get("margin_left_by_rounding"):
+        # Integers are never rounded; "float32 as it is computed here" needs no more words.
+        if arithmetic in ("float32", "float64") and not proof.get("margin_left_by_rounding"):
             rounding = ", as computed"
         return (
             f"Correct at every length: on all {proof['op_inputs']:,} inputs that its cells can "

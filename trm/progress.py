@@ -5,16 +5,20 @@ The bar is on standard error and goes away at the end. Where standard error is n
 """
 
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
-Report = Callable[[str, int, int], None]  # what is done now, how much of it, and of how much
+Report = Callable[[str, float, float], None]  # what is done now, how much of it, of how much
+
+_PAUSE = 0.1  # seconds between two movements of the bar
+_REMEMBERED = 3600.0  # seconds of earlier movements from which the time left follows
 
 
-def silent(what: str, done: int, total: int) -> None:
+def silent(what: str, done: float, total: float) -> None:
     """Show nothing."""
 
 
@@ -30,14 +34,80 @@ def progress(quiet: bool = False) -> Iterator[Report]:
         return
     console = Console(stderr=True)
     columns = (*Progress.get_default_columns(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task, now = bar.add_task("", total=None), ""
+    with Progress(
+        *columns, console=console, transient=True, speed_estimate_period=_REMEMBERED
+    ) as bar:
+        task, now, moved = bar.add_task("", total=None), "", 0.0
 
-        def report(what: str, done: int, total: int) -> None:
-            nonlocal now
+        def report(what: str, done: float, total: float) -> None:
+            nonlocal now, moved
             if what != now:  # the time left is that of this part alone
                 bar.reset(task, total=total)
                 now = what
+            elif done < total and time.monotonic() < moved + _PAUSE:
+                return
+            moved = time.monotonic()
             bar.update(task, description=what, completed=done, total=total)
 
         yield report
+
+
+class Meter:
+    """Report of nested work as one figure: items done, with a fraction of the present one.
+
+    It is a `Report` for the work on a part. Of nested reports the outer one counts, which comes
+    first: rows, and not the tokens of a row. The figure never falls.
+
+    Example: ::
+
+        meter = Meter("cells", 3)
+        with progress() as meter.report:
+            for number in range(3):
+                with meter.part(number, number + 1, 3):
+                    measure(meter)
+
+    Args:
+        what: the name of the items.
+        items: their number.
+    """
+
+    def __init__(self, what: str, items: int = 1) -> None:
+        self.what, self.items = what, items
+        self.report: Report = silent
+        self._part = 0.0, 1.0  # the present part, as shares of all items
+        self._kind = ""  # of the reports that count
+        self._most = 0.0
+
+    @contextmanager
+    def part(self, start: float, end: float, total: float) -> Iterator[None]:
+        """Take work from ``start`` to ``end`` of ``total``, within the present part, as the part.
+
+        Inside of work that has reported already, nothing changes.
+        """
+        if self._kind:
+            yield
+            return
+        outer = first, last = self._part
+        share = (last - first) / total
+        self._part = first + share * start, first + share * end
+        self._move(0)
+        try:
+            yield
+        finally:
+            self._part, self._kind = outer, ""
+
+    def __call__(self, what: str, done: float, total: float) -> None:
+        """Report work on the present part, as a `Report`."""
+        self._kind = self._kind or what
+        if what == self._kind and total:
+            self._move(min(1.0, done / total))
+
+    def _move(self, share: float) -> None:
+        first, last = self._part
+        self._most = max(self._most, first + share * (last - first))
+        self.report(self.what, self._most * self.items, self.items)
+
+
+def part(report: Report, start: float, end: float, total: float) -> AbstractContextManager[None]:
+    """Return `Meter.part` of a report that is a meter; for any other one do nothing."""
+    return report.part(start, end, total) if isinstance(report, Meter) else nullcontext()

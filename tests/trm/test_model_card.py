@@ -42,6 +42,8 @@ def test_the_card_of_the_shipped_model_has_its_proof_and_figures():
         ("untold-decimal-seed0", "no labels for the latent codes `multiplicand`, `multiplier`, "),
         ("untold-decimal-seed0", "between the correct logit and the next, in float64."),
         ("untold-neighbours-few-seed0", "`trm prove --checkpoint untold-neighbours-few-seed0`"),
+        ("written-int4-seed1", "An `IntegerCellModel` of 63,438 parameters"),
+        ("written-int4-seed1", "between the correct logit and the next, in integers."),
         ("addition-trm-seed0", "**Proved.** Nothing: the states of such a model are continuous"),
         ("addition-trm-seed0", "the order of rows; position encoding `relative_2d`."),
         ("addition-gpt-seed0", "rows from the top, each from its last digit; position encoding"),

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from trm.progress import progress, silent
+from trm.progress import Meter, part, progress, silent
 
 
 class Terminal(io.StringIO):
@@ -35,3 +35,61 @@ def test_quiet_calls_and_streams_that_are_no_terminal_stay_clean(quiet, stream, 
         assert report is silent
         report("cells", 3, 10)
     assert stream.getvalue() == ""
+
+
+def test_the_time_left_is_known_also_where_movements_are_minutes_apart(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", screen := Terminal())
+    now = 0.0
+    monkeypatch.setattr("rich.console.monotonic", lambda: now)
+    monkeypatch.setattr("trm.progress.time.monotonic", lambda: now)
+    with progress() as report:
+        for done in range(4):
+            now = 100.0 * done
+            report("rows", done, 5)
+    assert "0:03:20" in screen.getvalue()  # two rows are left
+
+
+def test_a_bar_that_moves_often_is_drawn_ten_times_a_second(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    drawn = []
+    monkeypatch.setattr("rich.progress.Progress.update", lambda *_, **how: drawn.append(how))
+    monkeypatch.setattr("trm.progress.time.monotonic", lambda: 100.0)
+    with progress() as report:
+        for done in range(1001):
+            report("cells", done, 1000)
+    assert [one["completed"] for one in drawn] == [0, 1000]
+
+
+def recorded(meter: Meter) -> list[float]:
+    seen: list[float] = []
+    meter.report = lambda what, done, total: seen.append((what, round(done, 6), total))
+    return seen
+
+
+def test_a_meter_moves_within_an_item_by_the_outer_reports():
+    meter = Meter("cells", 4)
+    seen = recorded(meter)
+    with meter.part(1, 2, 4), meter.part(1, 2, 2):  # the second half of the second cell
+        for row in range(2):
+            meter("rows", row, 2)
+            for token in range(3):
+                meter("tokens", token, 3)  # of the row
+    assert seen == [("cells", done, 4) for done in (1, 1.5, 1.5, 1.75)]
+    with meter.part(2, 3, 4):
+        meter("tokens", 1, 2)
+    assert seen[-2:] == [("cells", 2, 4), ("cells", 2.5, 4)]
+
+
+def test_parts_within_work_that_reports_change_nothing_and_a_meter_never_falls():
+    meter = Meter("cells")
+    seen = recorded(meter)
+    meter("rows", 1, 2)
+    with part(meter, 0, 1, 8):
+        meter("rows", 1, 4)
+        meter("tokens", 1, 1)
+    meter("rows", 3, 4)
+    assert [done for _, done, _ in seen] == [0.5, 0.5, 0.75]
+    with part(silent, 0, 1, 2):  # any other report has no parts
+        pass

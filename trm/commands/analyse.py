@@ -257,6 +257,11 @@ def ranks(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
             report(f"reading {model['name']}", len(data), len(models))
             several = weight_ranks(solver.predictor.model)
             several += state_ranks(solver, args.problems, args.seed, STEPS)
+            if not several:
+                raise ValueError(
+                    f"{model['name']} has no feed-forward weights in floating point and no states "
+                    "that cells read. Of a model in integers take the one that it was made from"
+                )
             found[model["name"]] = several
             data.append(model | {"ranks": [asdict(one) for one in several]})
     settings = {"problems": args.problems, "seed": args.seed, "step": STEPS}

@@ -56,8 +56,8 @@ def lengths(text: str) -> list[int]:
         low, high = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
         if not low <= high < low + MOST_LENGTHS:
             raise argparse.ArgumentTypeError(
-                f"{shortened(part)} is not a range of at most {MOST_LENGTHS:,} lengths; write it "
-                "like 1..10, or 1..4,8"
+                f"{shortened(part)} is not a range of lengths: from 1 up, the lower one first, at "
+                f"most {MOST_LENGTHS:,}. Write it like 1..10, or 1..4,8"
             )
         numbers.update(range(low, high + 1))
     return sorted(numbers)
@@ -186,6 +186,8 @@ class Parser(argparse.ArgumentParser):
                 name = "/".join(action.option_strings) or action.metavar or action.dest
                 if name in missing and action.choices:
                     message += f". {name} is one of {', '.join(map(str, action.choices))}"
+                if name in missing and name == "problem":
+                    message += ". Write it like 123x456; numbers have no minus sign"
         elif wrong := re.search(r"unrecognized arguments: (--[\w-]+)", message):
             message += "." + did_you_mean(wrong[1], options)
         elif wrong := re.search(r"unrecognized arguments: (-\d\S*)", message):

@@ -10,7 +10,7 @@ from trm.benchmark.scoring import grid_of, score, write_read
 from trm.benchmark.suites import SUITES, Suite, export
 from trm.commands.arguments import Arguments, Parser, results, whole
 from trm.evaluation.grid import AXES, FILES, GRID
-from trm.files import make_own_folder, write_json, write_text
+from trm.files import check_file, make_own_folder, write_json, write_text
 
 _PROBLEMS = {"train": 10_000, "test": 1_000}  # of row steps
 _SECRET = 2**32  # smallest seed of an organiser
@@ -123,8 +123,7 @@ def _export_row_steps(args: Arguments) -> int:
 def _score(args: Arguments) -> int:
     """Score the predictions of any model for a suite; write a grid, its pictures and a summary."""
     file, output = Path(args.predictions), Path(args.output)
-    if not file.is_file():
-        raise FileNotFoundError(f"there is no file {file}: give a file of predictions")
+    check_file(file, str(file), "a file of predictions")
     suite = _suite(args)
     scored = score(file, suite, file.name.partition(".")[0])
     make_own_folder(output, "trm benchmark score", FILES)

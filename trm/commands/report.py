@@ -6,7 +6,7 @@ from pathlib import Path
 from trm.commands.arguments import Arguments, Parser, print_table, results
 from trm.evaluation.grid import GRID, grid_file, read_grid
 from trm.evaluation.names import distinct_names, side_by_side
-from trm.files import make_folder, numbered_lines
+from trm.files import check_file, make_folder, numbered_lines
 from trm.statistics import Share
 
 TRUST = "calibration.png"
@@ -94,10 +94,9 @@ def read_answers(file: Path) -> list[tuple[bool, float, float]]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file contains no solved problems.
+        ValueError: it is a folder, or contains no solved problems.
     """
-    if not file.is_file():
-        raise FileNotFoundError(f"there is no {file}: give a folder of trm evaluate, or answers")
+    check_file(file, str(file), "a folder of `trm evaluate`, or records of `trm solve --output`")
     try:
         records = [json.loads(line) for _, line in numbered_lines(file)]
         rows = [

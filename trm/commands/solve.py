@@ -17,6 +17,7 @@ from canvas.problems import Problems
 from canvas.sampling import sample
 from trm.checkpoints import SHIPPED
 from trm.commands.arguments import Arguments, Parser, check_problems, results, whole
+from trm.files import check_file
 from trm.precision import computing_in
 from trm.problem_files import format_of
 from trm.progress import progress
@@ -107,8 +108,8 @@ def _work_through(args: Arguments) -> int:
     """Solve the problems of a file, on any number of devices, or of a stream, on one device."""
     args.refuse("a file is solved without display", watch=False)
     streams = [name == "-" for name in (args.input, args.output)]
-    if not streams[0] and not Path(args.input).is_file():
-        raise FileNotFoundError(f"--input {args.input}: there is no such file")
+    if not streams[0]:
+        check_file(Path(args.input), f"--input {args.input}", "a file of problems")
     if not streams[1] and format_of(args.output) is None:
         raise ValueError(
             f"--output {args.output}: answers are JSON Lines or CSV, so name it .jsonl or .csv"

@@ -36,6 +36,7 @@ from trm.files import make_own_folder, read_object, versions, write_json
 from trm.flops import counted_flops
 from trm.grid_cells import SPLIT, fitted, region, size_name
 from trm.precision import FLOAT32
+from trm.progress import Meter
 from trm.solving.rollout import teacher_forced
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver
@@ -106,22 +107,23 @@ def measure(
         for model, size in product(models, sorted(sizes, key=lambda size: -prod(size)))
     }
     loaded = dict[Path, Solver]()  # the current checkpoint's solver; its items are consecutive
+    meter = Meter("cells")
 
     def measured(item: tuple[Path, tuple[int, int]]) -> dict[str, Any]:
         checkpoint, size = item
         if checkpoint not in loaded:
             loaded.clear()  # frees memory first
             options: Any = {"device": str(fabric.device), "voting": settings.voting}
-            solver = load_solver(checkpoint, settings.steps, **options)
+            solver = load_solver(checkpoint, settings.steps, **options).reporting(meter)
             loaded[checkpoint] = solver.from_noise() if settings.start == "noise" else solver
         arguments = (settings.problems, settings.seed, settings.batch_size)
-        return measure_cell(loaded[checkpoint], settings.axes, size, *arguments)
+        return measure_cell(loaded[checkpoint], settings.axes, size, *arguments, meter)
 
     def is_measured(file: Path) -> bool:
         cell = read_object(file) or {}
         return cell.keys() == {*KEYS} and (cell["row"], cell["column"]) == items[file][1]
 
-    make_files(fabric, items, measured, is_measured, None if quiet else "cells")
+    make_files(fabric, items, measured, is_measured, meter, quiet)
     if not fabric.is_global_zero:
         return None
     for model in models:
@@ -140,9 +142,11 @@ def measure_cell(
     problems: int = 128,
     seed: int = 0,
     batch_size: int = 128,
+    meter: Meter | None = None,
 ) -> dict[str, Any]:
     """Measure one cell of one model; see `Settings` for the arguments.
 
+    The batches of problems are parts of the meter, to which the solver may report.
     Returns a `trm.evaluation.grid.CellData`.
 
     Raises:
@@ -160,7 +164,7 @@ def measure_cell(
     if on_canvas is None or reason is not None:
         return cell
     try:
-        return cell | _figures(on_canvas, drawn, batch_size)
+        return cell | _figures(on_canvas, drawn, batch_size, meter or Meter("problems"))
     except torch.OutOfMemoryError:
         raise ValueError(
             f"{size_name(axes, size)}: the device has too little memory for "
@@ -168,27 +172,32 @@ def measure_cell(
         ) from None
 
 
-def _figures(solver: Solver, problems: Problems, batch_size: int) -> dict[str, Any]:
+def _figures(solver: Solver, problems: Problems, batch_size: int, meter: Meter) -> dict[str, Any]:
     solutions: list[Solution] = []
     wrong_rows: list[WrongRow] = []
     forced_rows, seconds = Share(0, 0), 0.0
     solver.predictor.clear_cache()
-    with counted_flops() as counter:
+    with counted_flops() as counter, meter.part(0, 0, 1):
         solver.solve(problems[:1])  # also warms up the device for the timed runs
+    # The share of free-running work: rows on true ones take at most as long as one view.
+    solving = 1 - 1 / (1 + (solver.voting.samples if solver.voting else 1))
     for start in range(0, len(problems), batch_size):
         batch = problems[start : start + batch_size]
+        between, end = start + solving * len(batch), start + len(batch)
         drawing = solver.draw_worked(batch)
         began, written = time.perf_counter(), None
-        if solver.voting is None:
-            written = solver.predictor.free_running(drawing)
-            found = solver.solutions(batch, drawing, written)
-        else:
-            found = solver.solve_drawing(batch, drawing)
+        with meter.part(start, between, len(problems)):
+            if solver.voting is None:
+                written = solver.predictor.free_running(drawing)
+                found = solver.solutions(batch, drawing, written)
+            else:
+                found = solver.solve_drawing(batch, drawing)
         solutions += found
         seconds += time.perf_counter() - began
         wrong_rows += _wrong_rows(solver, drawing, found)
         known = written if solver.predictor.row_by_row else None
-        forced = teacher_forced(solver.predictor, drawing, known)
+        with meter.part(between, end, len(problems)):
+            forced = teacher_forced(solver.predictor, drawing, known, meter)
         forced_rows += Share(int(forced.rows_exact.sum()), len(forced.rows_exact))
     height, width = solutions[0].canvas.shape
     solved, answered = [bool(s.exact) for s in solutions], [s.correct for s in solutions]

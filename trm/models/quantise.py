@@ -26,9 +26,10 @@ from trm.models.integer import FRACTION, GATES, MOST, MOST_STATE, Fraction, Inte
 from trm.torch_settings import standard_settings
 
 MOST_INPUTS = 16_384  # whose activations are measured, or whose decisions are compared
-STEPS = 300  # of fine-tuning
+# Fine-tuning, from the shortest: steps, and the learning rate at the first; it decays to 0. Small
+# models need the longer one.
+TUNING = ((300, 0.002), (2000, 0.005))
 _BATCH = 2048
-_RATE = 0.002  # learning rate at the first step; it decays linearly to 0
 _SILU = 2**11 - 1  # largest integer of the table of SiLU
 _UNIT = 2.0**FRACTION  # a state of 1, as an integer
 
@@ -64,7 +65,13 @@ class _Rounded(nn.Module):
 
 @standard_settings(threads=1)
 def refined(
-    model: CellModel, ids: Tensor, bits: int, report: Report = lambda *_: None, steps: int = STEPS
+    model: CellModel,
+    ids: Tensor,
+    bits: int,
+    report: Report = lambda *_: None,
+    *,
+    steps: int = TUNING[0][0],
+    rate: float = TUNING[0][1],
 ) -> CellModel:
     """Return a copy that is fine-tuned to decide as the model does, with rounded weights.
 
@@ -74,15 +81,16 @@ def refined(
         bits: of a rounded weight.
         report: called after each step.
         steps: of AdamW.
+        rate: learning rate at the first step; it decays linearly to 0.
     """
     found = deepcopy(model).requires_grad_(True)
     rounded = [part for part in found.modules() if isinstance(part, nn.Linear | nn.Embedding)]
     for part in rounded:
         parametrize.register_parametrization(part, "weight", _Rounded(bits))
-    optimiser = torch.optim.AdamW(found.parameters(), lr=_RATE, weight_decay=0.0)
+    optimiser = torch.optim.AdamW(found.parameters(), lr=rate, weight_decay=0.0)
     draw = _Draw(model, ids)
     for step in range(steps):
-        optimiser.param_groups[0]["lr"] = _RATE * (1 - step / steps)
+        optimiser.param_groups[0]["lr"] = rate * (1 - step / steps)
         some = draw(min(_BATCH, len(ids)))
         labels = decisions(model, some).unbind(dim=1)
         logits = found.parts(found.cells(found.reader.decode(some))[0]).values()

@@ -4,7 +4,7 @@ import torch
 
 from canvas.cells.reachable import reachable_op_inputs
 from trm.models.integer import IntegerCellModel
-from trm.models.quantise import differing, quantised, refined, some_of
+from trm.models.quantise import TUNING, differing, quantised, refined, some_of
 from trm.proof.judge import NotProvableError, Report, provable
 from trm.proof.latent import explore
 from trm.solving.solver import Solver
@@ -16,7 +16,8 @@ def in_integers(solver: Solver, bits: int, report: Report) -> tuple[IntegerCellM
     """Return a cell model in integers, and how many of how many inputs it decides differently.
 
     Weights are rounded. If some decisions differ then, the model is fine-tuned first, with rounded
-    weights. `trm prove` checks the result on all inputs; here some are compared.
+    weights; and longer, if some still differ. `trm prove` checks the result on all inputs; here
+    some are compared.
 
     Args:
         solver: of the model, in float32 on a CPU.
@@ -40,7 +41,10 @@ def in_integers(solver: Solver, bits: int, report: Report) -> tuple[IntegerCellM
     some = some_of(model, ids)
     found = quantised(model, ids, bits)
     differ = differing(model, found, some)
-    if differ:
-        found = quantised(refined(model, ids, bits, report), ids, bits)
-        differ = differing(model, found, some)
+    for steps, rate in TUNING:
+        if not differ:
+            break
+        tuned = quantised(refined(model, ids, bits, report, steps=steps, rate=rate), ids, bits)
+        if (left := differing(model, tuned, some)) < differ:
+            found, differ = tuned, left
     return found, differ, len(some)

@@ -15,7 +15,7 @@ from augment.views import View, apply_views, possible_shifts, undo_views
 from canvas import symbols
 from canvas.drawing import Drawing
 from canvas.task import Task
-from trm.progress import Report, silent
+from trm.progress import Report, part, silent
 from trm.solving.rollout import OnRow, Prediction, Rollout, free_running
 
 # Called after each supervision step, with its number, from 1, and for samples still being solved
@@ -281,9 +281,11 @@ class Predictor(ABC):
             seen = np.concatenate([seen, rollouts[:, None]], axis=1)
         _, first, which = np.unique(seen, axis=0, return_index=True, return_inverse=True)
         parts = np.split(first, range(most := self.at_once(*inputs.shape[1:]), len(first), most))
-        filled = Prediction.joined(
-            [self(viewed[i]) if rollouts is None else self(viewed[i], rollouts[i]) for i in parts]
-        ).take(which.reshape(-1))
+        found = []
+        for number, i in enumerate(parts):
+            with part(self.report, number, number + 1, len(parts)):
+                found.append(self(viewed[i], None if rollouts is None else rollouts[i]))
+        filled = Prediction.joined(found).take(which.reshape(-1))
         canvases = undo_views(views, filled.canvases)
         steps = np.zeros_like(filled.steps)
         steps[first] = filled.steps[first]  # a canvas that was solved once counts once

@@ -98,6 +98,7 @@ def teacher_forced(
     predictor: Callable[[np.ndarray], Prediction],
     drawing: WorkedDrawing,
     written: Rollout | None = None,
+    report: Report = silent,
 ) -> TeacherForced:
     """Fill every row of every problem from the true rows before it.
 
@@ -109,6 +110,7 @@ def teacher_forced(
         drawing: the problems with their solutions.
         written: the free-running result of the same predictor, which has to be `row_by_row`: rows
             with only correct rows above them are taken from it. None: all rows are solved.
+        report: called as the work goes on.
     """
     steps, size = row_steps(drawing), len(drawing)
     known = np.zeros(len(steps.step), dtype=bool)
@@ -123,7 +125,9 @@ def teacher_forced(
         parts.append(Prediction(cells, *figures, settled=written.settled[of, at]))
     order = np.flatnonzero(~known)
     order = order[steps.step[order].argsort(kind="stable")]
-    parts += [predictor(steps.inputs[order[i : i + size]]) for i in range(0, len(order), size)]
+    for i in range(0, len(order), size):
+        report("rows", i, len(order))
+        parts.append(predictor(steps.inputs[order[i : i + size]]))
     place = np.concatenate([np.flatnonzero(known), order]).argsort()
     filled = Prediction.joined(parts).take(place)
     right = (filled.canvases == steps.labels) & steps.answer

@@ -14,7 +14,7 @@ from canvas.drawing import Drawing, WorkedDrawing
 from canvas.layouts import Reading, read
 from canvas.problems import MOST_CELLS, Problems
 from canvas.task import Task, describe_ranges
-from trm.progress import Report
+from trm.progress import Report, part
 from trm.solving.predictor import Predictor
 from trm.solving.rollout import OnRow, Rollout
 from trm.solving.solution import Solution, Vote
@@ -101,14 +101,17 @@ class Solver:
         # solution does not depend on the lengths of the others.
         sizes = self.task.layout_impl.sizes(problems).T * self.canvas.cut
         different, which = np.unique(sizes, axis=0, return_inverse=True)
+        batches: list[np.ndarray] = []
         for number, (rows, columns) in enumerate(different.tolist()):
             alike = np.flatnonzero(which == number)
             most = self.predictor.at_once(*self.canvas.size(rows, columns))
-            for index in np.split(alike, range(most, len(alike), most)):
-                batch = problems[index]
-                drawing = self.draw_worked(batch) if with_truth else self.draw(batch)
+            batches += np.split(alike, range(most, len(alike), most))
+        for index in batches:
+            batch, done = problems[index], len(solutions)
+            drawing = self.draw_worked(batch) if with_truth else self.draw(batch)
+            with part(self.predictor.report, done, done + len(batch), len(problems)):
                 found = self.solve_drawing(batch, drawing)
-                solutions.update(zip(index.tolist(), found, strict=True))
+            solutions.update(zip(index.tolist(), found, strict=True))
         return [solutions[i] for i in range(len(problems))]
 
     def solve_drawing(
@@ -123,10 +126,12 @@ class Solver:
             return self.solutions(problems, drawing, self.predictor.free_running(drawing, on_row))
         if voting.orders == 2:
             solver = replace(self, voting=replace(voting, orders=1) if voting.samples > 2 else None)
-            first = solver.solve_drawing(problems, drawing, on_row)
+            with part(self.predictor.report, 0, 1, 2):
+                first = solver.solve_drawing(problems, drawing, on_row)
             reverse = [operands[::-1] for operands in problems.to_ints()]
             with_truth = isinstance(drawing, WorkedDrawing)
-            second = solver.solve(Problems.from_ints(reverse, problems.base), with_truth)
+            with part(self.predictor.report, 1, 2, 2):
+                second = solver.solve(Problems.from_ints(reverse, problems.base), with_truth)
             return [agreed(voting.vote, *pair) for pair in zip(first, second, strict=True)]
         operands = problems.to_ints()
 

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 import lightning as L
+import numpy as np
 import torch
 from lightning.pytorch.utilities import rank_zero_info
 from torch.utils.data import DataLoader, DistributedSampler
@@ -15,6 +16,7 @@ from augment.transforms import BasicTransform, SampleTransform
 from canvas.canvas_size import Blanks, Canvas
 from canvas.check import check_layout
 from canvas.problems import Split
+from canvas.sampling import sample
 from canvas.task import Task
 from canvas.tasks import task_data
 from trm.limits import MOST_SAMPLES, MOST_WORKERS, host_memory
@@ -138,11 +140,26 @@ class CanvasDataModule(L.LightningDataModule):
 
     def setup(self, stage: str) -> None:
         self.stage = stage
+        if stage == "fit" and 2 * (different := self.different_validation_problems) < (
+            drawn := self.validation_problems
+        ):
+            rank_zero_info(
+                f"data.validation_problems: {drawn} are drawn, and only {different} of them are "
+                "different, as so many of these lengths are held out. A share of correct ones says "
+                "little: allow longer numbers, or use trm evaluate, which counts each problem once."
+            )
         if stage == "fit" and self.beyond_problems and self.longer() is None:
             rank_zero_info(
                 "data.beyond_problems: left out, as training's canvas is fixed, or a canvas for "
                 "twice the digits would be too large for the model or take too long."
             )
+
+    @property
+    def different_validation_problems(self) -> int:
+        """Number of different problems among those drawn for validation."""
+        index = np.arange(self.validation_problems)
+        problems = sample(self.task, self.seed, "validation", 0, index)
+        return len(set(map(tuple, problems.to_ints())))
 
     def check_memory(self, kind: type[TrainingSamples]) -> None:
         """Check that drawing a batch fits in this machine's memory.

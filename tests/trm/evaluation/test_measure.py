@@ -3,6 +3,7 @@ import os
 import shutil
 import signal
 from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,9 +25,11 @@ from trm.evaluation.measure import Settings, measure, measure_cell
 from trm.files import versions
 from trm.grid_cells import FIRST, SECOND, cell_problems
 from trm.processes import ending_by_signals
+from trm.progress import Meter
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.rollout import Prediction
 from trm.solving.solver import Solver
+from trm.solving.voting import Voting
 
 AXES = ("digits_a", "digits_b")
 
@@ -113,6 +116,40 @@ def test_a_cell_model_from_noise_is_measured_in_steps_beside_its_longest_chain(s
     assert 5 < cell["steps"] <= 11
     assert counts(cell) == counts(once) == [(10, 10), (10, 10), (20, 20), (20, 20)]
     assert cell["confidence"] == 1
+
+
+def moved(meter: Meter) -> list[float]:
+    """A list of all that the meter will report, in problems."""
+    seen: list[float] = []
+    meter.report = lambda _, done, total: seen.append(done / total)
+    return seen
+
+
+def test_the_meter_moves_within_a_cell_row_by_row_and_batch_by_batch():
+    meter, oracle = Meter("cells"), Oracle(fault=slip)
+    seen = moved(meter)
+    oracle.report = meter
+    measured(oracle, 3, 2, slips=4, problems=8, batch_size=4, meter=meter)
+    # Each batch: half for three rows of its own, half for rows on true ones, where some remain.
+    rows = [1 / 12, 2 / 12]
+    for start in (0, 0.5):
+        assert {start, *(start + row for row in rows), start + 0.25} <= {*seen}
+    assert seen == sorted(seen)
+
+
+@pytest.mark.parametrize(
+    "voting", [None, Voting(views=4, symmetries=("e", "r90", "h", "v"), per="solution", orders=2)]
+)
+def test_the_meter_moves_within_a_batch_of_a_cell_model(shipped, voting, monkeypatch):
+    monkeypatch.setattr(type(shipped.predictor), "at_once", lambda *_: 3)
+    meter = Meter("cells")
+    seen = moved(meter)
+    solver = shipped.reporting(meter)
+    solver = solver if voting is None else solver.with_voting(voting)
+    measure_cell(solver, AXES, (3, 2), problems=4, meter=meter)
+    assert seen == sorted(seen)
+    assert len({*seen}) > 10
+    assert max(right - left for left, right in pairwise(seen)) < 0.2
 
 
 def test_the_key_of_settings_is_that_of_files_before_random_starts(monkeypatch):

@@ -270,6 +270,22 @@ def test_a_sequence_that_is_turned_now_and_then_is_refused():
         data.__getitems__(range(640))
 
 
+# Validation problems
+
+
+@pytest.mark.parametrize(("base", "different"), [(2, 11), (10, 299)])
+def test_a_run_notes_that_few_of_its_validation_problems_are_different(
+    base, different, monkeypatch
+):
+    lines: list[str] = []
+    monkeypatch.setattr("trm.training.data.rank_zero_info", lines.append)
+    lengths = {"digits_a": (1, 4), "digits_b": (1, 4), "smallest": 0, "long_bias": 1.0}
+    made = module(task=Multiplication("accumulate", base, **lengths), validation_problems=300)
+    made.setup("fit")
+    assert made.different_validation_problems == different
+    assert ["only 11 of them are different" in line for line in lines] == [True] * (base == 2)
+
+
 # Problems beyond training's
 
 

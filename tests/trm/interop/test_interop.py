@@ -13,18 +13,12 @@ import torch.nn.functional as F
 import yaml
 
 from canvas.symbols import PAD, START, encode
+from trm.interop.nanogpt import load_nanogpt, nanogpt_checkpoint
+from trm.interop.reference_trm import load_reference_trm, reference_settings, reference_state
+from trm.interop.token_ids import renumbered
+from trm.interop.weight_files import kind_of, read_file
 from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
-from trm.models.interop import (
-    kind_of,
-    load_nanogpt,
-    load_reference_trm,
-    nanogpt_checkpoint,
-    read_file,
-    reference_settings,
-    reference_state,
-    renumbered,
-)
 from trm.models.iterative import Loop
 from trm.models.recursive import TinyRecursiveModel
 from trm.training.step import step_loss
