@@ -44,7 +44,7 @@ def add_arguments(parser: Parser) -> None:
     what = "check a proof's folder, or a table, again, as far as possible without the model"
     add("--check", metavar="DIR", help=what)
     what = "write table, laws and theorem of a proved model as SMT-LIB, for z3 or cvc5; for sums, "
-    what += "and lattices in base 2 or 3"
+    what += "and lattices"
     add("--smt", metavar="FILE", help=what)
     what = "if the model is not proved, search N structured problems for an error; for any model"
     add("--search", type=whole(1), default=0, metavar="N", help=what)
@@ -72,7 +72,7 @@ def run(args: Arguments) -> int:
         from trm.proof import smt
 
         codes = getattr(solver.predictor.model.config, "codes", ())
-        smt.demand_layout(solver.task.layout, solver.task.base, codes)
+        smt.demand_layout(solver.task.layout, codes)
         if not Path(args.smt).absolute().parent.is_dir():
             raise ValueError(f"--smt {args.smt}: there is no folder for it; make it first")
         if Path(args.smt).is_dir():

@@ -8,17 +8,17 @@ SMT-LIB is the input language of SMT solvers. These programs decide if a formula
 be true. For each law the file asks for a cell that is against it. The answer *unsat* means that
 there is none. The parts of the file, in this order:
 
-1. the table: a function for each output, which returns -1 where there is no entry;
-2. the messages that can be passed, as sets;
-3. the cells that occur: what stands in them, and messages in these sets from their neighbours;
-4. *closed*: each such cell has an entry, and passes messages in the same sets;
+1. the table: for each output which one belongs to which inputs; -1 where there is no entry;
+2. the messages that can be passed, as bounds;
+3. the cells that occur: what stands in them, and messages in these bounds from their neighbours;
+4. *closed*: each such cell has an entry, and passes messages in the same bounds;
 5. the laws of `trm.proof.check`, written once more;
 6. the theorem: a row is correct, whatever its length; rows are, whatever their number.
 
-The sets of part 2 come from an exploration here. It need not be trusted: if a message was missing,
-part 4 would be *sat*. The theorem is an induction with unbounded integers.
+The bounds of part 2 were written by hand, and hold in any base. They need not be trusted: if a
+message was missing, part 4 would be *sat*. The theorem is an induction with unbounded integers.
 
-Layouts: sums (`smt_sums.py`), and the lattice in base 2 or 3 (`smt_lattice.py`).
+Layouts: sums (`smt_sums.py`), and the lattice (`smt_lattice.py`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trm.proof.smt_lattice import MOST_IN_BASE, Lattice
+from trm.proof.smt_lattice import Lattice
 from trm.proof.smt_sums import Sums
 from trm.proof.smt_writer import Writer
 
@@ -46,8 +46,8 @@ _WRITERS: dict[str, Callable[[Program], Writer]] = {
 LAYOUTS = tuple(_WRITERS)
 
 
-def demand_layout(layout: str, base: int, codes: Sequence[str] = ()) -> None:
-    """Raise ValueError for a layout that is not written, a lattice in a large base, or codes."""
+def demand_layout(layout: str, codes: Sequence[str] = ()) -> None:
+    """Raise ValueError for a layout that is not written, or for latent codes."""
     if codes:
         raise ValueError(
             "no SMT-LIB is written for a model with latent codes, as its laws would need what they "
@@ -58,20 +58,15 @@ def demand_layout(layout: str, base: int, codes: Sequence[str] = ()) -> None:
             f"no SMT-LIB is written for the layout {layout}, only for {', '.join(LAYOUTS)}: "
             "`trm prove --check` checks the table of any layout"
         )
-    if layout == "lattice" and base > MOST_IN_BASE:
-        raise ValueError(
-            f"no SMT-LIB is written for a lattice in base {base}, only up to base {MOST_IN_BASE}: "
-            "`trm prove --check` checks the table of any base"
-        )
 
 
 def to_smt(program: Program) -> str:
     """Return the table, the laws and the theorem as SMT-LIB.
 
     Raises:
-        ValueError: the table is of another layout, or of a lattice in a larger base.
+        ValueError: the table is of another layout, or has latent codes.
     """
-    demand_layout(program.layout, program.base, program.codes)
+    demand_layout(program.layout, program.codes)
     return _WRITERS[program.layout](program).text()
 
 

@@ -1,14 +1,16 @@
-"""The table of a lattice, its laws and the theorem as SMT-LIB: multiplication, in a small base.
+"""The table of a lattice, its laws and the theorem as SMT-LIB: multiplication, in any base.
 
 In a lattice messages move diagonally, so a set of messages does not suffice: a cell reads two cells
-of the row above, which have to be side by side. So there are two sets:
+of the row above, which have to be side by side. So there are three sets:
 
+- *passes_down*: what a cell passes down.
+- *side_by_side*: what two cells side by side pass down.
 - *passes*: what a cell passes to the left, the message that it read from above left, and what it
   passes down. The cell on its left reads the second of these from above.
-- *beside*: what two cells side by side pass down.
 
-They have some 200 and 120 members in base 2. In base 10 there are too many: `check.py` has
-outlines for that.
+They are bounds, written by hand, that multiplication keeps to in any base: a carry is less than the
+digit of b, and a row ends where a has ended. They have to be wide enough for all messages that
+occur (*closed*), and tight enough that each cell has an entry in the table.
 
 The theorem: row i is t_i = ⌊t_(i-1) / base⌋ + a * b_i, by an induction over columns from the left
 end; what leaves the canvas there is 0; and the digits that the rows drop, with the last row, are
@@ -19,51 +21,25 @@ one of few numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING
 
 from trm.proof import check
 from trm.proof.smt_writer import (
-    NO_ENTRY,
+    CLOSED,
     SAT,
-    Known,
-    Message,
     Query,
     Writer,
     all_of,
     any_of,
     define,
-    member,
 )
 
 if TYPE_CHECKING:
     from trm.proof.program import Program
 
-MOST_IN_BASE = 3  # largest base: the sets are written out
-_NOTHING: Message = (0, 0, 0)  # no cell is there: 0, and no signals
+_ROW_OF_A = "(= kind row.a)"
 _COLUMNS = ("column", "left_column", "right_column")
-
-
-@dataclass
-class Reached:
-    """Messages of cells; one from above is 0 or 1 (a cell is there) and its signals.
-
-    Attributes:
-        passes: by the names of the row, of the row above, of the column and of that on its left:
-            the message to the left, that from above left, and that which is passed down.
-        beside: by the name of the row, the place on the left and the own place: the messages that
-            two cells side by side pass down, with 0 or 1 in front.
-    """
-
-    passes: dict[tuple[str, ...], set[tuple[Message, Message, Message]]] = field(
-        default_factory=dict
-    )
-    beside: dict[tuple[str, ...], set[tuple[Message, Message]]] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        passes = sum(len(some) for some in self.passes.values())
-        return passes + sum(len(some) for some in self.beside.values())
 
 
 def kinds_of_cells() -> Iterator[tuple[check.Row, str, check.Column, str]]:
@@ -84,56 +60,6 @@ def on_the_right(row: check.Row, column: check.Column) -> Iterator[check.Column 
     if column.name in row.first_columns:
         yield None
     yield from (other for other in row.columns if column.name in other.left)
-
-
-def reached(program: Program) -> Reached:
-    """Explore what cells can pass, by the table; inputs without an entry end there."""
-    entries = {
-        name: dict(zip(map(tuple, table.keys.tolist()), table.values.tolist(), strict=True))
-        for name, table in program.tables.items()
-    }
-    left, down = program.messages["left"], program.messages["down"]
-    found, before = Reached(), -1
-    while len(found) != before:
-        before = len(found)
-        for row, above, column, next_left in kinds_of_cells():
-            place, place_left = column.place, place_of(row, next_left)
-            pairs: set[tuple[Message, Message]] = {(_NOTHING, _NOTHING)}
-            if above != check.EDGE:
-                pairs = set(found.beside.get((above, place_left, place), ()))
-            passed = found.passes.setdefault((row.name, above, column.name, next_left), set())
-            tokens = check.symbol_ids(column.symbols, program.base)
-            for other in on_the_right(row, column):
-                rights: set[tuple[Message, Message, Message] | None] = {None}
-                if other is not None:
-                    key = row.name, above, other.name, column.name
-                    rights = {*found.passes.get(key, ())}
-                for right, (above_left, straight), token in product(rights, pairs, tokens):
-                    if right is not None and right[1] != straight:
-                        continue
-                    known: Known = {"token": token, "right": int(right is not None)}
-                    known |= {"above": straight[0], "above_left": above_left[0]}
-                    for side, names, message in (
-                        ("right", left, right[0] if right else (0,) * len(left)),
-                        ("above", down, straight[1:]),
-                        ("above_left", down, above_left[1:]),
-                    ):
-                        known |= {f"{side}.{n}": m for n, m in zip(names, message, strict=True)}
-                    for name, table in program.tables.items():
-                        key_ = tuple(known[part] for part in table.inputs)
-                        known[f"own.{name}"] = entries[name].get(key_, NO_ENTRY)
-                    own = (1, *(known[f"own.{name}"] for name in down))
-                    message = tuple(known[f"own.{name}"] for name in left)
-                    if NO_ENTRY in own or NO_ENTRY in message:
-                        continue
-                    passed.add((message, above_left, own))
-                    if right is not None and other is not None:
-                        places = row.name, place, other.place
-                        found.beside.setdefault(places, set()).add((own, right[2]))
-                    if next_left == check.END:
-                        places = row.name, check.END, place
-                        found.beside.setdefault(places, set()).add((_NOTHING, own))
-    return found
 
 
 class Lattice(Writer):
@@ -173,27 +99,65 @@ class Lattice(Writer):
         yield define("times", ["number", "digit"], "Int", body)
 
     def sets(self) -> Iterator[str]:
-        """Yield the sets of what cells pass."""
-        found = reached(self.program)
-        above_left, passed, beside = (self.of(s) for s in ("read", "passed", "other"))
-        signals = [*self.left, *above_left, *passed]
-        cases = []
-        for (row, above, column, left), some in found.passes.items():
-            here = [f"(= kind row.{row})", f"(= above_kind row.{above})"]
-            here += [f"(= column column.{column})", f"(= left_column column.{left})"]
-            flat = {(*one, *two, *three) for one, two, three in some}
-            cases.append(all_of([*here, member(signals, flat)]))
-        names = ["kind", "above_kind", "column", "left_column", *signals]
-        yield define("passes", names, "Bool", any_of(cases))
-        cases = []
-        for (row, place_left, place), pairs in found.beside.items():
-            here = [f"(= kind row.{row})", f"(= place_left place.{place_left})"]
-            flat = {(*one, *two) for one, two in pairs}
-            cases.append(
-                all_of([*here, f"(= place place.{place})", member([*passed, *beside], flat)])
-            )
-        names = ["kind", "place_left", "place", *passed, *beside]
-        yield define("side_by_side", names, "Bool", any_of(cases))
+        """Yield the sets of what cells pass, by bounds that hold in every base."""
+        yield "; Down: digits of a and of the row, in the columns of the number. a has a digit in"
+        yield "; the units; nothing is added to the first row."
+        yield self._passes_down()
+        yield "; Two cells side by side: where a has ended there is no digit on the left. At the"
+        yield "; left end of the canvas a has ended."
+        yield self._side_by_side()
+        yield "; To the left, in a row of b: the digit of b; the product of it and of the digit of"
+        yield "; a that was read above left, plus a carry that is less than b, or 0; the carry of a"
+        yield "; sum, which is 0 if b is. Nothing is carried into the first product and sum."
+        yield self._passes()
+
+    def _passes_down(self) -> str:
+        there = f"(= there (ite (= place place.{check.END}) 0 1))"
+        digits = [f"(<= 0 {signal} {self.base})" for signal in self.down]
+        outside = f"(or {self._in_number} (= 0 addend multiplicand))"
+        units = f"(=> {self._in(check.UNITS)} (> multiplicand 0))"
+        first = f"(=> {_ROW_OF_A} (= addend 0))"
+        body = all_of([there, *digits, outside, units, first])
+        return define("passes_down", ["kind", "place", "there", *self.down], "Bool", body)
+
+    def _side_by_side(self) -> str:
+        left, own = self.of("left"), self.of("own")
+        cells = [f"(passes_down kind place_left {' '.join(left)})"]
+        cells.append(f"(passes_down kind place {' '.join(own)})")
+        ended = f"(and {self._in_number} (= own.multiplicand 0))"
+        nothing = f"(=> {ended} (= 0 left.addend left.multiplicand))"
+        end = f"(=> (= place_left place.{check.END}) {ended})"
+        names = ["kind", "place_left", "place", *left, *own]
+        return define("side_by_side", names, "Bool", all_of([*cells, nothing, end]))
+
+    def _passes(self) -> str:
+        read, passed = self.of("read"), self.of("passed")
+        down = f"(passes_down kind place {' '.join(passed)})"
+        # In the row of a: which columns have a digit; and nothing is passed to the left.
+        blank = [
+            one.name for one in self.rows[0].columns if check.DIGIT_IDS[1] not in self._ids(one)
+        ]
+        no_digit = any_of([f"(= column column.{name})" for name in blank])
+        of_a = f"(=> {_ROW_OF_A} (= (= passed.multiplicand 0) {no_digit}))"
+        nothing = "(= 0 product carry sum_carry)"
+        # In a row of b: the product.
+        gap, most = self._in(check.GAP), "(ite (> multiplier 1) (value multiplier) 1)"
+        times = "(times (value read.multiplicand) (value multiplier))"
+        carried = f"(- (+ (* {self.base} (value carry)) (value product)) {times})"
+        number = [f"(<= 0 product {self.base})", "(<= 1 carry)", f"(< (value carry) {most})"]
+        number += [f"(<= 0 {carried})", f"(< {carried} (ite {gap} 1 {most}))"]
+        number.append("(= (> product 0) (or (> read.multiplicand 0) (> product 1)))")
+        # And the sum; and that there is neither where a has ended.
+        sums = ["(<= 1 sum_carry 2)", "(=> (= sum_carry 2) (> multiplier 1))"]
+        ended = "(and (= 0 read.multiplicand product) (= 1 carry sum_carry))"
+        sums.append(f"(=> (= passed.multiplicand 0) {ended})")
+        number.append(f"(ite {gap} (= sum_carry 0) {all_of(sums)})")
+        of_b = f"(ite {self._in(check.SIGN)} {nothing} {all_of(number)})"
+        of_b = f"(and (<= 1 multiplier {self.base}) {of_b})"
+        without_b = f"(or {_ROW_OF_A} {self._in(check.MARGIN)})"
+        left = f"(ite {without_b} (and (= multiplier 0) {nothing}) {of_b})"
+        names = ["kind", "column", "place", *self.left, *read, *passed]
+        return define("passes", names, "Bool", all_of([down, of_a, left]))
 
     def occurs(self) -> str:
         """Return the function that is true for the cells of canvases."""
@@ -201,11 +165,10 @@ class Lattice(Writer):
         right = ["right", *(f"right.{name}" for name in self.left)]
         cases = []
         for row, above, column, left in kinds_of_cells():
-            symbols = check.symbol_ids(column.symbols, self.base)
             here = [f"(= kind row.{row.name})", f"(= above_kind row.{above})"]
             here += [f"(= column column.{column.name})", f"(= left_column column.{left})"]
             here += [f"(= place place.{column.place})"]
-            here += [any_of([f"(= token {symbol})" for symbol in symbols])]
+            here += [any_of([f"(= token {symbol})" for symbol in self._ids(column)])]
             if above == check.EDGE:
                 here += [f"(= {name} 0)" for name in (*straight, *above_left)]
             else:
@@ -217,31 +180,20 @@ class Lattice(Writer):
                     none = [f"(= {name} 0)" for name in (*right, *self.of("beside"))]
                     rights.append(all_of([*none, f"(= right_column column.{check.END})"]))
                     continue
-                kinds = f"row.{row.name} row.{above} column.{other.name} column.{column.name}"
+                kinds = f"row.{row.name} column.{other.name} place.{other.place}"
                 message = " ".join([*right[1:], *straight, *self.of("beside")])
                 is_there = ["(= right 1)", f"(= right_column column.{other.name})"]
                 rights.append(all_of([*is_there, f"(passes {kinds} {message})"]))
             cases.append(all_of([*here, any_of(rights)]))
         return define("occurs", [*self.where, *self.inputs], "Bool", any_of(cases))
 
-    def queries(self) -> Iterator[Query]:
-        """Yield all questions: cells occur, the sets are closed, the laws, the theorem."""
-        yield from self.occurring()
-        yield from self._closed()
-        yield from self.lawful(self._laws())
-        yield from self._row_theorem()
-        yield from self._rows_theorem()
-
-    def _closed(self) -> Iterator[Query]:
-        entries = all_of([f"(>= out.{name} 0)" for name in self.program.tables])
-        premise = "docs/proof.md, premise *closed*:"
-        comment = f"{premise} each cell that occurs has an entry in the table."
-        yield Query("there is an entry", comment, ("is_a_cell", f"(not {entries})"))
+    def closed(self) -> Iterator[Query]:
+        """Yield the questions if the messages that cells pass are in the sets."""
         out = [*(f"out.{name}" for name in self.left), *self.of("above_left"), *self.own]
-        passed = f"(passes kind above_kind column left_column {' '.join(out)})"
-        comment = f"{premise} what a cell passes is in the set."
+        passed = f"(passes kind column place {' '.join(out)})"
+        comment = f"{CLOSED} what a cell passes is in the set `passes`."
         yield Query("closed: a cell", comment, ("is_a_cell", f"(not {passed})"))
-        comment = f"{premise} what two cells side by side pass down is in the set."
+        comment = f"{CLOSED} what two cells side by side pass down is in `side_by_side`."
         for row in self.rows:
             for column in row.columns:
                 places = f"place place.{column.place}"
@@ -253,14 +205,10 @@ class Lattice(Writer):
         pair = f"(side_by_side kind place.{check.END} place {' '.join([*nothing, *self.own])})"
         end = f"(= left_column column.{check.END})"
         yield Query("closed: left end", comment, ("is_a_cell", end, f"(not {pair})"))
-        written = f"(or (> written 0) (= out.{check.SYMBOL} {check.BLANK_ID}))"
-        asked = f"(= token {check.ASKED_ID})"
-        comment = "A cell that is to be filled in shows a digit or a blank."
-        yield Query("a digit or a blank", comment, ("is_a_cell", asked, f"(not {written})"))
 
-    def _laws(self) -> Iterator[tuple[str, str, str]]:
+    def laws(self) -> Iterator[tuple[str, str, str]]:
         """Yield the laws of lattices: the name in `check`, where it holds, and what holds."""
-        digits = self._in(check.UNITS, check.TENS, check.REST)
+        digits = self._in_number
         of_a = self.in_rows(lambda content: content == check.A)
         of_b = f"(not {of_a})"
         yield "nothing_is_written", self._in(check.MARGIN, check.GAP), "(= written 0)"
@@ -273,19 +221,36 @@ class Lattice(Writer):
         yield "no_sum_carry_enters", gap, "(= (value out.sum_carry) 0)"
         multiplies = all_of([of_b, f"(or {digits} {self._in(check.GAP)})"])
         yield "b_goes_left", multiplies, "(= out.multiplier right.multiplier)"
-        both = f"(+ (* {self.base} (value out.carry)) (value out.product))"
-        times = "(times (value above_left.multiplicand) (value right.multiplier))"
-        yield "lattice_product", multiplies, f"(= {both} (+ {times} (value right.carry)))"
+        yield "lattice_product", multiplies, self._product
         adds = all_of([of_b, digits])
-        both = f"(+ (* {self.base} (value out.sum_carry)) (value written))"
-        total = "(+ (value above_left.addend) (value right.product) (value right.sum_carry))"
-        yield "lattice_sum", adds, f"(= {both} {total})"
+        yield "lattice_sum", adds, self._sum
         reaches = "(ite (= (value right.multiplier) 0) (> above_left.addend 0) "
         reaches += "(> above.multiplicand 0))"
         belongs = f"(or {self._in(check.UNITS)} (> written 1) {reaches})"
         yield "lattice_form", adds, f"(= (> written 0) {belongs})"
         yield "a_goes_down", adds, "(= out.multiplicand above.multiplicand)"
         yield "digit_goes_down", adds, "(= out.addend written)"
+
+    @property
+    def _product(self) -> str:
+        """The law `lattice_product`."""
+        both = f"(+ (* {self.base} (value out.carry)) (value out.product))"
+        times = "(times (value above_left.multiplicand) (value right.multiplier))"
+        return f"(= {both} (+ {times} (value right.carry)))"
+
+    @property
+    def _sum(self) -> str:
+        """The law `lattice_sum`."""
+        both = f"(+ (* {self.base} (value out.sum_carry)) (value written))"
+        total = "(+ (value above_left.addend) (value right.product) (value right.sum_carry))"
+        return f"(= {both} {total})"
+
+    @property
+    def _in_number(self) -> str:
+        return self._in(check.UNITS, check.TENS, check.REST)
+
+    def _ids(self, column: check.Column) -> list[int]:
+        return check.symbol_ids(column.symbols, self.base)
 
     def _in(self, *places: str) -> str:
         return any_of([f"(= place place.{place})" for place in places])
@@ -305,10 +270,15 @@ class Lattice(Writer):
         names = ["P", "L", "R", "T", "A", "b", "product", "carry", "sum_carry"]
         yield define("multiplies", names, "Bool", body)
 
+    def theorem(self) -> Iterator[Query]:
+        """Yield that rows multiply: each one, and all of them."""
+        yield from self._row_theorem()
+        yield from self._rows_theorem()
+
     def _row_theorem(self) -> Iterator[Query]:
         base, end = self.base, f"(= left_column column.{check.END})"
         of_b = "(= kind row.b)"
-        digits = self._in(check.UNITS, check.TENS, check.REST)
+        digits = self._in_number
         own = " ".join(f"(value out.{name})" for name in ("product", "carry", "sum_carry"))
         read = " ".join(f"(value right.{name})" for name in ("product", "carry", "sum_carry"))
         b = "(value right.multiplier)"
@@ -318,14 +288,15 @@ class Lattice(Writer):
         start = ("is_a_cell", of_b, digits, end, f"(= lost {left})")
         empty = f"(not (and (>= lost 0) (multiplies 1 lost 0 0 0 {b} {own})))"
         yield Query("a row multiplies, left end", comment, (*start, empty))
-        comment = "Theorem, one column: what holds on its left holds with it."
+        comment = "Theorem, one column: by two of the laws, what holds on its left holds with it."
         longer = [f"(* {base} P)", f"(* {base} L)", f"(+ (* {base} R) (value written))"]
         longer.append(f"(+ (* {base} T) (value above_left.addend))")
         longer.append(f"(+ (* {base} A) (value above_left.multiplicand))")
         before = f"(multiplies P L R T A {b} {own})"
         after = f"(not (multiplies {' '.join(longer)} {b} {read}))"
         cell = ("is_a_cell", of_b, digits)
-        yield Query("a row multiplies, one column", comment, (*cell, before, after))
+        steps = (*cell, self._product, self._sum, before)
+        yield Query("a row multiplies, one column", comment, (*steps, after))
         comment = "Theorem: a does not reach the left end of the canvas."
         reaches = f"(not (<= (+ (* {base} (value above.multiplicand)) {base}) {base}))"
         yield Query("a is shorter, left end", comment, (*cell, end, reaches))

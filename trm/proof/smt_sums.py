@@ -7,90 +7,22 @@ X on the left of a column with the digit d, it is base * X + d from there.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
 from trm.proof import check
 from trm.proof.smt_writer import (
+    CLOSED,
     NEXT,
-    NO_ENTRY,
-    Known,
-    Message,
     Query,
     Writer,
     all_of,
     any_of,
     define,
-    member,
 )  # fmt: skip
 
 if TYPE_CHECKING:
     from trm.proof.program import Program
-
-
-@dataclass(frozen=True)
-class Messages:
-    """Messages that cells can pass.
-
-    Attributes:
-        left: by the names of the row, of the row above, and of the place.
-        down: by the names of the row and of the place.
-    """
-
-    left: dict[tuple[str, ...], set[Message]]
-    down: dict[tuple[str, ...], set[Message]]
-
-
-def _cells(
-    program: Program, found: Messages, row: check.Row, above: str, column: check.Column
-) -> Iterator[Known]:
-    """Yield the inputs of cells in one kind of column, with the messages found so far."""
-    from_right, from_above = program.messages["left"], program.messages["down"]
-    rights: set[Message | None] = set()
-    if column.name in row.first_columns:
-        rights.add(None)
-    for other in row.columns:
-        if column.name in other.left:
-            rights |= found.left.get((row.name, above, other.place), set())
-    downs: set[Message | None] = {*found.down.get((above, column.place), set())}
-    if above == check.EDGE:
-        downs.add(None)
-    tokens = check.symbol_ids(column.symbols, program.base)
-    for token, right, down in product(tokens, rights, downs):
-        known = {"token": token, "right": int(right is not None), "above": int(down is not None)}
-        for side, names, message in (("right", from_right, right), ("above", from_above, down)):
-            for i, name in enumerate(names):
-                known[f"{side}.{name}"] = message[i] if message else check.NONE
-        yield known
-
-
-def messages(program: Program) -> Messages:
-    """Explore the messages that cells can pass, by the table; inputs without an entry end there."""
-    entries = {
-        name: dict(zip(map(tuple, table.keys.tolist()), table.values.tolist(), strict=True))
-        for name, table in program.tables.items()
-    }
-    found = Messages({}, {})
-    before, now = -1, 0
-    while now != before:
-        rows = check.LAYOUTS[program.layout]
-        kinds = [
-            (row, above, column) for row in rows for above in row.above for column in row.columns
-        ]
-        for row, above, column in kinds:
-            left = found.left.setdefault((row.name, above, column.place), set())
-            down = found.down.setdefault((row.name, column.place), set())
-            for known in [*_cells(program, found, row, above, column)]:
-                for name, table in program.tables.items():
-                    key = tuple(known[part] for part in table.inputs)
-                    known[f"own.{name}"] = entries[name].get(key, NO_ENTRY)
-                for direction, reached in (("left", left), ("down", down)):
-                    message = tuple(known[f"own.{n}"] for n in program.messages[direction])
-                    if NO_ENTRY not in message:
-                        reached.add(message)
-        before, now = now, sum(map(len, [*found.left.values(), *found.down.values()]))
-    return found
 
 
 class Sums(Writer):
@@ -106,18 +38,31 @@ class Sums(Writer):
     # The table, the sets, and the cells that occur.
 
     def sets(self) -> Iterator[str]:
-        """Yield the sets of messages that are passed."""
-        found = messages(self.program)
-        cases = [
-            all_of([*self.located(row, above, place), member(self.left, some)])
-            for (row, above, place), some in found.left.items()
-        ]
-        yield define("passes_left", [*self.where, *self.left], "Bool", any_of(cases))
-        cases = [
-            all_of([f"(= kind row.{row})", f"(= place place.{place})", member(self.down, some)])
-            for (row, place), some in found.down.items()
-        ]
-        yield define("passes_down", ["kind", "place", *self.down], "Bool", any_of(cases))
+        """Yield the sets of what cells pass, by bounds that hold in every base."""
+        margin, units = f"(= place place.{check.MARGIN})", f"(= place place.{check.UNITS})"
+        rows = {row.name: row for row in self.rows}
+        added = [name for name, row in rows.items() if row.content == check.ADDEND]
+        first = [name for name in added if rows[name].above == (check.EDGE,)]
+        sums = [name for name, row in rows.items() if check.EDGE not in row.above]
+        yield "; To the left: the carry of a sum. It is 0 where less than two numbers are added."
+        two = self._kind("above_kind", [name for name in added if name not in first])
+        nothing = f"(or {margin} (= above_kind row.{check.EDGE}))"
+        body = f"(ite {nothing} (= sum_carry 0) (<= 1 sum_carry (ite {two} 2 1)))"
+        yield define("passes_left", [*self.where, *self.left], "Bool", body)
+        yield "; Down: the digits of an addend, and of the sum of all rows above, with one in the"
+        yield "; units; and the kind of row, if there is a signal for it."
+        parts = [f"(<= 0 {digit} {self.base})" for digit in ("addend", "sum")]
+        parts.append(f"(=> {margin} (= 0 addend sum))")
+        is_added, is_sum = self._kind("kind", added), self._kind("kind", sums)
+        parts.append(f"(or {is_added} (= addend 0))")
+        parts += [f"(=> (= kind row.{name}) (= sum 0))" for name in first]
+        parts.append(f"(=> (and {units} {is_added}) (> addend 0))")
+        parts.append(f"(=> (and {units} {is_sum}) (> sum 0))")
+        parts += ["(= row kind)"] * ("row" in self.down)
+        yield define("passes_down", ["kind", "place", *self.down], "Bool", all_of(parts))
+
+    def _kind(self, of: str, rows: list[str]) -> str:
+        return any_of([f"(= {of} row.{name})" for name in rows])
 
     def occurs(self) -> str:
         """Return the function that is true for the cells of canvases."""
@@ -154,32 +99,16 @@ class Sums(Writer):
 
     # The questions.
 
-    def queries(self) -> Iterator[Query]:
-        """Yield all questions: cells occur, the set is closed, the laws, the theorem."""
-        yield from self.occurring()
-        yield from self._closed()
-        yield from self.lawful(self._laws())
-        yield from self._row_theorem()
-        yield from self._form_theorem()
-
-    def _closed(self) -> Iterator[Query]:
-        entries = all_of([f"(>= out.{name} 0)" for name in self.program.tables])
-        comment = (
-            "docs/proof.md, premise *closed*: each cell that occurs has an entry in the table."
-        )
-        yield Query("there is an entry", comment, ("is_a_cell", f"(not {entries})"))
+    def closed(self) -> Iterator[Query]:
+        """Yield the questions if the messages that cells pass are in the sets."""
         passes = ("left", " ".join(self.where), self.left), ("down", "kind place", self.down)
         for direction, where, signals in passes:
             outputs = " ".join(f"out.{name}" for name in signals)
             passed = f"(passes_{direction} {where} {outputs})"
-            comment = f"docs/proof.md, premise *closed*: messages {direction} are in the set."
+            comment = f"{CLOSED} messages {direction} are in the set."
             yield Query(f"closed: {direction}", comment, ("is_a_cell", f"(not {passed})"))
-        written = f"(or (> written 0) (= out.{check.SYMBOL} {check.BLANK_ID}))"
-        asked = f"(= token {check.ASKED_ID})"
-        comment = "A cell that is to be filled in shows a digit or a blank."
-        yield Query("a digit or a blank", comment, ("is_a_cell", asked, f"(not {written})"))
 
-    def _laws(self) -> Iterator[tuple[str, str, str]]:
+    def laws(self) -> Iterator[tuple[str, str, str]]:
         """Yield the laws of sums: the name in `check`, where it holds, and what holds."""
         carry, total = "(value right.sum_carry)", "(+ (value above.addend) (value above.sum)"
         done = f"(+ (* {self.base} (value out.sum_carry)) (value out.sum))"
@@ -207,6 +136,11 @@ class Sums(Writer):
         equation = "(= (+ X (ite (= last 1) P 0)) (+ Y Z carry))"
         body = all_of(["(<= 0 last 1)", "(>= P 1)", "(<= 0 X)", "(< X P)", equation])
         yield define("adds_up", ["P", "X", "Y", "Z", "carry"], "Bool", body)
+
+    def theorem(self) -> Iterator[Query]:
+        """Yield that rows add, and that the sum has no gap and no leading zero."""
+        yield from self._row_theorem()
+        yield from self._form_theorem()
 
     def _row_theorem(self) -> Iterator[Query]:
         number = "(or (= place place.units) (= place place.rest))"

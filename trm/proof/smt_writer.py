@@ -17,12 +17,11 @@ if TYPE_CHECKING:
     from trm.proof.program import Program
 
 UNSAT, SAT = "unsat", "sat"
-NO_ENTRY = -1
 NEXT = "left/"  # prefix for the cell on the left of a cell
 DOCS = "docs/proof.md, 'Details: the lattice and sums'"
+CLOSED = "docs/proof.md, premise *closed*:"
 
 Message = tuple[int, ...]
-Known = dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -74,11 +73,6 @@ def choose(names: Sequence[str], entries: Mapping[Message, object], default: str
     return text
 
 
-def member(signals: Sequence[str], some: set[Message]) -> str:
-    """Return that signals are one of some messages."""
-    return choose(signals, dict.fromkeys(some, "true"), "false")
-
-
 class Writer(ABC):
     """The parts of the file for one table.
 
@@ -109,15 +103,28 @@ class Writer(ABC):
         """Yield the numbers of the theorem."""
 
     @abstractmethod
-    def queries(self) -> Iterator[Query]:
-        """Yield all questions: cells occur, the set is closed, the laws, the theorem."""
+    def closed(self) -> Iterator[Query]:
+        """Yield the questions if the messages that cells pass are in the sets."""
+
+    @abstractmethod
+    def laws(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the laws: the name in `check`, where it holds, and what holds."""
+
+    @abstractmethod
+    def theorem(self) -> Iterator[Query]:
+        """Yield the steps of the theorem."""
 
     def tables(self) -> Iterator[str]:
-        """Yield a function for each output of the table."""
+        """Yield for each output of the table that it belongs to the inputs.
+
+        A relation, and not a function: solvers answer several times as fast without terms of
+        thousands of cases.
+        """
         for name, table in self.program.tables.items():
             keys, values = map(tuple, table.keys.tolist()), table.values.tolist()
-            body = choose(table.inputs, dict(zip(keys, values, strict=True)), "(- 1)")
-            yield define(f"table.{name}", table.inputs, "Int", body)
+            entries = {k: f"(= out {v})" for k, v in zip(keys, values, strict=True)}
+            body = choose(table.inputs, entries, "(= out (- 1))")
+            yield define(f"table.{name}", [*table.inputs, "out"], "Bool", body)
 
     def arithmetic(self) -> Iterator[str]:
         """Yield the digits of classes and symbols, and numbers for kinds of rows and places."""
@@ -134,18 +141,24 @@ class Writer(ABC):
             yield f"(define-fun place.{place} () Int {i})"
 
     def cell(self, prefix: str = "") -> Iterator[str]:
-        """Yield the inputs of a cell as constants, and its outputs by the table."""
+        """Yield the inputs and outputs of a cell as constants, and that it is a cell.
+
+        It is if its inputs occur and its outputs are those of the table.
+        """
         for name in (*self.where, *self.inputs):
             yield f"(declare-const {prefix}{name} Int)"
+        by_table = []
         for name, table in self.program.tables.items():
+            yield f"(declare-const {prefix}out.{name} Int)"
             reads = [f"{prefix}{part.replace('own.', 'out.')}" for part in table.inputs]
-            body = f"(table.{name} {' '.join(reads)})" if reads else f"table.{name}"
+            body = f"(table.{name} {' '.join([*reads, f'{prefix}out.{name}'])})"
             if name == check.SYMBOL:  # a given symbol stays
-                body = f"(ite (= {prefix}token {check.ASKED_ID}) {body} {prefix}token)"
-            yield define(f"{prefix}out.{name}", [], "Int", body)
+                given = f"(= {prefix}out.{name} {prefix}token)"
+                body = f"(ite (= {prefix}token {check.ASKED_ID}) {body} {given})"
+            by_table.append(body)
         yield define(f"{prefix}written", [], "Int", f"(digit {prefix}out.{check.SYMBOL})")
         inputs = " ".join(f"{prefix}{name}" for name in (*self.where, *self.inputs))
-        yield define(f"{prefix}is_a_cell", [], "Bool", f"(occurs {inputs})")
+        yield define(f"{prefix}is_a_cell", [], "Bool", all_of([f"(occurs {inputs})", *by_table]))
 
     def in_rows(self, holds: Callable[[str], bool]) -> str:
         """Return that the row of the cell has a content for which something holds."""
@@ -165,11 +178,21 @@ class Writer(ABC):
         """Return that a cell is in a kind of row, below another one, and in a place."""
         return f"(= kind row.{row})", f"(= above_kind row.{above})", f"(= place place.{place})"
 
-    def lawful(self, laws: Iterator[tuple[str, str, str]]) -> Iterator[Query]:
-        """Yield questions for laws: the name in `check`, where it holds, and what holds."""
-        for name, where, law in laws:
+    def queries(self) -> Iterator[Query]:
+        """Yield all questions: cells occur, the sets are closed, the laws, the theorem."""
+        yield from self.occurring()
+        entries = all_of([f"(>= out.{name} 0)" for name in self.program.tables])
+        comment = f"{CLOSED} each cell that occurs has an entry in the table."
+        yield Query("there is an entry", comment, ("is_a_cell", f"(not {entries})"))
+        yield from self.closed()
+        written = f"(or (> written 0) (= out.{check.SYMBOL} {check.BLANK_ID}))"
+        asked = f"(= token {check.ASKED_ID})"
+        comment = "A cell that is to be filled in shows a digit or a blank."
+        yield Query("a digit or a blank", comment, ("is_a_cell", asked, f"(not {written})"))
+        for name, where, law in self.laws():
             comment = (getattr(check, name).__doc__ or "").partition("\n")[0]
             yield Query(name, f"{DOCS}: {comment}", ("is_a_cell", where, f"(not {law})"))
+        yield from self.theorem()
 
     def text(self) -> str:
         """Return the file."""
