@@ -34,7 +34,7 @@ from trm.training.callbacks import CALLBACKS, BestCheckpoint, CheckpointFiles
 from trm.training.canvas_module import CanvasModule
 from trm.training.data import CanvasDataModule
 from trm.training.iterative_module import IterativeModule
-from trm.training.loggers import add_table, give_ids, keep_tables, share_version
+from trm.training.loggers import add_table, begin_runs, give_ids, keep_tables, share_version
 from trm.training.optimisers import build_optimizer
 from trm.training.runs import NEWEST, find_newest, print_sentence, settle_folder
 from trm.training.tensorboard import CONFIG_KEY, Pictures, SavedConfig, flattened, hyperparameters
@@ -202,6 +202,7 @@ class TrainingCLI(LightningCLI):
         elif self.first:
             self.model.check_weights(self.first)
             self.model.model.load_state_dict(network_weights(self.first))
+        begin_runs(self.trainer.loggers)
         rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
 
 

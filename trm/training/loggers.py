@@ -100,6 +100,25 @@ def add_table(trainer: L.Trainer) -> None:
         trainer.loggers = [*trainer.loggers, table]
 
 
+def begin_runs(loggers: Sequence[Logger]) -> None:
+    """Begin the runs of loggers that need a service, before anything is trained.
+
+    Raises:
+        ValueError: a logger cannot begin its run, for example without a login.
+    """
+    for logger in loggers:
+        if isinstance(logger, TensorBoardLogger | CSVLogger):
+            continue
+        try:
+            getattr(logger, "experiment", None)  # begins the run, in Lightning's loggers
+        except Exception as error:  # each service has errors of its own
+            why = f"{type(logger).__name__} cannot begin its run: {str(error).rstrip('.')}"
+            raise ValueError(
+                f"{why}. Log in to its service, or log offline (for W&B WANDB_MODE=offline), or leave "
+                "this logger out of trainer.logger"
+            ) from error
+
+
 def keep_tables(loggers: Sequence[Logger], step: int) -> None:
     """Keep the rows of earlier epochs in the tables of CSVLoggers.
 

@@ -9,12 +9,20 @@ import pytest
 import torch
 import yaml
 from jsonargparse import Namespace
-from lightning.pytorch.loggers import CSVLogger
+from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from runs import assert_same, events_of
 
 from trm.checkpoints import COST_KEY
 from trm.evaluation.models import describe
-from trm.training.loggers import IDS, TrackioLogger, give_ids, keep_tables, run_ids, without_run
+from trm.training.loggers import (
+    IDS,
+    TrackioLogger,
+    begin_runs,
+    give_ids,
+    keep_tables,
+    run_ids,
+    without_run,
+)
 
 CONSTANT = ("--model.schedule.decay", "constant")
 LAST = ("--ckpt_path", "last")
@@ -243,6 +251,18 @@ def test_the_config_that_a_resumed_run_keeps_begins_a_new_run(command, debug, ha
     command("fit", "--config", kept, "--trainer.max_epochs", 1, folder=halves)
     assert runs(halves) == ["version_0", "version_1"]
     assert files(halves / RUN) == before
+
+
+def test_a_logger_without_its_service_is_named_before_training(tmp_path):
+    class Unreachable(TrackioLogger):
+        @property
+        def experiment(self):
+            raise RuntimeError("api_key not configured")
+
+    begin_runs([TensorBoardLogger(tmp_path)])
+    with pytest.raises(ValueError, match=r"^Unreachable cannot begin its run: api_key.*offline"):
+        begin_runs([TensorBoardLogger(tmp_path), Unreachable("multiply")])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_trackio_run_gets_all_figures_and_continues_by_its_name(monkeypatch):
