@@ -114,8 +114,8 @@ def begin_runs(loggers: Sequence[Logger]) -> None:
         except Exception as error:  # each service has errors of its own
             why = f"{type(logger).__name__} cannot begin its run: {str(error).rstrip('.')}"
             raise ValueError(
-                f"{why}. Log in to its service, or log offline (for W&B WANDB_MODE=offline), or leave "
-                "this logger out of trainer.logger"
+                f"{why}. Log in to its service, or log offline (for W&B WANDB_MODE=offline), or "
+                "leave this logger out of trainer.logger"
             ) from error
 
 
