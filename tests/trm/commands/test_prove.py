@@ -396,8 +396,11 @@ def test_a_proved_sum_is_written_for_other_solvers(command, ternary, proof, tmp_
     written = MODELS / "written-seed1.safetensors"  # refused before it is proved
     ran = command("prove", "--checkpoint", written, "--smt", tmp_path / "none.smt2", code=2)
     assert "no SMT-LIB is written for the layout standard, only for column, column_" in ran.err
-    ran = command("prove", "--smt", tmp_path / "none.smt2", code=2)  # the shipped model
-    assert "no SMT-LIB is written for a lattice in base 10, only up to base 3" in ran.err
+    binary = MODELS / "lattice-base2-seed0.safetensors"
+    command("prove", "--checkpoint", binary, "--as-computed", "--smt", tmp_path / "product.smt2")
+    text = (tmp_path / "product.smt2").read_text()
+    assert text.startswith("; The table of lattice in base 2, its laws, and the theorem.\n")
+    assert '(echo "lattice_product: expected unsat")' in text
     ran = command("prove", "--check", proof[0], "--smt", tmp_path / "none.smt2", code=2)
     assert "leave out --smt" in ran.err
     words = ("prove", "--checkpoint", MODELS / "column-seed0.safetensors")
