@@ -36,7 +36,7 @@ def test_lengths_are_numbers_and_ranges():
         assert lengths(text) == numbers
     for text in ("", "0", "0..3", "4..1", "1..2..3", "1-4-5", "three", "1,,2", "-2", "1..1001",
                  "1..9999999999"):  # fmt: skip
-        with pytest.raises(argparse.ArgumentTypeError, match=r"write it like 1\.\.10, or 1\.\.4,8"):
+        with pytest.raises(argparse.ArgumentTypeError, match=r"Write it like 1\.\.10, or 1\.\.4,8"):
             lengths(text)
 
 
