@@ -202,7 +202,8 @@ class TrainingCLI(LightningCLI):
         elif self.first:
             self.model.check_weights(self.first)
             self.model.model.load_state_dict(network_weights(self.first))
-        begin_runs(self.trainer.loggers)
+        if self.trainer.world_size == 1:  # a process that is started later cannot take over a run
+            begin_runs(self.trainer.loggers)
         rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
 
 

@@ -140,13 +140,12 @@ class CanvasDataModule(L.LightningDataModule):
 
     def setup(self, stage: str) -> None:
         self.stage = stage
-        if stage == "fit" and 2 * (different := self.different_validation_problems) < (
-            drawn := self.validation_problems
-        ):
+        drawn, different = self.validation_problems, self.different_validation_problems
+        if stage == "fit" and 2 * different < drawn:
             rank_zero_info(
-                f"data.validation_problems: {drawn} are drawn, and only {different} of them are "
-                "different, as so many of these lengths are held out. A share of correct ones says "
-                "little: allow longer numbers, or use trm evaluate, which counts each problem once."
+                f"data.validation_problems: {drawn} are drawn, but only {different} of them are "
+                "different, because no more of these lengths are held out. Their accuracy says little: "
+                "allow longer numbers, or use trm evaluate, which counts each problem once."
             )
         if stage == "fit" and self.beyond_problems and self.longer() is None:
             rank_zero_info(
