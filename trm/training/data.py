@@ -144,8 +144,8 @@ class CanvasDataModule(L.LightningDataModule):
         if stage == "fit" and 2 * different < drawn:
             rank_zero_info(
                 f"data.validation_problems: {drawn} are drawn, but only {different} of them are "
-                "different, because no more of these lengths are held out. Their accuracy says little: "
-                "allow longer numbers, or use trm evaluate, which counts each problem once."
+                "different, because no more of these lengths are held out. Their accuracy says "
+                "little: allow longer numbers, or use trm evaluate, which counts each problem once."
             )
         if stage == "fit" and self.beyond_problems and self.longer() is None:
             rank_zero_info(
