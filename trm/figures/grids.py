@@ -34,6 +34,7 @@ from trm.statistics import BINS, Reliability, RiskCoverage, Share
 _CURVES = (6.2, 4.4)  # inches of curves over length: legible in a column of a paper, too
 _FEW = 20  # answered problems below which a risk does not affect the scale
 _ACROSS = 4  # most panels in a line
+_COLUMNS = 24  # most columns of all panels in a line: numbers are legible across a page of text
 _ROOM = (6.2, 5.2, 4.4, 4.0)  # inches for a panel's cells with 1, 2, 3 or 4 panels in a line
 _CELL = (0.24, 0.64)  # inches of a cell, least and most
 _PANEL = 3.0  # least width of a panel in inches: its title has to fit
@@ -180,12 +181,14 @@ def _cells_by_length(grid: Grid, model: Model, alike: bool) -> dict[int, list[di
 def grid_figure(grid: Grid) -> Figure:
     """Draw a heat map for each model of a grid, up to four in a line, on one scale of 0 to 100 %.
 
-    Cells of the training range are outlined, cells that are not applicable to a model are hatched,
-    and cells without problems are blank.
+    A line has fewer heat maps if they have many columns, so that its width suits a page. Cells of
+    the training range are outlined, cells that are not applicable to a model are hatched, and cells
+    without problems are blank.
     """
     cells = [cell for model in grid.models for cell in model["cells"]]
     rows, columns = (in_order(cell[key] for cell in cells) for key in ("row", "column"))
-    down = -(-len(grid.models) // _ACROSS)
+    most = min(_ACROSS, max(1, _COLUMNS // len(columns)))
+    down = -(-len(grid.models) // most)
     across = -(-len(grid.models) // down)
     side = float(np.clip(_ROOM[across - 1] / max(len(rows), len(columns)), *_CELL))
     labels = 0.45 + 0.06 * max(len(str(row)) for row in rows)
@@ -221,6 +224,8 @@ def grid_figure(grid: Grid) -> Figure:
         axes.set_ylabel(LABELS[grid.axes[0]], fontsize=9, color=INK)
         axes.set_xlabel(LABELS[grid.axes[1]], fontsize=9, color=INK)
     for line in panels.tolist():
+        if not line[-1].axison:  # a bar beside an unused place would be of no heat map
+            continue
         bar = figure.colorbar(scale, ax=line, aspect=15, pad=0.01)
         bar.outline.set_visible(False)
         bar.ax.set_title("%", fontsize=9, color=INK, loc="left")

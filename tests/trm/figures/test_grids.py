@@ -119,6 +119,17 @@ def test_nothing_is_cut_off_nothing_overlaps_and_numbers_fit(make_grid, models, 
     assert len(panels(figure)) == models
 
 
+@pytest.mark.parametrize(("columns", "across"), [(5, 3), (10, 2), (30, 1)])
+def test_a_line_of_heat_maps_is_legible_across_a_page(make_grid, columns, across):
+    figure = grid_figure(make_grid(dict.fromkeys("abcde", right), 2, columns))
+    assert {axes.get_gridspec().ncols for axes in panels(figure)} == {across}
+    bars = [axes for axes in figure.axes if axes.get_title(loc="left") == "%"]
+    assert len(bars) == 5 // across  # one for each line without an unused place
+    numbers = [text for text in panels(figure)[0].texts if text.get_text() == "100"]
+    page = 6.5 / figure.get_figwidth()  # a page of text is 6.5 inches wide
+    assert page * min(text.get_fontsize() for text in numbers) > 4.5  # points
+
+
 def line(figure: Figure, label: str) -> tuple[list[float], list[float]]:
     (found,) = (one for one in figure.axes[0].lines if one.get_label() == label)
     return list(found.get_xdata()), list(found.get_ydata())
