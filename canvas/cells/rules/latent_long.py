@@ -1,27 +1,29 @@
-"""Local rules of the layouts that people write, for models without hints.
+"""Local rules of the layouts that people write, for models without hints for some signals.
 
-A cell reads the digit written above it, and one message from each neighbour. A network has latent
-codes for these messages: it chooses how many it needs, and what they mean. Neither the digits that
-meet nor carries are given, and a cell has no ops.
+A cell passes on the signals of the rule with hints, and the digit that is written, and decides them
+all at once: it has no ops. Those that a network lists in its ``codes`` are latent codes, others are
+hints. So it can be told where digits go, for example, and invent carries and sums by itself.
 
-Example, 11 x 11 in base 2, `Accumulate`:
+Example, 47 x 36:
 
-    __11
-    *_11
-    __11
-    1001
+    __47
+    *_36
+    _282
+    1692
 
 The cell in row 4, column 2 from the right:
 
-- reads from right: across
-- reads from above: written 1, below
-- reads from above left: forward
-- reads from above right: back
-- writes: 0
-- decides: across, written 0, below, forward, back
-"""
+- reads from right: multiplier 3, carry -, sum_carry 0
+- reads from above: written 8, row 3, column_multiplicand -, column_multiplier -, zero 0,
+  sum 8
+- reads from above left: diagonal 0
+- reads from above right: passing 7
+- writes: 9
+- decides: multiplier 3, carry 2, sum_carry 0, written 9, row 3, column_multiplicand -,
+  column_multiplier -, zero 0, sum 9, diagonal 0, passing 7
 
-from math import prod
+"-" stands for none.
+"""
 
 import numpy as np
 
@@ -32,65 +34,44 @@ from canvas.cells.rules.long import LongRule
 from canvas.cells.rules.parts import digit_class
 from canvas.cells.rules.running_sum import RunningSumRule
 from canvas.cells.rules.standard import StandardRule
-from canvas.cells.spec import SYMBOL, TOKEN, Inputs, input_name
+from canvas.cells.spec import SYMBOL, TOKEN, Inputs
 from canvas.symbols import MASK
 
 _WRITTEN = "written"
-# The one message in each direction: across to the left, below, and forward and back diagonally.
-_NAMES = {"left": "across", "down": "below", "down_right": "forward", "down_left": "back"}
 
 
 class LatentLongRule(LocalRule):
-    """Rule of a layout with one message in each direction, and the digit that is written.
+    """Rule of a layout with the messages of `hinted` and the digit that is written, in one op."""
 
-    The true class of a message is the id of all signals that `hinted` passes in that direction. A
-    network that is trained with codes for these messages never receives these classes.
-    """
-
-    hinted: type[LongRule]  # the layout's rule with a signal for each quantity
-    left = (_NAMES["left"],)
-    down = (_WRITTEN, _NAMES["down"])
-    down_right = (_NAMES["down_right"],)
-    down_left = (_NAMES["down_left"],)
+    hinted: type[LongRule]  # the layout's rule with several ops
 
     def __init__(self, base: int) -> None:
         self.parts = self.hinted(base)
         self.rows, self.exact_together = self.parts.rows, self.parts.exact_together
-        self._of = {_NAMES[way]: names for way, names in self.parts.messages.items()}
+        self.left, self.down = self.parts.left, (_WRITTEN, *self.parts.down)
+        self.down_right, self.down_left = self.parts.down_right, self.parts.down_left
         super().__init__(base)
 
     def classes(self, signal: str) -> int:
-        if signal == _WRITTEN:
-            return 1 + self.base
-        return prod(self.parts.signals[name] for name in self._of[signal])
+        return 1 + self.base if signal == _WRITTEN else self.parts.classes(signal)
 
     def reduced(self, signal: str, classes: np.ndarray) -> np.ndarray:
-        """Reduce each signal of a message as `hinted` does; a written digit follows from them."""
+        """Reduce each signal as `hinted` does; a written digit follows from the others."""
         if signal == _WRITTEN:
             return np.zeros_like(classes)
-        packed = np.zeros_like(classes)
-        for name, part in self.parts.message(self._of[signal], 1 + classes).items():
-            if name:
-                every = np.arange(self.parts.signals[name])
-                most = 1 + int(self.parts.reduced(name, every).max())
-                packed = packed * most + self.parts.reduced(name, part)
-        return packed
+        return self.parts.reduced(signal, classes)
 
     def cell(self, outputs: tuple[str, ...], inputs: Inputs) -> dict[str, np.ndarray]:
-        token = inputs[TOKEN]
-        known = {TOKEN: token}
-        for direction, names in self.parts.messages.items():
-            # A code of a network can exceed the classes; what follows from codes is not used.
-            message = inputs[input_name(direction, _NAMES[direction])]
-            message = message % self.classes(_NAMES[direction])
-            there = inputs[input_name(direction, "")] > 0
-            signals = self.parts.message(names, np.where(there, 1 + message, 0))
-            known |= {input_name(direction, name): part for name, part in signals.items()}
+        known = dict(inputs)
+        for name in inputs:
+            if signal := name.partition(".")[2]:
+                # A code of a network can exceed the classes; what follows from codes is not used.
+                known[name] = inputs[name] % self.classes(signal)
         found = self.parts.apply(known)
-        symbol = found[SYMBOL].astype(np.int64)
+        token, symbol = inputs[TOKEN], found[SYMBOL].astype(np.int64)
         written = digit_class(np.where(token == MASK, symbol, token), self.base)
-        messages = {name: self.parts.message_id(of, found) - 1 for name, of in self._of.items()}
-        return {SYMBOL: symbol, _WRITTEN: written, **messages}
+        passed = {name: found[name] for of in self.parts.messages.values() for name in of}
+        return {SYMBOL: symbol, _WRITTEN: written, **passed}
 
 
 class LatentStandardRule(LatentLongRule):

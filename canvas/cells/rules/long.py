@@ -106,7 +106,9 @@ class LongRule(LocalRule):
         return np.array([kind in kinds for kind in range(self.classes("row"))])[inputs["own.row"]]
 
     def _row(self, inputs: Inputs) -> np.ndarray:
-        return np.where(inputs["above"] > 0, np.array(self.following)[inputs["above.row"]], self.A)
+        following = np.zeros(self.classes("row"), dtype=np.int64)  # 0: no row has such one above
+        following[: len(self.following)] = self.following
+        return np.where(inputs["above"] > 0, following[inputs["above.row"]], self.A)
 
     def _number(self, inputs: Inputs) -> np.ndarray:
         digit = digit_class(inputs[TOKEN], self.base)

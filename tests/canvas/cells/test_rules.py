@@ -23,6 +23,7 @@ EXAMPLES = {
     "running_sum": (Multiplication("running_sum"), (47, 36), 4, 2, False),
     "interleaved": (Multiplication("interleaved"), (47, 36), 6, 2, False),
     "accumulate": (Multiplication("accumulate"), (47, 36), 4, 2, False),
+    "latent_long": (Multiplication("accumulate"), (47, 36), 4, 2, True),
     "lattice": (Multiplication("lattice"), (47, 36), 3, 4, False),
     "latent_lattice": (Multiplication("lattice"), (47, 36), 3, 4, True),
     "column": (Addition("column"), (47, 36), 3, 2, False),
@@ -91,26 +92,28 @@ def test_samples_of_pages_are_those_of_their_ids_with_the_same_labels(name: str)
         assert (one == other).all()
 
 
+@pytest.mark.parametrize("base", [2, 10])
 @pytest.mark.parametrize("layout", ["standard", "accumulate", "interleaved", "running_sum"])
-def test_a_message_without_hints_stands_for_all_signals_of_its_direction(layout: str) -> None:
-    task = Multiplication(layout, base=2, digits_a=(1, 3), digits_b=(1, 3), smallest=0)
+def test_a_cell_without_ops_passes_the_signals_of_that_with_ops(layout: str, base: int) -> None:
+    task = Multiplication(layout, base=base, digits_a=(1, 3), digits_b=(1, 3), smallest=0)
     hinted, rule = task.local_rule(), task.local_rule(latent=True)
     drawing = task.layout_impl.draw_worked(sample(task, 0, "train", 0, np.arange(40)))
-    with_hints, without = (drawn_cell_inputs(one, drawing).outputs for one in (hinted, rule))
-    assert (with_hints[SYMBOL] == without[SYMBOL]).all()
+    with_ops, without = (drawn_cell_inputs(one, drawing).outputs for one in (hinted, rule))
     assert not rule.ops
-    assert [name for names in rule.messages.values() for name in names] == [
-        "across", "written", "below", "forward", "back",
-    ]  # fmt: skip
-    names = {"left": "across", "down": "below", "down_right": "forward", "down_left": "back"}
-    for direction, message in names.items():
-        signals = hinted.message(hinted.messages[direction], 1 + without[message])
-        for name in hinted.messages[direction]:
-            assert (signals[name] == with_hints[name]).all()
-        coarse = {n: hinted.reduced(n, with_hints[n]) for n in hinted.messages[direction]}
-        together = np.stack(list(coarse.values()), axis=1)
-        one_by_one = len(np.unique(together, axis=0))
-        assert len(np.unique(rule.reduced(message, without[message]))) == one_by_one
+    assert {*rule.signals} == {"written", *(n for of in hinted.messages.values() for n in of)}
+    for name in (SYMBOL, *rule.signals):
+        if name != "written":
+            assert (with_ops[name] == without[name]).all()
+            assert rule.signals.get(name) == hinted.signals.get(name)
+
+
+def test_codes_beyond_the_classes_do_not_matter_to_a_rule() -> None:
+    rule = Multiplication("accumulate", base=2).local_rule(latent=True)
+    coded = rule.with_codes({"carry": 30, "sum": 3})
+    inputs = coded.cell_inputs(np.arange(0, coded.whole.starts[-1], coded.whole.starts[-1] // 999))
+    assert inputs["right.carry"].max() > 1
+    outputs = coded.cell((), inputs)
+    assert all((outputs[name] >= 0).all() for name in coded.signals)
 
 
 def test_a_written_digit_is_that_of_its_cell() -> None:
