@@ -110,8 +110,8 @@ def test_a_set_that_lacks_what_codes_meet_on_a_page_proves_nothing(inventor, mon
 
 
 @pytest.mark.parametrize("layout", ["accumulate", "standard"])
-def test_layouts_that_people_write_are_explored_with_codes_for_whole_messages(layout: str) -> None:
-    """A perfect cell, with as many codes as there are messages, is correct in all that is found."""
+def test_layouts_that_people_write_are_explored_with_codes_for_all_signals(layout: str) -> None:
+    """A perfect cell, with as many codes as there are classes, is correct in all that is found."""
     task = Multiplication(layout, base=2, smallest=0)
     rule = task.local_rule(latent=True)
     outputs = rule.apply(rule.cell_inputs(reachable_cell_inputs(rule)))
@@ -139,5 +139,5 @@ def test_layouts_that_people_write_are_explored_with_codes_for_whole_messages(la
     classes = decide(torch.from_numpy(found.numbers)).numpy()
     asked = found.labels[SYMBOL] >= 0
     assert (classes[asked, 0] == found.labels[SYMBOL][asked]).all()
-    codes = {code for _, _, code in found.meanings["below"].tolist()}
-    assert codes == set(range(len(used["below"])))
+    for name, classes_of in used.items():
+        assert {code for _, _, code in found.meanings[name].tolist()} == set(range(len(classes_of)))
