@@ -55,6 +55,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(PIP) 'pip>=25.1' && $(PIP) --editable . --group dev || \
 		{ echo "The installation failed: see above. Is there a network?"; exit 1; }
+	@echo "Compiling what was installed ..."
 	@$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null 2>&1 || true  # on all cores; pip takes one
 	@touch $@
 

@@ -224,8 +224,11 @@ def _show_codes(explored: Explored, rule: LocalRule) -> None:
             here = meanings[meanings[:, 1] == true]
             cells = (here[here[:, 0] == one, 2].tolist() for one in columns)
             rows.append((CLASSES[true], *(" ".join(map(str, codes)) for codes in cells)))
-        beside = f", by the hint beside it ({', '.join(CLASSES[one] for one in columns)})"
-        results().print(title + beside * (len(columns) > 1), style="bold")
+        beside = "; a row for each true class"
+        if len(columns) > 1:
+            classes = ", ".join(CLASSES[one] for one in columns)
+            beside += f", a column for each class of the hint beside it ({classes})"
+        results().print(title + beside, style="bold")
         print_table((name, *(CLASSES[one] for one in columns)), rows, wrap=True)
 
 
