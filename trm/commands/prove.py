@@ -215,9 +215,9 @@ def _show_codes(explored: Explored, rule: LocalRule) -> None:
     for name, meanings in explored.meanings.items():
         used, columns = np.unique(meanings[:, 2]), np.unique(meanings[:, 0])
         title = f"\ncodes for {name}: {len(used)} of {rule.codes[name]} are used"
-        if meanings[:, 1].max() >= len(CLASSES):  # ids of several signals together
+        if meanings[:, 1].max() >= len(CLASSES):  # more classes than there are names
             true = len(np.unique(meanings[:, 1]))
-            results().print(f"{title}, for {true} true messages", style="bold")
+            results().print(f"{title}, for {true} true classes", style="bold")
             continue
         rows = []
         for true in np.unique(meanings[:, 1]):
