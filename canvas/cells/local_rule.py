@@ -38,6 +38,9 @@ class LocalRule(ABC):
     # is stored with the exact message from above. False: with that message as `reduced` returns it,
     # for rules in which nothing follows from both.
     exact_together = True
+    # True: what a row above can contain is stored for each two cells that lie side by side and the
+    # cell on their right, with what they pass to the left. This is more exact, and takes longer.
+    marks_neighbour = False
     most_operands: int | None = None  # of a canvas; None: any number
     rows: Mapping[str, RowKind]  # all kinds of rows; may allow more than canvases have, never less
 
@@ -89,6 +92,18 @@ class LocalRule(ABC):
         The default distinguishes none (0), the first class (1) and all others (2).
         """
         return np.minimum(classes, 2)
+
+    def can_occur(self, row: str, column: str, cell_inputs: Inputs) -> np.ndarray:
+        """Return which of N cell inputs a canvas can have, bool [N], as far as the rule knows.
+
+        `canvas.cells.reachable` leaves the others out. The default leaves out none.
+
+        Args:
+            row: the kind of row, by its name in `rows`.
+            column: the kind of column, by its name in the row.
+            cell_inputs: int64 [N] by input name.
+        """
+        return np.ones(len(cell_inputs[TOKEN]), dtype=bool)
 
     def draw_probe_targets(self, drawing: WorkedDrawing) -> dict[str, np.ndarray]:
         """Return the classes of `probe_targets`: uint8 [B, H, W] by name, as `draw_signals`."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.spec import END, TOKEN, input_name
+from canvas.cells.spec import END, TOKEN, Inputs, input_name
 
 
 def reachable_op_inputs(rule: LocalRule) -> np.ndarray:
@@ -41,6 +41,12 @@ def reachable_cell_inputs(rule: LocalRule) -> np.ndarray:
 
 
 _EDGE = 0  # the mark of a missing cell
+_MOST_MARKS = 2**20
+_AT_ONCE = 4096  # states, to bound the memory of their combinations
+_TOO_MANY = (
+    "the messages of these cells have too many classes to be enumerated: take a smaller base, "
+    "fewer codes, or a layout with fewer signals"
+)
 
 
 def _distinct(ids: np.ndarray) -> np.ndarray:
@@ -49,43 +55,54 @@ def _distinct(ids: np.ndarray) -> np.ndarray:
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
+def _union(some: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return the ids in either of two arrays, sorted."""
+    return _distinct(np.concatenate((some, others)))
+
+
 class _Reachable:
-    """Messages and neighbours found so far, by kind of row and column."""
+    """Cells and neighbours found so far, by kind of row and column.
+
+    A cell that was found is one number of two parts, the message with all that it passes to rows
+    below, and its mark. A mark stands for a kind of column and the `reduced` classes of the
+    message; by `LocalRule.marks_neighbour` for those of the cell on the right, too.
+    """
 
     def __init__(self, rule: LocalRule) -> None:
         self.rule = rule
-        self.joint = tuple(dict.fromkeys((*rule.down, *rule.down_right, *rule.down_left)))
+        names = (*rule.down, *rule.down_right, *rule.down_left)
+        self.joint = tuple(dict.fromkeys((*names, *(rule.left if rule.marks_neighbour else ()))))
         # For each kind of row the pairs of cells that can lie side by side, each as one number of
-        # two marks, that on the right first. A mark is a kind of column with the `reduced` classes
-        # of the message that it passes down.
-        self.pairs: dict[str, set[int]] = {"": {_EDGE}} | {name: set() for name in rule.rows}
+        # two marks, that on the right first.
+        none = np.zeros(0, dtype=np.int64)
+        self.pairs = {"": np.array([_EDGE])} | dict.fromkeys(rule.rows, none)
         self.cell_inputs: list[np.ndarray] = []
         kinds = (column.kind for row in rule.rows.values() for column in row.columns.values())
         self._kinds = list(dict.fromkeys(kinds))
-        # For each kind of row and column the messages that can be passed down. Beyond the canvas's
-        # edges, "", there is one: no cell.
-        self.messages_down = {
+        # For each kind of row and column the cells that were found. Beyond the canvas's edges, "",
+        # there is one: no cell.
+        self.found = {
             (row, kind): np.zeros(0 if row and kind else 1, dtype=np.int64)
             for row in self.pairs
             for kind in ("", *self._kinds)
         }
-        self._messages = 1 + prod(rule.signals[name] for name in self.joint)
         reduced = {name: rule.reduced(name, np.arange(rule.signals[name])) for name in self.joint}
         self._reduced = {
             name: (classes, 1 + int(classes.max())) for name, classes in reduced.items()
         }
         self._classes = prod(count for _, count in self._reduced.values())
-        self._marks = 1 + len(self._kinds) * self._classes
         # A state is one number of four parts: the message from the right, the keys of the cells
-        # above right and above, and the mark of the cell on the right.
-        self._keys = self._messages if rule.exact_together else self._marks
-        self._beyond = self._keys if rule.down_left else 1
+        # above right and above, and the mark of the cell on the right. A key stands for a mark, or
+        # for a cell, see `LocalRule.exact_together`.
         left = 1 + prod(rule.signals[name] for name in rule.left)
-        if left * self._beyond * self._keys * self._marks >= 2**63:
-            raise ValueError(
-                "the messages of these cells have too many classes to be enumerated: take a "
-                "smaller base, fewer codes, or a layout with fewer signals"
-            )
+        parts = 3 if rule.down_left else 2
+        self._most = min(_MOST_MARKS, int((2**62 / left) ** (1 / parts)))
+        self._beyond = self._most if rule.down_left else 1
+        messages = 1 + prod(rule.signals[name] for name in self.joint)
+        if self._most < 2 or messages * self._most >= 2**63 or self._classes >= 2**40:
+            raise ValueError(_TOO_MANY)
+        self._own, self._marks = _Numbers(self._most), _Numbers(self._most)
+        self._cells = _Numbers(self._most)
 
     def grow(self) -> None:
         """Compute every kind of row below every other, until nothing new is found."""
@@ -97,45 +114,44 @@ class _Reachable:
             done |= todo
 
     def _known(self, above: str) -> object:
-        """Return the numbers of messages and pairs found for a kind of row, to detect changes."""
-        return [len(self.messages_down[above, kind]) for kind in self._kinds], len(
-            self.pairs[above]
-        )
+        """Return the numbers of cells and pairs found for a kind of row, to detect changes."""
+        return [len(self.found[above, kind]) for kind in self._kinds], len(self.pairs[above])
 
-    def _mark(self, kind: str, down: np.ndarray) -> np.ndarray:
-        """Return the marks of messages that a kind of column passes down."""
-        if not kind:
-            return np.full_like(down, _EDGE)
-        joint = np.zeros_like(down)
-        signals = self.rule.message(self.joint, down)
+    def _own_mark(self, kind: str, message: np.ndarray) -> np.ndarray:
+        """Return the number of a kind of column with the reduced classes of a message."""
+        joint = np.zeros_like(message)
+        signals = self.rule.message(self.joint, message)
         for name, (classes, count) in self._reduced.items():
             joint = joint * count + classes[signals[name]]
-        return np.where(down > 0, 1 + self._kinds.index(kind) * self._classes + joint, _EDGE)
+        return self._own.of(1 + self._kinds.index(kind) * self._classes + joint)
 
-    def _key(self, kind: str, down: np.ndarray) -> np.ndarray:
-        """Return the part of a message from above that a state stores: all of it, or its mark."""
-        return down if self.rule.exact_together else self._mark(kind, down)
+    def _mark(self, own: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return the marks of cells, from their own part and the marks on their right."""
+        if not self.rule.marks_neighbour:
+            return own
+        return self._marks.of(own * self._most + self._marks.ids[right] // self._most)
 
-    def _by_key(self, messages_down: dict[str, np.ndarray], names: tuple[str, ...]) -> "_Lists":
+    def _key(self, cells: np.ndarray) -> np.ndarray:
+        """Return the part of the cell above that a state stores."""
+        return self._cells.of(cells) if self.rule.exact_together else cells % self._most
+
+    def _by_key(self, above: dict[str, np.ndarray], names: tuple[str, ...]) -> "_Lists":
         """Return the messages from a row above in one direction: for each key a list of ids."""
         size = 1 + prod(self.rule.signals[name] for name in names)
-        both = [
-            self._key(kind, m) * size + self._message_ids(names, m)
-            for kind, m in messages_down.items()
-        ]
-        return _Lists(*np.divmod(_distinct(np.concatenate(both)), size), self._keys)
+        cells = np.concatenate(list(above.values()))
+        keys, index = np.unique(self._key(cells), return_inverse=True)
+        both = _distinct(index.reshape(-1) * size + self._message_ids(names, cells))
+        index, ids = np.divmod(both, size)
+        return _Lists(keys[index], ids, int(keys.max()) + 1)
 
     def _row(self, name: str, above: str) -> None:
         """Compute one kind of row below another."""
         row, todo = self.rule.rows[name], {}
-        messages_down = {kind: self.messages_down[above, kind] for kind in ("", *self._kinds)}
-        directions = (
-            self._by_key(messages_down, names) for names in (self.rule.down, self.rule.down_left)
-        )
-        below = _Below(name, above, messages_down, *directions)
+        cells = {kind: self.found[above, kind] for kind in ("", *self._kinds)}
+        directions = (self._by_key(cells, of) for of in (self.rule.down, self.rule.down_left))
+        below = _Below(name, above, cells, *directions)
         for one in row.first:
-            kind = row.columns[one].kind
-            todo[one] = _distinct(self._key(kind, messages_down[kind])) * self._marks
+            todo[one] = _distinct(self._key(cells[row.columns[one].kind])) * self._most
         seen = {one: np.zeros(0, np.int64) for one in row.columns}
         while todo:
             found: dict[str, list[np.ndarray]] = {}
@@ -144,7 +160,10 @@ class _Reachable:
                 for target in row.columns[one].left:
                     found.setdefault(target, []).extend(self._column(below, one, target, states))
             fresh = {one: _distinct(np.concatenate(of)) for one, of in found.items() if of}
-            fresh = {one: np.setdiff1d(states, seen[one]) for one, states in fresh.items()}
+            fresh = {
+                one: np.setdiff1d(states, seen[one], assume_unique=True)
+                for one, states in fresh.items()
+            }
             todo = {one: states for one, states in fresh.items() if len(states)}
 
     def _column(self, row: "_Below", one: str, target: str, states: np.ndarray) -> list[np.ndarray]:
@@ -152,68 +171,90 @@ class _Reachable:
 
         The cell above left must be one that can lie beside the cell above.
         """
-        rule, name, messages_down, found = self.rule, row.name, row.messages_down, []
-        columns = rule.rows[name].columns
-        kind, there = columns[one].kind, "" if target == END else columns[target].kind
-        cells, of = np.unique(states // self._marks, return_inverse=True)
-        beside = _Lists(of.reshape(-1), states % self._marks, len(cells))
-        rest, over = np.divmod(cells, self._keys)
+        columns, most, found = self.rule.rows[row.name].columns, self._most, list[np.ndarray]()
+        there = "" if target == END else columns[target].kind
+        above, corners = row.cells[columns[one].kind], row.cells[there]
+        cells, of = np.unique(states // most, return_inverse=True)
+        beside = _Lists(of.reshape(-1), states % most, len(cells))
+        rest, over = np.divmod(cells, most)
         right, beyond = np.divmod(rest, self._beyond)
-        mark_of = np.zeros(self._keys, dtype=np.int64)
-        mark_of[self._key(kind, messages_down[kind])] = self._mark(kind, messages_down[kind])
-        marks, corner_marks = mark_of[over], self._mark(there, messages_down[there])
-        pairs = np.array(sorted(self.pairs[row.above]), dtype=np.int64)
-        for mark in np.unique(marks).tolist():
-            beside_it = pairs[pairs // self._marks == mark] % self._marks
-            corners = messages_down[there][np.isin(corner_marks, beside_it)]
-            # Messages from above left that differ in unread signals alone are treated as equal.
-            looks, like = np.unique(
-                self._message_ids(rule.down_right, corners), return_inverse=True
-            )
-            options = _distinct(like.reshape(-1) * self._keys + self._key(there, corners))
-            options_of = _Lists(*np.divmod(options, self._keys), len(looks))
-            # All combinations of messages from above, above right and above left.
-            which = np.flatnonzero(marks == mark)
-            up, index = row.down.of(over[which])
-            which = which[index]
-            away, index = row.down_left.of(beyond[which])
-            which, up = which[index], up[index]
-            corner = np.tile(np.arange(len(looks)), len(which))
-            which, up, away = (part.repeat(len(looks)) for part in (which, up, away))
-            for token in columns[one].tokens if len(which) else ():
+        mark_of = np.zeros(1 + int(over.max(initial=0)), dtype=np.int64)
+        keys = self._key(above)
+        mark_of[keys[keys < len(mark_of)]] = (above % most)[keys < len(mark_of)]
+        # For each mark of the cell above its messages from above left, and for each of those the
+        # keys of the cells above left. Messages that differ in unread signals alone are equal.
+        near, far = np.divmod(self.pairs[row.above], most)
+        count = 1 + max(int(far.max(initial=0)), int((corners % most).max(initial=0)))
+        corner, pair = _Lists(corners % most, np.arange(len(corners)), count).of(far)
+        size = 1 + prod(self.rule.signals[name] for name in self.rule.down_right)
+        looks, like = np.unique(
+            near[pair] * size + self._message_ids(self.rule.down_right, corners)[corner],
+            return_inverse=True,
+        )
+        if len(looks) > most:
+            raise ValueError(_TOO_MANY)
+        options = _distinct(like.reshape(-1) * most + self._key(corners)[corner])
+        options_of = _Lists(*np.divmod(options, most), len(looks))
+        marks = mark_of[over]
+        count = 1 + max(int(marks.max(initial=0)), int((looks // size).max(initial=0)))
+        looks_of = _Lists(looks // size, np.arange(len(looks)), count)
+        for token in columns[one].tokens:
+            for first in range(0, len(cells), _AT_ONCE):
+                # All combinations of messages from above, above right and above left.
+                which = np.arange(first, min(len(cells), first + _AT_ONCE))
+                up, index = row.down.of(over[which])
+                which = which[index]
+                away, index = row.down_left.of(beyond[which])
+                which, up = which[index], up[index]
+                look, index = looks_of.of(marks[which])
+                which, up, away = which[index], up[index], away[index]
                 cell_inputs = {TOKEN: np.full(len(which), token)}
-                ids = right[which], up, looks[corner], away
-                for (direction, names), message_id in zip(rule.messages.items(), ids, strict=True):
-                    signals = rule.message(names, message_id)
+                ids = right[which], up, looks[look] % size, away
+                for (direction, names), message_id in zip(
+                    self.rule.messages.items(), ids, strict=True
+                ):
+                    signals = self.rule.message(names, message_id)
                     cell_inputs |= {
                         input_name(direction, signal): part for signal, part in signals.items()
                     }
-                out = rule.apply(cell_inputs)
-                self.cell_inputs.append(_distinct(rule.whole.encode(0, cell_inputs)))
-                down = rule.message_id(self.joint, out)
-                known = np.zeros(self._messages, dtype=bool)
-                known[down] = known[self.messages_down[name, kind]] = True
-                self.messages_down[name, kind] = np.flatnonzero(known)
-                mine = self._mark(kind, down)
-                cell, passed = np.divmod(_distinct(which * self._marks + mine), self._marks)
-                at, index = beside.of(cell)
-                both = _distinct(at * self._marks + passed[index])
-                self.pairs[name].update(both[both >= self._marks].tolist())
+                possible = self.rule.can_occur(row.name, one, Inputs(cell_inputs))
+                if not possible.all():
+                    cell_inputs = {name: part[possible] for name, part in cell_inputs.items()}
+                    which, look = which[possible], look[possible]
+                if not len(which):
+                    continue
+                out = self.rule.apply(cell_inputs)
+                self.cell_inputs.append(_distinct(self.rule.whole.encode(0, cell_inputs)))
+                message = self.rule.message_id(self.joint, out)
+                mark = self._own_mark(columns[one].kind, message)
+                on = self.rule.message_id(self.rule.left, out) * self._beyond
+                on += over[which] if self.rule.down_left else 0
+                if self.rule.marks_neighbour:
+                    at, index = beside.of(which)
+                    on, look, message = on[index], look[index], message[index]
+                    mark = self._mark(mark[index], at)
+                    both = _distinct(at * most + mark)
+                else:
+                    cell, passed = np.divmod(_distinct(which * most + mark), most)
+                    at, index = beside.of(cell)
+                    both = _distinct(at * most + passed[index])
                 if target == END:
-                    self.pairs[name].update((np.unique(mine) * self._marks + _EDGE).tolist())
+                    both = np.concatenate((both, _distinct(mark) * most + _EDGE))
+                self.pairs[row.name] = _union(self.pairs[row.name], both)
+                place = row.name, columns[one].kind
+                self.found[place] = _union(self.found[place], _distinct(message * most + mark))
+                if target == END:
                     continue
                 # The message to the left, with each key of an equal message above the target.
-                on = rule.message_id(rule.left, out) * self._beyond
-                on += over[which] if rule.down_left else 0
-                on = _distinct((on * len(looks) + corner) * self._marks + mine)
-                on, passed = np.divmod(on, self._marks)
+                on, passed = np.divmod(_distinct((on * len(looks) + look) * most + mark), most)
                 on, look = np.divmod(on, len(looks))
                 key, index = options_of.of(look)
-                found.append((on[index] * self._keys + key) * self._marks + passed[index])
+                found.append((on[index] * most + key) * most + passed[index])
         return found
 
-    def _message_ids(self, names: tuple[str, ...], joint: np.ndarray) -> np.ndarray:
-        """Return the ids of the messages in one direction, from the ids of all signals below."""
+    def _message_ids(self, names: tuple[str, ...], cells: np.ndarray) -> np.ndarray:
+        """Return the ids of the messages that cells pass in one direction."""
+        joint = cells // self._most
         if names == self.joint:
             return joint
         return np.where(
@@ -221,12 +262,36 @@ class _Reachable:
         )
 
 
+class _Numbers:
+    """Consecutive numbers for ids, in the order in which they come; 0 has the number 0."""
+
+    def __init__(self, most: int) -> None:
+        self.ids = np.zeros(1, dtype=np.int64)  # by number
+        self._most, self._order = most, np.zeros(1, dtype=np.int64)  # numbers, ordered by id
+
+    def of(self, ids: np.ndarray) -> np.ndarray:
+        """Return the numbers of ids, int64 of the same shape; new ids get the next ones.
+
+        Raises:
+            ValueError: there are too many.
+        """
+        ordered = self.ids[self._order]
+        at = np.searchsorted(ordered, ids).clip(max=len(ordered) - 1)
+        if (new := ordered[at] != ids).any():
+            self.ids = np.concatenate((self.ids, _distinct(ids[new])))
+            if len(self.ids) > self._most:
+                raise ValueError(_TOO_MANY)
+            self._order = np.argsort(self.ids)
+            return self.of(ids)
+        return self._order[at]
+
+
 class _Below(NamedTuple):
     """Kind of row that is computed below another, and the messages from that one."""
 
     name: str
     above: str  # "": beyond the canvas's edge
-    messages_down: dict[str, np.ndarray]  # messages by kind of column; "": no cell
+    cells: dict[str, np.ndarray]  # those found, by kind of column; "": no cell
     down: "_Lists"  # for each key, the messages from above
     down_left: "_Lists"  # for each key, the messages from above right
 

@@ -106,6 +106,7 @@ class Together(LocalRule):
                 self, direction, (*names, *(_CODE + name for name in names if name in mine.codes))
             )
         self.exact_together = rule.exact_together
+        self.marks_neighbour = not rule.exact_together
         self.looked = 0
         self.asked: list[np.ndarray] = []
         self.meanings: dict[str, list[np.ndarray]] = {name: [] for name in mine.codes}
@@ -135,11 +136,15 @@ class Together(LocalRule):
         return (self.mine if name != signal else self.rule).signals[name]
 
     def reduced(self, signal: str, classes: np.ndarray) -> np.ndarray:
-        """Reduce true classes as the true rule does."""
-        if not signal.startswith(_CODE):
-            return self.rule.reduced(signal, classes)
-        # Where a state has no exact message from above, it would have too many codes.
-        return super().reduced(signal, classes) if self.exact_together else np.zeros_like(classes)
+        """Reduce classes as the true rule does; not at all if a mark has to tell what is passed."""
+        if self.marks_neighbour:
+            return classes
+        if signal.startswith(_CODE):
+            return super().reduced(signal, classes)
+        return self.rule.reduced(signal, classes)
+
+    def can_occur(self, row: str, column: str, cell_inputs: Inputs) -> np.ndarray:
+        return self.rule.can_occur(row, column, cell_inputs)
 
     @torch.no_grad()
     def cell(self, outputs: tuple[str, ...], seen: Inputs) -> dict[str, np.ndarray]:
@@ -149,6 +154,14 @@ class Together(LocalRule):
             self.report("exploring", self.looked, _MOST)
             if self.looked > _MOST:
                 raise OverflowError
+        _, first, index = np.unique(
+            self.whole.encode(0, seen), return_index=True, return_inverse=True
+        )
+        found = self._cell(Inputs({name: part[first] for name, part in seen.items()}))
+        return {name: part[index] for name, part in found.items()}
+
+    def _cell(self, seen: Inputs) -> dict[str, np.ndarray]:
+        """Compute `cell` of different inputs."""
         found = self.rule.apply(seen)
         codes = {
             input_name(direction, name): seen[input_name(direction, _CODE + name)]

@@ -34,7 +34,7 @@ from canvas.cells.spec import Inputs
 class AccumulateRule(LongRule):
     """Rule of `canvas.multiplication.Accumulate`: each row adds its product to that above."""
 
-    endless = (LongRule.B, LongRule.PRODUCT)
+    endless: tuple[int, ...] = (LongRule.B, LongRule.PRODUCT)
     below: Mapping[str, tuple[str, ...]] = {"total": ("b", "total")}
     ops = ops_of(READS | {"symbol": "own.sum"})
 

@@ -16,11 +16,11 @@ The cell in row 4, column 2 from the right:
 - reads from right: multiplier 3, carry -, sum_carry 0
 - reads from above: written 8, row 3, column_multiplicand -, column_multiplier -, zero 0,
   sum 8
-- reads from above left: diagonal 0
+- reads from above left: diagonal -
 - reads from above right: passing 7
 - writes: 9
 - decides: multiplier 3, carry 2, sum_carry 0, written 9, row 3, column_multiplicand -,
-  column_multiplier -, zero 0, sum 9, diagonal 0, passing 7
+  column_multiplier -, zero 0, sum 9, diagonal -, passing 7
 
 "-" stands for none.
 """
@@ -61,6 +61,9 @@ class LatentLongRule(LocalRule):
             return np.zeros_like(classes)
         return self.parts.reduced(signal, classes)
 
+    def can_occur(self, row: str, column: str, cell_inputs: Inputs) -> np.ndarray:
+        return self.parts.can_occur(row, column, cell_inputs)
+
     def cell(self, outputs: tuple[str, ...], inputs: Inputs) -> dict[str, np.ndarray]:
         known = dict(inputs)
         for name in inputs:
@@ -80,10 +83,39 @@ class LatentStandardRule(LatentLongRule):
     hinted = StandardRule
 
 
+class _DrawnAccumulateRule(AccumulateRule):
+    """`AccumulateRule` on the canvases that are drawn, without rows below that of b's last digit.
+
+    A model with hints is correct in such rows, too: zeros on the left of b are passed on. A model
+    without hints has learned nothing of them.
+    """
+
+    endless = ()
+
+    def can_occur(self, row: str, column: str, cell_inputs: Inputs) -> np.ndarray:
+        """Leave out what no drawn canvas has.
+
+        - Row i of the products exists if b has a digit i. It comes to column 0.
+        - The leftmost column is on the left of a's digits: there are as many columns as a and b
+          have digits, and in row i those of a begin in column i.
+        - On the left of a's digits in row i the row above is blank: a sum of i products of a and
+          a digit has at most i digits more than a.
+        """
+        of_a = self._multiplicand(cell_inputs)
+        possible = (cell_inputs["above_left"] > 0) | (of_a == 0) | (of_a == self.special)
+        if row in self.below:
+            possible &= (of_a != self.special) | (cell_inputs["above.sum"] == 0)
+        if row in self.below and column in ("units", "edge"):
+            of_b = cell_inputs["above.column_multiplier"], cell_inputs["above_left.diagonal"]
+            arriving = self._here(cell_inputs, *of_b)
+            possible &= (arriving > 0) & (arriving < self.special)
+        return possible
+
+
 class LatentAccumulateRule(LatentLongRule):
     """Rule of `canvas.multiplication.Accumulate` for models without hints."""
 
-    hinted = AccumulateRule
+    hinted = _DrawnAccumulateRule
 
 
 class LatentInterleavedRule(LatentLongRule):

@@ -13,6 +13,7 @@ from canvas.addition import Addition
 from canvas.cells.drawn import UNDEFINED, draw_signals, drawn_cell_inputs
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.reachable import reachable_cell_inputs, reachable_op_inputs
+from canvas.cells.rules.accumulate import AccumulateRule
 from canvas.cells.spec import NEIGHBOURS, SYMBOL, TOKEN, Inputs, input_name
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
@@ -292,17 +293,29 @@ class SideBySide(LocalRule):
         found: dict[str, np.ndarray] = {}
         written = []
         for which, rule in self.parts.items():
-            mine = {TOKEN: seen[TOKEN]}
-            for direction, names in rule.whole.directions.items():
-                mine[input_name(direction, "")] = seen[input_name(direction, "")]
-                mine |= {
-                    input_name(direction, n): seen[input_name(direction, which + n)] for n in names
-                }
-            out = rule.apply(mine)
+            out = rule.apply(self.inputs(which, seen))
             written.append(out.pop(SYMBOL))
             found |= {which + name: part for name, part in out.items()}
         self.differ += int((written[0] != written[1])[seen[TOKEN] == MASK].sum())
         return found | {SYMBOL: written[0]}
+
+    def inputs(self, which: str, seen: Inputs) -> Inputs:
+        """What one of the rules reads."""
+        mine = Inputs({TOKEN: seen[TOKEN]})
+        for direction, names in self.parts[which].whole.directions.items():
+            mine[input_name(direction, "")] = seen[input_name(direction, "")]
+            mine |= {
+                input_name(direction, n): seen[input_name(direction, which + n)] for n in names
+            }
+        return mine
+
+    def can_occur(self, row: str, column: str, cell_inputs: Inputs) -> np.ndarray:
+        return np.logical_and.reduce(
+            [
+                rule.can_occur(row, column, self.inputs(which, cell_inputs))
+                for which, rule in self.parts.items()
+            ]
+        )
 
 
 @pytest.mark.parametrize(("base", "number"), [(2, 184), (3, 1368), (5, 22516)])
@@ -314,7 +327,20 @@ def test_the_rule_without_hints_writes_what_the_one_with_hints_writes_on_all_pag
     assert both.differ == 0
 
 
+@pytest.mark.parametrize("base", [2, 3])
+def test_people_s_rule_without_hints_writes_what_the_one_with_hints_writes(base):
+    """It passes no zeros on, on the left of b, and leaves out what no canvas has."""
+    task = Multiplication("accumulate", base=base)
+    rule = task.local_rule(latent=True)
+    with_zeros = type("WithZeros", (type(rule),), {"hinted": AccumulateRule})(base)
+    both = SideBySide(with_zeros, rule)
+    both.exact_together, both.marks_neighbour = False, base == 2
+    assert len(reachable_cell_inputs(both))
+    assert both.differ == 0
+
+
 def test_states_that_exceed_64_bits_are_refused_and_not_wrapped_around():
-    rule = Multiplication("interleaved", base=16).local_rule()
+    rule = Multiplication("accumulate").local_rule(latent=True)
+    rule = rule.with_codes(dict.fromkeys(rule.signals, 62))
     with pytest.raises(ValueError, match="too many classes to be enumerated"):
         reachable_cell_inputs(rule)

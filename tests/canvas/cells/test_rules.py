@@ -9,7 +9,7 @@ import pytest
 from canvas.addition import Addition
 from canvas.cells.drawn import drawn_cell_inputs
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.spec import NEIGHBOUR_NAMES, SYMBOL, input_name
+from canvas.cells.spec import NEIGHBOUR_NAMES, SYMBOL, Inputs, input_name
 from canvas.multiplication import Multiplication
 from canvas.picture import to_text
 from canvas.problems import Problems
@@ -101,10 +101,37 @@ def test_a_cell_without_ops_passes_the_signals_of_that_with_ops(layout: str, bas
     with_ops, without = (drawn_cell_inputs(one, drawing).outputs for one in (hinted, rule))
     assert not rule.ops
     assert {*rule.signals} == {"written", *(n for of in hinted.messages.values() for n in of)}
-    for name in (SYMBOL, *rule.signals):
-        if name != "written":
-            assert (with_ops[name] == without[name]).all()
-            assert rule.signals.get(name) == hinted.signals.get(name)
+    beyond = ("column_multiplier", "diagonal") if layout == "accumulate" else ()
+    for name in {SYMBOL, *rule.signals} - {"written"}:
+        differ = with_ops[name] != without[name]
+        assert differ.any() == (name in beyond)
+        # The rule with ops alone passes zeros on, on the left of b.
+        assert (with_ops[name][differ] == 1).all()
+        assert not without[name][differ].any()
+        assert rule.signals.get(name) == hinted.signals.get(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("the leftmost column has a digit of a", {"above_left": 0, "above_right.passing": 2}),
+        ("a sum on the left of a", {"above_right.passing": "special", "above.sum": 2}),
+        ("a row below that of the last digit of b", {"above_left.diagonal": 0}),
+    ],
+)
+def test_what_no_drawn_page_has_is_left_out(name: str, changed: dict[str, int | str]) -> None:
+    task = Multiplication("accumulate", base=2, smallest=0)
+    rule = task.local_rule(latent=True)
+    drawing = task.layout_impl.draw_worked(Problems.from_ints([(5, 6)], 2))
+    found = drawn_cell_inputs(rule, drawing)
+    units = found.column == drawing.truth.shape[2] - 1
+    (which,) = np.flatnonzero((found.row == 3) & units)
+    column = "units" if "last digit" in name else "rest"
+    inputs = Inputs({n: part[[which]] for n, part in found.cell_inputs.items()})
+    assert rule.can_occur("total", column, inputs).all()
+    for signal, value in changed.items():
+        inputs[signal] = np.array([rule.base + 1 if value == "special" else value])
+    assert not rule.can_occur("total", column, inputs).any()
 
 
 def test_codes_beyond_the_classes_do_not_matter_to_a_rule() -> None:

@@ -109,8 +109,10 @@ def test_a_set_that_lacks_what_codes_meet_on_a_page_proves_nothing(inventor, mon
         explore(rule, mine, model, print, task)
 
 
-@pytest.mark.parametrize("layout", ["accumulate", "standard"])
-def test_layouts_that_people_write_are_explored_with_codes_for_all_signals(layout: str) -> None:
+@pytest.mark.parametrize(("layout", "number"), [("accumulate", 233), ("standard", 543)])
+def test_layouts_that_people_write_are_explored_with_codes_for_all_signals(
+    layout: str, number: int
+) -> None:
     """A perfect cell, with as many codes as there are classes, is correct in all that is found."""
     task = Multiplication(layout, base=2, smallest=0)
     rule = task.local_rule(latent=True)
@@ -133,9 +135,11 @@ def test_layouts_that_people_write_are_explored_with_codes_for_all_signals(layou
                 parts[i] = np.searchsorted(used[name], parts[i]).clip(max=len(used[name]) - 1)
         return torch.from_numpy(np.stack(parts, axis=1))
 
-    found = explore_by(rule, mine, decide, print)
+    drawn = task if layout == "accumulate" else None
+    found = explore_by(rule, mine, decide, print, drawn)
     assert found.complete
-    assert len(np.unique(found.numbers)) == len(found.numbers) > 100
+    assert (found.agreed > 2000) == (drawn is not None)
+    assert len(np.unique(found.numbers)) == len(found.numbers) == number
     classes = decide(torch.from_numpy(found.numbers)).numpy()
     asked = found.labels[SYMBOL] >= 0
     assert (classes[asked, 0] == found.labels[SYMBOL][asked]).all()
