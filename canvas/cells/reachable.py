@@ -27,7 +27,7 @@ def reachable_cell_inputs(rule: LocalRule) -> np.ndarray:
     Rows are computed from the upper edge down, and each from its right edge to the left, until
     nothing new is found. For each kind of row above, two things are stored: the messages that each
     kind of column can pass down, and the pairs of `LocalRule.reduced` classes that can lie side by
-    side. This allows more than any canvas has.
+    side. This allows more than any canvas has; what `LocalRule.can_occur` excludes is left out.
 
     Returns:
         Ids as op inputs of `LocalRule.whole`, int64, sorted.
@@ -41,7 +41,7 @@ def reachable_cell_inputs(rule: LocalRule) -> np.ndarray:
 
 
 _EDGE = 0  # the mark of a missing cell
-_MOST_MARKS = 2**20
+_MOST_MARKS = 2**20  # and keys; less where a state would not fit into 64 bits
 _AT_ONCE = 4096  # states, to bound the memory of their combinations
 _TOO_MANY = (
     "the messages of these cells have too many classes to be enumerated: take a smaller base, "
@@ -173,7 +173,7 @@ class _Reachable:
         """
         columns, most, found = self.rule.rows[row.name].columns, self._most, list[np.ndarray]()
         there = "" if target == END else columns[target].kind
-        above, corners = row.cells[columns[one].kind], row.cells[there]
+        above = row.cells[columns[one].kind]
         cells, of = np.unique(states // most, return_inverse=True)
         beside = _Lists(of.reshape(-1), states % most, len(cells))
         rest, over = np.divmod(cells, most)
@@ -181,23 +181,8 @@ class _Reachable:
         mark_of = np.zeros(1 + int(over.max(initial=0)), dtype=np.int64)
         keys = self._key(above)
         mark_of[keys[keys < len(mark_of)]] = (above % most)[keys < len(mark_of)]
-        # For each mark of the cell above its messages from above left, and for each of those the
-        # keys of the cells above left. Messages that differ in unread signals alone are equal.
-        near, far = np.divmod(self.pairs[row.above], most)
-        count = 1 + max(int(far.max(initial=0)), int((corners % most).max(initial=0)))
-        corner, pair = _Lists(corners % most, np.arange(len(corners)), count).of(far)
-        size = 1 + prod(self.rule.signals[name] for name in self.rule.down_right)
-        looks, like = np.unique(
-            near[pair] * size + self._message_ids(self.rule.down_right, corners)[corner],
-            return_inverse=True,
-        )
-        if len(looks) > most:
-            raise ValueError(_TOO_MANY)
-        options = _distinct(like.reshape(-1) * most + self._key(corners)[corner])
-        options_of = _Lists(*np.divmod(options, most), len(looks))
         marks = mark_of[over]
-        count = 1 + max(int(marks.max(initial=0)), int((looks // size).max(initial=0)))
-        looks_of = _Lists(looks // size, np.arange(len(looks)), count)
+        looks, looks_of, options_of = self._corners(row, there, int(marks.max(initial=0)))
         for token in columns[one].tokens:
             for first in range(0, len(cells), _AT_ONCE):
                 # All combinations of messages from above, above right and above left.
@@ -209,7 +194,7 @@ class _Reachable:
                 look, index = looks_of.of(marks[which])
                 which, up, away = which[index], up[index], away[index]
                 cell_inputs = {TOKEN: np.full(len(which), token)}
-                ids = right[which], up, looks[look] % size, away
+                ids = right[which], up, looks[look], away
                 for (direction, names), message_id in zip(
                     self.rule.messages.items(), ids, strict=True
                 ):
@@ -251,6 +236,41 @@ class _Reachable:
                 key, index = options_of.of(look)
                 found.append((on[index] * most + key) * most + passed[index])
         return found
+
+    def _corners(
+        self, row: "_Below", there: str, highest: int
+    ) -> tuple[np.ndarray, "_Lists", "_Lists"]:
+        """Return what can be above left of a cell, if the column on its left is of kind `there`.
+
+        Messages that differ in unread signals alone are equal.
+
+        Args:
+            row: the cell's row.
+            there: "" beyond the canvas's edge.
+            highest: mark of a cell above.
+
+        Returns:
+            looks: messages from above left, int64 [L]; one for each mark above that it goes with.
+            looks_of: for each mark of the cell above, indices of its looks.
+            options_of: for each of the looks, the keys of the cells above left.
+        """
+        near, far = np.divmod(self.pairs[row.above], self._most)
+        corners = row.cells[there]
+        marks, keys = corners % self._most, self._key(corners)
+        count = 1 + max(int(far.max(initial=0)), int(marks.max(initial=0)))
+        corner, pair = _Lists(marks, np.arange(len(corners)), count).of(far)
+        names = self.rule.down_right
+        size = 1 + prod(self.rule.signals[name] for name in names)
+        looks, like = np.unique(
+            near[pair] * size + self._message_ids(names, corners)[corner], return_inverse=True
+        )
+        if len(looks) > self._most:
+            raise ValueError(_TOO_MANY)
+        options = _distinct(like.reshape(-1) * self._most + keys[corner])
+        options_of = _Lists(*np.divmod(options, self._most), len(looks))
+        near, looks = np.divmod(looks, size)
+        count = 1 + max(highest, int(near.max(initial=0)))
+        return looks, _Lists(near, np.arange(len(looks)), count), options_of
 
     def _message_ids(self, names: tuple[str, ...], cells: np.ndarray) -> np.ndarray:
         """Return the ids of the messages that cells pass in one direction."""
