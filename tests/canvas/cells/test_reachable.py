@@ -300,7 +300,7 @@ class SideBySide(LocalRule):
         return found | {SYMBOL: written[0]}
 
     def inputs(self, which: str, seen: Inputs) -> Inputs:
-        """What one of the rules reads."""
+        """Return the inputs of one of the rules."""
         mine = Inputs({TOKEN: seen[TOKEN]})
         for direction, names in self.parts[which].whole.directions.items():
             mine[input_name(direction, "")] = seen[input_name(direction, "")]
