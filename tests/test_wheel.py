@@ -89,7 +89,10 @@ def test_what_runs_was_installed_and_has_its_configs(repository, installed, tmp_
     assert version.startswith("trm ")
     assert len(configs.splitlines()) == len(list((repository / "configs").rglob("*.yaml")))
     assert models.startswith("lattice  cell model")
-    assert "take their files from the folder docs/models of the project's sources" in models
+    assert "run the command in the top folder of a checkout, or name a file" in models
+    in_checkout = done(installed / "trm", "models", folder=repository)
+    assert "\ncolumn-seed0 " in in_checkout
+    assert "\ntrm-note-seed0 " in in_checkout
     assert quickstart == (repository / "configs/quickstart.yaml").read_text()
 
 

@@ -31,6 +31,7 @@ from trm.checkpoints import (
     DECISIONS_SUFFIX,
     SUFFIX,
     find_checkpoint,
+    is_weights,
 )
 from trm.checkpoints.content import load_checkpoint, network_weights, pack
 from trm.checkpoints.loading import load_solver
@@ -140,7 +141,7 @@ def save_pretrained(weights: str | Path, folder: str | Path, repo_id: str | None
     """
     file, folder = find_checkpoint(weights), Path(folder)
     content = load_checkpoint(file)
-    packed = file.read_bytes() if file.suffix == SUFFIX else _exported(file, content)
+    packed = file.read_bytes() if is_weights(file) else _exported(file, content)
     copy, notes, config = (folder / name for name in (_MODEL, _CARD, _CONFIG))
     if copy.exists() and copy.read_bytes() != packed:
         raise ValueError(f"{copy} is there already, and holds other weights: name another folder")

@@ -26,6 +26,16 @@ def test_every_command_explains_itself(command, name):
     assert f"usage: trm {name}" in command(name, "--help").out
 
 
+@pytest.mark.parametrize(
+    ("words", "listed"), [("", "solve "), ("analyse", "probe "), ("benchmark", "export ")]
+)
+def test_a_command_of_several_prints_its_help_if_it_is_called_alone(command, words, listed):
+    ran = command(*words.split())
+    assert ran.out == command(*words.split(), "--help").out
+    assert f"\n    {listed}" in ran.out
+    assert ran.err == ""
+
+
 def test_a_call_is_read_before_anything_heavy_is_imported(tmp_path):
     """In a process of its own: here, everything has been imported long ago."""
     light = [

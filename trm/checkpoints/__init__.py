@@ -71,6 +71,15 @@ def find_checkpoint(path: str | Path, names: Sequence[str] = _BEST_FIRST) -> Pat
     raise FileNotFoundError(f"there is no checkpoint below {path}")
 
 
+def is_weights(file: Path) -> bool:
+    """Return whether a file is exported weights (safetensors), by its content, whatever its name.
+
+    Such a file begins with the size of its header, in 8 bytes, and the header, which is JSON.
+    """
+    with file.open("rb") as stream:
+        return stream.read(9)[8:] == b"{"
+
+
 def read_task(path: str | Path) -> dict[str, Any]:
     """Return the settings of a file's task, among them its name; empty if they cannot be read.
 
@@ -79,7 +88,7 @@ def read_task(path: str | Path) -> dict[str, Any]:
     """
     try:
         file = find_checkpoint(path)
-        if file.suffix == SUFFIX:
+        if is_weights(file):
             with file.open("rb") as stream:
                 size = int.from_bytes(stream.read(8), "little")
                 header = json.loads(stream.read(min(size, file.stat().st_size)))

@@ -34,8 +34,8 @@ from trm.checkpoints import (
     COST_KEY,
     DATA_KEY,
     HEADER,
-    SUFFIX,
     find_checkpoint,
+    is_weights,
 )
 from trm.torch_settings import standard_settings
 
@@ -69,11 +69,12 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickle protocols of strange files
-            if path.suffix == SUFFIX:
+            if is_weights(path):
                 content = unpack(path)
             else:
                 _check_archive(path)
-                content = torch.load(path, map_location="cpu", weights_only=True)
+                with path.open("rb") as stream:  # of a path, the ending would choose the format
+                    content = torch.load(stream, map_location="cpu", weights_only=True)
         _check_tensors(content, path.stat().st_size)
     except PermissionError:
         raise

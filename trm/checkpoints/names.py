@@ -1,4 +1,7 @@
-"""Short names of weights in the package and in docs/models of the project's sources.
+"""Short names of weights in the package and in docs/models of a checkout of the project.
+
+The checkout is the one whose code runs, or the working folder: `pip install .` leaves the weights
+where they are.
 
 Imports no framework: only headers of files are read.
 """
@@ -19,7 +22,7 @@ FAMILY_NAMES = {"iterative": "recursive", "cell": "cell model", "gpt": "GPT"}  #
 
 _PACKAGE = Path(__file__).parents[1] / "pretrained"
 _ROOT = Path(__file__).parents[2]
-_SOURCES = _ROOT / "docs" / "models"
+_PROJECT = 'name = "canvas-trm"'  # a line of its pyproject.toml
 _REGIONS = ("in range", "first beyond", "second beyond", "both beyond")
 # Last parts of names that are not among a model's parameters: fixed, or fractions of integers.
 _BUFFERS = ("H_init", "L_init", "multiplier", "shift", "silu")
@@ -28,12 +31,17 @@ _PACKED = "packed"  # last part of the name of bytes with two weights each
 
 def named_weights() -> dict[str, Path]:
     """Files of weights by name, those of the package first."""
-    in_sources = (_ROOT / "pyproject.toml").is_file()  # else the package is installed
-    folders = [_PACKAGE, *([_SOURCES] if in_sources else [])]
+    checkouts = [root for root in dict.fromkeys((_ROOT, Path.cwd())) if _is_checkout(root)]
+    folders = [_PACKAGE, *(root / "docs" / "models" for root in checkouts)]
     found: dict[str, Path] = {}
     for file in (file for folder in folders for file in sorted(folder.glob(f"*{SUFFIX}"))):
         found.setdefault(file.stem, file)
     return found
+
+
+def _is_checkout(root: Path) -> bool:
+    file = root / "pyproject.toml"
+    return file.is_file() and _PROJECT in file.read_text("utf-8", "replace").splitlines()
 
 
 def no_such_name(name: str) -> str:
@@ -48,8 +56,8 @@ def no_such_name(name: str) -> str:
 def elsewhere() -> str:
     """Return a hint for an installed package, which contains few weights."""
     return (
-        "other weights are not in the installed package: take their files from the folder "
-        "docs/models of the project's sources, and name the file"
+        "other weights are not in the installed package: run the command in the top folder of a "
+        "checkout, or name a file of its folder docs/models"
     )
 
 

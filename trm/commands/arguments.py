@@ -170,6 +170,13 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False} | more)
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse arguments; without any, a parser of several commands prints its help and exits."""
+        if args is not None and not args and self._subparsers:
+            self.print_help()
+            self.exit(0)
+        return super().parse_args(args, namespace)
+
     def error(self, message: str) -> NoReturn:
         """Print the error, and exit with code 2."""
         actions = list(self._actions)

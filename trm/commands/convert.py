@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from canvas.problems import MOST_CELLS
-from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, FORMAT, SUFFIX
+from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, FORMAT, SUFFIX, is_weights
 from trm.commands.arguments import Arguments, Parser, whole
 from trm.evaluation.grid import AXES
 from trm.files import replacing
@@ -87,7 +87,7 @@ def run(args: Arguments) -> int:
     from trm.solving.families import NANOGPT_WEIGHTS, TRM_WEIGHTS, family_of
 
     source, content, kind = Path(args.source), None, None
-    if source.is_file() and source.suffix != SUFFIX:
+    if source.is_file() and not is_weights(source):
         try:
             content = read_file(source)
             kind = kind_of(content)

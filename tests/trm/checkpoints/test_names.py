@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from trm import load_solver
-from trm.checkpoints import SHIPPED, find_checkpoint, names
+from trm.checkpoints import SHIPPED, find_checkpoint, names, read_task
 from trm.checkpoints.content import load_checkpoint
 from trm.checkpoints.names import about, named_weights
 
@@ -38,9 +38,27 @@ def test_an_unknown_name_is_told_the_nearest_and_a_path_is_not():
         find_checkpoint("nowhere/lattice")
 
 
-def test_an_installed_package_says_where_other_weights_are(monkeypatch, tmp_path, command):
+def test_a_file_wins_over_a_name_whatever_its_own_name(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(find_checkpoint("column-seed0"), "lattice")  # weights without an ending
+    assert load_solver("lattice", device="cpu").task.layout == "column"
+    assert read_task("lattice")["layout"] == "column"
+    shutil.copy(checkpoint, "tiny-seed0.safetensors")  # a checkpoint with another one's ending
+    expected = load_solver(checkpoint, device="cpu").task
+    assert load_solver("tiny-seed0.safetensors", device="cpu").task == expected
+    shutil.copy("lattice", "best.ckpt")
+    assert load_solver("best.ckpt", device="cpu").task.layout == "column"
+
+
+def test_an_installed_package_says_where_other_weights_are(
+    monkeypatch, tmp_path, command, repository
+):
     monkeypatch.setattr(names, "_ROOT", tmp_path)
-    told = "in the installed package: take their files from the folder docs/models"
+    monkeypatch.chdir(repository)  # the top folder of a checkout
+    assert find_checkpoint("tiny-seed0") == repository / "docs/models/tiny-seed0.safetensors"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text('name = "another"\n')
+    told = "in the installed package: run the command in the top folder of a checkout"
     with pytest.raises(FileNotFoundError, match=told):
         find_checkpoint("tiny-seed0")
     ran = command("models")

@@ -144,4 +144,4 @@ def test_what_cannot_be_converted_is_refused(command, folder, call, sentence):
 def test_a_missing_choice_is_listed(command):
     error = command("convert", "in.pt", "out.pt", code=2).err
     assert "required: --to. --to is one of trm, nanogpt, safetensors\n" in error
-    assert "KIND is one of probe, gap, heads, rasp, ranks" in command("analyse", code=2).err
+    assert "KIND is one of probe, gap, heads, rasp, ranks" in command("analyse", "-q", code=2).err
