@@ -62,9 +62,9 @@ def resolve(name: str, known: Mapping[str, T], kind: type, what: str) -> T | typ
     A dotted name like ``mine.Totals`` is imported; ``what``, like ``layout``, is for messages.
     ValueError: there is none, or it cannot be used.
     """
-    if name in known:
+    if name in list(known):  # a list: any value can be tested
         return known[name]
-    if "." not in name:
+    if not isinstance(name, str) or "." not in name:
         check_choice(what, name, known)
     return load_class(name, kind, what)
 

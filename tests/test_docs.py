@@ -15,6 +15,7 @@ import yaml
 
 from trm.commands.cli import TRAINING, parser_of
 from trm.config_files import find_config
+from trm.solving.solution import COLUMNS
 from trm.training.cli import train
 
 ROOT = Path(__file__).parents[1]
@@ -176,6 +177,12 @@ def test_nobody_imports_from_a_floor_above_its_own():
 
 
 # Commands
+
+
+def test_every_field_of_a_record_is_documented():
+    table = section("docs/commands.md", "Solve")
+    fields = {name for line in table.splitlines() for name in re.findall(r"`(\w+)`", line[:80])}
+    assert set(COLUMNS) - fields == set()
 
 
 def command_lines(page: Path) -> list[list[str]]:

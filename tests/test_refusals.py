@@ -17,7 +17,7 @@ from canvas.arithmetic import Numbers
 from canvas.canvas_size import Blanks, Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
-from trm import evaluate, render, solve
+from trm import batch, evaluate, load_solver, render, run_with_cache, sharing, solve
 from trm.analysis.probe import fit
 from trm.analysis.rasp import Cells
 from trm.analysis.rasp_programs import write_row
@@ -166,6 +166,28 @@ CASES = {
         (lambda: fit_calibration(np.array([np.nan]), np.array([True])), "are not finite"),
         (lambda: render("321x654", step=5), "has 4 steps, there is no step 5"),
         (lambda: solve([12, 3]), "12 is not a problem: give a text"),
+        (lambda: solve(12), "12 is not a problem: give a text .* or a list of these"),
+        (lambda: solve(None), "None is not a problem"),
+        (lambda: solve({"a": 12}), "{'a': 12} is not a problem"),
+        (lambda: solve("12x3", 42), r"a checkpoint is a file, .* not '42' \(int\)"),
+        (lambda: load_solver(42), r"a checkpoint is a file, .* not '42' \(int\)"),
+        (lambda: load_solver(load_solver()), r"a checkpoint is a file, .* \(Solver\)"),
+        (lambda: sharing.Solver.from_pretrained(None), r"a checkpoint is a file, .* \(NoneType\)"),
+        (lambda: load_solver(steps="3"), "steps: '3' is not a whole number from 1 to 10,000"),
+        (lambda: load_solver(height=-1, width=3), "height: -1 is not a whole number from 1"),
+        (lambda: load_solver(device=3), "there is no device '3'"),
+        (lambda: load_solver(voting=4), r"voting is like Voting\(views=4\), .* not 4"),
+        (lambda: load_solver().solve("12x3"), r"by trm\.solve\(problems, solver\)"),
+        (lambda: batch.solve(42, ["12x3"]), "42 is not a solver"),
+        (lambda: render("12x3", step="a"), "step: 'a' is not a whole number from 1 up"),
+        (lambda: render("12x3", layout=3), "layout must be one of .* got 3"),
+        (lambda: render("12x3", task=3), "task must be one of .* got 3"),
+        (lambda: run_with_cache(None, "12x3", 5), "sites are names or patterns .* not 5"),
+        (lambda: run_with_cache(None, "12x3", hooks=[3]), "3 is no hook: give pairs"),
+        (lambda: evaluate(42, digits_a=[1], digits_b=[1]), r"a checkpoint is a file, .* \(int\)"),
+        (lambda: evaluate([], digits_a=[1], digits_b=[1]), "no checkpoint in the list"),
+        (lambda: evaluate(digits_a=["1"], digits_b=[1]), "digits_a is a list of sizes"),
+        (lambda: evaluate(digits_a=[1], digits_b=[1], problems=0), "problems: 0 is not a whole"),
         (lambda: evaluate(digits_a=[1]), "sizes of the task multiplication are"),
         (lambda: evaluate(digits=[1], addends=[2]), "sizes of the task multiplication are"),
         (lambda: evaluate(digits_a=3, digits_b=[1]), "digits_a is a list of sizes"),

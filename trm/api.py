@@ -17,7 +17,7 @@ from __future__ import annotations
 import html
 import io
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -38,6 +38,7 @@ from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.grid import Grid
 from trm.files import removing_empty_folders
+from trm.limits import check_whole
 from trm.models.hooks import Activations, Hook, Visit, record, sites
 from trm.sharing import Solver as Solver
 from trm.solving import solver as solving
@@ -63,6 +64,7 @@ __all__ += ["run_with_cache", "run_with_hooks", "sites", "solve"]
 
 _SHOWN = 20  # solutions printed in full; further ones are counted
 
+_LIKE = "give a text like '123x456' or a tuple of operands like (123, 456)"
 Problem = str | tuple[int, ...]  # as text, like "123x456", or as operands, like (123, 456)
 _Model = solving.Solver | str | Path | None
 _Inputs = Problem | Sequence[Problem] | Problems | np.ndarray | torch.Tensor
@@ -126,6 +128,8 @@ def _problems(problems: Problem | Sequence[Problem] | Problems, task: Task) -> P
     if isinstance(problems, Problems):
         return problems
     several: Any = [problems] if _alone(problems) else problems
+    if not isinstance(several, Iterable) or isinstance(several, bytes | Mapping):
+        raise ValueError(f"{problems!r} is not a problem: {_LIKE}, or a list of these")
     return task.problems([_operands(one, task) for one in several])
 
 
@@ -133,9 +137,7 @@ def _operands(problem: Problem, task: Task) -> tuple[int, ...]:
     if isinstance(problem, str):
         return task.parse(problem)
     if not isinstance(problem, Iterable):
-        raise ValueError(
-            f"{problem!r} is not a problem: give a text like '123x456' or a tuple of operands"
-        )
+        raise ValueError(f"{problem!r} is not a problem: {_LIKE}")
     return tuple(problem)
 
 
@@ -270,6 +272,7 @@ def render(
         ValueError: there is no such task, layout, step or view, or the text is not a problem of
             the task.
     """
+    check_whole("step", step, 1)
     chosen = task_of(problem if isinstance(problem, str) else "", task, layout, base)
     problems = chosen.problems([_operands(problem, chosen)])
     check_layout(chosen)
@@ -342,10 +345,15 @@ def evaluate(
     """
     from trm.evaluation.measure import Settings, measure  # imports Lightning, which takes seconds
 
-    if checkpoints is None or isinstance(checkpoints, str | Path):
-        checkpoints = [checkpoints or SHIPPED]
+    if not isinstance(checkpoints, Sequence) or isinstance(checkpoints, str):
+        checkpoints = [SHIPPED if checkpoints is None else checkpoints]
+    if not checkpoints:
+        raise ValueError("there is no checkpoint in the list: name one, or leave it out")
+    check_whole("problems", problems, 1)
+    check_whole("seed", seed, 0)
     for axis, values in sizes.items():
-        if not isinstance(values, Sequence) or not values or min(values) < 1:
+        several = isinstance(values, Sequence) and not isinstance(values, str) and values
+        if not several or any(not isinstance(one, Integral) or one < 1 for one in values):
             raise ValueError(f"{axis} is a list of sizes from 1 up, like [1, 2], not {values!r}")
     task = load_solver(checkpoints[0], device="cpu").task
     if not any(set(sizes) == set(axes) for axes in task.grids):

@@ -56,10 +56,15 @@ def solve(
         canvases: whether records contain the solved canvas as text.
 
     Raises:
-        ValueError: ``problems`` is a single text, which would be read letter by letter.
+        ValueError: ``problems`` is a single text, which would be read letter by letter, or no list;
+            or ``solver`` is something else.
     """
-    if isinstance(problems, str):
-        raise ValueError(f"give a list of problems, like [{problems!r}], not one text")
+    if isinstance(problems, str) or not isinstance(problems, Iterable):
+        alone = "one text" if isinstance(problems, str) else f"{problems!r}"
+        example = problems if isinstance(problems, str) else "123x45"
+        raise ValueError(f"give a list of problems, like [{example!r}], not {alone}")
+    if not isinstance(solver, Solver):
+        raise ValueError(f"{solver!r} is not a solver: take trm.load_solver(...)")
 
     def entry(line: int, problem: str | Sequence[int]) -> Entry:
         task = solver.task

@@ -6,6 +6,8 @@ refused with an error before the run begins.
 
 import os
 import re
+from numbers import Integral
+from typing import Any
 
 MOST_STEPS = 10_000  # supervision steps of a row, loops of a GPT, or cycles of a step
 MOST_LAYERS = 1_000
@@ -16,6 +18,15 @@ MOST_WORKERS = 256  # processes that draw samples
 _NO_MEMORY = re.compile(
     r"out of memory|not enough memory|can't allocate|cannot allocate|signal: Killed", re.I
 )
+
+
+def check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
+    """Raise a ValueError unless a value is None or a whole number from ``least`` to ``most``."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if value is not None and not (whole and least <= value and (most is None or value <= most)):
+        end = "up" if most is None else f"to {most:,}"
+        shown = f"{value:,}" if whole else repr(value)
+        raise ValueError(f"{name}: {shown} is not a whole number from {least:,} {end}")
 
 
 def host_memory() -> int | None:

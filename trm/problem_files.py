@@ -1,4 +1,4 @@
-"""Problems from files of CSV or JSON Lines, line by line.
+"""Problems from files of CSV, JSON Lines or plain text, line by line.
 
 Every non-empty line becomes one entry, independent of all other lines. A line that is no problem
 becomes an entry with an error. No line is lost or moved.
@@ -40,7 +40,7 @@ class Entry:
 
 
 def format_of(path: str) -> str | None:
-    """Return the format of a file by its name without .gz; None: unknown."""
+    """Return the format of a file by its name without .gz; None: unknown, or plain text."""
     known = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
     return known.get(Path(path.lower().removesuffix(".gz")).suffix)
 
@@ -50,9 +50,11 @@ def read_entries(
 ) -> Iterator[Entry]:
     """Yield the entries of `trm.files.numbered_lines`, each once and in order.
 
-    The format is `csv` or `jsonl`. None detects it: a first line that begins with ``{`` is JSON.
+    The format is `csv`, `jsonl`, or `text` with a problem in each line. None detects it by the
+    first line: one that begins with ``{`` is JSON, and one that is no header, as ``12x34``, text.
 
-    Example: ``a,b`` and ``12,34`` → ``Entry(2, (12, 34), None, {"a": "12", "b": "34"})``.
+    Examples: ``a,b`` and ``12,34`` → ``Entry(2, (12, 34), None, {"a": "12", "b": "34"})``;
+    ``12x34`` → ``Entry(1, (12, 34), "12x34")``.
 
     Raises:
         ValueError: the first line of CSV does not name the columns of the operands, or there is no
@@ -60,7 +62,7 @@ def read_entries(
     """
     first = next(lines, None)
     if format is None:
-        format = "jsonl" if first is not None and first[1].lstrip().startswith(b"{") else "csv"
+        format = "csv" if first is None else _detected(first[1], task)
     columns = None
     if format == "csv":
         if first is None:
@@ -70,9 +72,21 @@ def read_entries(
         lines = chain([first], lines)
     number = None
     for number, line in lines:
-        yield _entry(number, line, columns, task)
+        yield _entry(number, line, format, columns, task)
     if number is None:
         raise ValueError(f"{name} holds no problem")
+
+
+def _detected(line: bytes, task: Task) -> str:
+    """Return the format of a file by its first line."""
+    if line.lstrip().startswith(b"{"):
+        return "jsonl"
+    try:
+        task.parse(_text(line))
+    except ValueError:  # no problem: a header, or a mistyped problem
+        header = b"," in line or not re.search(rb"\d", line)
+        return "csv" if header else "text"
+    return "text"
 
 
 def _header(line: bytes, name: str) -> list[str]:
@@ -86,16 +100,20 @@ def _header(line: bytes, name: str) -> list[str]:
         fault = f"no column {missing[0]!r}" if missing else "a column twice"
         raise ValueError(
             f"{name} has {fault}: its first line must name the columns, separated by commas, a "
-            f"and b or problem among them, and is {shortened(','.join(columns))}"
+            f"and b or problem among them, and is {shortened(','.join(columns))}. A file with a "
+            "problem in each line, like 12x34, needs no header: name it .txt"
         )
     return columns
 
 
-def _entry(number: int, line: bytes, columns: Sequence[str] | None, task: Task) -> Entry:
+def _entry(
+    number: int, line: bytes, format: str, columns: Sequence[str] | None, task: Task
+) -> Entry:
     values, wholes = dict[str, Any](), dict[str, Any]()
     operands = error = None
     try:
-        values = _values(_text(line), columns)
+        text = _text(line)
+        values = {PROBLEM: text.strip()} if format == "text" else _values(text, columns)
         wholes = {name: values.pop(name, None) for name in (PROBLEM, OPERANDS)}
         if isinstance(below := values.get(_METADATA), dict):
             wholes[f"{_METADATA}.{OPERANDS}"] = below.get(OPERANDS)

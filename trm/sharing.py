@@ -187,7 +187,7 @@ def _settings(content: dict[str, Any]) -> dict[str, Any]:
 def _find(name: str | Path, **hub_options: Any) -> Path:
     """Return the file of a model, from the hub if it is not here."""
     text = str(name)
-    if Path(name).exists() or text in named_weights() or not _ON_HUB.fullmatch(text):
+    if not _ON_HUB.fullmatch(text) or Path(text).exists() or text in named_weights():
         return find_checkpoint(name)
     hub = _hub(f"there is no folder {text}, and to look for it on the hub")
     patterns = [f"*{SUFFIX}", f"*{DECISIONS_SUFFIX}", _CONFIG]

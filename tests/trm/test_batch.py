@@ -304,3 +304,20 @@ def test_problems_are_texts_or_operands(checkpoint):
         assert record["answer"] is None
     with pytest.raises(ValueError, match=r"give a list of problems, like \['12x3'\], not one text"):
         solve(solver, "12x3")
+    with pytest.raises(ValueError, match=r"give a list of problems, like \['123x45'\], not 12"):
+        solve(solver, 12)  # type: ignore[arg-type]
+
+
+def test_a_text_file_has_a_problem_in_each_line(command, checkpoint, tmp_path):
+    (tmp_path / "problems.txt").write_text("12x3\n\n7 * 8\n12\n")
+    words = ("solve", "--checkpoint", checkpoint, "--quiet", "--input", "problems.txt")
+    command(*words, "--output", "answers.jsonl", folder=tmp_path, code=1)
+    records = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
+    assert [(one["line"], one["problem"]) for one in records] == [
+        (1, "12 x 3"),
+        (3, "7 x 8"),
+        (4, "12"),
+    ]
+    assert "'12' is no multiplication" in records[2]["error"]
+    ran = command(*words, "--output", "answers.txt", folder=tmp_path, code=2)
+    assert "name it .jsonl or .csv" in ran.err

@@ -96,7 +96,7 @@ def test_calls_that_do_not_fit_are_refused(quick):
         run_with_cache(model, "12x3")
     with pytest.raises(ValueError, match=r"canvases are symbol ids, integers .* not float64 \[4"):
         run_with_cache(model, np.zeros((4, 5)))
-    with pytest.raises(ValueError, match="at least one supervision step, not 0"):
+    with pytest.raises(ValueError, match="steps: 0 is not a whole number from 1"):
         run_with_cache(quick, "12x3", steps=0)
     with pytest.raises(ValueError, match=r"has no site 'attn'. It has: embed, inputs, cells"):
         run_with_cache(quick, "12x3", "attn")

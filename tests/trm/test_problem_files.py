@@ -51,6 +51,28 @@ def test_the_end_of_a_line_and_of_the_file_do_not_matter(end):
     assert [operands for _, operands, _ in told(f"\ufeffa,b{end}1,2")] == [(1, 2)]
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("12x34\n7 * 8", [(1, (12, 34)), (2, (7, 8))]),
+        ("12y34\n7*8", [(1, None), (2, (7, 8))]),  # a mistyped first line is no header
+        ("FFxA0", [(1, None)]),  # of base 16
+        ("a,b\n12,34", [(2, (12, 34))]),
+        ("problem\n12x34", [(2, (12, 34))]),
+        ('{"a": 12, "b": 34}', [(1, (12, 34))]),
+    ],
+)
+def test_without_an_ending_the_first_line_decides_the_format(text, found):
+    assert [(line, operands) for line, operands, _ in told(text, format=None)] == found
+    hexadecimal = Multiplication(base=16)
+    assert told("FFxA0", format=None, task=hexadecimal) == [(1, (255, 160), None)]
+
+
+def test_csv_without_a_header_names_the_ending_of_plain_text():
+    with pytest.raises(ValueError, match=r"needs no header: name it \.txt"):
+        read("12x34\n7x8")
+
+
 DEEP = b"[" * 484 + b"]" * 484
 LINES_OF_JSON = [  # and the operands that they hold, or what is wrong
     (b'{"a": "01", "b": 2}', (1, 2)),

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from canvas.drawing import to_sequences
+from trm.limits import MOST_STEPS, check_whole
 from trm.models.gpt import GPT
 from trm.models.hooks import Visit, record, sites
 from trm.models.iterative import IterativeModel, Loop, named, unnamed
@@ -291,8 +292,7 @@ def open_recorder(
         if steps is not None:
             raise ValueError("a GPT takes no supervision steps: leave out steps")
         return SequenceRecorder(model, canvases)  # type: ignore[arg-type]
-    if steps is not None and steps < 1:
-        raise ValueError(f"a run has at least one supervision step, not {steps}")
+    check_whole("steps", steps, 1, MOST_STEPS)
     return StepRecorder(model, canvases, steps or 1)  # type: ignore[arg-type]
 
 

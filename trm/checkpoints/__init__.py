@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from canvas.choices import shortened
 from trm.checkpoints.names import HEADER, SUFFIX, named_weights, no_such_name
 
 # Its training is described in docs/generalisation.md.
@@ -43,9 +44,14 @@ def find_checkpoint(path: str | Path, names: Sequence[str] = _BEST_FIRST) -> Pat
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the path is empty, or the folder has several files of weights alone, which no
-            run creates.
+        ValueError: it is no path, or an empty one, or the folder has several files of weights
+            alone, which no run creates.
     """
+    if not isinstance(path, str | Path):
+        raise ValueError(
+            f"a checkpoint is a file, the folder of a run, or a name that `trm models` lists, not "
+            f"{shortened(str(path))} ({type(path).__name__})"
+        )
     if not str(path):
         raise ValueError("the checkpoint's path is empty: name a file, or the folder of a run")
     path = Path(path)

@@ -21,6 +21,7 @@ from augment.symmetry import SYMMETRIES
 from canvas.canvas_size import Canvas
 from canvas.check import check_layout
 from canvas.choices import OPEN, OwnCodeError, check_choice, check_imported, load_class
+from canvas.problems import MOST_CELLS
 from canvas.task import Task
 from canvas.tasks import task_class
 from trm.checkpoints import (
@@ -33,7 +34,7 @@ from trm.checkpoints import (
 )
 from trm.checkpoints.content import load_checkpoint, network_weights
 from trm.checkpoints.proofs import PROVED, REFUTED, noted_proof
-from trm.limits import MOST_STEPS
+from trm.limits import MOST_STEPS, check_whole
 from trm.models.integer import IntegerCellModel
 from trm.solving.families import FAMILIES
 from trm.solving.gpt_predictor import Calibration
@@ -76,11 +77,15 @@ def load_solver(
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: as in `load_checkpoint`; or there is no such device, the file needs code that
-            was not imported, or the model cannot use such views.
+        ValueError: as in `load_checkpoint`; or there is no such device, a number is too small or
+            too large, the file needs code that was not imported, or the model cannot use such
+            views.
     """
-    if steps is not None and not 1 <= steps <= MOST_STEPS:
-        raise ValueError(f"steps are from 1 to {MOST_STEPS:,}, not {steps:,}")
+    check_whole("steps", steps, 1, MOST_STEPS)
+    for side, cells in (("height", height), ("width", width)):
+        check_whole(side, cells, 1, MOST_CELLS)
+    if not isinstance(voting, Voting | None):
+        raise ValueError(f"voting is like Voting(views=4), from trm.solving.voting, not {voting!r}")
     path = SHIPPED if path is None else path
     content = load_checkpoint(path)
     about, data = content[CHECKPOINT_KEY], content[DATA_KEY]
@@ -104,7 +109,7 @@ def load_solver(
     table = find_checkpoint(path).with_suffix(DECISIONS_SUFFIX)
     if predictor.proved and table.is_file():
         predictor.read_table(table, proof["digest"])
-    predictor.model.eval().to(_device(device))
+    predictor.model.eval().to(_device(str(device)))
     canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
     _log.debug("%s: %s, %s, on %s", path, about["network"], task, predictor.device)
     solver = Solver(predictor, task, canvas, symmetries)

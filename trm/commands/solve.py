@@ -34,7 +34,8 @@ examples:
   trm solve --checkpoint C --input problems.csv --output answers.jsonl --views 16 --devices 8
   printf 'a,b\\n12,34\\n' | trm solve --input - --output -
 
-A file of problems is CSV with the columns a and b, or JSON Lines with those keys. Each line gets a
+A file of problems is CSV with the columns a and b, JSON Lines with those keys, or text with a
+problem in each line (problems.txt). Each line gets a
 record, in order, which repeats the line's other values; a line without a problem gets an error.
 After a stop of any kind the same command continues; the output appears once it is complete.
 """

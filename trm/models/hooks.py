@@ -13,7 +13,7 @@ an exception. `trm.run_with_cache` runs a model on canvases or problems, and rec
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -180,11 +180,17 @@ def record(
         states: see `sites`.
 
     Raises:
-        ValueError: there is no such site; a hook returns something else.
+        ValueError: there is no such site; a hook is not such a pair, or returns something else.
     """
     points, cache, edits = _points(model, states), Activations(), defaultdict[str, list[Hook]](list)
     kept = _matched(model, points, [sites] if isinstance(sites, str) else sites)
-    for pattern, hook in hooks:
+    for pair in hooks:
+        if not (isinstance(pair, Sequence) and len(pair) == 2 and callable(pair[1])):
+            raise ValueError(
+                f"{pair!r} is no hook: give pairs of a name and a function, like "
+                "('blocks.0.heads', lambda value, visit: value * 0)"
+            )
+        pattern, hook = pair
         for name in _matched(model, points, [pattern]):
             edits[name].append(hook)
     clock = _Clock(model)
@@ -209,6 +215,8 @@ def record(
 
 def _matched(model: nn.Module, points: Mapping[str, _Point], patterns: Sequence[str]) -> set[str]:
     found = set[str]()
+    if not isinstance(patterns, Iterable) or not all(isinstance(one, str) for one in patterns):
+        raise ValueError(f"sites are names or patterns like 'blocks.*.attention', not {patterns!r}")
     for pattern in patterns:
         names = [name for name in points if fnmatchcase(name, pattern)]
         if not names:

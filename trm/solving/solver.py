@@ -94,6 +94,11 @@ class Solver:
         Raises:
             ValueError: a problem does not fit the canvas, or is written in another base.
         """
+        if not isinstance(problems, Problems):
+            raise ValueError(
+                f"{problems!r} is not of canvas.problems.Problems: solve texts and numbers by "
+                "trm.solve(problems, solver)"
+            )
         for misfit in filter(None, self.misfits(problems)):
             raise ValueError(misfit)  # before any of the others is solved
         solutions: dict[int, Solution] = {}
