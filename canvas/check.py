@@ -9,7 +9,7 @@ from canvas.arithmetic import Numbers
 from canvas.cells.check import check_rule
 from canvas.cells.local_rule import LocalRule
 from canvas.choices import OwnCodeError, failure
-from canvas.layouts import Row, read
+from canvas.layouts import read
 from canvas.problems import Problems
 from canvas.sampling import sample
 from canvas.symbols import BLANK, DIGIT_IDS
@@ -68,10 +68,8 @@ def _wrong_rows(task: Task, problems: Problems) -> Iterator[str]:
     def written(number: int) -> str:
         return Numbers.from_ints([number], base).to_text()[0]
 
-    for found in layout.rows(problems.operands):
-        if not isinstance(found, Row):
-            yield f"its rows() gives {found!r} where a canvas.layouts.Row is due"
-            return
+    layout.check_operands(problems)
+    for found in layout.checked_rows(problems):
         wrong = found.present & (found.numbers.digits >= base).any(axis=1)
         places = np.broadcast_to(found.row, wrong.shape)
         for i in np.flatnonzero(wrong).tolist():

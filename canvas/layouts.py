@@ -6,7 +6,8 @@ are defined in the modules of their tasks.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,38 +142,121 @@ class Layout(ABC):
         content = drawn["truth"] = drawn["canvases"].copy()
         kinds = np.full(content.shape[:2], ABSENT, dtype=np.int8)
         kinds[np.arange(content.shape[1]) < drawn["first_step"][:, None]] = GIVEN
-        for kind, numbers, shift, row, present in self.rows(problems.operands):
+        for kind, numbers, shift, row, present in self.checked_rows(problems):
+            if not present.any():
+                continue
             too_wide = shift + self.margin + numbers.lengths > sizes[1]
             outside = present & (too_wide | (row >= sizes[0]))
             if outside.any():
-                size = " x ".join(str(side[int(np.argmax(outside))]) for side in sizes)
-                what = f"writes outside the {size} cells of its room(): make the two agree"
-                raise OwnCodeError(f"the layout {self.name} {what}")
+                i = int(np.argmax(outside))
+                where = int(np.broadcast_to(row, outside.shape)[i]) + 1
+                columns = shift + self.margin + int(numbers.lengths[i])
+                what = f"row {where} of PROBLEM takes columns 1 to {columns}, and ROOM"
+                raise self._error(problems, i, f"{what}: let it return as much as all rows need")
             write(content, row, shift + self.margin, numbers, present)
             kinds[present, row if isinstance(row, int) else row[present]] = kind
         heights = (kinds != ABSENT).sum(axis=1)
         if (heights != sizes[0]).any():
             i = int(np.argmax(heights != sizes[0]))
-            what = f"draws {heights[i]} rows, and its room() returns {sizes[0][i]}"
-            raise OwnCodeError(f"the layout {self.name} {what}: make the two agree")
+            row = int(np.argmax(kinds[i] == ABSENT)) + 1
+            raise self._error(
+                problems,
+                i,
+                f"rows() yields no row {row} of PROBLEM, and ROOM: yield a Row for it with "
+                "`present` true, of at least one digit, or let room() return fewer rows",
+            )
         kinds[np.arange(len(kinds)), heights - 1] = ANSWER
         if trim:
             used = (content != symbols.BLANK).any(axis=1)
             drawn["widths"] = used.shape[1] - used[:, ::-1].argmax(axis=1)
         return WorkedDrawing(**_placed(drawn, height, width, top, left), kinds=kinds)
 
+    def checked_rows(self, problems: Problems) -> Iterator[Row]:
+        """Yield `rows`, after a check of their types.
+
+        Raises:
+            OwnCodeError: a row or a part of it is something else.
+        """
+        found, size = self.rows(problems.operands), len(problems)
+        if not isinstance(found, Iterable):
+            raise self._error(problems, 0, f"rows() returns {found!r}, and has to yield each Row")
+        for one in found:
+            if not isinstance(one, Row):
+                raise self._error(
+                    problems, 0, f"rows() gives {one!r} where a canvas.layouts.Row is due"
+                )
+            _, numbers, shift, row, present = one
+            if not isinstance(numbers, Numbers) or len(numbers) != size:
+                due = f"`numbers` is a canvas.arithmetic.Numbers of {size} numbers, one a problem"
+            elif np.shape(present) != (size,) or np.asarray(present).dtype != bool:
+                due = f"`present` is bool [{size}], one a problem"
+            elif not isinstance(shift, Integral) or shift < 0:
+                due = "`shift` is a number of columns from 0 up"
+            elif np.asarray(row).dtype.kind not in "iu" or (np.asarray(row) < 0).any():
+                due = f"`row` is an index from 0 up, or int64 [{size}], one a problem"
+            else:
+                yield one
+                continue
+            raise self._error(problems, 0, f"rows() yields a Row with a wrong part: {due}")
+
+    def check_operands(self, problems: Problems) -> None:
+        """Raise an OwnCodeError if `write_operands` writes outside of `room`."""
+        sizes = self.sizes(problems)
+        more = int(problems.lengths.sum(axis=1).max(initial=0)) + problems.lengths.shape[1]
+        R, C = (sizes.max(axis=1, initial=1) + more).tolist()
+        content = np.full((len(problems), R, C), symbols.BLANK, dtype=np.uint8)
+        self.write_operands(content, problems)
+        for axis, what, count in ((2, "rows", R), (1, "columns", C)):
+            used = (content != symbols.BLANK).any(axis=axis) * np.arange(1, count + 1)
+            needed, there = used.max(axis=1), sizes[2 - axis]
+            if (needed > there).any():
+                i = int(np.argmax(needed > there))
+                takes = f"the operands of PROBLEM take {needed[i]} {what}"
+                raise self._error(
+                    problems, i, f"{takes}, and ROOM: let it return as much as they need"
+                )
+
+    def _error(self, problems: Problems, i: int, what: str) -> OwnCodeError:
+        """Return an error about a problem, in which PROBLEM and ROOM stand for it and its room."""
+        operands = [numbers.to_text()[i] for numbers in problems.operands]
+        name = f" {symbols.CHARACTERS[self.sign]} ".join(filter(None, operands))
+        if "ROOM" in what:
+            lengths = [n for n in problems.lengths[i].tolist() if n]
+            height, width = self.room(lengths, problems.base)
+            room = f"room({lengths}, {problems.base}) returns {height} x {width} (rows x columns)"
+            what = what.replace("ROOM", room)
+        return OwnCodeError(f"the layout {self.name} is wrong: {what.replace('PROBLEM', name)}")
+
     def sizes(self, problems: Problems) -> np.ndarray:
-        """Return the most rows and columns of each worked solution, int64 [2, B]."""
+        """Return the most rows and columns of each worked solution, int64 [2, B].
+
+        Raises:
+            OwnCodeError: `room` returns something else than two numbers from 1 up.
+        """
         different, which = np.unique(problems.lengths, axis=0, return_inverse=True)
-        rooms = [self.room([n for n in one if n], problems.base) for one in different.tolist()]
+        rooms = [self._room([n for n in one if n], problems.base) for one in different.tolist()]
         return np.array(rooms, dtype=np.int64).reshape(-1, 2)[which.reshape(-1)].T
+
+    def _room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
+        room = self.room(lengths, base)
+        whole = isinstance(room, Sequence) and all(isinstance(n, Integral) and n > 0 for n in room)
+        if not whole or len(room) != 2:
+            raise OwnCodeError(
+                f"the layout {self.name} is wrong: room({lengths}, {base}) returns {room!r}: let "
+                "it return height and width, two whole numbers from 1 up"
+            )
+        return room
 
     def _begin(self, problems: Problems) -> dict[str, np.ndarray]:
         """Return the parts of a `Drawing` by name, with columns from right to left."""
         heights, widths = self.sizes(problems)
         shape = len(problems), int(heights.max(initial=1)), int(widths.max(initial=1))
         canvases = np.full(shape, symbols.BLANK, dtype=np.uint8)
-        self.write_operands(canvases, problems)
+        try:
+            self.write_operands(canvases, problems)
+        except (IndexError, ValueError):
+            self.check_operands(problems)  # raises if the room was too small
+            raise
         first, row = self.first_step(problems), np.arange(shape[1])
         given = np.zeros(shape, dtype=bool)
         given[row < first[:, None]] = True

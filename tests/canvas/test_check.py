@@ -1,5 +1,6 @@
 """Layouts that do not do what they say are told, with the first row that is wrong."""
 
+import numpy as np
 import pytest
 
 from canvas.addition import Addition, Column
@@ -69,7 +70,7 @@ class NoRow(Direct):
         (Confused, r"\d+ \+ \d+ is read back as \d+ \+ \d+"),
         (Overfull, r"row 3 of \d+ x \d+ has a digit that base 10 does not have"),
         (Empty, r"row 3 of \d+ x \d+ is empty: write at least one digit, perhaps 0"),
-        (NoRow, r"its rows\(\) gives None where a canvas.layouts.Row is due"),
+        (NoRow, r"rows\(\) gives None where a canvas.layouts.Row is due"),
         (Broken, r"test_check.py, line \d+: AttributeError: .* no attribute 'nothing'"),
     ],
 )
@@ -79,6 +80,59 @@ def test_the_first_row_that_is_wrong_is_named(layout, sentence):
     with pytest.raises(OwnCodeError, match=sentence) as error:
         check_layout(task)
     assert "\n" not in str(error.value)
+
+
+class Odd(Direct):
+    """`Direct` with another room, or another value of its rows' parts."""
+
+    name = "odd"
+
+    def __init__(self, room=None, **parts):
+        self.returned, self.parts = room, parts
+
+    def room(self, lengths, base):
+        return super().room(lengths, base) if self.returned is None else self.returned
+
+    def rows(self, operands):
+        for row in super().rows(operands):
+            yield row._replace(**self.parts)
+
+
+@pytest.mark.parametrize(
+    ("layout", "sentence"),
+    [
+        (
+            Odd((3, 3)),
+            r"operands of 123 \* 4056 take 6 columns, and room\(\[3, 4\], 10\) ",
+        ),
+        (
+            Odd((1, 9)),
+            r"operands of 123 \* 4056 take 2 rows, and .* returns 1 x 9",
+        ),
+        (
+            Odd((2, 9)),
+            r"row 3 of 123 \* 4056 takes columns 1 to 6, and .* returns 2 x 9",
+        ),
+        (
+            Odd((5, 9)),
+            r"yields no row 4 of 123 \* 4056, and .* `present` true, of at least",
+        ),
+        (
+            Odd((4.5, 9)),
+            r"room\(\[3, 4\], 10\) returns \(4\.5, 9\): let it return height",
+        ),
+        (Odd(9), r"room\(\[3, 4\], 10\) returns 9: let it return height and width"),
+        (Odd(present=np.zeros(1, dtype=bool)), r"rows\(\) yields no row 3 of 123 \* 4056"),
+        (Odd(present=True), r"a Row with a wrong part: `present` is bool \[1\], one a problem"),
+        (Odd(numbers=None), "a wrong part: `numbers` is a canvas.arithmetic.Numbers of 1"),
+        (Odd(numbers=[1, 2]), "a wrong part: `numbers` is a canvas.arithmetic.Numbers of 1"),
+        (Odd(shift=-1), "a wrong part: `shift` is a number of columns from 0 up"),
+        (Odd(row=-1), "a wrong part: `row` is an index from 0 up"),
+    ],
+)
+def test_a_wrong_room_or_row_is_named_with_the_problem_and_what_to_do(layout, sentence):
+    with pytest.raises(OwnCodeError, match=f"the layout odd is wrong: .*{sentence}"):
+        layout.draw_worked(Problems.from_ints([(123, 4056)]))
 
 
 @pytest.mark.parametrize("base", [2, 10])

@@ -170,9 +170,12 @@ class Misjudged(Standard):
 @pytest.mark.parametrize(
     ("layout", "message"),
     [
-        (Misjudged("low", -1, 0), r"low writes outside the \d x \d cells of its room\(\): make"),
-        (Misjudged("narrow", 0, -1), r"narrow writes outside the \d x \d cells of its room\(\)"),
-        (Misjudged("high", 1, 0), r"high draws \d rows, and its room\(\) returns \d: make the two"),
+        (
+            Misjudged("low", -1, 0),
+            r"low is wrong: row \d of 9+ \* 9+ takes columns 1 to \d, and",
+        ),
+        (Misjudged("narrow", 0, -1), r"row \d of 9+ \* 9+ takes columns 1 to \d, and room\(\[\d"),
+        (Misjudged("high", 1, 0), r"rows\(\) yields no row \d of 9+ \* 9+, and room\(\[\d"),
     ],
 )
 def test_rows_that_disagree_with_the_room_are_refused(layout, message, pairs):
