@@ -1,43 +1,47 @@
-"""Train a recursive transformer with a Trainer, a callback and a data module of your own.
+"""Train a model that adds, with a Trainer, a callback and a data module of your own.
 
     python examples/train_with_lightning.py
-    trm solve --checkpoint lightning.ckpt 12x3
+    trm solve --checkpoint lightning.ckpt 123456+987654
+    trm prove --checkpoint lightning.ckpt
+
+Time: 10 to 20 seconds on a CPU core, less than a minute on a busy one. Expect a line for each of
+ten epochs, from some 10 % to 100 % solved, then a sum of longer numbers than any in training.
 
 `trm fit` does more: folders of runs, curves, safe checkpoints. Here each part is in your hands.
 """
 
 import argparse
+import logging
 import time
+import warnings
 
 import lightning as L
 from lightning.pytorch.callbacks import EMAWeightAveraging
 from torch.utils.data import DataLoader
 
+from canvas.addition import Addition
 from canvas.canvas_size import Canvas
-from canvas.multiplication import Multiplication
 from trm import load_solver, solve
-from trm.models import RecursiveConfig, TinyRecursiveModel
-from trm.training import (
-    CanvasDataModule,
-    DepthConfig,
-    IterativeModule,
-    OptimizerConfig,
-    ScheduleConfig,
-)
+from trm.models import CellConfig, CellModel, rule_settings
+from trm.training import CanvasDataModule, CellModule, OptimizerConfig, ScheduleConfig
+
+# Lightning's advice about workers, devices and products, which says nothing about this run.
+warnings.filterwarnings("ignore", module="lightning")
+logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 
 
 class SameBatches(CanvasDataModule):
     """Draws its batches once and repeats them in every epoch, in another order each time."""
 
     def train_dataloader(self) -> DataLoader:
-        """Return batches of row steps: ``inputs``, ``labels`` and ``answer``, [B, H, W] each."""
+        """Return batches of op inputs: ``ops`` [N], ``inputs`` [N, width], ``labels`` [N, …]."""
         samples, size = super().train_dataloader().dataset, self.batch_size
         batches = [samples.__getitems__(range(i, i + size)) for i in range(0, len(samples), size)]
         return DataLoader(batches, batch_size=None, shuffle=True)
 
 
 class Report(L.Callback):
-    """Prints the accuracy of whole solutions after each validation."""
+    """Prints the accuracy of whole solutions before training, and after each epoch."""
 
     def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Start the clock."""
@@ -58,25 +62,21 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--batches", type=int, default=40, help="batches of an epoch")
     options = parser.parse_args(arguments)
 
-    L.seed_everything(0)
-    task = Multiplication(layout="lattice", digits_a=(1, 2), digits_b=(1, 1))
+    L.seed_everything(0, verbose=False)
+    task = Addition(layout="column", digits=(1, 4), addends=(2, 2))
     data = SameBatches(
-        task, Canvas(), batch_size=64, batches_per_epoch=options.batches, validation_problems=32
+        task, Canvas(), batch_size=64, batches_per_epoch=options.batches, validation_problems=100
     )
-    network = TinyRecursiveModel(
-        RecursiveConfig(hidden_size=32, num_heads=4, position="relative_2d")
-    )
-    module = IterativeModule(
-        network,
-        depth=DepthConfig(),
-        solve_steps=4,
-        optimizer=OptimizerConfig(lr=0.003),
-        schedule=ScheduleConfig(warmup_steps=20),
+    network = CellModel(CellConfig(**rule_settings(task.local_rule()), hidden_size=64))
+    module = CellModule(
+        network=network,
+        optimizer=OptimizerConfig(name="muon", matrix_lr=0.02, lr=0.002, matrix_weight_decay=0.3),
+        schedule=ScheduleConfig(warmup_steps=5),
     )
     trainer = L.Trainer(
         max_epochs=options.epochs,
         accelerator="cpu",
-        callbacks=[Report(), EMAWeightAveraging(decay=0.99)],
+        callbacks=[Report(), EMAWeightAveraging(decay=0.9)],
         logger=False,
         enable_checkpointing=False,
         enable_model_summary=False,
@@ -85,7 +85,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     trainer.fit(module, data)
     trainer.save_checkpoint("lightning.ckpt")
-    print(solve("12x3", load_solver("lightning.ckpt")))
+    print(solve("123456+987654", load_solver("lightning.ckpt")))
 
 
 if __name__ == "__main__":

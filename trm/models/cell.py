@@ -37,7 +37,7 @@ from trm.models.configs import CellConfig
 from trm.models.coordinates import span
 from trm.models.iterative import IterativeModel, check_tokens, recur
 from trm.models.neighbour_attention import AddedMessages, NeighbourAttention, NeighbourKV
-from trm.models.op_inputs import OpInputs, OpReader
+from trm.models.op_inputs import Indexed, OpInputs, OpReader
 from trm.models.shared_classes import SharedClasses
 from trm.torch_settings import float32_default
 
@@ -71,7 +71,7 @@ class CellState(NamedTuple):
     log_right: Tensor  # float32 [B, H, W], log of the probability that a cell is correct
 
 
-class CellModel(IterativeModel):
+class CellModel(Indexed, IterativeModel):
     """Model of one cell, applied to all cells of a canvas; see this module's docstring.
 
     One step of `iterate` updates all cells at once, each from its neighbours' messages of the step
@@ -113,7 +113,7 @@ class CellModel(IterativeModel):
         every = torch.from_numpy(np.arange(sum(self.outputs.values())))
         every = every.split(list(self.outputs.values()))
         padded = nn.utils.rnn.pad_sequence(list(every), True, sum(self.outputs.values()))
-        self.register_buffer("_logits", padded, persistent=False)
+        self.keep(_logits=padded)
 
     def make_network(self) -> None:
         """Create the weights, newly initialised."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from canvas.cells.local_rule import LocalRule
 from canvas.choices import check_choices, one_of
-from canvas.symbols import VOCAB_SIZE
+from canvas.symbols import VOCAB_SIZE, vocab_size
 from trm.limits import MOST_CHANNELS, MOST_LAYERS, MOST_STEPS
 
 POSITIONS = {  # position encodings, and the class of each
@@ -174,13 +174,13 @@ class IntegerCellConfig(CellConfig):
 
 
 def rule_settings(rule: LocalRule) -> dict[str, Any]:
-    """Return the settings of a `CellConfig` that follow from a layout's local rule."""
+    """Return the settings of a `CellConfig` that follow from a rule: symbols, messages, ops."""
     passed = {
         direction: {name: rule.signals[name] for name in names}
         for direction, names in rule.messages.items()
         if names
     }
-    found: dict[str, Any] = {"messages": passed}
+    found: dict[str, Any] = {"vocab_size": vocab_size(rule.base), "messages": passed}
     if rule.ops:
         found["ops"] = [
             {"outputs": list(op.outputs), "inputs": list(op.inputs or ())} for op in rule.ops

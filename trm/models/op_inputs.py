@@ -1,10 +1,10 @@
 """Inputs of a cell model's ops as tensors: from what cells see, from columns, and from ids.
 
 A cell model embeds what an op reads by looking it up: a row of a table for each neighbour's message
-(`CellModel.message_tables`). `OpReader` finds these rows. It has buffers and no parameters.
+(`CellModel.message_tables`). `OpReader` finds these rows. It has indices and no parameters.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +25,29 @@ class OpInputs(NamedTuple):
     present: Tensor  # bool [N, directions], whether there is something to read
 
 
-class OpReader(nn.Module):
+class Indexed(nn.Module):
+    """Module with tensors of indices, which move with it to another device.
+
+    They are no buffers, as averages of weights (`EMAWeightAveraging`) average all buffers, and an
+    average of integers is rounded down.
+    """
+
+    _indices: tuple[str, ...] = ()
+
+    def keep(self, **indices: Tensor) -> None:
+        """Add integer or boolean tensors under their names."""
+        self._indices = (*self._indices, *indices)
+        for name, values in indices.items():
+            setattr(self, name, values)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Indexed":
+        super()._apply(fn, recurse)
+        for name in self._indices:
+            setattr(self, name, fn(getattr(self, name)))
+        return self
+
+
+class OpReader(Indexed):
     """Finds the inputs of ops.
 
     Args:
@@ -70,8 +92,7 @@ class OpReader(nn.Module):
             "token": torch.tensor([TOKEN in of for of in units]),
             "outputs": torch.tensor([[n in op.outputs for n in outputs] for op in encoding.ops]),
         }
-        for name, part in parts.items():
-            self.register_buffer(f"_{name}", part, persistent=False)
+        self.keep(**{f"_{name}": part for name, part in parts.items()})
 
     def ids(self, ops: list[int], seen: Tensor) -> Tensor:
         """Return the ids of the inputs of some ops in N cells, int64 [ops * N].

@@ -9,6 +9,8 @@ shares. If each sample has its own cells, a batch dimension comes first.
 
 import inspect
 import math
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import torch
@@ -26,6 +28,13 @@ class Position(nn.Module):
     """Base class of position encodings. A subclass overrides one or more of the terms."""
 
     absolute = True  # encodes places of tokens, and not offsets between them alone
+
+    def __init_subclass__(cls) -> None:
+        """Let a subclass define `vectors` and `token_vectors` without a generator."""
+        for name in {"vectors", "token_vectors"} & vars(cls).keys():
+            method = vars(cls)[name]
+            if len(inspect.signature(method).parameters) == 2:  # self, and cells or ids
+                setattr(cls, name, _ignoring_generator(method))
 
     def accepts(self, cells: Coordinates) -> bool:
         """Return whether the encoding supports these cells."""
@@ -86,6 +95,14 @@ class Position(nn.Module):
             bias = torch.where(allowed.unsqueeze(-3), zero if bias is None else bias, -math.inf)
         bias = None if bias is None else bias.to(dtype)
         return Terms(self.vectors(cells, generator), rotation, bias, self.relative_keys(cells))
+
+
+def _ignoring_generator(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def called(self: Position, given: Any, generator: Generator | None = None) -> Any:
+        return method(self, given)
+
+    return called
 
 
 def make_position(name: str, **settings: Any) -> Position:

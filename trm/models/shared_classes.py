@@ -13,11 +13,12 @@ from torch import Tensor, nn
 from canvas.cells.spec import SYMBOL
 from canvas.symbols import BLANK, DIGIT_OF, MASK, PLUS, TIMES
 from trm.models.attention import truncated_normal_
+from trm.models.op_inputs import Indexed
 
 _NEVER = -30.0  # logit of a symbol that no cell writes
 
 
-class SharedClasses(nn.Module):
+class SharedClasses(Indexed):
     """Table of classes, with scales by signal.
 
     The embedding of class c of a signal is ``table[c] * read[signal]``. The output weight is
@@ -64,8 +65,7 @@ class SharedClasses(nn.Module):
             "messages": classes + there,
             "outputs": [(row if row < most else -1, 0) for row in rows] + classes,
         }
-        for name, part in parts.items():
-            self.register_buffer(f"_{name}", torch.tensor(part), persistent=False)
+        self.keep(**{f"_{name}": torch.tensor(part) for name, part in parts.items()})
 
     @property
     def tokens(self) -> Tensor:

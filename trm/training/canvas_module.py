@@ -16,6 +16,7 @@ from canvas.cells.subtasks import subtask_classes
 from canvas.choices import check_choice, class_name
 from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems, keys
+from canvas.symbols import vocab_size
 from canvas.task import Task
 from trm.checkpoints import AUXILIARY, AUXILIARY_HEAD, CHECKPOINT_KEY, DATA_KEY, FORMAT
 from trm.checkpoints.loading import plain
@@ -155,8 +156,18 @@ class CanvasModule(L.LightningModule):
         if self.data is not None:
             self.add_auxiliary(self.data.task)
         if stage == "fit" and self.data is not None:
+            self._check_symbols(self.data.task)
             self.check(self.data)
             self.data.check_memory(self.samples)
+
+    def _check_symbols(self, task: Task) -> None:
+        """Raise a ValueError if the network has too few symbols for the task's digits."""
+        there = getattr(getattr(self.model, "config", None), "vocab_size", None)
+        if there is not None and there < (needed := vocab_size(task.base)):
+            raise ValueError(
+                f"base {task.base} has {needed} symbols, and the network is built for {there}: set "
+                f"vocab_size={needed} in its config"
+            )
 
     def trained(self, **settings: Any) -> Any:
         """Return the model for this training step, compiled if `compile` is set.

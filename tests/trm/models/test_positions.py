@@ -10,7 +10,7 @@ from canvas import symbols
 from trm.models.attention import Attention
 from trm.models.configs import NEIGHBOURHOODS, POSITIONS
 from trm.models.coordinates import Coordinates, neighbourhood_mask, relative_classes
-from trm.models.positions import Relative2D, make_position
+from trm.models.positions import Position, Relative2D, make_position
 
 
 def make(name, **changes):
@@ -221,3 +221,25 @@ def test_abacus_counts_digits_from_their_first_and_moves_all_by_an_offset():
         assert torch.equal(vectors[0, 4], vectors[0, 0])
         drawn.add(offset)
     assert drawn == {0, 1, 2}
+
+
+def test_vectors_of_ones_own_need_no_generator():
+    class Plain(Position):
+        def vectors(self, cells):
+            return torch.ones(len(cells.rows), 8)
+
+        def token_vectors(self, ids):
+            return torch.ones(*ids.shape, 8)
+
+    class Drawn(Position):
+        def vectors(self, cells, generator=None):
+            return torch.full((len(cells.rows), 8), float(generator is not None))
+
+    cells, generator = Coordinates.canvas(2, 3), torch.Generator()
+    for given in (None, generator):
+        assert torch.equal(
+            Plain().terms(cells, torch.float32, generator=given)[0], torch.ones(6, 8)
+        )
+        assert Plain().token_vectors(torch.zeros(2, 3).long(), given).shape == (2, 3, 8)
+        drawn = Drawn().terms(cells, torch.float32, generator=given)[0]
+        assert torch.equal(drawn, torch.full((6, 8), float(given is not None)))

@@ -1,5 +1,6 @@
 from types import SimpleNamespace
 
+import lightning as L
 import numpy as np
 import pytest
 import torch
@@ -10,6 +11,7 @@ from canvas.drawing import row_steps
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from trm.checkpoints import CHECKPOINT_KEY
+from trm.models import CellConfig, RecursiveConfig, TinyRecursiveModel, rule_settings
 from trm.training.configs import CycleStage, DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import Canvas, CanvasDataModule
 from trm.training.iterative_module import IterativeModule
@@ -204,3 +206,22 @@ def test_a_stage_of_cycles_that_a_network_does_not_have_is_refused():
             optimizer=OptimizerConfig(),
             schedule=ScheduleConfig(),
         )
+
+
+@pytest.mark.filterwarnings("ignore")  # Lightning's, of few workers
+def test_a_network_with_too_few_symbols_for_the_base_is_refused(tmp_path):
+    task = Multiplication("lattice", base=16, digits_a=(1, 2), digits_b=(1, 1))
+    data = CanvasDataModule(task, Canvas(), batch_size=4, batches_per_epoch=1)
+    assert CellConfig(**rule_settings(task.local_rule())).vocab_size == 24
+    network = TinyRecursiveModel(RecursiveConfig(hidden_size=8, num_heads=2, position="none"))
+    module = IterativeModule(
+        network,
+        depth=DepthConfig(),
+        solve_steps=1,
+        optimizer=OptimizerConfig(),
+        schedule=ScheduleConfig(),
+    )
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    trainer = L.Trainer(accelerator="cpu", default_root_dir=tmp_path, **quiet)
+    with pytest.raises(ValueError, match=r"base 16 has 24 symbols, .* built for 18: set"):
+        trainer.fit(module, data)

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 import torch
 from runs import assert_same, charts_without_a_curve, whole_and_resumed
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from canvas.canvas_size import Canvas
 from canvas.cells.reachable import reachable_op_inputs
 from canvas.cells.spec import SYMBOL
 from canvas.multiplication import Multiplication
 from trm import load_solver, solve
+from trm.models import CellConfig, CellModel
 from trm.models.configs import IntegerCellConfig, rule_settings
 from trm.models.integer import IntegerCellModel
 from trm.training.cell_module import CellModule
@@ -93,3 +95,16 @@ def test_integers_cannot_be_trained():
         ValueError, match="an IntegerCellModel cannot be trained: train a CellModel"
     ):
         module.check(None)
+
+
+def test_averages_of_weights_leave_indices_as_they_are():
+    """Lightning's averages include buffers; 0.9 i + 0.1 i can be rounded to i − 1."""
+    settings = rule_settings(Multiplication("lattice").local_rule())
+    model = CellModel(CellConfig(**settings, hidden_size=8, num_heads=2, intermediate_size=8))
+    assert {value.dtype for value in model.buffers()} == {torch.float32}
+    averaged = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9), use_buffers=True)
+    for _ in range(20):
+        averaged.update_parameters(model)
+    assert torch.equal(averaged.module.reader._units, model.reader._units)
+    moved = model.to("meta")
+    assert {moved.reader._units.device.type, moved._logits.device.type} == {"meta"}
