@@ -176,6 +176,27 @@ def alone(file: Path) -> Iterator[None]:
         ) from None
 
 
+def files_below(folder: Path) -> Iterator[Path]:
+    """Yield the files in a folder and in all folders below, also behind links to folders.
+
+    Each folder occurs once, so links that form a circle do no harm. It occurs by its own path, else
+    by a link to it, else by a link to such a link.
+    """
+    seen = set[str]()
+    places = [folder]
+    for place in places:
+        for top, folders, files in os.walk(place):
+            real = os.path.realpath(top)
+            if real in seen:
+                folders.clear()
+                continue
+            seen.add(real)
+            folders.sort()
+            links = [link for name in folders if (link := Path(top, name)).is_symlink()]
+            places += sorted(links, key=lambda link: (link.parent / link.readlink()).is_symlink())
+            yield from (Path(top, name) for name in sorted(files))
+
+
 def read_object(file: Path) -> dict[str, Any] | None:
     """Read a JSON object; None if there is no file, or a damaged one."""
     try:

@@ -24,7 +24,7 @@ from canvas.choices import check_choice
 from trm.benchmark.scoring import Scored, score
 from trm.benchmark.suites import SUITES, Suite
 from trm.config_files import read_config
-from trm.files import validated
+from trm.files import files_below, validated
 from trm.grid_cells import FAMILY, Key
 from trm.markdown import safe, table
 from trm.statistics import Share
@@ -119,7 +119,7 @@ def _entry(folder: Path, card: Card) -> Entry:
     Raises:
         ValueError: the entry is incomplete or refused.
     """
-    for file in folder.rglob("*"):
+    for file in files_below(folder):
         if file.stat().st_size > LARGEST:
             raise ValueError(
                 f"{file} is larger than {LARGEST:,} bytes; of predictions, trm benchmark score "

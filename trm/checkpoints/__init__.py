@@ -7,13 +7,16 @@ Imports no framework, so that a command line with a wrong file fails at once.
 import io
 import json
 import pickle
+import re
 import zipfile
 from collections.abc import Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from canvas.choices import shortened
 from trm.checkpoints.names import HEADER, SUFFIX, named_weights, no_such_name
+from trm.files import files_below
 
 # Its training is described in docs/generalisation.md.
 SHIPPED = Path(__file__).parent.parent / "pretrained" / f"lattice{SUFFIX}"
@@ -31,21 +34,30 @@ FORMAT = 2  # of the entry `CHECKPOINT_KEY`
 PROOF_SUFFIX = ".proof.json"  # replaces the checkpoint's; the last verdict of `trm prove`
 DECISIONS_SUFFIX = ".decisions.npz"  # replaces it, too; the decisions of a proved model
 
+CHECKPOINTS = "checkpoints"  # folder in that of a run
 _BEST_FIRST = ("best.ckpt", "last.ckpt", "*.ckpt", f"*{SUFFIX}")
+_VERSION = re.compile(r"version_(\d+)")  # folder of one training of a run, numbered by Lightning
+_SHOWN = 5  # runs that a message names
 
 
 def find_checkpoint(path: str | Path, names: Sequence[str] = _BEST_FIRST) -> Path:
     """Find a checkpoint file.
 
     Args:
-        path: a file; a folder, in which the newest file with the first name that occurs is found;
-            or a name of weights, see `trm.checkpoints.names`.
+        path: a file; a folder of one run, in whose newest version with such files the first name
+            that occurs is found; or a name of weights, see `trm.checkpoints.names`.
         names: file names or patterns, in order of preference.
+
+    Versions are ordered by their numbers, and files of one version and pattern by the steps that
+    they record. Times of files do not count: copies have others.
+
+    Example: ``runs/x`` with ``version_2`` and ``version_10`` →
+    ``runs/x/version_10/checkpoints/best.ckpt``.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is no path, or an empty one, or the folder has several files of weights
-            alone, which no run creates.
+        ValueError: it is no path, or an empty one, or the folder has several runs, or several files
+            of weights alone, which no run creates.
     """
     if not isinstance(path, str | Path):
         raise ValueError(
@@ -66,15 +78,50 @@ def find_checkpoint(path: str | Path, names: Sequence[str] = _BEST_FIRST) -> Pat
             f"there is no checkpoint {path}{why}; train one, for example with "
             "`trm fit --config quickstart`, and name its file or its run's folder"
         )
-    for name in names:
-        files = [file for file in path.rglob(name) if file.is_file()]
-        if name.endswith(SUFFIX) and len(files) > 1:
-            raise ValueError(
-                f"{path} holds {len(files)} files of weights: name one of them, such as {files[0]}"
-            )
-        if files:
-            return max(files, key=lambda file: file.stat().st_mtime_ns)
-    raise FileNotFoundError(f"there is no checkpoint below {path}")
+    every = [file for file in files_below(path) if any(fnmatch(file.name, name) for name in names)]
+    every = [file for file in every if file.is_file()]
+    files = [file for file in every if file.suffix != SUFFIX]
+    if not files and len(every) > 1:
+        raise ValueError(
+            f"{path} holds {len(every)} files of weights: name one of them, such as {every[0]}"
+        )
+    runs = dict[Path, list[Path]]()
+    for file in files or every:
+        runs.setdefault(_run(file)[0], []).append(file)
+    if not runs:
+        raise FileNotFoundError(f"there is no checkpoint below {path}")
+    if path in runs:  # it is itself the folder of a run, and others are in folders below
+        runs = {path: runs[path]}
+    if len(runs) > 1:
+        shown = ", ".join(map(str, sorted(runs)[:_SHOWN])) + ", …" * (len(runs) > _SHOWN)
+        raise ValueError(f"{path} holds {len(runs)} runs: name one of them, {shown}")
+    (files,) = runs.values()
+    newest = max(_run(file)[1] for file in files)
+    files = [file for file in files if _run(file)[1] == newest]
+    best = next(name for name in names if any(fnmatch(file.name, name) for file in files))
+    return max((file for file in files if fnmatch(file.name, best)), key=_step)
+
+
+def _run(checkpoint: Path) -> tuple[Path, int]:
+    """Return the folder of a checkpoint's run and the number of its version; -1: it has none."""
+    folder = checkpoint.parent
+    folder = folder.parent if folder.name == CHECKPOINTS else folder
+    version = version_of(folder)
+    return (folder if version < 0 else folder.parent), version
+
+
+def version_of(run: Path) -> int:
+    """Return the number of a run's folder, such as 3 of ``version_3``; -1: it has none."""
+    named = _VERSION.fullmatch(run.name)
+    return int(named[1]) if named else -1
+
+
+def _step(file: Path) -> tuple[int, str]:
+    """Return the optimiser step that a checkpoint records, or -1 without one, and its name."""
+    try:
+        return int(_plain_content(file)["global_step"]), file.name
+    except Exception:  # other bytes can fail in any way
+        return -1, file.name
 
 
 def is_weights(file: Path) -> bool:
@@ -100,14 +147,20 @@ def read_task(path: str | Path) -> dict[str, Any]:
                 header = json.loads(stream.read(min(size, file.stat().st_size)))
             data = json.loads(header["__metadata__"][HEADER])["data"]
         else:
-            with zipfile.ZipFile(file) as archive:
-                (entry,) = (one for one in archive.infolist() if one.filename.endswith("data.pkl"))
-                if entry.compress_type != zipfile.ZIP_STORED:
-                    return {}
-                data = _WithoutTensors(io.BytesIO(archive.read(entry))).load()[DATA_KEY]
+            data = _plain_content(file)[DATA_KEY]
         return dict(data["task"])
     except Exception:  # other bytes can fail in any way
         return {}
+
+
+def _plain_content(file: Path) -> dict[str, Any]:
+    """Return the content of a checkpoint without its tensors; other files raise any error."""
+    with zipfile.ZipFile(file) as archive:
+        (entry,) = (one for one in archive.infolist() if one.filename.endswith("data.pkl"))
+        if entry.compress_type != zipfile.ZIP_STORED:
+            raise ValueError("its content is packed")
+        content: dict[str, Any] = _WithoutTensors(io.BytesIO(archive.read(entry))).load()
+        return content
 
 
 class _WithoutTensors(pickle.Unpickler):

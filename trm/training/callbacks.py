@@ -19,14 +19,13 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from canvas.choices import did_you_mean
-from trm.checkpoints import COST_KEY
+from trm.checkpoints import CHECKPOINTS, COST_KEY
 from trm.checkpoints.content import load_checkpoint
 from trm.files import replacing
 from trm.flops import counted_flops
 from trm.processes import end_at_once_by_signals
 from trm.statistics import Share
 from trm.training.canvas_module import SIGNAL, CanvasModule, logs_at
-from trm.training.runs import CHECKPOINTS
 
 
 class EndAtOnce(L.Callback):

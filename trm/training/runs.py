@@ -7,15 +7,16 @@ training creates a folder; evaluation does not.
 """
 
 import logging
+import os
 from pathlib import Path
 
 from jsonargparse import Namespace
 from lightning.pytorch.utilities import rank_zero_only
 
-from trm.checkpoints import find_checkpoint
+from trm.checkpoints import CHECKPOINTS, find_checkpoint, version_of
 
 NEWEST = ("best", "last")  # of the newest run
-CHECKPOINTS, LAST, CONFIG = "checkpoints", "last.ckpt", "config.yaml"
+BEST, LAST, CONFIG = "best.ckpt", "last.ckpt", "config.yaml"
 
 
 def logger_settings(config: Namespace) -> Namespace:
@@ -43,36 +44,66 @@ def folder_of_runs(config: Namespace) -> Path:
 def find_newest(config: Namespace, name: str, fit: bool) -> Path | None:
     """Return the newest run's `best` or `last` checkpoint.
 
-    None: there is no run yet and training starts from scratch, which is also printed.
+    A run that was stopped in its first epoch has no last checkpoint; its best one is taken, if any.
+    None: there is no checkpoint yet and training starts from scratch, which is also printed.
 
     Raises:
         FileNotFoundError: there is none, and training needs one.
+        ValueError: there are several runs, see `find_checkpoint`.
     """
     folder = folder_of_runs(config)
+    own = folder / _version_name(config)
+    found, goes_on = None, "training starts from scratch"
     try:
-        return find_checkpoint(folder, (f"{name}.ckpt",))
+        place = own if own.is_dir() else folder
+        found = find_checkpoint(place, (LAST, BEST) if name == "last" else (BEST,))
     except FileNotFoundError:
         if not fit or name != "last":
             raise
-    print_sentence(f"There is no run below {folder}: training starts from scratch.")
-    return None
+    if not fit or name != "last":
+        return found
+    stopped = _newest_without_checkpoint(folder)
+    if found is not None:
+        goes_on = f"training resumes from {found}"
+        if found.name == BEST:
+            stopped = found.parents[1]
+        elif stopped and version_of(stopped) < version_of(found.parents[1]):
+            stopped = None
+    if stopped:
+        print_sentence(f"No epoch of {stopped} has ended: {goes_on}.")
+    elif found is None:
+        print_sentence(f"There is no run below {folder}: {goes_on}.")
+    return found
+
+
+def _newest_without_checkpoint(folder: Path) -> Path | None:
+    """Return the newest version of a run, if it has begun and has no checkpoint."""
+    begun = [file.parent for file in folder.glob(f"*/{CONFIG}")]
+    newest = max(begun, key=version_of, default=None)
+    return None if newest is None or any((newest / CHECKPOINTS).glob("*.ckpt")) else newest
+
+
+def _version_name(config: Namespace) -> str:
+    version = logger_settings(config).get("version")
+    return version if isinstance(version, str) else f"version_{version}"
 
 
 def settle_folder(config: Namespace, checkpoint: Path | None, anew: bool) -> bool:
     """Choose the folder of a run; return whether it resumes in its own folder.
 
-    A run whose problems changed (``anew``) gets a new folder.
+    A run whose problems changed (``anew``) gets a new folder. So does one that begins with another
+    checkpoint than its last, or than its best if no epoch has ended.
 
     Raises:
         ValueError: another run would be overwritten.
     """
     settings, folder = logger_settings(config), folder_of_runs(config)
-    version = settings.get("version")
-    name = version if isinstance(version, str) else f"version_{version}"
+    version, name = settings.get("version"), _version_name(config)
     if checkpoint:
-        run = checkpoint.resolve().parents[1]
-        mine = run.parent == folder.resolve() and (version is None or run.name == name)
-        if mine and checkpoint.name == LAST and not anew:
+        run = _run_in(folder, checkpoint)
+        mine = run is not None and (version is None or run.name == name)
+        newest = (checkpoint.parent / LAST).is_file()
+        if run and mine and checkpoint.name == (LAST if newest else BEST) and not anew:
             settings.version = run.name
             return True
         print_sentence(f"A new run begins with the weights of {checkpoint}.")
@@ -83,6 +114,18 @@ def settle_folder(config: Namespace, checkpoint: Path | None, anew: bool) -> boo
             "another version"
         )
     return False
+
+
+def _run_in(folder: Path, checkpoint: Path) -> Path | None:
+    """Return the folder in ``folder`` of the run of a checkpoint; None: it is elsewhere.
+
+    The run, its checkpoints and the checkpoint itself may be links.
+    """
+    paths = Path(os.path.abspath(checkpoint)), checkpoint.resolve()
+    runs = [path.parent.parent for path in paths]
+    here = [one for one in folder.glob("*") if one.is_dir()]
+    here.sort(key=version_of, reverse=True)  # numbers before links of other names
+    return next((one for one in here if any(map(one.samefile, runs))), None)
 
 
 @rank_zero_only

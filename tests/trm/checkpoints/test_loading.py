@@ -12,6 +12,7 @@ from canvas.problems import Problems
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, SHIPPED, find_checkpoint, read_task
 from trm.checkpoints.content import load_checkpoint, pack, unpack
 from trm.checkpoints.loading import load_solver
+from trm.files import files_below
 
 
 @pytest.fixture
@@ -118,6 +119,57 @@ def test_of_a_folder_the_best_checkpoint_comes_before_the_last_and_the_newest_ru
     assert find_checkpoint(str(tmp_path)) == newest
     assert find_checkpoint(tmp_path, ["last.ckpt"]) == last
     assert find_checkpoint(step) == step
+
+
+def saved(path: Path, step: int = 0) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.save({"global_step": step, "state_dict": {"weight": torch.ones(2)}}, path)
+    return path
+
+
+def test_times_of_files_are_no_order(tmp_path):
+    """They change when a folder is copied or unpacked; numbers of versions and steps stay."""
+    older = saved(tmp_path / "x/version_9/checkpoints/last.ckpt")
+    newer = saved(tmp_path / "x/version_10/checkpoints/last.ckpt")
+    steps = [saved(tmp_path / f"y/step={step}.ckpt", step) for step in (5, 40)]
+    for file in (older, steps[0]):
+        os.utime(file, (2e9, 2e9))
+    assert find_checkpoint(tmp_path / "x") == newer
+    assert find_checkpoint(tmp_path / "y") == steps[1]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows makes links for administrators alone")
+def test_links_to_folders_are_followed_but_not_in_circles(tmp_path):
+    saved(tmp_path / "disk/mine/checkpoints/best.ckpt")
+    run = tmp_path / "runs/x"
+    run.mkdir(parents=True)
+    for name, target in {
+        "version_0": tmp_path / "disk/mine",
+        "up": tmp_path / "runs",
+        "again": run,
+        "latest": run / "version_0",
+        "lost": tmp_path / "nowhere",
+    }.items():
+        (run / name).symlink_to(target, target_is_directory=True)
+    saved(run / "version_1/checkpoints/last.ckpt")
+    (tmp_path / "runs/y").symlink_to(run, target_is_directory=True)
+    assert find_checkpoint(run, ["best.ckpt"]).parent.samefile(tmp_path / "disk/mine/checkpoints")
+    assert find_checkpoint(tmp_path / "runs") == run / "version_1/checkpoints/last.ckpt"
+    below = [file.resolve() for file in files_below(tmp_path / "runs") if file.is_file()]
+    assert sorted(below) == sorted(tmp_path.rglob("*.ckpt"))  # each once
+
+
+def test_a_folder_of_many_runs_names_them(tmp_path):
+    for name in ("a/version_0", "a/version_1", "b"):
+        saved(tmp_path / name / "checkpoints/best.ckpt")
+    with pytest.raises(ValueError, match=r"holds 2 runs: name one of them, \S+/a, \S+/b$"):
+        find_checkpoint(tmp_path)
+    for name in "cdef":
+        saved(tmp_path / name / "step=3.ckpt")
+    with pytest.raises(ValueError, match=r"holds 6 runs: .*/e, …$"):
+        find_checkpoint(tmp_path)
+    own = saved(tmp_path / "version_3/checkpoints/last.ckpt")
+    assert find_checkpoint(tmp_path) == own
 
 
 def test_no_checkpoint_or_several_weights_are_told(tmp_path):

@@ -181,14 +181,42 @@ def test_a_chosen_run_goes_on_in_place_only_from_its_last(command, debug, halves
 
 
 def test_what_only_evaluates_leaves_no_run_and_is_none_to_go_on_with(command, debug, halves, whole):
-    newer = Path(shutil.copytree(halves / RUN, halves / "runs/debug/version_1"))
-    (newer / "checkpoints/last.ckpt").touch()
+    shutil.copytree(halves / RUN, halves / "runs/debug/version_1")
+    (halves / RUN / "checkpoints/last.ckpt").touch()  # as in a copy, whose times are no order
     command("test", *debug, "--ckpt_path", "best", folder=halves)
     assert runs(halves) == ["version_0", "version_1"]
     command("fit", *debug, *LONGER, *LAST, folder=halves)
     assert runs(halves) == ["version_0", "version_1"]
     assert load(halves / RUN)["global_step"] == 5
     assert_same(load(whole), load(halves / "runs/debug/version_1"))
+
+
+def test_a_run_stopped_in_its_first_epoch_goes_on_from_its_best_or_is_named(command, debug, halves):
+    (halves / RUN / "checkpoints/last.ckpt").unlink()
+    words = ("fit", *debug, *CONSTANT, "--trainer.max_epochs", 1, *LAST)
+    best = f"{RUN}/checkpoints/best.ckpt"
+    ran = command(*words, folder=halves)
+    assert f"No epoch of {RUN} has ended: training resumes from {best}." in ran.err
+    assert runs(halves) == ["version_0"]
+    assert load(halves / RUN)["global_step"] == 5
+    shutil.rmtree(halves / RUN / "checkpoints")
+    ran = command(*words, folder=halves)
+    assert f"No epoch of {RUN} has ended: training starts from scratch." in ran.err
+    shutil.rmtree(halves / RUN)
+    shutil.copytree(halves / "runs/debug/version_1", halves / RUN)
+    shutil.rmtree(halves / "runs/debug/version_1/checkpoints")
+    command(*words, folder=halves, code=0)
+    assert runs(halves) == ["version_0", "version_1"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows makes links for administrators alone")
+@pytest.mark.parametrize("linked", ["version_0", "version_0/checkpoints"])
+def test_a_run_on_another_disk_goes_on_behind_its_link(command, debug, halves, linked):
+    disk = shutil.move(halves / "runs/debug" / linked, halves / "disk")
+    (halves / "runs/debug" / linked).symlink_to(disk, target_is_directory=True)
+    command("fit", *debug, *LONGER, *LAST, folder=halves)
+    assert runs(halves) == ["version_0"]
+    assert load(halves / RUN)["global_step"] == 15
 
 
 def table(run: Path) -> list[dict[str, str]]:
