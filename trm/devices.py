@@ -5,20 +5,47 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
-
-from lightning.fabric import Fabric
-from lightning.fabric.utilities.exceptions import MisconfigurationException
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from trm.files import write_json
 from trm.precision import on_cpu
 from trm.processes import start_processes
 from trm.progress import Meter, progress
 
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
 T = TypeVar("T")
+_FEW = 8  # processes that any CPU is given
 
 
-def open_devices(accelerator: str, devices: int | list[int], nodes: int, precision: str) -> Fabric:
+def check_devices(accelerator: Any, devices: Any) -> None:
+    """Check a command's devices before anything is loaded, in the form of Lightning's trainer.
+
+    Raises:
+        ValueError: there is no such accelerator, or a CPU has far fewer cores than processes.
+    """
+    import torch
+
+    there: dict[str, Any] = {
+        "gpu": torch.accelerator.is_available,
+        "cuda": torch.cuda.is_available,
+        "mps": torch.backends.mps.is_available,
+    }
+    if isinstance(accelerator, str) and accelerator in there and not there[accelerator]():
+        name = "GPU" if accelerator == "gpu" else f"device {accelerator!r}"
+        raise ValueError(f"there is no {name} to compute on: take cpu or auto")
+    processes = int(devices) if str(devices).isdecimal() else 1
+    if processes > (most := max(_FEW, 2 * cores())) and on_cpu(accelerator):
+        raise ValueError(
+            f"{processes} devices are as many processes, and this CPU has {cores()} cores: take at "
+            f"most {most}"
+        )
+
+
+def open_devices(
+    accelerator: str, devices: int | list[int], nodes: int, precision: str
+) -> "Fabric":
     """Return a Fabric for these devices, see `join_processes`.
 
     ``devices`` is a number, or a list of indices. ``precision`` is a result of
@@ -27,6 +54,10 @@ def open_devices(accelerator: str, devices: int | list[int], nodes: int, precisi
     Raises:
         ValueError: there are no such devices.
     """
+    from lightning.fabric import Fabric
+    from lightning.fabric.utilities.exceptions import MisconfigurationException
+
+    check_devices(accelerator, devices)
     if isinstance(devices, list) and on_cpu(accelerator):
         raise ValueError(
             "there is no accelerator here, and processes on a CPU have no indices: give --devices "
@@ -44,7 +75,7 @@ def open_devices(accelerator: str, devices: int | list[int], nodes: int, precisi
         raise ValueError(str(error)) from error  # Lightning's own message
 
 
-def join_processes(fabric: Fabric) -> None:
+def join_processes(fabric: "Fabric") -> None:
     """Join the processes of a Fabric; start them if nobody has.
 
     Raises:
@@ -71,7 +102,7 @@ def _quiet() -> Iterator[None]:
 
 
 def make_files(
-    fabric: Fabric,
+    fabric: "Fabric",
     files: Mapping[Path, T],
     make: Callable[[T], Any],
     is_made: Callable[[Path], bool],

@@ -29,7 +29,7 @@ def progress(quiet: bool = False) -> Iterator[Report]:
     Example: ``with progress() as report: report("cells", 3, 10)``.
     """
     # `Console.is_terminal` follows FORCE_COLOR, which notebooks set for pipes as well.
-    if quiet or not sys.stderr.isatty():
+    if quiet or not sys.stderr or not sys.stderr.isatty():  # None: it is closed
         yield silent
         return
     console = Console(stderr=True)

@@ -121,6 +121,16 @@ def test_verbose_tells_what_goes_on_and_where_an_error_arose(command):
     assert told.err.endswith(plain.err)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not remove a folder in use")
+@pytest.mark.parametrize("words", ["solve 12x3", "fit --config debug", "models"])
+def test_a_working_folder_that_was_removed_is_named(words, tmp_path, monkeypatch, capsys):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert cli.run(words.split()) == 2
+    assert "is not there any more: change to another" in capsys.readouterr().err
+
+
 def test_what_is_missing_is_named_with_what_to_do(command, monkeypatch):
     monkeypatch.setitem(sys.modules, "lightning", None)  # importing it fails
     # With pictures: without them, lightning is imported before.

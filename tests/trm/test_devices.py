@@ -1,6 +1,8 @@
 import pytest
 
+import trm.devices
 from trm.commands.arguments import Arguments, Parser
+from trm.devices import check_devices
 
 
 def parsed(*words: str) -> Arguments:
@@ -28,3 +30,30 @@ def test_what_is_no_number_of_devices_is_refused(text, capsys):
         parsed(f"--devices={text}")
     assert stop.value.code == 2
     assert "is neither a number of devices nor a list" in capsys.readouterr().err
+
+
+def test_many_more_processes_than_cores_are_refused(monkeypatch):
+    monkeypatch.setattr(trm.devices, "cores", lambda: 2)
+    for devices in (8, "3", "auto", [0, 99], -1):
+        check_devices("cpu", devices)
+    with pytest.raises(ValueError, match=r"99 devices .* has 2 cores: take at most 8"):
+        check_devices("cpu", 99)
+    monkeypatch.setattr(trm.devices, "cores", lambda: 64)
+    check_devices("cpu", "99")
+
+
+@pytest.mark.parametrize(("name", "named"), [("gpu", "GPU"), ("cuda", "device 'cuda'")])
+def test_an_accelerator_that_is_not_there_is_named_before_anything_is_loaded(
+    name, named, command, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("trm.checkpoints.loading.load_solver", None)
+    for words in (
+        ("evaluate", "--output", "D", "--accelerator", name),
+        ("solve", "1x2", "--accelerator", name),
+        ("fit", "--config", "debug", "--trainer.accelerator", name),
+    ):
+        ran = command(*words, folder=tmp_path, code=2)
+        assert ran.err.endswith(f"there is no {named} to compute on: take cpu or auto\n")
+    assert not list(tmp_path.iterdir())

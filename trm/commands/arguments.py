@@ -390,6 +390,10 @@ class Arguments(argparse.Namespace):
         voting, checkpoints = self.voting(), self.checkpoints
         self.find_checkpoints(*checkpoints)
 
+        from trm.devices import check_devices
+
+        check_devices(getattr(self, "accelerator", "cpu"), getattr(self, "devices", 1))
+
         from trm.checkpoints.loading import load_solver
 
         size = getattr(self, "height", None), getattr(self, "width", None)

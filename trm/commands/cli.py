@@ -12,12 +12,13 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from pathlib import Path
 from platform import python_version
 
 from canvas.choices import import_code
 from trm import __version__
 from trm.commands.arguments import VERBOSE, Arguments, Parser
-from trm.commands.streams import write_similar_characters
+from trm.commands.streams import open_closed_streams, write_similar_characters
 from trm.files import removing_empty_folders
 from trm.processes import (
     INTERRUPTED,
@@ -142,6 +143,7 @@ def _run(name: str, arguments: list[str]) -> int:
         parser.add_verbosity()
         args, words = parser.parse_known_args(check_call(arguments))
 
+        _check_working_folder()
         from trm.training.cli import run as train
 
         for word in args.imports:
@@ -150,6 +152,7 @@ def _run(name: str, arguments: list[str]) -> int:
         return 0
     if name in COMMANDS:
         args = parser_of(name).parse_args(arguments[1:], Arguments())
+        _check_working_folder()
         for word in getattr(args, "imports", ()):
             import_code(word, f"--import {word}")
         code: int = args.run(args)
@@ -166,6 +169,16 @@ def _run(name: str, arguments: list[str]) -> int:
     return 2
 
 
+def _check_working_folder() -> None:
+    """Raise a ValueError if the working folder was removed, which ends libraries without words."""
+    try:
+        Path.cwd()
+    except OSError:
+        raise ValueError(
+            "the folder in which this command runs is not there any more: change to another"
+        ) from None
+
+
 @contextmanager
 def _logged(verbose: bool) -> Iterator[None]:
     """Send this package's log to standard error: warnings, or everything if ``verbose``."""
@@ -180,4 +193,6 @@ def _logged(verbose: bool) -> Iterator[None]:
 
 def main() -> None:
     """Run the command line (entry point)."""
+    open_closed_streams()
+    os.environ["MPLBACKEND"] = "agg"  # notebooks name theirs, and pictures need none
     sys.exit(run(sys.argv[1:]))

@@ -1,4 +1,7 @@
-"""Standard output and error in encodings that lack some of our characters.
+"""Standard streams: closed ones, and encodings that lack some of our characters.
+
+A service, `pythonw` or a shell's ``2>&-`` starts a process without some of its streams. They are
+opened, so that nothing else gets their numbers: input is empty, and output goes nowhere.
 
 A pipe or a file takes the encoding of the locale, which may be ASCII or cp1252. Characters that it
 lacks are written as similar ones, like x for ×, or as escapes. Nothing fails because of them.
@@ -6,6 +9,7 @@ lacks are written as similar ones, like x for ×, or as escapes. Nothing fails b
 
 import codecs
 import io
+import os
 import sys
 import unicodedata
 
@@ -24,6 +28,18 @@ _SIMILAR = {
     "✗": "!",
 }
 _HANDLER = "trm.similar"
+
+
+def open_closed_streams() -> None:
+    """Open standard input, output and error on the null device where they are closed."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number
+        if getattr(sys, name) is None:
+            mode = "w" if number else "r"
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def write_similar_characters() -> None:

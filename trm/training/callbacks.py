@@ -247,16 +247,20 @@ class Lines(L.Callback):
     )
 
     def setup(self, trainer: L.Trainer, *_: Any, **more: Any) -> None:
-        if trainer.progress_bar_callback and not sys.stdout.isatty():
+        if trainer.progress_bar_callback and not _on_terminal():
             trainer.progress_bar_callback.disable()
 
     def on_validation_end(self, trainer: L.Trainer, *_: Any) -> None:
-        if trainer.state.fn != "fit" or trainer.sanity_checking or sys.stdout.isatty():
+        if trainer.state.fn != "fit" or trainer.sanity_checking or _on_terminal():
             return
         held = trainer.callback_metrics
         figures = ", ".join(f"{name} {held[name]:.3f}" for name in self._SHOWN if name in held)
         where = f"epoch {trainer.current_epoch + 1}, step {trainer.global_step:,}"
         rank_zero_info(f"{where}: {figures}")
+
+
+def _on_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()  # None: it is closed
 
 
 class PredictionWriter(BasePredictionWriter):

@@ -26,6 +26,7 @@ from canvas.task import Task
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.content import load_checkpoint, network_weights
 from trm.config_files import read_config, shipped_configs
+from trm.devices import check_devices
 from trm.limits import lacks_memory
 from trm.models.configs import rule_settings
 from trm.precision import NO_UNITS, check_precision, settle
@@ -36,7 +37,7 @@ from trm.training.data import CanvasDataModule
 from trm.training.iterative_module import IterativeModule
 from trm.training.loggers import add_table, begin_runs, give_ids, keep_tables, share_version
 from trm.training.optimisers import build_optimizer
-from trm.training.runs import NEWEST, find_newest, print_sentence, settle_folder
+from trm.training.runs import NEWEST, check_folders, find_newest, print_sentence, settle_folder
 from trm.training.tensorboard import CONFIG_KEY, Pictures, SavedConfig, flattened, hyperparameters
 
 # Warnings of Lightning about itself: the user can do nothing about them.
@@ -93,6 +94,8 @@ class TrainingCLI(LightningCLI):
         if not subcommand:
             return
         path, fits = config.ckpt_path, subcommand == "fit"
+        if fits:
+            check_folders(config)
         if path in NEWEST:
             path = config.ckpt_path = find_newest(config, path, fits)
         elif path is None and not fits:
@@ -113,6 +116,8 @@ class TrainingCLI(LightningCLI):
         """Set values that depend on other keys, on the machine and on earlier runs."""
         config = self.config[self.subcommand] if self.subcommand else self.config
         self._settle_size(config)
+        check_devices(config.trainer.accelerator, config.trainer.devices)
+        _start_alike(config.trainer)
         precision = config.trainer.precision
         check_precision(precision)
         config.trainer.precision = settle(precision, config.trainer.accelerator)
@@ -205,6 +210,17 @@ class TrainingCLI(LightningCLI):
         if self.trainer.world_size == 1:  # a process that is started later cannot take over a run
             begin_runs(self.trainer.loggers)
         rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
+
+
+def _start_alike(trainer: Namespace) -> None:
+    """Let `launch` start the processes of DDP's variants, as it does for all strategies.
+
+    Lightning's own ways, such as ``ddp_spawn``, would copy objects that cannot be copied.
+    """
+    if isinstance(trainer.strategy, str):
+        trainer.strategy = re.sub(r"^ddp_(spawn|fork|notebook)", "ddp", trainer.strategy)
+    elif isinstance(trainer.strategy, Namespace) and "init_args.start_method" in trainer.strategy:
+        trainer.strategy["init_args.start_method"] = "popen"
 
 
 def run(arguments: list[str], quiet: bool = False) -> None:

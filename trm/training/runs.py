@@ -35,6 +35,24 @@ def logger_settings(config: Namespace) -> Namespace:
     return first.init_args
 
 
+def check_folders(config: Namespace) -> None:
+    """Raise a ValueError if a folder of a run or of its checkpoints is not on this machine."""
+    places = [
+        ("trainer.logger.save_dir", logger_settings(config).get("save_dir")),
+        ("trainer.default_root_dir", config.trainer.default_root_dir),
+        ("checkpoint.dirpath", config.checkpoint.dirpath),
+    ]
+    for one in config.trainer.callbacks or ():
+        if isinstance(one, Namespace):
+            places.append(("trainer.callbacks.dirpath", one.get("init_args.dirpath")))
+    for key, place in places:
+        if "://" in str(place):
+            raise ValueError(
+                f"{key}: {place} is not on this machine, where a run keeps its checkpoints: name a "
+                "folder, and copy it when training has ended"
+            )
+
+
 def folder_of_runs(config: Namespace) -> Path:
     """Return the folder of all runs of this name, each in a folder of its own."""
     settings = logger_settings(config)

@@ -104,7 +104,7 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("prove --checkpoint CKPT", "passes more than decided messages"),
     ("evaluate --checkpoint CKPT --output D --digits 2", "--digits-a and --digits-b"),
     ("evaluate --checkpoint ADDER --output D --digits 2 --digits-a 2", "--digits and --addends;"),
-    ("evaluate --output D --accelerator mps", "MPSAccelerator"),
+    ("evaluate --output D --accelerator mps", "there is no device 'mps' to compute on: take cpu"),
     *(
         (f"{words} --steps 1000000000", "'1000000000' is not a whole number from 1 to 10,000")
         for words in ("solve 1x2", "evaluate --output D", "inspect 12x3 --output D")

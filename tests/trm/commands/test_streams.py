@@ -5,12 +5,15 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from trm.batch import Summary
 from trm.commands import cli
 from trm.commands.streams import write_similar_characters
+from trm.progress import progress
+from trm.training.callbacks import Lines
 
 
 def written(encoding: str, text: str) -> bytes:
@@ -88,6 +91,40 @@ def test_an_error_is_a_sentence_in_any_encoding(how, repository):
     assert ran.returncode == 2
     assert b"Did you mean lattice?" in ran.stderr
     assert b"Traceback" not in ran.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="closes streams by a shell")
+@pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&- <&-"])
+def test_closed_streams_change_no_file(closed, repository, tmp_path):
+    """As in a service, or by pythonw; libraries may open files by the numbers of streams."""
+    (tmp_path / "problems.csv").write_text("a,b\n12,34\n")
+    words = f"{sys.executable} -m trm solve --input problems.csv --output answers.jsonl"
+    environment = os.environ | {"PYTHONPATH": str(repository)}
+    shell = ["sh", "-c", f"{words} {closed}"]
+    assert subprocess.run(shell, env=environment, cwd=tmp_path).returncode == 0
+    assert json.loads((tmp_path / "answers.jsonl").read_text())["answer"] == "408"
+
+
+def test_streams_that_are_none_fail_nowhere(monkeypatch):
+    """In Python, where no command has opened them."""
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    with progress() as report:
+        report("cells", 1, 2)
+    disabled: list[bool] = []
+    bar = SimpleNamespace(disable=lambda: disabled.append(True))
+    Lines().setup(SimpleNamespace(progress_bar_callback=bar))
+    assert disabled
+
+
+@pytest.mark.parametrize("backend", ["nonsense", "module://matplotlib_inline.backend_inline"])
+def test_pictures_need_no_backend(backend, repository, tmp_path):
+    """A notebook's commands inherit that of the notebook, whose package they may lack."""
+    environment = os.environ | {"PYTHONPATH": str(repository), "MPLBACKEND": backend}
+    words = [sys.executable, "-m", "trm", "inspect", "12x3", "--output", "inspected"]
+    ran = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True)
+    assert ran.returncode == 0, ran.stderr
+    assert list(tmp_path.glob("inspected/*.png"))
 
 
 COMMANDS = """
