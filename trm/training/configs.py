@@ -132,6 +132,37 @@ class AuxiliaryConfig:
 
 
 @dataclass
+class NegativesConfig:
+    """Shares of the training samples that teach the confidence alone.
+
+    Their cells have no loss, and the halting head learns that the row is incorrect. All other
+    samples are upright, and the head learns of these whether the predicted row is correct. So the
+    confidence is that of "this canvas is upright, its rows are correct, and so is this one".
+    Where chance leaves a sample correct, as the identity leaves a canvas, it is learned as others.
+
+    Attributes:
+        turned: masked first, then turned by `data.transforms`.
+        guessed: turned by them first, then masked in the row in which an upright canvas has it: an
+            incorrect guess of the orientation.
+        digit: a digit in the rows above is another one.
+        other: the rows above are those of a problem that differs in one digit.
+        own: the row above is the model's own, which may be correct.
+    """
+
+    turned: float = 0.0
+    guessed: float = 0.0
+    digit: float = 0.0
+    other: float = 0.0
+    own: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, share in vars(self).items():
+            check_range(f"data.negatives.{name}", share, 0, 1)
+        if (total := sum(vars(self).values())) > 1:
+            raise ValueError(f"data.negatives: the shares are at most 1 in all, not {total:g}")
+
+
+@dataclass
 class CycleStage:
     """Fewer cycles for the first epochs of a run: a step of a depth curriculum.
 

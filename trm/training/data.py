@@ -20,7 +20,7 @@ from canvas.sampling import sample
 from canvas.task import Task
 from canvas.tasks import task_data
 from trm.limits import MOST_SAMPLES, MOST_WORKERS, host_memory
-from trm.training.configs import check_range
+from trm.training.configs import NegativesConfig, check_range
 from trm.training.samples import (
     CellInputSamples,
     Curriculum,
@@ -91,6 +91,8 @@ class CanvasDataModule(L.LightningDataModule):
         curriculum: stages of training in which problems are drawn from a part of the task.
         blanks: highest number of blank rows and columns inserted into training samples.
         workers: processes that draw samples; 0 draws them in the training process.
+        negatives: shares of the row steps that teach the confidence alone; only those that are
+            turned are transformed then. None: all samples are transformed, and learned.
         pool: number of training problems whose distinct op inputs are all samples of a cell model.
             A batch is then drawn evenly from them; 0: new problems in each batch.
     """
@@ -108,6 +110,7 @@ class CanvasDataModule(L.LightningDataModule):
         transforms: list[BasicTransform] | None = None,
         curriculum: list[Stage] | None = None,
         blanks: Blanks | None = None,
+        negatives: NegativesConfig | None = None,
         workers: int = 0,
         pool: int = 0,
     ) -> None:
@@ -115,7 +118,7 @@ class CanvasDataModule(L.LightningDataModule):
         self.task, self.canvas, self.blanks = task, canvas, blanks or Blanks()
         self.batch_size, self.batches_per_epoch = batch_size, batches_per_epoch
         self.validation_problems, self.training_problems = validation_problems, training_problems
-        self.beyond_problems = beyond_problems
+        self.beyond_problems, self.negatives = beyond_problems, negatives
         self.seed, self.workers, self.pool = seed, workers, pool
         self.stage = ""
         canvas.check(task, (self.blanks.rows, self.blanks.columns))
@@ -135,6 +138,11 @@ class CanvasDataModule(L.LightningDataModule):
             raise ValueError(
                 "data.transforms exchange rows and columns: give data.canvas an equal height and "
                 "width, or square: true"
+            )
+        if negatives and negatives.turned + negatives.guessed and len(self.symmetries) == 1:
+            raise ValueError(
+                "data.negatives has a share of turned samples, and nothing turns them: add "
+                "albumentations.D4 to data.transforms"
             )
         self.curriculum = Curriculum(task, curriculum or ())
 
@@ -215,8 +223,16 @@ class CanvasDataModule(L.LightningDataModule):
         module = self.trainer.lightning_module if self.trainer else None
         if (auxiliary := getattr(module, "auxiliary_config", None)) is not None:
             parts["auxiliary"] = auxiliary
+        kind = getattr(module, "samples", RowStepSamples)
+        if self.negatives:
+            if kind is not RowStepSamples:
+                raise ValueError(
+                    "data.negatives are for recursive transformers, which are trained on row "
+                    "steps: leave them out"
+                )
+            parts["negatives"] = self.negatives
         if self.pool:
-            if getattr(module, "samples", None) is not CellInputSamples:
+            if kind is not CellInputSamples:
                 raise ValueError(
                     "data.pool is for cell models with hints, which are trained on single cells: "
                     "leave it out"

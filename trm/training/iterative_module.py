@@ -16,7 +16,7 @@ from trm.training.canvas_module import CanvasModule
 from trm.training.configs import DepthConfig, check_range
 from trm.training.data import CanvasDataModule
 from trm.training.random_bits import random_bits
-from trm.training.step import LOSSES, Carry, carried_step, fresh_step
+from trm.training.step import LOSSES, Carry, carried_step, fresh_step, with_own_rows
 
 _CARRY = "carry"  # entry of a checkpoint: the fields of `Carry`, a dict for each device
 
@@ -34,6 +34,7 @@ class IterativeModule(CanvasModule):
 
     charted = (
         *("train/cell_accuracy", "train/row_accuracy", "train/halting_accuracy"),
+        "train/negatives_rejected",
         *("train/loss_cells", "train/loss_halting", "validation/supervision_steps"),
     )
     compiled_method = "iterate"
@@ -85,6 +86,10 @@ class IterativeModule(CanvasModule):
         depth, cycles = self.depth.at(self.current_epoch, self.trainer.max_epochs)
         model, seed = self.trained(**cycles), self.batch_seed(batch_idx)
         batch = {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
+        if "above" in batch:
+            batch = with_own_rows(
+                model, batch, sum(depth.no_grad_steps) // 2 + depth.supervised_steps
+            )
         if depth.schedule == "fresh":
             figures = fresh_step(model, batch, depth, seed, self.loss, self.auxiliary)
         else:

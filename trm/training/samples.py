@@ -23,17 +23,19 @@ from canvas.cells.local_rule import LocalRule, OpSamples
 from canvas.cells.spec import NEIGHBOURS, SYMBOL, TOKEN
 from canvas.cells.subtasks import draw_subtasks
 from canvas.choices import check_choice
-from canvas.drawing import IGNORE, WorkedDrawing, at_writers, row_steps, sequences
-from canvas.problems import Problems, Split, keys, random_below, random_words
+from canvas.drawing import IGNORE, RowSteps, WorkedDrawing, at_writers, row_steps, sequences
+from canvas.problems import Problems, Split, keys, random_below, random_words, split_of
 from canvas.sampling import sample
-from canvas.symbols import BLANK, MASK
+from canvas.symbols import BLANK, DIGIT_IDS, DIGIT_OF, MASK
 from canvas.task import Task
-from trm.training.configs import AuxiliaryConfig, check_ends, stage_at
+from trm.training.configs import AuxiliaryConfig, NegativesConfig, check_ends, stage_at
 
 TrainingBatch = dict[str, Any]
 
 # Purposes of random keys; purpose 0 draws the problem.
-_STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS = range(1, 7)
+_STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS, _NEGATIVE = range(1, 8)
+# Kinds of negative samples, in the order of `NegativesConfig`; 0 is none.
+_TURNED, _GUESSED, _DIGIT, _OTHER, _OWN = range(1, 6)
 _POOLED = 1000  # problems worked out at once for a pool
 SHIFTS_ALONE = (
     "data.transforms turn or reflect canvases, but a GPT writes from the lowest digit up, row "
@@ -208,6 +210,7 @@ class TrainingSamples(Samples):
         return [np.stack(part) for part in zip(*moved, strict=True)]
 
 
+@dataclass(eq=False)
 class RowStepSamples(TrainingSamples):
     """Batches of row steps.
 
@@ -215,26 +218,167 @@ class RowStepSamples(TrainingSamples):
     [B, H, W], the masked cells, and ``seeds``: int64 [B], of the model's random numbers. As long as
     there are auxiliary losses, it has ``auxiliary``: uint8 [B, H, W, N], the class of each sub-task
     in the masked cells, elsewhere `UNDEFINED`.
+
+    With ``negatives`` it has ``correct``: bool [B], whether the canvas is upright and its rows are
+    correct; and, with a share of ``own``, ``above``: bool [B, H, W], the row above, which the model
+    is to fill in first. Only turned and guessed samples are transformed then.
     """
 
+    negatives: NegativesConfig | None = None
+
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        _, drawing, inserted, epoch, index = self._drawing(indices)
+        problems, drawing, inserted, epoch, index = self._drawing(indices)
         word = random_words(self._keys(epoch, index, _STEP), 1)[:, 0]
         step = random_below(word, drawing.steps)
         steps = row_steps(drawing, step)
+        if self.negatives:
+            words = random_words(self._keys(epoch, index, _NEGATIVE), 4)
+            kind = _kinds(self.negatives, words[:, 0])
+            above = replace_rows_above(self.task, problems, drawing, steps, kind, words[:, 1:])
+            steps = steps._replace(inputs=np.where(steps.answer, np.uint8(MASK), above))
         inputs, labels = inserted(steps.inputs, BLANK), inserted(steps.labels, BLANK)
         answer = inserted(steps.answer, False)
         # Inserted cells in the row to fill in are masked, too.
         masked = inserted.blank & answer.any(axis=2, keepdims=True)
         inputs[masked], answer[masked] = MASK, True
         learned = self._auxiliary(drawing, inserted, epoch, step)
-        arrays = self._transformed(inputs, labels, answer, epoch, index, *learned)
-        batch = dict(zip(("inputs", "labels", "answer"), arrays, strict=False))
+        if self.negatives:
+            given = inserted(drawing.given, False)
+            batch, learned = self._with_negatives(
+                inputs, labels, answer, given, kind, epoch, index, learned
+            )
+            if self.negatives.own:
+                before = inserted(drawing.answer_cells(step - 1), False)
+                before &= ((kind == _OWN) & (step > 0))[:, None, None]
+                batch["above"] = before
+        else:
+            arrays = self._transformed(inputs, labels, answer, epoch, index, *learned)
+            batch = dict(zip(("inputs", "labels", "answer"), arrays, strict=False))
+            learned = arrays[3:]
         batch["seeds"] = self._keys(epoch, index, _MODEL).view(np.int64)
         if learned:
-            classes = np.stack(arrays[3:], axis=-1)
+            classes = np.stack(learned, axis=-1)
             batch["auxiliary"] = np.where(batch["answer"][..., None], classes, np.uint8(UNDEFINED))
         return {name: torch.from_numpy(array) for name, array in batch.items()}
+
+    def _with_negatives(
+        self,
+        inputs: np.ndarray,
+        labels: np.ndarray,
+        answer: np.ndarray,
+        given: np.ndarray,
+        kind: np.ndarray,
+        epoch: int,
+        index: np.ndarray,
+        more: list[np.ndarray],
+    ) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+        """Turn the turned and the guessed samples; return the batch, and ``more`` maps moved.
+
+        Args:
+            inputs, labels, answer, more: as for `_transformed`.
+            given: given cells, bool [B, H, W].
+            kind: of each sample, int64 [B].
+            epoch, index: of the samples.
+        """
+        correct = ((inputs == labels) | answer).all(axis=(1, 2))
+        guessed, turned = kind == _GUESSED, np.flatnonzero((kind == _GUESSED) | (kind == _TURNED))
+        row = answer.any(axis=2).argmax(axis=1) - _corner(labels)[:, 0]  # below the first one
+        inputs[guessed] = np.where(answer[guessed], np.uint8(BLANK), inputs[guessed])
+        B, H, W = inputs.shape
+        places = [np.broadcast_to(line, (B, H, W)) for line in np.ix_(range(H), range(W))]
+        maps = [given.view(np.uint8), *(place.astype(np.uint8) for place in places), *more]
+        if len(turned):
+            mine = [part[turned] for part in (inputs, labels, answer)]
+            moved = self._transformed(*mine, epoch, index[turned], *(part[turned] for part in maps))
+            for part, result in zip(
+                (inputs, labels, answer, *maps[:1], *more), [*moved[:4], *moved[6:]], strict=True
+            ):
+                part[turned] = result
+            correct[turned] = _upright(*moved[4:6])
+            line = np.arange(H) == (_corner(inputs)[:, 0] + row)[:, None]
+            masked = (line[:, :, None] & ~given)[guessed]
+            answer[guessed] = masked
+            inputs[guessed] = np.where(masked, np.uint8(MASK), inputs[guessed])
+            correct &= answer.any(axis=(1, 2))
+        batch = {"inputs": inputs, "labels": labels, "answer": answer, "correct": correct}
+        return batch, more
+
+
+def _upright(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return which canvases a transform has only shifted, bool [B].
+
+    Args:
+        rows: the row of each cell before, modulo 256, uint8 [B, H, W].
+        columns: its column.
+    """
+    found = np.ones(len(rows), dtype=bool)
+    for axis, lines in ((1, rows), (2, columns)):
+        step = np.roll(lines, -1, axis) - lines  # 1, but for the last line of the canvas
+        found &= (step == 1).sum(axis=(1, 2)) > step[0].size / 2
+    return found
+
+
+def _kinds(negatives: NegativesConfig, words: np.ndarray) -> np.ndarray:
+    """Draw the kind of each sample from random words, int64 [B]: 0 is an ordinary one."""
+    shares = [negatives.turned, negatives.guessed, negatives.digit, negatives.other, negatives.own]
+    uniform = (words >> np.uint64(11)) / float(2**53)
+    kind = 1 + np.searchsorted(np.cumsum(shares), uniform, side="right")
+    return np.where(kind > len(shares), 0, kind)
+
+
+def replace_rows_above(
+    task: Task,
+    problems: Problems,
+    drawing: WorkedDrawing,
+    steps: RowSteps,
+    kind: np.ndarray,
+    words: np.ndarray,
+) -> np.ndarray:
+    """Return the inputs of row steps, some with incorrect rows above, uint8 [B, H, W].
+
+    Rows are left as they are where there is no row above, or no other one.
+
+    Args:
+        task: of the problems.
+        problems: B problems.
+        drawing: their solutions.
+        steps: one row step of each.
+        kind: of each sample, int64 [B].
+        words: random words, [B, 3].
+    """
+    inputs = steps.inputs.copy()
+    row = np.arange(inputs.shape[1])
+    above = row < drawing.row_of_step(steps.step)[:, None]
+    written = above[:, :, None] & drawing.unknown  # cells of rows that a model writes
+    if len(mine := np.flatnonzero(kind == _OTHER)):
+        first = problems.operands[0][mine]
+        digits, places = first.digits.copy(), random_below(words[mine, 0], first.lengths)
+        at = np.arange(len(mine)), places
+        least = ((places == first.lengths - 1) & (first.lengths > 1)).astype(np.int64)
+        # Another digit; a number's first one is not 0.
+        shift = random_below(words[mine, 1], np.maximum(first.base - 1 - least, 1))
+        value = digits[at].astype(np.int64) - least
+        digits[at] = least + (value + 1 + shift) % (first.base - least)
+        changed = Problems((replace(first, digits=digits), *problems[mine].operands[1:]))
+        size, where = (
+            drawing.truth.shape[1:],
+            {"top": drawing.top[mine], "left": drawing.left[mine]},
+        )
+        others = task.layout_impl.draw_worked(changed, *size, **where)
+        # Rows of held-out problems stay unseen.
+        shown = written[mine] & (split_of(changed) == 0)[:, None, None]
+        inputs[mine] = np.where(shown, others.truth, inputs[mine])
+    candidates = written & (DIGIT_OF[inputs] >= 0) & (kind == _DIGIT)[:, None, None]
+    some = candidates.any(axis=(1, 2))
+    if some.any():
+        flat = candidates.reshape(len(inputs), -1)
+        nth = random_below(words[:, 0], flat.sum(axis=1).clip(1))
+        cell = (flat.cumsum(axis=1) > nth[:, None]).argmax(axis=1)
+        who = np.flatnonzero(some)
+        at = who, *(place[who] for place in np.unravel_index(cell, inputs.shape[1:]))
+        shift = 1 + random_below(words[who, 1], task.base - 1)
+        inputs[at] = DIGIT_IDS[(DIGIT_OF[inputs[at]] + shift) % task.base]
+    return inputs
 
 
 class SequenceSamples(TrainingSamples):

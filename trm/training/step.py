@@ -24,7 +24,7 @@ from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
 from canvas.cells.drawn import UNDEFINED
-from canvas.symbols import PAD
+from canvas.symbols import BLANK, MASK, PAD
 from trm.models.iterative import Batch, IterativeModel, Loop, State, named, unnamed, where
 from trm.training.auxiliary import AuxiliaryHeads
 from trm.training.configs import DepthConfig
@@ -64,14 +64,20 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
 
 
 def step_loss(
-    logits: Tensor, halt_logits: Tensor, labels: Tensor, answer: Tensor, loss: str = "softmax"
+    logits: Tensor,
+    halt_logits: Tensor,
+    labels: Tensor,
+    answer: Tensor,
+    loss: str = "softmax",
+    correct: Tensor | None = None,
 ) -> Figures:
     """Compute loss and metrics of one supervision step of a canvas model.
 
     Losses are averaged over a sample's answer cells, then over samples (the reference TRM sums), so
     that a wide canvas counts no more than a narrow one. Cells labelled ``PAD`` lie outside their
     sample's canvas and never count. The halting head learns, at half the weight, whether all answer
-    cells of a sample are correct. A sample without answer cells counts as correct.
+    cells of a sample are correct. A sample without answer cells counts as correct. A sample whose
+    canvas is not ``correct`` has no loss of cells, and its row is never correct for the head.
 
     Args:
         logits: float [B, H, W, V].
@@ -79,6 +85,8 @@ def step_loss(
         labels: symbol ids, uint8 or int64 [B, H, W].
         answer: cells that the model fills in, bool [B, H, W].
         loss: a name in `LOSSES`.
+        correct: whether the canvas of a sample is upright and correct, bool [B], see
+            `trm.training.configs.NegativesConfig`; None: all are.
 
     Returns:
         A dictionary by the names of curves:
@@ -87,11 +95,17 @@ def step_loss(
         - ``cell_accuracy``: share of correct answer cells in the batch, float32 [].
         - ``row_accuracy``: whether all answer cells of a sample are correct, bool [B].
         - ``halting_accuracy``: whether the halting head predicts that, bool [B].
+
+        With ``correct`` accuracies are of correct canvases alone, row accuracy is their share,
+        float32 [], and there is ``negatives_rejected``: share of the other canvases of which the
+        halting head predicts an incorrect row, float32 [].
     """
     B, H, W, V = logits.shape
     labels, answer = labels.reshape(B, H * W), answer.reshape(B, H * W)
     inside = labels != PAD
     counted = answer & inside  # [B, H * W]
+    if correct is not None:
+        counted = counted & correct[:, None]
     weights = counted.float()
     # A sample without a counted cell has weight 0 everywhere; the clamp only avoids 0 / 0.
     weights = weights / weights.sum(1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
@@ -105,7 +119,8 @@ def step_loss(
         cells = cells.index_select(0, kept)  # its gradient is far cheaper than that of cells[kept]
     targets = labels.flatten()[kept].long()
     losses = LOSSES[loss](cells.float(), targets, ignore_index=PAD)
-    lm = ((losses * weights.flatten()[kept]).sum() / B).float()
+    learned = B if correct is None else correct.sum().clamp(min=1)
+    lm = ((losses * weights.flatten()[kept]).sum() / learned).float()
 
     with torch.no_grad():
         wrong = torch.zeros(B * H * W, dtype=torch.bool, device=logits.device)
@@ -113,15 +128,24 @@ def step_loss(
         wrong = wrong.view(B, H * W) & counted
         row_exact = ~wrong.any(1)
         cell_accuracy = 1 - wrong.sum() / counted.sum().clamp(min=1)
+    if correct is not None:
+        row_exact = row_exact & correct
     halt = F.binary_cross_entropy_with_logits(halt_logits.float(), row_exact.float())
-    return {
+    predicted = (halt_logits > 0) == row_exact
+    figures = {
         "loss": lm + 0.5 * halt,
         "loss_cells": lm,
         "loss_halting": halt,
         "cell_accuracy": cell_accuracy,
         "row_accuracy": row_exact,
-        "halting_accuracy": (halt_logits > 0) == row_exact,
+        "halting_accuracy": predicted,
     }
+    if correct is not None:
+        figures["row_accuracy"] = row_exact.sum() / learned
+        figures["halting_accuracy"] = (predicted & correct).sum() / learned
+        negatives = (~correct).sum().clamp(min=1)
+        figures["negatives_rejected"] = (predicted & ~correct).sum() / negatives
+    return figures
 
 
 def supervised(
@@ -132,7 +156,7 @@ def supervised(
     heads: AuxiliaryHeads | None,
 ) -> Figures:
     """Return `step_loss` of a loop's ``outputs``, with the auxiliary losses of its state added."""
-    figures = step_loss(*outputs, batch["labels"], batch["answer"], loss)
+    figures = step_loss(*outputs, batch["labels"], batch["answer"], loss, batch.get("correct"))
     if heads is None:
         return figures
     model: Any = loop.model  # with `cell_states`, see `IterativeModel`
@@ -160,6 +184,34 @@ def random_starts(state: State, share: float, seeds: Tensor) -> State:
     return unnamed(state, parts)
 
 
+@torch.no_grad()
+def with_own_rows(model: IterativeModel, batch: Batch, steps: int) -> Batch:
+    """Let the model fill in the row above where a batch requires it.
+
+    Args:
+        model: an iterative model.
+        batch: see `fresh_step`, with ``above``, bool [B, H, W], the row to be filled in first, and
+            ``correct``, bool [B].
+        steps: supervision steps.
+
+    Returns:
+        The batch without ``above``, its ``inputs`` and ``correct`` changed in these samples.
+    """
+    above, batch = batch["above"], {n: part for n, part in batch.items() if n != "above"}
+    chosen = above.flatten(1).any(1)
+    if not chosen.any():
+        return batch
+    asked, answer = above[chosen], batch["answer"][chosen]
+    inputs, labels = batch["inputs"][chosen], batch["labels"][chosen]
+    first = torch.where(answer, BLANK, inputs)
+    logits, _ = model(torch.where(asked, MASK, first), steps=steps)
+    own = logits.argmax(-1).to(inputs.dtype)
+    inputs, correct = batch["inputs"].clone(), batch["correct"].clone()
+    inputs[chosen] = torch.where(asked, own, inputs[chosen])
+    correct[chosen] &= ((own == labels) | ~asked).flatten(1).all(1)
+    return {**batch, "inputs": inputs, "correct": correct}
+
+
 def fresh_step(
     model: IterativeModel,
     batch: Batch,
@@ -174,7 +226,7 @@ def fresh_step(
         model: an iterative model.
         batch: ``inputs`` and ``labels``, integers [B, H, W]; ``answer``, bool [B, H, W]; ``seeds``,
             int64 [B], of random initial states; ``auxiliary``, uint8 [B, H, W, N], labels of
-            ``heads``, until their losses end.
+            ``heads``, until their losses end; ``correct``, bool [B], see `step_loss`.
         depth: numbers of steps, and the share of random initial states.
         seed: of the batch, for the number of steps without gradient; the same on every device.
         loss: a name in `LOSSES`.
