@@ -158,6 +158,7 @@ class CanvasModule(L.LightningModule):
         if stage == "fit" and self.data is not None:
             self._check_symbols(self.data.task)
             self.check(self.data)
+            self.data.check_samples(self.samples)
             self.data.check_memory(self.samples)
 
     def _check_symbols(self, task: Task) -> None:

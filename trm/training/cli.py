@@ -199,6 +199,7 @@ class TrainingCLI(LightningCLI):
         if isinstance(self.model, IterativeModule):
             self.model.depth.at(0, epochs)
         self.model.auxiliary_config.at(0, epochs)
+        self.datamodule.check_samples(self.model.samples)
         self.datamodule.check_memory(self.model.samples)
         if self.content:
             CanvasModule.on_load_checkpoint(self.model, self.content)

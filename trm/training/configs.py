@@ -228,6 +228,13 @@ class DepthConfig:
         for name in ("exploration", "random_start"):
             check_range(f"depth.{name}", getattr(self, name), 0, 1)
 
+    @property
+    def middle(self) -> tuple[int, int]:
+        """Numbers of steps without gradient and of supervised ones; of `carry` the most."""
+        if self.schedule == "carry":
+            return 0, self.halt_max_steps
+        return sum(self.no_grad_steps) // 2, self.supervised_steps
+
     def at(self, epoch: float, epochs: int | None = None) -> tuple["DepthConfig", dict[str, int]]:
         """Return the depth of an epoch, from 0, and the network's cycles that differ then.
 

@@ -139,12 +139,42 @@ class CanvasDataModule(L.LightningDataModule):
                 "data.transforms exchange rows and columns: give data.canvas an equal height and "
                 "width, or square: true"
             )
-        if negatives and negatives.turned + negatives.guessed and len(self.symmetries) == 1:
+        self._check_negatives()
+        self.curriculum = Curriculum(task, curriculum or ())
+
+    def _check_negatives(self) -> None:
+        """Raise a ValueError unless transforms and negatives fit together."""
+        if self.negatives is None:
+            return
+        turned = self.negatives.turned + self.negatives.guessed > 0
+        if turned and not set(self.symmetries) - {"e"}:
             raise ValueError(
                 "data.negatives has a share of turned samples, and nothing turns them: add "
                 "albumentations.D4 to data.transforms"
             )
-        self.curriculum = Curriculum(task, curriculum or ())
+        if self.transform and not turned:
+            raise ValueError(
+                "with data.negatives, data.transforms are for turned and guessed samples alone, "
+                "and there is no share of these: set data.negatives.turned, or leave the "
+                "transforms out"
+            )
+
+    def check_samples(self, kind: type[TrainingSamples]) -> None:
+        """Check that settings of samples are for those that the module trains on.
+
+        Raises:
+            ValueError: they are for another kind.
+        """
+        if self.negatives and kind is not RowStepSamples:
+            raise ValueError(
+                "data.negatives are for recursive transformers, which are trained on row steps: "
+                "leave them out"
+            )
+        if self.pool and kind is not CellInputSamples:
+            raise ValueError(
+                "data.pool is for cell models with hints, which are trained on single cells: "
+                "leave it out"
+            )
 
     def setup(self, stage: str) -> None:
         self.stage = stage
@@ -223,21 +253,10 @@ class CanvasDataModule(L.LightningDataModule):
         module = self.trainer.lightning_module if self.trainer else None
         if (auxiliary := getattr(module, "auxiliary_config", None)) is not None:
             parts["auxiliary"] = auxiliary
-        kind = getattr(module, "samples", RowStepSamples)
-        if self.negatives:
-            if kind is not RowStepSamples:
-                raise ValueError(
-                    "data.negatives are for recursive transformers, which are trained on row "
-                    "steps: leave them out"
-                )
-            parts["negatives"] = self.negatives
-        if self.pool:
-            if kind is not CellInputSamples:
-                raise ValueError(
-                    "data.pool is for cell models with hints, which are trained on single cells: "
-                    "leave it out"
-                )
-            parts["pool"] = self.pool
+        self.check_samples(getattr(module, "samples", RowStepSamples))
+        for name in ("negatives", "pool"):
+            if held := getattr(self, name):
+                parts[name] = held
         return {"transform": self.transform, **parts}
 
     @property

@@ -87,9 +87,7 @@ class IterativeModule(CanvasModule):
         model, seed = self.trained(**cycles), self.batch_seed(batch_idx)
         batch = {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
         if "above" in batch:
-            batch = with_own_rows(
-                model, batch, sum(depth.no_grad_steps) // 2 + depth.supervised_steps
-            )
+            batch = with_own_rows(model, batch, sum(depth.middle))
         if depth.schedule == "fresh":
             figures = fresh_step(model, batch, depth, seed, self.loss, self.auxiliary)
         else:
@@ -125,9 +123,7 @@ class IterativeModule(CanvasModule):
             name: torch.from_numpy(getattr(steps, name)).to(self.device)
             for name in ("inputs", "labels", "answer")
         }
-        free, supervised = sum(self.depth.no_grad_steps) // 2, self.depth.supervised_steps
-        if self.depth.schedule == "carry":
-            free, supervised = 0, self.depth.halt_max_steps
+        free, supervised = self.depth.middle
         settled = DepthConfig("fresh", no_grad_steps=(free, free), supervised_steps=supervised)
         figures = fresh_step(self.model, batch, settled, seed=0, loss=self.loss)
         return float(figures["loss"]), len(drawing)

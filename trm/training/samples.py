@@ -23,19 +23,26 @@ from canvas.cells.local_rule import LocalRule, OpSamples
 from canvas.cells.spec import NEIGHBOURS, SYMBOL, TOKEN
 from canvas.cells.subtasks import draw_subtasks
 from canvas.choices import check_choice
-from canvas.drawing import IGNORE, RowSteps, WorkedDrawing, at_writers, row_steps, sequences
-from canvas.problems import Problems, Split, keys, random_below, random_words, split_of
+from canvas.drawing import IGNORE, WorkedDrawing, at_writers, row_steps, sequences
+from canvas.problems import Problems, Split, keys, random_below, random_words
 from canvas.sampling import sample
-from canvas.symbols import BLANK, DIGIT_IDS, DIGIT_OF, MASK
+from canvas.symbols import BLANK, MASK
 from canvas.task import Task
 from trm.training.configs import AuxiliaryConfig, NegativesConfig, check_ends, stage_at
+from trm.training.negatives import (
+    WORDS,
+    Kind,
+    corner,
+    draw_kinds,
+    masked_at,
+    shifted,
+    with_incorrect_rows,
+)
 
 TrainingBatch = dict[str, Any]
 
 # Purposes of random keys; purpose 0 draws the problem.
 _STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS, _NEGATIVE = range(1, 8)
-# Kinds of negative samples, in the order of `NegativesConfig`; 0 is none.
-_TURNED, _GUESSED, _DIGIT, _OTHER, _OWN = range(1, 6)
 _POOLED = 1000  # problems worked out at once for a pool
 SHIFTS_ALONE = (
     "data.transforms turn or reflect canvases, but a GPT writes from the lowest digit up, row "
@@ -187,25 +194,21 @@ class TrainingSamples(Samples):
         return [inserted(maps[name], UNDEFINED) for name in names]
 
     def _transformed(
-        self,
-        inputs: np.ndarray,
-        labels: np.ndarray,
-        answer: np.ndarray,
-        epoch: int,
-        index: np.ndarray,
-        *more: np.ndarray,
+        self, arrays: list[np.ndarray], epoch: int, index: np.ndarray
     ) -> list[np.ndarray]:
-        """Apply each sample's own transform, if there is one, to arrays [B, H, W].
+        """Apply each sample's own transform, if there is one.
 
-        `CanvasShift` keeps all non-blank cells of ``labels`` on the canvas.
+        Args:
+            arrays: inputs, labels, whose non-blank cells `CanvasShift` keeps on the canvas, answer
+                and further maps, [B, H, W] each.
+            epoch, index: of the samples.
         """
-        arrays = [inputs, labels, answer]
         if self.transform is None:
-            return [*arrays, *more]
+            return arrays
         seeds = self._keys(epoch, index, _TRANSFORM) >> np.uint64(33)
         moved = [
             self.transform(given, label, masked, int(seed), *others)
-            for given, label, masked, seed, *others in zip(*arrays, seeds, *more, strict=True)
+            for seed, given, label, masked, *others in zip(seeds, *arrays, strict=True)
         ]
         return [np.stack(part) for part in zip(*moved, strict=True)]
 
@@ -229,156 +232,78 @@ class RowStepSamples(TrainingSamples):
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         problems, drawing, inserted, epoch, index = self._drawing(indices)
         word = random_words(self._keys(epoch, index, _STEP), 1)[:, 0]
-        step = random_below(word, drawing.steps)
-        steps = row_steps(drawing, step)
+        steps = row_steps(drawing, random_below(word, drawing.steps))
+        kind = np.full(len(index), Kind.NONE)
         if self.negatives:
-            words = random_words(self._keys(epoch, index, _NEGATIVE), 4)
-            kind = _kinds(self.negatives, words[:, 0])
-            above = replace_rows_above(self.task, problems, drawing, steps, kind, words[:, 1:])
-            steps = steps._replace(inputs=np.where(steps.answer, np.uint8(MASK), above))
+            words = random_words(self._keys(epoch, index, _NEGATIVE), WORDS)
+            kind = draw_kinds(self.negatives, words)
+            steps = with_incorrect_rows(self.task, problems, drawing, steps, kind, words)
         inputs, labels = inserted(steps.inputs, BLANK), inserted(steps.labels, BLANK)
-        answer = inserted(steps.answer, False)
-        # Inserted cells in the row to fill in are masked, too.
-        masked = inserted.blank & answer.any(axis=2, keepdims=True)
-        inputs[masked], answer[masked] = MASK, True
-        learned = self._auxiliary(drawing, inserted, epoch, step)
+        answer = _whole_rows(inserted, steps.answer)
+        inputs[answer] = MASK
+        learned = self._auxiliary(drawing, inserted, epoch, steps.step)
+        arrays = [inputs, labels, answer, *learned]
+        more = {}
         if self.negatives:
             given = inserted(drawing.given, False)
-            batch, learned = self._with_negatives(
-                inputs, labels, answer, given, kind, epoch, index, learned
-            )
+            arrays, more["correct"] = self._with_turned(arrays, given, kind, epoch, index)
             if self.negatives.own:
-                before = inserted(drawing.answer_cells(step - 1), False)
-                before &= ((kind == _OWN) & (step > 0))[:, None, None]
-                batch["above"] = before
+                own = (kind == Kind.OWN) & (steps.step > 0)
+                above = drawing.answer_cells(steps.step - 1) & own[:, None, None]
+                more["above"] = _whole_rows(inserted, above)
         else:
-            arrays = self._transformed(inputs, labels, answer, epoch, index, *learned)
-            batch = dict(zip(("inputs", "labels", "answer"), arrays, strict=False))
-            learned = arrays[3:]
+            arrays = self._transformed(arrays, epoch, index)
+        inputs, labels, answer, *learned = arrays
+        batch = {"inputs": inputs, "labels": labels, "answer": answer, **more}
         batch["seeds"] = self._keys(epoch, index, _MODEL).view(np.int64)
         if learned:
             classes = np.stack(learned, axis=-1)
-            batch["auxiliary"] = np.where(batch["answer"][..., None], classes, np.uint8(UNDEFINED))
+            batch["auxiliary"] = np.where(answer[..., None], classes, np.uint8(UNDEFINED))
         return {name: torch.from_numpy(array) for name, array in batch.items()}
 
-    def _with_negatives(
+    def _with_turned(
         self,
-        inputs: np.ndarray,
-        labels: np.ndarray,
-        answer: np.ndarray,
+        arrays: list[np.ndarray],
         given: np.ndarray,
         kind: np.ndarray,
         epoch: int,
         index: np.ndarray,
-        more: list[np.ndarray],
-    ) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
-        """Turn the turned and the guessed samples; return the batch, and ``more`` maps moved.
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """Transform the turned and the guessed samples of a batch.
 
         Args:
-            inputs, labels, answer, more: as for `_transformed`.
+            arrays: inputs, labels, answer and further maps, [B, H, W] each.
             given: given cells, bool [B, H, W].
-            kind: of each sample, int64 [B].
+            kind: `Kind` of each sample, int64 [B].
             epoch, index: of the samples.
+
+        Returns:
+            The arrays with them, and whether each canvas is upright and correct, bool [B].
         """
+        arrays = [part.copy() for part in arrays]
+        inputs, labels, answer, *_ = arrays
         correct = ((inputs == labels) | answer).all(axis=(1, 2))
-        guessed, turned = kind == _GUESSED, np.flatnonzero((kind == _GUESSED) | (kind == _TURNED))
-        row = answer.any(axis=2).argmax(axis=1) - _corner(labels)[:, 0]  # below the first one
-        inputs[guessed] = np.where(answer[guessed], np.uint8(BLANK), inputs[guessed])
-        B, H, W = inputs.shape
-        places = [np.broadcast_to(line, (B, H, W)) for line in np.ix_(range(H), range(W))]
-        maps = [given.view(np.uint8), *(place.astype(np.uint8) for place in places), *more]
-        if len(turned):
-            mine = [part[turned] for part in (inputs, labels, answer)]
-            moved = self._transformed(*mine, epoch, index[turned], *(part[turned] for part in maps))
-            for part, result in zip(
-                (inputs, labels, answer, *maps[:1], *more), [*moved[:4], *moved[6:]], strict=True
-            ):
-                part[turned] = result
-            correct[turned] = _upright(*moved[4:6])
-            line = np.arange(H) == (_corner(inputs)[:, 0] + row)[:, None]
-            masked = (line[:, :, None] & ~given)[guessed]
-            answer[guessed] = masked
-            inputs[guessed] = np.where(masked, np.uint8(MASK), inputs[guessed])
-            correct &= answer.any(axis=(1, 2))
-        batch = {"inputs": inputs, "labels": labels, "answer": answer, "correct": correct}
-        return batch, more
+        turned = np.flatnonzero((kind == Kind.TURNED) | (kind == Kind.GUESSED))
+        if not len(turned):
+            return arrays, correct
+        before = [part[turned] for part in arrays]
+        with_given = [*before, given[turned].view(np.uint8)]
+        *after, still_given = self._transformed(with_given, epoch, index[turned])
+        row = answer[turned].any(axis=2).argmax(axis=1) - corner(labels[turned])[:, 0]
+        guess = (kind[turned] == Kind.GUESSED)[:, None, None]
+        inputs, answer = masked_at(row, after[0], after[2], still_given.view(np.bool_))
+        after[0] = np.where(guess, inputs, after[0])
+        after[2] = np.where(guess, answer, after[2])
+        for part, result in zip(arrays, after, strict=True):
+            part[turned] = result
+        correct[turned] = shifted(before[:2], after[:2])
+        return arrays, correct
 
 
-def _upright(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return which canvases a transform has only shifted, bool [B].
-
-    Args:
-        rows: the row of each cell before, modulo 256, uint8 [B, H, W].
-        columns: its column.
-    """
-    found = np.ones(len(rows), dtype=bool)
-    for axis, lines in ((1, rows), (2, columns)):
-        step = np.roll(lines, -1, axis) - lines  # 1, but for the last line of the canvas
-        found &= (step == 1).sum(axis=(1, 2)) > step[0].size / 2
-    return found
-
-
-def _kinds(negatives: NegativesConfig, words: np.ndarray) -> np.ndarray:
-    """Draw the kind of each sample from random words, int64 [B]: 0 is an ordinary one."""
-    shares = [negatives.turned, negatives.guessed, negatives.digit, negatives.other, negatives.own]
-    uniform = (words >> np.uint64(11)) / float(2**53)
-    kind = 1 + np.searchsorted(np.cumsum(shares), uniform, side="right")
-    return np.where(kind > len(shares), 0, kind)
-
-
-def replace_rows_above(
-    task: Task,
-    problems: Problems,
-    drawing: WorkedDrawing,
-    steps: RowSteps,
-    kind: np.ndarray,
-    words: np.ndarray,
-) -> np.ndarray:
-    """Return the inputs of row steps, some with incorrect rows above, uint8 [B, H, W].
-
-    Rows are left as they are where there is no row above, or no other one.
-
-    Args:
-        task: of the problems.
-        problems: B problems.
-        drawing: their solutions.
-        steps: one row step of each.
-        kind: of each sample, int64 [B].
-        words: random words, [B, 3].
-    """
-    inputs = steps.inputs.copy()
-    row = np.arange(inputs.shape[1])
-    above = row < drawing.row_of_step(steps.step)[:, None]
-    written = above[:, :, None] & drawing.unknown  # cells of rows that a model writes
-    if len(mine := np.flatnonzero(kind == _OTHER)):
-        first = problems.operands[0][mine]
-        digits, places = first.digits.copy(), random_below(words[mine, 0], first.lengths)
-        at = np.arange(len(mine)), places
-        least = ((places == first.lengths - 1) & (first.lengths > 1)).astype(np.int64)
-        # Another digit; a number's first one is not 0.
-        shift = random_below(words[mine, 1], np.maximum(first.base - 1 - least, 1))
-        value = digits[at].astype(np.int64) - least
-        digits[at] = least + (value + 1 + shift) % (first.base - least)
-        changed = Problems((replace(first, digits=digits), *problems[mine].operands[1:]))
-        size, where = (
-            drawing.truth.shape[1:],
-            {"top": drawing.top[mine], "left": drawing.left[mine]},
-        )
-        others = task.layout_impl.draw_worked(changed, *size, **where)
-        # Rows of held-out problems stay unseen.
-        shown = written[mine] & (split_of(changed) == 0)[:, None, None]
-        inputs[mine] = np.where(shown, others.truth, inputs[mine])
-    candidates = written & (DIGIT_OF[inputs] >= 0) & (kind == _DIGIT)[:, None, None]
-    some = candidates.any(axis=(1, 2))
-    if some.any():
-        flat = candidates.reshape(len(inputs), -1)
-        nth = random_below(words[:, 0], flat.sum(axis=1).clip(1))
-        cell = (flat.cumsum(axis=1) > nth[:, None]).argmax(axis=1)
-        who = np.flatnonzero(some)
-        at = who, *(place[who] for place in np.unravel_index(cell, inputs.shape[1:]))
-        shift = 1 + random_below(words[who, 1], task.base - 1)
-        inputs[at] = DIGIT_IDS[(DIGIT_OF[inputs[at]] + shift) % task.base]
-    return inputs
+def _whole_rows(inserted: Insertion, cells: np.ndarray) -> np.ndarray:
+    """Return cells of single rows, bool [B, H, W], with blank cells inserted into these rows."""
+    moved = inserted(cells, False)
+    return moved | (inserted.blank & moved.any(axis=2, keepdims=True))
 
 
 class SequenceSamples(TrainingSamples):
@@ -404,11 +329,11 @@ class SequenceSamples(TrainingSamples):
             # All of a solution's space stays on the canvas, as in votes: the place of the operands
             # must not reveal the length of the answer.
             space = np.where(inserted(drawing.space, False), MASK, BLANK).astype(np.uint8)
-            before = _corner(space)
+            before = corner(space)
             unmoved = truth
-            arrays = self._transformed(truth, space, given, epoch, index, *learned)
+            arrays = self._transformed([truth, space, given, *learned], epoch, index)
             truth, space, given, *learned = arrays
-            shifts = _corner(space) - before
+            shifts = corner(space) - before
             for cells, shift, result in zip(unmoved, shifts, truth, strict=True):
                 if (np.roll(cells, shift, (0, 1)) != result).any():
                     raise ValueError(SHIFTS_ALONE)
@@ -421,12 +346,6 @@ class SequenceSamples(TrainingSamples):
             classes[labels == IGNORE] = UNDEFINED
             batch["auxiliary"] = torch.from_numpy(classes)
         return batch | dict(zip(("height", "width"), truth.shape[1:], strict=True))
-
-
-def _corner(space: np.ndarray) -> np.ndarray:
-    """Return the first non-blank row and column of each canvas: int64 [B, 2]."""
-    shown = space != BLANK
-    return np.stack([shown.any(axis=2).argmax(axis=1), shown.any(axis=1).argmax(axis=1)], axis=1)
 
 
 @dataclass(eq=False)

@@ -160,8 +160,10 @@ def supervised(
     if heads is None:
         return figures
     model: Any = loop.model  # with `cell_states`, see `IterativeModel`
-    states = model.cell_states(loop.state, loop.context)
-    more = heads(states, batch.get("auxiliary"))
+    states, labels = model.cell_states(loop.state, loop.context), batch.get("auxiliary")
+    if labels is not None and "correct" in batch:
+        labels = torch.where(batch["correct"].view(-1, 1, 1, 1), labels, UNDEFINED)
+    more = heads(states, labels)
     return figures | more | {"loss": figures["loss"] + more["loss"]}
 
 
@@ -186,29 +188,31 @@ def random_starts(state: State, share: float, seeds: Tensor) -> State:
 
 @torch.no_grad()
 def with_own_rows(model: IterativeModel, batch: Batch, steps: int) -> Batch:
-    """Let the model fill in the row above where a batch requires it.
+    """Let the model fill in the row above in some samples of a batch.
+
+    Choosing these samples waits for a GPU once.
 
     Args:
         model: an iterative model.
-        batch: see `fresh_step`, with ``above``, bool [B, H, W], the row to be filled in first, and
-            ``correct``, bool [B].
+        batch: see `fresh_step`, with ``correct`` and ``above``, bool [B, H, W], the cells of the
+            row above in these samples, elsewhere False.
         steps: supervision steps.
 
     Returns:
-        The batch without ``above``, its ``inputs`` and ``correct`` changed in these samples.
+        The batch without ``above``. In these samples ``inputs`` has the model's row, and
+        ``correct`` is False if that is incorrect.
     """
     above, batch = batch["above"], {n: part for n, part in batch.items() if n != "above"}
     chosen = above.flatten(1).any(1)
     if not chosen.any():
         return batch
-    asked, answer = above[chosen], batch["answer"][chosen]
-    inputs, labels = batch["inputs"][chosen], batch["labels"][chosen]
-    first = torch.where(answer, BLANK, inputs)
-    logits, _ = model(torch.where(asked, MASK, first), steps=steps)
+    above, inputs, labels = above[chosen], batch["inputs"].clone(), batch["labels"][chosen]
+    first = torch.where(batch["answer"][chosen], BLANK, inputs[chosen])
+    logits, _ = model(torch.where(above, MASK, first), steps=steps)
     own = logits.argmax(-1).to(inputs.dtype)
-    inputs, correct = batch["inputs"].clone(), batch["correct"].clone()
-    inputs[chosen] = torch.where(asked, own, inputs[chosen])
-    correct[chosen] &= ((own == labels) | ~asked).flatten(1).all(1)
+    inputs[chosen] = torch.where(above, own, inputs[chosen])
+    correct = batch["correct"].clone()
+    correct[chosen] &= ((own == labels) | ~above).flatten(1).all(1)
     return {**batch, "inputs": inputs, "correct": correct}
 
 
@@ -286,9 +290,13 @@ def carried_step(
     # A carry from a checkpoint is loaded before the model is on its device.
     carry = Carry(*move_data_to_device(carry, inputs.device))
     halted, held = carry.halted, carry.batch
-    if "auxiliary" in batch:  # the carry has none if a run resumes with a later end of them
+    # Samples of a carry from a checkpoint may lack what was added to the config since.
+    if "auxiliary" in batch:
         unknown = torch.full_like(batch["auxiliary"], UNDEFINED)
         held = {"auxiliary": unknown, **held}
+    if "correct" in batch or "correct" in held:
+        every = {"correct": torch.ones_like(halted)}
+        batch, held = every | batch, every | held
     batch = {name: where(halted, part, held[name]) for name, part in batch.items()}
     loop = Loop(model, batch["inputs"])
     if carry.state:

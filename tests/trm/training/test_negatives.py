@@ -1,0 +1,464 @@
+"""Samples that teach the confidence alone, and training steps with them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import albumentations as A
+import numpy as np
+import pytest
+import torch
+from runs import assert_same, whole_and_resumed
+from tiny import tiny_trm
+
+from augment import symmetry
+from augment.symmetry import SYMMETRIES
+from augment.transforms import CanvasShift, SampleTransform
+from canvas.addition import Addition
+from canvas.canvas_size import Blanks, Canvas
+from canvas.cells.drawn import UNDEFINED
+from canvas.multiplication import Multiplication
+from canvas.problems import Problems, split_of
+from canvas.symbols import BLANK, DIGIT_OF, MASK
+from canvas.task import Task
+from trm.models.iterative import Loop
+from trm.training.auxiliary import AuxiliaryHeads
+from trm.training.configs import AuxiliaryConfig, DepthConfig, NegativesConfig
+from trm.training.data import CanvasDataModule
+from trm.training.negatives import Kind, draw_kinds, other_problems
+from trm.training.samples import RowStepSamples
+from trm.training.step import LOSSES, carried_step, fresh_step, step_loss, supervised, with_own_rows
+
+LENGTHS: dict[str, Any] = {"digits_a": (1, 3), "digits_b": (1, 3), "long_bias": 1.0}
+TASKS: dict[str, Task] = {
+    name: Multiplication(name, **LENGTHS)
+    for name in ("lattice", "standard", "running_sum", "accumulate")
+}
+TASKS["column"] = Addition("column", digits=(1, 4), addends=(2, 3))
+TRANSFORM = SampleTransform([A.D4(p=1.0), CanvasShift()])
+ALL = NegativesConfig(turned=0.2, guessed=0.2, digit=0.15, other=0.15, own=0.15)
+SIZE = 48
+tasks = pytest.mark.parametrize("name", TASKS)
+blank_lines = pytest.mark.parametrize("blanks", [Blanks(), Blanks(2, 2)], ids=["", "blanks"])
+
+
+def samples(task: Task, negatives: NegativesConfig | None, **more: Any) -> RowStepSamples:
+    transform = TRANSFORM if negatives else None
+    of: dict[str, Any] = {"transform": transform, "negatives": negatives, **more}
+    return RowStepSamples(task, Canvas(16, 16), "train", 5, 4 * SIZE, SIZE, **of)
+
+
+def pairs(
+    name: str, negatives: NegativesConfig, blanks: Blanks
+) -> Iterator[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
+    """Samples without negatives, with ``given`` and ``written``, and the same with them."""
+    plain, other = (samples(TASKS[name], n, blanks=blanks) for n in (None, negatives))
+    for first in range(0, 3 * SIZE, SIZE):
+        indices = range(first, first + SIZE)
+        problems, drawing, inserted, *_ = plain._drawing(indices)
+        before, after = (data.__getitems__(indices) for data in (plain, other))
+        row = before["answer"].any(2).long().argmax(1).numpy()
+        maps = {"given": inserted(drawing.given, False), "row": row}
+        above = (np.arange(16) < row[:, None])[:, :, None]
+        maps["written"] = above & inserted(drawing.unknown, False)
+        sources = inserted.rows[np.arange(SIZE), row] - drawing.row_of_step(0)
+        maps |= {"step": sources, "problems": np.array(problems.to_ints(), dtype=object)}
+        maps["before"] = inserted.row(drawing.row_of_step(sources - 1))
+        whole = {key: value.numpy() for key, value in before.items()} | maps
+        after = {key: value.numpy() for key, value in after.items()}
+        for i in range(SIZE):
+            yield {k: v[i] for k, v in whole.items()}, {k: v[i] for k, v in after.items()}
+
+
+def places(one: np.ndarray, other: np.ndarray) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Symmetries and rolls that could take the content of one canvas to that of the other."""
+    for name in SYMMETRIES:
+        turned = symmetry.apply(name, one) != BLANK
+        corners = [[part.any(axis=k).argmax() for k in (1, 0)] for part in (turned, other != BLANK)]
+        yield name, tuple(np.subtract(corners[1], corners[0]).tolist())
+
+
+def moved(cells: np.ndarray, name: str, shift: tuple[int, int]) -> np.ndarray:
+    return np.roll(symmetry.apply(name, cells), shift, (0, 1))
+
+
+# What a sample is
+
+
+@tasks
+@blank_lines
+def test_a_turned_sample_is_masked_and_then_turned(name, blanks):
+    seen = set()
+    for before, after in pairs(name, NegativesConfig(turned=1.0), blanks):
+        parts = ("inputs", "labels", "answer")
+        found = [
+            symmetry
+            for symmetry, shift in places(before["labels"], after["labels"])
+            if all((moved(before[p], symmetry, shift) == after[p]).all() for p in parts)
+        ]
+        assert found
+        assert after["correct"] == ("e" in found)
+        seen.update(found)
+    assert seen == set(SYMMETRIES)
+
+
+@tasks
+@blank_lines
+def test_a_guessed_sample_is_turned_and_then_masked_in_an_upright_canvas_row(name, blanks):
+    seen, empty = set(), 0
+    for before, after in pairs(name, NegativesConfig(guessed=1.0), blanks):
+        unmasked = np.where(before["answer"], BLANK, before["inputs"]).astype(np.uint8)
+        below = before["row"] - (unmasked != BLANK).any(axis=1).argmax()
+        found = []
+        for kind, shift in places(before["labels"], after["labels"]):
+            cells, given = (moved(part, kind, shift) for part in (unmasked, before["given"]))
+            line = (cells != BLANK).any(axis=1).argmax() + below
+            masked = (np.arange(16) == line)[:, None] & ~given
+            if (np.where(masked, MASK, cells) == after["inputs"]).all():
+                assert (after["answer"] == masked).all()
+                assert MASK not in after["inputs"][given]
+                found.append(kind)
+        assert found
+        assert after["correct"] == ("e" in found)
+        empty += not after["answer"].any()
+        seen.update(found)
+    assert seen == set(SYMMETRIES)
+    assert empty < SIZE
+
+
+@tasks
+@blank_lines
+def test_a_digit_above_is_another_one(name, blanks):
+    changed = 0
+    for before, after in pairs(name, NegativesConfig(digit=1.0), blanks):
+        differs = before["inputs"] != after["inputs"]
+        digits = (DIGIT_OF[before["inputs"]] >= 0) & before["written"]
+        assert differs.sum() == digits.any()
+        assert (differs <= digits).all()
+        assert (DIGIT_OF[after["inputs"][differs]] >= 0).all()
+        assert after["correct"] == (not differs.any())
+        for part in ("labels", "answer"):
+            assert (before[part] == after[part]).all()
+        changed += differs.any()
+    assert changed > SIZE / 4 or name == "column"  # a sum has a single row
+
+
+@tasks
+@blank_lines
+def test_other_rows_above_are_those_of_a_training_problem_with_one_other_digit(name, blanks):
+    if name == "column":
+        pytest.skip("a sum has a single row")
+    other = 0
+    for before, after in pairs(name, NegativesConfig(other=1.0), blanks):
+        differs = before["inputs"] != after["inputs"]
+        assert (differs <= before["written"]).all()
+        assert after["correct"] == (not differs.any())
+        other += differs.any()
+    assert other > SIZE / 4
+
+
+def test_no_row_of_a_held_out_problem_occurs():
+    """The rows of `accumulate` show which problem they are of."""
+    task = TASKS["accumulate"]
+    plain, data = samples(task, None), samples(task, NegativesConfig(other=1.0))
+    shown = left = 0
+    for first in range(0, 4 * SIZE, SIZE):
+        indices = range(first, first + SIZE)
+        problems, drawing, *_ = plain._drawing(indices)
+        batch, before = data.__getitems__(indices), plain.__getitems__(indices)
+        for i, (a, b) in enumerate(problems.to_ints()):
+            row = int(before["answer"][i].any(1).long().argmax())
+            differs = (batch["inputs"][i] != before["inputs"][i]).any()
+            left += bool(not differs and row > drawing.row_of_step(0)[i])
+            if not differs:
+                continue
+            place = drawing.top[i : i + 1], drawing.left[i : i + 1]
+            digits = range(len(str(a)))
+            near = {int(str(a)[:k] + d + str(a)[k + 1 :]) for k in digits for d in "0123456789"}
+            fits = [
+                split_of(one)[0]
+                for c in near - {a}
+                if len(str(c)) == len(str(a))
+                for one in [Problems.from_ints([(c, b)])]
+                for truth in [task.layout_impl.draw_worked(one, 16, 16, *place).truth[0]]
+                if (truth[:row] == batch["inputs"][i, :row].numpy())[drawing.unknown[i, :row]].all()
+            ]
+            assert 0 in fits
+            shown += 1
+    assert shown > SIZE
+    assert left > 0  # held-out problems were drawn, and left out
+
+
+@tasks
+@blank_lines
+def test_the_row_above_is_marked_where_the_model_is_to_fill_it_in(name, blanks):
+    for before, after in pairs(name, NegativesConfig(own=1.0), blanks):
+        assert after["above"].any() == (before["step"] > 0)
+        assert after["correct"]
+        line = (np.arange(16) == before["before"])[:, None] & ~before["given"]
+        assert (after["above"] == (line & (before["step"] > 0))).all()
+        assert (before["inputs"] == after["inputs"]).all()
+
+
+def test_kinds_have_their_shares():
+    words = np.random.default_rng(0).integers(0, 2**64, (20_000, 4), dtype=np.uint64)
+    shares = np.bincount(draw_kinds(ALL, words), minlength=6) / len(words)
+    expected = [1 - sum(vars(ALL).values()), *vars(ALL).values()]
+    assert shares == pytest.approx(expected, abs=0.015)
+    assert (draw_kinds(NegativesConfig(), words) == Kind.NONE).all()
+    assert (draw_kinds(NegativesConfig(own=1.0), words) == Kind.OWN).all()
+
+
+def test_another_problem_has_no_leading_zero_and_differs_where_it_can():
+    words = np.random.default_rng(0).integers(0, 2**64, (400, 4), dtype=np.uint64)
+    for base, least in ((10, 1), (2, 0)):
+        first = [base**2 + i % (base**3 - base**2) for i in range(400)]
+        problems = Problems.from_ints([(n, 1) for n in first], base)
+        others = other_problems(problems, words)
+        assert (others.lengths == problems.lengths).all()
+        both = others.to_ints(), problems.to_ints()
+        changed = [a != b for (a, _), (b, _) in zip(*both, strict=True)]
+        assert all(changed) if least else any(changed)
+    one = Problems.from_ints([(1, 1)], 2)
+    assert {other_problems(one, words[i : i + 1]).to_ints()[0] for i in range(9)} == {(0, 1)}
+
+
+# Samples are a function of seed, split, epoch and index
+
+
+def test_samples_are_the_same_in_any_order_and_one_by_one():
+    data = samples(TASKS["running_sum"], ALL, auxiliary=AuxiliaryConfig({"carry": 1.0}))
+    batch, backwards = data.__getitems__(range(SIZE)), data.__getitems__(range(SIZE - 1, -1, -1))
+    alone = [data.__getitems__([i]) for i in range(SIZE)]
+    assert {"correct", "above", "auxiliary"} < set(batch)
+    for name, part in batch.items():
+        assert torch.equal(torch.cat([one[name] for one in alone]), part)
+        assert torch.equal(backwards[name].flip(0), part)
+    assert (batch["auxiliary"][~batch["answer"]] == UNDEFINED).all()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_workers_and_devices_draw_the_same_batches(workers):
+    def module() -> CanvasDataModule:
+        return CanvasDataModule(
+            TASKS["standard"],
+            Canvas(12, 12),
+            batch_size=16,
+            batches_per_epoch=2,
+            validation_problems=4,
+            transforms=[A.D4(p=1.0), CanvasShift()],
+            negatives=ALL,
+            workers=workers,
+        )
+
+    whole = list(module().train_dataloader())
+    shares = []
+    for rank in range(2):
+        data = module()
+        data.trainer = Alone(rank)
+        shares.append(list(data.train_dataloader()))
+    for batch, *halves in zip(whole, *shares, strict=True):
+        for name, part in batch.items():
+            assert torch.equal(part[::2], halves[0][name])
+            assert torch.equal(part[1::2], halves[1][name])
+
+
+class Alone:
+    """One of two devices."""
+
+    world_size, max_epochs, lightning_module, num_nodes = 2, 1, None, 1
+
+    def __init__(self, rank: int) -> None:
+        self.global_rank = rank
+
+
+def test_shares_of_zero_leave_all_samples_upright():
+    plain, none = samples(TASKS["standard"], None), samples(TASKS["standard"], NegativesConfig())
+    before, after = (data.__getitems__(range(SIZE)) for data in (plain, none))
+    assert after.pop("correct").all()
+    assert set(before) == set(after)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+# The training step
+
+
+def some_batch(negatives: NegativesConfig = ALL, size: int = 24) -> dict[str, torch.Tensor]:
+    return samples(TASKS["lattice"], negatives).__getitems__(range(size))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_negatives_have_no_loss_of_cells_and_their_rows_count_as_incorrect(loss):
+    batch = some_batch()
+    correct = batch["correct"]
+    assert 2 < correct.sum() < len(correct) - 2
+    logits = torch.randn(*batch["inputs"].shape, 20, requires_grad=True)
+    halt = torch.randn(len(correct), requires_grad=True)
+    part = {name: batch[name] for name in ("labels", "answer")}
+    found = step_loss(logits, halt, **part, loss=loss, correct=correct)
+    found["loss"].backward()
+    assert (logits.grad[~correct] == 0).all()
+    assert (logits.grad[correct] != 0).any()
+    assert (halt.grad[~correct] > 0).all()  # towards "incorrect"
+    alone = {name: tensor[correct] for name, tensor in part.items()}
+    chosen = step_loss(logits[correct], halt[correct], **alone, loss=loss)
+    for name in ("loss_cells", "cell_accuracy"):
+        torch.testing.assert_close(found[name], chosen[name])
+    for name in ("row_accuracy", "halting_accuracy"):
+        torch.testing.assert_close(found[name], chosen[name].float().mean())
+    rejected = (halt[~correct] < 0).float().mean()
+    torch.testing.assert_close(found["negatives_rejected"], rejected)
+    every = step_loss(logits, halt, **part, loss=loss, correct=torch.ones_like(correct))
+    plain = step_loss(logits, halt, **part, loss=loss)
+    assert torch.equal(every["loss"], plain["loss"])
+    none = step_loss(logits, halt, **part, loss=loss, correct=torch.zeros_like(correct))
+    assert none["loss_cells"] == 0
+    assert none["loss"].isfinite()
+
+
+def test_auxiliary_heads_learn_nothing_of_negatives():
+    auxiliary = AuxiliaryConfig({"carry": 1.0})
+    data = samples(TASKS["lattice"], NegativesConfig(turned=0.5), auxiliary=auxiliary)
+    batch, model = data.__getitems__(range(24)), tiny_trm()
+    heads = AuxiliaryHeads({"carry": 10}, {"carry": 1.0}, 16)
+    loop = Loop(model, batch["inputs"])
+    loop.step()
+    figures = supervised(loop, loop.read(), batch, "softmax", heads)
+    defined = (batch["auxiliary"][..., 0] != UNDEFINED) & batch["correct"][:, None, None]
+    expected = heads(model.cell_states(loop.state, loop.context)[defined], None)
+    assert expected["loss"] == 0
+    labels = batch["auxiliary"].clone()
+    labels[~batch["correct"]] = UNDEFINED
+    alone = heads(model.cell_states(loop.state, loop.context), labels)
+    assert torch.equal(figures["auxiliary/carry"], alone["auxiliary/carry"])
+    assert (labels != batch["auxiliary"]).any()
+
+
+def test_the_models_own_row_stands_above_and_is_correct_or_not():
+    batch, model = some_batch(NegativesConfig(own=1.0)), tiny_trm()
+    # A "model" that writes the truth in half of the canvases.
+    truth = batch["labels"]
+
+    class Oracle(torch.nn.Module):
+        def forward(self, tokens: torch.Tensor, steps: int) -> tuple[torch.Tensor, None]:
+            asked.append((tokens, steps))
+            written = truth[chosen].clone()
+            written[::2] = 5
+            return torch.nn.functional.one_hot(written.long(), 20), None
+
+    asked: list[tuple[torch.Tensor, int]] = []
+    above = batch["above"]
+    chosen = above.flatten(1).any(1)
+    found = with_own_rows(Oracle(), batch, 3)
+    [(tokens, steps)] = asked
+    assert steps == 3
+    assert ((tokens == MASK) == above[chosen]).all()
+    assert (tokens[batch["answer"][chosen]] == BLANK).all()
+    assert set(found) == set(batch) - {"above"}
+    assert torch.equal(found["inputs"][~above], batch["inputs"][~above])
+    rows = torch.where(above, truth, 0)
+    same = (found["inputs"] == rows)[above]
+    assert 0.3 < same.float().mean() < 0.9
+    correct = ((found["inputs"] == truth) | batch["answer"]).flatten(1).all(1)
+    assert torch.equal(found["correct"], correct)
+    assert correct[chosen][1::2].all()
+    assert not correct[chosen][::2].any()
+    none = some_batch(NegativesConfig(digit=1.0, own=0.0))
+    assert "above" not in none
+    real = with_own_rows(model, batch, 2)
+    assert ((real["inputs"] == MASK) == batch["answer"]).all()
+
+
+@pytest.mark.parametrize("schedule", ["fresh", "carry"])
+def test_a_step_with_negatives_gives_gradients_of_correct_rows_alone(schedule):
+    model = tiny_trm().train()
+    batch = with_own_rows(model, some_batch(), 2)
+    depth = DepthConfig(schedule, no_grad_steps=(0, 0), supervised_steps=1, halt_max_steps=4)
+    wrong = {**batch, "labels": batch["labels"].clone()}
+    wrong["labels"][~batch["correct"]] = 7  # labels of negatives are never read
+    figures = []
+    for one in (batch, wrong):
+        if schedule == "fresh":
+            figures.append(fresh_step(model, one, depth, 0))
+        else:
+            found, carry = carried_step(model, one, None, depth)
+            assert torch.equal(carry.batch["correct"], one["correct"])
+            figures.append(found)
+    both = zip(*(of.values() for of in figures), strict=True)
+    assert all(torch.equal(a, b) for a, b in both)
+    assert "negatives_rejected" in figures[0]
+
+
+def test_a_carry_without_negatives_goes_on_with_them_and_back():
+    model = tiny_trm().train()
+    batch = with_own_rows(model, some_batch(), 2)
+    plain = {name: part for name, part in batch.items() if name != "correct"}
+    depth = DepthConfig("carry", halt_max_steps=4)
+    _, carry = carried_step(model, plain, None, depth)
+    _, after = carried_step(model, batch, carry._replace(halted=carry.halted & False), depth)
+    assert after.batch["correct"].all()
+    _, carry = carried_step(model, batch, None, depth)
+    _, after = carried_step(model, plain, carry._replace(halted=carry.halted & False), depth)
+    assert torch.equal(after.batch["correct"], batch["correct"])
+
+
+# Runs
+
+EXTRA = """
+data:
+  batch_size: 32
+  canvas: {square: true}
+  task: {init_args: {digits_b: [1, 2]}}
+  transforms: [{class_path: albumentations.D4, init_args: {p: 1.0}}]
+  negatives: {turned: 0.2, guessed: 0.2, digit: 0.1, other: 0.1, own: 0.3}
+"""
+
+
+@pytest.mark.parametrize("schedule", ["fresh", "carry"])
+def test_a_resumed_run_goes_on_exactly(schedule, command, debug, tmp_path):
+    extra = tmp_path / "extra.yaml"
+    extra.write_text(EXTRA)
+    words = [*debug, "--config", extra, "--model.schedule.decay", "constant"]
+    if schedule == "carry":
+        words += ["--model.depth.schedule", "carry", "--model.depth.halt_max_steps", 3]
+        words += ["--data.canvas.height", 8, "--data.canvas.width", 8]
+    whole, resumed = whole_and_resumed(command, tmp_path, *words)
+    assert_same(whole, resumed, *(("carry",) if schedule == "carry" else ()))
+
+
+# Settings that cannot be
+
+D4 = {"transforms": [A.D4(p=1.0)], "canvas": Canvas(square=True)}
+
+
+@pytest.mark.parametrize(
+    ("negatives", "more", "message"),
+    [
+        ({"turned": 0.7, "own": 0.4}, D4, "the shares are at most 1 in all, not 1.1"),
+        ({"digit": -0.1}, {}, r"data\.negatives\.digit is from 0 to 1"),
+        ({"turned": 0.5}, {}, r"nothing turns them: add albumentations\.D4 to data\.transforms"),
+        ({"guessed": 0.5}, {"transforms": [CanvasShift()]}, "nothing turns them"),
+        ({"digit": 0.5}, D4, "there is no share of these: set data.negatives.turned"),
+    ],
+)
+def test_negatives_that_cannot_be_are_refused(negatives, more, message):
+    settings = {"canvas": Canvas(), **more}
+    with pytest.raises(ValueError, match=message):
+        CanvasDataModule(TASKS["lattice"], negatives=NegativesConfig(**negatives), **settings)
+
+
+def test_a_transform_that_always_turns_is_enough():
+    flip, half = {"transforms": [A.HorizontalFlip(p=1.0)]}, NegativesConfig(turned=0.5)
+    CanvasDataModule(TASKS["lattice"], Canvas(), negatives=half, **flip)
+
+
+@pytest.mark.parametrize("config", ["gpt/small_learned", "quickstart", "generalise/latent"])
+def test_only_row_steps_have_negatives(config, command, tmp_path):
+    words = ("fit", "--config", config, "--data.negatives.digit", 0.5)
+    ran = command(*words, folder=tmp_path, code=2)
+    assert "data.negatives are for recursive transformers" in ran.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unknown_kind_is_named(command, debug, tmp_path):
+    ran = command("fit", *debug, "--data.negatives.tunred", 0.5, folder=tmp_path, code=2)
+    assert "Did you mean data.negatives.turned?" in ran.err

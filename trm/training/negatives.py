@@ -1,0 +1,172 @@
+"""Row steps that teach the confidence alone: turned, guessed and incorrect canvases.
+
+Example: the second row step of 12 x 34 in the layout `standard`, with ``M`` for a masked cell, and
+the kinds of negatives made of it::
+
+    upright   turned   guessed   digit    other
+    __12_     ___M_    _____     __12_    __12_
+    x_34_     248M_    248__     x_34_    x_34_
+    __48_     134M_    134__     __47_    __52_
+    MMMMM     ___M_    _____     MMMMM    MMMMM
+    _____     _x_M_    _xMMM     _____    _____
+
+A guess masks the row that an upright canvas would have masked, here the fourth written one. The
+kind `own` has a row above that the model wrote, see `trm.training.step.with_own_rows`.
+`trm.training.configs.NegativesConfig` has the shares of all kinds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from enum import IntEnum
+
+import numpy as np
+
+from canvas.drawing import RowSteps, WorkedDrawing
+from canvas.problems import Problems, random_below, split_of
+from canvas.symbols import BLANK, DIGIT_IDS, DIGIT_OF, MASK
+from canvas.task import Task
+from trm.training.configs import NegativesConfig
+
+WORDS = 4  # random words of a sample
+
+
+class Kind(IntEnum):
+    """Kind of a sample; the order of negatives is that of `NegativesConfig`."""
+
+    NONE = 0
+    TURNED = 1
+    GUESSED = 2
+    DIGIT = 3
+    OTHER = 4
+    OWN = 5
+
+
+def draw_kinds(negatives: NegativesConfig, words: np.ndarray) -> np.ndarray:
+    """Draw the `Kind` of each sample, int64 [B], from random words [B, `WORDS`]."""
+    shares = [getattr(negatives, part.name) for part in fields(negatives)]
+    uniform = (words[:, 0] >> np.uint64(11)) / float(2**53)
+    kind = 1 + np.searchsorted(np.cumsum(shares), uniform, side="right")
+    return np.where(kind > len(shares), Kind.NONE, kind)
+
+
+# Incorrect rows above
+
+
+def with_incorrect_rows(
+    task: Task,
+    problems: Problems,
+    drawing: WorkedDrawing,
+    steps: RowSteps,
+    kind: np.ndarray,
+    words: np.ndarray,
+) -> RowSteps:
+    """Replace rows above in the inputs of the kinds `DIGIT` and `OTHER`.
+
+    Inputs stay as they are where there is no row above, or no other one.
+
+    Args:
+        task: of the problems.
+        problems: B problems.
+        drawing: their solutions.
+        steps: one row step of each.
+        kind: of each sample, int64 [B].
+        words: random, [B, `WORDS`].
+    """
+    row = np.arange(steps.inputs.shape[1])
+    above = row < drawing.row_of_step(steps.step)[:, None]
+    written = above[:, :, None] & drawing.unknown  # cells of rows that a model writes
+    inputs = steps.inputs.copy()
+    if len(mine := np.flatnonzero(kind == Kind.OTHER)):
+        others = other_problems(problems[mine], words[mine])
+        _, height, width = inputs.shape
+        place = drawing.top[mine], drawing.left[mine]
+        rows = task.layout_impl.draw_worked(others, height, width, *place).truth
+        # Rows of held-out problems stay unseen.
+        shown = written[mine] & (split_of(others) == 0)[:, None, None]
+        inputs[mine] = np.where(shown, rows, inputs[mine])
+    digits = written & (DIGIT_OF[inputs] >= 0) & (kind == Kind.DIGIT)[:, None, None]
+    return steps._replace(inputs=_change_a_digit(inputs, digits, task.base, words))
+
+
+def other_problems(problems: Problems, words: np.ndarray) -> Problems:
+    """Change one digit of each problem's first operand; its length stays.
+
+    Args:
+        problems: B problems. Those without another digit, as 1 in base 2, stay the same.
+        words: random, [B, `WORDS`].
+    """
+    first = problems.operands[0]
+    place = random_below(words[:, 1], first.lengths)
+    at = np.arange(len(problems)), place
+    least = ((place == first.lengths - 1) & (first.lengths > 1)).astype(np.int64)  # no leading 0
+    more = random_below(words[:, 2], np.maximum(first.base - 1 - least, 1))
+    digits = first.digits.copy()
+    digits[at] = least + (digits[at].astype(np.int64) - least + 1 + more) % (first.base - least)
+    return Problems((replace(first, digits=digits), *problems.operands[1:]))
+
+
+def _change_a_digit(
+    inputs: np.ndarray, digits: np.ndarray, base: int, words: np.ndarray
+) -> np.ndarray:
+    """Replace one of the marked digits of each canvas by another digit, uint8 [B, H, W].
+
+    Args:
+        inputs: uint8 [B, H, W].
+        digits: the digits to choose from, bool [B, H, W]; a canvas without any stays the same.
+        base: of the number system.
+        words: random, [B, `WORDS`].
+    """
+    chosen = np.flatnonzero(digits.any(axis=(1, 2)))
+    if not len(chosen):
+        return inputs
+    flat = digits[chosen].reshape(len(chosen), -1)
+    nth = random_below(words[chosen, 1], flat.sum(axis=1))
+    cell = (flat.cumsum(axis=1) > nth[:, None]).argmax(axis=1)
+    at = chosen, *np.unravel_index(cell, inputs.shape[1:])
+    more = 1 + random_below(words[chosen, 2], base - 1)
+    changed = inputs.copy()
+    changed[at] = DIGIT_IDS[(DIGIT_OF[inputs[at]] + more) % base]
+    return changed
+
+
+# Turned canvases
+
+
+def masked_at(
+    row: np.ndarray, inputs: np.ndarray, answer: np.ndarray, given: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mask turned canvases as if they were upright; return inputs and answer.
+
+    Where the row lies below the canvas, or all its cells are given, nothing is masked.
+
+    Args:
+        row: index of the row to mask, from the first written one, int64 [B].
+        inputs: turned row steps, uint8 [B, H, W].
+        answer: their masked cells, which become blank, bool [B, H, W].
+        given: given cells, never masked, bool [B, H, W].
+    """
+    unmasked = np.where(answer, np.uint8(BLANK), inputs)
+    line = np.arange(inputs.shape[1]) == (corner(unmasked)[:, 0] + row)[:, None]
+    masked = line[:, :, None] & ~given
+    return np.where(masked, np.uint8(MASK), unmasked), masked
+
+
+def shifted(before: Sequence[np.ndarray], after: Sequence[np.ndarray]) -> np.ndarray:
+    """Return which row steps a transform has left as they were, but for their place: bool [B].
+
+    Args:
+        before: inputs and labels, uint8 [B, H, W] each.
+        after: the same, transformed.
+    """
+    same = np.ones(len(after[1]), dtype=bool)
+    shifts = corner(after[1]) - corner(before[1])
+    for one, other in zip(before, after, strict=True):
+        moved = [np.roll(cells, shift, (0, 1)) for cells, shift in zip(one, shifts, strict=True)]
+        same &= (np.stack(moved) == other).all(axis=(1, 2))
+    return same
+
+
+def corner(cells: np.ndarray) -> np.ndarray:
+    """Return the first non-blank row and column of canvases, uint8 [B, H, W]: int64 [B, 2]."""
+    shown = cells != BLANK
+    return np.stack([shown.any(axis=2).argmax(axis=1), shown.any(axis=1).argmax(axis=1)], axis=1)
