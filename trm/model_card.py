@@ -16,7 +16,7 @@ from trm.checkpoints import COST_KEY, DATA_KEY
 from trm.checkpoints.content import auxiliary_weights, load_checkpoint
 from trm.checkpoints.loading import load_solver
 from trm.checkpoints.names import named_weights
-from trm.checkpoints.proofs import PROVED, REFUTED, noted_proof
+from trm.checkpoints.proofs import COMPUTES, LAWFUL, PROVED, REFUTED, noted_proof
 from trm.evaluation.grid import share
 from trm.markdown import safe, table
 from trm.models.cell import CellModel
@@ -31,6 +31,7 @@ _PROOF = (
     *("verdict", "arithmetic", "weights_sha256", "digest", "op_inputs", "op_inputs_sha256"),
     *("smallest_margin", "margin_left_by_rounding"),
 )
+_PROOF_IF_NOTED = ("decisions_sha256", "agreed_canvases", "tested", "laws")
 
 
 def description(
@@ -46,8 +47,9 @@ def description(
     """
     found = dict(content.get("card") or {})
     found.pop("proof", None)  # replaced only if the noted proof belongs to this model
-    if proof := noted_proof(path, content, model, task):
+    if "verdict" in (proof := noted_proof(path, content, model, task)):
         found = {"proof": {name: proof.get(name) for name in _PROOF}} | found
+        found["proof"] |= {name: proof[name] for name in _PROOF_IF_NOTED if name in proof}
     if labels := list(auxiliary_weights(content)):
         found[AUXILIARY_LABELS] = labels
     return found
@@ -144,6 +146,20 @@ def _proved(checkpoint: str | Path, solver: Solver, content: dict[str, Any]) -> 
             f"have, with a margin of at least {proof['smallest_margin']:.2f} between the correct "
             f"logit and the next, in {arithmetic}{rounding}."
         )
+    if outdated := proof.get("outdated"):
+        return f"Nothing: {outdated}."
+    if verdict in (LAWFUL, COMPUTES):
+        tested, agreed = proof.get("tested") or {}, proof.get("agreed_canvases")
+        canvases = f"{agreed:,} canvases" if agreed else "canvases"
+        digits = f" with numbers of up to {tested['digits']} digits" if "digits" in tested else ""
+        rule = f"The rule itself was tested, on {canvases}{digits}."
+        what = f"Nothing of its answers. It computes its rule in all {proof['op_inputs']:,} inputs "
+        what += f"of its cells, in {proof.get('arithmetic')}. {rule}"
+        if verdict == LAWFUL:
+            names = _names((proof.get("laws") or {}).get("names") or ())
+            what += f" Its laws hold in each of them: {names}; that they imply the answer is the "
+            what += "argument of the layout's author."
+        return what
     if verdict == REFUTED:
         found = (proof.get("counterexample") or {}).get("problem")
         return f"Refuted: it gets {found} wrong." if found else "Refuted."

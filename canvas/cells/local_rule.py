@@ -1,7 +1,7 @@
 """Base class of local rules: the messages of a layout's cells, and the function of a cell."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, Self
 
@@ -104,6 +104,18 @@ class LocalRule(ABC):
             cell_inputs: int64 [N] by input name.
         """
         return np.ones(len(cell_inputs[TOKEN]), dtype=bool)
+
+    def laws(self, row: str, column: str) -> Sequence["Law"]:
+        """Return the laws that cells of a kind of row and column obey; by default none.
+
+        `trm prove` checks them in all reachable inputs. They take the place of the laws that
+        `trm.proof.check` contains for the package's own layouts.
+
+        Args:
+            row: the kind of row, by its name in `rows`.
+            column: the kind of column, by its name in the row.
+        """
+        return ()
 
     def draw_probe_targets(self, drawing: WorkedDrawing) -> dict[str, np.ndarray]:
         """Return the classes of `probe_targets`: uint8 [B, H, W] by name, as `draw_signals`."""
@@ -252,6 +264,12 @@ class LocalRule(ABC):
             if op.inputs is None:
                 found[SYMBOL][here[inputs[TOKEN] != symbols.MASK]] = -1
         return found
+
+
+# Called with the inputs and outputs of N cells, int64 [N] by name as in `LocalRule.apply`; returns
+# in which of them the law holds, bool [N]. The first line of its docstring is an equation. The
+# output `SYMBOL` is the cell's symbol where it is given.
+Law = Callable[[Inputs, Mapping[str, np.ndarray]], np.ndarray]
 
 
 class OpSamples(NamedTuple):

@@ -1,5 +1,6 @@
 """All inputs that cells can receive on canvases of any size: sets closed under a layout's rule."""
 
+from collections.abc import Callable
 from math import prod
 from typing import NamedTuple
 
@@ -21,7 +22,12 @@ def reachable_op_inputs(rule: LocalRule) -> np.ndarray:
     return _distinct(rule.op_input_ids(cell_inputs, rule.apply(cell_inputs))[0])
 
 
-def reachable_cell_inputs(rule: LocalRule) -> np.ndarray:
+# Called with the kinds of row and column, N cell inputs, their outputs, and the number of inputs
+# that `LocalRule.can_occur` left out beside them.
+Visit = Callable[[str, str, Inputs, dict[str, np.ndarray], int], None]
+
+
+def reachable_cell_inputs(rule: LocalRule, visit: Visit | None = None) -> np.ndarray:
     """Return a superset of the cell inputs of all canvases of any size, closed under the rule.
 
     Rows are computed from the upper edge down, and each from its right edge to the left, until
@@ -29,13 +35,17 @@ def reachable_cell_inputs(rule: LocalRule) -> np.ndarray:
     kind of column can pass down, and the pairs of `LocalRule.reduced` classes that can lie side by
     side. This allows more than any canvas has; what `LocalRule.can_occur` excludes is left out.
 
+    Args:
+        rule: of a layout.
+        visit: called with all inputs that are found, some of them several times.
+
     Returns:
         Ids as op inputs of `LocalRule.whole`, int64, sorted.
 
     Raises:
         ValueError: a state of the enumeration does not fit into 64 bits.
     """
-    found = _Reachable(rule)
+    found = _Reachable(rule, visit)
     found.grow()
     return _distinct(np.concatenate(found.cell_inputs))
 
@@ -68,8 +78,8 @@ class _Reachable:
     message; by `LocalRule.marks_neighbour` for those of the cell on the right, too.
     """
 
-    def __init__(self, rule: LocalRule) -> None:
-        self.rule = rule
+    def __init__(self, rule: LocalRule, visit: Visit | None = None) -> None:
+        self.rule, self.visit = rule, visit
         names = (*rule.down, *rule.down_right, *rule.down_left)
         self.joint = tuple(dict.fromkeys((*names, *(rule.left if rule.marks_neighbour else ()))))
         # For each kind of row the pairs of cells that can lie side by side, each as one number of
@@ -87,8 +97,13 @@ class _Reachable:
             for kind in ("", *self._kinds)
         }
         reduced = {name: rule.reduced(name, np.arange(rule.signals[name])) for name in self.joint}
+        for name, classes in reduced.items():
+            # Any numbers are sound, as cells with equal ones are not distinguished.
+            if classes.shape != (rule.signals[name],) or classes.dtype.kind not in "iu":
+                raise ValueError(f"{type(rule).__name__}.reduced returns no number for each {name}")
         self._reduced = {
-            name: (classes, 1 + int(classes.max())) for name, classes in reduced.items()
+            name: (classes - classes.min(), 1 + int(np.ptp(classes)))
+            for name, classes in reduced.items()
         }
         self._classes = prod(count for _, count in self._reduced.values())
         # A state is one number of four parts: the message from the right, the keys of the cells
@@ -203,12 +218,15 @@ class _Reachable:
                         input_name(direction, signal): part for signal, part in signals.items()
                     }
                 possible = self.rule.can_occur(row.name, one, Inputs(cell_inputs))
-                if not possible.all():
+                left_out = len(possible) - int(np.count_nonzero(possible))
+                if left_out:
                     cell_inputs = {name: part[possible] for name, part in cell_inputs.items()}
                     which, look = which[possible], look[possible]
+                out = self.rule.apply(cell_inputs) if len(which) else {}
+                if self.visit is not None:
+                    self.visit(row.name, one, Inputs(cell_inputs), out, left_out)
                 if not len(which):
                     continue
-                out = self.rule.apply(cell_inputs)
                 self.cell_inputs.append(_distinct(self.rule.whole.encode(0, cell_inputs)))
                 message = self.rule.message_id(self.joint, out)
                 mark = self._own_mark(columns[one].kind, message)

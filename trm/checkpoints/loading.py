@@ -33,7 +33,8 @@ from trm.checkpoints import (
     find_checkpoint,
 )
 from trm.checkpoints.content import load_checkpoint, network_weights
-from trm.checkpoints.proofs import PROVED, REFUTED, noted_proof
+from trm.checkpoints.proofs import COMPUTES, LAWFUL, PROVED, REFUTED, noted_proof
+from trm.files import fingerprint
 from trm.limits import MOST_STEPS, check_whole
 from trm.models.integer import IntegerCellModel
 from trm.solving.families import FAMILIES
@@ -46,6 +47,11 @@ from trm.torch_settings import standard_settings
 _PACKAGES = ("canvas", "augment", "trm")  # packages with classes that a file may name
 _NETWORKS = tuple(f"trm.models.{name}" for name in ("gpt", "cell", "integer", "recursive"))
 
+# Why the confidence of a model that computes its rule is below 1, by verdict.
+_DOUBTS = {
+    COMPUTES: "the model computes its rule, but the rule was only tested",
+    LAWFUL: "the laws of its layout hold; that they imply the answer is its author's argument",
+}
 _MOST_UPDATES = 10_000  # of the states in a supervision step
 
 T = TypeVar("T")
@@ -105,11 +111,24 @@ def load_solver(
             f"{path} does not fit this version's models ({reason}): use the version that trained it"
         ) from None
     proof = noted_proof(path, content, predictor.model, task)
-    predictor = predictor.for_task(task, proved=proof.get("verdict") == PROVED)
+    verdict, place = str(proof.get("verdict", "")), _device(str(device))
+    in_float64 = verdict == PROVED and proof.get("arithmetic") == "float64"
+    if in_float64 and place.type != "mps":  # which has no float64
+        predictor.model.double()  # the proof bounds rounding in this arithmetic alone
+    proved = verdict == PROVED and not (in_float64 and place.type == "mps")
+    predictor = predictor.for_task(task, proved=proved)
+    predictor.doubt = proof.get("outdated") or _DOUBTS.get(verdict, "")
     table = find_checkpoint(path).with_suffix(DECISIONS_SUFFIX)
     if predictor.proved and table.is_file():
-        predictor.read_table(table, proof["digest"])
-    predictor.model.eval().to(_device(str(device)))
+        if fingerprint(table) == proof.get("decisions_sha256"):
+            predictor.read_table(table, proof["digest"])
+        else:
+            _log.warning(
+                "%s is not the table that was proved, and is not used: write it again with `trm "
+                "prove --decisions`",
+                table,
+            )
+    predictor.model.eval().to(place)
     canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
     _log.debug("%s: %s, %s, on %s", path, about["network"], task, predictor.device)
     solver = Solver(predictor, task, canvas, symmetries)

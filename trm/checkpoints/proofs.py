@@ -1,7 +1,8 @@
 """Notes of proofs, and the digest that ties a note to a model.
 
 A proof holds for a network with its settings, on solutions of one task and layout, by one rule, in
-float32. The digest covers all of these, so that a note is ignored once one of them has changed.
+float32. The digest covers all of these, among them the source of rule, layout and task, so that a
+note is ignored once one of them has changed.
 """
 
 import hashlib
@@ -16,14 +17,25 @@ from canvas.cells.check import edge_problems
 from canvas.cells.drawn import drawn_cell_inputs
 from canvas.cells.local_rule import LocalRule
 from canvas.choices import class_name
+from canvas.sources import sources
 from canvas.task import Task
 from canvas.tasks import task_data
 from trm.checkpoints import PROOF_SUFFIX, find_checkpoint
 from trm.files import read_object
+from trm.models.iterative import weights_hash
 from trm.solving.families import PROOF, family_of
 
-PROVED, REFUTED, OPEN = "proved", "refuted", "open"  # verdicts
+# Verdicts. Of a model that computes its rule in all inputs that its cells can have:
+PROVED = "proved"  # the checker's laws hold: it is correct at every length
+LAWFUL = "its laws hold"  # those that a layout of one's own states; its author says what follows
+COMPUTES = "computes its rule"  # which was only tested
+# Of others:
+REFUTED, OPEN = "refuted", "open"
 ARITHMETIC = "float32"  # in which a proof of most networks holds; others name theirs
+OUTDATED = (
+    "its proof is of another rule, layout, task or settings, which have changed since: run `trm "
+    "prove` again"
+)
 _LATER = ("shared_classes",)  # settings younger than saved proofs: without effect if not set
 # Keys of notes from earlier versions, as in the shipped files → keys of today.
 _RENAMED = {
@@ -35,20 +47,12 @@ _RENAMED = {
 }
 
 
-def weights_hash(model: nn.Module) -> str:
-    """Return the SHA-256 of all tensors and their names."""
-    found = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        found.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
-        found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return found.hexdigest()
-
-
 def proof_digest(model: nn.Module, task: Task) -> str:
     """Return the SHA-256 of all premises of a proof.
 
     These are weights, network, its settings, task, layout, rule and arithmetic. Layout and rule
-    are covered by their declarations and by their results on `canvas.cells.check.edge_problems`.
+    are covered by their declarations, by their results on `canvas.cells.check.edge_problems`, and
+    by the source of their modules, see `canvas.sources`.
     """
     found = hashlib.sha256()
     config: Any = model.config
@@ -64,6 +68,9 @@ def proof_digest(model: nn.Module, task: Task) -> str:
     if PROOF not in family_of(model).lacks:
         rule = task.local_rule(latent=bool(config.codes))
         about["rule"] = _declared(rule)
+    kinds = [type(task), type(task.layout_impl), *([] if rule is None else [type(rule)])]
+    if changed := sources(kinds):  # empty for the package's own of this version
+        about["sources"] = changed
     found.update(json.dumps(about, sort_keys=True, default=str).encode())
     if not len(problems):
         return found.hexdigest()
@@ -101,7 +108,8 @@ def noted_proof(
 ) -> dict[str, Any]:
     """Return the note of `trm prove` on this model: beside the file, or in its card, or empty.
 
-    A note of another model or other settings, or without a digest, is ignored.
+    A note of other weights, or without a digest, is ignored. Of a note on these weights with
+    another rule, layout, task or settings only ``outdated`` is left: what to do, in words.
     """
     beside = read_object(find_checkpoint(path).with_suffix(PROOF_SUFFIX))
     card = content.get("card")
@@ -110,7 +118,13 @@ def noted_proof(
     if not notes:
         return {}
     digest = proof_digest(model, task)
-    return with_new_keys(next((note for note in notes if note["digest"] == digest), {}))
+    for note in notes:
+        if note["digest"] == digest:
+            return with_new_keys(note)
+    mine = weights_hash(model)
+    if any(note.get("weights_sha256") == mine for note in notes):
+        return {"outdated": OUTDATED}
+    return {}
 
 
 def with_new_keys(note: dict[str, Any]) -> dict[str, Any]:

@@ -38,6 +38,9 @@ def run(args: Arguments) -> int:
     for *columns, outcome in lines:
         padded = (f"{text:<{width}}" for text, width in zip(columns, widths, strict=True))
         print("  ".join([*padded, outcome]))
+    args.info.print(
+        "\nVerdicts are those that files note: `trm models NAME` checks one, and its rule."
+    )
     if len(found) == 1:
         args.info.print(f"\n{elsewhere()[0].upper()}{elsewhere()[1:]}.")
     return 0

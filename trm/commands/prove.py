@@ -29,10 +29,18 @@ examples:
   trm prove --checkpoint runs/addition --smt sum.smt2    # for z3 or cvc5: a second opinion
   trm prove --checkpoint runs/debug --search 500         # any model: search for an error
 
-A cell that reads decided messages has finitely many inputs. A model that is correct on all of them
-is correct at every length.
+A cell that reads decided messages has finitely many inputs. A model that computes its layout's rule
+in all of them computes it at every length. Whether it is proved is decided by the laws of the
+layout, which are checked in the same call. Verdicts:
 
-Exit codes: 0 proved, 1 refuted or open, 2 the call was wrong or nothing can be proved.
+  proved             the checker's laws hold: correct at every length
+  its laws hold      those that a layout of your own states; what follows is its author's argument
+  computes its rule  and the rule was only tested
+  refuted            a problem that goes wrong is shown
+  open               neither
+
+Exit codes: 0 proved, or its laws hold; 1 another verdict; 2 the call was wrong or nothing can be
+proved.
 """
 
 
@@ -78,7 +86,7 @@ def run(args: Arguments) -> int:
         if Path(args.smt).is_dir():
             raise ValueError(f"--smt {args.smt}: it is a folder; name a file in it")
 
-    from trm.checkpoints.proofs import PROVED
+    from trm.checkpoints.proofs import LAWFUL, PROVED
     from trm.models.integer import IntegerCellModel
     from trm.proof.judge import NotProvableError
     from trm.proof.prove import prove, refute
@@ -94,45 +102,50 @@ def run(args: Arguments) -> int:
             proof = refute(solver, args.search, report)
     # Files are written before anything is printed: the reader of a pipe may close it at any time.
     checkpoint = find_checkpoint(args.checkpoint)
-    _note(args, proof, checkpoint)
     decisions = None
     if args.decisions and proof.verdict == PROVED:
         with progress(args.quiet) as report:
             report("writing decisions", 0, 1)
             decisions = _write_decisions(proof, checkpoint)
+    _note(args, proof, checkpoint, decisions)
     if args.output:
         folder = Path(args.output)
         proof.write(folder)
         _draw(proof, folder / FIGURE)
-    if args.smt and proof.program:
+    if args.smt and proof.verdict == PROVED:
+        assert proof.program is not None
         Path(args.smt).write_text(smt.to_smt(proof.program), encoding="utf-8")
     show(proof, _call(args, proof))
     if args.output:
         args.info.print(f"proof  {folder}")
     if decisions:
         args.info.print(f"decisions  {decisions}")
-    if args.smt and proof.program:
+    if args.smt and proof.verdict == PROVED:
         args.info.print(f"smt    {args.smt}, for `z3 FILE`, or `python -m trm.proof.smt FILE`")
     elif args.smt:
         print(f"{args.smt} is not written: the model is not proved", file=sys.stderr)
-    return 0 if proof.verdict == PROVED else 1
+    return 0 if proof.verdict in (PROVED, LAWFUL) else 1
 
 
-def _note(args: Arguments, proof: Proof, checkpoint: Path) -> None:
-    """Note a verdict beside the checkpoint, unless the noted one is as strong or stronger."""
+def _note(args: Arguments, proof: Proof, checkpoint: Path, decisions: Path | None) -> None:
+    """Note a verdict beside the checkpoint, unless the noted one is as strong or stronger.
+
+    ``decisions`` is the table that was written beside it in this call.
+    """
     from trm.checkpoints.content import load_checkpoint
     from trm.checkpoints.proofs import OPEN, REFUTED, noted_proof
+    from trm.files import fingerprint
 
     predictor, task = proof.solver.predictor, proof.solver.task
     noted = noted_proof(checkpoint, load_checkpoint(checkpoint), predictor.model, task)
     before = noted.get("verdict", OPEN)
     there = checkpoint.with_suffix(PROOF_SUFFIX).exists()
-    if before == proof.verdict and (args.as_computed or not there):
+    if before == proof.verdict and (args.as_computed or not there) and not decisions:
         return
     if before == REFUTED and proof.verdict == OPEN:  # a counterexample stays valid
         return
     try:
-        proof.note(checkpoint)
+        proof.note(checkpoint, fingerprint(decisions) if decisions else None)
     except OSError as error:  # shared weights may be read-only
         print(f"the verdict is not noted beside {checkpoint}: {error.strerror}", file=sys.stderr)
 
@@ -235,6 +248,7 @@ def _show_codes(explored: Explored, rule: LocalRule) -> None:
 def _grounds(proof: Proof, judged: Judged) -> Iterator[tuple[str, str, str]]:
     """Yield the basis of a verdict, line by line: a name, a number and an explanation."""
     in_training, drawn = proof.shown
+    laws = proof.laws
     ops = proof.rule is not None and (proof.rule.ops or proof.rule.codes)
     what, owner = ("op inputs", "an op") if ops else ("cell inputs", "a cell")
     yield what, f"{len(judged.numbers):,}", f"all inputs of {owner} on any canvas"
@@ -252,6 +266,9 @@ def _grounds(proof: Proof, judged: Judged) -> Iterator[tuple[str, str, str]]:
         if judged.arithmetic == "float32":
             of = "in float32, at the bound on rounding"
         yield "remaining margin", f"{judged.least_left:.3f}", f"at least, {of}"
+    if laws.names:
+        inputs = f"of the layout, in {laws.cell_inputs:,} cell inputs"
+        yield "laws", f"{len(laws.names)}", inputs if laws.hold else "of the layout; one is broken"
 
 
 def sentence(proof: Proof, call: str | None = None) -> str:
@@ -263,20 +280,8 @@ def sentence(proof: Proof, call: str | None = None) -> str:
         return f"refuted: {found.problem} goes wrong{_on_canvas(found)}{least}{command}"
     if judged is None:
         return f"open: none of {proof.looked:,} problems goes wrong, which proves nothing"
-    if proof.program and proof.rule:
-        most = proof.rule.most_operands
-        of = f"every sum of {most} numbers" if most else "every problem"
-        verdict = (
-            f"proved, in {judged.arithmetic}: the network computes the rule on every canvas; "
-            f"the rule agreed with {proof.agreed:,} drawn canvases and with the task's answers"
-        )
-        if proof.laws:
-            layout = proof.solver.task.layout
-            verdict += (
-                f". For the layout {layout} the laws in the checker prove the rest: correct on "
-                f"{of} of any length"
-            )
-        return verdict
+    if proof.program and proof.rule and proof.tested:
+        return _what_holds(proof, judged.arithmetic or "")
     if len(judged.wrong):
         return (
             f"open: {len(judged.wrong):,} cell inputs are incorrect, and none of {proof.looked:,} "
@@ -286,6 +291,44 @@ def sentence(proof: Proof, call: str | None = None) -> str:
         "open: no cell input is incorrect, but margins do not cover every rounding; train the "
         "model longer"
     )
+
+
+_SHOWN = 6  # kinds of inputs that are named
+
+
+def _what_holds(proof: Proof, arithmetic: str) -> str:
+    """Return the verdict on a model that computes its rule in all inputs of its cells."""
+    from trm.checkpoints.proofs import PROVED
+
+    tested, laws, rule = proof.tested, proof.laws, proof.rule
+    assert tested is not None
+    assert rule is not None
+    canvases = f"{tested.canvases:,} drawn canvases"
+    if proof.verdict == PROVED:
+        of = f"every sum of {rule.most_operands} numbers" if rule.most_operands else "every problem"
+        return (
+            f"proved, in {arithmetic}: the network computes the rule on every canvas, the rule "
+            f"agreed with {canvases} and with the task's answers, and the {len(laws.names)} laws "
+            f"of the layout {proof.solver.task.layout} hold in all {laws.cell_inputs:,} cell "
+            f"inputs that the checker found in this call: correct on {of} of any length"
+        )
+    by_rows = "on every canvas that the rule's rows allow"
+    if tested.words:
+        by_rows += f", without what its author says that no canvas has ({'; '.join(tested.words)})"
+    parts = [f"computes its rule, in {arithmetic}, {by_rows}"]
+    if laws.hold:
+        parts[0] = f"its laws hold, in {arithmetic}, {by_rows}: {', '.join(laws.names)}"
+        parts.append("That they imply the answer is the argument of the layout's author")
+    elif laws.against:
+        parts.append(f"Not proved: {laws.against}")
+    else:
+        parts.append("No laws prove the rule, so that answers may be incorrect")
+    parts.append(f"The rule is tested, on {canvases} with numbers of up to {tested.digits} digits")
+    if tested.never:
+        more = len(tested.never) - _SHOWN
+        named = [*tested.never[:_SHOWN], *([f"{more} more kinds"] if more > 0 else [])]
+        parts.append(f"These canvases never reach: {'; '.join(named)}")
+    return ". ".join(parts)
 
 
 def _on_canvas(found: Counterexample) -> str:

@@ -8,6 +8,7 @@ on any model and any state.
 A state is a tensor [B, ...], or a named tuple of such tensors.
 """
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -31,6 +32,21 @@ class Network(nn.Module):
     def num_parameters(self) -> int:
         """Number of learned parameters; shared ones are counted once."""
         return sum(parameter.numel() for parameter in self.parameters())
+
+
+def weights_hash(model: nn.Module) -> str:
+    """Return the SHA-256 of all tensors and their names.
+
+    Numbers in float64 that float32 holds exactly count as float32: a model that computes in float64
+    with weights from a file in float32 is the one in the file.
+    """
+    found = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        if tensor.dtype == torch.float64 and torch.equal(tensor, tensor.float().double()):
+            tensor = tensor.float()
+        found.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        found.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
 
 
 class IterativeModel(Network, ABC):

@@ -542,7 +542,9 @@ class Enumeration:
         self.state_shape = (*self.cell_shape, MOST_OUTLINES)
         self.reachable = {row.name: ReachableRow(summaries) for row in self.rows}
         self.reachable[EDGE] = upper_edge(summaries)
-        self.cell_inputs: list[np.ndarray] = []  # as numbers
+        self.cell_inputs: list[np.ndarray] = []  # as numbers, see `as_numbers`
+        self.input_names: list[str] = []
+        self.input_sizes: tuple[int, ...] = ()
 
     def run(self) -> int:
         """Enumerate all rows, and return the number of distinct cell inputs.
@@ -557,6 +559,17 @@ class Enumeration:
                     self.enumerate_row(row, above)
             before, now = now, sum(row.amount() for row in self.reachable.values())
         return len(distinct(np.concatenate(self.cell_inputs)))
+
+    def cells(self) -> dict[str, np.ndarray]:
+        """Return all distinct cells that were found: what stands in them, and what they read.
+
+        int [N] by name, like result["token"], result["right.carry"].
+        """
+        symbols, numbers = np.divmod(
+            distinct(np.concatenate(self.cell_inputs)), math.prod(self.input_sizes)
+        )
+        inputs = np.unravel_index(numbers, self.input_sizes)
+        return {TOKEN: symbols, **dict(zip(self.input_names, inputs, strict=True))}
 
     def enumerate_row(self, row: Row, above: str) -> None:
         """Add what one kind of row can pass down where it is below another kind.
@@ -703,7 +716,8 @@ class Enumeration:
     def as_numbers(self, symbol: int, inputs: dict[str, np.ndarray]) -> np.ndarray:
         """Return the distinct cell inputs among N, each as one number."""
         sizes = [self.classes[name.split(".")[1]] if "." in name else 2 for name in inputs]
-        numbers = np.ravel_multi_index(tuple(inputs.values()), tuple(sizes))
+        self.input_names, self.input_sizes = list(inputs), tuple(sizes)
+        numbers = np.ravel_multi_index(tuple(inputs.values()), self.input_sizes)
         return distinct(symbol * math.prod(sizes) + numbers)
 
 

@@ -156,9 +156,20 @@ def judge(
     return Judged(numbers, by_name, found[0], found[1], found[2], found[3], bounded, integers)
 
 
+class Compared(NamedTuple):
+    """Drawn canvases that agree with a rule and with its reachable inputs."""
+
+    canvases: int  # number of them
+    digits: int  # of the longest operand on one
+    trained: int  # number of canvases of training problems among them
+    in_training: np.ndarray  # bool [N], op inputs that occur in these
+    shown: np.ndarray  # bool [N], op inputs that occur on any canvas
+    cells: np.ndarray  # ids of all cell inputs of the canvases, int64, sorted
+
+
 def compare_with_canvases(
     rule: LocalRule, task: Task, numbers: np.ndarray, report: Report = silent
-) -> tuple[np.ndarray, int, int]:
+) -> Compared:
     """Compare a rule and its reachable inputs with drawn canvases.
 
     Args:
@@ -167,22 +178,22 @@ def compare_with_canvases(
         numbers: sorted ids of the reachable inputs, int64 [N].
         report: called after each batch of canvases.
 
-    Returns:
-        A mask of the inputs that occur in training problems, bool [N]; the number of these
-        problems; and the number of all canvases that agreed.
-
     Raises:
         OwnCodeError: rule and canvas differ (see `canvas.cells.check.checked_canvases`), or one
             has an input that is not among the reachable ones.
     """
-    seen = np.zeros(len(numbers), dtype=bool)
-    trained = looked = 0
+    in_training, anywhere = np.zeros((2, len(numbers)), dtype=bool)
+    trained = looked = digits = 0
+    drawn = np.zeros(0, dtype=np.int64)
     for canvases in checked_canvases(task, rule, THOROUGH):
         shown, cells = rule.op_input_ids(canvases.found.cell_inputs, canvases.found.outputs)
         at = places(numbers, shown, canvases.found, cells, canvases.names, rule)
         looked += len(canvases.problems)
+        digits = max(digits, int(canvases.problems.lengths.max(initial=0)))
+        drawn = np.union1d(drawn, rule.whole.encode(0, canvases.found.cell_inputs))
+        anywhere[at] = True
         if canvases.trained:
-            seen[at] = True
+            in_training[at] = True
             trained += len(canvases.problems)
         report("comparing the rule with canvases", looked, sum(THOROUGH))
-    return seen, trained, looked
+    return Compared(looked, digits, trained, in_training, anywhere, drawn)

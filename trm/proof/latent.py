@@ -45,6 +45,8 @@ class Explored:
     meanings: dict[str, np.ndarray]
     complete: bool  # False: there are far more than a correct model has
     agreed: int = 0  # drawn canvases that agreed with the rule and with this set
+    digits: int = 0  # of the longest operand on them
+    left_out: int = 0  # inputs that `LocalRule.can_occur` excluded, counted as often as they came
 
 
 Decide = Callable[
@@ -81,7 +83,7 @@ def explore_by(
 ) -> Explored:
     """Explore like `explore`, with any function from op inputs to decided classes."""
     together, complete = Together(rule, mine, decide, report), True
-    agreed = 0
+    agreed = digits = 0
     try:
         cell_inputs = reachable_cell_inputs(together)
     except OverflowError:
@@ -92,8 +94,9 @@ def explore_by(
         name: np.unique(np.concatenate(parts), axis=0) for name, parts in together.meanings.items()
     }
     if complete and task is not None:
-        agreed = together.compare_with_canvases(task, cell_inputs)
-    return Explored(op_inputs[:, 0].copy(), labels, meanings, complete, agreed)
+        agreed, digits = together.compare_with_canvases(task, cell_inputs)
+    numbers, left_out = op_inputs[:, 0].copy(), together.left_out
+    return Explored(numbers, labels, meanings, complete, agreed, digits, left_out)
 
 
 class Together(LocalRule):
@@ -107,29 +110,33 @@ class Together(LocalRule):
             )
         self.exact_together = rule.exact_together
         self.marks_neighbour = not rule.exact_together
-        self.looked = 0
+        self.looked = self.left_out = 0
         self.asked: list[np.ndarray] = []
         self.meanings: dict[str, list[np.ndarray]] = {name: [] for name in mine.codes}
         super().__init__(rule.base)
         self.rows, self.most_operands = rule.rows, rule.most_operands
         self.exploring = True  # False: do not collect `asked` and `meanings`
 
-    def compare_with_canvases(self, task: Task, cell_inputs: np.ndarray) -> int:
-        """Compare the explored set with drawn canvases, and return their number.
+    def compare_with_canvases(self, task: Task, cell_inputs: np.ndarray) -> tuple[int, int]:
+        """Compare the explored set with drawn canvases.
+
+        Returns:
+            The number of canvases, and the digits of the longest operand on them.
 
         The cells of the canvases pass the network's codes beside the true classes.
 
         Raises:
             OwnCodeError: a canvas and the rule differ, or the set lacks an input of a canvas.
         """
-        self.exploring, looked = False, 0
+        self.exploring, looked, digits = False, 0, 0
         for canvases in checked_canvases(task, self, THOROUGH):
             shown = self.whole.encode(0, canvases.found.cell_inputs)
             cells, names = np.arange(len(shown)), canvases.names
             places(cell_inputs, shown, canvases.found, cells, names, self.rule)
             looked += len(canvases.problems)
+            digits = max(digits, int(canvases.problems.lengths.max(initial=0)))
             self.report("comparing the rule with canvases", looked, sum(THOROUGH))
-        return looked
+        return looked, digits
 
     def classes(self, signal: str) -> int:
         name = signal.removeprefix(_CODE)
@@ -144,7 +151,9 @@ class Together(LocalRule):
         return self.rule.reduced(signal, classes)
 
     def can_occur(self, row: str, column: str, cell_inputs: Inputs) -> np.ndarray:
-        return self.rule.can_occur(row, column, cell_inputs)
+        possible = self.rule.can_occur(row, column, cell_inputs)
+        self.left_out += int(np.count_nonzero(~possible))
+        return possible
 
     @torch.no_grad()
     def cell(self, outputs: tuple[str, ...], seen: Inputs) -> dict[str, np.ndarray]:

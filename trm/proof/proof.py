@@ -3,20 +3,23 @@
 import hashlib
 import json
 import shutil
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from canvas.cells.local_rule import LocalRule
 from canvas.tasks import task_data
 from trm.checkpoints import PROOF_SUFFIX
-from trm.checkpoints.proofs import ARITHMETIC, REFUTED, proof_digest, weights_hash
+from trm.checkpoints.proofs import ARITHMETIC, PROVED, REFUTED, proof_digest
 from trm.files import make_own_folder, read_object, replacing, versions, write_json
+from trm.models.iterative import weights_hash
 from trm.proof import check
 from trm.proof.judge import Judged
 from trm.proof.latent import Explored
+from trm.proof.laws import Laws
 from trm.proof.program import TABLE, Program, write_python
 from trm.proof.search import (
     Counterexample,
@@ -28,32 +31,36 @@ RECORD, PYTHON, CHECKER = "proof.json", "program.py", "check.py"  # files beside
 _MOST_NOTED = 20_000  # incorrect inputs; of a model with more only their share is noted
 
 
+class Tested(NamedTuple):
+    """How a rule was tested, which proves nothing of other canvases."""
+
+    canvases: int  # drawn ones on which it agreed with the layout and the task
+    digits: int  # of the longest operand on them
+    shown: int | None = None  # op inputs that occur on them; None: not counted
+    # Claims of the rule that nobody checks: what its author says that no canvas has.
+    words: Sequence[str] = ()
+    never: Sequence[str] = ()  # reachable inputs that these canvases lack, in words
+
+
 @dataclass(frozen=True)
 class Proof:
-    """Result of `prove` or `refute`: what holds for a model at all lengths."""
+    """Result of `prove` or `refute`: what holds for a model at all lengths.
+
+    The verdict is one of `trm.checkpoints.proofs`: proved; its laws hold; computes its rule;
+    refuted, with a counterexample; or open.
+    """
 
     solver: Solver
-    verdict: str  # proved, refuted (with a counterexample) or open (neither)
+    verdict: str
     looked: int = 0  # problems that were tried for a counterexample
     counterexample: Counterexample | None = None
     rule: LocalRule | None = None  # None, like `judged`: the model has no cell inputs
     judged: Judged | None = None
     shown: tuple[int, int] = (0, 0)  # op inputs in training problems, number of these problems
-    agreed: int = 0  # drawn canvases on which the rule agreed with the layout and the task
-    program: Program | None = None  # the learned tables; of a proved model only
+    tested: "Tested | None" = None  # how the rule was tested; None: there is no rule
+    laws: Laws = field(default_factory=Laws)  # those checked in this call
+    program: Program | None = None  # the learned tables, if the model computes its rule
     explored: Explored | None = None  # of a model with latent codes, in place of `shown`
-
-    @property
-    def laws(self) -> bool:
-        """True if laws prove the rule itself correct: for layouts of the package.
-
-        `trm.proof.check` checks the laws of rules with hints. The rule of a lattice without hints
-        writes the same symbols on all canvases of any size (tests/canvas/cells/test_reachable.py).
-        """
-        layout = self.solver.task.layout_impl
-        of = (type(layout), type(self.solver.task), type(self.rule))
-        ours = all(kind.__module__.partition(".")[0] == "canvas" for kind in of)
-        return ours and layout.name in check.LAYOUTS
 
     def record(self) -> dict[str, Any]:
         """Return the result as plain data."""
@@ -73,8 +80,10 @@ class Proof:
                 "margin_left_by_rounding": left if np.isfinite(left) else None,
                 "proved_in_float32": int((judged.float32 & judged.right).sum()),
             }
-        if self.rule is not None:
-            found |= {"agreed_canvases": self.agreed, "laws": self.laws}
+        if self.tested is not None:
+            found |= {"agreed_canvases": self.tested.canvases, "tested": self.tested._asdict()}
+        if self.laws.names or self.laws.against:
+            found["laws"] = asdict(self.laws)
         if self.explored:
             found["codes"] = {n: part.tolist() for n, part in self.explored.meanings.items()}
         elif judged is not None:
@@ -109,14 +118,25 @@ class Proof:
             self.program.save(folder / TABLE)
             with replacing(folder / PYTHON) as part:
                 part.write_text(write_python(self.program), encoding="utf-8")
-            if self.laws and self.explored is None:  # the laws are of named signals
+            if self.verdict == PROVED and self.explored is None:  # laws are of named signals
                 shutil.copyfile(check.__file__, folder / CHECKER)
         write_json(folder / RECORD, json.loads(json.dumps(record)))
 
-    def note(self, checkpoint: Path) -> None:
-        """Write the record beside a checkpoint, where `trm solve` finds the verdict."""
-        record = self.record()
+    def note(self, checkpoint: Path, decisions: str | None = None) -> None:
+        """Write the record beside a checkpoint, where `trm solve` finds the verdict.
+
+        Args:
+            checkpoint: a file.
+            decisions: SHA-256 of the table of decisions beside it; None: that of the note before,
+                if it is of the same model.
+        """
+        record, file = self.record(), checkpoint.with_suffix(PROOF_SUFFIX)
+        before = read_object(file) or {}
+        if before.get("digest") == record["digest"]:
+            decisions = decisions or before.get("decisions_sha256")
+        if self.verdict == PROVED and decisions:
+            record["decisions_sha256"] = decisions
         if self.verdict == REFUTED and self.judged is not None:
             wrong = np.unique(self.judged.wrong)
             record["incorrect_ids"] = wrong.tolist() if len(wrong) <= _MOST_NOTED else None
-        write_json(checkpoint.with_suffix(PROOF_SUFFIX), record)
+        write_json(file, json.loads(json.dumps(record)))

@@ -1,6 +1,6 @@
 """Check the folder of a proof again, for any layout, and for models without hints.
 
-`trm.proof.check` needs only a table, and contains the laws of the package's layouts. Three parts
+`trm.proof.check` needs only a table, and contains the laws of the package's layouts. Four parts
 can be checked for all layouts. They need the layout, its local rule and the task:
 
 1. The table against the set: the reachable inputs are enumerated again, and the table has to
@@ -8,10 +8,12 @@ can be checked for all layouts. They need the layout, its local rule and the tas
 2. The set against drawn canvases: no canvas has an input that is not in the set.
 3. The answers against the task: the rule solves drawn canvases as the layout draws them, and their
    answers are those of the task.
+4. The laws: those in the checker, or those that a layout of one's own states.
 """
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,12 +23,16 @@ from canvas.cells.spec import SYMBOL
 from canvas.choices import OwnCodeError
 from canvas.task import Task
 from trm.checkpoints.loading import restored_task
+from trm.checkpoints.proofs import LAWFUL, PROVED
 from trm.files import read_object
 from trm.progress import Report, progress
 from trm.proof import check
 from trm.proof.judge import compare_with_canvases
 from trm.proof.latent import explore_by
+from trm.proof.laws import Laws
 from trm.proof.program import TABLE, Program
+from trm.proof.proof import Tested
+from trm.proof.prove import by_rule, with_codes
 
 _PARTS = ("table against the set", "set against drawn canvases", "answers against the task")
 
@@ -49,9 +55,9 @@ def main(path: str | Path, record: str, quiet: bool = False) -> int:
     except (OSError, ValueError):
         return check.main(path)  # it prints the reason
     about = (read_object(folder / record) or {}) if folder.is_dir() else {}
-    known = program.layout in check.LAYOUTS and not program.codes
-    laws = known and about.get("laws", True)
-    if laws and (code := check.main(path)):
+    # A table without a record is only known by the name of its layout.
+    laws = program.layout in check.LAYOUTS and not program.codes
+    if laws and about.get("verdict", PROVED) == PROVED and (code := check.main(path)):
         return code
     try:
         task = restored_task(about["task"])
@@ -64,18 +70,23 @@ def main(path: str | Path, record: str, quiet: bool = False) -> int:
         return _ended(laws, f"no {record} beside the table names its task{why}")
     try:
         with progress(quiet) as report:
-            inputs, canvases = _checked(program, task, report)
+            inputs, canvases, decided = _checked(program, task, report)
     except (AssertionError, LookupError, OwnCodeError) as wrong:
         print(f"not proved: {wrong.args[0]}")
         return 1
     print(f"{_PARTS[0]}: in all {inputs:,} reachable inputs it returns the rule's outputs")
     print(f"{_PARTS[1]}: {canvases:,} canvases have no other input")
     print(f"{_PARTS[2]}: {canvases:,} canvases are solved by the rule, with the task's answer")
-    rest = f"there are no laws for the layout {program.layout}, so other canvases are not covered"
-    if laws:
+    verdict, found = decided["verdict"], decided.get("laws", Laws())
+    if verdict == PROVED:
         rest = "the laws of the layout prove it for all canvases"
-    elif program.codes:
-        rest = "laws apply to tables without latent codes, and were not checked"
+    elif verdict == LAWFUL:
+        rest = f"its laws hold: {', '.join(found.names)}; what follows is its author's argument"
+    elif found.against:
+        print(f"not proved: {found.against}")
+        return 1
+    else:
+        rest = "it computes its rule, and the rule was only tested: other canvases are not covered"
     print(f"checked: all three parts; {rest}")
     return 0
 
@@ -86,8 +97,10 @@ def _ended(laws: bool, why: str) -> int:
     return 0 if laws else 2
 
 
-def _checked(program: Program, task: Task, report: Report) -> tuple[int, int]:
-    """Check the three parts; return the numbers of reachable inputs and of canvases.
+def _checked(program: Program, task: Task, report: Report) -> tuple[int, int, dict[str, Any]]:
+    """Check all parts; return the numbers of reachable inputs and of canvases, and the verdict.
+
+    The verdict is among the parts of a `trm.proof.proof.Proof`, with the laws.
 
     Raises:
         AssertionError, LookupError, OwnCodeError: a part is incorrect, as the message explains.
@@ -98,9 +111,11 @@ def _checked(program: Program, task: Task, report: Report) -> tuple[int, int]:
     if not program.codes:
         report("enumerating", 0, 1)
         numbers = reachable_op_inputs(rule)
-        _, _, canvases = compare_with_canvases(rule, task, numbers, report)
+        compared = compare_with_canvases(rule, task, numbers, report)
+        tested = Tested(compared.canvases, compared.digits)
         _compare(program.decide(rule, numbers), rule.correct_outputs(numbers))
-        return len(numbers), canvases
+        decided = by_rule(task, rule, program, numbers, compared, tested)
+        return len(numbers), compared.canvases, decided
     sizes = {name: 1 + int(program.tables[name].values.max(initial=1)) for name in program.codes}
     mine = rule.with_codes(sizes)
 
@@ -115,7 +130,8 @@ def _checked(program: Program, task: Task, report: Report) -> tuple[int, int]:
         raise AssertionError("its cells have more inputs than those of a correct table can have")
     outputs = program.decide(mine, explored.numbers)
     _compare({n: part for n, part in outputs.items() if n not in program.codes}, explored.labels)
-    return len(explored.numbers), explored.agreed
+    decided = with_codes(task, explored, Tested(explored.agreed, explored.digits))
+    return len(explored.numbers), explored.agreed, decided
 
 
 def _compare(outputs: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> None:

@@ -27,7 +27,7 @@ from trm.models.attention import compute_dtype
 from trm.models.cell import CellContext, CellModel, CellState, all_right
 from trm.models.cell_cache import CellCache
 from trm.models.cell_table import CellTable, GrowingTable, UnknownInputError
-from trm.models.iterative import Loop
+from trm.models.iterative import Loop, weights_hash
 from trm.models.wavefront import Wavefront, run_wavefront
 from trm.solving.predictor import Predictor, Trace, generator_of
 from trm.solving.rollout import OnRow, Prediction, Rollout, free_running
@@ -106,22 +106,42 @@ class CellPredictor(Predictor):
         task: Task | None = None,
         max_steps: int | None = None,
     ) -> None:
-        self.model, self.proved, self.rule, self.task = model, proved, rule, task
+        self.model, self.rule, self.task = model, rule, task
         self.max_steps = max_steps
         self.refutation: Refutation | None = None  # known wrong inputs; None: none are known
         self._caches: dict[torch.dtype, CellCache] = {}
+        self.proved = proved
         self.may_look_up = True  # False: run the network, also where the model is proved
         self._closed: CellTable | None = None  # all decisions, read from a file
         self._growing: GrowingTable | None = None
 
     @property
     def proved(self) -> bool:
-        """True if the model is proved and now computes in the arithmetic of its proof."""
+        """True if the model is proved, and now computes in the arithmetic of its proof.
+
+        A proof is of these very weights: once they are changed in memory, the model is not proved.
+        """
+        if not self._proved:
+            return False
+        self._check_weights()
+        if self._double:
+            return self._proved and compute_dtype(self.model.H_init) == torch.float64
         return self._proved and self.model.computes_as_proved
 
     @proved.setter
     def proved(self, proved: bool) -> None:
-        self._proved = proved
+        """Set for the weights of now, in float32, or in float64 if the model is in that."""
+        self._proved, self._bits = proved, weights_hash(self.model)
+        self._double = self.model.H_init.dtype == torch.float64
+
+    def _check_weights(self) -> None:
+        """Forget the proof, and all that was computed before, if the weights have changed."""
+        if self._bits != (bits := weights_hash(self.model)):
+            self._bits = bits
+            self.clear_cache()
+            if self._proved:
+                self._proved, self._closed = False, None
+                self.doubt = "its weights have changed since they were loaded: they are not proved"
 
     @cached_property
     def cell_inputs(self) -> np.ndarray:
@@ -141,6 +161,7 @@ class CellPredictor(Predictor):
     @property
     def cache(self) -> CellCache:
         """Cached outputs of earlier op inputs, in the dtype that is computed in now."""
+        self._check_weights()
         dtype = compute_dtype(self.model.H_init)
         if dtype not in self._caches:
             self._caches[dtype] = CellCache(self.model)

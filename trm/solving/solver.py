@@ -154,19 +154,20 @@ class Solver:
         together = self.voting is None or self.voting.per == "solution"
         chains = self.predictor.longest_chain(drawing) if together else None
         confidence = np.where(np.array(refuted, dtype=bool)[:, None], 0, confidence)
+        proved, doubt = self.predictor.proved, self.predictor.doubt
         solutions = []
         for i, operands in enumerate(problems.to_ints()):
             n = int(drawing.steps[i])
             reading = self._read(rollout.canvases[i], operands)
-            reasons = []
-            if not in_range[i] and not self.predictor.proved:
+            reasons = [doubt] if doubt and not proved else []
+            if not in_range[i] and not proved:
                 zero = self.task.smallest and 0 in operands
                 other = f"outside the lengths trained on ({self.trained_on})"
                 reasons.append("never trained on 0" if zero else other)
             views = self.voting.symmetries if self.voting else None
-            if set(views or ()) - set(self.trained_symmetries) and not self.predictor.proved:
+            if set(views or ()) - set(self.trained_symmetries) and not proved:
                 reasons.append("shown in symmetries that it was not trained on")
-            if self.predictor.start_seed is not None and not self.predictor.proved:
+            if self.predictor.start_seed is not None and not proved:
                 reasons.append("started from a random state")
             if unsettled := [str(k + 1) for k in range(n) if not rollout.settled[i, k]]:
                 named = ("row " if len(unsettled) == 1 else "rows ") + ", ".join(unsettled)

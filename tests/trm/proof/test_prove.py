@@ -65,17 +65,18 @@ def test_what_cannot_be_proved_is_refused_with_a_sentence(binary):
 
 
 def test_problems_of_training_show_windows_of_the_set(ternary):
-    seen, trained, looked = compare_with_canvases(
-        ternary.rule, ternary.task, ternary.judged.numbers
-    )
-    assert (trained, looked) == (2000, 2000 + 100 + 49), "fewer than where it is not tested"
+    found = compare_with_canvases(ternary.rule, ternary.task, ternary.judged.numbers)
+    seen, number = found.in_training, (found.trained, found.canvases)
+    assert number == (2000, 2000 + 100 + 49), "fewer than where it is not tested"
+    assert (seen <= found.shown).all()
+    assert found.digits > 3
     assert THOROUGH == (20_000, 2000)
     assert 0 < seen.sum() < len(seen)
 
 
 def test_a_set_that_lacks_an_input_of_a_page_proves_nothing(ternary):
     numbers = ternary.judged.numbers
-    seen, _, _ = compare_with_canvases(ternary.rule, ternary.task, numbers)
+    seen = compare_with_canvases(ternary.rule, ternary.task, numbers).in_training
     first, *_, last = np.flatnonzero(seen)
     said = r"row \d+, column \d+ of \d+ x \d+, in which .+ stands, has an input that is not"
     for few in (np.delete(numbers, first), np.delete(numbers, last), numbers[:last], numbers[:0]):
