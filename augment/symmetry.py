@@ -44,6 +44,13 @@ def invert(name: str) -> str:
     return _NAMES[Symmetry(True, flip_columns, flip_rows)] if transpose else name
 
 
+def compose(first: str, second: str) -> str:
+    """Name of the symmetry that does `first`, then `second`."""
+    corners = np.arange(4).reshape(2, 2)
+    turned = apply(second, apply(first, corners)).tolist()
+    return next(name for name in SYMMETRIES if apply(name, corners).tolist() == turned)
+
+
 def apply(name: str, array: np.ndarray) -> np.ndarray:
     """Turn an array `[..., H, W]`; a transposing symmetry makes it `[..., W, H]`.
 

@@ -36,18 +36,30 @@ def possible_shifts(content: np.ndarray) -> np.ndarray:
 
 
 def distinct_views(
-    content: np.ndarray, symmetries_allowed: Sequence[str], most: int, seed: int
+    content: np.ndarray,
+    symmetries_allowed: Sequence[str],
+    most: int,
+    seed: int,
+    along_rows: bool = False,
 ) -> list[View]:
     """At most so many different views of one canvas: the identity, then others in random order.
 
     Every symmetry comes once before any comes with another shift: turned canvases differ more to a
     model than shifted ones. The same content, `bool [H, W]`, and seed give the same views, whatever
     `most` is.
+
+    With ``along_rows``, shifts move the content along its own rows alone. For a model that does not
+    see where a canvas lies, shifts across rows give the same input again. Shifts along a row do
+    not: more of the row, which is masked over its full width, then lies on one side.
     """
     views = []
     for name in sorted({"e", *symmetries_allowed}, key=list(symmetries.SYMMETRIES).index):
         turned = symmetries.apply(name, content[None])
         up, down, left, right = possible_shifts(turned)[:, 0].tolist()
+        if along_rows and symmetries.lookup(name).transpose:
+            left = right = 0
+        elif along_rows:
+            up = down = 0
         views += [View(name, i, j) for i in range(-up, down + 1) for j in range(-left, right + 1)]
     others = [view for view in views if view != View()]
     order = torch.randperm(len(others), generator=torch.Generator().manual_seed(seed))

@@ -6,7 +6,7 @@ are defined in the modules of their tasks.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -87,6 +87,18 @@ class Layout(ABC):
         Raises:
             ValueError: the sign is not at its place in this layout.
         """
+
+    def implied_lengths(self, content: np.ndarray) -> list[int]:
+        """Return the digits of each operand, by the written cells of an unsolved problem.
+
+        The problem may be shown in a wrong orientation: no symbol is required at its place. By
+        default each line is an operand.
+
+        Args:
+            content: uint8 [R, C], the given cells of one problem, cut to their bounding box.
+        """
+        written = (content != symbols.BLANK) & (content != self.sign)
+        return [max(1, int(n)) for n in written.sum(axis=1)]
 
     def answer_cells(self, content: np.ndarray) -> list[CellIndex]:
         """Return the cells of the answer's digits, least significant first.
@@ -227,6 +239,44 @@ class Layout(ABC):
             what = what.replace("ROOM", room)
         return OwnCodeError(f"the layout {self.name} is wrong: {what.replace('PROBLEM', name)}")
 
+    def draw_guess(
+        self,
+        content: np.ndarray,
+        base: int,
+        operands: tuple[int, int],
+        place: Callable[[int, int], tuple[int, int, int, int]],
+    ) -> Drawing:
+        """Draw an unsolved problem of which only the written cells are known.
+
+        Its first written line counts as the first line of an upright problem. The rows below the
+        operands are to be filled in, except written cells. For an upright problem the result is
+        that of `draw`.
+
+        Args:
+            content: uint8 [R, C], the given cells, cut to their bounding box, in any orientation.
+            base: of the numbers.
+            operands: fewest and most operands of a problem.
+            place: called with the rows and columns of the solution; returns height and width of the
+                canvas, and the solution's first row and column.
+
+        Raises:
+            ValueError: the layout has no room for so many operands, or `place` raised it.
+        """
+        fewest, most = operands
+        lengths = self.implied_lengths(content)[:most]
+        lengths += [1] * (fewest - len(lengths))
+        rows, columns = np.maximum(self.room(lengths, base), content.shape).tolist()
+        height, width, top, left = place(rows, columns)
+        canvas = np.full((1, height, width), symbols.BLANK, dtype=np.uint8)
+        right = left + columns
+        canvas[0, top : top + len(content), right - content.shape[1] : right] = content
+        example = Problems.from_ints([[base ** (n - 1) for n in lengths]], base)
+        first = self.first_step(example)
+        given = canvas != symbols.BLANK
+        given[0, top : top + int(first[0]), left:right] = True
+        heights, widths, tops, lefts = np.array([[rows], [columns], [top], [left]], dtype=np.int64)
+        return Drawing(heights, widths, first, canvas, given, tops, lefts)
+
     def sizes(self, problems: Problems) -> np.ndarray:
         """Return the most rows and columns of each worked solution, int64 [2, B].
 
@@ -327,6 +377,19 @@ def _placed(
     return found
 
 
+def written_box(canvas: np.ndarray) -> tuple[slice, slice]:
+    """Return the rows and columns of the written cells of a canvas, uint8 [H, W].
+
+    Raises:
+        ValueError: there are none.
+    """
+    used = canvas != symbols.BLANK
+    rows, columns = np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))
+    if not rows.size:
+        raise ValueError("the canvas is blank: there is no problem on it")
+    return slice(int(rows[0]), int(rows[-1]) + 1), slice(int(columns[0]), int(columns[-1]) + 1)
+
+
 class Reading(NamedTuple):
     """Operands and answer read from a canvas, correct or not."""
 
@@ -341,11 +404,8 @@ def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Reading:
     Raises:
         ValueError: the canvas is no worked solution in this layout; the message gives the reason.
     """
-    used = canvas != symbols.BLANK
-    rows, columns = np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))
-    if not rows.size:
-        raise ValueError("the canvas is blank: there is no problem on it")
-    content = canvas[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    rows, columns = written_box(canvas)
+    content = canvas[rows, columns]
     if (content == symbols.MASK).any():
         raise ValueError("a row is still masked: the canvas is not solved")
     signs = np.argwhere(content == layout.sign)
@@ -366,7 +426,7 @@ def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Reading:
         )
     cells = layout.answer_cells(content)
     answer = np.array([content[cell] for cell in cells], dtype=np.uint8)
-    top, left = int(rows[0]), int(columns[0])
+    top, left = rows.start, columns.start
     places = tuple((top + row, left + column) for row, column in cells)
     return Reading(operands, _number(answer, "answer", base), places)
 

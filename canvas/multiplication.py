@@ -168,6 +168,10 @@ class Lattice(Layout):
             total = partial if total is None else add_shifted(total.without_lowest(), partial)
             yield Row(SUM, total, 0, 1 + i, present)
 
+    def implied_lengths(self, content: np.ndarray) -> list[int]:
+        rows, columns = content.shape
+        return [max(1, columns - self.margin), max(1, rows - 1)]
+
     def read_operands(self, content: np.ndarray, sign: CellIndex) -> dict[str, np.ndarray]:
         self._check_sign(sign, (0, content.shape[1] - 1))
         return {"multiplicand": content[0, : -self.margin][::-1], "multiplier": content[1:, -1]}

@@ -31,7 +31,7 @@ from trm.files import alone, fingerprint, make_folder, numbered_lines, writing
 from trm.precision import FLOAT32
 from trm.problem_files import Entry, carried_name, format_of, read_entries
 from trm.progress import Meter
-from trm.solving.solution import COLUMNS, VOTED
+from trm.solving.solution import COLUMNS, GUESSED, VOTED
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
@@ -165,7 +165,9 @@ class Job(NamedTuple):
     def lines(self, entries: list[Entry]) -> list[dict[str, Any]]:
         """Return the records of entries as written, with the other columns of their lines."""
         left_out = {"exact"}  # needs the true solution
-        left_out |= set() if self.solver.voting else {*VOTED}
+        voting = self.solver.voting
+        left_out |= set() if voting else {*VOTED}
+        left_out |= set() if voting and voting.given is not None else {*GUESSED}
         left_out |= set() if self.canvases else {"canvas"}
         lines = []
         records = answer(self.solver, entries, self.canvases)

@@ -26,6 +26,13 @@ def test_names_mean_what_albumentations_means(name):
     np.testing.assert_array_equal(symmetry.apply(name, LABELS[:3]), theirs)
 
 
+@pytest.mark.parametrize("first", SYMMETRIES)
+@pytest.mark.parametrize("second", SYMMETRIES)
+def test_two_symmetries_in_turn_are_one(first, second):
+    expected = symmetry.apply(second, symmetry.apply(first, LABELS))
+    np.testing.assert_array_equal(symmetry.apply(symmetry.compose(first, second), LABELS), expected)
+
+
 def as_seen(view: View, array: np.ndarray) -> np.ndarray:
     return views.apply_views([view], array[None])[0]
 
@@ -104,6 +111,17 @@ def test_fewer_distinct_views_are_the_first_of_more_and_follow_the_seed():
     for seed in range(5):  # every symmetry comes once before any comes again
         order = views.distinct_views(LABELS != BLANK, list(SYMMETRIES), 16, seed)
         assert all({one.symmetry for one in order[k : k + 8]} == set(SYMMETRIES) for k in (0, 8))
+
+
+def test_shifts_along_rows_alone_are_those_that_move_content_along_its_own_rows():
+    content = LABELS != BLANK
+    every = views.distinct_views(content, list(SYMMETRIES), 10_000, seed=0)
+    along = views.distinct_views(content, list(SYMMETRIES), 10_000, seed=0, along_rows=True)
+    across = {
+        view: view.right if SYMMETRIES[view.symmetry].transpose else view.down for view in every
+    }
+    assert {*along} == {view for view in every if across[view] == 0}
+    assert along[0] == View()
 
 
 # Views as transforms of training samples

@@ -18,6 +18,7 @@ from trm import batch
 from trm.batch import Job, solve, work_through
 from trm.checkpoints.loading import load_solver
 from trm.files import alone
+from trm.solving.solution import GUESSED, VOTED
 from trm.solving.voting import Voting
 
 PAIRS = [(a, b) for a in range(1, 34) for b in (3, 47)]
@@ -58,7 +59,7 @@ def test_each_line_gets_the_record_of_its_solution(command, checkpoint, source, 
         (alone,) = solver.solve(problem)
         expected = alone.record(1)
         assert next(solve(solver, [PAIRS[i]], canvases=True)) == expected
-        left_out = ("line", "exact", "views", "views_asked", "rollouts", "votes")
+        left_out = ("line", "exact", *VOTED, *GUESSED)
         data = {name: expected[name] for name in expected if name not in left_out}
         near = ("confidence", "row_confidence")
         assert record == data | {name: pytest.approx(data[name], abs=1e-4) for name in near}

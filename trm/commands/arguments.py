@@ -269,11 +269,18 @@ class Parser(argparse.ArgumentParser):
     def add_solving(self) -> None:
         """Add the options of solving, which `Arguments` turns into precision and voting."""
         from augment.symmetry import SYMMETRIES
-        from trm.solving.voting_settings import PER, VOTES
+        from trm.solving.voting_settings import ANY, PER, VOTES
 
         what = "bf16-mixed is faster on hardware with bfloat16 (default: 32-true, float32)"
         self.add_argument("--precision", choices=PRECISIONS, default=FLOAT32, help=what)
         self.add_argument("--nodes", type=whole(1), default=1, help="machines (default: 1)")
+        known = f"{', '.join(SYMMETRIES)} or {ANY}"
+        what = (
+            "give each canvas turned, which the model is not told: every symmetry is a guess, with "
+            f"a solution of its own, and the most confident one wins; {known}"
+        )
+        choices: Any = {"choices": (*SYMMETRIES, ANY), "metavar": "VIEW"}
+        self.add_argument("--view", help=what, **choices)
         what = "noise: a recursive model starts every canvas from a random state (default: initial)"
         self.add_argument("--start", choices=("initial", "noise"), default="initial", help=what)
         add = self.add_argument_group(
@@ -285,9 +292,11 @@ class Parser(argparse.ArgumentParser):
         what = f"symmetries of the views, like e,h: {known}"
         add("--symmetries", type=_symmetries, metavar="NAMES", help=what)
         votes = "; ".join(f"{name}: {rule.meaning}" for name, rule in VOTES.items())
-        add("--vote", choices=VOTES, default="majority", help=f"{votes} (default: majority)")
+        usual = "default: majority; with --view max_confidence"
+        add("--vote", choices=VOTES, help=f"{votes} ({usual})")
         what = "vote on each row, from which all views continue, or on the solutions of independent"
-        add("--vote-per", choices=PER, default="row", help=f"{what} views (default: row)")
+        usual = "default: row; with --view solution"
+        add("--vote-per", choices=PER, help=f"{what} views ({usual})")
         what = "2: each problem with its operands swapped, too (default: 1)"
         add("--orders", type=int, choices=(1, 2), default=1, help=what)
         what = "runs of a recursive model on each view, all but the first with noise (default: 1)"
@@ -360,22 +369,26 @@ class Arguments(argparse.Namespace):
 
         if not hasattr(self, "views"):
             return None
-        names = ("views", "symmetries", "vote", "orders", "rollouts", "noise")
-        voting = Voting(per=self.vote_per, **{name: getattr(self, name) for name in names})
-        if voting.samples > 1:
+        usual = ("majority", "row") if self.view is None else ("max_confidence", "solution")
+        vote, per = self.vote or usual[0], self.vote_per or usual[1]
+        names = ("views", "symmetries", "orders", "rollouts", "noise")
+        asked = {name: getattr(self, name) for name in names}
+        voting = Voting(vote=vote, per=per, given=self.view, **asked)
+        if voting.samples > 1 or self.view is not None:
             return voting
         alone = "one view does not vote, so add views by --views"
-        self.refuse(alone, symmetries=None, vote="majority", vote_per="row")
+        self.refuse(alone, symmetries=None, vote=None, vote_per=None)
         return None
 
     def note_views(self, share: float, where: str = "") -> None:
         """Print a note if problems got a smaller share than 1 of the requested views."""
         requested = getattr(self, "views", 1)
-        if share < 1 and not self.quiet:
+        if share < 1 and not self.quiet and self.view is None:
             _print_note(
                 f"note: {share * requested:g} views instead of the requested {requested}{where}: "
-                "the canvas has no room for more shifts. For more views, name more --symmetries, "
-                "or solve on a larger canvas (`trm solve` has --height and --width)"
+                "the canvas has no room for more shifts that the model can tell apart. For more "
+                "views, name more --symmetries, or solve on a larger canvas (`trm solve` has "
+                "--height and --width)"
             )
 
     def solvers(self, device: str, steps: int | None = None) -> list[Solver]:

@@ -1,22 +1,26 @@
 """`trm render`: draw a problem in the terminal or to a file."""
 
 import argparse
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 from math import prod
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 
 from augment.symmetry import SYMMETRIES, apply
 from canvas.check import check_layout
 from canvas.drawing import WorkedDrawing, row_steps
+from canvas.layouts import written_box
 from canvas.picture import save_gif, to_figure, to_terminal
 from canvas.problems import MOST_CELLS, Problems
 from canvas.task import Task
 from canvas.tasks import TASKS, task_of
 from trm.commands.arguments import Arguments, Parser, whole
 from trm.files import replacing
+from trm.solving.voting_settings import ANY
 
 _FRAME, _LAST = 0.6, 2.0  # seconds of an animation's frames, and of the last one
 _MOST_DRAWN = 100_000  # cells
@@ -37,9 +41,12 @@ def add_arguments(parser: Parser) -> None:
     more = "show the input of this step, from 1: the rows so far, the next one masked"
     add("--step", type=whole(1), help=more)
     more = (
-        "turn the canvas (r90, r180, r270), reflect it (h, v, t, hvt) or leave it (e, the default)"
+        "turn the canvas (r90, r180, r270), reflect it (h, v, t, hvt) or leave it (e, the default);"
+        " random: in any of these, at a random place of the canvas, as in training"
     )
-    add("--view", choices=tuple(SYMMETRIES), default="e", help=more)
+    choices = (*SYMMETRIES, ANY)
+    add("--view", choices=choices, default="e", metavar=f"{{{','.join(choices)}}}", help=more)
+    add("--seed", type=whole(0), help="of a random view (default: 0)")
     parser.add_import()
     more = "write a picture, .png or .svg, or an animation of all steps, .gif, instead"
     add("--output", type=_picture, metavar="FILE", help=more)
@@ -56,6 +63,8 @@ def run(args: Arguments) -> int:
     animated = args.output is not None and args.output.suffix.lower() == ".gif"
     if animated:
         args.refuse("an animation shows every step", step=None)
+    if args.view != ANY:
+        args.refuse("only --view random draws anything by chance", seed=None)
     task = task_of(args.problem, args.task, args.layout, args.base)
     problems = task.parsed([args.problem])
     try:
@@ -70,7 +79,9 @@ def run(args: Arguments) -> int:
         raise ValueError(
             f"this problem has {len(steps.inputs)} steps, there is no step {args.step}"
         )
-    view = partial(apply, args.view)
+    view: Callable[[np.ndarray], np.ndarray] = partial(apply, args.view)
+    if args.view == ANY:
+        view = _random_view(drawing, args.seed or 0)
     given, picture = view(drawing.given[0]), drawing.truth[0]
     truth = picture
     if args.step is not None:
@@ -95,6 +106,20 @@ def run(args: Arguments) -> int:
     return 0
 
 
+def _random_view(drawing: WorkedDrawing, seed: int) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function that turns canvases, [H, W], and moves them to a random place."""
+    random = np.random.default_rng(seed)
+    name = str(random.choice(list(SYMMETRIES)))
+    turned = apply(name, drawing.truth[0])
+    # First and last shift, down and right, that keeps the solution on its canvas.
+    ends = [
+        (-used.start, side - used.stop)
+        for used, side in zip(written_box(turned), turned.shape, strict=True)
+    ]
+    shift = [int(random.integers(low, high + 1)) for low, high in ends]
+    return lambda canvas: np.roll(apply(name, canvas), shift, (0, 1))
+
+
 def _edges(task: Task, problems: Problems) -> Problems:
     """Return problems for checking a layout: the given ones, zeros, powers and long carries."""
     base = task.base
@@ -113,6 +138,8 @@ def _draw(args: Arguments, task: Task, problems: Problems) -> WorkedDrawing:
         raise ValueError(f"{what}; at most {_MOST_DRAWN:,} are drawn")
     size = task.layout_impl.draw_worked(problems, trim=True).truth.shape[1:]
     height, width = (side or n + 2 for side, n in zip(requested, size, strict=True))
+    if args.view == ANY and requested == (None, None):
+        height = width = 2 * max(size)  # so that there is room to move
     # If the problem does not fit, the layout raises an error with the size that it needs.
     top, left = (max(0, side - n) // 2 for side, n in zip((height, width), size, strict=True))
     return task.layout_impl.draw_worked(problems, height, width, top, left, trim=True)

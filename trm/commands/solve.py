@@ -12,6 +12,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from augment.symmetry import apply
 from canvas.picture import to_terminal
 from canvas.problems import Problems
 from canvas.sampling import sample
@@ -72,6 +73,9 @@ def run(args: Arguments) -> int:
         raise ValueError(
             "give one of the three: problems, like 123x456; a file of problems by --input; --demo"
         )
+    if args.view is not None:
+        watched = "each guess of an orientation has a canvas of its own, none of which is watched"
+        args.refuse(watched, watch=False, demo=False)
     if args.demo:
         args.refuse("a demo is watched", output=None)
         return _demo(args)
@@ -152,6 +156,11 @@ def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: b
         small = solver.draw(problem).canvases[0].size <= MOST_PRINTED
         with progress() as report:
             (solution,) = solver.reporting(report).solve(problem, with_truth=small)
+        if solution.view is not None and small:
+            drawing = solver.draw(problem)
+            given = (apply(solution.view, part[0]) for part in (drawing.canvases, drawing.given))
+            console.print(Text("given, in an orientation that the model is not told:"))
+            console.print(to_terminal(next(given), given=next(given)), "")
         console.print(describe(solution, solver.predictor.unit, small))
         return solution
     from trm.solving.solver import solve_watched
@@ -208,8 +217,21 @@ def describe(
         votes += f" x {solution.rollouts} rollouts" if solution.rollouts > 1 else ""
         few = solution.views < solution.views_asked
         details.append(votes + (f" ({solution.views_asked} were requested)" if few else ""))
+    if solution.guess is not None:
+        details = [_orientation(solution)]
     details += filter(None, [solution.steps_text(unit)])
     return Group(canvas, verdict, Text("\n".join([*details, ""])))
+
+
+def _orientation(solution: Solution) -> str:
+    """Return in words which orientation the most confident guess takes a canvas for."""
+    right = "which is right" if solution.guess == solution.view else f"it is {solution.view}"
+    text = f"taken for {solution.guess}, {right}: the most confident of {solution.views} guesses"
+    text += f", with {solution.agreement:.0%} of their confidence"
+    found = solution.readable
+    if found is not None and found.guess != solution.guess:
+        text += f"; of those with an answer {found.guess}: {found.answer_text}"
+    return text
 
 
 def _demo(args: Arguments) -> int:

@@ -16,6 +16,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from augment.symmetry import SYMMETRIES
 from trm.evaluation.diagnosis import OTHER
 from trm.files import read_object, validated, versions
 from trm.grid_cells import BOTH, FAMILY, INSIDE, REGIONS, SHORTER, UNKNOWN, Key
@@ -107,8 +108,9 @@ class TaskData(TypedDict):
 class ModelData(TypedDict):
     """A checkpoint, or a file of predictions.
 
-    Further keys: solve_steps (most supervision steps a row; null for a GPT), model, canvas, seed
-    (of training); in a comparison also the settings of the model's own evaluation.
+    Further keys: solve_steps (most supervision steps a row; null for a GPT), model, canvas,
+    symmetries (of training; not in old files), seed (of training); in a comparison also the
+    settings of the model's own evaluation.
     """
 
     name: str  # unique in the grid
@@ -240,7 +242,12 @@ class Grid(dict[str, Any]):
         if settings.get("start", "initial") == "noise":
             parts.append("from random states")
         if voting:
+            symmetries = voting["symmetries"] or model.get("symmetries") or ()
             only = ",".join(voting["symmetries"] or ())
+            if {*symmetries} == {"e"}:
+                only = "shifts alone"  # as all views of a GPT
+            elif len(symmetries) == len(SYMMETRIES):
+                only = "all symmetries and shifts"
             shown = [cell["views"] for cell in model["cells"] if cell.get("views")]
             fewer = [f"{views:g}" for views in (min(shown), max(shown))] if shown else []
             there = " to ".join(dict.fromkeys(fewer))

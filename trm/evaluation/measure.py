@@ -66,6 +66,8 @@ class Settings:
         del deciding["rows"], deciding["columns"]
         if self.start == "initial":  # as in files before this setting
             del deciding["start"]
+        if self.voting and self.voting.given is None:
+            del deciding["voting"]["given"]
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:12]
 
 

@@ -34,6 +34,7 @@ def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dic
         "task": task_data(solver.task),
         "ranges": solver.task.ranges,
         "canvas": asdict(solver.canvas),
+        "symmetries": list(solver.trained_symmetries),
         "step": content["global_step"],
         "cost": content.get(COST_KEY),
     }

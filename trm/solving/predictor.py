@@ -101,6 +101,10 @@ class Predictor(ABC):
         """
         return self
 
+    def for_guesses(self, task: Task) -> "Predictor":
+        """Return a predictor for canvases that are upright if a guess of it is right."""
+        return self.for_any_view(task)
+
     def with_noise(self, noise: float, seed: int) -> "Predictor":
         """Return a predictor that can work on a canvas several times, with noise on its states.
 

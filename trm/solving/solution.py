@@ -19,8 +19,11 @@ from canvas.picture import to_figure, to_svg, to_text
 COLUMNS: tuple[str, ...]
 COLUMNS = ("line", "problem", "operands", "answer", "correct", "exact", "in_range", "confidence")
 COLUMNS += ("calibrated", "uncalibrated_reason", "agreement", "steps", "row_confidence")
-COLUMNS += ("row_steps", "views", "views_asked", "rollouts", "votes", "canvas", "error")
+COLUMNS += ("row_steps", "views", "views_asked", "rollouts", "votes", "view", "guess")
+COLUMNS += ("readable_guess", "readable_answer", "canvas", "error")
 VOTED = ("views", "views_asked", "rollouts", "votes")  # only set after a vote
+# Only set if canvases are given in an orientation that nobody tells.
+GUESSED = ("view", "guess", "readable_guess", "readable_answer")
 
 
 class Vote(NamedTuple):
@@ -57,6 +60,10 @@ class Solution:
     votes: list[list[Vote]] = field(default_factory=list)  # for each row, or for the solution
     # Most steps that the canvas can need, where all rows are filled in together; else None.
     longest_chain: int | None = None
+    # Of a canvas in an orientation that nobody tells, see `trm.solving.orientation`; else None.
+    view: str | None = None  # the symmetry by which it was given turned
+    guess: str | None = None  # the symmetry that the vote took it for
+    readable: "Solution | None" = None  # the winner of the guesses that yield an answer
 
     @property
     def correct(self) -> bool:
@@ -164,5 +171,9 @@ class Solution:
             "views_asked": self.views_asked if votes else None,
             "rollouts": self.rollouts if votes else None,
             "votes": votes or None,
+            "view": self.view,
+            "guess": self.guess,
+            "readable_guess": self.readable.guess if self.readable else None,
+            "readable_answer": self.readable.answer_text if self.readable else None,
             "canvas": to_text(self.canvas) if canvas else None,
         }

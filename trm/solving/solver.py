@@ -15,6 +15,7 @@ from canvas.layouts import Reading, read
 from canvas.problems import MOST_CELLS, Problems
 from canvas.task import Task, describe_ranges
 from trm.progress import Report, part
+from trm.solving.orientation import solve_given
 from trm.solving.predictor import Predictor
 from trm.solving.rollout import OnRow, Rollout
 from trm.solving.solution import Solution, Vote
@@ -47,9 +48,11 @@ class Solver:
             ValueError: the model cannot work on turned canvases or on canvases of that shape, or
                 its views can vote per solution alone.
         """
+        canvas, predictor = self.canvas, self.predictor
+        if voting.given is not None:  # each guess is undone first, and then read as upright
+            return replace(self, voting=voting, predictor=predictor.for_guesses(self.task))
         if voting.symmetries is None:
             voting = replace(voting, symmetries=self.trained_symmetries)
-        canvas, predictor = self.canvas, self.predictor
         if set(voting.symmetries or ()) - {"e"}:
             if predictor.rows_at_once and voting.per != "solution":
                 raise ValueError(
@@ -129,6 +132,13 @@ class Solver:
         voting = self.voting
         if voting is None:
             return self.solutions(problems, drawing, self.predictor.free_running(drawing, on_row))
+        if voting.given is not None:
+            if on_row is not None:
+                raise ValueError(
+                    "each guess of an orientation has a canvas of its own, so there is no one "
+                    "canvas to watch"
+                )
+            return solve_given(self, problems, drawing)
         if voting.orders == 2:
             solver = replace(self, voting=replace(voting, orders=1) if voting.samples > 2 else None)
             with part(self.predictor.report, 0, 1, 2):
@@ -158,7 +168,8 @@ class Solver:
         solutions = []
         for i, operands in enumerate(problems.to_ints()):
             n = int(drawing.steps[i])
-            reading = self._read(rollout.canvases[i], operands)
+            guessed = self.voting is not None and self.voting.given is not None
+            reading = self._read(rollout.canvases[i], None if guessed else operands)
             reasons = [doubt] if doubt and not proved else []
             if not in_range[i] and not proved:
                 zero = self.task.smallest and 0 in operands
@@ -198,13 +209,13 @@ class Solver:
         """Sizes of the training problems, in words."""
         return describe_ranges(self.task.ranges)
 
-    def _read(self, canvas: np.ndarray, operands: tuple[int, ...]) -> Reading | None:
-        """Read a solved canvas; None if no answer to these operands can be read."""
+    def _read(self, canvas: np.ndarray, operands: tuple[int, ...] | None) -> Reading | None:
+        """Read a solved canvas; None if no answer to these operands, or any, can be read."""
         try:
             reading = read(canvas, self.task.layout_impl, self.task.base)
         except ValueError:
             return None
-        return reading if reading.operands == operands else None
+        return reading if operands in (None, reading.operands) else None
 
     def _with_votes(self, solution: Solution, decisions: list[Decision]) -> Solution:
         def answer(content: bytes) -> str | None:
@@ -285,6 +296,18 @@ class Solver:
         for i, size in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
             if misfit := self._misfit(problems, i, *size, height, width):
                 raise ValueError(misfit)
+        return height, width, (height - rows) // 2, width - (width - columns) // 2 - columns
+
+    def place(self, rows: int, columns: int) -> tuple[int, int, int, int]:
+        """Return height and width of a canvas for one solution, and its first row and column.
+
+        Raises:
+            ValueError: there is no such canvas, or the model cannot work on it.
+        """
+        height, width = self._size(rows, columns)
+        fits = rows <= height and columns <= width and self.predictor.accepts(height, width)
+        if not fits or self.predictor.pairs(height, width) > MOST_CELLS**2:
+            raise ValueError(f"a solution of {rows} x {columns} cells does not fit")
         return height, width, (height - rows) // 2, width - (width - columns) // 2 - columns
 
     def _size(self, rows: int, columns: int) -> tuple[int, int]:

@@ -97,7 +97,8 @@ def solve_by_vote(
     """
     size = drawing.canvases.shape[1:]
     boxes = np.stack([drawing.top, drawing.left, drawing.heights, drawing.widths], axis=1)
-    looks = [_looks_of(voting, size, *map(int, box)) for box in boxes]
+    anywhere = predictor.translation_invariant
+    looks = [_looks_of(voting, size, *map(int, box), along_rows=anywhere) for box in boxes]
     if voting.per == "solution":
         if on_row is not None:
             raise ValueError(
@@ -136,12 +137,19 @@ class Look(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _looks_of(
-    voting: Voting, size: tuple[int, int], top: int, left: int, rows: int, columns: int
+    voting: Voting,
+    size: tuple[int, int],
+    top: int,
+    left: int,
+    rows: int,
+    columns: int,
+    along_rows: bool,
 ) -> list[Look]:
     """Return the looks at problems that fill the same box of their canvases."""
     content = np.zeros(size, dtype=bool)
     content[top : top + rows, left : left + columns] = True
-    views = distinct_views(content, voting.symmetries or (), voting.views, voting.seed)
+    allowed = voting.symmetries or ()
+    views = distinct_views(content, allowed, voting.views, voting.seed, along_rows)
     return [Look(view, rollout) for rollout in range(voting.rollouts) for view in views]
 
 

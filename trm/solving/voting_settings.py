@@ -14,6 +14,7 @@ from augment.symmetry import SYMMETRIES, lookup
 from canvas.choices import check_choice
 
 PER = ("row", "solution")
+ANY = "random"  # each canvas in one of the eight symmetries, by the seed and the problem
 
 # Called with ``gave``, bool [A, V], whether each of V views gave each of A answers, and the views'
 # confidence, float [V]; returns the scores of the answers, float [A].
@@ -92,6 +93,10 @@ class Voting:
     orders: int = 1  # 2 solves each problem with its operands reversed, too; answers vote
     rollouts: int = 1  # of each view, all but the first with noise
     noise: float = 0.0  # standard deviation on z_H, before each supervision step
+    # A symmetry, or `ANY`: in that orientation the canvas is given, and nobody tells it. Each of
+    # the symmetries is then a guess of it, with a solution of its own, see
+    # `trm.solving.orientation`. None: the canvas is given upright.
+    given: str | None = None
 
     def __post_init__(self) -> None:
         check_choice("vote", self.vote, VOTES)
@@ -112,12 +117,35 @@ class Voting:
                 "--noise 0.2"
             )
 
+        if self.given is not None:
+            self._check_given(self.given)
+
+    def _check_given(self, given: str) -> None:
+        check_choice("a given view", given, (*SYMMETRIES, ANY))
+        if self.orders > 1 or self.rollouts > 1 or self.views > 1:
+            raise ValueError(
+                "a canvas in an orientation that nobody tells has a solution for each guess of it: "
+                "leave out --views, --orders and --rollouts"
+            )
+        if self.per != "solution":
+            raise ValueError(
+                "guesses of an orientation fill in different rows, so their solutions vote: "
+                "--vote-per solution"
+            )
+
+    @property
+    def guesses(self) -> tuple[str, ...]:
+        """Symmetries that a canvas of an unknown orientation may be given in."""
+        return self.symmetries or tuple(SYMMETRIES)
+
     @property
     def transposes(self) -> bool:
-        """True if a view may exchange rows and columns."""
-        return any(lookup(name).transpose for name in self.symmetries or ())
+        """True if a view may exchange rows and columns; guesses are undone before solving."""
+        return self.given is None and any(lookup(name).transpose for name in self.symmetries or ())
 
     @property
     def samples(self) -> int:
-        """Highest number of solutions of one problem: views x orders x rollouts."""
+        """Highest number of solutions of one problem: views x orders x rollouts, or guesses."""
+        if self.given is not None:
+            return len(self.guesses)
         return self.views * self.orders * self.rollouts

@@ -43,6 +43,17 @@ def test_steps_and_views_of_a_canvas_are_drawn(command):
     assert [line.split() for line in lines(turned.out)] == [row[::-1] for row in rows[::-1]]
 
 
+def test_a_random_view_turns_and_moves_a_canvas_by_the_seed(command):
+    drawn = [command("render", "321x654", "--view", "random", "--seed", n).out for n in range(20)]
+    assert len({*drawn}) > 15
+    assert drawn[0] == command("render", "321x654", "--view", "random").out
+    assert len({"".join(sorted(text.split())) for text in drawn}) == 1  # nothing is cut off
+    sides = [(len(lines(text)), len(lines(text)[0].split())) for text in drawn]
+    assert {*sides} == {(12, 12)}  # twice the longer side of the solution
+    refused = command("render", "321x654", "--seed", 1, code=2)
+    assert "only --view random draws anything by chance: leave out --seed" in refused.err
+
+
 def test_pictures_and_animations_open(command, tmp_path):
     files = {kind: tmp_path / f"canvas.{kind}" for kind in ("png", "svg", "gif")}
     for file in files.values():

@@ -157,3 +157,25 @@ def test_quiet_prints_the_answer_alone(command):
         "7 x 8 = 56 (correct; confidence 100.0%)",
     ]
     assert ran.err == ""
+
+
+def test_a_canvas_given_turned_is_shown_as_it_is_given_and_recognised(command, tmp_path):
+    ran = command("solve", "--view", "r90", "123x456")
+    given, solved = (
+        ran.out.split("given, in an orientation that the model is not told:")[1]
+        .split("taken for r90, which is right: the most confident of 8 guesses")[0]
+        .split("7  3  8")
+    )
+    assert "×  6  5  4" in given
+    assert "✓ 123 x 456 = 56088 (correct; confidence 100.0%)" in solved
+    problems, answers = tmp_path / "problems.csv", tmp_path / "answers.jsonl"
+    problems.write_text("a,b\n123,456\n7,8\n43,21\n99,99\n")
+    command("solve", "--view", "random", "--input", problems, "--output", answers)
+    records = [json.loads(line) for line in answers.read_text().splitlines()]
+    assert all(record["guess"] == record["view"] for record in records)
+    assert all(record["readable_answer"] == record["answer"] for record in records)
+    assert len({record["view"] for record in records}) > 1
+    for more in (("--watch",), ("--views", 4), ("--vote-per", "row"), ("--orders", 2)):
+        assert "leave out" in (
+            err := command("solve", "1x2", "--view", "e", *more, code=2).err
+        ) or ("--vote-per solution" in err)

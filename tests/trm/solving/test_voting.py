@@ -142,6 +142,28 @@ def test_views_that_look_the_same_are_worked_out_once():
     assert len(np.unique(filled.confidence)) <= 2
 
 
+@pytest.mark.parametrize("per", PER)
+def test_each_of_sixteen_views_is_another_input_and_votes_once(per):
+    """Also of a model that does not see where a canvas lies: shifts across rows are left out."""
+
+    class Counting(IterativePredictor):
+        asked: tuple[int, ...] = ()
+
+        def __call__(self, inputs, *more):
+            Counting.asked += (len(inputs),)
+            return super().__call__(inputs, *more)
+
+    predictor = Counting(tiny_trm(**NEIGHBOUR_NAMES), 2)
+    solver = Solver(predictor, Multiplication(digits_b=(1, 3)), Canvas(12, 12))
+    for pair in PAIRS:
+        solver = solver.with_voting(Voting(16, tuple(SYMMETRIES), per=per))
+        Counting.asked = ()
+        (found,) = solver.solve(solver.task.problems([pair]))
+        assert found.views == sum(vote.views for vote in found.votes[0]) == 16
+        batches = -(-16 // predictor.at_once(12, 12))
+        assert sum(Counting.asked[:batches]) == 16
+
+
 def test_quarter_turns_are_refused_on_a_canvas_that_is_not_square_and_a_cut_one_becomes_square():
     solver = solver_on(6, 8)
     with pytest.raises(ValueError, match="--symmetries e,r180,v,h"):

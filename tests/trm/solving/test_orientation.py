@@ -1,0 +1,170 @@
+"""Canvases in an orientation that nobody tells: guesses, which of them wins, and what they show."""
+
+import itertools
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from oracle import Oracle, Page
+from tiny import tiny_gpt, tiny_trm
+
+from augment.symmetry import SYMMETRIES, apply, compose, invert
+from canvas.addition import Addition
+from canvas.canvas_size import Canvas
+from canvas.drawing import Drawing
+from canvas.layouts import written_box
+from canvas.multiplication import Multiplication
+from canvas.symbols import BLANK, MASK
+from trm.solving.cell_predictor import CellPredictor
+from trm.solving.gpt_predictor import Calibration, GPTPredictor
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.orientation import _guesses, given_view, relative
+from trm.solving.solver import Solver
+from trm.solving.voting_settings import Voting
+
+PAIRS = [(12, 34), (7, 5), (987, 65), (43, 210), (12, 1), (0, 10)]
+TASKS = [Multiplication(layout, digits_b=(1, 3)) for layout in Multiplication.layouts]
+TASKS += [Addition(layout) for layout in Addition.layouts]
+
+
+def asked(given: str, **more) -> Voting:
+    return Voting(given=given, vote="max_confidence", per="solution", **more)
+
+
+def content(drawing: Drawing) -> tuple[bytes, ...]:
+    return tuple(getattr(drawing, field.name).tobytes() for field in fields(Drawing))
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.layout)
+@pytest.mark.parametrize("canvas", [Canvas(14, 14), Canvas(margin=3)], ids=["fixed", "cut"])
+def test_the_right_guess_is_the_upright_canvas_and_all_guesses_are_the_same_in_every_view(
+    task, canvas
+):
+    """So nothing of the true orientation can reach the model."""
+    solver = Solver(Oracle(), task, canvas).with_voting(asked("random"))
+    for pair in PAIRS:
+        upright = solver.draw(task.problems([pair]))
+        found = {view: _guesses(solver, upright.canvases[0], view, 0) for view in SYMMETRIES}
+        (one, *others) = ({content(g.drawing) for g in some} for some in found.values())
+        assert all(other == one for other in others)
+        for view, some in found.items():
+            (right,) = (guess for guess in some if guess.symmetry == view)
+            assert content(right.drawing) == content(upright)
+
+
+def test_a_guess_does_not_depend_on_place_and_size_of_the_given_canvas():
+    task = TASKS[0]
+    solver = Solver(Oracle(), task, Canvas(margin=3)).with_voting(asked("r90"))
+    problem = task.problems([(987, 65)])
+    found = []
+    for size, top, left in ((6, 0, 0), (12, 5, 1)):
+        canvas = task.layout_impl.draw(problem, size, size, top, left).canvases[0]
+        found.append([content(guess.drawing) for guess in _guesses(solver, canvas, "r90", 0)])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("view", SYMMETRIES)
+def test_a_proved_model_recognises_every_orientation(binary, view):
+    solver = Solver(CellPredictor(binary.model, proved=True), binary.task)
+    problems = binary.task.problems([*itertools.product((0, 3, 8), repeat=2)])
+    upright = solver.solve(problems, with_truth=True)
+    for one, plain in zip(
+        solver.with_voting(asked(view)).solve(problems, with_truth=True), upright, strict=True
+    ):
+        assert (one.view, one.guess, one.readable.guess) == (view, view, view)
+        assert (one.exact, one.confidence, one.agreement) == (True, 1, 1)
+        np.testing.assert_array_equal(one.canvas, plain.canvas)
+        np.testing.assert_array_equal(one.truth, plain.truth)
+
+
+def seen_by_guesses(solver: Solver, problems, sure: dict[str, float]) -> list[Page]:
+    """What each guess of the problems sees; it fills its rows in with noughts if it is wrong."""
+    upright, pages = solver.draw_worked(problems), []
+    for i in range(len(problems)):
+        view = given_view(solver.voting, problems.to_ints()[i])
+        for guess in _guesses(solver, upright.canvases[i], view, i):
+            drawing = guess.drawing
+            rel = compose(view, invert(guess.symmetry))
+            truth = np.where(drawing.unknown, np.uint8(1), drawing.canvases)[0]
+            truth = upright.truth[i] if rel == "e" else truth
+            first = int(drawing.row_of_step(0)[0])
+            pages.append(Page(truth, drawing.given[0], first, sure.get(rel, 0.1), view=rel))
+    return pages
+
+
+@pytest.mark.parametrize("wins", ["e", "r90", "hvt"])
+@pytest.mark.parametrize("given", ["e", "r270", "t"])
+@pytest.mark.parametrize("canvas", [Canvas(9, 9), Canvas()], ids=["fixed", "cut"])
+def test_confidence_decides_and_the_reader_only_finds_no_answer(wins, given, canvas):
+    task, predictor = Multiplication(digits_b=(1, 3)), Oracle()
+    solver = Solver(predictor, task, canvas).with_voting(asked(given))
+    problems = task.problems([(321, 45)])
+    predictor.pages = seen_by_guesses(solver, problems, {"e": 0.5, wins: 0.9})
+    (found,) = solver.solve(problems, with_truth=True)
+    assert relative(found, found.guess) == wins
+    assert (found.correct, found.exact) == (wins == "e",) * 2
+    assert found.readable.exact
+    assert found.readable.guess == given
+    assert found.confidence == pytest.approx(0.81 if wins == "e" else 0)
+    assert found.views == len(found.votes[0]) == 8
+    record = found.record()
+    assert (record["view"], record["readable_answer"]) == (given, "14445")
+    # The truth lies as the guess reads the canvas: written cells are on each other.
+    written = (found.canvas != BLANK) & found.given
+    np.testing.assert_array_equal(found.truth[written], found.canvas[written])
+    turned = apply(relative(found, found.guess), solver.draw_worked(problems).truth[0])
+    np.testing.assert_array_equal(
+        found.truth[written_box(found.truth)], turned[written_box(turned)]
+    )
+    assert len(found.rows) == len(found.row_confidence)
+
+
+def test_what_a_problem_gets_does_not_depend_on_the_problems_beside_it():
+    predictor = IterativePredictor(tiny_trm(position="relative_2d", skip_blank=True), 3)
+    solver = Solver(predictor, Multiplication(digits_b=(1, 3)))
+    solver = solver.with_voting(asked("random", seed=3))
+    problems = solver.task.problems(PAIRS)
+    together = solver.solve(problems)
+    assert len({one.view for one in together}) > 1
+    for i, solution in enumerate(together):
+        (alone,) = solver.solve(problems[i : i + 1])
+        np.testing.assert_array_equal(alone.canvas, solution.canvas)
+        assert (alone.view, alone.guess) == (solution.view, solution.guess)
+        assert alone.row_steps == solution.row_steps
+
+
+def test_rows_of_a_guess_are_masked_over_their_full_width_but_for_written_cells():
+    task, predictor = Multiplication(digits_b=(1, 3)), Oracle()
+    solver = Solver(predictor, task, Canvas(9, 9)).with_voting(asked("t"))
+    problems = task.problems([(321, 45)])
+    predictor.pages = seen_by_guesses(solver, problems, {})
+    solver.solve(problems)
+    for shown in itertools.chain.from_iterable(predictor.seen):
+        (row,) = np.flatnonzero((shown == MASK).any(axis=1))
+        alike = [page for page in predictor.pages if (page.truth == shown)[page.given].all()]
+        assert any(((shown == MASK)[row] == ~page.given[row]).all() for page in alike)
+
+
+def test_a_gpt_reads_each_guess_as_upright():
+    predictor = GPTPredictor(tiny_gpt(12, 12), Calibration())
+    solver = Solver(predictor, Multiplication("standard"), Canvas(12, 12))
+    (found,) = solver.with_voting(asked("r90")).solve(solver.task.problems([(12, 3)]))
+    assert found.views == 8
+
+
+def test_settings_that_do_not_fit_a_canvas_given_turned_are_refused():
+    for more in ({"views": 2}, {"orders": 2}, {"rollouts": 2, "noise": 0.1}):
+        with pytest.raises(ValueError, match="leave out --views, --orders and --rollouts"):
+            asked("r90", **more)
+    with pytest.raises(ValueError, match="--vote-per solution"):
+        Voting(given="r90")
+    with pytest.raises(ValueError, match=r"a given view must be one of e, .*random"):
+        asked("r45")
+    solver = Solver(Oracle(), Multiplication()).with_voting(asked("r90"))
+    problems = solver.task.problems([(1, 2)])
+    with pytest.raises(ValueError, match="no one canvas to watch"):
+        solver.solve_drawing(problems, solver.draw(problems), lambda *_: None)
+    few = replace(solver, canvas=Canvas(2, 6))
+    few = few.with_voting(asked("r90", symmetries=("e",)))
+    with pytest.raises(ValueError, match="none of the guessed orientations"):
+        few.solve(few.task.problems([(123, 4)]))

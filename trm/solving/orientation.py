@@ -1,0 +1,241 @@
+"""Canvases in an orientation that nobody tells: eight guesses, of which the most confident wins.
+
+A canvas of an unsolved problem is given turned by one of the eight symmetries, anywhere on a larger
+one. Each symmetry is a guess: it is undone, and what is written is then read as an upright problem.
+The first written line is its first line, and the rows below the operands are filled in one after
+the other (`canvas.layouts.Layout.draw_guess`). The canvas of a guess depends on the written cells
+as it sees them, and on nothing else: not on the place or size of the given canvas, and not on its
+true orientation. The guesses of a turned canvas are therefore those of the upright one.
+
+The confidence alone decides. All guesses are solved to the end and vote before anything is read;
+then the answer of the winner is read, without the operands of the problem, and there may be none. A
+reader knows the layout: in a lattice a sign marks one corner, so that hardly any other guess yields
+an answer. `Solution.readable` is the winner if only guesses with an answer vote.
+
+One reading may be right in more than one orientation. A lattice reflected in its anti-diagonal
+nearly is the lattice of the swapped operands, and such a reflection of a sum may be another sum.
+`relative` names them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from augment.symmetry import SYMMETRIES, apply, compose, invert
+from augment.views import View
+from canvas.drawing import Drawing, WorkedDrawing
+from canvas.layouts import written_box
+from canvas.problems import Problems
+from canvas.symbols import BLANK
+from trm.solving.solution import Solution, Vote
+from trm.solving.voting import decide
+from trm.solving.voting_settings import ANY, Voting
+
+if TYPE_CHECKING:
+    from trm.solving.solver import Solver
+
+
+class Guess(NamedTuple):
+    """A guess of a canvas's orientation."""
+
+    problem: int  # index
+    number: int  # among the guesses of the problem
+    symmetry: str  # that the canvas is thought to be turned by
+    drawing: Drawing  # of this one problem, as the guess reads it
+
+
+def given_view(voting: Voting, operands: Sequence[int]) -> str:
+    """Return the symmetry by which a problem's canvas is turned.
+
+    A random one depends on the seed and the operands.
+    """
+    assert voting.given is not None
+    if voting.given != ANY:
+        return voting.given
+    digest = hashlib.sha256(f"{voting.seed} {list(operands)}".encode()).digest()
+    return tuple(SYMMETRIES)[digest[0] % len(SYMMETRIES)]
+
+
+def given_canvas(voting: Voting, operands: Sequence[int], drawing: Drawing) -> np.ndarray:
+    """Return the first canvas of a drawing as it is given, uint8 [H, W]."""
+    return apply(given_view(voting, operands), drawing.canvases[0])
+
+
+def solve_given(solver: Solver, problems: Problems, drawing: Drawing) -> list[Solution]:
+    """Solve problems whose canvases are given in an orientation that the model is not told.
+
+    A solution is in the frame of the guess that won: upright if the guess is right.
+
+    Args:
+        solver: with ``voting.given``.
+        problems: B problems.
+        drawing: the same problems, upright.
+    """
+    voting, operands = solver.voting, problems.to_ints()
+    assert voting is not None
+    views = [given_view(voting, one) for one in operands]
+    by_size: dict[tuple[int, ...], list[Guess]] = defaultdict(list)
+    for i, view in enumerate(views):
+        for guess in _guesses(solver, drawing.canvases[i], view, i):
+            by_size[guess.drawing.canvases.shape].append(guess)
+    found: list[dict[int, tuple[str, Solution]]] = [{} for _ in views]
+    for guesses in by_size.values():
+        of = np.array([guess.problem for guess in guesses])
+        joined = _joined([guess.drawing for guess in guesses])
+        rollout = solver.predictor.free_running_views(joined, [View()] * len(of))
+        solutions = solver.solutions(problems[of], joined, rollout)
+        for guess, solution in zip(guesses, solutions, strict=True):
+            found[guess.problem][guess.number] = guess.symmetry, solution
+    return [
+        _elected(
+            voting,
+            [found[i][number] for number in sorted(found[i])],
+            view,
+            drawing[np.array([i])] if isinstance(drawing, WorkedDrawing) else None,
+        )
+        for i, view in enumerate(views)
+    ]
+
+
+def _guesses(solver: Solver, canvas: np.ndarray, view: str, problem: int) -> list[Guess]:
+    """Return the guesses of a canvas that differ and fit the model.
+
+    Args:
+        solver: with ``voting.given``.
+        canvas: upright, uint8 [H, W].
+        view: the symmetry by which it is given turned.
+        problem: its index.
+    """
+    assert solver.voting is not None
+    upright = canvas[written_box(canvas)]
+    turned, task = apply(view, upright), solver.task
+    guesses, seen = [], set()
+    for number, name in enumerate(solver.voting.guesses):
+        content = apply(invert(name), turned)
+        about = content.shape, content.tobytes()
+        if about in seen:
+            continue
+        seen.add(about)
+        # Where two symmetries give the same canvas, both are right.
+        right = content.shape == upright.shape and (content == upright).all()
+        try:
+            drawn = task.layout_impl.draw_guess(content, task.base, task.arity, solver.place)
+        except ValueError:  # more operands or a larger canvas than there may be
+            continue
+        guesses.append(Guess(problem, number, view if right else name, drawn))
+    return guesses
+
+
+def _joined(drawings: Sequence[Drawing]) -> Drawing:
+    names = [field.name for field in fields(Drawing)]
+    return Drawing(*(np.concatenate([getattr(one, name) for one in drawings]) for name in names))
+
+
+def _elected(
+    voting: Voting,
+    guesses: list[tuple[str, Solution]],
+    view: str,
+    drawing: WorkedDrawing | None,
+) -> Solution:
+    """Return the solution of the guess that wins.
+
+    Args:
+        voting: scores the guesses.
+        guesses: of one problem, each with its solution.
+        view: the symmetry by which the problem is given turned.
+        drawing: the problem with its true solution; None: unknown.
+
+    Raises:
+        ValueError: there is no guess.
+    """
+    if not guesses:
+        raise ValueError(
+            "the canvas fits the model in none of the guessed orientations: name more --symmetries"
+        )
+    solutions = [replace(one, view=view, guess=name) for name, one in guesses]
+    sure = np.array([np.prod(one.row_confidence) for one in solutions])
+    read = np.array([one.confidence for one in solutions])
+    won, readable = (
+        solutions[decide(voting.vote, range(len(solutions)), scores).behind[0]]
+        for scores in (sure, read)
+    )
+    if drawing is not None:
+        won, readable = _with_truth(won, drawing), _with_truth(readable, drawing)
+    steps = won.row_steps.copy()
+    steps[-1] += sum(sum(one.row_steps) for one in solutions) - sum(steps)
+    return replace(
+        won,
+        row_steps=steps,
+        views=len(solutions),
+        views_asked=len(voting.guesses),
+        # No two guesses write the same: the winner's share of all their confidence.
+        agreement=float(np.prod(won.row_confidence) / sure.sum()) if sure.any() else 0.0,
+        votes=[
+            [
+                Vote(one.answer_text, 1, float(p))
+                for one, p in zip(solutions, sure.tolist(), strict=True)
+            ]
+        ],
+        readable=readable if readable.answer is not None else None,
+    )
+
+
+def relative(solution: Solution, guess: str) -> str:
+    """Return the symmetry by which a canvas is turned as a guess reads it; e: it is upright.
+
+    Example: a canvas given in r90 and taken for r270 is read in r180.
+    """
+    assert solution.view is not None
+    return compose(solution.view, invert(guess))
+
+
+@dataclass
+class _Placed:
+    """A canvas, and the place of the written box on it."""
+
+    canvas: np.ndarray
+    top: int
+    left: int
+
+
+def _with_truth(solution: Solution, drawing: WorkedDrawing) -> Solution:
+    """Add the true solution, turned as the guess reads it.
+
+    Both canvases become as large as their cells need, so that no cell is left out.
+    """
+    assert solution.guess is not None
+    rel = relative(solution, solution.guess)
+    written = apply(rel, drawing.canvases[0])
+    rows, columns = written_box(written)
+    truth = _Placed(apply(rel, drawing.truth[0]), rows.start, columns.start)
+    # A model that writes on the blank cells around the box moves nothing: given cells are known.
+    given = np.where(solution.given, solution.canvas, np.uint8(BLANK))
+    rows, columns = written_box(given)
+    own = _Placed(solution.canvas, rows.start, columns.start)
+    if rel == "e" and own.canvas.shape == truth.canvas.shape:
+        return replace(solution, truth=truth.canvas)
+    used = written_box(truth.canvas)
+    up = max(0, truth.top - used[0].start - own.top)
+    aside = max(0, truth.left - used[1].start - own.left)
+    below = own.top + used[0].stop - truth.top - own.canvas.shape[0]
+    right = own.left + used[1].stop - truth.left - own.canvas.shape[1]
+    pad = (up, max(0, below)), (aside, max(0, right))
+    canvas = np.pad(own.canvas, pad, constant_values=BLANK)
+    at = own.top + up - truth.top + used[0].start, own.left + aside - truth.left + used[1].start
+    shown = np.full_like(canvas, BLANK)
+    content = truth.canvas[used]
+    shown[at[0] : at[0] + content.shape[0], at[1] : at[1] + content.shape[1]] = content
+    return replace(
+        solution,
+        canvas=canvas,
+        given=np.pad(solution.given, pad),
+        truth=shown,
+        rows=[row + up for row in solution.rows],
+        answer_cells=tuple((row + up, column + aside) for row, column in solution.answer_cells),
+    )
