@@ -255,6 +255,27 @@ def risk_coverage(score: np.ndarray, right: np.ndarray) -> RiskCoverage:
     return RiskCoverage(answered / len(score), wrong[last] / answered, answered)
 
 
+def auroc(score: np.ndarray, right: np.ndarray) -> float | None:
+    """Return the area under the ROC curve: how well a score tells correct answers from others.
+
+    It is the probability that a correct answer has a higher score than an incorrect one; equal
+    scores count half. None: all answers are correct, or none is.
+
+    Example: scores 0.9 and 0.6 of correct answers, 0.7 of an incorrect one → 0.5.
+
+    Args:
+        score: float [N].
+        right: bool [N], marks the correct answers.
+    """
+    from scipy.stats import rankdata
+
+    correct, n = int(right.sum()), len(right)
+    if correct in (0, n):
+        return None
+    above = rankdata(score)[right.astype(bool)].sum() - correct * (correct + 1) / 2
+    return float(above / (correct * (n - correct)))
+
+
 class Reliability(NamedTuple):
     """Bins of confidence, without empty ones."""
 

@@ -22,7 +22,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add_sizes(group=sizes)
     add("--problems", type=whole(1), default=128, help="held-out ones per cell (default: 128)")
     add("--seed", type=whole(0), default=0, help="selects the problems (default: 0)")
-    add("--batch-size", type=whole(1), default=128, help="problems at once (default: 128)")
+    what = "problems at once, all views together; devices share a cell by batches (default: 32)"
+    add("--batch-size", type=whole(1), default=32, help=what)
 
 
 def run(args: Arguments) -> int:

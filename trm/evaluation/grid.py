@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NotRequired
 
+import numpy as np
 from typing_extensions import TypedDict
 
 from augment.symmetry import SYMMETRIES
@@ -21,13 +22,18 @@ from trm.evaluation.diagnosis import OTHER
 from trm.files import read_object, validated, versions
 from trm.grid_cells import BOTH, FAMILY, INSIDE, REGIONS, SHORTER, UNKNOWN, Key
 from trm.precision import FLOAT32
+from trm.solving.voting_settings import ANY
 from trm.statistics import Share
 
 GRID, FORMAT = "grid.json", 2  # file name in the folder of an evaluation; version of the format
 STEPS = "steps.png"  # only where `Grid.shows_steps`
 ERRORS = "errors.png"  # only where a solution is incorrect
+COMPARED = "compared.png"  # accuracy, agreement, confidence and seconds a problem, by length
+TRUST = "calibration.png"  # only where the confidence in each problem is known
+RECORDS = ("records.jsonl", "records.csv")  # of all problems; not of a comparison
 # Files of an evaluation.
-FILES = (GRID, "lengths.png", "grid.png", STEPS, ERRORS, "grid.md", "grid.csv")
+FILES: tuple[str, ...] = (GRID, "lengths.png", "grid.png", STEPS, ERRORS, "grid.md", "grid.csv")
+FILES += (COMPARED, TRUST, *RECORDS)
 
 AXES = {  # measures of problem sizes
     "digits_a": "digits of a",
@@ -44,7 +50,7 @@ FIGURES = {
 }
 SHOWN = {"solutions": "solved", "answers": "answered"}  # figure → key of its results per problem
 MEANS = (  # per cell
-    *("steps", "longest_chain", "views", "confidence"),
+    *("steps", "longest_chain", "views", "agreement", "confidence"),
     *("seconds_per_problem", "flops_per_problem"),
 )
 
@@ -88,7 +94,13 @@ class CellData(TypedDict):
     # Mean of the most steps that such a canvas can need; null without any, and not in old files.
     longest_chain: NotRequired[float | None]
     views: NotRequired[float | None]  # mean views of a problem, where views vote; not in old files
+    agreement: NotRequired[float | None]  # mean share of views that gave the answer
     confidence: float | None  # mean probability that the model assigns to its whole solution
+    confidences: NotRequired[list[float] | None]  # the same for each problem
+    # Of canvases in an orientation that nobody tells, see `trm.solving.orientation`; else null.
+    readable: NotRequired[Counts | None]  # solutions if only guesses that yield an answer vote
+    # How often a canvas was read turned by each symmetry; e: upright, as it should be.
+    read_as: NotRequired[dict[str, int] | None]
     seconds_per_problem: float | None  # wall-clock time of free-running solving
     solved: str | None  # one character a problem: 1 for a correct solution, else 0
     answered: str | None  # one character a problem: 1 for a correct answer, else 0
@@ -184,6 +196,12 @@ class Grid(dict[str, Any]):
         return "solutions"
 
     @property
+    def equal_lengths(self) -> bool:
+        """True if lengths are those of cells whose two operands are equally long."""
+        pairs = {key for model in self.models for key in cells_of(model) if key[0] == key[1]}
+        return self.axes == ("digits_a", "digits_b") and len(pairs) > 1
+
+    @property
     def shows_steps(self) -> bool:
         """True if steps are of interest: from random states, or of cell models beside their bound.
 
@@ -241,6 +259,7 @@ class Grid(dict[str, Any]):
             parts.append(f"at most {steps} supervision steps a row")
         if settings.get("start", "initial") == "noise":
             parts.append("from random states")
+        vote = (voting.get("vote") or "").replace("_", " ")
         if voting:
             symmetries = voting["symmetries"] or model.get("symmetries") or ()
             only = ",".join(voting["symmetries"] or ())
@@ -252,6 +271,12 @@ class Grid(dict[str, Any]):
             fewer = [f"{views:g}" for views in (min(shown), max(shown))] if shown else []
             there = " to ".join(dict.fromkeys(fewer))
             few = shown and min(shown) < voting["views"]
+            if given := voting.get("given"):
+                how = "randomly turned" if given == ANY else f"turned ({given})"
+                guesses = len(voting["symmetries"] or SYMMETRIES)
+                parts.append(f"canvases given {how}, {guesses} guesses of it that vote by {vote}")
+                voting = {}
+        if voting:
             parts.append(
                 f"{voting['views']} views{only and f' of {only}'}"
                 + (f" requested, {there} available" if few else "")
@@ -260,7 +285,7 @@ class Grid(dict[str, Any]):
                 parts.append(f"{rollouts} rollouts with noise {voting['noise']:g}")
             if voting["orders"] > 1:
                 parts.append(f"orders {voting['orders']}")
-            parts.append(f"{voting['vote'].replace('_', ' ')} vote on each {voting['per']}")
+            parts.append(f"{vote} vote on each {voting['per']}")
         if (precision := settings.get("precision", FLOAT32)) != FLOAT32:
             parts.append(f"computed in {precision}")
         return ", ".join(parts)
@@ -330,6 +355,28 @@ def cells_of(model: Model) -> dict[Key, Cell]:
     return {(cell["row"], cell["column"]): cell for cell in model["cells"]}
 
 
+def cells_by_length(grid: Grid, model: Model) -> dict[int, list[Cell]]:
+    """Return a model's cells by length, from short to long.
+
+    If several cells have operands of equal lengths (`Grid.equal_lengths`), these alone; else the
+    length is that of the longest operand.
+    """
+    cells: dict[int, list[Cell]] = {}
+    for size, cell in cells_of(model).items():
+        sizes = zip(grid.axes, size, strict=True)
+        length = max(int(n) for axis, n in sizes if axis.startswith("digits"))
+        if not grid.equal_lengths or size[0] == size[1]:
+            cells.setdefault(length, []).append(cell)
+    return dict(sorted(cells.items()))
+
+
+def mean_of(cells: Iterable[Cell], key: str) -> float | None:
+    """Return the mean of a figure over the problems of some cells; None: it is not known."""
+    known = [(cell[key], cell["problems"]) for cell in cells if cell.get(key) is not None]
+    total = sum(n for _, n in known)
+    return sum(value * n for value, n in known) / total if total else None
+
+
 def in_order(labels: Iterable[Any]) -> list[Any]:
     """Sort the rows or columns of a grid: sizes from small to large, families as they come."""
     found = list(dict.fromkeys(labels))
@@ -345,6 +392,17 @@ def share(cell: Cell, figure_of: str = "solutions") -> Share:
 def pooled(cells: Iterable[Cell], figure_of: str = "solutions") -> Share:
     """Return a share over all cells."""
     return sum((share(cell, figure_of) for cell in cells), Share(0, 0))
+
+
+def trust(cells: Iterable[Cell]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the confidence in each whole solution, float [N], and whether it is correct, bool [N].
+
+    Cells without the confidence of each problem are left out.
+    """
+    known = [cell for cell in cells if cell.get("confidences")]
+    sure = [p for cell in known for p in cell["confidences"]]
+    right = "".join(cell["solved"] for cell in known)
+    return np.array(sure, dtype=float), np.frombuffer(right.encode(), np.uint8) == ord("1")
 
 
 def errors(cells: Iterable[Cell]) -> dict[str, tuple[Share, float]]:

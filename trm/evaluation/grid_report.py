@@ -4,6 +4,7 @@ Shares are pooled over cells: correct ones are summed, and divided by the sum of
 their Wilson 95 % interval.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from canvas.task import describe_ranges
 from trm.checkpoints.names import FAMILY_NAMES
 from trm.evaluation.diagnosis import KINDS, OTHER
 from trm.evaluation.grid import (
+    COMPARED,
     ERRORS,
     FIGURES,
     FILES,
@@ -23,14 +25,27 @@ from trm.evaluation.grid import (
     Cell,
     Grid,
     Model,
+    cells_by_length,
     cells_of,
     errors,
     in_order,
+    mean_of,
+    pooled,
+    trust,
 )
 from trm.evaluation.names import by_setting
 from trm.grid_cells import FAMILY, INSIDE
 from trm.markdown import safe, table
-from trm.statistics import SEEDS_MEANING, Paired, of_seeds, paired
+from trm.statistics import (
+    SEEDS_MEANING,
+    Paired,
+    Share,
+    auroc,
+    of_seeds,
+    paired,
+    reliability,
+    risk_coverage,
+)
 
 _NAMES = {"solutions": "whole solutions", "answers": "answers"}  # in a sentence
 _MEANS = {  # of a summary's lines
@@ -38,8 +53,11 @@ _MEANS = {  # of a summary's lines
     "longest_chain": ("longest chain of cells", "{:.1f}"),
     "seconds_per_problem": ("seconds a problem", "{:.3g}"),
     "flops_per_problem": ("operations a problem", "{:.2g}"),
+    "views": ("views", "{:.3g}"),
+    "agreement": ("agreement", "{:.3f}"),
     "confidence": ("mean confidence", "{:.3f}"),
 }
+_AT_COVERAGE = 0.5  # of the problems, those of the highest confidence
 
 
 def print_summary(console: Console, grid: Grid) -> None:
@@ -67,6 +85,7 @@ def markdown(grid: Grid) -> str:
         *([f"![Supervision steps, by length]({STEPS})"] if grid.shows_steps else []),
         *("## Models", _models(grid)),
         *("## Summary", *_summary(grid)),
+        *_by_length(grid),
         *_problem_by_problem(grid),
         f"## {grid.figure_shown.capitalize()} by cell",
         f"Percent correct (Wilson 95 % interval). Rows: {first}; columns: {second}; bold: sizes "
@@ -75,6 +94,24 @@ def markdown(grid: Grid) -> str:
         *_errors(grid),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _by_length(grid: Grid) -> list[str]:
+    """Return a table of all models by length: accuracy, agreement, confidence and time."""
+    rows = []
+    for model in grid.models:
+        for length, cells in cells_by_length(grid, model).items():
+            if not (right := grid.pooled(cells)).total:
+                continue
+            means = [mean_of(cells, key) for key in ("agreement", "confidence")]
+            words = ["–" if mean is None else f"{mean:.3f}" for mean in means]
+            seconds = mean_of(cells, "seconds_per_problem")
+            words.append("–" if seconds is None else f"{seconds:.3g}")
+            rows.append([safe(model["name"]), str(length), right.short, *words])
+    heads = ["model", "digits", "correct", "agreement", "confidence", "seconds a problem"]
+    about = "digits of each operand" if grid.equal_lengths else "digits of the longest operand"
+    picture = f"![Accuracy, agreement, confidence and seconds a problem, by length]({COMPARED})"
+    return ["## By length", picture, f"By the {about}.", table(heads, rows)] if rows else []
 
 
 def shared_problems(
@@ -190,11 +227,29 @@ def _entries(cells: Sequence[Cell], grid: Grid) -> dict[str, str]:
         "answers": grid.pooled(cells, "answers").short,
         "teacher-forced rows": grid.pooled(cells, "rows_teacher_forced").short,
     }
+    readable = [cell for cell in cells if cell.get("readable")]
+    entries["of guesses with an answer"] = pooled(readable, "readable").short
+    read_as = sum((Counter(cell["read_as"]) for cell in readable), Counter[str]())
+    for name, symmetry in (("read upright", "e"), ("read reflected, hvt", "hvt")):
+        entries[name] = Share(read_as[symmetry], read_as.total()).short
     for key, (name, form) in _MEANS.items():
         known = [(n, cell["problems"]) for cell in cells if (n := cell.get(key)) is not None]
         total = sum(n for _, n in known)
         entries[name] = form.format(sum(value * n for value, n in known) / total) if total else "–"
+    entries |= _trust(cells)
     return entries | {"problems": str(sum(cell["problems"] for cell in cells) or "–")}
+
+
+def _trust(cells: Sequence[Cell]) -> dict[str, str]:
+    """Return how well the confidence in whole solutions predicts that they are correct."""
+    names = "calibration error", "AUROC of the confidence", "incorrect in the surer half"
+    sure, right = trust(cells)
+    if not len(sure):
+        return dict.fromkeys(names, "–")
+    area = auroc(sure, right)
+    found = f"{100 * reliability(sure, right).error:.1f} %", "–" if area is None else f"{area:.3f}"
+    risk = risk_coverage(sure, right).share_at(_AT_COVERAGE)
+    return dict(zip(names, (*found, risk.short), strict=True))
 
 
 def _notes(grid: Grid) -> list[str]:
@@ -220,6 +275,19 @@ def _notes(grid: Grid) -> list[str]:
                 f"{model['name']}: {len(refused)} of {len(cells)} cells are not applicable and "
                 f"left out; the first: {refused[0]['reason']}."
             )
+    if any(cell.get("confidences") for model in grid.models for cell in model["cells"]):
+        notes.append(
+            "Confidence is in whole solutions. AUROC: the probability that a correct one has a "
+            "higher confidence than an incorrect one. Surer half: the most confident problems, "
+            "with all that are as confident as the last of them."
+        )
+    if any(cell.get("readable") for model in grid.models for cell in model["cells"]):
+        notes.append(
+            "The confidence alone chooses among the guesses of an orientation; beside it the "
+            "solutions of the most confident guess that yields an answer. A canvas read reflected "
+            "in its anti-diagonal (hvt) is in a lattice nearly that of b x a, with the same "
+            "product; it counts as incorrect."
+        )
     if len(applicable) > 1:
         notes.append("The models' pooled figures cover different cells: compare cell by cell.")
     return notes

@@ -1,10 +1,14 @@
 """Measurement of the grid: accuracy of each model at sizes up to and beyond those of training.
 
 A cell is a size: the lengths of two operands, or digits and number of addends. Its problems belong
-to the test split, are different from each other, and are the same for every model. One device
-measures a whole cell, so the number of devices changes no figure. Each finished cell is a file,
+to the test split, are different from each other, and are the same for every model. A cell is
+measured in parts of some problems each, which all devices share, so that none waits for a slow
+cell. Parts do not depend on the number of devices, so that it changes no figure. Each finished part
+is a file,
 
-    DIR/cells/<checkpoint>-<settings>/<row>x<column>.json
+    DIR/cells/<checkpoint>-<settings>/<row>x<column>-<first problem>.json
+
+without a number if it is the whole cell: the figures of its problems, and a record of each.
 
 <checkpoint> is a hash of the checkpoint's file. <settings> is a hash of everything else that
 affects the figures, times included. A killed run therefore continues where it stopped, and cells
@@ -14,12 +18,13 @@ are never reused for another checkpoint, other settings or another kind of devic
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,20 +33,36 @@ from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_solver
+from trm.csv_records import write_csv
 from trm.devices import join_processes, make_files, open_devices
 from trm.evaluation.diagnosis import KINDS, WrongRow, first_wrong_rows, tally
-from trm.evaluation.grid import FILES, FORMAT, GRID, KEYS, Grid, new_grid
+from trm.evaluation.grid import (
+    FIGURES,
+    FILES,
+    FORMAT,
+    GRID,
+    KEYS,
+    MEANS,
+    RECORDS,
+    Grid,
+    errors,
+    new_grid,
+    pooled,
+)
 from trm.evaluation.models import check_models, describe_all
-from trm.files import make_own_folder, read_object, versions, write_json
+from trm.files import make_own_folder, read_object, versions, write_json, writing
 from trm.flops import counted_flops
 from trm.grid_cells import SPLIT, fitted, region, size_name
 from trm.precision import FLOAT32
 from trm.progress import Meter
+from trm.solving.orientation import relative
 from trm.solving.rollout import teacher_forced
-from trm.solving.solution import Solution
+from trm.solving.solution import GUESSED, VOTED, Solution
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 from trm.statistics import Share
+
+_RECORDS = "records"  # key of a part's records
 
 
 @dataclass(frozen=True)
@@ -59,9 +80,20 @@ class Settings:
     precision: str = FLOAT32  # resolved, see `trm.precision`
     start: str = "initial"  # "noise": every canvas starts from a random state
 
+    @property
+    def parts(self) -> list[int]:
+        """First problems of the parts of a cell: as many together as fit a batch with all views."""
+        unit = max(8, self.batch_size // (self.voting.samples if self.voting else 1))
+        return [*range(0, self.problems, unit)]
+
     def key(self, device: str) -> str:
         """Hash all that affects figures on cpu, cuda or mps, except checkpoint and size."""
-        deciding = {"format": FORMAT, "split": SPLIT, "versions": versions(), "device": device}
+        deciding: dict[str, Any] = {
+            "format": FORMAT,
+            "split": SPLIT,
+            "versions": versions(),
+            "device": device,
+        }
         deciding |= asdict(self) | {"kinds": list(KINDS)}
         del deciding["rows"], deciding["columns"]
         if self.start == "initial":  # as in files before this setting
@@ -100,41 +132,70 @@ def measure(
     key = settings.key(fabric.device.type)
     sizes = list(product(settings.rows, settings.columns))
 
-    def file_of(model: dict[str, Any], size: tuple[int, int]) -> Path:
-        return output / f"cells/{model['sha256'][:12]}-{key}" / "{}x{}.json".format(*size)
+    parts = settings.parts
+    step = parts[1] if len(parts) > 1 else settings.problems
+
+    def file_of(model: dict[str, Any], size: tuple[int, int], start: int) -> Path:
+        name = "{}x{}".format(*size) + (f"-{start}" if len(parts) > 1 else "")
+        return output / f"cells/{model['sha256'][:12]}-{key}" / f"{name}.json"
 
     # The large cells first; two checkpoints may be the same one.
     items = {
-        file_of(model, size): (find_checkpoint(model["checkpoint"]), size)
-        for model, size in product(models, sorted(sizes, key=lambda size: -prod(size)))
+        file_of(model, size, start): (find_checkpoint(model["checkpoint"]), size, start)
+        for model, size, start in product(models, sorted(sizes, key=lambda n: -prod(n)), parts)
     }
     loaded = dict[Path, Solver]()  # the current checkpoint's solver; its items are consecutive
-    meter = Meter("cells")
+    meter = Meter("cells" if len(parts) == 1 else "parts of cells")
 
-    def measured(item: tuple[Path, tuple[int, int]]) -> dict[str, Any]:
-        checkpoint, size = item
-        if checkpoint not in loaded:
+    def measured(item: tuple[Path, tuple[int, int], int]) -> dict[str, Any]:
+        checkpoint, size, start = item
+        cold = checkpoint not in loaded
+        if cold:
             loaded.clear()  # frees memory first
             options: Any = {"device": str(fabric.device), "voting": settings.voting}
             solver = load_solver(checkpoint, settings.steps, **options).reporting(meter)
             loaded[checkpoint] = solver.from_noise() if settings.start == "noise" else solver
         arguments = (settings.problems, settings.seed, settings.batch_size)
-        return measure_cell(loaded[checkpoint], settings.axes, size, *arguments, meter)
+        of_cell = Part(start, start + step, cold)
+        return measure_cell(loaded[checkpoint], settings.axes, size, *arguments, meter, of_cell)
 
     def is_measured(file: Path) -> bool:
         cell = read_object(file) or {}
-        return cell.keys() == {*KEYS} and (cell["row"], cell["column"]) == items[file][1]
+        known = cell.keys() == {*KEYS, _RECORDS}
+        return known and (cell["row"], cell["column"]) == items[file][1]
 
     make_files(fabric, items, measured, is_measured, meter, quiet)
     if not fabric.is_global_zero:
         return None
     for model in models:
-        model["cells"] = [read_object(file_of(model, size)) for size in sizes]
+        found = [[read_object(file_of(model, size, n)) or {} for n in parts] for size in sizes]
+        model["cells"] = [joined(some) for some in found]
+
+    def records() -> Iterator[dict[str, Any]]:
+        for model, size, start in product(models, sizes, parts):
+            about = {"model": model["name"], **dict(zip(settings.axes, size, strict=True))}
+            for record in (read_object(file_of(model, size, start)) or {})[_RECORDS]:
+                yield about | record
+
+    lines, table = (output / name for name in RECORDS)
+    with writing(lines) as sink:
+        for record in records():
+            sink.write(json.dumps(record) + "\n")
+    with writing(table) as sink:
+        write_csv(sink, records)
     entry = {"split": SPLIT, **asdict(settings), "devices": fabric.world_size}
     entry["device"] = fabric.device.type
     grid = new_grid(entry, models)
     write_json(output / GRID, grid)
     return Grid(json.loads(json.dumps(grid)))  # equal to the grid read from the file
+
+
+class Part(NamedTuple):
+    """Some problems of a cell."""
+
+    start: int  # index of the first one
+    stop: int
+    cold: bool = False  # whether the model has not run in this process yet
 
 
 def measure_cell(
@@ -145,16 +206,19 @@ def measure_cell(
     seed: int = 0,
     batch_size: int = 128,
     meter: Meter | None = None,
+    part: Part | None = None,
 ) -> dict[str, Any]:
-    """Measure one cell of one model; see `Settings` for the arguments.
+    """Measure one cell of one model, or a part of it; see `Settings` for the arguments.
 
     The batches of problems are parts of the meter, to which the solver may report.
-    Returns a `trm.evaluation.grid.CellData`.
+    Returns a `trm.evaluation.grid.CellData`; of a part also the records of its problems.
 
     Raises:
         ValueError: the device has too little memory for the batch.
     """
     on_canvas, drawn, reason = fitted(solver, axes, size, problems, seed)
+    if part is not None:
+        drawn = drawn[part.start : part.stop]
     cell = dict.fromkeys(KEYS) | {
         "row": size[0],
         "column": size[1],
@@ -163,10 +227,19 @@ def measure_cell(
         "problems": len(drawn),
         "reason": reason,
     }
-    if on_canvas is None or reason is not None:
+    if part is not None:
+        cell[_RECORDS] = []
+    if on_canvas is None or reason is not None or not len(drawn):
         return cell
     try:
-        return cell | _figures(on_canvas, drawn, batch_size, meter or Meter("problems"))
+        first = part is None or part.start == 0
+        warm = first or (part is not None and part.cold)
+        found = _figures(on_canvas, drawn, batch_size, meter or Meter("problems"), warm)
+        if not first:
+            found["flops_per_problem"] = None
+        if part is None:
+            del found[_RECORDS]
+        return cell | found
     except torch.OutOfMemoryError:
         raise ValueError(
             f"{size_name(axes, size)}: the device has too little memory for "
@@ -174,13 +247,47 @@ def measure_cell(
         ) from None
 
 
-def _figures(solver: Solver, problems: Problems, batch_size: int, meter: Meter) -> dict[str, Any]:
+def joined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return a whole cell, a `trm.evaluation.grid.CellData`, from its parts in order."""
+    first = {name: parts[0][name] for name in KEYS}
+    known = [part for part in parts if part["height"] is not None]
+    if not known:
+        return first
+    shares = [name for name in (*FIGURES, "readable") if first[name]]
+    cell = first | {name: pooled(known, name).data() for name in shares}
+    cell["problems"] = sum(part["problems"] for part in known)
+    for name in MEANS:
+        if name == "flops_per_problem":
+            continue
+        # Steps of a row are counted by rows, all others by problems.
+        by_row = name == "steps" and first["longest_chain"] is None
+        weights = [p["rows_free_running"]["total"] if by_row else p["problems"] for p in known]
+        values = [part[name] or 0.0 for part in known]
+        if first[name] is not None:
+            cell[name] = float(np.average(values, weights=weights))
+    for name in ("solved", "answered"):
+        cell[name] = "".join(part[name] for part in known)
+    cell["confidences"] = [p for part in known for p in part["confidences"]]
+    if first["read_as"] is not None:
+        counts = sum((Counter(part["read_as"]) for part in known), Counter[str]())
+        cell["read_as"] = dict(counts)
+    cell["errors"] = {
+        kind: share.data() | {"chance": chance if share.total else None}
+        for kind, (share, chance) in errors(known).items()
+    }
+    return cell
+
+
+def _figures(
+    solver: Solver, problems: Problems, batch_size: int, meter: Meter, warm: bool
+) -> dict[str, Any]:
     solutions: list[Solution] = []
     wrong_rows: list[WrongRow] = []
     forced_rows, seconds = Share(0, 0), 0.0
     solver.predictor.clear_cache()
     with counted_flops() as counter, meter.part(0, 0, 1):
-        solver.solve(problems[:1])  # also warms up the device for the timed runs
+        if warm:
+            solver.solve(problems[:1])  # also warms up the device for the timed runs
     # The share of free-running work: rows on true ones take at most as long as one view.
     solving = 1 - 1 / (1 + (solver.voting.samples if solver.voting else 1))
     for start in range(0, len(problems), batch_size):
@@ -205,6 +312,9 @@ def _figures(solver: Solver, problems: Problems, batch_size: int, meter: Meter) 
     solved, answered = [bool(s.exact) for s in solutions], [s.correct for s in solutions]
     chains = [s.longest_chain for s in solutions if s.longest_chain is not None]
     steps = [s.steps for s in solutions] if chains else [n for s in solutions for n in s.row_steps]
+    guessed = solver.voting is not None and solver.voting.given is not None
+    left_out = {"line", "canvas", "error", *(() if solver.voting else VOTED)}
+    left_out |= {*(() if guessed else GUESSED)}
     rows = Share(sum(int(s.rows_right) for s in solutions), sum(len(s.rows) for s in solutions))
     return {
         "height": height,
@@ -216,12 +326,26 @@ def _figures(solver: Solver, problems: Problems, batch_size: int, meter: Meter) 
         "steps": float(np.mean(steps)) or None,
         "longest_chain": float(np.mean(chains)) if chains else None,
         "views": _views(solver.voting, solutions),
+        "agreement": float(np.mean([s.agreement for s in solutions])) if solver.voting else None,
         "confidence": float(np.mean([s.confidence for s in solutions])),
+        "confidences": [round(s.confidence, 6) for s in solutions],
+        "readable": Share(
+            sum(bool(s.readable and s.readable.exact) for s in solutions), len(solutions)
+        ).data()
+        if guessed
+        else None,
+        "read_as": dict(Counter(relative(s, s.guess) for s in solutions if s.guess))
+        if guessed
+        else None,
         "seconds_per_problem": seconds / len(solutions),
         "solved": "".join("01"[one] for one in solved),
         "answered": "".join("01"[one] for one in answered),
         "flops_per_problem": counter.get_total_flops(),
         "errors": tally(solver.task, wrong_rows),
+        _RECORDS: [
+            {name: value for name, value in s.record(canvas=False).items() if name not in left_out}
+            for s in solutions
+        ],
     }
 
 
@@ -232,6 +356,8 @@ def _wrong_rows(
     swapped, rows = [], []
     canvases = drawing.truth.copy()
     for i, solution in enumerate(solutions):
+        if solution.guess != solution.view:
+            continue  # its rows are none of an upright solution
         if solution.truth is not None and np.array_equal(solution.truth, drawing.truth[i]):
             canvases[i] = solution.canvas
         elif not solution.exact:  # a vote has chosen the solution with the operands swapped

@@ -23,13 +23,27 @@ from matplotlib.ticker import NullFormatter
 from canvas.picture import GIVEN, GREY, INK, PAPER
 from trm.checkpoints.names import FAMILY_NAMES
 from trm.evaluation.diagnosis import KINDS, OTHER
-from trm.evaluation.grid import FIGURES, FILES, LABELS, Grid, Model, cells_of, errors, in_order
+from trm.evaluation.grid import (
+    COMPARED,
+    FIGURES,
+    FILES,
+    LABELS,
+    TRUST,
+    Grid,
+    Model,
+    cells_by_length,
+    cells_of,
+    errors,
+    in_order,
+    mean_of,
+    trust,
+)
 from trm.evaluation.grid_report import markdown
 from trm.evaluation.names import by_setting
 from trm.figures.style import COLOURS, LINES, colours, draw_table, mark, new_figure, save, tidy
 from trm.files import replacing, write_text
 from trm.grid_cells import INSIDE
-from trm.statistics import BINS, Reliability, RiskCoverage, Share
+from trm.statistics import BINS, Reliability, RiskCoverage, Share, reliability, risk_coverage
 
 _CURVES = (6.2, 4.4)  # inches of curves over length: legible in a column of a paper, too
 _FEW = 20  # answered problems below which a risk does not affect the scale
@@ -48,7 +62,9 @@ _HATCHES = ("++++", "....", "////", "\\\\\\\\", "xxxx", "----", "||||")  # of ki
 
 def write_files(grid: Grid, output: Path) -> None:
     """Write a grid's pictures, report and table into a folder."""
-    _, lengths, picture, steps, errors_file, report, table_file = (output / name for name in FILES)
+    _, lengths, picture, steps, errors_file, report, table_file, *_ = (
+        output / name for name in FILES
+    )
     save(lengths_figure(grid), lengths)
     save(grid_figure(grid), picture)
     if grid.shows_steps:
@@ -59,6 +75,11 @@ def write_files(grid: Grid, output: Path) -> None:
         errors_file.unlink(missing_ok=True)  # of an earlier run with other settings
     else:
         save(drawn, errors_file)
+    save(compared_figure(grid), output / COMPARED)
+    if (drawn := confidence_figure(grid)) is None:
+        (output / TRUST).unlink(missing_ok=True)
+    else:
+        save(drawn, output / TRUST)
     write_text(report, markdown(grid))
     rows = grid.rows
     with replacing(table_file) as part, part.open("w", encoding="utf-8", newline="") as lines:
@@ -75,14 +96,14 @@ def lengths_figure(grid: Grid) -> Figure:
     line: the mean of its seeds, in a band from the lowest to the highest. With one seed the band is
     Wilson's 95 % interval. Dotted: the longest of training.
     """
-    alike = _equal_lengths(grid)
+    alike = grid.equal_lengths
     notes = f"{grid.problems_asked}. Bands: of several seeds from the lowest to the highest, of "
     notes += "one the Wilson 95\u00a0% interval. Dotted: the longest of training. "
     notes += " ".join(grid.caveats)
     figure = new_figure(*_CURVES, note=notes)
     axes, every = figure.subplots(), set[int]()
     for i, (name, models) in enumerate(by_setting(grid.models).items()):
-        style, seeds = mark(i), [_by_length(grid, model, alike) for model in models]
+        style, seeds = mark(i), [_by_length(grid, model) for model in models]
         x = [n for n in seeds[0] if all(n in seed for seed in seeds)]
         values = [[100 * seed[n].value for seed in seeds] for n in x]
         ends = [(min(some), max(some)) for some in values]
@@ -104,21 +125,76 @@ def lengths_figure(grid: Grid) -> Figure:
     return figure
 
 
+def compared_figure(grid: Grid) -> Figure:
+    """Draw accuracy, agreement, confidence and seconds a problem against the length.
+
+    Lengths are those of `lengths_figure`. Each model has a line in each panel.
+    """
+    notes = f"{grid.problems_asked}. Means over problems. " + " ".join(grid.caveats)
+    figure = new_figure(2 * _CURVES[0], 1.7 * _CURVES[1], note=notes)
+    panels: dict[str, tuple[str, float]] = {
+        "": ("correct, %", 100),
+        "agreement": ("agreement of the views, %", 100),
+        "confidence": ("mean confidence, %", 100),
+        "seconds_per_problem": ("seconds a problem", 1),
+    }
+    for axes, (key, (label, scale)) in zip(figure.subplots(2, 2).flat, panels.items(), strict=True):
+        every = set[int]()
+        for i, model in enumerate(grid.models):
+            found = {
+                n: mean_of(cells, key) if key else grid.pooled(cells).value
+                for n, cells in cells_by_length(grid, model).items()
+                if grid.pooled(cells).total
+            }
+            known = {n: scale * value for n, value in found.items() if value is not None}
+            if known:
+                axes.plot([*known], [*known.values()], label=model["name"], zorder=3, **mark(i))
+            every |= {*known}
+        _finish_lengths(axes, every, grid.equal_lengths)
+        axes.set(ylabel=label)
+        if scale == 100:
+            axes.set(ylim=(-2, 102))
+        elif every:
+            axes.set_yscale("log")
+        if every:
+            axes.legend(frameon=False, fontsize=8, loc="best")
+        else:
+            axes.text(0.5, 0.5, "no votes", ha="center", transform=axes.transAxes, color=GREY)
+    return figure
+
+
+def confidence_figure(grid: Grid) -> Figure | None:
+    """Draw risk over coverage, and calibration, of each model in range and beyond.
+
+    None: the confidence in each problem is not known.
+    """
+    curves, bins = {}, {}
+    for model in grid.models:
+        inside = [cell for cell in model["cells"] if cell["region"] == INSIDE]
+        beyond = [cell for cell in model["cells"] if cell["region"] != INSIDE]
+        for where, cells in (("in range", inside), ("beyond", beyond)):
+            sure, right = trust(cells)
+            if len(sure):
+                name = f"{model['name']}, {where}"
+                curves[name], bins[name] = risk_coverage(sure, right), reliability(sure, right)
+    return trust_figure(curves, bins) if curves else None
+
+
 def steps_figure(grid: Grid) -> Figure:
     """Draw the mean supervision steps against the digits of the operands.
 
     Lengths are those of `lengths_figure`. Each model has a line. For a model that fills in all rows
     together a dashed line shows the most steps that its canvases can need.
     """
-    alike, every = _equal_lengths(grid), set[int]()
+    alike, every = grid.equal_lengths, set[int]()
     notes = f"{grid.problems_asked}. Free-running, means over problems. "
     notes += "Dashed: the longest chain of cells, the most steps until nothing changes. "
     figure = new_figure(*_CURVES, note=notes + " ".join(grid.caveats))
     axes = figure.subplots()
     for i, model in enumerate(grid.models):
-        found = _cells_by_length(grid, model, alike)
+        found = cells_by_length(grid, model)
         for key, style in (("steps", mark(i)), ("longest_chain", {})):
-            means = {n: _mean(cells, key) for n, cells in found.items()}
+            means = {n: mean_of(cells, key) for n, cells in found.items()}
             points = [(n, mean) for n, mean in means.items() if mean is not None]
             if points and key == "steps":
                 axes.plot(*zip(*points, strict=True), label=model["name"], zorder=3, **style)
@@ -132,19 +208,6 @@ def steps_figure(grid: Grid) -> Figure:
     axes.set_title("Supervision steps", loc="left", weight="bold", fontsize=12, color=INK)
     axes.legend(frameon=False, fontsize=8.5, loc="best")
     return figure
-
-
-def _mean(cells: list[dict[str, Any]], key: str) -> float | None:
-    """Return the mean of a figure over the problems of some cells; None: it is not known."""
-    known = [(cell[key], cell["problems"]) for cell in cells if cell.get(key) is not None]
-    total = sum(n for _, n in known)
-    return sum(value * n for value, n in known) / total if total else None
-
-
-def _equal_lengths(grid: Grid) -> bool:
-    """Return whether cells of two operands with equal lengths are drawn alone."""
-    pairs = {key for model in grid.models for key in cells_of(model) if key[0] == key[1]}
-    return grid.axes == ("digits_a", "digits_b") and len(pairs) > 1
 
 
 def _finish_lengths(axes: Axes, every: set[int], alike: bool) -> None:
@@ -161,21 +224,10 @@ def _finish_lengths(axes: Axes, every: set[int], alike: bool) -> None:
     tidy(axes)
 
 
-def _by_length(grid: Grid, model: Model, alike: bool) -> dict[int, Share]:
+def _by_length(grid: Grid, model: Model) -> dict[int, Share]:
     """Return the share of correct problems by length, from short to long; families are pooled."""
-    found = {n: grid.pooled(some) for n, some in _cells_by_length(grid, model, alike).items()}
+    found = {n: grid.pooled(some) for n, some in cells_by_length(grid, model).items()}
     return {n: right for n, right in found.items() if right.total}
-
-
-def _cells_by_length(grid: Grid, model: Model, alike: bool) -> dict[int, list[dict[str, Any]]]:
-    """Return a model's cells by length, from short to long."""
-    cells: dict[int, list[dict[str, Any]]] = {}
-    for size, cell in cells_of(model).items():
-        sizes = zip(grid.axes, size, strict=True)
-        length = max(int(n) for axis, n in sizes if axis.startswith("digits"))
-        if not alike or size[0] == size[1]:
-            cells.setdefault(length, []).append(cell)
-    return dict(sorted(cells.items()))
 
 
 def grid_figure(grid: Grid) -> Figure:
