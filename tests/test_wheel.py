@@ -113,17 +113,21 @@ sys.exit(any(os.waitpid(one, 0)[1] for one in started))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the two processes are forks")
-def test_two_processes_measure_the_same_figures_as_one(installed, tmp_path):
+def test_two_processes_share_cells_and_measure_the_same_figures_as_one(installed, tmp_path):
+    """Each cell has three parts of at most eight problems."""
     with socket.create_server(("localhost", 0)) as free:
         script = TWO.replace("PORT", str(free.getsockname()[1]))
-    words = ("evaluate", "--digits-a", "1,3", "--digits-b", 2, "--problems", 5)
+    words = ("evaluate", "--digits-a", "1,3", "--digits-b", 2, "--problems", 20)
+    words += ("--batch-size", 8)
     words += ("--accelerator", "cpu", "--devices", 2, "--output", "two")
     done(installed / "python", "-c", script, *words, folder=tmp_path)
     two = json.loads((tmp_path / "two/grid.json").read_text())
-    one = evaluate(digits_a=[1, 3], digits_b=[2], problems=5, accelerator="cpu", progress=False)
+    assert len({*(tmp_path / "two/cells").glob("*/3x2-*.json")}) == 3
+    assert len((tmp_path / "two/records.jsonl").read_text().splitlines()) == 40
+    one = evaluate(digits_a=[1, 3], digits_b=[2], problems=20, accelerator="cpu", progress=False)
     assert (two["settings"]["devices"], one["settings"]["devices"]) == (2, 1)
     for grid in (two, one):
         for cell in grid["models"][0]["cells"]:
             assert cell.pop("seconds_per_problem") > 0
-            assert cell["answers"]["right"] == 5
+            assert cell["answers"]["right"] == 20
     assert two["models"][0]["cells"] == one["models"][0]["cells"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trm import statistics
-from trm.statistics import Share, bootstrap, difference, paired, reliability, risk_coverage
+from trm.statistics import Share, auroc, bootstrap, difference, paired, reliability, risk_coverage
 
 
 @pytest.mark.parametrize(
@@ -130,3 +130,13 @@ def test_calibration_by_hand_has_the_intervals_of_its_problems():
     expected = [Share(3, 30).interval, Share(3, 32).interval]
     np.testing.assert_allclose(np.transpose(curve.interval), expected)
     assert curve.answered.tolist() == [30, 32]
+
+
+def test_auroc_is_the_probability_that_a_correct_answer_has_the_higher_score():
+    random = np.random.default_rng(0)
+    score, right = np.round(random.random(80), 1), random.random(80) < 0.6
+    pairs = [(a > b) + (a == b) / 2 for a in score[right] for b in score[~right]]
+    assert auroc(score, right) == pytest.approx(np.mean(pairs))
+    assert auroc(np.array([0.9, 0.6, 0.7]), np.array([True, True, False])) == 0.5
+    for all_alike in (np.ones(3, bool), np.zeros(3, bool)):
+        assert auroc(np.array([0.1, 0.2, 0.3]), all_alike) is None

@@ -25,6 +25,9 @@ def add_arguments(parser: Parser) -> None:
     what = "problems at once, all views together; devices share a cell by batches (default: 32)"
     add("--batch-size", type=whole(1), default=32, help=what)
 
+    what = "also write the pictures and accuracy by length for TensorBoard, to DIR/tensorboard"
+    add("--tensorboard", action="store_true", help=what)
+
 
 def run(args: Arguments) -> int:
     """Measure the grid, or continue an earlier measurement; then draw and print a summary."""
@@ -55,6 +58,10 @@ def show_grid(args: Arguments, grid: Grid, output: Path) -> None:
     from trm.figures.grids import write_files
 
     write_files(grid, output)
+    if getattr(args, "tensorboard", False):
+        from trm.figures.grids import write_events
+
+        write_events(grid, output / "tensorboard")
     print_summary(Console(highlight=False), grid)
     for file in filter(Path.exists, (output / name for name in FILES)):
         args.info.print(str(file))

@@ -96,7 +96,7 @@ class CellData(TypedDict):
     views: NotRequired[float | None]  # mean views of a problem, where views vote; not in old files
     agreement: NotRequired[float | None]  # mean share of views that gave the answer
     confidence: float | None  # mean probability that the model assigns to its whole solution
-    confidences: NotRequired[list[float] | None]  # the same for each problem
+    confidences: NotRequired[list[float] | None]  # of each problem; of a guess before it is read
     # Of canvases in an orientation that nobody tells, see `trm.solving.orientation`; else null.
     readable: NotRequired[Counts | None]  # solutions if only guesses that yield an answer vote
     # How often a canvas was read turned by each symmetry; e: upright, as it should be.

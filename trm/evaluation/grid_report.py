@@ -283,10 +283,10 @@ def _notes(grid: Grid) -> list[str]:
         )
     if any(cell.get("readable") for model in grid.models for cell in model["cells"]):
         notes.append(
-            "The confidence alone chooses among the guesses of an orientation; beside it the "
-            "solutions of the most confident guess that yields an answer. A canvas read reflected "
-            "in its anti-diagonal (hvt) is in a lattice nearly that of b x a, with the same "
-            "product; it counts as incorrect."
+            "The confidence alone chooses among the guesses of an orientation, and is judged "
+            "before an answer is read; beside it the solutions of the most confident guess that "
+            "yields an answer. A canvas read reflected in its anti-diagonal (hvt) is in a lattice "
+            "nearly that of b x a, with the same product; it counts as incorrect."
         )
     if len(applicable) > 1:
         notes.append("The models' pooled figures cover different cells: compare cell by cell.")

@@ -313,6 +313,8 @@ def _figures(
     chains = [s.longest_chain for s in solutions if s.longest_chain is not None]
     steps = [s.steps for s in solutions] if chains else [n for s in solutions for n in s.row_steps]
     guessed = solver.voting is not None and solver.voting.given is not None
+    # The confidence in a guess of an orientation is known before its answer is read.
+    sure = [float(np.prod(s.row_confidence)) if guessed else s.confidence for s in solutions]
     left_out = {"line", "canvas", "error", *(() if solver.voting else VOTED)}
     left_out |= {*(() if guessed else GUESSED)}
     rows = Share(sum(int(s.rows_right) for s in solutions), sum(len(s.rows) for s in solutions))
@@ -328,7 +330,7 @@ def _figures(
         "views": _views(solver.voting, solutions),
         "agreement": float(np.mean([s.agreement for s in solutions])) if solver.voting else None,
         "confidence": float(np.mean([s.confidence for s in solutions])),
-        "confidences": [round(s.confidence, 6) for s in solutions],
+        "confidences": [round(p, 6) for p in sure],
         "readable": Share(
             sum(bool(s.readable and s.readable.exact) for s in solutions), len(solutions)
         ).data()

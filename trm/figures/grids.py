@@ -20,7 +20,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.patheffects import Normal, Stroke
 from matplotlib.ticker import NullFormatter
 
-from canvas.picture import GIVEN, GREY, INK, PAPER
+from canvas.picture import GIVEN, GREY, INK, PAPER, pixels
 from trm.checkpoints.names import FAMILY_NAMES
 from trm.evaluation.diagnosis import KINDS, OTHER
 from trm.evaluation.grid import (
@@ -86,6 +86,36 @@ def write_files(grid: Grid, output: Path) -> None:
         table = csv.DictWriter(lines, list(rows[0]))
         table.writeheader()
         table.writerows(rows)
+
+
+def write_events(grid: Grid, folder: Path) -> None:
+    """Write a grid's pictures, report and accuracy by length as TensorBoard events.
+
+    Those of an earlier call are replaced.
+    """
+    from torch.utils.tensorboard import SummaryWriter
+
+    for old in folder.glob("events.out.tfevents.*"):
+        old.unlink()
+    figures = {
+        "lengths": lengths_figure(grid),
+        "grid": grid_figure(grid),
+        "compared": compared_figure(grid),
+        "calibration": confidence_figure(grid),
+        "errors": errors_figure(grid),
+        "steps": steps_figure(grid) if grid.shows_steps else None,
+    }
+    with SummaryWriter(str(folder)) as writer:
+        for name, figure in figures.items():
+            if figure is not None:
+                picture = pixels(figure)  # uint8 [H, W, 3]
+                writer.add_image(f"evaluation/{name}", picture, dataformats="HWC")
+        writer.add_text("evaluation/report", markdown(grid))
+        for model in grid.models:
+            for length, cells in cells_by_length(grid, model).items():
+                tag = f"evaluation/accuracy_by_length/{model['name']}"
+                if (found := grid.pooled(cells)).total:
+                    writer.add_scalar(tag, found.value, length)
 
 
 def lengths_figure(grid: Grid) -> Figure:
@@ -156,9 +186,10 @@ def compared_figure(grid: Grid) -> Figure:
             axes.set(ylim=(-2, 102))
         elif every:
             axes.set_yscale("log")
-        if every:
+        if not key:
             axes.legend(frameon=False, fontsize=8, loc="best")
-        else:
+            axes.set_title("By length", loc="left", weight="bold", fontsize=12, color=INK)
+        if not every:
             axes.text(0.5, 0.5, "no votes", ha="center", transform=axes.transAxes, color=GREY)
     return figure
 

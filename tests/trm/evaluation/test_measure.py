@@ -340,6 +340,45 @@ def test_what_is_stopped_or_finished_goes_on(checkpoint, tmp_path, sizes, monkey
     assert sizes == [(2, 2), (2, 1)]
 
 
+def test_parts_of_a_cell_together_are_the_cell(checkpoint, tmp_path):
+    settings = replace(ONE, problems=20, batch_size=8)
+    assert settings.parts == [0, 8, 16]
+    whole = evaluate(checkpoint, tmp_path / "whole", replace(settings, batch_size=20))
+    parts = evaluate(checkpoint, tmp_path / "parts", settings)
+    names = {file.name for file in (tmp_path / "parts").glob("cells/*/*")}
+    assert names == {"2x1-0.json", "2x1-8.json", "2x1-16.json"}
+    (one,), (other,) = (grid["models"][0]["cells"] for grid in (whole, parts))
+    near = {"confidence", "confidences", "steps"}
+    for name in without_the_clock(one).keys() - near:
+        assert one[name] == other[name], name
+    for name in near:
+        assert one[name] == pytest.approx(other[name], abs=1e-5)
+    records = [
+        [json.loads(line) for line in (tmp_path / folder / "records.jsonl").open()]
+        for folder in ("whole", "parts")
+    ]
+    assert [r["problem"] for r in records[0]] == [r["problem"] for r in records[1]]
+    assert [r["confidence"] for r in records[0]] == pytest.approx(one["confidences"], abs=1e-5)
+    assert {r["model"] for r in records[0]} == {"debug"}
+    assert "".join("01"[r["exact"]] for r in records[1]) == one["solved"]
+    lines = (tmp_path / "parts/records.csv").read_text().splitlines()
+    assert len(lines) == 1 + one["problems"]
+    # A part that is missing is measured again, alone.
+    next((tmp_path / "parts").glob("cells/*/2x1-8.json")).unlink()
+    again = evaluate(checkpoint, tmp_path / "parts", settings)["models"][0]["cells"][0]
+    assert again["solved"] == one["solved"]
+
+
+def test_canvases_given_turned_are_counted_with_and_without_the_reader(shipped):
+    solver = shipped.with_voting(Voting(given="random", vote="max_confidence", per="solution"))
+    cell = measure_cell(solver, AXES, (2, 2), problems=6)
+    for name in ("solutions", "answers", "readable"):
+        assert (cell[name]["right"], cell[name]["total"]) == (6, 6)
+    assert cell["read_as"] == {"e": 6}
+    assert (cell["views"], cell["agreement"]) == (8, 1)
+    assert cell["confidences"] == [1] * 6
+
+
 def test_a_damaged_cell_is_measured_again(checkpoint, tmp_path, sizes):
     evaluate(checkpoint, tmp_path, ONE)
     (file,) = tmp_path.glob("cells/*/2x1.json")
@@ -353,7 +392,7 @@ def test_a_damaged_cell_is_measured_again(checkpoint, tmp_path, sizes):
 
 
 @pytest.mark.parametrize(
-    "name", ["grid.json", "lengths.png", "grid.png", "errors.png", "grid.md", "grid.csv"]
+    "name", ["grid.json", "lengths.png", "grid.png", "errors.png", "grid.md", "records.csv"]
 )
 def test_files_of_others_are_left_alone(checkpoint, tmp_path, sizes, name):
     (tmp_path / name).write_text("[1, 2, 3]")
