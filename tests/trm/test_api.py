@@ -96,6 +96,7 @@ def test_a_model_is_measured_on_a_grid(tmp_path, capsys):
         assert cell["problems"] == 4
         assert cell["answers"]["right"] == 4
     files = {"grid.json", "grid.csv", "lengths.png", "grid.png", "grid.md", "cells"}
+    files |= {"compared.png", "calibration.png", "records.jsonl", "records.csv"}
     assert {path.name for path in (tmp_path / "kept").iterdir()} == files
     with (tmp_path / "kept/grid.csv").open(newline="") as lines:
         held = list(csv.DictReader(lines))

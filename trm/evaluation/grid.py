@@ -262,11 +262,11 @@ class Grid(dict[str, Any]):
         vote = (voting.get("vote") or "").replace("_", " ")
         if voting:
             symmetries = voting["symmetries"] or model.get("symmetries") or ()
-            only = ",".join(voting["symmetries"] or ())
+            kind = f" of {','.join(symmetries)}" if voting["symmetries"] else ""
             if {*symmetries} == {"e"}:
-                only = "shifts alone"  # as all views of a GPT
+                kind = " (shifts alone)"  # as all views of a GPT
             elif len(symmetries) == len(SYMMETRIES):
-                only = "all symmetries and shifts"
+                kind = " (all symmetries, and shifts)"
             shown = [cell["views"] for cell in model["cells"] if cell.get("views")]
             fewer = [f"{views:g}" for views in (min(shown), max(shown))] if shown else []
             there = " to ".join(dict.fromkeys(fewer))
@@ -278,8 +278,7 @@ class Grid(dict[str, Any]):
                 voting = {}
         if voting:
             parts.append(
-                f"{voting['views']} views{only and f' of {only}'}"
-                + (f" requested, {there} available" if few else "")
+                f"{voting['views']} views{kind}" + (f" requested, {there} available" if few else "")
             )
             if (rollouts := voting.get("rollouts", 1)) > 1:
                 parts.append(f"{rollouts} rollouts with noise {voting['noise']:g}")

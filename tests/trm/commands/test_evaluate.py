@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from runs import events_of
 
 from trm.commands.arguments import lengths
 
@@ -72,6 +73,20 @@ def test_a_folder_of_runs_leads_to_a_checkpoint_that_is_named(command, trained, 
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_pictures_and_accuracy_by_length_are_written_for_tensorboard(command, checkpoint, tmp_path):
+    words = ("--view", "random", "--tensorboard", "--output", tmp_path)
+    for _ in range(2):  # the second call replaces the events of the first
+        ran = command("evaluate", "--checkpoint", checkpoint, *ONE, *words)
+    assert "canvases given randomly turned, 8 guesses" in " ".join(ran.out.split())
+    events = events_of(tmp_path / "tensorboard")
+    pictures = {name.removeprefix("evaluation/") for name in events.Tags()["images"]}
+    assert {"lengths", "grid", "compared", "calibration"} <= pictures
+    (tag,) = events.Tags()["scalars"]
+    assert tag == "evaluation/accuracy_by_length/debug"
+    assert len(events.Scalars(tag)) == 1
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_how_models_are_asked_is_written_down(command, checkpoint, tmp_path, monkeypatch):
     monkeypatch.setattr("trm.precision.cpu_multiplies_bfloat16", lambda: True)
     words = ("--views", 3, "--vote", "max_confidence", "--precision", "bf16-mixed")
@@ -80,7 +95,8 @@ def test_how_models_are_asked_is_written_down(command, checkpoint, tmp_path, mon
     asked = {"views": 3, "vote": "max_confidence", "symmetries": None}
     assert held["precision"] == "bf16-mixed"
     assert asked.items() <= held["voting"].items()
-    told = "Settings of every model: 3 views, max confidence vote on each row, computed in bf16"
+    told = "Settings of every model: 3 views (shifts alone), max confidence vote on each row, "
+    told += "computed in bf16"
     assert told in " ".join(ran.out.split())
     assert told in (tmp_path / "grid.md").read_text()
 

@@ -54,7 +54,7 @@ def test_the_terminal_shows_the_same_summary_whole_in_eighty_columns(make_grid):
     name = "a-long-name-of-a-run/version_12 [bold] (2)"
     grid = make_grid({name: short_only, "two": right})
     shown = summary(grid)
-    written = markdown(grid).split("## Summary")[1].split("## Sol")[0]
+    written = markdown(grid).split("## Summary")[1].split("## By length")[0]
     for figure in re.findall(r"\d+\.\d %|\(\d+\.\d–\d+\.\d\)", written):
         assert figure in shown
     lines = summary(grid, width=80).splitlines()
