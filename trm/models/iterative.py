@@ -150,9 +150,15 @@ class Settling:
     than those of training, a carry may still be under way.
     """
 
-    def __init__(self, masked: Tensor) -> None:
-        """Compare only cells to fill in, ``masked``: bool [B, H, W]."""
-        self.masked = masked
+    def __init__(self, masked: Tensor, patience: int | None = None) -> None:
+        """Begin before the first step.
+
+        Args:
+            masked: cells to fill in, which alone are compared, bool [B, H, W].
+            patience: consecutive unchanged steps after which a row has settled whatever its halt
+                logit; None: never.
+        """
+        self.masked, self.patience = masked, patience
         self.before: Tensor | None = None
         self.calm = torch.zeros(len(masked), dtype=torch.long, device=masked.device)
 
@@ -167,7 +173,8 @@ class Settling:
             unchanged = ((cells == self.before) | ~self.masked).all(-1).all(-1)
             self.calm = (self.calm + 1) * unchanged
         self.before = cells
-        return (halt_logits > 0) & (self.calm >= PATIENCE)
+        settled = (halt_logits > 0) & (self.calm >= PATIENCE)
+        return settled if self.patience is None else settled | (self.calm >= self.patience)
 
     def keep(self, index: Tensor) -> None:
         """Continue with the rows of a mask, bool [B]."""

@@ -53,7 +53,8 @@ def _cell(build: Build, about: dict[str, Any], steps: int | None) -> Predictor:
 
 
 def _iterative(build: Build, about: dict[str, Any], steps: int | None) -> Predictor:
-    return IterativePredictor(build(about), steps or about["solve_steps"])
+    patience = about.get("patience")
+    return IterativePredictor(build(about), steps or about["solve_steps"], patience=patience)
 
 
 def _gpt(build: Build, about: dict[str, Any], steps: int | None) -> Predictor:

@@ -127,17 +127,27 @@ class IterativePredictor(Predictor):
         model: on the device where it is to run.
         max_steps: supervision steps after which every sample stops; may exceed those of training.
         halt: False: no sample stops before ``max_steps``.
+        patience: unchanged steps after which a row stops even if the model holds it incorrect, as
+            in a view that a model was trained to reject; None: it goes on.
 
     Raises:
-        ValueError: ``max_steps`` is below 1.
+        ValueError: ``max_steps`` or ``patience`` is below 1.
     """
 
     stepwise = True
 
-    def __init__(self, model: IterativeModel, max_steps: int, halt: bool = True) -> None:
+    def __init__(
+        self,
+        model: IterativeModel,
+        max_steps: int,
+        halt: bool = True,
+        patience: int | None = None,
+    ) -> None:
         if max_steps < 1:
             raise ValueError(f"a row takes at least one supervision step, not {max_steps}")
-        self.model, self.max_steps, self.halt = model, max_steps, halt
+        if patience is not None and patience < 1:
+            raise ValueError(f"a patience is one unchanged step or more, not {patience}")
+        self.model, self.max_steps, self.halt, self.patience = model, max_steps, halt, patience
         self.translation_invariant = model.translation_invariant
         self.noise, self.seed = 0.0, 0  # see `with_noise`
 
@@ -189,7 +199,8 @@ class IterativePredictor(Predictor):
     ) -> Iterator[Step]:
         """Yield at most ``steps`` supervision steps; with ``halt``, settled rows drop out."""
         tokens = self.tokens(inputs)
-        loop, settling = Loop(self.model, tokens), Settling(tokens == symbols.MASK)
+        loop = Loop(self.model, tokens)
+        settling = Settling(tokens == symbols.MASK, self.patience)
         samples = torch.arange(len(tokens), device=tokens.device)
         if self.start_seed is not None:
             runs = np.zeros(len(inputs), np.int64) if rollouts is None else rollouts

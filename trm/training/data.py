@@ -228,12 +228,13 @@ class CanvasDataModule(L.LightningDataModule):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the settings that a checkpoint needs to draw and solve problems like these."""
-        return {
+        settings = {
             "task": task_data(self.task),
             "canvas": asdict(self.canvas),
             "seed": self.seed,
             "symmetries": self.symmetries,
         }
+        return settings | ({"negatives": asdict(self.negatives)} if self.negatives else {})
 
     def train_dataloader(self) -> DataLoader:
         """Return the loader of the samples that the module trains on, such as row steps."""

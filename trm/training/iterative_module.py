@@ -29,6 +29,8 @@ class IterativeModule(CanvasModule):
         depth: recursion depth in training.
         loss: cross entropy of the `softmax`, or of the reference's `stablemax`.
         solve_steps: highest number of supervision steps for a row in solving.
+        patience: unchanged steps after which a row stops in solving even if the model holds it
+            incorrect; None: it takes all steps.
         more: see `CanvasModule`; the seed is that of random initial states and halting.
     """
 
@@ -46,9 +48,12 @@ class IterativeModule(CanvasModule):
         depth: DepthConfig,
         loss: str = "softmax",
         solve_steps: int = 16,
+        patience: int | None = None,
         **more: Any,
     ) -> None:
         check_range("model.solve_steps", solve_steps, 1, MOST_STEPS)
+        if patience is not None:
+            check_range("model.patience", patience, 1, MOST_STEPS)
         check_choice("model.loss", loss, LOSSES)
         if depth.schedule == "carry" and network.ragged:
             raise ValueError(
@@ -63,7 +68,8 @@ class IterativeModule(CanvasModule):
                         f"depth.stages sets {name}, which {type(network).__name__} does not have"
                     )
         super().__init__(network, **more)
-        self.depth, self.solve_steps, self.loss = depth, solve_steps, loss
+        self.depth, self.loss = depth, loss
+        self.solve_steps, self.patience = solve_steps, patience
         self.carry: Carry | None = None  # not a buffer: averaging weights must not touch it
 
     @property
@@ -129,7 +135,8 @@ class IterativeModule(CanvasModule):
         return float(figures["loss"]), len(drawing)
 
     def predictor(self) -> IterativePredictor:
-        return IterativePredictor(self.model, self.solve_steps)
+        return IterativePredictor(self.model, self.solve_steps, patience=self.patience)
 
     def about(self) -> dict[str, Any]:
-        return {"family": "iterative", "solve_steps": self.solve_steps}
+        about = {"family": "iterative", "solve_steps": self.solve_steps}
+        return about if self.patience is None else {**about, "patience": self.patience}

@@ -148,9 +148,24 @@ def test_a_row_is_what_the_model_says_at_the_step_where_it_halts():
         np.testing.assert_allclose(confidence, halt.sigmoid().numpy()[0], atol=1e-5)
 
 
-def halts(canvases: np.ndarray, trust: list, masked: list) -> list[int]:
+def test_with_patience_a_row_that_is_held_incorrect_stops_once_it_stays_the_same():
+    model, inputs = sometimes_halting()
+    with torch.no_grad():
+        model.halt_head.bias -= 100  # holds every row incorrect
+    never = IterativePredictor(model, max_steps=6)(inputs)
+    assert (never.steps == 6).all()
+    assert not never.settled.any()
+    filled = IterativePredictor(model, max_steps=6, patience=2)(inputs)
+    assert filled.settled.any()
+    assert (filled.steps[filled.settled] <= 6).all()
+    assert (filled.steps[~filled.settled] == 6).all()
+    assert 3 <= filled.steps.min() < 6
+    assert (filled.confidence < 0.5).all()
+
+
+def halts(canvases: np.ndarray, trust: list, masked: list, patience: int | None = None) -> list:
     """The step, from 1, at which each sample stops; 0: at none."""
-    settling = Settling(torch.tensor(masked))
+    settling = Settling(torch.tensor(masked), patience)
     steps = zip(torch.from_numpy(canvases), torch.tensor(trust).float(), strict=True)
     stops = torch.stack([settling.seen(*step) for step in steps]).int()
     return torch.where(stops.any(dim=0), stops.argmax(dim=0) + 1, 0).tolist()
@@ -162,6 +177,7 @@ def test_a_sample_halts_when_trusted_after_two_steps_that_left_its_masked_cells(
     canvases = np.array(rows, dtype=np.uint8).T.reshape(5, 5, 1, 1)  # 5 steps of 5 samples
     trust = [*zip(*trust, strict=True)]
     assert halts(canvases, trust, [[[True]]] * 5) == [4, 4, 0, 0, 0]
+    assert halts(canvases, trust, [[[True]]] * 5, patience=3) == [4, 4, 0, 4, 0]
     canvases = np.array([[[[1, 5]]], [[[2, 5]]], [[[3, 5]]]], dtype=np.uint8)
     assert halts(canvases, [[1e6]] * 3, [[[False, True]]]) == [3]
     assert halts(canvases, [[1e6]] * 3, [[[True, False]]]) == [0]
