@@ -35,6 +35,9 @@ class CanvasShift(A.DualTransform):
     Every place at which the non-blank cells of the `labels`, the answer among them, lie inside is
     equally likely. Rolling keeps a masked line full (see `augment.views`).
 
+    In an `albumentations.Compose` of your own, `labels` and `answer` have to be additional targets,
+    masks each. ValueError: they are given, and are not.
+
     Args:
         p: probability of shifting a sample.
     """
@@ -51,6 +54,12 @@ class CanvasShift(A.DualTransform):
         self, params: dict[str, Any], data: dict[str, Any]
     ) -> dict[str, Any]:
         """Draw a shift; give the rows `[H, 1]` and the columns `[W]` that the cells come from."""
+        still = [name for name in ("labels", "answer") if name in data.keys() - self.available_keys]
+        if still:
+            raise ValueError(
+                f"CanvasShift would move the image and not the {' and the '.join(still)}: give "
+                'albumentations.Compose additional_targets={"labels": "mask", "answer": "mask"}'
+            )
         content = data["labels"] != BLANK
         rows = self._draw_source(content.any(axis=1))
         return {"rows": rows[:, None], "columns": self._draw_source(content.any(axis=0))}
@@ -128,6 +137,13 @@ class SampleTransform:
         seen = {self(sample, sample, sample > 0, seed)[0].tobytes() for seed in range(400)}
         turned = {name: symmetry.apply(name, sample).tobytes() for name in symmetry.SYMMETRIES}
         return [name for name, cells in turned.items() if cells in seen]
+
+    @cached_property
+    def shifts(self) -> bool:
+        """Whether content may change its place, found by trying."""
+        block = np.full((9, 9), BLANK, dtype=np.uint8)
+        block[3:6, 3:6] = 1  # in the middle, where symmetries leave it
+        return any((self(block, block, block > 1, s)[0] != block).any() for s in range(_TRIED))
 
     def __call__(
         self, inputs: np.ndarray, labels: np.ndarray, answer: np.ndarray, seed: int, *more: Any

@@ -253,6 +253,12 @@ def test_own_classes_from_python(own_folder, monkeypatch, capsys):
     assert capsys.readouterr().out.split()[-1].isdigit()
 
 
+def test_the_example_of_augmentation_moves_all_arrays(capsys):
+    (block,) = (b for b in blocks(ROOT / "docs/extending.md", "python") if "A.Compose(" in b)
+    exec(compile(block, "extending.md", "exec"), {})
+    assert capsys.readouterr().out == "True 3\n"
+
+
 def test_an_own_kind_of_error_is_counted_and_named_in_the_report(own_folder, command, checkpoint):
     words = ("--digits-a", 1, "--digits-b", 1, "--problems", 4, "--accelerator", "cpu")
     more = ("--import", "mine", "--checkpoint", checkpoint, "--output", "kinds")

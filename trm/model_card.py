@@ -26,6 +26,11 @@ from trm.solving.solver import Solver
 LIBRARY = "library_name: canvas-trm"  # in the card's metadata
 AUXILIARY_LABELS = "auxiliary"  # an entry of the description in a file of weights
 
+_NEIGHBOURHOODS = {
+    "local_lines": "the eight lines through it",
+    "local_nearest": "the nearest written cell in each of eight directions",
+}
+
 # Entries of a proof that a file of weights repeats.
 _PROOF = (
     *("verdict", "arithmetic", "weights_sha256", "digest", "op_inputs", "op_inputs_sha256"),
@@ -77,6 +82,7 @@ def model_card(checkpoint: str | Path, name: str | None = None) -> str:
         f"for {task.name} in base {task.base}, layout `{task.layout}`, "
         f"trained on {solver.trained_on}.",
         *_given_and_learned(solver, card),
+        *([] if isinstance(model, CellModel) else [f"**Views.** {_views(content[DATA_KEY])}"]),
         f"**Proved.** {_proved(checkpoint, solver, content)}",
         f"**Tested.** {_tested(card)}",
         f"**Training.** {_training(content)}",
@@ -110,7 +116,7 @@ def _given_and_learned(solver: Solver, card: dict[str, Any]) -> list[str]:
         design = "the layout, and the order of rows"
         learned = "the arithmetic, the carries, where rows begin and end, and when a row is done"
     if not isinstance(model, CellModel):
-        design += f"; position encoding `{model.config.position}`"
+        design += "".join(f"; {part}" for part in _given_cells(model.config))
     if auxiliary := card.get(AUXILIARY_LABELS):
         labels.append(f"auxiliary losses for {_names(auxiliary)}")
     return [
@@ -118,6 +124,40 @@ def _given_and_learned(solver: Solver, card: dict[str, Any]) -> list[str]:
         f"**Given as labels, in training alone.** {_sentence('; '.join(labels))}",
         f"**Learned.** {_sentence(learned)}",
     ]
+
+
+def _given_cells(config: Any) -> list[str]:
+    """Return what the settings of a transformer fix about places and attention."""
+    radius = getattr(config, "radius", 0)
+    found = [f"position encoding `{config.position}`"]
+    if config.position == "relative_2d":
+        found[0] += f", a bias per head for each offset of cells, exact up to {radius}"
+    if getattr(config, "direction_bias", 0):
+        found.append("at the start each head prefers one of eight directions")
+    kind = getattr(config, "neighbourhood", "all")
+    if kind != "all":
+        other = _NEIGHBOURHOODS[kind]
+        found.append(f"`{kind}`: a cell attends to a square of radius {radius} and to {other}")
+    if getattr(config, "skip_blank", False):
+        found.append("blank cells are no tokens (`skip_blank`)")
+    if getattr(config, "crop", False):
+        found.append("cells outside the box of all that is written are left out (`crop`)")
+    return found
+
+
+def _views(data: dict[str, Any]) -> str:
+    """Return in which orientations and at which places a model was trained."""
+    turned = [name for name in data.get("symmetries", ()) if name != "e"]
+    negatives = {name: share for name, share in data.get("negatives", {}).items() if share}
+    which = f"canvases in {len(turned) + 1} orientations" if turned else "upright canvases alone"
+    place = ", shifted" if data.get("shifted") else ""
+    if not negatives:
+        return f"Trained on {which}{place}."
+    shares = ", ".join(f"{100 * share:g} % `{name}`" for name, share in negatives.items())
+    return (
+        f"Cells were learned on upright canvases. The confidence alone was taught by negatives, "
+        f"{shares} of all samples{place}: it is that of an upright canvas whose rows are correct."
+    )
 
 
 def _names(names: Any) -> str:

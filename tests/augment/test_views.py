@@ -195,3 +195,23 @@ def test_a_transform_that_does_not_move_whole_canvases_is_refused_by_its_name(to
 def test_transforms_that_move_whole_canvases_are_accepted():
     for kept in (A.NoOp(), A.Transpose(p=0.1), A.Sequential([A.D4(p=1.0), CanvasShift()], p=1.0)):
         assert SampleTransform([kept, A.RandomRotate90(p=0.5)])
+
+
+def test_a_compose_that_would_leave_labels_behind_is_refused():
+    inputs, labels, answer = INPUTS, LABELS, ANSWER.view(np.uint8)
+    alone = A.Compose([A.D4(p=1.0), CanvasShift()])
+    with pytest.raises(ValueError, match="would move the image and not the labels and the answer"):
+        alone(image=inputs, labels=labels, answer=answer)
+    some = A.Compose([CanvasShift()], additional_targets={"labels": "mask"})
+    with pytest.raises(ValueError, match="and not the answer: give albumentations"):
+        some(image=inputs, labels=labels, answer=answer)
+    moved = some(image=inputs, labels=labels)
+    assert (moved["labels"][moved["image"] != MASK] == moved["image"][moved["image"] != MASK]).all()
+
+
+@pytest.mark.parametrize(
+    ("transforms", "shifts"),
+    [([CanvasShift()], True), ([A.D4(p=1.0), CanvasShift(p=0.5)], True), ([A.D4(p=1.0)], False)],
+)
+def test_shifts_are_found_by_trying(transforms, shifts):
+    assert SampleTransform(transforms).shifts == shifts

@@ -1,5 +1,6 @@
 """Panels of single rows: input, label, prediction, and confidence step by step."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -61,6 +62,23 @@ def sample_panels(steps: RowSteps, given: np.ndarray, seen: Trace, titles: Seque
             axes.set_title(heading, fontsize=11, color=INK, pad=2)
         chart = 0.08, parts[-1] / height, 0.9, parts[-2] / height
         _draw_curve(block.add_axes(chart), curve, seen.heading)
+    return figure
+
+
+def samples_figure(canvases: np.ndarray, titles: Sequence[str]) -> Figure:
+    """Draw canvases, uint8 [N, H, W], four in a line, each with a title."""
+    lines, (height, width) = -(-len(canvases) // 4), canvases.shape[1:]
+    cell = min(_CELLS[1], _PANEL[1] / max(height, width))
+    across, down = 0.3 + max(width * cell, 2.1), 0.6 + height * cell
+    figure = blank_figure(round(400 * across), round(100 * down * lines))
+    every: Any = figure.subplots(lines, 4, squeeze=False)
+    for axes, canvas, title in itertools.zip_longest(every.flat, canvases, titles):
+        if canvas is None:
+            axes.axis("off")
+            continue
+        draw_canvas(axes, canvas)
+        axes.set_title(title, fontsize=9, color=INK, pad=3)
+    figure.subplots_adjust(0.02, 0.02, 0.98, 1 - 0.45 / (down * lines), 0.1, 0.4)
     return figure
 
 

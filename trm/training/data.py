@@ -234,7 +234,10 @@ class CanvasDataModule(L.LightningDataModule):
             "seed": self.seed,
             "symmetries": self.symmetries,
         }
-        return settings | ({"negatives": asdict(self.negatives)} if self.negatives else {})
+        more: dict[str, Any] = {"negatives": asdict(self.negatives)} if self.negatives else {}
+        if self.transform and self.transform.shifts:
+            more["shifted"] = True
+        return settings | more
 
     def train_dataloader(self) -> DataLoader:
         """Return the loader of the samples that the module trains on, such as row steps."""

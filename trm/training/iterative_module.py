@@ -6,13 +6,15 @@ import numpy as np
 import torch
 from lightning.fabric.utilities import move_data_to_device
 
+from augment.views import View, apply_views
 from canvas.choices import check_choice
-from canvas.drawing import WorkedDrawing, row_steps
+from canvas.drawing import RowSteps, WorkedDrawing, row_steps
 from trm.limits import MOST_STEPS
 from trm.models.iterative import Batch, IterativeModel
 from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.rollout import TeacherForced
 from trm.torch_settings import standard_settings
-from trm.training.canvas_module import CanvasModule
+from trm.training.canvas_module import CanvasModule, Figures
 from trm.training.configs import DepthConfig, check_range
 from trm.training.data import CanvasDataModule
 from trm.training.random_bits import random_bits
@@ -34,9 +36,8 @@ class IterativeModule(CanvasModule):
         more: see `CanvasModule`; the seed is that of random initial states and halting.
     """
 
-    charted = (
+    charted: tuple[str, ...] = (
         *("train/cell_accuracy", "train/row_accuracy", "train/halting_accuracy"),
-        "train/negatives_rejected",
         *("train/loss_cells", "train/loss_halting", "validation/supervision_steps"),
     )
     compiled_method = "iterate"
@@ -74,7 +75,23 @@ class IterativeModule(CanvasModule):
 
     @property
     def validated_figures(self) -> list[str]:
-        return [*super().validated_figures, "supervision_steps"]
+        turned = self._turning and ("turned_rejected", "confidence_turned", "confidence_correct")
+        return [*super().validated_figures, "supervision_steps", *(turned or ())]
+
+    @property
+    def _turning(self) -> list[str]:
+        """Symmetries in which canvases teach the confidence alone; empty: none."""
+        data = self.data if self._trainer else None
+        negatives = data.negatives if data else None
+        turned = negatives is not None and negatives.turned + negatives.guessed > 0
+        return [name for name in data.symmetries if name != "e"] if data and turned else []
+
+    def setup(self, stage: str) -> None:
+        super().setup(stage)
+        if self.data is not None and self.data.negatives:
+            self.charted += ("train/negatives_rejected",)
+        if self._turning:
+            self.charted += ("validation/turned_rejected", "validation/confidence_turned")
 
     @property
     def state_width(self) -> int | None:
@@ -123,8 +140,7 @@ class IterativeModule(CanvasModule):
         All rows get the same number of supervision steps. Under `fresh` these are the middle number
         of steps without gradient and then the supervised ones, under `carry` the maximum.
         """
-        # The chosen row of a problem does not depend on batches or devices.
-        steps = row_steps(drawing, drawing.truth.sum(axis=(1, 2), dtype=np.int64) % drawing.steps)
+        steps = _one_row_each(drawing)
         batch = {
             name: torch.from_numpy(getattr(steps, name)).to(self.device)
             for name in ("inputs", "labels", "answer")
@@ -134,9 +150,33 @@ class IterativeModule(CanvasModule):
         figures = fresh_step(self.model, batch, settled, seed=0, loss=self.loss)
         return float(figures["loss"]), len(drawing)
 
+    def more_figures(self, drawing: WorkedDrawing, forced: TeacherForced) -> Figures:
+        """Return what the confidence knows, if turned canvases teach it.
+
+        - ``confidence_correct``: mean confidence of correct rows.
+        - ``confidence_turned``: that of the same row steps, one of each problem, turned.
+        - ``turned_rejected``: share of these that the model holds incorrect.
+        """
+        if not (names := self._turning):
+            return {}
+        views = [View(names[i % len(names)]) for i in range(len(drawing))]
+        turned = self.predictor()(apply_views(views, _one_row_each(drawing).inputs)).confidence
+        figures = {
+            "confidence_turned": (turned.mean(), len(turned)),
+            "turned_rejected": ((turned <= 0.5).mean(), len(turned)),
+        }
+        if len(correct := forced.filled.confidence[forced.rows_exact]):
+            figures["confidence_correct"] = (correct.mean(), len(correct))
+        return figures
+
     def predictor(self) -> IterativePredictor:
         return IterativePredictor(self.model, self.solve_steps, patience=self.patience)
 
     def about(self) -> dict[str, Any]:
         about = {"family": "iterative", "solve_steps": self.solve_steps}
         return about if self.patience is None else {**about, "patience": self.patience}
+
+
+def _one_row_each(drawing: WorkedDrawing) -> RowSteps:
+    """Return a row step of each problem, whatever the batches and devices."""
+    return row_steps(drawing, drawing.truth.sum(axis=(1, 2), dtype=np.int64) % drawing.steps)

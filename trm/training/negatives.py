@@ -40,6 +40,21 @@ class Kind(IntEnum):
     OTHER = 4
     OWN = 5
 
+    @property
+    def label(self) -> str:
+        """What a sample of the kind is, for people."""
+        return _LABELS[self]
+
+
+_LABELS = {
+    Kind.NONE: "row step",
+    Kind.TURNED: "masked, then turned",
+    Kind.GUESSED: "turned, then masked",
+    Kind.DIGIT: "another digit above",
+    Kind.OTHER: "rows above of another problem",
+    Kind.OWN: "row above is the model's own",
+}
+
 
 def draw_kinds(negatives: NegativesConfig, words: np.ndarray) -> np.ndarray:
     """Draw the `Kind` of each sample, int64 [B], from random words [B, `WORDS`]."""

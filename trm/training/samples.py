@@ -233,10 +233,9 @@ class RowStepSamples(TrainingSamples):
         problems, drawing, inserted, epoch, index = self._drawing(indices)
         word = random_words(self._keys(epoch, index, _STEP), 1)[:, 0]
         steps = row_steps(drawing, random_below(word, drawing.steps))
-        kind = np.full(len(index), Kind.NONE)
+        kind = self._kinds(epoch, index)
         if self.negatives:
             words = random_words(self._keys(epoch, index, _NEGATIVE), WORDS)
-            kind = draw_kinds(self.negatives, words)
             steps = with_incorrect_rows(self.task, problems, drawing, steps, kind, words)
         inputs, labels = inserted(steps.inputs, BLANK), inserted(steps.labels, BLANK)
         answer = _whole_rows(inserted, steps.answer)
@@ -260,6 +259,28 @@ class RowStepSamples(TrainingSamples):
             classes = np.stack(learned, axis=-1)
             batch["auxiliary"] = np.where(answer[..., None], classes, np.uint8(UNDEFINED))
         return {name: torch.from_numpy(array) for name, array in batch.items()}
+
+    def _kinds(self, epoch: int, index: np.ndarray) -> np.ndarray:
+        """Return the `Kind` of each sample, int64 [B]."""
+        if self.negatives is None:
+            return np.full(len(index), Kind.NONE)
+        return draw_kinds(self.negatives, random_words(self._keys(epoch, index, _NEGATIVE), WORDS))
+
+    def shown(self, indices: Sequence[int], each: int = 2) -> tuple[np.ndarray, list[str]]:
+        """Return inputs of a batch to look at, uint8 [N, H, W], and what each of them is.
+
+        They are ``each`` samples of every kind, and so many more that at least eight are shown.
+        """
+        batch, epoch = self.__getitems__(indices), indices[0] // self.size
+        kinds = self._kinds(epoch, np.asarray(indices) % self.size)
+        found = [np.flatnonzero(kinds == kind)[:each] for kind in Kind]
+        number = max(each, 8 - sum(map(len, found[1:])))
+        found[0] = np.flatnonzero(kinds == Kind.NONE)[:number]
+        chosen = np.concatenate(found)
+        learned = batch.get("correct", torch.ones(len(kinds), dtype=torch.bool))
+        notes = ["" if one else "\nconfidence alone" for one in learned[chosen].tolist()]
+        names = [Kind(kinds[i]).label + note for i, note in zip(chosen, notes, strict=True)]
+        return batch["inputs"].numpy()[chosen], names
 
     def _with_turned(
         self,

@@ -18,12 +18,13 @@ from canvas.drawing import RowSteps
 from canvas.layouts import ROW_KINDS
 from canvas.picture import pixels
 from canvas.task import Task
-from trm.figures.row_panels import sample_panels, steps_figure
+from trm.figures.row_panels import sample_panels, samples_figure, steps_figure
 from trm.files import write_text
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.configs import check_range
 from trm.training.loggers import IDS, run_ids, without_run
 from trm.training.runs import CONFIG
+from trm.training.samples import RowStepSamples
 
 CONFIG_KEY = "trm.config"  # entry of a checkpoint: the config of its run
 # Curves in one chart, by page and title; a tag is a regular expression. The accuracy of the
@@ -47,6 +48,10 @@ CUSTOM_SCALARS = {
         "training": "train/(halting_accuracy|row_accuracy)$",
         "supervision steps": "validation/supervision_steps$",
         "parts of the loss": "train/loss_(cells|halting)$",
+        "turned and incorrect canvases rejected": (
+            "(train/negatives_rejected|validation/turned_rejected)$"
+        ),
+        "confidence, upright and turned": "validation/confidence_(correct|turned)$",
     },
 }
 _OF_ALL = (  # figures of charts that all modules log
@@ -56,6 +61,7 @@ _OF_ALL = (  # figures of charts that all modules log
 )
 _LONGEST_NAME = 23  # characters of the problem in a title
 _TRACED = 64  # rows traced over supervision steps
+_SHOWN = 96  # samples of a batch that the pictured ones are chosen from
 _COMPARED = ("model", "data", "seed_everything", "trainer")  # parts of configs that are compared
 _NOT_COMPARED = ("callbacks", "logger", "profiler", "plugins", "enable_", "limit_", "log_every")
 
@@ -145,6 +151,8 @@ class Pictures(L.Callback):
       on the true rows before it.
     - `panels/wrong_1` and so on: incorrect rows, the most confident first.
     - `figures/supervision_steps`: share of correct rows after each step.
+    - `figures/samples`: row steps of training as the model gets them, if some are augmented; drawn
+      once, at the start.
 
     With several devices the first one draws rows of its own problems.
 
@@ -156,6 +164,20 @@ class Pictures(L.Callback):
         check_range("panels.num_samples", num_samples, 1)
         self.num_samples = num_samples
         self._parts: list[Validated] = []
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: Any) -> None:
+        data = getattr(trainer.train_dataloader, "dataset", None)
+        if not (trainer.is_global_zero and writers(trainer) and isinstance(data, RowStepSamples)):
+            return
+        if (
+            data.transform is None
+            and data.negatives is None
+            and not any(vars(data.blanks).values())
+        ):
+            return
+        first = trainer.current_epoch * len(data)
+        shown = data.shown(range(first, first + min(data.batch_size, _SHOWN)))
+        _add(trainer, "figures/samples", pixels(samples_figure(*shown)))
 
     # The model runs before the validation's end, when averaged weights may be replaced already.
     def on_validation_batch_end(
