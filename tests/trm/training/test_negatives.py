@@ -1,14 +1,15 @@
 """Samples that teach the confidence alone, and training steps with them."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import albumentations as A
 import numpy as np
 import pytest
 import torch
-from runs import assert_same, whole_and_resumed
-from tiny import tiny_trm
+from runs import assert_same, charts_without_a_curve, events_of, last_of, whole_and_resumed
+from tiny import tiny_module, tiny_trm
 
 from augment import symmetry
 from augment.symmetry import SYMMETRIES
@@ -16,11 +17,16 @@ from augment.transforms import CanvasShift, SampleTransform
 from canvas.addition import Addition
 from canvas.canvas_size import Blanks, Canvas
 from canvas.cells.drawn import UNDEFINED
+from canvas.drawing import row_steps
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems, split_of
 from canvas.symbols import BLANK, DIGIT_OF, MASK
 from canvas.task import Task
+from trm.checkpoints.loading import load_solver
+from trm.model_card import model_card
 from trm.models.iterative import Loop
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.rollout import Prediction, teacher_forced
 from trm.training.auxiliary import AuxiliaryHeads
 from trm.training.configs import AuxiliaryConfig, DepthConfig, NegativesConfig
 from trm.training.data import CanvasDataModule
@@ -462,3 +468,56 @@ def test_only_row_steps_have_negatives(config, command, tmp_path):
 def test_an_unknown_kind_is_named(command, debug, tmp_path):
     ran = command("fit", *debug, "--data.negatives.tunred", 0.5, folder=tmp_path, code=2)
     assert "Did you mean data.negatives.turned?" in ran.err
+
+
+def test_a_run_shows_what_its_confidence_knows(command, debug, tmp_path):
+    extra = tmp_path / "extra.yaml"
+    extra.write_text(EXTRA)
+    more = ("--model.patience", 4, "--trainer.log_every_n_steps", 1, "--trainer.max_epochs", 1)
+    command("fit", *debug, "--config", extra, *more, folder=tmp_path, pictures=True)
+    events = events_of(tmp_path)
+    scalars = events.Tags()["scalars"]
+    assert {"train/negatives_rejected", "validation/turned_rejected"} < set(scalars)
+    for name in ("train/negatives_rejected", "validation/confidence_turned"):
+        assert 0 <= events.Scalars(name)[-1].value <= 1
+    assert charts_without_a_curve(tmp_path) == []
+    assert len(events.Images("figures/samples")) == 1
+    held = last_of(tmp_path)
+    kinds = {"turned": 0.2, "guessed": 0.2, "digit": 0.1, "other": 0.1, "own": 0.3}
+    assert held["CanvasDataModule"]["negatives"] == kinds
+    solver = load_solver(next(tmp_path.rglob("last.ckpt")), device="cpu")
+    assert solver.predictor.patience == 4
+    assert solver.trained_symmetries == tuple(SYMMETRIES)
+    card = model_card(next(tmp_path.rglob("last.ckpt")))
+    assert "taught by negatives, 20 % `turned`, 20 % `guessed`, 10 % `digit`" in card
+
+
+def test_turned_rows_of_a_validation_are_those_of_the_upright_ones(monkeypatch):
+    module = tiny_module(solve_steps=2)
+    data = CanvasDataModule(
+        TASKS["lattice"],
+        Canvas(square=True),
+        validation_problems=12,
+        negatives=NegativesConfig(turned=0.5),
+        transforms=[A.D4(p=1.0)],
+    )
+    module._trainer = SimpleNamespace(datamodule=data)
+    assert "turned_rejected" in module.validated_figures
+    _, drawing = data.val_dataloader()[0].dataset.__getitems__(range(12))
+    seen: list[np.ndarray] = []
+
+    def fill(self, inputs: np.ndarray) -> Prediction:
+        seen.append(inputs)
+        confidence = np.linspace(0, 1, len(inputs)).astype(np.float32)
+        return Prediction(inputs, confidence, np.ones(len(inputs), np.int64))
+
+    monkeypatch.setattr(IterativePredictor, "__call__", fill)
+    forced = teacher_forced(IterativePredictor(module.model, 2), drawing)
+    figures = module.more_figures(drawing, forced)
+    assert figures["turned_rejected"] == (0.5, 12)
+    assert figures["confidence_turned"] == (pytest.approx(0.5), 12)
+    assert "confidence_correct" not in figures  # no row is
+    upright = {one.tobytes() for one in row_steps(drawing).inputs}
+    back = [{symmetry.apply(n, one).tobytes() for n in SYMMETRIES} & upright for one in seen[-1]]
+    assert all(back)
+    assert not {one.tobytes() for one in seen[-1]} & upright
