@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "adbb7638e465f8340b1b82779b62043f17a27109225ca1daf9fdfbd63019e9f4"
+SOURCES = "6214510cef5ba5ebecb9cf124e4189e85b9b271bff6fbc8319a705d89f578526"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.
