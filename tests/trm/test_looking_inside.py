@@ -102,3 +102,34 @@ def test_calls_that_do_not_fit_are_refused(quick):
         run_with_cache(quick, "12x3", "attn")
     with pytest.raises(ValueError, match=r"of a solver, take solver.predictor.model"):
         sites(quick)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("trm-quick-seed0", "12x34"),
+        ("multiplication-gpt-seed0", "12x3"),
+        ("addition-looped-seed0", "12+34"),
+        ("lattice", "12x34"),
+        ("column-seed0", "12+34"),
+    ],
+)
+def test_every_site_has_the_shape_and_the_type_that_is_documented(name, problem):
+    solver = load_solver(name, device="cpu")
+    model, config = solver.predictor.model, solver.predictor.model.config
+    logits, cache = run_with_cache(solver, problem)
+    B, H, W, V = logits.shape
+    heads, signals = config.num_heads, len(getattr(model, "signals", ()))
+    sizes = {"B": B, "H": H, "W": W, "V": V, "D": config.hidden_size, "heads": heads}
+    sizes |= {"D / heads": config.hidden_size // heads, "T": H * (W + 1) + 1, "S": H * W, "1": 1}
+    sizes |= {"signals": signals, "cells": H * W}
+    sizes["sum of C"] = sum(getattr(model, "outputs", {}).values())
+    for site, text in sites(model).items():
+        dtype, shape = text.split(" ", 1)
+        shape = shape[1 : shape.index("]")].split(", ")
+        values = [value for _, value in cache.each(site)]
+        assert values, site
+        for value in values:
+            assert str(value.dtype).removeprefix("torch.").startswith(dtype), site
+            named = {n: m for n, m in zip(shape, value.shape, strict=True) if n in sizes}
+            assert named == {n: sizes[n] for n in named}, site

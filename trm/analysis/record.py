@@ -269,7 +269,9 @@ class SequenceRecorder(Recorder):
 
     def _run(self, index: Tensor) -> Tensor:
         x = self.model.activations(self.ids[index], self.height, self.shape[1])
-        return self.model.head(self.on_canvas(x))
+        if self.model.halt_head is not None:
+            self.model.halt_logits(x)  # a site of the run
+        return self.on_canvas(self.model.head(x))
 
 
 def open_recorder(

@@ -442,9 +442,11 @@ def _points(model: nn.Module, states: Sequence[str] = ()) -> dict[str, _Point]:
         points |= {f"blocks.{number}.{name}": point for name, point in block_points.items()}
     if isinstance(model, GPT):
         points["norm"] = _Point("float [B, T, D], states after the last norm", model.norm)
-        points["logits"] = _Point("float [B, T, V], of the next token")
+        points["logits"] = _Point(
+            "float [B, T, V], of the next token; `run_with_cache` returns those of cells"
+        )
         if model.halt_head is not None:
-            points["halt_logits"] = _Point("float32 [B, T], or [B] of a token that it writes")
+            points["halt_logits"] = _Point("float32 [B, T], or [B] while it writes token by token")
         return points
     if isinstance(model, CellModel):
         about = "float [N, sum of C], logits of all outputs"

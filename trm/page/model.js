@@ -385,8 +385,13 @@ const MOST = 30; // numbers of a sum
 function readProblem({ sign, operands: [fewest, most] }, text) {
   const adds = sign === "+";
   const parts = text.replaceAll(/[\s,_']/g, "").split(adds ? "+" : /[x*×]/i);
-  if (!parts.every((part) => /^[0-9]+$/.test(part)) || parts.length < fewest) {
-    throw new Error(`Use only digits, like ${adds ? "87 + 604 + 9" : "2539 x 839"}.`);
+  const example = adds ? "87 + 604 + 9" : "2539 x 839";
+  if (!parts.every((part) => /^[0-9]*$/.test(part))) {
+    throw new Error(`Use only digits, like ${example}.`);
+  }
+  if (parts.length < fewest || parts.includes("")) {
+    const signs = parts.length < fewest ? ` with ${adds ? "+" : "x"} between them` : " on each side";
+    throw new Error(`Write ${fewest === 2 ? "two" : fewest} numbers${signs}, like ${example}.`);
   }
   if (parts.length > Math.min(most, MOST)) {
     throw new Error(`${parts.length} numbers are too many here: give at most ${Math.min(most, MOST)}.`);
