@@ -122,10 +122,10 @@ def test_a_notebook_is_a_page_with_its_outputs(staged):
     assert "\x1b" not in page
 
 
-def test_the_first_page_is_the_readme_with_the_demo_below_its_title(staged):
+def test_the_first_page_is_the_readme_with_the_demo_below_its_first_paragraph(staged):
     readme = "# Title\n\nText.\n\n![one](docs/page.gif) ![two](docs/two.gif)\n\n## Next\n"
     page = staged({"README.md": readme}, "README.md")["index.md"]
-    assert re.sub(r"(?s)<iframe.*html\)\n", "DEMO", page) == "# Title\n\nDEMO\n\nText.\n\n## Next\n"
+    assert re.sub(r"(?s)<iframe.*html\)\n", "DEMO", page) == "# Title\n\nText.\n\nDEMO\n\n## Next\n"
 
 
 def test_code_in_a_list_is_code_for_python_markdown_too(staged):

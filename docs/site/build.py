@@ -212,10 +212,11 @@ def output(stored: dict[str, Any]) -> str:
 
 
 def with_demo(readme: str) -> str:
-    """README with the demo below its title, in place of its pictures."""
-    title, _, rest = readme.partition("\n")
+    """README with the demo below its title and first paragraph, in place of its pictures."""
+    title, _, rest = readme.partition("\n\n")
+    first, _, rest = rest.partition("\n\n")
     text = re.sub(r"(?m)^!.*\n+", "", rest)
-    return f"{title}\n\n{FRAME}\n{text}"
+    return f"{title}\n\n{first}\n\n{FRAME}\n\n{text}"
 
 
 def as_python_markdown(text: str) -> str:

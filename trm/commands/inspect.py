@@ -210,7 +210,7 @@ def _settled(watched: Watched) -> Figure | None:
     predictor, drawing = watched.solver.predictor, watched.drawing
     if predictor.stepwise:
         settled = last_changes(watched.moments)
-        unit = "supervision step in which\na cell last changed"
+        unit = "supervision step in which the\nsymbol of a cell last changed"
     elif predictor.max_loops > 1:
         settled = predictor.last_changes(drawing)[0]
         unit = "loop in which a cell\nlast changed"

@@ -279,7 +279,7 @@ def grid_figure(grid: Grid) -> Figure:
     width = panel * across + 0.9
     lines = [f"{grid.problems_asked}. Intervals: Wilson, 95\u00a0%.", *grid.caveats]
     notes = "\n".join(fill(line, int(14 * width)) for line in lines)
-    height = (side * len(rows) + 0.95) * down + 0.7 + 0.16 * (notes.count("\n") + 2)
+    height = (side * len(rows) + 1.1) * down + 0.7 + 0.16 * (notes.count("\n") + 2)
     figure = new_figure(width, height)
     what = FIGURES[grid.figure_shown]
     figure.suptitle(what, x=0.01, ha="left", weight="bold", fontsize=12, color=INK)
@@ -300,9 +300,9 @@ def grid_figure(grid: Grid) -> Figure:
         _draw_shares(axes, grid, model, rows, columns, side, scale)
         layout, known = model["task"]["layout"], model["parameters"]
         family = FAMILY_NAMES.get(model["family"], model["family"])
-        words = [family, layout, None if known is None else f"{known:,} parameters"]
-        about = ", ".join(filter(None, words)) or "nothing known of the model"
-        title = "\n".join(_cut(line, letters) for line in (model["name"], about))
+        about = ", ".join(filter(None, (family, layout))) or "nothing known of the model"
+        size = "" if known is None else f"{known:,} parameters"
+        title = "\n".join(_cut(line, letters) for line in (model["name"], about, size))
         axes.set_title(title, loc="left", fontsize=9, color=INK, parse_math=False)
         axes.set_ylabel(LABELS[grid.axes[0]], fontsize=9, color=INK)
         axes.set_xlabel(LABELS[grid.axes[1]], fontsize=9, color=INK)

@@ -39,7 +39,7 @@ def sample_panels(steps: RowSteps, given: np.ndarray, seen: Trace, titles: Seque
     down, across = (1 + part[0].stop - part[0].start for part in (rows, columns))
     cell = min(float(np.clip(_PANEL[0] / across, *_CELLS)), _PANEL[1] / across)
     # In inches: title, outcome and headings; canvases; the chart's legend; the chart; its ticks.
-    width, parts = max(_LEAST, 3 * across * cell + 0.4), (0.68, down * cell, 0.35, 0.85, 0.4)
+    width, parts = max(_LEAST, 3 * across * cell + 0.4), (0.68, down * cell, 0.35, 0.85, 0.58)
     height = sum(parts)
     figure = blank_figure(round(100 * width), round(100 * height) * len(titles))
     blocks: Any = figure.subfigures(len(titles), 1, squeeze=False)
@@ -61,7 +61,7 @@ def sample_panels(steps: RowSteps, given: np.ndarray, seen: Trace, titles: Seque
             draw_canvas(axes, canvas[part], **known)
             axes.set_title(heading, fontsize=11, color=INK, pad=2)
         chart = 0.08, parts[-1] / height, 0.9, parts[-2] / height
-        _draw_curve(block.add_axes(chart), curve, seen.heading)
+        _draw_curve(block.add_axes(chart), curve, seen.heading, seen.points)
     return figure
 
 
@@ -91,7 +91,7 @@ def _in_use(used: np.ndarray) -> list[slice]:
     return [slice(begin, begin + kept) for begin in start]
 
 
-def _draw_curve(axes: Axes, curve: ConfidenceCurve, heading: str) -> None:
+def _draw_curve(axes: Axes, curve: ConfidenceCurve, heading: str, points: str) -> None:
     confidence, T = curve.confidence, len(curve.confidence)
     x = np.arange(1, T + 1)
     axes.axhline(0.5, color=GREY, linestyle="--", linewidth=1)
@@ -104,6 +104,7 @@ def _draw_curve(axes: Axes, curve: ConfidenceCurve, heading: str) -> None:
     if curve.halt:
         axes.axvline(curve.halt, color=INK, linewidth=7, alpha=0.18, label="halts")
     axes.set(xlim=(0.5, T + 0.5), ylim=(-0.04, 1.04))
+    axes.set_xlabel(points, fontsize=9, color=INK)
     axes.set_yticks((0, 0.5, 1), ("0", "0.5", "1"))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True, min_n_ticks=1))
     axes.tick_params(colors=GREY, length=3)

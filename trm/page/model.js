@@ -390,8 +390,8 @@ function readProblem({ sign, operands: [fewest, most] }, text) {
     throw new Error(`Use only digits, like ${example}.`);
   }
   if (parts.length < fewest || parts.includes("")) {
-    const signs = parts.length < fewest ? ` with ${adds ? "+" : "x"} between them` : " on each side";
-    throw new Error(`Write ${fewest === 2 ? "two" : fewest} numbers${signs}, like ${example}.`);
+    const wanted = adds ? "two numbers or more with +" : "two numbers with x";
+    throw new Error(`Write ${wanted} between them, like ${example}.`);
   }
   if (parts.length > Math.min(most, MOST)) {
     throw new Error(`${parts.length} numbers are too many here: give at most ${Math.min(most, MOST)}.`);

@@ -40,6 +40,7 @@ class Trace(NamedTuple):
     heading: str  # of the curves
     answers: np.ndarray  # uint8 [B, H, W], the model's output; only masked cells count
     curves: list[ConfidenceCurve]  # one for each row
+    points: str = "supervision step"  # name of the axis that counts the points of a curve
 
     @classmethod
     def by_symbol(
@@ -58,7 +59,8 @@ class Trace(NamedTuple):
             right = (answers[i] == labels[i])[masked][::-1]
             outcome = f"row {'correct' if right.all() else 'incorrect'}"
             curves.append(ConfidenceCurve(np.exp(log_probs[i][masked][::-1]), right, 0, outcome))
-        return cls("confidence symbol by symbol, as it writes", answers, curves)
+        points = "symbol of the row, lowest digit first"
+        return cls("confidence symbol by symbol, as it writes", answers, curves, points)
 
 
 def generator_of(seed: int, canvas: np.ndarray, purpose: object) -> torch.Generator:

@@ -48,7 +48,7 @@ def test_a_cell_model_is_shown_step_by_step(command, tmp_path):
     ran = command("inspect", "253x83", "--row", "2", "--output", tmp_path)
     assert ran.out.startswith(
         "supervision steps in which rows last changed: 7, 7 (at most 11, the longest chain of "
-        "cells)\n"
+        "cells); messages count\n"
     )
     assert pictures(tmp_path) == {"rows.png", "settled.png", "signals.png"}
     for name in ("multiplicand", "multiplier", "product", "carry", "sum_carry"):

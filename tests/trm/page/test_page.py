@@ -218,7 +218,8 @@ def test_every_control_of_the_page_works(repository, tmp_path):
         "The address names the view up, which this page lacks: it has "
         + ", ".join(SYMMETRIES)
         + ".",
-        *["Use only digits, like 2539 x 839."] * 2,
+        "Use only digits, like 2539 x 839.",
+        "Write two numbers with x between them, like 2539 x 839.",
         "",
     ]
     assert found["sums"] == ["#a=87&b=604&b=9&model=column-seed0", "87 + 604 + 9"]
@@ -319,3 +320,28 @@ def test_a_browser_shows_a_wrong_model_beside_a_proved_one_and_measures_both(rep
     dom = in_browser(tmp_path, models, "", choose)
     assert "2539 + 839 = 3378 (correct" in dom
     assert "Use only digits" in in_browser(tmp_path, models, "12y3")
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("sign", "text", "said"),
+    [
+        ("*", "12", "Write two numbers with x between them, like 2539 x 839."),
+        ("*", "12x", "Write two numbers with x between them, like 2539 x 839."),
+        ("*", "", "Write two numbers with x between them, like 2539 x 839."),
+        ("*", "12y3", "Use only digits, like 2539 x 839."),
+        ("+", "12", "Write two numbers or more with + between them, like 87 + 604 + 9."),
+        ("+", "12+", "Write two numbers or more with + between them, like 87 + 604 + 9."),
+    ],
+)
+def test_a_typed_problem_that_is_none_is_answered_with_what_is_missing(
+    repository, sign, text, said
+):
+    script = """
+        const { readProblem } = require(process.argv[1]);
+        try { readProblem({ sign: process.argv[2], operands: [2, 9] }, process.argv[3]); }
+        catch (error) { console.log(error.message); }
+    """
+    words = ["node", "-e", script, str(repository / "trm/page/model.js"), sign, text]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout == said + "\n"
