@@ -1,5 +1,7 @@
 """`trm models`: list the weights that a name loads, or print model cards."""
 
+import sys
+
 from trm.checkpoints.names import about, elsewhere, named_weights
 from trm.commands.arguments import Arguments, Parser
 
@@ -38,9 +40,9 @@ def run(args: Arguments) -> int:
     for *columns, outcome in lines:
         padded = (f"{text:<{width}}" for text, width in zip(columns, widths, strict=True))
         print("  ".join([*padded, outcome]))
-    args.info.print(
-        "\nVerdicts are those that files note: `trm models NAME` checks one, and its rule."
-    )
+    # Beside the lines, which other programs read.
+    note = "Verdicts are those that files note; `trm models NAME` checks one."
+    print(note, file=sys.stderr)
     if len(found) == 1:
         args.info.print(f"\n{elsewhere()[0].upper()}{elsewhere()[1:]}.")
     return 0
