@@ -53,7 +53,7 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
     ("render 12x34 --output a.gif --step 2", "shows every step: leave out --step"),
     ("render", "the following arguments are required: problem"),
     ("solve 1+2", "'1+2' is no multiplication; write it like 123x456"),
-    ("solve 1x2 --view r90", "unrecognized arguments: --view r90. Did you mean --views?"),
+    ("solve 1x2 --vews 4", "unrecognized arguments: --vews 4. Did you mean --views?"),
     ("benchmark export --suit multiply-v1 --output D", ". Did you mean --suite?"),
     ("benchmark export --output D", "name a --suite: multiply-v1,"),
     ("benchmark score p.jsonl --output D", "name a --suite: multiply-v1,"),
