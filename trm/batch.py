@@ -12,12 +12,15 @@ import hashlib
 import json
 import shutil
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
+from queue import Empty, Queue
 from tempfile import TemporaryFile
+from threading import Thread
 from typing import IO, Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -35,6 +38,7 @@ from trm.solving.solution import COLUMNS, GUESSED, VOTED
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 
+_MOMENT = 0.25  # seconds that a problem of a pipe waits for others of its batch
 _HASH = "[0-9a-f]" * 12  # pattern of `Job.key`
 
 
@@ -194,6 +198,8 @@ class Job(NamedTuple):
 def stream(job: Job, source: BinaryIO | None, sink: IO[str] | None) -> Summary:
     """Solve problems from a pipe or to one, and write records batch by batch.
 
+    A batch of a pipe ends early if problems come slowly: its records are not kept waiting.
+
     Args:
         job: files and settings.
         source: None: the job's source.
@@ -206,7 +212,8 @@ def stream(job: Job, source: BinaryIO | None, sink: IO[str] | None) -> Summary:
         table = sink is None and job.csv
         # The columns are known at the end: lines of JSON may have different keys.
         lines: IO[str] = open_ones.enter_context(_kept()) if table else out
-        for unit in _units(job.entries(source), size):
+        units = _units if source is None and job.source.is_file() else _timely_units
+        for unit in units(job.entries(source), size):
             summary.write(lines, job.lines(unit))
             lines.flush()
         if table:
@@ -302,3 +309,37 @@ def _units(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
     rest = iter(entries)
     while unit := list(islice(rest, size)):
         yield unit
+
+
+def _timely_units(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
+    """Yield lists of at most ``size`` entries, each at most `_MOMENT` after its first one came."""
+    come: Queue[Entry | BaseException | None] = Queue(size)
+
+    def read() -> None:
+        try:
+            for entry in entries:
+                come.put(entry)
+            come.put(None)
+        except BaseException as error:  # raised again by the caller's thread
+            come.put(error)
+
+    Thread(target=read, daemon=True).start()  # it may wait for a line when the process ends
+    unit, until = list[Entry](), 0.0
+    while True:
+        try:
+            one = come.get(timeout=max(0.0, until - time.monotonic()) if unit else _MOMENT)
+        except Empty:
+            if unit:
+                yield unit
+                unit = []
+            continue
+        if isinstance(one, Entry):
+            until = until if unit else time.monotonic() + _MOMENT
+            unit.append(one)
+        if unit and (len(unit) == size or not isinstance(one, Entry)):
+            yield unit
+            unit = []
+        if isinstance(one, BaseException):
+            raise one
+        if one is None:
+            return

@@ -26,6 +26,7 @@ PROBLEM, OPERANDS = "problem", "operands"  # columns with a whole problem
 _METADATA = "metadata"  # key in JSON of `trm benchmark export`; its object may have operands
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"  # columns of one operand each, in this order
 _NOTHING = (None, "")
+_DIGITS = 640  # that Python converts under any limit
 
 
 @dataclass(frozen=True)
@@ -202,12 +203,23 @@ def _text(line: bytes) -> str:
 
 
 def _from_json(text: str) -> Any:
+    """Return the value of a text in JSON; numbers that Python does not print are strings."""
     try:
-        values = from_json(text, allow_inf_nan=False)  # refuses too deep nesting, too
+        try:
+            values = from_json(text, allow_inf_nan=False)  # refuses too deep nesting, too
+        except ValueError as error:
+            if "number out of range" not in str(error):  # a whole number of thousands of digits
+                raise
+            text = json.dumps(json.loads(text, parse_int=_long_int))
+            values = from_json(text, allow_inf_nan=False)
         json.dumps(values, allow_nan=False)  # refuses 1e999, which is parsed as infinity
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON ({error}): {shortened(text)}") from None
     return values
+
+
+def _long_int(digits: str) -> int | str:
+    return int(digits) if len(digits) <= _DIGITS else digits
 
 
 def carried_name(name: str, columns: Iterable[str]) -> str:

@@ -1,7 +1,8 @@
 """Progress of long work: one bar on a terminal, with the time left.
 
 The bar is on standard error and goes away at the end. Where standard error is no terminal, and with
-``--quiet``, there is none, so that pipes and files contain results alone.
+``--quiet``, there is none, so that pipes and files contain results alone. In place of the bar, work
+of minutes may print a line for each of its parts.
 """
 
 import sys
@@ -23,14 +24,23 @@ def silent(what: str, done: float, total: float) -> None:
 
 
 @contextmanager
-def progress(quiet: bool = False) -> Iterator[Report]:
+def progress(quiet: bool = False, lines: str = "") -> Iterator[Report]:
     """Open a bar; yield the function that moves it.
+
+    ``lines``: without a terminal, each part is named once, in a line that begins with this text.
 
     Example: ``with progress() as report: report("cells", 3, 10)``.
     """
     # `Console.is_terminal` follows FORCE_COLOR, which notebooks set for pipes as well.
     if quiet or not sys.stderr or not sys.stderr.isatty():  # None: it is closed
-        yield silent
+        named = set[str]()
+
+        def name(what: str, done: float, total: float) -> None:
+            if what not in named:
+                named.add(what)
+                print(f"{lines}: {what}", file=sys.stderr, flush=True)
+
+        yield name if lines and not quiet else silent
         return
     console = Console(stderr=True)
     columns = (*Progress.get_default_columns(), MofNCompleteColumn())

@@ -18,6 +18,7 @@ from trm import batch
 from trm.batch import Job, solve, work_through
 from trm.checkpoints.loading import load_solver
 from trm.files import alone
+from trm.problem_files import Entry
 from trm.solving.solution import GUESSED, VOTED
 from trm.solving.voting import Voting
 
@@ -322,3 +323,36 @@ def test_a_text_file_has_a_problem_in_each_line(command, checkpoint, tmp_path):
     assert "'12' is no multiplication" in records[2]["error"]
     ran = command(*words, "--output", "answers.txt", folder=tmp_path, code=2)
     assert "name it .jsonl or .csv" in ran.err
+
+
+def test_a_slow_pipe_gets_answers_before_its_end(checkpoint, tmp_path):
+    """Each problem is written only after the record of the one before; no batch is ever full."""
+    job = Job(load_solver(checkpoint, device="cpu"), checkpoint, Path("-"), Path("-"))
+    (problems, write), (read, records) = os.pipe(), os.pipe()
+    with (
+        ThreadPoolExecutor() as pool,
+        os.fdopen(problems, "rb") as source,
+        os.fdopen(records, "w") as sink,
+        os.fdopen(read) as found,
+        os.fdopen(write, "w") as given,
+    ):
+        running = pool.submit(batch.stream, job, source, sink)
+        for line, problem in (("a,b\n12,3", "12 x 3"), ("5,6", "5 x 6"), ("x,7", None)):
+            print(line, file=given, flush=True)
+            assert json.loads(found.readline())["problem"] == problem
+        given.close()
+        assert running.result().errors == 1
+
+
+def test_entries_of_a_pipe_come_in_order_and_before_an_error():
+    def entries():
+        for line in range(5):
+            yield Entry(line)
+        raise ValueError("the data are damaged")
+
+    units = batch._timely_units(entries(), 2)
+    found = [next(units) for _ in range(3)]
+    assert [entry.line for unit in found for entry in unit] == [0, 1, 2, 3, 4]
+    assert max(map(len, found)) == 2
+    with pytest.raises(ValueError, match="the data are damaged"):
+        next(units)

@@ -93,3 +93,11 @@ def test_parts_within_work_that_reports_change_nothing_and_a_meter_never_falls()
     assert [done for _, done, _ in seen] == [0.5, 0.5, 0.75]
     with part(silent, 0, 1, 2):  # any other report has no parts
         pass
+
+
+def test_without_a_terminal_each_part_is_named_once_if_wanted(capsys):
+    for quiet in (False, True):
+        with progress(quiet, "trm prove") as report:
+            for what in ("judging", "judging", "exploring"):
+                report(what, 0, 1)
+    assert capsys.readouterr().err == "trm prove: judging\ntrm prove: exploring\n"

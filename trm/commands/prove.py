@@ -93,7 +93,7 @@ def run(args: Arguments) -> int:
 
     if isinstance(solver.predictor.model, IntegerCellModel):
         args.refuse("the sums of an integer model are never rounded", as_computed=False)
-    with progress(args.quiet) as report:
+    with progress(args.quiet, "trm prove") as report:
         try:
             proof = prove(solver, report, args.search, not args.as_computed)
         except NotProvableError:
@@ -104,7 +104,7 @@ def run(args: Arguments) -> int:
     checkpoint = find_checkpoint(args.checkpoint)
     decisions = None
     if args.decisions and proof.verdict == PROVED:
-        with progress(args.quiet) as report:
+        with progress(args.quiet, "trm prove") as report:
             report("writing decisions", 0, 1)
             decisions = _write_decisions(proof, checkpoint)
     _note(args, proof, checkpoint, decisions)

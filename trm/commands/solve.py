@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 from rich.console import Console, Group
@@ -131,7 +131,7 @@ def _work_through(args: Arguments) -> int:
     job = Job(solver, *files, args.batch_size, args.canvases, args.settled_precision())
     summary: Summary | None
     if any(streams):
-        source = sys.stdin.buffer if args.input == "-" else None
+        source = _standard_input() if args.input == "-" else None
         sink = sys.stdout if args.output == "-" else None
         with computing_in(job.precision, solver.predictor.device):
             summary = stream(job, source, sink)
@@ -145,6 +145,14 @@ def _work_through(args: Arguments) -> int:
         summary.share_of_views, f" at the fewest, fewer in {summary.few_views:,} problems"
     )
     return 1 if summary.errors else 0
+
+
+def _standard_input() -> BinaryIO:
+    """Return a stream of its own of standard input, as the process may end while it is read."""
+    try:
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    except OSError:  # something without a number, such as a test's
+        return sys.stdin.buffer
 
 
 def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: bool) -> Solution:

@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems
@@ -53,6 +52,7 @@ from trm.evaluation.models import check_models, describe_all
 from trm.files import make_own_folder, read_object, versions, write_json, writing
 from trm.flops import counted_flops
 from trm.grid_cells import SPLIT, fitted, region, size_name
+from trm.limits import lacks_memory
 from trm.precision import FLOAT32
 from trm.progress import Meter
 from trm.solving.orientation import relative
@@ -63,6 +63,7 @@ from trm.solving.voting import Voting
 from trm.statistics import Share
 
 _RECORDS = "records"  # key of a part's records
+_MOST_CELLS = 2**19  # of the canvases of a batch, some kilobytes each; larger batches are split
 
 
 @dataclass(frozen=True)
@@ -240,10 +241,13 @@ def measure_cell(
         if part is None:
             del found[_RECORDS]
         return cell | found
-    except torch.OutOfMemoryError:
+    except (MemoryError, RuntimeError) as error:
+        if not lacks_memory(error):
+            raise
         raise ValueError(
-            f"{size_name(axes, size)}: the device has too little memory for "
-            f"{min(batch_size, len(drawn))} problems at once. Use a smaller --batch-size"
+            f"{size_name(axes, size)}: there is too little memory for "
+            f"{min(batch_size, len(drawn))} problems at once. Use a smaller --batch-size, or "
+            "smaller sizes"
         ) from None
 
 
@@ -288,6 +292,8 @@ def _figures(
     with counted_flops() as counter, meter.part(0, 0, 1):
         if warm:
             solver.solve(problems[:1])  # also warms up the device for the timed runs
+    cells = solver.draw_worked(problems[:1]).truth.size
+    batch_size = min(batch_size, max(1, _MOST_CELLS // cells))
     # The share of free-running work: rows on true ones take at most as long as one view.
     solving = 1 - 1 / (1 + (solver.voting.samples if solver.voting else 1))
     for start in range(0, len(problems), batch_size):

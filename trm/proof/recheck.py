@@ -69,7 +69,7 @@ def main(path: str | Path, record: str, quiet: bool = False) -> int:
         why = "" if isinstance(error, KeyError) else f": {error}"
         return _ended(laws, f"no {record} beside the table names its task{why}")
     try:
-        with progress(quiet) as report:
+        with progress(quiet, "trm prove") as report:
             inputs, canvases, decided = _checked(program, task, report)
     except (AssertionError, LookupError, OwnCodeError) as wrong:
         print(f"not proved: {wrong.args[0]}")
