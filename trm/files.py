@@ -117,7 +117,9 @@ def replacing(file: Path) -> Iterator[Path]:
 
     Raises:
         ValueError: there is no such folder, or ``file`` is no regular file, but a device, say.
+        OSError: it cannot be written; the error names ``file`` as it was given.
     """
+    given = file
     if not file.parent.is_dir():
         raise ValueError(f"{file}: there is no folder {file.parent}; make it, or name another")
     file = file.resolve()
@@ -136,8 +138,13 @@ def replacing(file: Path) -> Iterator[Path]:
         with part.open("rb+") as written:
             os.fsync(written.fileno())
         os.replace(part, file)
+    except OSError as error:
+        if error.filename is None or Path(error.filename) != part:
+            raise
+        raise type(error)(error.errno, error.strerror, str(given)) from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # a folder that takes no file may refuse this, too
+            part.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -40,6 +40,14 @@ def test_a_file_is_the_old_one_until_the_new_one_is_whole(tmp_path):
         write(tmp_path / "nowhere/file", "new")
 
 
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="a folder that takes no file")
+def test_a_file_that_cannot_be_written_is_named_as_it_was_given(command):
+    for file in ("/proc/x.png", "/proc/../proc/x.svg"):
+        ran = command("render", "12x34", "--output", file, code=2)
+        assert ran.err.startswith(f"trm render: {file}: ")
+        assert len(ran.err.splitlines()) == 1
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
 def test_a_replaced_file_keeps_its_permissions(tmp_path, mode):

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,15 @@ import lightning as L
 import numpy as np
 import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
-from lightning.pytorch.callbacks import BasePredictionWriter, ModelCheckpoint
+from lightning.pytorch.accelerators import CPUAccelerator
+from lightning.pytorch.callbacks import (
+    BasePredictionWriter,
+    BatchSizeFinder,
+    DeviceStatsMonitor,
+    LearningRateFinder,
+    ModelCheckpoint,
+    StochasticWeightAveraging,
+)
 from lightning.pytorch.utilities import rank_zero_info
 from rich.console import Console
 from torch import Tensor
@@ -26,6 +35,33 @@ from trm.flops import counted_flops
 from trm.processes import end_at_once_by_signals
 from trm.statistics import Share
 from trm.training.canvas_module import SIGNAL, CanvasModule, logs_at
+
+_UNSUITABLE = {
+    LearningRateFinder: "searches a rate that a schedule would replace. Set model.optimizer.lr, or "
+    "compare some by `trm sweep`",
+    BatchSizeFinder: "would change the samples of an epoch. Set data.batch_size, or data.workers "
+    "if the processor waits for samples",
+    StochasticWeightAveraging: "averages weights when the last checkpoint is written already, so "
+    "that no command would load them. Take WeightAveraging or EMAWeightAveraging, whose averages "
+    "are validated, and loaded from checkpoints",
+}
+
+
+def check_callbacks(trainer: Any) -> None:
+    """Raise a ValueError, before a run has a folder, for a callback of Lightning's without use."""
+    on_cpu = isinstance(trainer.accelerator, CPUAccelerator)
+    for one in trainer.callbacks:
+        name = type(one).__name__
+        for kind, why in _UNSUITABLE.items():
+            if isinstance(one, kind):
+                raise ValueError(f"trainer.callbacks: {name} {why}")
+        if not isinstance(one, DeviceStatsMonitor) or find_spec("psutil"):
+            continue
+        if one._cpu_stats or (one._cpu_stats is None and on_cpu):
+            raise ValueError(
+                f"trainer.callbacks: {name} measures a CPU by psutil: install it by "
+                "`pip install psutil`, or leave the callback out"
+            )
 
 
 class EndAtOnce(L.Callback):

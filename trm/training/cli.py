@@ -4,6 +4,7 @@ import importlib
 import inspect
 import logging
 import re
+import shutil
 import warnings
 from argparse import ArgumentError
 from contextlib import suppress
@@ -12,11 +13,14 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import lightning as L
+import torch
 import yaml
 from jsonargparse import Namespace
+from jsonargparse.typing import register_type
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
@@ -31,7 +35,7 @@ from trm.limits import lacks_memory
 from trm.models.configs import rule_settings
 from trm.precision import NO_UNITS, check_precision, settle
 from trm.processes import start_processes
-from trm.training.callbacks import CALLBACKS, BestCheckpoint, CheckpointFiles
+from trm.training.callbacks import CALLBACKS, BestCheckpoint, CheckpointFiles, check_callbacks
 from trm.training.canvas_module import CanvasModule
 from trm.training.data import CanvasDataModule
 from trm.training.iterative_module import IterativeModule
@@ -128,8 +132,8 @@ class TrainingCLI(LightningCLI):
                 raise ValueError(f"trainer.{name} is 1 or more, not {config.trainer[name]}")
         if self.subcommand == "fit":
             path = config.ckpt_path
-            other = self._has_other_problems(config)
-            self.goes_on = settle_folder(config, Path(path) if path else None, other)
+            anew = self._changed_problems(config)
+            self.goes_on = settle_folder(config, Path(path) if path else None, anew)
             if self.goes_on:
                 give_ids(config, self.content)
         elif self.subcommand:
@@ -137,10 +141,10 @@ class TrainingCLI(LightningCLI):
             # `Scores` prints figures in their place; predictions are written as they come.
             config["return_predictions" if self.subcommand == "predict" else "verbose"] = False
 
-    def _has_other_problems(self, config: Namespace) -> bool:
-        """Print changed settings of a resumed run; return whether its problems changed."""
+    def _changed_problems(self, config: Namespace) -> list[str]:
+        """Print changed settings of a resumed run; return those that change its problems."""
         if CONFIG_KEY not in self.content:
-            return False
+            return []
         now = yaml.safe_load(self._parser("fit").dump(config, skip_none=False))
         now, was = (
             hyperparameters(one) | {"checkpoint.monitor": one["checkpoint"]["monitor"]}
@@ -150,7 +154,7 @@ class TrainingCLI(LightningCLI):
         changes = [f"{key} {now.get(key)} (was {was.get(key)})" for key in differ]
         if changes:
             print_sentence(f"Resuming from {config.ckpt_path} with {', '.join(changes)}.")
-        return any(key.startswith(_PROBLEMS) for key in differ)
+        return [key for key in differ if key.startswith(_PROBLEMS)]
 
     def _settle_size(self, config: Namespace) -> None:
         """Copy settings from the data to the network: canvas size, vocabulary, local rule."""
@@ -191,8 +195,23 @@ class TrainingCLI(LightningCLI):
         super().instantiate_classes()
         self.model.add_auxiliary(self.datamodule.task)
 
+    def _run_subcommand(self, subcommand: str) -> None:
+        """Run a subcommand; remove the folder of a run that fails before its first batch."""
+        self.new_folders: list[Path] = []  # the run's, and those around it
+        try:
+            super()._run_subcommand(subcommand)
+        except Exception:
+            begun = self.trainer.fit_loop.epoch_loop.total_batch_idx >= 0
+            if self.new_folders and not begun and self.trainer.is_global_zero:
+                shutil.rmtree(self.new_folders[0], ignore_errors=True)
+                for folder in self.new_folders[1:]:
+                    with suppress(OSError):  # it is not empty
+                        folder.rmdir()
+            raise
+
     def before_fit(self) -> None:
         """Check model, data and checkpoint before the run's folder is created."""
+        check_callbacks(self.trainer)
         self.model.check(self.datamodule)
         epochs = self.trainer.max_epochs
         self.datamodule.curriculum.at(0, epochs)  # shares of a run without an end are refused
@@ -208,6 +227,9 @@ class TrainingCLI(LightningCLI):
         elif self.first:
             self.model.check_weights(self.first)
             self.model.model.load_state_dict(network_weights(self.first))
+        if isinstance(first := self.trainer.logger, TensorBoardLogger | CSVLogger):
+            run = Path(first.log_dir)
+            self.new_folders = [one for one in (run, *run.parents) if not one.exists()]
         if self.trainer.world_size == 1:  # a process that is started later cannot take over a run
             begin_runs(self.trainer.loggers)
         rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
@@ -249,6 +271,7 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
         ValueError: the command line or a config is wrong; the message is a plain sentence.
     """
     look_here()
+    register_type(torch.device, fail_already_registered=False)  # a default of some callbacks
     # `explained` rewrites jsonargparse's errors; abbreviated option names are errors, too.
     quiet = {"exit_on_error": False, "allow_abbrev": False}
     subcommands = {name: LightningCLI.subcommands()[name] for name in arguments[:1] if run}

@@ -8,6 +8,7 @@ training creates a folder; evaluation does not.
 
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from jsonargparse import Namespace
@@ -42,7 +43,8 @@ def check_folders(config: Namespace) -> None:
         ("trainer.default_root_dir", config.trainer.default_root_dir),
         ("checkpoint.dirpath", config.checkpoint.dirpath),
     ]
-    for one in config.trainer.callbacks or ():
+    callbacks = config.trainer.callbacks
+    for one in callbacks if isinstance(callbacks, list) else [callbacks]:
         if isinstance(one, Namespace):
             places.append(("trainer.callbacks.dirpath", one.get("init_args.dirpath")))
     for key, place in places:
@@ -106,11 +108,11 @@ def _version_name(config: Namespace) -> str:
     return version if isinstance(version, str) else f"version_{version}"
 
 
-def settle_folder(config: Namespace, checkpoint: Path | None, anew: bool) -> bool:
+def settle_folder(config: Namespace, checkpoint: Path | None, anew: Sequence[str]) -> bool:
     """Choose the folder of a run; return whether it resumes in its own folder.
 
-    A run whose problems changed (``anew``) gets a new folder. So does one that begins with another
-    checkpoint than its last, or than its best if no epoch has ended.
+    A run whose problems changed, by the settings ``anew``, gets a new folder. So does one that
+    begins with another checkpoint than its last, or than its best if no epoch has ended.
 
     Raises:
         ValueError: another run would be overwritten.
@@ -124,7 +126,8 @@ def settle_folder(config: Namespace, checkpoint: Path | None, anew: bool) -> boo
         if run and mine and checkpoint.name == (LAST if newest else BEST) and not anew:
             settings.version = run.name
             return True
-        print_sentence(f"A new run begins with the weights of {checkpoint}.")
+        why = f", as {' and '.join(anew)} changed" if anew else ""
+        print_sentence(f"A new run begins with the weights of {checkpoint}{why}.")
     last = folder / name / CHECKPOINTS / LAST
     if last.is_file():
         raise ValueError(

@@ -109,6 +109,26 @@ def test_batches_change_no_figure_and_too_large_ones_are_named():
         measured(Oracle(fault=out_of_memory), 3, 2, slips=9, problems=9)
 
 
+def test_problems_on_large_canvases_are_worked_on_in_pieces(monkeypatch):
+    seen: list[int] = []
+    how = {"slips": 3, "problems": 11}
+    whole = measured(Oracle(fault=slip), 2, 2, **how)
+    cells = whole["height"] * whole["width"]
+    monkeypatch.setattr("trm.evaluation.measure._MOST_CELLS", 3 * cells + 1)
+    draw = Solver.draw_worked
+    monkeypatch.setattr(Solver, "draw_worked", lambda self, p: seen.append(len(p)) or draw(self, p))
+    assert without_the_clock(measured(Oracle(fault=slip), 2, 2, **how)) == without_the_clock(whole)
+    assert seen[-4:] == [3, 3, 3, 2]
+    monkeypatch.setattr("trm.evaluation.measure._MOST_CELLS", 1)  # at least one at a time
+    assert without_the_clock(measured(Oracle(fault=slip), 2, 2, **how)) == without_the_clock(whole)
+
+    def no_memory(*_) -> None:
+        raise MemoryError("Unable to allocate 120 GiB for an array")
+
+    with pytest.raises(ValueError, match="3 x 2 digits: there is too little memory for 9 problems"):
+        measured(Oracle(fault=no_memory), 3, 2, slips=9, problems=9)
+
+
 def test_a_cell_model_from_noise_is_measured_in_steps_beside_its_longest_chain(shipped):
     once = measure_cell(shipped, AXES, (3, 2), problems=10)
     cell = measure_cell(shipped.from_noise(), AXES, (3, 2), problems=10)

@@ -3,10 +3,12 @@ from types import SimpleNamespace
 import lightning as L
 import pytest
 import torch
-from runs import events_of
+from lightning.pytorch.accelerators import CPUAccelerator, CUDAAccelerator
+from lightning.pytorch.callbacks import DeviceStatsMonitor
+from runs import events_of, last_of
 from tiny import tiny_module
 
-from trm.training.callbacks import BestCheckpoint, Cost, Gradients
+from trm.training.callbacks import BestCheckpoint, Cost, Gradients, check_callbacks
 
 
 def test_the_gradients_norm_is_logged_as_it_is_before_clipping(fit, tmp_path):
@@ -77,3 +79,53 @@ def test_of_equally_good_checkpoints_the_latest_is_kept():
             keeper.best_k_models = {str(step): torch.tensor(solved)}
             keeper.kth_best_model_path = str(step)
     assert kept == [0, 1, 3, 5]
+
+
+def test_a_cpu_is_monitored_only_with_the_package_for_it(monkeypatch):
+    kinds = {
+        name: SimpleNamespace(accelerator=kind())
+        for name, kind in (("cpu", CPUAccelerator), ("gpu", CUDAAccelerator))
+    }
+    monkeypatch.setattr("trm.training.callbacks.find_spec", lambda name: None)
+    for cpu_stats, refused in ((None, ["cpu"]), (True, ["cpu", "gpu"]), (False, [])):
+        for name, trainer in kinds.items():
+            trainer.callbacks = [DeviceStatsMonitor(cpu_stats)]
+            if name in refused:
+                with pytest.raises(ValueError, match="install it by `pip install psutil`"):
+                    check_callbacks(trainer)
+            else:
+                check_callbacks(trainer)
+    monkeypatch.setattr("trm.training.callbacks.find_spec", lambda name: object())
+    kinds["cpu"].callbacks = [DeviceStatsMonitor()]
+    check_callbacks(kinds["cpu"])
+
+
+FAILING = """
+import lightning as L
+
+class Failing(L.Callback):
+    def setup(self, *args, **more):
+        raise ValueError("it cannot be set up")
+
+class FailingLater(L.Callback):
+    def on_train_batch_end(self, *args, **more):
+        raise ValueError("a batch failed")
+"""
+
+
+def test_a_run_that_fails_before_its_first_batch_leaves_nothing(command, debug, tmp_path):
+    (tmp_path / "failing.py").write_text(FAILING)
+    for kind, left in (("Failing", False), ("FailingLater", True)):
+        words = ("fit", *debug, "--trainer.callbacks+", f"failing.{kind}")
+        command(*words, folder=tmp_path, code=2)
+        assert (tmp_path / "runs").exists() == left
+
+
+def test_checkpoints_hold_the_mean_of_weights(command, debug, tmp_path):
+    """What `StochasticWeightAveraging` is refused for; `solve` loads these."""
+    words = ("--trainer.callbacks+", "lightning.pytorch.callbacks.WeightAveraging")
+    command("fit", *debug, *words, "--trainer.max_epochs", 1, folder=tmp_path)
+    content = last_of(tmp_path)
+    assert content["averaging_state"]["n_averaged"] > 1
+    weights, raw = content["state_dict"], content["current_model_state"]
+    assert any((weights[name] != raw[name]).any() for name in weights)

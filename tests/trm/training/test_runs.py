@@ -138,11 +138,19 @@ def test_what_cannot_begin_or_go_on_leaves_nothing(command, debug, halves, words
     assert runs(halves) == ["version_0"]
 
 
-def test_other_problems_are_another_run_which_has_no_best_yet(command, debug, with_a_perfect_best):
-    folder, words = with_a_perfect_best, ("--data.task.layout", "standard")
+@pytest.mark.parametrize(
+    "words", [("--data.task.layout", "standard"), ("--data.validation_problems", 3)]
+)
+def test_other_problems_are_another_run_which_has_no_best_yet(
+    command, debug, with_a_perfect_best, words
+):
+    folder = with_a_perfect_best
     before = files(folder / RUN)
     ran = command("fit", *debug, *LONGER, *words, *LAST, folder=folder)
-    assert f"{words[0].removeprefix('--')} {words[1]} (was " in ran.err
+    key = words[0].removeprefix("--")
+    assert f"{key} {words[1]} (was " in ran.err
+    begun = f"A new run begins with the weights of {RUN}/checkpoints/last.ckpt"
+    assert f"{begun}, as {key} changed." in ran.err
     assert files(folder / RUN) == before
     assert load(folder / "runs/debug/version_1", "best")["global_step"] == 15
 
