@@ -41,7 +41,9 @@ def named_weights() -> dict[str, Path]:
 
 def _is_checkout(root: Path) -> bool:
     file = root / "pyproject.toml"
-    return file.is_file() and _PROJECT in file.read_text("utf-8", "replace").splitlines()
+    if not file.is_file():
+        return False
+    return _PROJECT in file.read_text(encoding="utf-8", errors="replace").splitlines()
 
 
 def no_such_name(name: str) -> str:
