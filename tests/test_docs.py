@@ -1,6 +1,7 @@
 """What README and docs state is true: links, files, imports, figures of configs, commands, code."""
 
 import ast
+import importlib
 import os
 import re
 import runpy
@@ -243,6 +244,17 @@ def test_own_layouts_and_tasks_are_drawn(words, own_folder, command):
     ran = command(*words, folder=own_folder)
     assert ran.err == ""
     assert ("5 1 7" if "604-87" in words else "4 9 8 8 8 8") in re.sub(" +", " ", ran.out)
+
+
+def test_the_laws_of_an_own_rule_hold(own_folder, monkeypatch):
+    from trm.proof.laws import survey
+
+    monkeypatch.syspath_prepend(own_folder)
+    rule = importlib.import_module("mine").LawfulColumnRule(3)
+    _, laws = survey(rule)
+    assert laws.hold
+    assert sorted(laws.names) == ["sum_is_written", "the_sum"]
+    assert laws.cell_inputs == 301
 
 
 def test_own_classes_from_python(own_folder, monkeypatch, capsys):

@@ -118,6 +118,11 @@ def load_solver(
     proved = verdict == PROVED and not (in_float64 and place.type == "mps")
     predictor = predictor.for_task(task, proved=proved)
     predictor.doubt = proof.get("outdated") or _DOUBTS.get(verdict, "")
+    if verdict in _DOUBTS:  # Laplace's rule of succession, for the canvases that agreed
+        number = int(proof.get("agreed_canvases") or 0)
+        predictor.most_confidence = (number + 1) / (number + 2)
+    elif predictor.doubt:
+        predictor.most_confidence = 1 - 1e-6
     table = find_checkpoint(path).with_suffix(DECISIONS_SUFFIX)
     if predictor.proved and table.is_file():
         if fingerprint(table) == proof.get("decisions_sha256"):

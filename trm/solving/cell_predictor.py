@@ -141,6 +141,7 @@ class CellPredictor(Predictor):
             self.clear_cache()
             if self._proved:
                 self._proved, self._closed = False, None
+                self.most_confidence = 1 - 1e-6
                 self.doubt = "its weights have changed since they were loaded: they are not proved"
 
     @cached_property
@@ -325,7 +326,8 @@ class CellPredictor(Predictor):
         found, worked = self._work(canvases)
         confidence = found.halt_logits.sigmoid().cpu().numpy()
         confidence = np.where(worked.settled, 1 if self.proved else confidence, 0)
-        confidence = confidence.astype(np.float32)
+        most = 1.0 if self.proved else self.most_confidence
+        confidence = np.minimum(confidence, most).astype(np.float32)
         if self.rule is not None:
             messages = found.messages.cpu().numpy()
             canvas, row, column = messages[:, 1:, 1:-1, 0].nonzero()

@@ -82,6 +82,7 @@ class Predictor(ABC):
     model: Any  # the network, in evaluation mode, on the device where it is to run
     translation_invariant = False  # whether shifting all cells never changes the output
     row_by_row = True  # whether a row depends only on those above it
+    most_confidence = 1.0  # of a row; below 1 where something is known that the model is not told
     doubt = ""  # why confidence is not calibrated although all inputs of cells are known; a reason
     proved = False  # whether it is correct at every length on upright canvases, see `trm prove`
     most_operands: int | None = None  # limit on a problem's operands; None: the task's
