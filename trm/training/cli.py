@@ -9,6 +9,7 @@ import warnings
 from argparse import ArgumentError
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -328,6 +329,7 @@ _GIVEN = re.compile(r"(?:Got|Given) value: (?:NestedArg\(key='[\w.]*', val=)?(.*
 _HOMES = ("lightning.pytorch.callbacks", "lightning.pytorch.loggers", "canvas.tasks")
 _PACKAGES = ("trm", "canvas", "augment", "lightning")  # `trm fit --help` explains their keys
 _ALIKE = 0.6  # least similarity of a suggested name
+_TYPING_ERROR = 0.85  # of one that differs by a typing error
 
 
 def explained(message: str) -> str:
@@ -429,7 +431,8 @@ def _settings_of(kind: type) -> set[str]:
 def _no_setting(name: str, classes: dict[str, type]) -> str:
     """Return a message about an unknown setting, with the nearest existing one.
 
-    A setting with the same last part is nearest, wherever it is in a config. Below a place of
+    A setting beside it with nearly the same name is nearest, then one with the same last part,
+    wherever it is in a config. Below a place of
     ``classes`` only settings of that class are suggested.
     """
     if re.fullmatch(r"model\.auxiliary(_until|\.\w+)?", name):  # only cell models lack it
@@ -449,7 +452,11 @@ def _no_setting(name: str, classes: dict[str, type]) -> str:
         known = outer | mine | inner
     others = sorted(key for key in known if not f"{name}.".startswith(f"{key}."))
     moved = [key for key in others if key.rpartition(".")[2] == name.rpartition(".")[2]]
-    near = did_you_mean(name, moved, 0) or did_you_mean(name, others, _ALIKE)
+    home, _, last = name.rpartition(".")
+    siblings = [key for key in others if key.rpartition(".")[0] == home]
+    typed = get_close_matches(last, [key.rpartition(".")[2] for key in siblings], 1, _TYPING_ERROR)
+    near = f" Did you mean {home}.{typed[0]}?" if typed else ""
+    near = near or did_you_mean(name, moved, 0) or did_you_mean(name, others, _ALIKE)
     place = max((place for place in classes if name.startswith(f"{place}.")), key=len, default="")
     if place and class_name(classes[place]).partition(".")[0] not in _PACKAGES:
         own = {key.rpartition(".")[2]: key for key in _settings_of(classes[place])}

@@ -62,7 +62,8 @@ def test_a_cell_is_coloured_by_its_share_and_sizes_trained_on_are_outlined(make_
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("digits of b", "digits of a")
     for said in (
         "small $run_1$",
-        "recursive, lattice, 188,322 parameters",
+        "recursive, lattice",
+        "188,322 parameters",
         "128 problems a cell (as few as 8 where lengths have no more), test split, seed 7",
         "Wilson, 95",
     ):
