@@ -36,7 +36,7 @@ _PROOF = (
     *("verdict", "arithmetic", "weights_sha256", "digest", "op_inputs", "op_inputs_sha256"),
     *("smallest_margin", "margin_left_by_rounding"),
 )
-_PROOF_IF_NOTED = ("decisions_sha256", "agreed_canvases", "tested", "laws")
+_PROOF_IF_NOTED = ("decisions_sha256", "agreed_canvases", "tested", "checked_laws")
 
 
 def description(
@@ -196,7 +196,7 @@ def _proved(checkpoint: str | Path, solver: Solver, content: dict[str, Any]) -> 
         what = f"Nothing of its answers. It computes its rule in all {proof['op_inputs']:,} inputs "
         what += f"of its cells, in {proof.get('arithmetic')}. {rule}"
         if verdict == LAWFUL:
-            names = _names((proof.get("laws") or {}).get("names") or ())
+            names = _names((proof.get("checked_laws") or {}).get("names") or ())
             what += f" Its laws hold in each of them: {names}; that they imply the answer is the "
             what += "argument of the layout's author."
         return what

@@ -196,7 +196,12 @@ class Parser(argparse.ArgumentParser):
                 if name in missing and name == "problem":
                     message += ". Write it like 123x456; numbers have no minus sign"
         elif wrong := re.search(r"unrecognized arguments: (--[\w-]+)", message):
-            message += "." + did_you_mean(wrong[1], options)
+            near = did_you_mean(wrong[1], options)
+            if any(wrong[1].startswith(option) for option in options):
+                # Nobody adds a letter to a whole option: --viewz is --views, and not --view.
+                equal = [option for option in options if len(option) == len(wrong[1])]
+                near = did_you_mean(wrong[1], equal, 0.8) or near
+            message += f".{near}"
         elif wrong := re.search(r"unrecognized arguments: (-\d\S*)", message):
             message = f"{wrong[1]} begins with a minus sign; numbers have none"
         self.exit(2, f"{self.prog}: {message}\nFor help: `{self.prog} --help`\n")

@@ -82,8 +82,9 @@ class Proof:
             }
         if self.tested is not None:
             found |= {"agreed_canvases": self.tested.canvases, "tested": self.tested._asdict()}
+            found["laws"] = self.laws.hold
         if self.laws.names or self.laws.against:
-            found["laws"] = asdict(self.laws)
+            found["checked_laws"] = asdict(self.laws)
         if self.explored:
             found["codes"] = {n: part.tolist() for n, part in self.explored.meanings.items()}
         elif judged is not None:
