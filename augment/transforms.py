@@ -140,7 +140,7 @@ class SampleTransform:
 
     @cached_property
     def shifts(self) -> bool:
-        """Whether content may change its place, found by trying."""
+        """True if content may change its place, found by trying."""
         block = np.full((9, 9), BLANK, dtype=np.uint8)
         block[3:6, 3:6] = 1  # in the middle, where symmetries leave it
         return any((self(block, block, block > 1, s)[0] != block).any() for s in range(_TRIED))

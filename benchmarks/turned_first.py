@@ -36,7 +36,7 @@ def views_of(drawing: WorkedDrawing, count: int, seed: int) -> list[list[View]]:
     return found
 
 
-def judged(
+def outcomes(
     predictor: Predictor, drawing: WorkedDrawing, views: list[list[View]], turned_first: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Solve every row step in every view.
@@ -87,7 +87,7 @@ def measured(file: Path, args: argparse.Namespace) -> str:
     views = [mine[:fewest] for mine in views]
     lines = []
     for name, first in (("masked, then turned", False), ("turned, then masked", True)):
-        right, sure, problem = judged(solver.predictor, drawing, views, first)
+        right, sure, problem = outcomes(solver.predictor, drawing, views, first)
         chosen = sure.argmax(axis=1)
         won = right[np.arange(len(right)), chosen]
         row = [name, str(Share(int(won.sum()), len(won))), str(whole(won, problem))]

@@ -30,7 +30,7 @@ def test_only_upright_and_mirrored_rows_are_masked_if_views_are_turned_first(ben
         truth = apply_views([view], drawing.truth)[0]
         predictor.pages.append(Page(truth, np.zeros_like(truth, bool), 0, view=view.symmetry))
     predictor.page = lambda shown: predictor.pages[0]
-    bench.judged(predictor, drawing, [views], turned_first)
+    bench.outcomes(predictor, drawing, [views], turned_first)
     for view, shown in zip(views, predictor.seen, strict=True):
         rows = apply_views([view] * 3, np.stack([drawing.answer_cells(n)[0] for n in range(3)]))
         alike = ((shown == MASK) == rows).all()

@@ -46,7 +46,7 @@ class Laws:
 
 @dataclass
 class Survey:
-    """What an enumeration of reachable inputs finds, by kinds of rows and columns.
+    """Reachable inputs that an enumeration finds, by kinds of rows and columns.
 
     Attributes:
         rule: of the layout.

@@ -32,7 +32,7 @@ _MOST_NOTED = 20_000  # incorrect inputs; of a model with more only their share 
 
 
 class Tested(NamedTuple):
-    """How a rule was tested, which proves nothing of other canvases."""
+    """Tests of a rule, which prove nothing of other canvases."""
 
     canvases: int  # drawn ones on which it agreed with the layout and the task
     digits: int  # of the longest operand on them

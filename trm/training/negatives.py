@@ -42,7 +42,7 @@ class Kind(IntEnum):
 
     @property
     def label(self) -> str:
-        """What a sample of the kind is, for people."""
+        """Description of a sample of the kind, for people."""
         return _LABELS[self]
 
 

@@ -12,31 +12,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from saving import saved
 from twice import AddTwice
 
-from canvas.canvas_size import Canvas
 from canvas.layouts import table
 from canvas.multiplication import Lattice, Multiplication
 from canvas.problems import Problems
-from canvas.tasks import task_data
 from trm import solve
-from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, FORMAT, SHIPPED
+from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, SHIPPED
 from trm.checkpoints.content import load_checkpoint, pack, unpack
-from trm.checkpoints.loading import load_solver, plain
+from trm.checkpoints.loading import load_solver
 from trm.checkpoints.names import about
-from trm.models.cell import CellModel
 
 MODELS = Path(__file__).parents[3] / "docs" / "models"
 FILES = {"proof.json", "table.npz", "program.py", "check.py", "margins.png"}
-
-
-def saved(folder: Path, task, model: CellModel) -> Path:
-    about = {"format": FORMAT, "family": "cell"}
-    about |= {"network": "trm.models.cell.CellModel", "model": plain(model.config)}
-    data = {"task": task_data(task), "canvas": plain(Canvas())}
-    file = folder / "model.safetensors"
-    file.write_bytes(pack({CHECKPOINT_KEY: about, DATA_KEY: data}, {}, dict(model.state_dict())))
-    return file
 
 
 @pytest.fixture(scope="module")

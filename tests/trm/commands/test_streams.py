@@ -96,7 +96,7 @@ def test_an_error_is_a_sentence_in_any_encoding(how, repository):
 @pytest.mark.skipif(os.name == "nt", reason="closes streams by a shell")
 @pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&- <&-"])
 def test_closed_streams_change_no_file(closed, repository, tmp_path):
-    """As in a service, or by pythonw; libraries may open files by the numbers of streams."""
+    """Services and pythonw close streams; libraries may open files by their numbers."""
     (tmp_path / "problems.csv").write_text("a,b\n12,34\n")
     words = f"{sys.executable} -m trm solve --input problems.csv --output answers.jsonl"
     environment = os.environ | {"PYTHONPATH": str(repository)}

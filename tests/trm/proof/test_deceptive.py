@@ -11,20 +11,16 @@ import deceptive
 import numpy as np
 import pytest
 import torch
+from saving import saved
 
 from canvas import sources as canvas_sources
 from canvas.addition import Addition
-from canvas.canvas_size import Canvas
 from canvas.cells.reachable import reachable_op_inputs
 from canvas.cells.rules.column import ColumnRule
 from canvas.cells.spec import SYMBOL
 from canvas.choices import OwnCodeError
 from canvas.symbols import DIGIT_IDS
-from canvas.tasks import task_data
 from trm import load_solver, solve
-from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, FORMAT
-from trm.checkpoints.content import pack
-from trm.checkpoints.loading import plain
 from trm.checkpoints.proofs import COMPUTES, LAWFUL, PROVED, proof_digest
 from trm.commands.prove import sentence
 from trm.model_card import model_card
@@ -294,15 +290,6 @@ def test_weights_changed_in_memory_are_not_proved(change):
     assert "its weights have changed since they were loaded" in after.uncalibrated_reason
     if change is in_place:
         assert not after.correct  # nothing that was decided before is used
-
-
-def saved(folder: Path, task, model: CellModel) -> Path:
-    about = {"format": FORMAT, "family": "cell"}
-    about |= {"network": "trm.models.cell.CellModel", "model": plain(model.config)}
-    data = {"task": task_data(task), "canvas": plain(Canvas())}
-    file = folder / "model.safetensors"
-    file.write_bytes(pack({CHECKPOINT_KEY: about, DATA_KEY: data}, {}, dict(model.state_dict())))
-    return file
 
 
 def test_a_changed_table_of_decisions_is_not_used(command, tmp_path, caplog):

@@ -78,7 +78,7 @@ def test_a_proved_model_recognises_every_orientation(binary, view):
 
 
 def seen_by_guesses(solver: Solver, problems, sure: dict[str, float]) -> list[Page]:
-    """What each guess of the problems sees; it fills its rows in with noughts if it is wrong."""
+    """Canvases of all guesses; an incorrect guess fills its rows with noughts."""
     upright, pages = solver.draw_worked(problems), []
     for i in range(len(problems)):
         view = given_view(solver.voting, problems.to_ints()[i])

@@ -122,7 +122,7 @@ def test_a_run_that_fails_before_its_first_batch_leaves_nothing(command, debug, 
 
 
 def test_checkpoints_hold_the_mean_of_weights(command, debug, tmp_path):
-    """What `StochasticWeightAveraging` is refused for; `solve` loads these."""
+    """Averages take the place of `StochasticWeightAveraging`; `solve` loads them."""
     words = ("--trainer.callbacks+", "lightning.pytorch.callbacks.WeightAveraging")
     command("fit", *debug, *words, "--trainer.max_epochs", 1, folder=tmp_path)
     content = last_of(tmp_path)
