@@ -35,19 +35,13 @@ from trm.models.attention import (
 from trm.models.cell_cache import CellCache
 from trm.models.configs import CellConfig
 from trm.models.coordinates import span
-from trm.models.iterative import IterativeModel, check_tokens, recur
+from trm.models.iterative import IterativeModel, all_right, check_tokens, recur
 from trm.models.neighbour_attention import AddedMessages, NeighbourAttention, NeighbourKV
 from trm.models.op_inputs import Indexed, OpInputs, OpReader
 from trm.models.shared_classes import SharedClasses
 from trm.torch_settings import float32_default
 
 _CERTAIN = 30.0  # logit of a decided symbol
-
-
-def all_right(log_probability: Tensor) -> Tensor:
-    """Return the halt logit of "all cells are correct" from its log probability, float32 [...]."""
-    log = log_probability.clamp(max=-1e-7)
-    return log - torch.log(-torch.expm1(log))
 
 
 class CellContext(NamedTuple):

@@ -30,6 +30,7 @@ RANDOMISED_RANGE = 2048  # number of positions that randomised ones are drawn fr
 _MOST = {"hidden_size": MOST_CHANNELS, "intermediate_size": 4 * MOST_CHANNELS}
 _MOST |= {"num_layers": MOST_LAYERS} | dict.fromkeys(("H_cycles", "L_cycles", "loops"), MOST_STEPS)
 NEIGHBOURHOODS = ("all", "local_lines", "local_nearest")
+HALT_POOLS = ("first", "mask", "every")  # the first token; the mean of masked ones; each by itself
 
 
 @dataclass
@@ -54,7 +55,7 @@ class RecursiveConfig:
     num_prefixes: int = 0  # learned prefixes to choose from ("puzzle" identifiers); 0: no prefix
     prefix_length: int = 0  # tokens of a prefix
     prefix_size: int | None = None  # numbers learned per prefix, zero-padded; None: all of them
-    halt_pool: str = one_of("first", ("first", "mask"))  # tokens that the halting head reads
+    halt_pool: str = one_of("first", HALT_POOLS)  # tokens that the halting head reads
 
     def __post_init__(self) -> None:
         _check(self, may_be_0=("radius", "num_prefixes", "prefix_length"))

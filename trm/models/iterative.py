@@ -206,6 +206,12 @@ def recur(
     return z_H, z_L
 
 
+def all_right(log_probability: Tensor) -> Tensor:
+    """Return the halt logit of "all cells are correct" from its log probability, float32 [...]."""
+    log = log_probability.clamp(max=-1e-7)
+    return log - torch.log(-torch.expm1(log))
+
+
 def check_tokens(tokens: Tensor) -> None:
     """Check that tokens are symbol ids of canvases.
 

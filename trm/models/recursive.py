@@ -27,7 +27,7 @@ from canvas.symbols import BLANK, MASK
 from trm.models.attention import Linear, PostNormBlock, Terms, compute_dtype, truncated_normal_
 from trm.models.configs import RecursiveConfig
 from trm.models.coordinates import Coordinates, box, neighbourhood_mask
-from trm.models.iterative import IterativeModel, check_tokens, recur
+from trm.models.iterative import IterativeModel, all_right, check_tokens, recur
 from trm.models.positions import check_canvas, make_position
 from trm.torch_settings import float32_default
 
@@ -43,7 +43,7 @@ class Context:
     """
 
     inputs: Tensor  # input embeddings, [B, P + S, D]
-    halt_weights: Tensor | None  # [B, P + S], of tokens for the halting head; None: the first alone
+    halt_weights: Tensor | None  # [B, P + S], of tokens for the halting head, see `halt_logits`
     height: int
     width: int
     places: Tensor | None  # int64 [B, S], cells of the tokens (H * W: padding); None: all cells
@@ -115,10 +115,11 @@ class TinyRecursiveModel(IterativeModel):
         )
         self.lm_head = Linear(D, config.vocab_size)
         # Two outputs as in the reference; the second (continue) is not used. The initial bias of
-        # -5 stands for "incorrect", as nearly all early answers are.
+        # -5 stands for "incorrect", as nearly all early answers are. Where each token is judged by
+        # itself, some 60 of them have a product as low.
         self.halt_head = nn.Linear(D, 2)
         nn.init.zeros_(self.halt_head.weight)
-        nn.init.constant_(self.halt_head.bias, -5.0)
+        nn.init.constant_(self.halt_head.bias, 2.5 if config.halt_pool == "every" else -5.0)
         for name in ("H_init", "L_init"):  # fixed, and not among the parameters
             self.register_buffer(name, truncated_normal_(torch.empty(D), 1.0))
 
@@ -178,6 +179,9 @@ class TinyRecursiveModel(IterativeModel):
             # On a canvas with nothing left to fill in, all cells count.
             weights = (masked | (there & ~masked.any(dim=1, keepdim=True))).float()
             weights = weights / weights.sum(dim=1, keepdim=True)
+        elif config.halt_pool == "every":
+            there = torch.ones_like(flat) if cells.present is None else cells.present[:, P:]
+            weights = F.pad(there.float(), (P, 0))
         return Context(inputs, weights, height, width, places, terms._replace(vectors=None))
 
     def network(self, x: Tensor, context: Context) -> Tensor:
@@ -201,11 +205,25 @@ class TinyRecursiveModel(IterativeModel):
             places = context.places.unsqueeze(-1).expand_as(logits)
             logits = blank.scatter(1, places, logits)[:, :-1]  # [B, H * W, V]
         logits = logits.unflatten(1, (context.height, context.width))
-        if context.halt_weights is None:
-            pooled = z[:, 0]
-        else:
-            pooled = (context.halt_weights.to(z.dtype).unsqueeze(1) @ z).squeeze(1)  # [B, D]
-        return logits, self.halt_head(pooled)[:, 0].float()
+        return logits, self.halt_logits(z, context)
+
+    def halt_logits(self, z: Tensor, context: Context) -> Tensor:
+        """Return halt logits of "the answer is correct", float32 [B], from z, [B, P + S, D].
+
+        - ``halt_pool: first``: the head reads the first token.
+        - ``mask``: it reads the mean of the masked cells.
+        - ``every``: it reads each cell by itself, and the answer is correct if all of them are: the
+          product of their probabilities. One incorrect cell is as clear on a large canvas as on a
+          small one.
+        """
+        weights = context.halt_weights
+        if weights is None:
+            return self.halt_head(z[:, 0])[:, 0].float()
+        if self.config.halt_pool == "mask":
+            pooled = (weights.to(z.dtype).unsqueeze(1) @ z).squeeze(1)  # [B, D]
+            return self.halt_head(pooled)[:, 0].float()
+        log_right = F.logsigmoid(self.halt_head(z)[..., 0].float())  # [B, P + S]
+        return all_right((log_right * weights).sum(dim=1))
 
     def cell_states(self, state: RecursiveState, context: Context) -> Tensor:
         """Return z_H of every cell, [B, H, W, D]; 0 where a cell is no token."""

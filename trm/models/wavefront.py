@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from canvas.cells.order import front_of, in_order
-from trm.models.cell import CellModel, all_right
+from trm.models.cell import CellModel
 from trm.models.cell_cache import CellCache
+from trm.models.iterative import all_right
 from trm.progress import Report, silent
 
 

@@ -24,10 +24,10 @@ from canvas.cells.spec import OWN, TOKEN
 from canvas.drawing import Drawing
 from canvas.task import Task
 from trm.models.attention import compute_dtype
-from trm.models.cell import CellContext, CellModel, CellState, all_right
+from trm.models.cell import CellContext, CellModel, CellState
 from trm.models.cell_cache import CellCache
 from trm.models.cell_table import CellTable, GrowingTable, UnknownInputError
-from trm.models.iterative import Loop, weights_hash
+from trm.models.iterative import Loop, all_right, weights_hash
 from trm.models.wavefront import Wavefront, run_wavefront
 from trm.solving.predictor import Predictor, Trace, generator_of
 from trm.solving.rollout import OnRow, Prediction, Rollout, free_running

@@ -15,10 +15,10 @@ from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK, encode
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
-from trm.models.cell import CellModel, CellState, all_right
+from trm.models.cell import CellModel, CellState
 from trm.models.cell_cache import CellCache
 from trm.models.configs import CellConfig, rule_settings
-from trm.models.iterative import Loop
+from trm.models.iterative import Loop, all_right
 from trm.models.wavefront import run_wavefront
 from trm.training.samples import CellInputSamples
 
