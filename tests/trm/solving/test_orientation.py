@@ -168,3 +168,36 @@ def test_settings_that_do_not_fit_a_canvas_given_turned_are_refused():
     few = few.with_voting(asked("r90", symmetries=("e",)))
     with pytest.raises(ValueError, match="none of the guessed orientations"):
         few.solve(few.task.problems([(123, 4)]))
+
+
+@pytest.mark.parametrize("biased", [-2.0, 0.0, 2.0])
+def test_a_guess_that_can_no_longer_win_is_not_solved_and_the_winner_is_the_same(
+    biased, monkeypatch
+):
+    model = tiny_trm(position="relative_2d", skip_blank=True, halt_pool="mask")
+    model.halt_head.bias.data += biased
+    solver = Solver(IterativePredictor(model, 3), Multiplication(digits_b=(1, 3)))
+    solver = solver.with_voting(asked("random", seed=3))
+    problems = solver.task.problems(PAIRS)
+    quick = solver.solve(problems, with_truth=True)
+
+    def unknown(solver, guesses):
+        return np.ones(len(guesses)), np.zeros(len(guesses), dtype=np.int64)
+
+    monkeypatch.setattr("trm.solving.orientation._first_rows", unknown)
+    for one, other in zip(quick, solver.solve(problems, with_truth=True), strict=True):
+        assert (one.guess, one.confidence) == (other.guess, other.confidence)
+        np.testing.assert_array_equal(one.canvas, other.canvas)
+        np.testing.assert_array_equal(one.truth, other.truth)
+
+
+def test_one_guess_is_solved_to_its_end_where_the_others_are_rejected_at_their_first_row():
+    task, predictor = Multiplication(digits_b=(1, 3)), Oracle()
+    solver = Solver(predictor, task, Canvas(9, 9)).with_voting(asked("r90"))
+    problems = task.problems([(321, 45)])
+    predictor.pages = seen_by_guesses(solver, problems, {"e": 0.9})
+    (found,) = solver.solve(problems)
+    assert found.answer == 14445
+    solved = [vote for vote in found.votes[0] if vote.answer is not None]
+    assert [vote.confidence for vote in solved] == [pytest.approx(0.9 ** len(found.rows))]
+    assert found.votes[0][0].confidence == pytest.approx(0.1)  # of its first row
