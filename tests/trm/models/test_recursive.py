@@ -103,6 +103,34 @@ def test_the_head_judges_the_masked_row():
     torch.testing.assert_close(model.read(state, context)[1][0], expected)
 
 
+@pytest.mark.parametrize("skip_blank", [False, True])
+def test_with_a_pool_of_every_cell_the_answer_is_correct_if_all_cells_are(skip_blank):
+    model = make(position="relative_2d", halt_pool="every", skip_blank=skip_blank)
+    tokens = canvases()
+    tokens[0, :2] = BLANK
+    context = model.encode(tokens)
+    state = model.initial_state(context)
+    state = state._replace(z_H=torch.randn_like(state.z_H))
+    found = model.read(state, context)[1].sigmoid()
+    cells = model.halt_head(model.cell_states(state, context))[..., 0].sigmoid()
+    if skip_blank:  # blank cells are no tokens
+        cells = cells.where(tokens != BLANK, 1.0)
+    torch.testing.assert_close(found, cells.flatten(1).prod(dim=1), rtol=1e-4, atol=1e-7)
+
+
+def test_one_incorrect_cell_is_as_clear_on_a_large_canvas_as_on_a_small_one():
+    for size in (3, 30):
+        model = make(position="relative_2d", halt_pool="every")
+        model.halt_head.weight.data[0] = torch.eye(16)[0]
+        model.halt_head.bias.data.zero_()
+        context = model.encode(torch.ones(1, size, size, dtype=torch.uint8))
+        state = model.initial_state(context)
+        z = torch.full_like(state.z_H, 15.0)
+        z[:, 0, 0] = -3.0
+        found = model.read(state._replace(z_H=z), context)[1]
+        torch.testing.assert_close(found, torch.tensor([-3.0]), rtol=0, atol=0.01)
+
+
 # Cells that are no tokens
 
 
