@@ -31,9 +31,9 @@ PROBLEMS = {"multiplication": "321x654", "addition": "604+87"}
 CARRIES = ("carry", "sum_carry")  # signals that are drawn beside a canvas
 
 GPT, RECURSIVE = "a GPT that adds", "a recursive transformer that adds, with attention to all cells"
-STUDY = "log/2026-11-24-study-encodings"
-LOOPED, RECURSIVE_STUDY = f"{STUDY}-looped.md", f"{STUDY}-recursive.md"
-CANVAS, CONFIGS = f"{STUDY}-canvas.md", "results.md#all-configs"
+STUDY = "log/2026-11.md#2026-11-24-study-encodings"
+LOOPED, RECURSIVE_STUDY = f"{STUDY}-looped", f"{STUDY}-recursive"
+CANVAS, CONFIGS = f"{STUDY}-canvas", "results.md#all-configs"
 # By encoding: the trained model, the problems, and the Markdown file and column of its best figure.
 ENCODINGS: dict[str, tuple[str, str, str, int]] = {
     "none": (GPT, "8 digits: ", LOOPED, 5),
@@ -210,7 +210,11 @@ def proof_table(rows: list[str]) -> Iterator[str]:
 
 def figure(page: str, row: str, column: int) -> str:
     """Return one cell of the tables of a Markdown file, without links, by row name and column."""
-    lines = (DOCS / page.partition("#")[0]).read_text().splitlines()
+    file, _, anchor = page.partition("#")
+    text = (DOCS / file).read_text()
+    if (mark := f'<a id="{anchor}"></a>') in text:  # one entry of the log
+        text = text.partition(mark)[2].partition("<a id=")[0]
+    lines = text.splitlines()
     rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
     (found,) = (cells for cells in rows if re.fullmatch(rf"\[?`{row}`(\]\(\S+\))?", cells[0]))
     return re.sub(r" \[\[log\]\[\w+\]\]| \(\[log\]\(\S+\)\)", "", found[column])

@@ -54,9 +54,10 @@ def modules() -> set[Path]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
+    """Anchors of a page: those that GitHub makes of headings, and those of its own."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
+    made = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
+    return made | set(re.findall(r'^<a id="([\w-]+)"></a>$', page.read_text(), re.MULTILINE))
 
 
 @pytest.mark.parametrize(
@@ -81,9 +82,9 @@ def test_links_lead_somewhere(page):
 def test_pages_link_and_list_all_that_there_is():
     text = (ROOT / "README.md").read_text()
     assert [name(page) for page in PAGES[1:] if f"({name(page)})" not in text] == []
-    titles = [page.read_text().partition("\n")[0] for page in LOG.glob("2*.md")]
-    assert [title for title in titles if len(title) > 102] == []
-    assert (LOG / "README.md").read_text() == runpy.run_path(str(LOG / "index.py"))["index"]()
+    log = runpy.run_path(str(LOG / "index.py"))
+    assert [title for _, title, _ in log["entries"]() if len(title) > 100] == []
+    assert (LOG / "README.md").read_text() == log["index"]()
     made = runpy.run_path(str(ROOT / "docs/gallery.py"))["gallery"]()
     assert (ROOT / "docs/gallery.md").read_text() == made
     for page in (ROOT / "docs/architecture.md", ROOT / "docs/commands.md"):
@@ -93,43 +94,15 @@ def test_pages_link_and_list_all_that_there_is():
     assert named >= set(TRAINING) | {"render", "solve", "evaluate", "report"}
 
 
-def replacements() -> list[str]:
-    """The names in backticks on the right-hand side of the log's table of names."""
-    table = (LOG / "README.md").read_text().partition("\n## Entries")[0]
-    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
-    assert len(rows) > 50
-    return [part for _, now in rows for part in re.findall(r"`([^`]+)`", now)]
-
-
-def test_names_in_the_log_that_replaced_others_exist():
-    sources = [
-        path.read_text()
-        for folder in (*PACKAGES, "configs")
-        for path in (ROOT / folder).rglob("*")
-        if path.suffix in (".py", ".yaml")
-    ]
-    known = set(re.findall(r"\w+", "\n".join(sources)))
-    known |= {"pandas", "DataFrame", "PYTHONPATH", "signal_NAME", "SUITE", "program", "mine", "X"}
-    missing = []
-    for name in replacements():
-        command = re.match(r"trm (\w+)", name)
-        if re.match(r"(configs|studies|generalise|trm)/", name):
-            pattern = name.removeprefix("configs/").removesuffix(".yaml")
-            found = any(ROOT.glob(f"configs/{pattern}.yaml"))
-        elif command:
-            parser = parser_of(command[1]) if command[1] not in TRAINING else None
-            options = re.findall(r"--[a-z-]+", name)
-            found = parser is None or all(option in parser.format_help() for option in options)
-        elif re.match(r"(canvas|augment|trm)\.", name):
-            found = (ROOT / name.replace(".", "/")).exists() or any(
-                ROOT.glob(f"{path.replace('.', '/')}.py")
-                for path in (name, name.rpartition(".")[0])
-            )
-        else:
-            found = set(re.findall(r"[A-Za-z_]\w*", name)) <= known
-        if not found:
-            missing.append(name)
-    assert missing == []
+@pytest.mark.parametrize("month", sorted(LOG.glob("2*.md")), ids=name)
+def test_the_log_has_dated_entries_with_anchors_newest_first(month):
+    text = month.read_text()
+    listed = runpy.run_path(str(LOG / "index.py"))
+    dates = [date for date, _, link in listed["entries"]() if link.startswith(month.name)]
+    assert dates == sorted(dates, reverse=True)
+    assert {date[:7] for date in dates} == {month.stem}
+    assert len(dates) == len(re.findall(r"^## ", text, re.MULTILINE))
+    assert len(dates) == len(set(re.findall(r'<a id="(.*?)">', text)))
 
 
 # Architecture

@@ -91,7 +91,7 @@ def test_a_folder_lists_its_files(staged):
 def test_a_link_to_nothing_is_an_error_and_in_the_log_only_its_text(staged):
     with pytest.raises(ValueError, match=r"a.md links to gone.yaml, which does not exist"):
         staged({"docs/a.md": "[x](gone.yaml)"}, "docs/a.md")
-    log = "docs/log/2026-01-01-x.md"
+    log = "docs/log/2026-01.md"
     site = staged({log: "By [`old`](gone.yaml).\n", "docs/log/README.md": "log"}, log)
     assert site[log].startswith("By `old`.\n")
     assert site[log].endswith("[All entries of the lab log](index.md)\n")

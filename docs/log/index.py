@@ -1,21 +1,28 @@
 """Write the list of entries at the end of README.md: `python docs/log/index.py`, after each one."""
 
+import re
 from itertools import groupby
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
 HEADING = "## Entries\n"
+ENTRY = re.compile(r'^<a id="([\w-]+)"></a>\n\n## (\d{4}-\d\d-\d\d) · (.+)$', re.MULTILINE)
+
+
+def entries(folder: Path = FOLDER) -> list[tuple[str, str, str]]:
+    """Return date, title, and link of each entry, newest first."""
+    return [
+        (date, title, f"{month.name}#{anchor}")
+        for month in sorted(folder.glob("2*.md"), reverse=True)
+        for anchor, date, title in ENTRY.findall(month.read_text())
+    ]
 
 
 def index(folder: Path = FOLDER) -> str:
-    """README.md with the list anew, newest date first, the entries of a date by name."""
-    pages = sorted(folder.glob("2*.md"), key=lambda page: page.name)
+    """Return README.md with a new list of entries, in the order of the months' files."""
     lines = []
-    for date, entries in groupby(reversed(pages), key=lambda page: page.name[:10]):
-        lines += [f"\n### {date}\n"]
-        for page in sorted(entries):
-            title = page.read_text().partition("\n")[0].removeprefix(f"# {date} · ")
-            lines += [f"- [{title}]({page.name})"]
+    for date, of_date in groupby(entries(folder), key=lambda entry: entry[0]):
+        lines += [f"\n### {date}\n", *(f"- [{title}]({link})" for _, title, link in of_date)]
     text = (folder / "README.md").read_text().partition(HEADING)[0]
     return text + HEADING + "\n".join(lines) + "\n"
 
