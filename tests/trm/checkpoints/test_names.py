@@ -1,5 +1,6 @@
 """Weights by short names, and what is listed of them."""
 
+import re
 import shutil
 
 import pytest
@@ -67,7 +68,7 @@ def test_an_installed_package_says_where_other_weights_are(
 
 
 def test_what_is_listed_is_what_the_files_hold(command):
-    lines = {line.split()[0]: line for line in command("models").out.splitlines()}
+    lines = {line.split()[0]: line for line in command("models", "--all").out.splitlines()}
     assert lines.keys() == named_weights().keys()
     for name, told in {
         "lattice": "cell model proved; tested: in range 500 of 500, first beyond 1,000 of 1,000, "
@@ -84,6 +85,26 @@ def test_what_is_listed_is_what_the_files_hold(command):
         assert f"{one.family} {one.results}".startswith(told)
         for part in (one.family, one.task, f"{one.parameters:,} parameters", one.results):
             assert part in lines[name]
+
+
+def test_the_overview_names_all_weights_by_family_on_one_screen(command):
+    lines = command("models").out.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+    text = "\n".join(lines)
+    named = set(re.findall(r"[a-z][\w.-]*-seed\d", text))
+    assert named == named_weights().keys() - {"lattice"}
+    assert ", lattice, lattice-seed0" in text
+    families = [line.partition(":")[0] for line in lines if not line.startswith(" ")]
+    assert [family for family in families if "model" in family or family.endswith("s")] == [
+        "Recursive transformers",
+        "GPTs",
+        "Cell models",
+        "Cell models in integers",
+    ]
+    assert "untold-neighbours-seed0*" in text  # tested, not proved
+    assert "latent-seed0*" not in text
+    assert "leave it out" in command("models", "--all", "lattice", code=2).err
 
 
 def test_a_file_that_says_nothing_is_refused(tmp_path):
