@@ -115,7 +115,7 @@ proof holds *in* float32 or float64, in any order of summation. These columns ar
 ENCODINGS_HEAD = """\
 ## Position encodings
 
-Information about the places of tokens on a canvas: `position` in a [config](commands.md#configs).
+Information about the places of tokens on a canvas: `position` in a [config](train.md#configs).
 Figures are shares of held-out solutions without an incorrect cell; of 200, seed 0, unless noted.
 Models that add were trained on up to 7 digits (`relative_2d`: 5), those that multiply on up to 3 x
 2; settings and all other figures are behind the links. A cell model needs no encoding: its inputs

@@ -57,7 +57,7 @@ def anchors(page: Path) -> set[str]:
     """Anchors of a page: those that GitHub makes of headings, and those of its own."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     made = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
-    return made | set(re.findall(r'^<a id="([\w-]+)"></a>$', page.read_text(), re.MULTILINE))
+    return made | set(re.findall(r'^<a id="([\w-]+)"></a>', page.read_text(), re.MULTILINE))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,10 @@ def test_pages_link_and_list_all_that_there_is():
     assert (LOG / "README.md").read_text() == log["index"]()
     made = runpy.run_path(str(ROOT / "docs/gallery.py"))["gallery"]()
     assert (ROOT / "docs/gallery.md").read_text() == made
-    for page in (ROOT / "docs/architecture.md", ROOT / "docs/commands.md"):
+    options = runpy.run_path(str(ROOT / "docs/options.py"))["page"]()
+    assert (ROOT / "docs/options.md").read_text() == options
+    manuals = ("train", "solve", "look_inside")
+    for page in (ROOT / f"docs/{name}.md" for name in ("architecture", *manuals)):
         files = re.findall(r"\b((?:canvas|augment|trm|configs)/[\w/]+\.\w+)", page.read_text())
         assert [file for file in files if not (ROOT / file).exists()] == []
     named = {words[0] for _, words in LINES}
@@ -154,7 +157,7 @@ def test_nobody_imports_from_a_floor_above_its_own():
 
 
 def test_every_field_of_a_record_is_documented():
-    table = section("docs/commands.md", "Solve")
+    table = section("docs/solve.md", "Files and records")
     fields = {name for line in table.splitlines() for name in re.findall(r"`(\w+)`", line[:80])}
     assert set(COLUMNS) - fields == set()
 
@@ -196,7 +199,11 @@ def test_a_training_command_line_names_configs_and_keys_that_there_are(words, mo
 
 
 SHAPES = r"torch.Size\(\[\d+, 2, 8, 28, 28\]\)\n" * 2
-PRINTED = {"README.md": ["56088 "], "docs/commands.md": ["5535 ", "5535 ", SHAPES, r"\[2, 4, 7\]"]}
+PRINTED = {
+    "README.md": ["56088 "],
+    "docs/solve.md": ["5535 ", "5535 "],
+    "docs/look_inside.md": [SHAPES, r"\[2, 4, 7\]"],
+}
 
 
 @pytest.mark.parametrize(("page", "printed"), PRINTED.items())

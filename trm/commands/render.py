@@ -34,7 +34,14 @@ def add_arguments(parser: Parser) -> None:
     add("--task", help=f"{', '.join(TASKS)}, or a class of your own (default: by the sign)")
     layouts = "; ".join(f"{name}: {', '.join(task.layouts)}" for name, task in TASKS.items())
     add("--layout", help=f"{layouts}; or a class of your own (default: the first)")
-    add("--base", type=int, default=10, choices=range(2, 17), metavar="2..16")
+    add(
+        "--base",
+        type=int,
+        default=10,
+        choices=range(2, 17),
+        metavar="2..16",
+        help="of the digits (default: 10)",
+    )
     for side in ("--height", "--width"):
         more = "cells (default: the worked solution and one cell around it)"
         add(side, type=whole(1, MOST_CELLS), help=more)

@@ -37,9 +37,9 @@ HALT_POOLS = ("first", "mask", "every")  # the first token; the mean of masked o
 class RecursiveConfig:
     """Settings of a ``TinyRecursiveModel``; the defaults are the reference's."""
 
-    height: int = 20  # canvas that learned positions are made for
-    width: int = 20
-    vocab_size: int = VOCAB_SIZE
+    height: int = 20  # of the canvas that learned positions are made for
+    width: int = 20  # the same
+    vocab_size: int = VOCAB_SIZE  # symbols of a cell
     hidden_size: int = 512  # channels of a token
     num_heads: int = 8  # attention heads
     num_layers: int = 2  # blocks in the one network
@@ -85,9 +85,9 @@ class RecursiveConfig:
 class GPTConfig:
     """Settings of a ``GPT``; the defaults are those of the smallest GPT-2."""
 
-    height: int = 20  # canvas that learned positions are made for
-    width: int = 20
-    vocab_size: int = VOCAB_SIZE
+    height: int = 20  # of the canvas that learned positions are made for
+    width: int = 20  # the same
+    vocab_size: int = VOCAB_SIZE  # symbols of a cell
     hidden_size: int = 768  # channels of a token
     num_heads: int = 12  # attention heads
     num_layers: int = 12  # blocks
@@ -132,7 +132,7 @@ def _check(config: Any, may_be_0: tuple[str, ...] = ()) -> None:
 class CellConfig:
     """Settings of a `CellModel`."""
 
-    vocab_size: int = VOCAB_SIZE
+    vocab_size: int = VOCAB_SIZE  # symbols of a cell
     hidden_size: int = 64  # channels of a cell
     num_heads: int = 8  # attention heads; 0: no attention, all messages are added
     num_layers: int = 1  # blocks in the one network
@@ -142,11 +142,10 @@ class CellConfig:
     direction_bias: float = 4.0  # initial bias of each attention head for one of the neighbours
     shared_classes: bool = False  # whether signals and outputs share embeddings, `SharedClasses`
     # From the layout's local rule, see `rule_settings`.
-    # Number of classes by signal, for each direction in which cells pass it.
-    messages: dict[str, dict[str, int]] = field(default_factory=dict)
+    messages: dict[str, dict[str, int]] = field(default_factory=dict)  # classes, by direction
     own: dict[str, int] = field(default_factory=dict)  # the same for signals that are not passed
     codes: dict[str, int] = field(default_factory=dict)  # number of codes by latent signal
-    ops: list[dict[str, list[str]]] = field(default_factory=list)
+    ops: list[dict[str, list[str]]] = field(default_factory=list)  # inputs and outputs of each
 
     def __post_init__(self) -> None:
         _check(self, may_be_0=("num_heads", "L_cycles"))

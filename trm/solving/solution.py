@@ -2,7 +2,7 @@
 
 A record is its form as plain data for JSON: in files, in the output of `trm predict`, and in
 Python. Its numbers are text with the digits of the model's base, as JSON readers round large
-numbers. docs/commands.md explains each of its `COLUMNS`.
+numbers. docs/solve.md explains each of its `COLUMNS`.
 """
 
 import html

@@ -1,0 +1,199 @@
+"""Write options.md, all options of commands and keys of configs: `python docs/options.py`."""
+
+import argparse
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from docstring_parser import parse
+
+from canvas.addition import Addition
+from canvas.canvas_size import Canvas
+from canvas.choices import CHOICES
+from canvas.multiplication import Multiplication
+from trm.commands.cli import COMMANDS, parser_of
+from trm.models.configs import CellConfig, GPTConfig, RecursiveConfig
+from trm.training.canvas_module import CanvasModule
+from trm.training.cell_module import CellModule
+from trm.training.data import CanvasDataModule
+from trm.training.gpt_module import GPTModule
+from trm.training.iterative_module import IterativeModule
+from trm.training.latent_module import LatentModule
+
+PAGE = Path(__file__).with_name("options.md")
+HEAD = """\
+# Options
+
+All options of commands, and all keys of configs. `python docs/options.py` writes this page from the
+parsers and the classes. [Train](train.md), [Solve](solve.md) and [Look inside](look_inside.md) show
+them at work.
+
+Every command has `-q`, `--quiet` (print results and errors only), `-v`, `--verbose` (print the log,
+and tracebacks of errors) and `-h`, `--help`."""
+KEYS = """\
+## Config keys
+
+Keys of `trm fit`, `validate`, `test` and `predict`, in a config's file or as options, like
+`--model.optimizer.lr 0.001`. Keys of `trainer` are those of
+[Lightning's Trainer](https://lightning.ai/docs/pytorch/stable/common/trainer.html), those of
+`checkpoint` of its `ModelCheckpoint`. Beside them:
+
+| option | meaning |
+|---|---|
+| `--config` | name or file of a config |
+| `--seed` | sets `seed_everything`, `data.seed` and `model.seed` |
+| `--ckpt_path` | `last`, `best`, a file, or the folder of a run: resume or score it |
+| `--weights` | weights or a checkpoint that a new run begins with |"""
+# Keys before those of a class, and the class.
+CLASSES = [
+    ("model", CanvasModule),
+    ("model", IterativeModule),
+    ("model", GPTModule),
+    ("model", CellModule),
+    ("model", LatentModule),
+    ("model.network.config", RecursiveConfig),
+    ("model.network.config", GPTConfig),
+    ("model.network.config", CellConfig),
+    ("data", CanvasDataModule),
+    ("data.task", Multiplication),
+    ("data.task", Addition),
+    ("data.canvas", Canvas),
+]
+COMMON = {"--help", "--quiet", "--verbose"}
+LEFT_OUT = {"network", "model", "more"}  # parameters that are no keys of their own
+
+
+def page() -> str:
+    """Return the text of options.md."""
+    parts = [HEAD, "## Options"]
+    for name in COMMANDS:
+        parts += [f"### trm {name}", *commands(f"trm {name}", parser_of(name))]
+    parts.append(KEYS)
+    seen: set[tuple[str, type]] = set()
+    for prefix, kind in CLASSES:
+        parts += classes(prefix, kind, seen)
+    return "\n\n".join(parts) + "\n"
+
+
+def commands(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield what a command does, its table of options, and the same of each of its actions."""
+    yield (parser.description or "").partition("\n")[0].partition(": ")[2].capitalize()
+    rows = ["| option | meaning |", "|---|---|"]
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for one, its in action.choices.items():
+                yield f"**{name} {one}**"
+                yield from list(commands(f"{name} {one}", its))[its.description is None :]
+        elif COMMON.isdisjoint(action.option_strings):
+            rows.append(f"| {words(action)} | {cell(meaning(parser, action))} |")
+    if len(rows) > 2:
+        yield "\n".join(rows)
+
+
+def words(action: argparse.Action) -> str:
+    """Return an option with its value, like `--digits-a LENGTHS`."""
+    value = action.metavar or (action.dest if not action.option_strings else "")
+    value = " ".join(value) if isinstance(value, tuple) else value
+    return f"`{' '.join(filter(None, [*action.option_strings[-1:], value]))}`"
+
+
+def meaning(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    """Return the help of an option, with its choices unless the help names them."""
+    text = parser._get_formatter()._expand_help(action) if action.help else ""
+    choices = [str(choice) for choice in action.choices or ()]
+    known = action.metavar or all(choice in text for choice in choices)
+    return text if known else f"{text} ({', '.join(choices)})".strip()
+
+
+def classes(prefix: str, kind: type, seen: set[tuple[str, type]]) -> Iterator[str]:
+    """Yield heading and table of a class, and of the dataclasses in its keys."""
+    if (prefix, kind) in seen:
+        return
+    seen.add((prefix, kind))
+    rows, inside = [], []
+    for key, type_, default, text in keys(kind):
+        rows.append(f"| `{key}` | `{cell(type_)}` | {default} | {cell(text)} |")
+    for key, hint in hints(kind).items():
+        inside += [(f"{prefix}.{key}", one) for one in dataclasses_in(hint) if one is not Canvas]
+    if rows:
+        yield f"### {prefix} · {kind.__name__}"
+        yield inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].replace("``", "`")
+        yield "\n".join(["| key | type | default | meaning |", "|---|---|---|---|", *rows])
+    for further, one in inside:
+        yield from classes(further, one, seen)
+
+
+def dataclasses_in(hint: Any) -> Iterator[type]:
+    """Yield the dataclasses in a type, like A and B in ``list[A] | B``."""
+    if is_dataclass(hint):
+        yield hint  # type: ignore[misc]
+    for one in get_args(hint):
+        yield from dataclasses_in(one)
+
+
+def hints(kind: type) -> dict[str, Any]:
+    """Types of a class's keys: the fields of a dataclass, or the parameters of `__init__`."""
+    if is_dataclass(kind):
+        known = get_type_hints(kind)
+        return {field.name: known[field.name] for field in fields(kind)}
+    known = get_type_hints(kind.__init__)  # type: ignore[misc]
+    return {name: hint for name, hint in known.items() if name not in LEFT_OUT | {"return"}}
+
+
+def keys(kind: type) -> Iterator[tuple[str, str, str, str]]:
+    """Yield name, type, default and meaning of each key of a class."""
+    meanings = documented(kind)
+    defaults: dict[str, Any] = {}
+    choices: dict[str, tuple[str, ...]] = {}
+    if is_dataclass(kind):
+        for field in fields(kind):
+            made = field.default_factory is not MISSING
+            defaults[field.name] = field.default_factory() if made else field.default
+            choices[field.name] = field.metadata.get(CHOICES, ())
+    else:
+        for name, one in inspect.signature(kind).parameters.items():
+            defaults[name] = MISSING if one.default is one.empty else one.default
+    for name, hint in hints(kind).items():
+        text = meanings.get(name, "")
+        if choices.get(name):
+            text = "; ".join(filter(None, (text, f"one of {', '.join(choices[name])}")))
+        default = "" if defaults[name] is MISSING else f"`{shown(defaults[name])}`"
+        yield name, re.sub(r"\b(?:\w+\.)+(?=\w)", "", inspect.formatannotation(hint)), default, text
+
+
+def shown(value: Any) -> str:
+    """Return a default as YAML writes it."""
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(shown, value))}]"
+    names = {"None": "null", "True": "true", "False": "false"}
+    return names.get(str(value), str(value))
+
+
+def documented(kind: type) -> dict[str, str]:
+    """Return meanings of keys: from the docstring, or else a comment at a dataclass's field."""
+    found: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if base.__module__.partition(".")[0] not in ("trm", "canvas"):
+            continue
+        if is_dataclass(base):
+            found |= dict(
+                re.findall(r"^    (\w+): .*?  # (.+)$", inspect.getsource(base), re.MULTILINE)
+            )
+        for one in parse(base.__doc__ or "").params:
+            about = " ".join((one.description or "").replace("``", "`").split())
+            if not about.startswith("see `"):
+                about = about.replace("None:", "null:").rstrip(".")
+                found |= dict.fromkeys(one.arg_name.split(", "), about)
+    return found
+
+
+def cell(text: str) -> str:
+    """Return a text as one cell of a Markdown table."""
+    return " ".join(text.replace("|", "\\|").split())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
