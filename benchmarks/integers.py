@@ -15,9 +15,9 @@ import torch
 
 from canvas.cells.reachable import reachable_op_inputs
 from trm import load_solver
+from trm.cells.quantise import differing, some_of
 from trm.checkpoints import find_checkpoint
 from trm.markdown import table
-from trm.models.quantise import differing, some_of
 
 PAIRS = (
     ("lattice", "lattice-int8-seed2"),

@@ -15,9 +15,9 @@ import torch
 
 from canvas.cells.reachable import reachable_op_inputs
 from trm import load_solver
+from trm.cells.proof.judge import judge, provable
 from trm.figures.style import INK, mark, new_figure, save, tidy
 from trm.markdown import table
-from trm.proof.judge import judge, provable
 
 
 class Judgement(NamedTuple):

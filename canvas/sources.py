@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "6214510cef5ba5ebecb9cf124e4189e85b9b271bff6fbc8319a705d89f578526"
+SOURCES = "b884cec1613dcd303a29685651ef951e2ce6e7c5c8da4a3fe73d78bba1cf5253"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

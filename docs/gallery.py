@@ -19,9 +19,9 @@ from canvas.choices import load_class
 from canvas.picture import to_text
 from canvas.task import Task
 from canvas.tasks import TASKS
+from trm.cells.proof.notes import with_new_keys
 from trm.checkpoints import DATA_KEY, SHIPPED
 from trm.checkpoints.content import unpack
-from trm.checkpoints.proofs import with_new_keys
 from trm.models.configs import POSITIONS
 from trm.models.positions import Position
 
@@ -57,11 +57,11 @@ ROWS = {
 }
 # By family: its file, and the config with the best figure.
 FAMILIES = {
-    "cell model with several ops": ("cell", "quickstart"),
-    "cell model that reads everything at once": ("cell", "generalise/lattice"),
-    "cell model without hints, which invents latent codes": ("cell", "generalise/latent"),
-    "recursive transformer, whose cells read states": ("recursive", "addition/quick"),
-    "GPT, which writes the canvas as a sequence": ("gpt", "addition/gpt_blanks"),
+    "cell model with several ops": ("cells/model", "quickstart"),
+    "cell model that reads everything at once": ("cells/model", "generalise/lattice"),
+    "cell model without hints, which invents latent codes": ("cells/model", "generalise/latent"),
+    "recursive transformer, whose cells read states": ("models/recursive", "addition/quick"),
+    "GPT, which writes the canvas as a sequence": ("models/gpt", "addition/gpt_blanks"),
 }
 
 
@@ -236,7 +236,7 @@ def families() -> Iterator[str]:
     for name, (module, config) in FAMILIES.items():
         shape, measured = (figure(CONFIGS, config, column) for column in (2, 3))
         link = f"[`{config}`](../configs/{config}.yaml)"
-        yield f"| [{name}](../trm/models/{module}.py) | {link} | {shape} | {measured} |"
+        yield f"| [{name}](../trm/{module}.py) | {link} | {shape} | {measured} |"
 
 
 if __name__ == "__main__":

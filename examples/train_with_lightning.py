@@ -22,8 +22,8 @@ from torch.utils.data import DataLoader
 from canvas.addition import Addition
 from canvas.canvas_size import Canvas
 from trm import load_solver, solve
-from trm.models import CellConfig, CellModel, rule_settings
-from trm.training import CanvasDataModule, CellModule, OptimizerConfig, ScheduleConfig
+from trm.cells import CellConfig, CellModel, CellModule, rule_settings
+from trm.training import CanvasDataModule, OptimizerConfig, ScheduleConfig
 
 # Lightning's advice about workers, devices and products, which says nothing about this run.
 warnings.filterwarnings("ignore", module="lightning")

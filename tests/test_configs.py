@@ -12,8 +12,8 @@ import torch
 import yaml
 
 from canvas.drawing import IGNORE
-from trm.sweep.runs import plan
-from trm.sweep.study import Setting, Study, read_study
+from trm.extras.sweep.runs import plan
+from trm.extras.sweep.study import Setting, Study, read_study
 from trm.training.canvas_module import CanvasModule
 from trm.training.cli import train
 from trm.training.iterative_module import IterativeModule

@@ -232,7 +232,7 @@ def test_own_layouts_and_tasks_are_drawn(words, own_folder, command):
 
 
 def test_the_laws_of_an_own_rule_hold(own_folder, monkeypatch):
-    from trm.proof.laws import survey
+    from trm.cells.proof.laws import survey
 
     monkeypatch.syspath_prepend(own_folder)
     rule = importlib.import_module("mine").LawfulColumnRule(3)

@@ -17,13 +17,15 @@ from canvas.arithmetic import Numbers
 from canvas.canvas_size import Blanks, Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
-from trm import batch, evaluate, load_solver, render, run_with_cache, sharing, solve
-from trm.analysis.probe import fit
-from trm.analysis.rasp import Cells
-from trm.analysis.rasp_programs import write_row
+from trm import batch, evaluate, load_solver, render, run_with_cache, solve
+from trm.cells.configs import CellConfig, rule_settings
+from trm.cells.model import CellModel
 from trm.devices import open_devices
-from trm.models.cell import CellModel
-from trm.models.configs import CellConfig, GPTConfig, RecursiveConfig, rule_settings
+from trm.extras import sharing
+from trm.extras.analysis.probe import fit
+from trm.extras.analysis.rasp import Cells
+from trm.extras.analysis.rasp_programs import write_row
+from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.positions import make_position
 from trm.models.recursive import TinyRecursiveModel

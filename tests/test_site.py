@@ -149,11 +149,13 @@ def test_links_of_built_pages_that_lead_nowhere_are_found(tmp_path):
 
 
 def test_a_package_page_begins_with_what_the_package_exports():
-    names = list(BUILD["exported"]("trm.models"))
-    assert "[`CellModel`][trm.models.cell.CellModel]" in names
-    assert "[`GPT`][trm.models.gpt.GPT]" in names
+    assert list(BUILD["exported"]("trm.models"))[1:3] == [
+        "[`RecursiveConfig`][trm.models.configs.RecursiveConfig]",
+        "[`GPT`][trm.models.gpt.GPT]",
+    ]
+    assert "[`CellModel`][trm.cells.model.CellModel]" in BUILD["exported"]("trm.cells")
     assert list(BUILD["exported"]("trm")) == [
-        "[`Solver`][trm.sharing.Solver]",
+        "[`Solver`][trm.extras.sharing.Solver]",
         "[`evaluate`][trm.api.evaluate]",
         "[`load_solver`][trm.checkpoints.loading.load_solver]",
         "[`record`][trm.models.hooks.record]",

@@ -33,16 +33,15 @@ from canvas.picture import to_figure, to_svg, to_text
 from canvas.problems import Problems
 from canvas.task import Task
 from canvas.tasks import task_of
-from trm.analysis.record import Recorder, open_recorder
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.grid import Grid
+from trm.extras.analysis.record import Recorder, open_recorder
+from trm.extras.sharing import Solver as Solver
 from trm.files import removing_empty_folders
 from trm.limits import check_whole
 from trm.models.hooks import Activations, Hook, Visit, record, sites
-from trm.sharing import Solver as Solver
 from trm.solving import solver as solving
-from trm.solving.cell_predictor import CellPredictor
 from trm.solving.families import family_of
 from trm.solving.solution import Solution
 from trm.solving.voting_settings import Voting
@@ -223,11 +222,7 @@ def _recorder(
         if predictor.rows_at_once:
             inputs = drawing.masked
     if steps is None and not sequences and inputs.ndim == 3:
-        if isinstance(predictor, CellPredictor):
-            context = predictor.model.encode(predictor.tokens(inputs))
-            steps = int(predictor.model.settling_steps(context).max())
-        else:
-            steps = int(predictor(inputs).steps.max())
+        steps = predictor.steps_of(inputs)
     return open_recorder(predictor.model, inputs, steps)
 
 

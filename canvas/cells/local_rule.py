@@ -109,7 +109,7 @@ class LocalRule(ABC):
         """Return the laws that cells of a kind of row and column obey; by default none.
 
         `trm prove` checks them in all reachable inputs. They take the place of the laws that
-        `trm.proof.check` contains for the package's own layouts.
+        `trm.cells.proof.check` contains for the package's own layouts.
 
         Args:
             row: the kind of row, by its name in `rows`.

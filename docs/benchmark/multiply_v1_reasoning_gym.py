@@ -16,7 +16,7 @@ import reasoning_gym
 from reasoning_gym.dataset import ProceduralDataset
 from reasoning_gym.factory import register_dataset
 
-from trm.benchmark.suites import SUITES, record
+from trm.extras.benchmark.suites import SUITES, record
 
 
 @dataclass

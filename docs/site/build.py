@@ -51,7 +51,7 @@ LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml", 
 PACKAGES = ("canvas", "augment", "trm")
 # Models of the demo beside the shipped one: tested only; on the canvas that people write; sums.
 BESIDE = ("untold-neighbours-seed0", "tiny-seed0", "column-seed0")
-NOT_IN_API = ("trm.commands", "trm.page")
+NOT_IN_API = ("trm.commands", "trm.extras.page")
 
 COLOUR = r"\x1b\[[\d;]*m"  # as terminals read it
 CODE = re.compile(
@@ -260,7 +260,7 @@ def imports(module: str) -> Iterator[tuple[str, str]]:
 def exported(package: str) -> Iterator[str]:
     """Yield a link to each class and function that a package imports from its modules."""
     for module, name in imports(package):
-        if module == package:
+        if not module.startswith(f"{package}."):
             continue
         while further := [one for one, its in imports(module) if its == name]:
             (module,) = further

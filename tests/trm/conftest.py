@@ -16,13 +16,13 @@ from canvas.cells.reachable import reachable_op_inputs
 from canvas.multiplication import Multiplication
 from canvas.task import Task
 from canvas.tasks import task_data
+from trm.cells.configs import CellConfig, rule_settings
+from trm.cells.model import CellModel
+from trm.cells.proof.judge import Judged, judge
 from trm.checkpoints import DATA_KEY, SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.grid import FORMAT, KEYS, Grid
 from trm.grid_cells import region
-from trm.models.cell import CellModel
-from trm.models.configs import CellConfig, rule_settings
-from trm.proof.judge import Judged, judge
 from trm.solving.solver import Solver
 from trm.statistics import Share
 from trm.training.samples import as_batch
@@ -177,7 +177,7 @@ def _fewer_problems_beside_a_proof():
     """Those that say how much of what there is to see training shows."""
     with pytest.MonkeyPatch.context() as patch:
         for module in ("judge", "latent"):
-            patch.setattr(f"trm.proof.{module}.THOROUGH", (2000, 100))
+            patch.setattr(f"trm.cells.proof.{module}.THOROUGH", (2000, 100))
         yield
 
 

@@ -6,7 +6,7 @@ import torch
 
 from canvas.drawing import row_steps
 from trm import load_solver, record, run_with_cache, run_with_hooks, sites, solve
-from trm.analysis.record import cell_attention
+from trm.extras.analysis.record import cell_attention
 from trm.solving.solver import Solver
 
 

@@ -17,19 +17,21 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from trm import evaluate, load_solver, solve
 from trm import torch_settings as settings
-from trm.analysis.lens import read_layers
-from trm.analysis.record import cell_attention
+from trm.cells import CellModule
+from trm.cells.configs import CellConfig, rule_settings
+from trm.cells.model import CellModel
+from trm.cells.proof.judge import judge, provable
 from trm.checkpoints import SHIPPED
-from trm.models.cell import CellModel
-from trm.models.configs import CellConfig, GPTConfig, RecursiveConfig, rule_settings
+from trm.extras.analysis.lens import read_layers
+from trm.extras.analysis.record import cell_attention
+from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.recursive import TinyRecursiveModel
-from trm.proof.judge import judge, provable
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
 from trm.torch_settings import standard_settings
-from trm.training import CellModule, GPTModule, IterativeModule
+from trm.training import GPTModule, IterativeModule
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 

@@ -11,7 +11,6 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-import numpy as np
 import torch
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
@@ -27,17 +26,15 @@ from canvas.tasks import task_class
 from trm.checkpoints import (
     CHECKPOINT_KEY,
     DATA_KEY,
-    DECISIONS_SUFFIX,
     FORMAT,
+    PROOF_SUFFIX,
     SHIPPED,
     find_checkpoint,
 )
 from trm.checkpoints.content import load_checkpoint, network_weights
-from trm.checkpoints.proofs import COMPUTES, LAWFUL, PROVED, REFUTED, noted_proof
-from trm.files import fingerprint
+from trm.families import FAMILIES, NETWORKS, RESTORE_NOTE, load, today
 from trm.limits import MOST_STEPS, check_whole
-from trm.models.integer import IntegerCellModel
-from trm.solving.families import FAMILIES
+from trm.solving.families import family_named
 from trm.solving.gpt_predictor import Calibration
 from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
@@ -45,13 +42,6 @@ from trm.solving.voting_settings import Voting
 from trm.torch_settings import standard_settings
 
 _PACKAGES = ("canvas", "augment", "trm")  # packages with classes that a file may name
-_NETWORKS = tuple(f"trm.models.{name}" for name in ("gpt", "cell", "integer", "recursive"))
-
-# Why the confidence of a model that computes its rule is below 1, by verdict.
-_DOUBTS = {
-    COMPUTES: "the model computes its rule, but the rule was only tested",
-    LAWFUL: "the laws of its layout hold; that they imply the answer is its author's argument",
-}
 _MOST_UPDATES = 10_000  # of the states in a supervision step
 
 T = TypeVar("T")
@@ -110,53 +100,22 @@ def load_solver(
         raise ValueError(
             f"{path} does not fit this version's models ({reason}): use the version that trained it"
         ) from None
-    proof = noted_proof(path, content, predictor.model, task)
-    verdict, place = str(proof.get("verdict", "")), _device(str(device))
-    in_float64 = verdict == PROVED and proof.get("arithmetic") == "float64"
-    if in_float64 and place.type != "mps":  # which has no float64
-        predictor.model.double()  # the proof bounds rounding in this arithmetic alone
-    proved = verdict == PROVED and not (in_float64 and place.type == "mps")
-    predictor = predictor.for_task(task, proved=proved)
-    predictor.doubt = proof.get("outdated") or _DOUBTS.get(verdict, "")
-    if verdict in _DOUBTS:  # Laplace's rule of succession, for the canvases that agreed
-        number = int(proof.get("agreed_canvases") or 0)
-        predictor.most_confidence = (number + 1) / (number + 2)
-    elif predictor.doubt:
-        predictor.most_confidence = 1 - 1e-6
-    table = find_checkpoint(path).with_suffix(DECISIONS_SUFFIX)
-    if predictor.proved and table.is_file():
-        if fingerprint(table) == proof.get("decisions_sha256"):
-            predictor.read_table(table, proof["digest"])
-        else:
-            _log.warning(
-                "%s is not the table that was proved, and is not used: write it again with `trm "
-                "prove --decisions`",
-                table,
-            )
+    place = _device(str(device))
     predictor.model.eval().to(place)
+    predictor = predictor.for_task(task)
     canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
     _log.debug("%s: %s, %s, on %s", path, about["network"], task, predictor.device)
     solver = Solver(predictor, task, canvas, symmetries)
-    if proof.get("verdict") == REFUTED:
-        try:
-            solver = _refuted(solver, proof)
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
-            raise ValueError(
-                f"{path}: the note of its refutation is damaged: run `trm prove` again"
-            ) from None
+    if has_note(path, content):
+        solver = load(RESTORE_NOTE)(solver, path, content)
     return solver.with_voting(voting) if voting else solver
 
 
-def _refuted(solver: Solver, proof: dict[str, Any]) -> Solver:
-    """Limit a solver's confidence by the note of its refutation."""
-    predictor, wrong = solver.predictor, proof.get("incorrect_ids")
-    if proof.get("op_inputs"):
-        ids = np.unique(np.array(wrong or (), dtype=np.int64))
-        predictor.limit(solver.task, ids, 1 - proof["incorrect_op_inputs"] / proof["op_inputs"])
-    if wrong:  # these inputs cover the counterexample, too
-        return solver
-    found = (proof.get("counterexample") or {}).get("problem", "")
-    return replace(solver, known_wrong=(solver.task.parse(found),)) if found else solver
+def has_note(path: str | Path, content: dict[str, Any]) -> bool:
+    """Return whether there is a note of `trm prove`, beside a checkpoint or in its card."""
+    card = content.get("card")
+    beside = find_checkpoint(path).with_suffix(PROOF_SUFFIX)
+    return beside.is_file() or bool(isinstance(card, dict) and card.get("proof"))
 
 
 def restored(kind: type[T], settings: dict[str, Any]) -> T:
@@ -210,9 +169,9 @@ def plain(config: Any) -> dict[str, Any]:
 def _predictor(about: dict[str, Any], weights: dict[str, Tensor], steps: int | None) -> Predictor:
     if about["family"] == "local":
         raise ValueError("it is of an earlier version, which called cell models local")
-    family = next((family for family in FAMILIES if family.name == about["family"]), None)
-    if family is None or about["format"] != FORMAT:
+    if about["family"] not in list(FAMILIES) or about["format"] != FORMAT:
         raise ValueError(f"it holds a {about['family']} model in format {about['format']}")
+    family = family_named(about["family"])
     if "calibration" in about:
         about = about | {"calibration": restored(Calibration, about["calibration"])}
     most = about.get("solve_steps", 1)
@@ -227,8 +186,8 @@ def _network(about: dict[str, Any], kind: type[Network], weights: dict[str, Tens
     Raises:
         ValueError: sizes are too large, before anything large is built, or weights are not finite.
     """
-    name = str(about["network"])
-    if name.rpartition(".")[0] not in _NETWORKS:
+    name = today(str(about["network"]))
+    if name.rpartition(".")[0] not in NETWORKS:
         check_imported(name, "network", ())
     found: Any = load_class(name, kind, "network")
     config: Any = restored(get_type_hints(found.__init__)["config"], about["model"])
@@ -249,8 +208,7 @@ def _network(about: dict[str, Any], kind: type[Network], weights: dict[str, Tens
             raise ValueError(f"{weight} holds {weights[weight].dtype}, and needs {dtype}")
     network = found(config)
     network.load_state_dict(weights)
-    if isinstance(network, IntegerCellModel):
-        network.check()
+    network.check_weights()
     return network
 
 

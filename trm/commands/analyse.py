@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from canvas.task import Task
-    from trm.analysis.gap import GapStudy
+    from trm.extras.analysis.gap import GapStudy
     from trm.solving.solver import Solver
 
     Model = dict[str, Any]  # its description in a file of results
@@ -124,8 +124,8 @@ def probe(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     supervision step, or block of a GPT. Fitted to problems of the training split, measured on
     held-out ones.
     """
-    from trm.analysis.probe import Settings, run_probes
-    from trm.figures.analysis import probing_figure
+    from trm.extras.analysis.figures import probing_figure
+    from trm.extras.analysis.probe import Settings, run_probes
 
     (solver,), (model,) = solvers, models
     usual = range(1, min(STEPS, _most_steps(solver)) + 1)
@@ -159,9 +159,9 @@ def gap(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     head. It is correct on a problem if it is read correctly in all cells of all rows. The gap is
     the share of problems on which all are correct minus the share that the model solves.
     """
-    from trm.analysis.gap import Settings, run_gap
     from trm.checkpoints.content import auxiliary_weights, load_checkpoint
-    from trm.figures.analysis import gap_figure
+    from trm.extras.analysis.figures import gap_figure
+    from trm.extras.analysis.gap import Settings, run_gap
     from trm.markdown import safe, table
 
     found: dict[str, GapStudy] = {}
@@ -210,9 +210,9 @@ def gap(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
 
 def heads(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     """Effect of each head on the answer, by activation patching over many pairs of problems."""
-    from trm.analysis.patch import head_effects
-    from trm.analysis.record import check_cells
-    from trm.figures.analysis import heads_figure, signed
+    from trm.extras.analysis.figures import heads_figure, signed
+    from trm.extras.analysis.patch import head_effects
+    from trm.extras.analysis.record import check_cells
 
     (solver,), (model,) = solvers, models
     check_cells(solver.predictor.model)
@@ -248,8 +248,8 @@ def ranks(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     States come from rows of held-out problems with the greatest lengths of training. A cell model
     gets ranks of weights only.
     """
-    from trm.analysis.ranks import state_ranks, weight_ranks
-    from trm.figures.analysis import ranks_figure
+    from trm.extras.analysis.figures import ranks_figure
+    from trm.extras.analysis.ranks import state_ranks, weight_ranks
 
     found, data = {}, list[dict[str, Any]]()
     with progress(args.quiet) as report:
@@ -281,11 +281,11 @@ def rasp(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     """Comparison of a model's heads with the program that it should implement.
 
     Each layout has a program for its rows, written in RASP (Weiss, Goldberg and Yahav 2021,
-    "Thinking like transformers"; trm/analysis/rasp_programs.py). The attention of the heads is
-    compared with the program's selectors.
+    "Thinking like transformers"; trm/extras/analysis/rasp_programs.py). The attention of the heads
+    is compared with the program's selectors.
     """
-    from trm.analysis.rasp_heads import compare_heads
-    from trm.figures.analysis import head_name, overlap_figure
+    from trm.extras.analysis.figures import head_name, overlap_figure
+    from trm.extras.analysis.rasp_heads import compare_heads
 
     (solver,), (model,) = solvers, models
     with progress(args.quiet) as report:

@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from canvas.problems import MOST_CELLS
-from trm.benchmark.row_step_files import FORMATS, RowStepFiles
-from trm.benchmark.scoring import grid_of, score, write_read
-from trm.benchmark.suites import SUITES, Suite, export
 from trm.commands.arguments import Arguments, Parser, results, whole
 from trm.evaluation.grid import AXES, FILES, GRID
+from trm.extras.benchmark.row_step_files import FORMATS, RowStepFiles
+from trm.extras.benchmark.scoring import grid_of, score, write_read
+from trm.extras.benchmark.suites import SUITES, Suite, export
 from trm.files import check_file, make_own_folder, write_json, write_text
 
 _PROBLEMS = {"train": 10_000, "test": 1_000}  # of row steps
@@ -145,7 +145,7 @@ def _score(args: Arguments) -> int:
 
 def _board(args: Arguments) -> int:
     """Score every entry in the board's folder, and write the board's web page."""
-    from trm.benchmark.board import page
+    from trm.extras.benchmark.board import page
 
     write_text(PAGE, page(BOARD))
     args.info.print(PAGE)

@@ -80,9 +80,9 @@ def run(args: Arguments) -> int:
 
     import torch
 
-    from trm.interop.nanogpt import GPT_POSITIONS, nanogpt_checkpoint
-    from trm.interop.reference_trm import reference_settings, reference_state
-    from trm.interop.weight_files import TRM, kind_of, read_file
+    from trm.extras.interop.nanogpt import GPT_POSITIONS, nanogpt_checkpoint
+    from trm.extras.interop.reference_trm import reference_settings, reference_state
+    from trm.extras.interop.weight_files import TRM, kind_of, read_file
     from trm.models.recursive import TinyRecursiveModel
     from trm.solving.families import NANOGPT_WEIGHTS, TRM_WEIGHTS, family_of
 
@@ -142,9 +142,9 @@ def run(args: Arguments) -> int:
 
 def _theirs(args: Arguments, content: Mapping[str, Any], kind: str) -> Any:
     """Return the model of others' weights."""
-    from trm.interop.nanogpt import load_nanogpt
-    from trm.interop.reference_trm import load_reference_trm
-    from trm.interop.weight_files import TRM
+    from trm.extras.interop.nanogpt import load_nanogpt
+    from trm.extras.interop.reference_trm import load_reference_trm
+    from trm.extras.interop.weight_files import TRM
 
     given = {name: getattr(args, name) for name in ("height", "width", "num_heads", "position")}
     cycles = {name: getattr(args, name) for name in ("H_cycles", "L_cycles", "prefix_length")}
@@ -178,8 +178,8 @@ def _packed(args: Arguments, model: Any, kind: str) -> bytes:
     from canvas.tasks import task_data
     from trm.checkpoints.content import pack
     from trm.checkpoints.loading import plain
-    from trm.interop.token_ids import renumbered
-    from trm.interop.weight_files import TRM
+    from trm.extras.interop.token_ids import renumbered
+    from trm.extras.interop.weight_files import TRM
     from trm.solving.families import family_of
     from trm.solving.gpt_predictor import Calibration
 

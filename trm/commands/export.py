@@ -2,7 +2,7 @@
 
 A safetensors file describes its model, and every command accepts it as a checkpoint. An HTML page
 shows models at work in a browser. ONNX is for other programs. ``--dtype int8`` writes a cell model
-in integers (`trm.models.integer`).
+in integers (`trm.cells.integer`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trm.files import fingerprint, replacing
 from trm.progress import progress
 
 if TYPE_CHECKING:
-    from trm.page.page import Shown
+    from trm.extras.page.page import Shown
 
 # Figures of each cell of a grid that a model card repeats.
 _CARD_FIGURES = ("row", "column", "region", "solutions", "answers", "rows_teacher_forced")
@@ -46,12 +46,12 @@ def export(args: Arguments) -> int:
 
     import torch
 
+    from trm.cells.integer import IntegerCellModel
     from trm.checkpoints.content import load_checkpoint, pack
     from trm.checkpoints.loading import reinitialised
     from trm.evaluation.models import labels
-    from trm.models.integer import IntegerCellModel
-    from trm.page.page import page
-    from trm.sharing import to_onnx
+    from trm.extras.page.page import page
+    from trm.extras.sharing import to_onnx
 
     first, *others = map(shown, labels(checkpoints), checkpoints)
     solver, content = first.solver, load_checkpoint(checkpoint)
@@ -98,14 +98,15 @@ def export(args: Arguments) -> int:
 def _in_integers(args: Arguments, first: Shown, content: dict[str, Any]) -> Shown:
     """Return a model in integers, without a card, and describe it in a checkpoint's content."""
     from canvas.choices import class_name
+    from trm.cells.proof.integers import in_integers
     from trm.checkpoints.loading import plain
-    from trm.proof.integers import in_integers
+    from trm.families import released
 
     with progress(args.quiet) as report:
         model, differ, tried = in_integers(first.solver, INTEGERS[args.dtype], report)
     if differ:
         args.info.print(f"decides differently than the checkpoint: {differ:,} of {tried:,} inputs")
-    network = {"network": class_name(type(model)), "model": plain(model.config)}
+    network = {"network": released(class_name(type(model))), "model": plain(model.config)}
     content[CHECKPOINT_KEY] = content[CHECKPOINT_KEY] | network
     return first._replace(weights=model.state_dict(), card={})
 
@@ -114,8 +115,8 @@ def shown(name: str, checkpoint: str | Path) -> Shown:
     """Return a checkpoint's solver, weights and card, which contains the noted proof."""
     from trm.checkpoints.content import load_checkpoint, network_weights
     from trm.checkpoints.loading import load_solver
-    from trm.model_card import description
-    from trm.page.page import Shown
+    from trm.extras.model_card import description
+    from trm.extras.page.page import Shown
 
     solver = load_solver(checkpoint, device="cpu")  # raises if anything does not fit
     content = load_checkpoint(checkpoint)

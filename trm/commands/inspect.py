@@ -26,7 +26,7 @@ from trm.progress import Report, progress
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from trm.analysis.patch import Patching
+    from trm.extras.analysis.patch import Patching
     from trm.solving.solution import Solution
     from trm.solving.solver import Moment, Solver
 
@@ -85,7 +85,7 @@ def run(args: Arguments) -> int:
         raise ValueError("give a problem, like 123x456, and --output DIR for its pictures")
     check_problems([args.problem, *filter(None, [args.patch])], args.checkpoint)
 
-    from trm.analysis.record import check_cells
+    from trm.extras.analysis.record import check_cells
 
     (solver,) = args.solvers(args.one_device(), args.steps)
     drawing = solver.draw_worked(solver.task.parsed([args.problem]))
@@ -185,7 +185,7 @@ def _above(solution: Solution, drawing: WorkedDrawing, answer: np.ndarray) -> np
 
 
 def _check_cell(watched: Watched, cell: tuple[int, int]) -> None:
-    from trm.analysis.record import check_token
+    from trm.extras.analysis.record import check_token
 
     check_token(watched.solver.predictor.model, watched.canvas, cell)
 
@@ -204,8 +204,8 @@ def _rows(watched: Watched) -> Figure:
 
 def _settled(watched: Watched) -> Figure | None:
     """Draw when each cell settled; None: the model writes each cell at once."""
-    from trm.analysis.settled import last_changes
-    from trm.figures.inspection import settled_figure
+    from trm.extras.analysis.inspection_figures import settled_figure
+    from trm.extras.analysis.settled import last_changes
 
     predictor, drawing = watched.solver.predictor, watched.drawing
     if predictor.stepwise:
@@ -222,8 +222,8 @@ def _settled(watched: Watched) -> Figure | None:
 
 def _attention(watched: Watched, cell: tuple[int, int]) -> Figure | None:
     """Draw the attention of one cell; None: the model has none between cells."""
-    from trm.analysis.record import cell_attention
-    from trm.figures.inspection import attention_figure
+    from trm.extras.analysis.inspection_figures import attention_figure
+    from trm.extras.analysis.record import cell_attention
 
     predictor, canvas = watched.solver.predictor, watched.canvas
     if predictor.rows_at_once or not predictor.stepwise:
@@ -243,12 +243,13 @@ def _attention(watched: Watched, cell: tuple[int, int]) -> Figure | None:
 def _signals(watched: Watched) -> Figure | None:
     """Draw the signals that cells pass; None: they pass none."""
     from canvas.cells.drawn import draw_signals
-    from trm.figures.inspection import signals_figure
-    from trm.solving.cell_predictor import right_cells
+    from trm.cells.predictor import CellPredictor, right_cells
+    from trm.extras.analysis.inspection_figures import signals_figure
 
     solver, row = watched.solver, watched.row
-    decided = solver.predictor.signals(watched.canvas[None])
-    if not decided:
+    if not isinstance(solver.predictor, CellPredictor):
+        return None
+    if not (decided := solver.predictor.signals(watched.canvas[None])):
         return None
     rule = solver.task.local_rule(latent=bool(solver.predictor.model.config.codes))
     drawn = draw_signals(rule, watched.drawing, np.array([row]))
@@ -267,8 +268,8 @@ def _signals(watched: Watched) -> Figure | None:
 
 def _lens(watched: Watched) -> Figure:
     """Draw the symbols that the output head would write from each layer."""
-    from trm.analysis.lens import read_layers, some_steps
-    from trm.figures.inspection import lens_figure
+    from trm.extras.analysis.inspection_figures import lens_figure
+    from trm.extras.analysis.lens import read_layers, some_steps
 
     canvas, truth = watched.canvas, watched.steps.labels[watched.row]
     steps = some_steps(max(1, int(watched.used[watched.row])))
@@ -290,7 +291,7 @@ def _lens(watched: Watched) -> Figure:
 
 def _patch(args: Arguments, watched: Watched, patching: Patching) -> Figure:
     """Draw the effects of another problem's activations."""
-    from trm.figures.inspection import patching_figure
+    from trm.extras.analysis.inspection_figures import patching_figure
 
     task, row = watched.solver.task, watched.row
     second = task.names(task.parsed([args.patch]))[0]
@@ -376,9 +377,9 @@ def _patched(args: Arguments, solver: Solver, row: int, report: Report) -> Patch
     Raises:
         ValueError: the other problem does not lie in the same cells.
     """
-    from trm.analysis.lens import some_steps
-    from trm.analysis.pairs import alike
-    from trm.analysis.patch import patch
+    from trm.extras.analysis.lens import some_steps
+    from trm.extras.analysis.pairs import alike
+    from trm.extras.analysis.patch import patch
 
     pair = solver.draw_worked(solver.task.parsed([args.problem, args.patch]))
     if not alike(pair):

@@ -45,7 +45,7 @@ def run(args: Arguments) -> int:
         raise ValueError("--all lists weights: leave it out to print the cards of the named ones")
     if args.names:
         args.find_checkpoints(*args.names)
-        from trm.model_card import model_card
+        from trm.extras.model_card import model_card
 
         print("\n".join(map(model_card, args.names)), end="")
         return 0

@@ -15,10 +15,10 @@ from trm.progress import progress
 
 if TYPE_CHECKING:
     from canvas.cells.local_rule import LocalRule
-    from trm.proof.judge import Judged
-    from trm.proof.latent import Explored
-    from trm.proof.proof import Proof
-    from trm.proof.search import Counterexample
+    from trm.cells.proof.judge import Judged
+    from trm.cells.proof.latent import Explored
+    from trm.cells.proof.proof import Proof
+    from trm.cells.proof.search import Counterexample
 
 FIGURE = "margins.png"
 EXAMPLES = """\
@@ -71,13 +71,13 @@ def run(args: Arguments) -> int:
         if not Path(args.check).exists():
             raise ValueError(f"--check {args.check}: there is no such folder")
 
-        from trm.proof import recheck
-        from trm.proof.proof import RECORD
+        from trm.cells.proof import recheck
+        from trm.cells.proof.proof import RECORD
 
         return recheck.main(args.check, RECORD, args.quiet)
     (solver,) = args.solvers("cpu")
     if args.smt:
-        from trm.proof import smt
+        from trm.cells.proof import smt
 
         codes = getattr(solver.predictor.model.config, "codes", ())
         smt.demand_layout(solver.task.layout, codes)
@@ -86,10 +86,10 @@ def run(args: Arguments) -> int:
         if Path(args.smt).is_dir():
             raise ValueError(f"--smt {args.smt}: it is a folder; name a file in it")
 
-    from trm.checkpoints.proofs import LAWFUL, PROVED
-    from trm.models.integer import IntegerCellModel
-    from trm.proof.judge import NotProvableError
-    from trm.proof.prove import prove, refute
+    from trm.cells.integer import IntegerCellModel
+    from trm.cells.proof.judge import NotProvableError
+    from trm.cells.proof.notes import LAWFUL, PROVED
+    from trm.cells.proof.prove import prove, refute
 
     if isinstance(solver.predictor.model, IntegerCellModel):
         args.refuse("the sums of an integer model are never rounded", as_computed=False)
@@ -121,7 +121,9 @@ def run(args: Arguments) -> int:
     if decisions:
         args.info.print(f"decisions  {decisions}")
     if args.smt and proof.verdict == PROVED:
-        args.info.print(f"smt    {args.smt}, for `z3 FILE`, or `python -m trm.proof.smt FILE`")
+        args.info.print(
+            f"smt    {args.smt}, for `z3 FILE`, or `python -m trm.cells.proof.smt FILE`"
+        )
     elif args.smt:
         print(f"{args.smt} is not written: the model is not proved", file=sys.stderr)
     return 0 if proof.verdict in (PROVED, LAWFUL) else 1
@@ -132,8 +134,8 @@ def _note(args: Arguments, proof: Proof, checkpoint: Path, decisions: Path | Non
 
     ``decisions`` is the table that was written beside it in this call.
     """
+    from trm.cells.proof.notes import OPEN, REFUTED, noted_proof
     from trm.checkpoints.content import load_checkpoint
-    from trm.checkpoints.proofs import OPEN, REFUTED, noted_proof
     from trm.files import fingerprint
 
     predictor, task = proof.solver.predictor, proof.solver.task
@@ -155,10 +157,10 @@ def _write_decisions(proof: Proof, checkpoint: Path) -> Path:
     import torch
 
     from canvas.cells.reachable import reachable_cell_inputs
-    from trm.checkpoints.proofs import proof_digest
+    from trm.cells.cache import CellCache
+    from trm.cells.proof.notes import proof_digest
+    from trm.cells.table import closed_table, passed_outputs
     from trm.files import replacing
-    from trm.models.cell_cache import CellCache
-    from trm.models.cell_table import closed_table, passed_outputs
     from trm.torch_settings import standard_settings
 
     predictor, task, judged = proof.solver.predictor, proof.solver.task, proof.judged
@@ -223,7 +225,7 @@ def _show_codes(explored: Explored, rule: LocalRule) -> None:
     """Print the meanings of the latent codes of a network."""
     import numpy as np
 
-    from trm.proof.program import CLASSES
+    from trm.cells.proof.program import CLASSES
 
     for name, meanings in explored.meanings.items():
         used, columns = np.unique(meanings[:, 2]), np.unique(meanings[:, 0])
@@ -298,7 +300,7 @@ _SHOWN = 6  # kinds of inputs that are named
 
 def _what_holds(proof: Proof, arithmetic: str) -> str:
     """Return the verdict on a model that computes its rule in all inputs of its cells."""
-    from trm.checkpoints.proofs import PROVED
+    from trm.cells.proof.notes import PROVED
 
     tested, laws, rule = proof.tested, proof.laws, proof.rule
     assert tested is not None
@@ -349,9 +351,9 @@ def _draw(proof: Proof, file: Path) -> None:
     """Draw the margins over the inputs of a cell."""
     if proof.judged is None or proof.rule is None:
         return
-    from trm.figures.analysis import margins_figure
+    from trm.cells.proof.program import Program
+    from trm.extras.analysis.figures import margins_figure
     from trm.figures.style import save
-    from trm.proof.program import Program
 
     task, judged, rule = proof.solver.task, proof.judged, proof.rule
     program = proof.program

@@ -18,7 +18,7 @@ from trm.commands.arguments import Arguments, Parser, print_table, results, whol
 
 if TYPE_CHECKING:
     from canvas.task import Task
-    from trm.sweep.study import Setting
+    from trm.extras.sweep.study import Setting
 
 _MOST_MINUTES = 1e6
 
@@ -40,7 +40,7 @@ def add_arguments(parser: Parser) -> None:
 def run(args: Arguments) -> int:
     """Plan, train and evaluate the runs, and write the report."""
     from trm.config_files import find_config
-    from trm.sweep.study import read_study
+    from trm.extras.sweep.study import read_study
 
     begun = time.monotonic()
     timed = args.minutes is not None
@@ -51,10 +51,10 @@ def run(args: Arguments) -> int:
     import torch
 
     from trm.devices import cores
+    from trm.extras.sweep.budget import Budget, Worker, check_budget, share_of
+    from trm.extras.sweep.report import PAGE, write_report
+    from trm.extras.sweep.runs import Jobs, Run, plan
     from trm.files import alone, make_folder
-    from trm.sweep.budget import Budget, Worker, check_budget, share_of
-    from trm.sweep.report import PAGE, write_report
-    from trm.sweep.runs import Jobs, Run, plan
 
     if timed:
         check_budget(study)

@@ -1,18 +1,15 @@
 """Models: they know tensors, not problems."""
 
-from trm.models.cell import CellModel
-from trm.models.configs import (
-    CellConfig,
-    GPTConfig,
-    IntegerCellConfig,
-    RecursiveConfig,
-    rule_settings,
-)
+from typing import Any
+
+from trm.families import moved
+from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
-from trm.models.integer import IntegerCellModel
 from trm.models.iterative import IterativeModel
 from trm.models.recursive import TinyRecursiveModel
 
-__all__ = ["GPT", "CellConfig", "CellModel", "GPTConfig", "IterativeModel"]
-__all__ += ["IntegerCellConfig", "IntegerCellModel", "RecursiveConfig", "TinyRecursiveModel"]
-__all__ += ["rule_settings"]
+__all__ = ["GPT", "GPTConfig", "IterativeModel", "RecursiveConfig", "TinyRecursiveModel"]
+
+
+def __getattr__(name: str) -> Any:
+    return moved(__name__, name)

@@ -4,12 +4,11 @@ Raises:
     ValueError: a size is out of range, sizes do not fit together, or a name is unknown.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
-from canvas.cells.local_rule import LocalRule
 from canvas.choices import check_choices, one_of
-from canvas.symbols import VOCAB_SIZE, vocab_size
+from canvas.symbols import VOCAB_SIZE
 from trm.limits import MOST_CHANNELS, MOST_LAYERS, MOST_STEPS
 
 POSITIONS = {  # position encodings, and the class of each
@@ -58,7 +57,7 @@ class RecursiveConfig:
     halt_pool: str = one_of("first", HALT_POOLS)  # tokens that the halting head reads
 
     def __post_init__(self) -> None:
-        _check(self, may_be_0=("radius", "num_prefixes", "prefix_length"))
+        check_sizes(self, may_be_0=("radius", "num_prefixes", "prefix_length"))
         if self.position in ("randomised", "abacus"):
             raise ValueError(
                 f"{self.position} positions are drawn for every batch, so the positions of a "
@@ -98,7 +97,7 @@ class GPTConfig:
     bias: bool = False  # in linear layers and layer norms
 
     def __post_init__(self) -> None:
-        _check(self)
+        check_sizes(self)
         length = 1 + self.height * (self.width + 1)
         if self.position == "randomised" and length > RANDOMISED_RANGE:
             raise ValueError(
@@ -107,7 +106,7 @@ class GPTConfig:
             )
 
 
-def _check(config: Any, may_be_0: tuple[str, ...] = ()) -> None:
+def check_sizes(config: Any, may_be_0: tuple[str, ...] = ()) -> None:
     """Check names and sizes.
 
     Raises:
@@ -126,65 +125,3 @@ def _check(config: Any, may_be_0: tuple[str, ...] = ()) -> None:
             "hidden_size must be a multiple of num_heads, "
             f"got {config.hidden_size} and {config.num_heads}."
         )
-
-
-@dataclass
-class CellConfig:
-    """Settings of a `CellModel`."""
-
-    vocab_size: int = VOCAB_SIZE  # symbols of a cell
-    hidden_size: int = 64  # channels of a cell
-    num_heads: int = 8  # attention heads; 0: no attention, all messages are added
-    num_layers: int = 1  # blocks in the one network
-    intermediate_size: int = 128  # inside SwiGLU
-    H_cycles: int = 1  # of which the last with gradient
-    L_cycles: int = 1  # updates of z_L per H cycle
-    direction_bias: float = 4.0  # initial bias of each attention head for one of the neighbours
-    shared_classes: bool = False  # whether signals and outputs share embeddings, `SharedClasses`
-    # From the layout's local rule, see `rule_settings`.
-    messages: dict[str, dict[str, int]] = field(default_factory=dict)  # classes, by direction
-    own: dict[str, int] = field(default_factory=dict)  # the same for signals that are not passed
-    codes: dict[str, int] = field(default_factory=dict)  # number of codes by latent signal
-    ops: list[dict[str, list[str]]] = field(default_factory=list)  # inputs and outputs of each
-
-    def __post_init__(self) -> None:
-        _check(self, may_be_0=("num_heads", "L_cycles"))
-        if self.shared_classes and self.codes:
-            raise ValueError(
-                "shared_classes is for signals with hints, as latent codes are no digits: leave "
-                "out shared_classes or codes."
-            )
-
-
-@dataclass
-class IntegerCellConfig(CellConfig):
-    """Settings of an `IntegerCellModel`: those of the `CellModel`, and the size of its weights."""
-
-    weight_bits: int = 8  # of a weight, 8 or 4
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.shared_classes or not self.num_heads:
-            raise ValueError(
-                "an integer model has attention, and a row for each class of each signal: take a "
-                "model with num_heads above 0 and without shared_classes."
-            )
-        if self.weight_bits not in (8, 4):
-            raise ValueError(f"weight_bits must be 8 or 4, got {self.weight_bits}.")
-
-
-def rule_settings(rule: LocalRule) -> dict[str, Any]:
-    """Return the settings of a `CellConfig` that follow from a rule: symbols, messages, ops."""
-    passed = {
-        direction: {name: rule.signals[name] for name in names}
-        for direction, names in rule.messages.items()
-        if names
-    }
-    found: dict[str, Any] = {"vocab_size": vocab_size(rule.base), "messages": passed}
-    if rule.ops:
-        found["ops"] = [
-            {"outputs": list(op.outputs), "inputs": list(op.inputs or ())} for op in rule.ops
-        ]
-        everything = {name for names in passed.values() for name in names}
-        found["own"] = {n: size for n, size in rule.signals.items() if n not in everything}
-    return found

@@ -32,6 +32,7 @@ from torch import Tensor, nn
 from trm.models.attention import Attention, KeyValueCache, Linear, Terms, compute_dtype
 from trm.models.configs import GPTConfig
 from trm.models.coordinates import Coordinates
+from trm.models.hook_points import Point, of_blocks
 from trm.models.iterative import Network, Settling
 from trm.models.positions import Learned, Learned2D, check_canvas, make_position
 from trm.progress import Report, silent
@@ -108,6 +109,21 @@ class GPT(Network):
             self.halt_head = nn.Linear(D, 1)
             nn.init.zeros_(self.halt_head.weight)  # even odds at first
             nn.init.zeros_(self.halt_head.bias)
+
+    def hook_points(self, states: Sequence[str] = ()) -> dict[str, Point]:
+        """Return the sites of the network, see `trm.models.hooks`."""
+        embed = "float [B, T, D], embedded symbols, without positions"
+        logits = "float [B, T, V], of the next token; `run_with_cache` returns those of cells"
+        points = {
+            "embed": Point(embed, self.embed_tokens),
+            **of_blocks(self.layers, "T", mlp="down"),
+            "norm": Point("float [B, T, D], states after the last norm", self.norm),
+            "logits": Point(logits, self, method="head"),
+        }
+        if self.halt_head is not None:
+            halting = "float32 [B, T], or [B] while it writes token by token"
+            points["halt_logits"] = Point(halting, self, method="halt_logits")
+        return points
 
     def accepts(self, height: int, width: int) -> bool:
         """Return whether the position encoding supports canvases of that size."""

@@ -23,13 +23,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from trm.models.attention import Attention
-from trm.models.cell import CellModel, CellState
 from trm.models.gpt import GPT
-from trm.models.iterative import IterativeModel, named, unnamed
-from trm.models.recursive import RecursiveState, TinyRecursiveModel
-
-_OUTPUT, _INPUT, _WEIGHTS = "output", "input", "weights"  # kinds of values of a module
+from trm.models.hook_points import INPUT, OUTPUT, Point, of_blocks, of_modules
+from trm.models.iterative import IterativeModel, Network, named, unnamed
 
 
 class Visit(NamedTuple):
@@ -131,15 +127,6 @@ def _stacked(name: str, values: Sequence[Tensor]) -> Tensor:
     return torch.stack([*values])
 
 
-class _Point(NamedTuple):
-    """Way in which the value of a site is found."""
-
-    text: str  # dtype, shape and meaning
-    part: nn.Module | None = None  # None: a method of the model has the value
-    kind: str = _OUTPUT
-    number: int = 0  # of the argument, for `_INPUT`
-
-
 def sites(model: nn.Module, states: Sequence[str] = ()) -> dict[str, str]:
     """Return the sites of a model in order of computation, each with dtype, shape and meaning.
 
@@ -202,18 +189,18 @@ def record(
     with ExitStack() as stack:
         if "torch._dynamo" in sys.modules:  # the check must not import the compiler
             stack.enter_context(torch.compiler.set_stance("force_eager"))
-        for owner, method, wrapper in _wrappers(model, clock, taps):
+        for owner, method, wrapper in _wrappers(model, clock, points, taps):
             stack.enter_context(_wrapped(owner, method, wrapper))
         first = next(iter(getattr(model, "layers", ())), None)
         if first is not None:
             stack.callback(first.register_forward_pre_hook(clock.turned).remove)
         for name, tap in taps.items():
-            if points[name].part is not None:
+            if points[name].part is not None and not points[name].method:
                 stack.callback(_attached(points[name], tap).remove)
         yield cache
 
 
-def _matched(model: nn.Module, points: Mapping[str, _Point], patterns: Sequence[str]) -> set[str]:
+def _matched(model: nn.Module, points: Mapping[str, Point], patterns: Sequence[str]) -> set[str]:
     found = set[str]()
     if not isinstance(patterns, Iterable) or not all(isinstance(one, str) for one in patterns):
         raise ValueError(f"sites are names or patterns like 'blocks.*.attention', not {patterns!r}")
@@ -249,7 +236,7 @@ class _Clock:
     def visit(self, site: str) -> Visit:
         if not self.count or not self.turns:
             return Visit(site, self.run, self.step, self.count)
-        turn = (self.count - 1) % len(self.turns)  # a cell model has passes for each of its ops
+        turn = (self.count - 1) % len(self.turns)  # a step may run all cycles several times
         return Visit(site, self.run, self.step, turn + 1, *self.turns[turn])
 
 
@@ -298,11 +285,11 @@ class _Tap:
         return made
 
 
-def _attached(point: _Point, tap: _Tap) -> Any:
+def _attached(point: Point, tap: _Tap) -> Any:
     """Add the PyTorch hook of a site; return its handle."""
     part, number = point.part, point.number
     assert part is not None
-    if point.kind == _OUTPUT:
+    if point.kind == OUTPUT:
         return part.register_forward_hook(lambda _, __, made: tap(made))
 
     def given(_: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -313,7 +300,7 @@ def _attached(point: _Point, tap: _Tap) -> Any:
         put = tap(part.weights(*arguments)) if tap.due else None
         return None if put is None else part.average(put, arguments[2])
 
-    if point.kind == _INPUT:
+    if point.kind == INPUT:
         return part.register_forward_pre_hook(given)
     return part.register_forward_hook(weighted)
 
@@ -322,7 +309,7 @@ _Wrapper = Callable[..., Any]  # called with the method it replaces, and with it
 
 
 @contextmanager
-def _wrapped(owner: nn.Module, method: str, wrapper: _Wrapper) -> Iterator[None]:
+def _wrapped(owner: Any, method: str, wrapper: _Wrapper) -> Iterator[None]:
     """Replace a method of one object in the context."""
     before = vars(owner).get(method)
     setattr(owner, method, partial(wrapper, getattr(owner, method)))
@@ -336,8 +323,8 @@ def _wrapped(owner: nn.Module, method: str, wrapper: _Wrapper) -> Iterator[None]
 
 
 def _wrappers(
-    model: nn.Module, clock: _Clock, taps: Mapping[str, _Tap]
-) -> Iterator[tuple[nn.Module, str, _Wrapper]]:
+    model: nn.Module, clock: _Clock, points: Mapping[str, Point], taps: Mapping[str, _Tap]
+) -> Iterator[tuple[Any, str, _Wrapper]]:
     """Yield methods that advance the clock or have the value of a site: owner, name, wrapper."""
 
     def put(name: str, value: Tensor) -> Tensor:
@@ -384,93 +371,30 @@ def _wrappers(
     def output(name: str) -> _Wrapper:
         return lambda original, *given: put(name, original(*given))
 
-    def decode(original: _Wrapper, ids: Tensor) -> Any:
-        clock.count = 0
-        return original(put("op_inputs", ids))
+    def argument(name: str) -> _Wrapper:
+        def run(original: _Wrapper, value: Tensor) -> Any:
+            clock.count = 0  # passes through the blocks are counted from here
+            return original(put(name, value))
+
+        return run
 
     if isinstance(model, IterativeModel):
         yield from ((model, one.__name__, one) for one in (encode, iterate, read))
-    if isinstance(model, CellModel):
-        yield model.reader, "decode", decode
     if isinstance(model, GPT):
         yield model, "embed", embed
         yield model, "run_blocks", run_blocks
-        yield model, "head", output("logits")
-        yield model, "halt_logits", output("halt_logits")
+    for name, point in points.items():
+        if point.method:
+            yield point.part, point.method, (argument if point.kind == INPUT else output)(name)
 
 
-def _points(model: nn.Module, states: Sequence[str] = ()) -> dict[str, _Point]:
+def _points(model: nn.Module, states: Sequence[str] = ()) -> dict[str, Point]:
     """Return the sites of a model in order of computation."""
     if not isinstance(model, nn.Module):
         raise ValueError(
             f"sites are those of a network, not of a {type(model).__name__}: of a solver, take "
             "solver.predictor.model"
         )
-    points = dict[str, _Point]()
-    if isinstance(model, CellModel):
-        points["op_inputs"] = _Point("int64 [N], ids of the op inputs that are computed")
-        each, query, key = "[N, D]", "[N, 1, heads, D / heads]", "[N, directions, heads, D / heads]"
-        weights, mixed = "[N, heads, directions]", "[N, heads, D / heads]"
-    else:
-        S = "T" if isinstance(model, GPT) else "S"
-        each, query = f"[B, {S}, D]", f"[B, heads, {S}, D / heads]"
-        key, weights, mixed = query, f"[B, heads, {S}, {S}]", query
-        if isinstance(model, GPT | TinyRecursiveModel):
-            about = "embedded symbols, without positions"
-            points["embed"] = _Point(f"float {each}, {about}", model.embed_tokens)
-        if isinstance(model, TinyRecursiveModel):
-            points["inputs"] = _Point(f"float {each}, embedded prefix and symbols with positions")
-            about = "int64 [B, cells], cell of each token after the prefix; H * W: padding"
-            points["cells"] = _Point(f"{about}. It cannot be replaced")
-    for number, block in enumerate(getattr(model, "layers", ())):
-        block_points = {"input": _Point(f"float {each}, input of the block", block, _INPUT)}
-        attention = next((part for part in block.modules() if isinstance(part, Attention)), None)
-        if attention is not None:
-            core = attention.dot_product
-            block_points |= {
-                "queries": _Point(f"float {query}, with their rotation", core, _INPUT, 0),
-                "keys": _Point(f"float {key}, with their rotation", core, _INPUT, 1),
-                "values": _Point(f"float {key}", core, _INPUT, 2),
-                "attention": _Point(f"float32 {weights}, attention weights", core, _WEIGHTS),
-                "heads": _Point(f"float {mixed}, output of each head", core),
-                "attended": _Point(f"float {each}, output of the attention layer", attention),
-            }
-        mlp = getattr(block, "down" if isinstance(model, GPT) else "mlp", None)
-        if mlp is not None:
-            block_points["mlp"] = _Point(f"float {each}, output of the feed-forward layer", mlp)
-        block_points["output"] = _Point(f"float {each}, output of the block", block)
-        points |= {f"blocks.{number}.{name}": point for name, point in block_points.items()}
-    if isinstance(model, GPT):
-        points["norm"] = _Point("float [B, T, D], states after the last norm", model.norm)
-        points["logits"] = _Point(
-            "float [B, T, V], of the next token; `run_with_cache` returns those of cells"
-        )
-        if model.halt_head is not None:
-            points["halt_logits"] = _Point("float32 [B, T], or [B] while it writes token by token")
-        return points
-    if isinstance(model, CellModel):
-        about = "float [N, sum of C], logits of all outputs"
-        points["op_logits"] = _Point(about, model.lm_head)
-    elif not isinstance(model, TinyRecursiveModel):  # of a class of its own
-        points |= {
-            name: _Point(f"output of {type(part).__name__}", part)
-            for name, part in model.named_modules()
-            if name and not name.startswith("layers.")
-        }
-    if isinstance(model, IterativeModel):
-        known: Sequence[str] = [*dict.fromkeys(model.updates)] or ["state"]
-        if isinstance(model, TinyRecursiveModel | CellModel):
-            known = (CellState if isinstance(model, CellModel) else RecursiveState)._fields
-        points |= {name: _Point(_STATES.get(name, "of the state")) for name in states or known}
-        points["logits"] = _Point("float [B, H, W, V], of each cell's symbol")
-        points["halt_logits"] = _Point("float32 [B], of each canvas")
-    return points
-
-
-_STATES = {
-    "z_H": "float [B, S, D], the answer so far, after a supervision step",
-    "z_L": "float [B, S, D], the reasoning, after a supervision step",
-    "messages": "int16 [B, H, W, signals], decided classes, after a step of all cells",
-    "symbols": "int64 [B, H, W], given or decided, after a step of all cells",
-    "log_right": "float32 [B, H, W], log of the probability that a cell is correct",
-}
+    if isinstance(model, Network):
+        return model.hook_points(states)
+    return of_blocks(getattr(model, "layers", ()), "S") | of_modules(model)

@@ -10,28 +10,59 @@ A state is a tensor [B, ...], or a named tuple of such tensors.
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from canvas.task import Task
+from trm.models.hook_points import Point, of_blocks, of_modules
+
 State = Any  # see above
 Batch = dict[str, Tensor]  # tensors with one entry a sample, [B, ...] each
+# Usual tensors of a state.
+STATES = {
+    "z_H": "float [B, S, D], the answer so far, after a supervision step",
+    "z_L": "float [B, S, D], the reasoning, after a supervision step",
+}
 PATIENCE = 2  # consecutive unchanged steps after which an answer counts as settled
 
 
 class Network(nn.Module):
     """Base class of the models of all families."""
 
+    follows_rule = False  # whether settings follow from the layout's local rule
+
+    @staticmethod
+    def settings_of(task: Task, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings that follow from a task's local rule; for `trm fit`.
+
+        Args:
+            task: whose problems are learned.
+            settings: all others.
+        """
+        return {}
+
     def accepts(self, height: int, width: int) -> bool:
         """Return whether the model can read canvases of that size."""
         return True
+
+    def check_weights(self) -> None:
+        """Raise a ValueError if weights from a file are out of range."""
 
     @property
     def num_parameters(self) -> int:
         """Number of learned parameters; shared ones are counted once."""
         return sum(parameter.numel() for parameter in self.parameters())
+
+    def hook_points(self, states: Sequence[str] = ()) -> dict[str, Point]:
+        """Return the sites of the network in order of computation, see `trm.models.hooks`.
+
+        Args:
+            states: names of the tensors of the state, for a class that does not declare them.
+        """
+        return of_blocks(getattr(self, "layers", ()), "S") | of_modules(self)
 
 
 def weights_hash(model: nn.Module) -> str:
@@ -60,6 +91,8 @@ class IterativeModel(Network, ABC):
         ragged: True if samples can have different numbers of tokens, and states different sizes.
         updates: names of the state's tensors that a supervision step replaces, in order, one for
             every pass through ``layers``. For probing alone; empty if not known.
+        states: dtype, shape and meaning of the state's tensors by name, if it is a named tuple;
+            empty: those of `updates`.
 
     A model may have a method ``cell_states(state, context)`` that returns the vector from which
     each cell is read, float [B, H, W, D] with D = ``config.hidden_size``. Auxiliary heads read it.
@@ -69,6 +102,19 @@ class IterativeModel(Network, ABC):
     translation_invariant: bool = False
     ragged: bool = False
     updates: tuple[str, ...] = ()
+    states: Mapping[str, str] = {}
+
+    def hook_points(self, states: Sequence[str] = ()) -> dict[str, Point]:
+        return super().hook_points(states) | self.last_points(states)
+
+    def last_points(self, states: Sequence[str] = ()) -> dict[str, Point]:
+        """Return the sites after the blocks: the tensors of the state, and both results."""
+        about = STATES | dict(self.states)
+        known = [*self.states] or [*dict.fromkeys(self.updates)] or ["state"]
+        return {name: Point(about.get(name, "of the state")) for name in states or known} | {
+            "logits": Point("float [B, H, W, V], of each cell's symbol"),
+            "halt_logits": Point("float32 [B], of each canvas"),
+        }
 
     @abstractmethod
     def encode(self, tokens: Tensor) -> Any:

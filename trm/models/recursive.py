@@ -15,6 +15,7 @@ Transformers for Length Generalization").
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -27,7 +28,8 @@ from canvas.symbols import BLANK, MASK
 from trm.models.attention import Linear, PostNormBlock, Terms, compute_dtype, truncated_normal_
 from trm.models.configs import RecursiveConfig
 from trm.models.coordinates import Coordinates, box, neighbourhood_mask
-from trm.models.iterative import IterativeModel, all_right, check_tokens, recur
+from trm.models.hook_points import Point, of_blocks
+from trm.models.iterative import STATES, IterativeModel, all_right, check_tokens, recur
 from trm.models.positions import check_canvas, make_position
 from trm.torch_settings import float32_default
 
@@ -80,6 +82,7 @@ class TinyRecursiveModel(IterativeModel):
     """
 
     config: RecursiveConfig
+    states = STATES
     H_init: Tensor
     L_init: Tensor
 
@@ -183,6 +186,18 @@ class TinyRecursiveModel(IterativeModel):
             there = torch.ones_like(flat) if cells.present is None else cells.present[:, P:]
             weights = F.pad(there.float(), (P, 0))
         return Context(inputs, weights, height, width, places, terms._replace(vectors=None))
+
+    def hook_points(self, states: Sequence[str] = ()) -> dict[str, Point]:
+        embed = "float [B, S, D], embedded symbols, without positions"
+        first = {
+            "embed": Point(embed, self.embed_tokens),
+            "inputs": Point("float [B, S, D], embedded prefix and symbols with positions"),
+            "cells": Point(
+                "int64 [B, cells], cell of each token after the prefix; H * W: padding. It cannot "
+                "be replaced"
+            ),
+        }
+        return first | of_blocks(self.layers, "S") | self.last_points(states)
 
     def network(self, x: Tensor, context: Context) -> Tensor:
         """Apply all layers once, [B, P + S, D] to [B, P + S, D]."""

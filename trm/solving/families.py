@@ -1,7 +1,7 @@
 """Families of models: one record for each, with its classes and its missing features.
 
-A new family is a `Family` in `FAMILIES`. A missing feature is a sentence there, which commands
-print.
+A new family is a `Family`, and a line in `trm.families.FAMILIES`. A missing feature is a sentence
+there, which commands print.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,10 +10,10 @@ from typing import Any
 
 from torch import nn
 
-from trm.models.cell import CellModel
+from canvas.choices import class_name
+from trm.families import FAMILIES, load
 from trm.models.gpt import GPT
 from trm.models.iterative import IterativeModel
-from trm.solving.cell_predictor import CellPredictor
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.predictor import Predictor
@@ -48,10 +48,6 @@ class Family:
             raise ValueError(self.lacks[what])
 
 
-def _cell(build: Build, about: dict[str, Any], steps: int | None) -> Predictor:
-    return CellPredictor(build(about), max_steps=steps)
-
-
 def _iterative(build: Build, about: dict[str, Any], steps: int | None) -> Predictor:
     patience = about.get("patience")
     return IterativePredictor(build(about), steps or about["solve_steps"], patience=patience)
@@ -72,46 +68,39 @@ _NO_PROOF = (
     "passes more than decided messages, so that its cells have too many inputs to enumerate; "
     "--search N searches for a problem that it gets wrong"
 )
-_NO_TRM = (
+NO_TRM = (
     "the published TRM is a recursive transformer, which this model is not: convert one, such as "
     "those of `trm fit --config trm/reference`"
 )
-_NO_NANOGPT = (
+NO_NANOGPT = (
     "nanoGPT is a GPT, which this model is not: convert one, such as those of `trm fit --config "
     "gpt/small_rope_2d`"
 )
-# The cell model is an iterative model, too: the first record that fits counts.
-FAMILIES = (
-    Family(
-        "cell",
-        CellModel,
-        modules=("trm.training.CellModule", "trm.training.LatentModule"),
-        predictor=_cell,
-        lacks={
-            CELL_STATES: "the cells of a cell model read decided messages of their neighbours, not "
-            "their states, so that there are no states to probe, to patch or to compare: "
-            "`trm prove` lists the inputs that each of its outputs depends on. Of the lattice's "
-            "models, docs/models/decimal-seed0.safetensors has attention between cells",
-            TRM_WEIGHTS: _NO_TRM,
-            NANOGPT_WEIGHTS: _NO_NANOGPT,
-        },
-    ),
-    Family(
-        "iterative",
-        IterativeModel,
-        modules=("trm.training.IterativeModule",),
-        predictor=_iterative,
-        lacks={PROOF: _NO_PROOF, PAGE: NO_PAGE, NANOGPT_WEIGHTS: _NO_NANOGPT},
-    ),
-    Family(
-        "gpt",
-        GPT,
-        modules=("trm.training.GPTModule",),
-        predictor=_gpt,
-        reads_sequences=True,
-        lacks={PROOF: _NO_PROOF, PAGE: NO_PAGE, TRM_WEIGHTS: _NO_TRM},
-    ),
+ITERATIVE = Family(
+    "iterative",
+    IterativeModel,
+    modules=("trm.training.IterativeModule",),
+    predictor=_iterative,
+    lacks={PROOF: _NO_PROOF, PAGE: NO_PAGE, NANOGPT_WEIGHTS: NO_NANOGPT},
 )
+SEQUENCE = Family(
+    "gpt",
+    GPT,
+    modules=("trm.training.GPTModule",),
+    predictor=_gpt,
+    reads_sequences=True,
+    lacks={PROOF: _NO_PROOF, PAGE: NO_PAGE, TRM_WEIGHTS: NO_TRM},
+)
+
+
+def family_named(name: str) -> Family:
+    """Return the family of a name, as in checkpoints.
+
+    Raises:
+        KeyError: there is none.
+    """
+    found: Family = load(FAMILIES[name].record)
+    return found
 
 
 def family_of(model: nn.Module) -> Family:
@@ -120,10 +109,16 @@ def family_of(model: nn.Module) -> Family:
     Raises:
         ValueError: it belongs to no family.
     """
-    found = next((family for family in FAMILIES if isinstance(model, family.network)), None)
-    if found is None:
-        names = ", ".join(family.network.__name__ for family in FAMILIES)
+    bases = [class_name(base) for base in type(model).__mro__]
+    # The nearest base class counts: a family's networks may be a kind of another's.
+    places = {
+        bases.index(entry.network): name
+        for name, entry in FAMILIES.items()
+        if entry.network in bases
+    }
+    if not places:
+        names = ", ".join(entry.network.rpartition(".")[2] for entry in FAMILIES.values())
         raise ValueError(
             f"{type(model).__name__} belongs to no family: derive it from one of {names}"
         )
-    return found
+    return family_named(places[min(places)])

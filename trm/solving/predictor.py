@@ -5,7 +5,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,42 +140,17 @@ class Predictor(ABC):
     def check_task(self, task: Task) -> None:  # noqa: B027, nothing to check by default
         """Raise OwnCodeError if the model's rule and the task's layout contradict each other."""
 
-    def for_task(self, task: Task, proved: bool = False) -> "Predictor":
-        """Return the predictor for a task's problems.
-
-        Args:
-            task: whose problems are solved.
-            proved: whether the model is proved correct at every length.
-        """
+    def for_task(self, task: Task) -> "Predictor":
+        """Return the predictor for a task's problems."""
         return self
 
-    def limit(self, task: Task, wrong: np.ndarray, most: float) -> None:  # noqa: B027
-        """Limit the confidence of a refuted model of decided messages.
-
-        Args:
-            task: whose problems are solved.
-            wrong: ids of the op inputs with a wrong output, int64 [N], sorted.
-            most: the highest confidence in a row, 0 to 1.
-        """
-
-    def read_table(self, file: Path, digest: str) -> None:  # noqa: B027
-        """Read the decisions of a proved cell model, to look them up instead of computing them.
-
-        Args:
-            file: of `trm prove --decisions`.
-            digest: of the proof; a table with another one is ignored.
-
-        Raises:
-            ValueError: the file is damaged.
-        """
-
-    def signals(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the signals that cells pass, uint8 [B, H, W] by name; empty: cells pass none.
+    def steps_of(self, inputs: np.ndarray) -> int:
+        """Return the supervision steps that the slowest of some canvases takes in solving.
 
         Args:
             inputs: canvases, uint8 [B, H, W].
         """
-        return {}
+        return int(self(inputs).steps.max())
 
     @abstractmethod
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:

@@ -20,6 +20,7 @@ from canvas.symbols import vocab_size
 from canvas.task import Task
 from trm.checkpoints import AUXILIARY, AUXILIARY_HEAD, CHECKPOINT_KEY, DATA_KEY, FORMAT
 from trm.checkpoints.loading import plain
+from trm.families import released
 from trm.solving.predictor import Predictor
 from trm.solving.rollout import TeacherForced, teacher_forced
 from trm.solving.solver import Solver
@@ -380,9 +381,9 @@ class CanvasModule(L.LightningModule):
             ValueError: the checkpoint holds another model.
         """
         held = checkpoint.get(CHECKPOINT_KEY, {})
-        mine = {"network": class_name(type(self.model)), **plain(self.model.config)}
+        mine = {"network": released(class_name(type(self.model))), **plain(self.model.config)}
         # A setting that did not exist when the checkpoint was written is at its default.
-        theirs = {"network": held.get("network"), **plain(type(self.model.config)())}
+        theirs = {"network": released(str(held.get("network"))), **plain(type(self.model.config)())}
         theirs |= held.get("model", {})
         differ = [f"{k} {theirs.get(k)} (here {v})" for k, v in mine.items() if theirs.get(k) != v]
         if differ:
@@ -395,7 +396,7 @@ class CanvasModule(L.LightningModule):
         """Store the model's class and config as plain data."""
         checkpoint[CHECKPOINT_KEY] = {
             "format": FORMAT,
-            "network": class_name(type(self.model)),
+            "network": released(class_name(type(self.model))),
             "model": plain(self.model.config),
             **self.about(),
         }

@@ -33,7 +33,7 @@ from trm.checkpoints.content import load_checkpoint, network_weights
 from trm.config_files import read_config, shipped_configs
 from trm.devices import check_devices
 from trm.limits import lacks_memory
-from trm.models.configs import rule_settings
+from trm.models.iterative import Network
 from trm.precision import NO_UNITS, check_precision, settle
 from trm.processes import start_processes
 from trm.training.callbacks import CALLBACKS, BestCheckpoint, CheckpointFiles, check_callbacks
@@ -167,11 +167,13 @@ class TrainingCLI(LightningCLI):
         if settings and "vocab_size" in settings:
             base = config.data.task.init_args.get("base", 10)
             settings["vocab_size"] = vocab_size(base if type(base) is int else 10)
-        if settings and "messages" in settings:
+        if not settings:
+            return
+        kind: Any = load_class(network.class_path, Network, "network")
+        if kind.follows_rule:
             task: Any = load_class(config.data.task.class_path, Task, "task")
-            codes = settings.get("codes") or {}
-            rule = task(**config.data.task.init_args).local_rule(latent=bool(codes))
-            for key, value in rule_settings(rule.with_codes(codes)).items():
+            found = kind.settings_of(task(**config.data.task.init_args), settings)
+            for key, value in found.items():
                 settings[key] = value
 
     def instantiate_trainer(self, **settings: Any) -> L.Trainer:

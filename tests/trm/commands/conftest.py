@@ -7,9 +7,9 @@ import pytest
 
 import canvas.picture
 import trm.commands.render
+import trm.extras.sweep.report
 import trm.figures.grids
 import trm.figures.style
-import trm.sweep.report
 import trm.training.tensorboard  # once its names are bound, nothing of this stays in it
 
 
@@ -20,7 +20,7 @@ def undrawn(monkeypatch):
     def save(figure: object, file: Path) -> None:
         file.touch()
 
-    for module in (trm.figures.style, trm.figures.grids, trm.sweep.report):
+    for module in (trm.figures.style, trm.figures.grids, trm.extras.sweep.report):
         monkeypatch.setattr(module, "save", save)
     monkeypatch.setattr(canvas.picture, "pixels", lambda figure: np.zeros((1, 1, 3), np.uint8))
     monkeypatch.setattr(canvas.picture, "save_gif", lambda path, film: Path(path).touch())

@@ -10,8 +10,8 @@ from PIL import Image
 
 from canvas.multiplication import Multiplication
 from canvas.tasks import task_data
-from trm.analysis.probe import fit
 from trm.checkpoints import DATA_KEY, SHIPPED
+from trm.extras.analysis.probe import fit
 
 LATTICE = "docs/models/decimal-seed0.safetensors"
 QUICK = ("--problems", 3, "--train-problems", 16, "--accelerator", "cpu")
@@ -26,7 +26,7 @@ def wide(picture) -> int:
 def test_a_study_of_probes_leaves_figures_and_a_picture(command, changed, tmp_path, monkeypatch):
     task = task_data(Multiplication("standard", digits_a=(1, 2), digits_b=(1, 2)))
     school = changed(lambda content: content[DATA_KEY].update(task=task), "school")
-    monkeypatch.setattr("trm.analysis.probe.fit", partial(fit, iterations=3))  # of 60
+    monkeypatch.setattr("trm.extras.analysis.probe.fit", partial(fit, iterations=3))  # of 60
     output = tmp_path / "a new" / "folder"
     words = ("--checkpoint", school, "--digits-a", "2,3", "--digits-b", 2, *QUICK)
     ran = command("analyse", "probe", *words, "--steps", 1, "--output", output)
@@ -66,7 +66,7 @@ def test_gaps_of_models_are_tables_of_their_own(command, changed, tmp_path, monk
 
     plain = changed(lambda content: content[DATA_KEY].update(task=task), "plain")
     headed = changed(trained_with_heads, "headed")
-    monkeypatch.setattr("trm.analysis.gap.fit", partial(fit, iterations=3))  # of 60
+    monkeypatch.setattr("trm.extras.analysis.gap.fit", partial(fit, iterations=3))  # of 60
     sizes = ("--digits-a", "2,3", "--digits-b", 2, "--heads", *QUICK, "--output", tmp_path)
     ran = command("analyse", "gap", "--checkpoint", plain, headed, *sizes)
     assert "plain has no auxiliary heads: probes read all sub-tasks" in ran.out

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from trm.benchmark.suites import SUITES
+from trm.extras.benchmark.suites import SUITES
 
 PART = ("--suite", "multiply-v1", "--up-to", 2)
 

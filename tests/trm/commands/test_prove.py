@@ -382,7 +382,7 @@ def test_a_wrong_model_is_refuted_by_the_smallest_problem(ternary, command, tmp_
 def test_a_proved_sum_is_written_for_other_solvers(command, ternary, proof, tmp_path):
     words = ("prove", "--checkpoint", MODELS / "column-seed0.safetensors", "--as-computed")
     ran = command(*words, "--smt", "sum.smt2", folder=tmp_path)
-    assert "smt    sum.smt2, for `z3 FILE`, or `python -m trm.proof.smt FILE`" in ran.out
+    assert "smt    sum.smt2, for `z3 FILE`, or `python -m trm.cells.proof.smt FILE`" in ran.out
     text = (tmp_path / "sum.smt2").read_text()
     assert text.startswith("; The table of column in base 10, its laws, and the theorem.\n")
     assert '(echo "column_sum: expected unsat")' in text

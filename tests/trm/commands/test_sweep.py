@@ -7,11 +7,11 @@ import pytest
 import yaml
 
 from trm.commands import cli
+from trm.extras.sweep import runs
+from trm.extras.sweep.runs import Jobs
+from trm.extras.sweep.study import Run, Setting, Study
 from trm.files import alone
 from trm.processes import ENDS_WITH
-from trm.sweep import runs
-from trm.sweep.runs import Jobs
-from trm.sweep.study import Run, Setting, Study
 
 STUDY = {
     "config": "debug",

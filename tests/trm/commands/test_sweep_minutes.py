@@ -12,9 +12,9 @@ import yaml
 
 from trm.checkpoints.loading import load_solver
 from trm.commands import cli
-from trm.sweep import budget, speed
-from trm.sweep.runs import Jobs
-from trm.sweep.speed import Speed
+from trm.extras.sweep import budget, speed
+from trm.extras.sweep.runs import Jobs
+from trm.extras.sweep.speed import Speed
 from trm.training.callbacks import CheckpointFiles
 
 # The parts of configs/studies/note.yaml, tiny.

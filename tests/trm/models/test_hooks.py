@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, MASK, START
-from trm.models.cell import CellModel
-from trm.models.configs import CellConfig, rule_settings
+from trm.cells.configs import CellConfig, rule_settings
+from trm.cells.model import CellModel
 from trm.models.hooks import Visit, record, sites
 from trm.models.iterative import IterativeModel, Loop
 from trm.models.recursive import RecursiveState

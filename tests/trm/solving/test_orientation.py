@@ -15,7 +15,7 @@ from canvas.drawing import Drawing
 from canvas.layouts import written_box
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, MASK
-from trm.solving.cell_predictor import CellPredictor
+from trm.cells.predictor import CellPredictor
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.orientation import _guesses, given_view, relative

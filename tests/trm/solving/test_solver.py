@@ -19,7 +19,7 @@ from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.symbols import DIGIT_ZERO, MASK
 from trm import load_solver
-from trm.analysis.settled import last_changes
+from trm.extras.analysis.settled import last_changes
 from trm.models.iterative import Loop
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Moment, Solver, solve_watched

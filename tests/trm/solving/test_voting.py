@@ -19,9 +19,9 @@ from canvas.choices import OwnCodeError
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from canvas.symbols import BLANK, DIGIT_ZERO, MASK, VOCAB_SIZE, encode
+from trm.cells.predictor import CellPredictor
 from trm.models.iterative import IterativeModel, Loop
 from trm.models.recursive import TinyRecursiveModel
-from trm.solving.cell_predictor import CellPredictor
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor, Noise
 from trm.solving.solver import Solver
@@ -342,7 +342,7 @@ def test_a_solution_without_a_number_loses_however_sure_its_view_is():
 def test_a_set_of_inputs_that_is_too_small_judges_no_page(binary, monkeypatch):
     """Else a page that lies as it should would be taken for a turned one."""
     few = reachable_cell_inputs(binary.rule)[::2]
-    monkeypatch.setattr("trm.solving.cell_predictor.reachable_cell_inputs", lambda rule: few)
+    monkeypatch.setattr("trm.cells.predictor.reachable_cell_inputs", lambda rule: few)
     eight = Voting(8, tuple(SYMMETRIES), vote="max_confidence", per="solution")
     solver = Solver(CellPredictor(binary.model), binary.task).with_voting(eight)
     with pytest.raises(OwnCodeError, match="LatticeRule are too few: the cell in row"):

@@ -10,8 +10,9 @@ from tiny import tiny_module
 from canvas.drawing import row_steps
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
+from trm.cells import CellConfig, rule_settings
 from trm.checkpoints import CHECKPOINT_KEY
-from trm.models import CellConfig, RecursiveConfig, TinyRecursiveModel, rule_settings
+from trm.models import RecursiveConfig, TinyRecursiveModel
 from trm.training.configs import CycleStage, DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import Canvas, CanvasDataModule
 from trm.training.iterative_module import IterativeModule

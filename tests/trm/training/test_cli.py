@@ -147,7 +147,7 @@ TOLD, UNTOLD = ("--config", "generalise/lattice"), ("--config", "generalise/late
         ),
         ([*TOLD, "--data.task.layout=direct"], "the layout direct declares no local rule"),
         ([*TOLD, "--data.blanks.rows=2"], "leave out data.transforms"),
-        ([*UNTOLD, "--model=trm.training.CellModule"], "leave out codes, or train the model"),
+        ([*UNTOLD, "--model=trm.cells.CellModule"], "leave out codes, or train the model"),
         ([*UNTOLD, "--model.network.config.codes={}"], "name the signals without labels"),
         ([*UNTOLD, "--model.network.config.codes={sum: 4}"], "codes name sum, and cells pass"),
         ([*UNTOLD, "--model.cooling=[0.9,0.5]"], "model.cooling is [begin, end] from 0 to 1"),

@@ -23,7 +23,7 @@ from canvas.problems import Problems, split_of
 from canvas.symbols import BLANK, DIGIT_OF, MASK
 from canvas.task import Task
 from trm.checkpoints.loading import load_solver
-from trm.model_card import model_card
+from trm.extras.model_card import model_card
 from trm.models.iterative import Loop
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction, teacher_forced

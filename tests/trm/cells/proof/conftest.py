@@ -1,0 +1,22 @@
+"""A program as people run it: the Python file that is written."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from canvas.symbols import decode, encode
+from trm.cells.proof.program import Program, write_python
+
+
+@pytest.fixture
+def work() -> Callable[[Program, np.ndarray], np.ndarray]:
+    """Works pages out by the written program, uint8 [B, H, W] to the same."""
+
+    def work_out(program: Program, tokens: np.ndarray) -> np.ndarray:
+        module: dict = {}
+        exec(write_python(program), module)
+        pages = [module["work"]([decode(row) for row in page]) for page in tokens]
+        return np.array([[encode(row) for row in page] for page in pages])
+
+    return work_out

@@ -1,0 +1,382 @@
+"""The word *proved*: rules, layouts, edits and weights that deceive get another verdict."""
+
+import importlib
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import deceptive
+import numpy as np
+import pytest
+import torch
+from saving import saved
+
+from canvas import sources as canvas_sources
+from canvas.addition import Addition
+from canvas.cells.reachable import reachable_op_inputs
+from canvas.cells.rules.column import ColumnRule
+from canvas.cells.spec import SYMBOL
+from canvas.choices import OwnCodeError
+from canvas.symbols import DIGIT_IDS
+from trm import load_solver, solve
+from trm.cells.configs import CellConfig, rule_settings
+from trm.cells.model import CellModel
+from trm.cells.predictor import CellPredictor
+from trm.cells.proof.judge import Judged
+from trm.cells.proof.notes import COMPUTES, LAWFUL, PROVED, proof_digest
+from trm.cells.proof.prove import prove
+from trm.commands.prove import sentence
+from trm.extras.model_card import model_card
+from trm.progress import silent
+from trm.solving.solver import Solver
+
+MODELS = Path(__file__).parents[4] / "docs" / "models"
+SHAPE = {"hidden_size": 16, "num_heads": 2, "intermediate_size": 16}
+
+
+@pytest.fixture
+def verdict(monkeypatch):
+    """Prove a network that computes the rule of a task in every input."""
+
+    def perfect(model, rule, numbers, report=silent, bounded=True, labels=None):
+        outputs = rule.correct_outputs(numbers)
+        yes, many = np.ones(len(numbers), dtype=bool), np.ones(len(numbers), np.float32)
+        decided = {name: part.astype(np.uint8) for name, part in outputs.items()}
+        return Judged(numbers, decided, yes, many, many.astype(float), yes)
+
+    monkeypatch.setattr("trm.cells.proof.prove.judge", perfect)
+    monkeypatch.setattr("trm.cells.proof.judge.THOROUGH", (100, 50))
+
+    def of(task):
+        model = CellModel(CellConfig(**rule_settings(task.local_rule()), **SHAPE)).eval()
+        return prove(Solver(CellPredictor(model), task), silent)
+
+    return of
+
+
+@pytest.mark.parametrize("rule", ["Counting", "Patterned", "Right", "Coarse", "Forged"])
+def test_an_own_rule_without_laws_is_only_computed(rule, verdict):
+    proof = verdict(deceptive.Sums(rule, base=2))
+    assert proof.verdict == COMPUTES
+    text = sentence(proof)
+    assert text.startswith("computes its rule, in float32, on every canvas that the rule's rows")
+    assert "No laws prove the rule" in text
+    assert "The rule is tested, on 1" in text
+    assert "proved" not in text
+    assert not proof.tested.words
+    never = "; ".join(proof.tested.never)
+    assert re.search(r"row sum, column rest: [\d,]+ of [\d,]+ inputs", never) or rule == "Patterned"
+    assert "right.place: " in never
+
+
+def test_what_no_drawn_canvas_reaches_is_named(verdict):
+    never = verdict(deceptive.Sums("Counting", base=2)).tested.never
+    (places,) = (one for one in never if one.startswith("right.place: "))
+    assert places.endswith(f" to {deceptive.FAR}")
+
+
+def test_inputs_excluded_by_a_rule_are_named_as_its_word(verdict):
+    claimed = verdict(deceptive.Sums("Claiming", base=2))
+    assert claimed.verdict == COMPUTES
+    assert "can_occur in row sum, column rest" in claimed.tested.words
+    assert "without what its author says that no canvas has (can_occur in row" in sentence(claimed)
+    assert not verdict(deceptive.Sums("ClaimingNothing", base=2)).tested.words
+
+
+def test_distinguishing_less_finds_more_inputs_never_fewer():
+    exact, coarse = (
+        reachable_op_inputs(deceptive.Sums(name, base=2).local_rule())
+        for name in ("Right", "Coarse")
+    )
+    assert np.isin(exact, coarse).all()
+
+
+def test_laws_of_an_own_layout_are_checked_and_listed(verdict):
+    proof = verdict(deceptive.Sums("Lawful", base=2))
+    assert proof.verdict == LAWFUL
+    assert sorted(proof.laws.names) == ["nothing_else", "the_sum"]
+    text = sentence(proof)
+    assert text.startswith(
+        "its laws hold, in float32, on every canvas that the rule's rows allow: "
+    )
+    assert "That they imply the answer is the argument of the layout's author" in text
+    assert "proved" not in text
+    broken = verdict(deceptive.Sums("Lawless", base=2))
+    assert broken.verdict == COMPUTES
+    assert "Not proved: in row sum, column" in sentence(broken)
+    assert "against 'nothing_else: digit' = sum', or blank; in the row of the sum'" in sentence(
+        broken
+    )
+    with pytest.raises(OwnCodeError, match="the law nothing_else returns no bool for each of N"):
+        verdict(deceptive.Sums("BadLaw", base=2))
+
+
+def test_an_own_task_on_a_layout_of_the_package_is_not_proved(verdict):
+    proof = verdict(deceptive.RarelyWrong("column", base=3, addends=(2, 2), digits=(1, 3)))
+    assert proof.verdict == COMPUTES
+    assert not proof.laws.names
+
+
+def test_the_packages_own_layouts_are_proved_by_the_checker(verdict):
+    proof = verdict(Addition("column", base=3))
+    assert (proof.verdict, proof.laws.against) == (PROVED, "")
+    assert "column_sum" in proof.laws.names
+    assert proof.laws.cell_inputs == 301
+    assert "the 5 laws of the layout column hold in all 301 cell inputs" in sentence(proof)
+
+
+def test_an_error_in_a_rule_of_the_package_breaks_a_law(verdict, monkeypatch):
+    cell = ColumnRule.cell
+
+    def wrong(self, names, inputs):
+        outputs = cell(self, names, inputs)
+        rare = (inputs["above.sum"] == 0) & (inputs["above.addend"] == 0)
+        rare &= inputs["right.sum_carry"] == 1
+        outputs["sum"] = np.where(rare & (inputs["above"] > 0), 1, outputs["sum"])
+        return outputs
+
+    monkeypatch.setattr(ColumnRule, "cell", wrong)
+    # As if no drawn canvas had such a cell.
+    monkeypatch.setattr("trm.cells.proof.judge.checked_canvases", lambda *_: iter(()))
+    proof = verdict(Addition("column", base=3))
+    assert proof.verdict == COMPUTES
+    assert "against 'column_form: " in proof.laws.against
+    assert "Not proved: in row addend" in sentence(proof)
+
+
+def test_rows_that_the_checker_knows_have_to_be_judged(verdict, monkeypatch):
+    init = ColumnRule.__init__
+
+    def without_signs(self, base):
+        """The rule's rows lack the sign + in addends; the checker's have it."""
+        init(self, base)
+        row = self.rows["addend"]
+        columns = {
+            name: column._replace(tokens=tuple(t for t in column.tokens if t != 17))
+            for name, column in row.columns.items()
+        }
+        self.rows = self.rows | {"addend": row._replace(columns=columns)}
+
+    monkeypatch.setattr(ColumnRule, "__init__", without_signs)
+    monkeypatch.setattr("trm.cells.proof.judge.checked_canvases", lambda *_: iter(()))
+    proof = verdict(Addition("column", base=3))
+    assert proof.verdict == COMPUTES
+    assert proof.laws.against
+
+
+OWN = """
+from dataclasses import dataclass
+import own_helper
+from deceptive import Sums, layout_of, Right
+from canvas.choices import one_of
+from canvas.layouts import table
+from canvas.cells.spec import SYMBOL
+
+
+class Mine(Right):
+    def cell(self, names, inputs):
+        outputs = super().cell(names, inputs)
+        return own_helper.unchanged(outputs)
+
+
+@dataclass
+class OwnSums(Sums):
+    layouts = table([layout_of(Mine)])
+    layout: str = one_of("Mine", layouts, open=True)
+
+    def answer(self, operands):
+        return sum(operands)
+"""
+HELPER = "def unchanged(outputs):\n    return outputs\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after"),
+    [
+        ("own_layout.py", "super().cell(names, inputs)", "super().cell(names, inputs) | {}"),
+        ("own_layout.py", "return sum(operands)", "return sum(operands) + (7 ** 9 in operands)"),
+        (
+            "own_layout.py",
+            "layouts = table([layout_of(Mine)])",
+            "layouts = table([layout_of(Mine)])  # ",
+        ),
+        ("own_helper.py", "return outputs", "return dict(outputs)"),
+    ],
+)
+def test_an_edit_of_rule_layout_task_or_helper_is_seen(file, before, after, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_layout.py").write_text(OWN)
+    (tmp_path / "own_helper.py").write_text(HELPER)
+
+    def digest() -> str:
+        for name in ("own_layout", "own_helper"):
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        task = importlib.import_module("own_layout").OwnSums(base=2)
+        torch.manual_seed(0)
+        return proof_digest(
+            CellModel(CellConfig(**rule_settings(task.local_rule()), **SHAPE)), task
+        )
+
+    first = digest()
+    assert digest() == first
+    text = (tmp_path / file).read_text()
+    assert before in text
+    (tmp_path / file).write_text(text.replace(before, after))
+    assert digest() != first
+
+
+def test_the_packages_sources_are_those_of_its_version():
+    """After an edit: raise VERSION if a rule, layout or task may compute something else."""
+    assert canvas_sources.package_hash() == canvas_sources.SOURCES, (
+        "rules, layouts or tasks were edited: write the output of `python -m canvas.sources` as "
+        "SOURCES, and raise VERSION if they can compute something else"
+    )
+    assert canvas_sources.sources([Addition, ColumnRule]) == {}
+
+
+def test_an_edited_rule_of_the_package_has_no_saved_proofs(monkeypatch):
+    monkeypatch.setattr(canvas_sources, "SOURCES", "of another version")
+    solver = load_solver("column-seed0", device="cpu")
+    assert not solver.predictor.proved
+    solution = solve("12+34", solver)
+    assert solution.confidence < 1
+    assert "its proof is of another rule, layout, task or settings" in solution.uncalibrated_reason
+    assert "Nothing: its proof is of another rule" in model_card("column-seed0")
+
+
+def in_place(model):
+    with torch.no_grad():
+        model.lm_head.bias[DIGIT_IDS[2]] += 100
+
+
+def through_data(model):
+    model.lm_head.bias.data[DIGIT_IDS[2]] += 100
+
+
+def through_numpy(model):
+    model.lm_head.bias.detach().numpy()[DIGIT_IDS[2]] += 100
+
+
+def load_weights(model):
+    model.load_state_dict({n: -part for n, part in model.state_dict().items()})
+
+
+def round_trip(model):
+    model.bfloat16().float()
+
+
+def replaced(model):
+    model.lm_head.bias = torch.nn.Parameter(model.lm_head.bias.detach() * 1.5)
+
+
+def buffer(model):
+    model.H_init += 1e-3
+
+
+@pytest.mark.parametrize(
+    "change", [in_place, through_data, through_numpy, load_weights, round_trip, replaced, buffer]
+)
+def test_weights_changed_in_memory_are_not_proved(change):
+    solver = load_solver("column-seed0", device="cpu")
+    first = solve("19+28", solver)
+    assert (first.correct, first.confidence, first.uncalibrated_reason) == (True, 1, "")
+    change(solver.predictor.model)
+    after = solve("19+28", solver)
+    assert not solver.predictor.proved
+    assert after.confidence < 1
+    assert "its weights have changed since they were loaded" in after.uncalibrated_reason
+    if change is in_place:
+        assert not after.correct  # nothing that was decided before is used
+
+
+def test_a_changed_table_of_decisions_is_not_used(command, tmp_path, caplog):
+    file = tmp_path / "column.safetensors"
+    shutil.copyfile(MODELS / "column-seed0.safetensors", file)
+    command("prove", "--checkpoint", file, "--as-computed", "--decisions")
+    table = file.with_suffix(".decisions.npz")
+    assert load_solver(file, device="cpu").predictor._closed is not None
+    with np.load(table) as parts:
+        changed = dict(parts)
+    two, four = (int(DIGIT_IDS[digit]) for digit in (1, 2))
+    symbols = changed["decided"][:, 1]
+    changed["decided"][:, 1] = np.where(symbols == two, four, symbols)
+    with table.open("wb") as sink:
+        np.savez_compressed(sink, **changed)
+    solver = load_solver(file, device="cpu")
+    assert solver.predictor._closed is None
+    assert "is not the table that was proved, and is not used" in caplog.text
+    solution = solve("600+12", solver)
+    assert (solution.answer, solution.confidence) == (612, 1)
+    # A table of the same model that was written without a proof counts as little.
+    note = file.with_suffix(".proof.json")
+    record = json.loads(note.read_text())
+    del record["decisions_sha256"]
+    note.write_text(json.dumps(record))
+    assert load_solver(file, device="cpu").predictor._closed is None
+
+
+def test_a_model_that_computes_its_rule_is_never_called_proved(learn, command, tmp_path):
+    from twice import AddTwice
+
+    trained = learn(AddTwice(base=3))
+    file = saved(tmp_path, trained.task, trained.model)
+    words = ("prove", "--import", "twice", "--checkpoint", file)
+    ran = command(*words, "--as-computed", "--output", tmp_path / "proof", code=1)
+    assert "computes its rule, in float32 as it is computed here, on every canvas" in ran.out
+    assert "proved" not in ran.out
+    record = json.loads((tmp_path / "proof" / "proof.json").read_text())
+    assert record["verdict"] == json.loads(file.with_suffix(".proof.json").read_text())["verdict"]
+    assert record["verdict"] == COMPUTES
+    assert record["laws"] is False
+    assert "checked_laws" not in record
+    assert (record["tested"]["canvases"], record["tested"]["words"]) == (2149, [])
+    solution = solve("12+21", load_solver(file, device="cpu"))
+    assert solution.correct
+    assert solution.confidence < 1
+    assert "computes its rule, but the rule was only tested" in solution.uncalibrated_reason
+    card = model_card(file)
+    assert "Nothing of its answers. It computes its rule in all" in card
+    assert "Correct at every length" not in card
+    assert command("prove", *words[1:3], "--check", tmp_path / "proof").out.endswith(
+        "it computes its rule, and the rule was only tested: other canvases are not covered\n"
+    )
+
+
+def test_a_proof_in_float64_counts_in_float64_alone(ternary, command, tmp_path):
+    file = saved(tmp_path, ternary.task, ternary.model)
+    command("prove", "--checkpoint", file)
+    assert json.loads(file.with_suffix(".proof.json").read_text())["arithmetic"] == "float64"
+    predictor = load_solver(file, device="cpu").predictor
+    assert predictor.proved
+    assert predictor.model.H_init.dtype == torch.float64
+    predictor.model.float()
+    assert not predictor.proved
+
+
+@pytest.mark.parametrize("output", [SYMBOL, "carry"])
+def test_laws_of_codes_are_checked_of_the_rule_with_hints(output, command, tmp_path, monkeypatch):
+    """A lattice without hints is proved, and not if the two rules write different symbols."""
+    file = tmp_path / "model.safetensors"
+    shutil.copyfile(MODELS / "untold-base2-seed0.safetensors", file)
+    if output == "carry":
+        command("prove", "--checkpoint", file, "--as-computed")
+        return
+    from canvas.cells.rules.lattice import LatticeRule
+
+    cell = LatticeRule.cell
+
+    def wrong(self, names, inputs):
+        outputs = cell(self, names, inputs)
+        one = outputs[SYMBOL] == DIGIT_IDS[1]
+        outputs[SYMBOL] = np.where(
+            one & (inputs["above_left.addend"] == 2), DIGIT_IDS[0], outputs[SYMBOL]
+        )
+        return outputs
+
+    monkeypatch.setattr(LatticeRule, "cell", wrong)
+    ran = command("prove", "--checkpoint", file, "--as-computed", code=1)
+    assert "computes its rule" in ran.out
+    assert "Not proved: " in ran.out

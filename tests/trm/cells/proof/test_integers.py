@@ -1,0 +1,30 @@
+"""Integer models are fine-tuned no longer than their decisions need."""
+
+from types import SimpleNamespace
+
+import torch
+
+from trm.cells.proof import integers
+from trm.cells.quantise import differing
+
+
+def test_a_model_is_fine_tuned_longer_where_the_first_time_does_not_suffice(binary, monkeypatch):
+    tried = []
+
+    def refined(*args, steps, rate):
+        tried.append(steps)
+        return real(*args, steps=steps, rate=rate)
+
+    real = integers.refined
+    monkeypatch.setattr(integers, "refined", refined)
+    monkeypatch.setattr(integers, "TUNING", ((1, 1e-9), (60, 0.002), (70, 0.002)))
+    solver = SimpleNamespace(predictor=SimpleNamespace(model=binary.model), task=binary.task)
+    found, differ, number = integers.in_integers(solver, 4, lambda *_: None)
+    assert tried == [1, 60]
+    assert (differ, number) == (0, 184)
+    assert differing(binary.model, found, torch.from_numpy(binary.judged.numbers)) == 0
+    # Nothing is gained where a second time is worse.
+    tried.clear()
+    monkeypatch.setattr(integers, "TUNING", ((1, 1e-9), (3, 0.5)))
+    _, differ, _ = integers.in_integers(solver, 4, lambda *_: None)
+    assert (tried, differ) == ([1, 3], 4)

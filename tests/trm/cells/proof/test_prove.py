@@ -1,0 +1,94 @@
+"""Windows judged: right ones, wrong ones, margins, and what rounding leaves of them."""
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from canvas.cells.check import THOROUGH
+from canvas.choices import OwnCodeError
+from canvas.multiplication import Multiplication
+from trm.cells.model import CellModel
+from trm.cells.proof.bound import RoundingBound
+from trm.cells.proof.judge import NotProvableError, compare_with_canvases, provable
+from trm.models.configs import GPTConfig
+from trm.models.gpt import GPT
+
+
+@pytest.mark.parametrize("name", ["binary", "ternary", "sums", "written"])
+def test_a_model_that_knows_all_windows_is_proved_within_its_rounding(name, request):
+    trained = request.getfixturevalue(name)
+    assert trained.judged.wrong.size == 0
+    assert trained.judged.margin.min() > trained.judged.left.min() > 0
+    assert trained.judged.arithmetic == ("float64" if name == "ternary" else "float32")
+    # Logits in float32 and float64 differ by less than what is allowed for.
+    numbers, answers = trained.judged.numbers, trained.rule.correct_outputs(trained.judged.numbers)
+    op_inputs = torch.from_numpy(numbers)
+    labels = {name: torch.from_numpy(part) for name, part in answers.items()}
+    double = copy.deepcopy(trained.model).double()
+    with torch.no_grad():
+        margins = []
+        for model in (trained.model, double):
+            parts = model.parts(model.cells(model.reader.decode(op_inputs))[0])
+            least = torch.full((len(op_inputs),), torch.inf, dtype=torch.float64)
+            for output, logits in parts.items():
+                label = labels[output].clamp(min=0)[:, None]
+                apart = logits.gather(1, label)[:, 0] - logits.scatter(1, label, -torch.inf).amax(1)
+                least = least.minimum(apart.double().masked_fill(labels[output] < 0, torch.inf))
+            margins.append(least)
+    single, exact = margins
+    coarse, fine, double = (
+        RoundingBound(trained.model, *how).left(op_inputs, labels)
+        for how in (("float32",), ("float32", True), ("float64",))
+    )
+    assert (single - exact).abs().max() > 0
+    assert ((single - exact).abs() < exact - fine).all()
+    assert (fine >= coarse).float().mean() > 0.9
+    assert (exact > double).all()
+    assert (exact < double + 1e-3).all()
+
+
+def test_what_cannot_be_proved_is_refused_with_a_sentence(binary):
+    with pytest.raises(NotProvableError, match="layout direct declares no local rule"):
+        provable(binary.model, Multiplication(layout="direct"))
+    with pytest.raises(NotProvableError, match="a GPT passes more than decided messages"):
+        provable(GPT(GPTConfig(9, 9, hidden_size=12)), binary.task)
+    with pytest.raises(NotProvableError, match="other messages than the layout lattice in base 3"):
+        provable(binary.model, replace(binary.task, base=3))
+    broken = CellModel(binary.model.config)
+    with torch.no_grad():
+        broken.lm_head.weight[0, 0] = torch.nan
+    with pytest.raises(NotProvableError, match="not all finite"):
+        provable(broken, binary.task)
+
+
+def test_problems_of_training_show_windows_of_the_set(ternary):
+    found = compare_with_canvases(ternary.rule, ternary.task, ternary.judged.numbers)
+    seen, number = found.in_training, (found.trained, found.canvases)
+    assert number == (2000, 2000 + 100 + 49), "fewer than where it is not tested"
+    assert (seen <= found.shown).all()
+    assert found.digits > 3
+    assert THOROUGH == (20_000, 2000)
+    assert 0 < seen.sum() < len(seen)
+
+
+def test_a_set_that_lacks_an_input_of_a_page_proves_nothing(ternary):
+    numbers = ternary.judged.numbers
+    seen = compare_with_canvases(ternary.rule, ternary.task, numbers).in_training
+    first, *_, last = np.flatnonzero(seen)
+    said = r"row \d+, column \d+ of \d+ x \d+, in which .+ stands, has an input that is not"
+    for few in (np.delete(numbers, first), np.delete(numbers, last), numbers[:last], numbers[:0]):
+        with pytest.raises(OwnCodeError, match=said):
+            compare_with_canvases(ternary.rule, ternary.task, few)
+
+
+def test_a_model_is_proved_in_float32_alone(binary):
+    with (
+        torch.autocast("cpu", torch.bfloat16),
+        pytest.raises(NotProvableError, match="a proof applies to float32"),
+    ):
+        provable(binary.model, binary.task)
+    with pytest.raises(NotProvableError, match="a proof applies to float32"):
+        provable(copy.deepcopy(binary.model).double(), binary.task)

@@ -1,0 +1,174 @@
+"""Tables of sums and lattices as SMT-LIB, and what a solver that nobody here wrote answers."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from canvas.addition import Addition
+from canvas.cells.reachable import reachable_op_inputs
+from canvas.multiplication import Multiplication
+from trm.cells.proof import check, smt
+from trm.cells.proof.program import Program
+
+
+@cache
+def learned(layout: str, base: int) -> Program:
+    """The table of a network without an error."""
+    task = Multiplication if layout == "lattice" else Addition
+    rule = task(layout=layout, base=base).local_rule()
+    numbers = reachable_op_inputs(rule)
+    return Program.extract(layout, rule, numbers, rule.correct_outputs(numbers))
+
+
+def changed(program: Program, output: str, right: int, wrong: int, **where: int) -> Program:
+    """Change the first entry with an output, and with some inputs, to another output."""
+    table = program.tables[output]
+    fits = table.values == right
+    for name, number in where.items():
+        fits &= table.keys[:, table.inputs.index(name.replace("_from_", "."))] == number
+    values = table.values.copy()
+    values[np.flatnonzero(fits)[0]] = wrong
+    return program._replace(tables={**program.tables, output: table._replace(values=values)})
+
+
+def unexpected(program: Program) -> set[str]:
+    found = smt.answers(smt.to_smt(program), "z3")
+    return {name for name, expected, answer in found if answer != expected}
+
+
+@pytest.mark.parametrize("layout", smt.LAYOUTS)
+def test_the_file_asks_for_every_law_by_its_name(layout):
+    text = smt.to_smt(learned(layout, 2))
+    rows = check.LAYOUTS[layout]
+    of = check.lattice_laws if layout == "lattice" else check.column_laws
+    laws = {law for row in rows for place in check.PLACES for law in of(row, place)}
+    for law in laws:
+        statement = law.__doc__.partition("\n")[0]
+        assert f'sums\': {statement}\n(echo "{law.__name__}: expected unsat")' in text
+    assert text.count("(") == text.count(")")
+    assert text.count("(check-sat)") == text.count("(push 1)") == text.count("(echo ")
+
+
+@pytest.mark.parametrize("layout", smt.LAYOUTS)
+def test_a_solver_confirms_every_law_and_the_theorem(layout):
+    pytest.importorskip("z3", reason="an optional solver: pip install z3-solver")
+    assert unexpected(learned(layout, 2)) == set()
+    assert unexpected(learned(layout, 5)) == set()
+
+
+# One entry of a right table is changed, as in test_check.py: law, layout, output, right and wrong
+# value, and where. Symbols: 1 is the digit 0, 13 a cell that is to be filled in.
+LAW_CASES = (
+    ("column_sum", "column", "sum", 2, 3, {}),
+    ("column_sum", "column_carries", "sum_carry", 2, 1, {}),
+    ("column_form", "column", "sum", 1, 0, {}),
+    ("addend_goes_down", "column", "addend", 2, 3, {}),
+    ("nothing_is_added_twice", "column", "addend", 0, 1, {"token": 13}),
+    ("sum_is_written", "column", "symbol", 2, 3, {}),
+    ("carries_are_written", "column_carries", "symbol", 2, 1, {"above_from_row": 2}),
+    ("a row adds, one column", "column", "sum", 2, 3, {}),
+    ("nothing_is_written", "lattice", "symbol", 11, 2, {}),
+    ("a_starts_down", "lattice", "multiplicand", 2, 3, {"token": 2}),
+    ("a_is_not_added", "lattice", "addend", 0, 1, {}),
+    ("b_starts_left", "lattice", "multiplier", 2, 3, {"token": 2}),
+    ("b_goes_left", "lattice", "multiplier", 2, 3, {"token": 13}),
+    ("lattice_product", "lattice", "product", 2, 1, {}),
+    ("lattice_sum", "lattice", "sum_carry", 2, 1, {}),
+    ("lattice_form", "lattice", "symbol", 1, 11, {}),
+    ("a_goes_down", "lattice", "multiplicand", 2, 3, {"token": 13}),
+    ("digit_goes_down", "lattice", "addend", 2, 3, {}),
+    ("a row multiplies, right end", "lattice", "product", 2, 1, {}),
+    ("a digit or a blank", "column", "symbol", 1, 12, {}),
+)
+
+
+@pytest.mark.parametrize(("law", "layout", "output", "right", "wrong", "where"), LAW_CASES)
+def test_a_changed_entry_is_refuted_by_the_name_of_the_law(
+    law, layout, output, right, wrong, where
+):
+    pytest.importorskip("z3", reason="an optional solver: pip install z3-solver")
+    assert law in unexpected(changed(learned(layout, 3), output, right, wrong, **where))
+
+
+def test_a_missing_entry_is_refuted():
+    pytest.importorskip("z3", reason="an optional solver: pip install z3-solver")
+    program = learned("column", 2)
+    table = program.tables["sum"]
+    table = table._replace(keys=table.keys[1:], values=table.values[1:])
+    without = program._replace(tables={**program.tables, "sum": table})
+    assert "there is an entry" in unexpected(without)
+
+
+# The bounds on messages need not be trusted: layout, a bound, another one, and what refutes it.
+TOO_TIGHT_OR_TOO_WIDE = (
+    ("column", "(<= 0 sum 3)", "(<= 0 sum 2)", "closed: down"),
+    ("column", "(ite (= above_kind row.addend) 2 1)", "1", "closed: left"),
+    ("column_carries", "(=> (= kind row.first) (= sum 0))", "true", "closed: left"),
+    ("lattice", "(<= 1 sum_carry 2)", "(= 1 sum_carry)", "closed: a cell"),
+    ("lattice", "(< (value carry) (", "(< (+ 1 (value carry)) (", "closed: a cell"),
+    ("lattice", "(<= 0 addend 3)", "(<= 0 addend 2)", "closed: two cells, b, left of units"),
+    ("lattice", "(=> (= sum_carry 2) (> multiplier 1))", "true", "there is an entry"),
+    (
+        "lattice",
+        "(= (> product 0) (or (> read.multiplicand 0) (> product 1)))",
+        "true",
+        "lattice_form",
+    ),
+    ("lattice", "(=> (= kind row.a) (= addend 0))", "true", "the first row adds nothing"),
+)
+
+
+@pytest.mark.parametrize(("layout", "bound", "other", "question"), TOO_TIGHT_OR_TOO_WIDE)
+def test_a_bound_that_is_too_tight_or_too_wide_is_refuted(layout, bound, other, question):
+    pytest.importorskip("z3", reason="an optional solver: pip install z3-solver")
+    text = smt.to_smt(learned(layout, 3))
+    assert text.count(bound) == 1
+    found = smt.answers(text.replace(bound, other), "z3")
+    assert question in {name for name, expected, answer in found if answer != expected}
+
+
+def test_one_column_of_a_product_follows_from_laws_and_not_from_nothing():
+    pytest.importorskip("z3", reason="an optional solver: pip install z3-solver")
+    text = smt.to_smt(changed(learned("lattice", 3), "sum_carry", 2, 1))
+    before, step = text.split('(echo "a row multiplies, one column')
+    law = "(assert (= (+ (* 3 (value out.sum_carry)) (value written))"
+    lines = [line for line in step.splitlines() if not line.startswith(law)]
+    assert len(lines) == step.count("\n") - 1
+    without = before + '(echo "a row multiplies, one column' + "\n".join(lines)
+    for file, refuted in ((text, False), (without, True)):
+        wrong = {name for name, expected, answer in smt.answers(file, "z3") if answer != expected}
+        assert "lattice_sum" in wrong
+        assert ("a row multiplies, one column" in wrong) == refuted
+
+
+def test_other_layouts_are_refused():
+    with pytest.raises(ValueError, match="no SMT-LIB is written for the layout standard, only for"):
+        smt.to_smt(learned("column", 2)._replace(layout="standard"))
+
+
+def test_the_file_is_run_with_the_solvers_that_are_installed(tmp_path, capsys, monkeypatch):
+    file, program = tmp_path / "sum.smt2", learned("column", 2)
+    file.write_text(smt.to_smt(program))
+    asked = [line for line in file.read_text().splitlines() if line.startswith("(echo ")]
+    names = [line[7:-2] for line in asked]
+    right = "".join(f'"{name}"\n{name.rpartition(" ")[2]}\n' for name in names)
+
+    def missing(text: str) -> str:
+        raise ImportError
+
+    for answer, code, says in (
+        (lambda _: right, 0, "solver: 28 of 28 answers are as expected, in 0.0 s"),
+        (
+            lambda _: right.replace("\nunsat\n", "\nsat\n"),
+            1,
+            "column_sum: sat, and unsat is expected",
+        ),
+        (lambda _: "", 2, "it is no file of `trm prove --smt`, or damaged"),
+        (missing, 2, "no solver is installed: pip install z3-solver, or cvc5"),
+    ):
+        monkeypatch.setattr(smt, "SOLVERS", {"solver": answer})
+        assert (smt.main(file), code) == (code, code)
+        said = capsys.readouterr()
+        assert says in said.out + said.err
+    assert smt.main(tmp_path / "none.smt2") == 2

@@ -1,0 +1,110 @@
+"""Training of cell models on whole pages, and the cell inputs that come back."""
+
+import numpy as np
+import pytest
+import torch
+from runs import assert_same, charts_without_a_curve, whole_and_resumed
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from canvas.canvas_size import Canvas
+from canvas.cells.reachable import reachable_op_inputs
+from canvas.cells.spec import SYMBOL
+from canvas.multiplication import Multiplication
+from trm import load_solver, solve
+from trm.cells import CellConfig, CellModel
+from trm.cells.configs import IntegerCellConfig, rule_settings
+from trm.cells.integer import IntegerCellModel
+from trm.cells.module import CellModule
+from trm.training.configs import OptimizerConfig, ScheduleConfig
+from trm.training.samples import CellInputSamples
+
+TASK = Multiplication(base=2, digits_a=(1, 3), digits_b=(1, 3), smallest=0)
+SMALL = (
+    "--config", "generalise/lattice", "--data.task.base", 2, "--data.batch_size", 32,
+    "--data.task.digits_a", "[1,3]", "--data.task.digits_b", "[1,3]",
+    "--data.batches_per_epoch", 100, "--data.validation_problems", 20,
+    "--data.training_problems", 0, "--model.schedule.decay", "constant",
+    "--model.optimizer.matrix_lr", 0.01, "--trainer.max_epochs", 2,
+    "--trainer.check_val_every_n_epoch", 1, "--trainer.logger.name", "small",
+    "--model.network.config.hidden_size", 32, "--model.network.config.intermediate_size", 48,
+)  # fmt: skip
+
+
+def test_samples_are_the_windows_of_training_problems_each_once():
+    samples = CellInputSamples(TASK, Canvas(margin=2), "train", 0, 64, 32)
+    batch, rule = samples.__getitems__(list(range(32))), TASK.local_rule()
+    numbers = rule.encoding.ids_of(batch["ops"].numpy(), batch["inputs"].numpy())
+    assert (np.diff(numbers) > 0).all()
+    outputs = rule.correct_outputs(numbers)
+    names = (SYMBOL, *rule.signals)
+    assert (batch["labels"].numpy() == np.stack([outputs[name] for name in names], axis=1)).all()
+    masked = batch["labels"][:, 0].numpy() >= 0
+    assert np.isin(numbers[masked], reachable_op_inputs(rule)).all()
+    assert 0 < masked.sum() < len(masked)
+    again = samples.__getitems__(list(range(32)))
+    assert all(torch.equal(batch[name], again[name]) for name in batch)
+
+
+def test_a_pool_has_each_op_input_of_its_problems_and_batches_are_drawn_from_it():
+    rule = TASK.local_rule()
+    samples = CellInputSamples(TASK, Canvas(margin=2), "train", 0, 64, 32, pool=40)
+    drawn = CellInputSamples(TASK, Canvas(margin=2), "train", 0, 40, 40)
+    batch = drawn.batch(rule, drawn._drawing(range(40))[1])
+    pooled = rule.encoding.ids_of(samples.pooled.ops, samples.pooled.inputs)
+    drawn_ids = rule.encoding.ids_of(batch["ops"].numpy(), batch["inputs"].numpy())
+    assert pooled.tolist() == drawn_ids.tolist()
+    assert np.isin(pooled, reachable_op_inputs(rule)).all(), "no row is given"
+    assert np.array_equal(samples.pooled.labels, batch["labels"])
+    first, other = samples.__getitems__(range(32)), samples.__getitems__(range(64, 96))
+    assert first["labels"].shape == (32, 1 + len(rule.signals))
+    for part in (first, other):
+        ids = rule.encoding.ids_of(part["ops"].numpy(), part["inputs"].numpy())
+        assert np.isin(ids, pooled).all()
+        assert len(np.unique(ids)) > 8
+    assert not torch.equal(first["inputs"], other["inputs"]), "each epoch draws anew"
+    again = samples.__getitems__(range(32))
+    assert all(torch.equal(first[name], again[name]) for name in first)
+
+
+def test_a_pool_is_refused_for_models_that_are_not_trained_on_single_cells(command, tmp_path):
+    words = ("--data.pool", 5, "--trainer.max_epochs", 1)
+    ran = command("fit", "--config", "debug", *words, folder=tmp_path, code=2).err
+    assert "data.pool is for cell models with hints" in ran
+
+
+def test_a_short_run_solves_longer_problems_than_it_saw(command, tmp_path):
+    command("fit", *SMALL, folder=tmp_path)
+    problems = [(2**9 - 1, 2**9 - 2), (0, 7), (500, 2**7)]
+    solutions = solve(problems, load_solver(tmp_path / "runs/small"))
+    assert [solution.correct for solution in solutions] == [True] * 3
+    assert charts_without_a_curve(tmp_path / "runs") == []
+
+
+def test_a_run_that_is_resumed_is_the_uninterrupted_one(command, tmp_path):
+    words = (*SMALL, "--data.batches_per_epoch", 5, "--trainer.log_every_n_steps", 5)
+    whole, resumed = whole_and_resumed(command, tmp_path, *words)
+    assert len(whole["counterexamples"][0]) > 0
+    assert_same(whole, resumed, "counterexamples")
+
+
+def test_integers_cannot_be_trained():
+    task = Multiplication(base=2, layout="lattice")
+    network = IntegerCellModel(IntegerCellConfig(**rule_settings(task.local_rule())))
+    module = CellModule(network=network, optimizer=OptimizerConfig(), schedule=ScheduleConfig())
+    with pytest.raises(
+        ValueError, match="an IntegerCellModel cannot be trained: train a CellModel"
+    ):
+        module.check(None)
+
+
+def test_averages_of_weights_leave_indices_as_they_are():
+    """Lightning's averages include buffers; 0.9 i + 0.1 i can be rounded to i − 1."""
+    settings = rule_settings(Multiplication("lattice").local_rule())
+    model = CellModel(CellConfig(**settings, hidden_size=8, num_heads=2, intermediate_size=8))
+    assert {value.dtype for value in model.buffers()} == {torch.float32}
+    averaged = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9), use_buffers=True)
+    for _ in range(20):
+        averaged.update_parameters(model)
+    assert torch.equal(averaged.module.reader._units, model.reader._units)
+    moved = model.to("meta")
+    assert {moved.reader._units.device.type, moved._logits.device.type} == {"meta"}

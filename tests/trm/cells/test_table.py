@@ -1,0 +1,239 @@
+"""Looking decisions up gives what the network gives: on all reachable inputs, and on canvases."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from canvas.cells.reachable import reachable_cell_inputs
+from canvas.cells.spec import NEIGHBOURS, TOKEN, input_name
+from canvas.problems import Problems
+from canvas.sampling import sample
+from canvas.symbols import BLANK, MASK
+from trm.cells.cache import CellCache
+from trm.cells.predictor import CellPredictor
+from trm.cells.table import (
+    CellTable,
+    GrowingTable,
+    UnknownInputError,
+    closed_table,
+    passed_outputs,
+)
+from trm.cells.wavefront import run_wavefront
+from trm.checkpoints import SHIPPED
+from trm.checkpoints.loading import load_solver
+from trm.solving.solver import Solver
+
+# Cells with one op, with several, and with latent codes.
+NAMES = ("lattice-base2-seed0", "lattice-base3-seed0", "tiny-seed0", "untold-base2-seed0")
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def solver(request: pytest.FixtureRequest) -> Solver:
+    return load_solver(request.param, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def base3() -> Solver:
+    return load_solver("lattice-base3-seed0", device="cpu")
+
+
+def closed(solver: Solver) -> tuple[CellTable, np.ndarray, torch.Tensor]:
+    """The table of a model with one op, all ids of reachable inputs, and the network's classes."""
+    model = solver.predictor.model
+    ids = reachable_cell_inputs(solver.task.local_rule())
+    with torch.no_grad():
+        classes = CellCache(model)(torch.from_numpy(ids)).classes
+    outputs = dict(zip(model.outputs, classes.numpy().T, strict=True))
+    return closed_table(model.encoding, ids, outputs), ids, classes
+
+
+def masked(solver: Solver, digits: tuple[int, int], problems: int = 4) -> np.ndarray:
+    drawn = sample(solver.task, 0, "train", 0, np.arange(problems), digits)
+    return solver.draw(drawn).masked
+
+
+@pytest.mark.parametrize("name", ["lattice-base2-seed0", "lattice-base3-seed0"])
+def test_table_decides_as_the_network_on_all_reachable_inputs(name: str) -> None:
+    solver = load_solver(name, device="cpu")
+    table, ids, classes = closed(solver)
+    model, rule = solver.predictor.model, solver.task.local_rule()
+    inputs, signals = rule.cell_inputs(ids), list(model.signals)
+    neighbours = []
+    for direction in table.directions:
+        # Any state that passes the message of the input.
+        sent = list(model.encoding.directions[direction])
+        columns = [0, *(2 + signals.index(name) for name in sent)]
+        wanted = np.stack([inputs[input_name(direction, name)] for name in ("", *sent)], axis=1)
+        same = (table.decided[:, columns] == wanted[:, None]).all(axis=2)
+        assert same.any(axis=1).all()
+        neighbours.append(same.argmax(axis=1))
+    states = table.look_up(inputs[TOKEN].astype(np.uint8), neighbours)
+    np.testing.assert_array_equal(table.decided[states][:, 1:], classes.numpy())
+
+
+@pytest.mark.parametrize("digits", [(1, 2), (2, 4), (5, 1), (12, 9)])
+def test_growing_table_writes_the_symbols_of_the_network(
+    solver: Solver, digits: tuple[int, int]
+) -> None:
+    canvases = masked(solver, digits)
+    table = GrowingTable(CellCache(solver.predictor.model))
+    wanted = run_wavefront(solver.predictor.model, torch.from_numpy(canvases)).tokens.numpy()
+    for _ in range(2):  # with inputs that are new, then with known ones
+        np.testing.assert_array_equal(table.fill(canvases), wanted)
+
+
+def test_growing_table_passes_the_messages_of_the_network(solver: Solver) -> None:
+    model, canvases = solver.predictor.model, masked(solver, (6, 5), problems=1)
+    table = GrowingTable(CellCache(model))
+    table.fill(canvases)
+    worked = run_wavefront(model, torch.from_numpy(canvases))
+    rows = worked.messages[0].numpy().astype(np.int64)
+    # Each cell, given the network's messages of its neighbours, passes the network's messages.
+    row, column = rows[1:, 1:-1, 0].nonzero()
+    column = column + 1
+    states = {}
+    for number, decided in enumerate(table.decided):
+        for direction in table.directions:
+            columns = [0, *_columns(model, direction)]
+            states.setdefault((direction, *decided[columns].tolist()), number)
+    neighbours = []
+    for direction in table.directions:
+        down, right = NEIGHBOURS[direction]
+        there = rows[row + 1 + down, column + right]
+        there = np.insert(there, 1, 0, axis=1)  # no symbol
+        columns = [0, *_columns(model, direction)]
+        keys = [(direction, *one[columns].tolist()) for one in there]
+        neighbours.append(np.array([states[key] for key in keys]))
+    found = table.decided[table.look_up(canvases[0][row, column - 1], neighbours)]
+    wanted = np.insert(rows[row + 1, column], 1, 0, axis=1)
+    for direction in table.directions:
+        columns = _columns(model, direction)
+        np.testing.assert_array_equal(found[:, columns], wanted[:, columns])
+
+
+def _columns(model: torch.nn.Module, direction: str) -> list[int]:
+    signals = list(model.signals)  # type: ignore[arg-type]
+    return [2 + signals.index(name) for name in model.encoding.directions[direction]]  # type: ignore[union-attr,index]
+
+
+def test_canvases_with_other_boxes_are_filled_each_in_its_own(solver: Solver) -> None:
+    small, large = masked(solver, (2, 2), 1), masked(solver, (4, 3), 1)
+    room = np.full((3, large.shape[1] + 3, large.shape[2] + 2), BLANK, dtype=np.uint8)
+    room[0, 1 : 1 + small.shape[1], 2 : 2 + small.shape[2]] = small[0]
+    room[1, 3:, 2:] = large[0]
+    room[2] = room[0]
+    room[2][room[2] == MASK] = BLANK  # nothing to fill in
+    table = GrowingTable(CellCache(solver.predictor.model))
+    wanted = run_wavefront(solver.predictor.model, torch.from_numpy(room)).tokens.numpy()
+    found = table.fill(room)
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(found[2], room[2])
+
+
+def test_written_table_is_read_again(base3: Solver, tmp_path: Path) -> None:
+    table, _, _ = closed(base3)
+    file = tmp_path / "model.decisions.npz"
+    with file.open("wb") as sink:
+        table.write(sink, digest="abc")
+    again = CellTable.read(file, digest="abc")
+    assert again is not None
+    canvases = masked(base3, (7, 8))
+    wanted = run_wavefront(base3.predictor.model, torch.from_numpy(canvases)).tokens.numpy()
+    np.testing.assert_array_equal(table.fill(canvases), wanted)
+    np.testing.assert_array_equal(again.fill(canvases), wanted)
+    assert CellTable.read(file, digest="of another model") is None
+    file.write_bytes(file.read_bytes()[:-30])
+    with pytest.raises(ValueError, match="damaged: delete it, or write it again"):
+        CellTable.read(file, digest="abc")
+    table.arrays[-1][3, 1] = 30_000
+    with file.open("wb") as sink:
+        table.write(sink, digest="abc")
+    with pytest.raises(ValueError, match="damaged"):
+        CellTable.read(file, digest="abc")
+
+
+def test_input_outside_of_a_closed_table_runs_the_network(base3: Solver, tmp_path: Path) -> None:
+    table, _, _ = closed(base3)
+    canvases = masked(base3, (3, 3), 1)
+    canvases[0, 0, -1] = MASK  # a given digit is missing, as on no canvas of the layout
+    with pytest.raises(UnknownInputError):
+        table.fill(canvases)
+    predictor = base3.predictor
+    assert isinstance(predictor, CellPredictor)
+    file = tmp_path / "model.decisions.npz"
+    with file.open("wb") as sink:
+        table.write(sink, digest="")
+    predictor.read_table(file, "")
+    wanted = run_wavefront(predictor.model, torch.from_numpy(canvases)).tokens.numpy()
+    np.testing.assert_array_equal(predictor(canvases).canvases, wanted)
+
+
+def test_table_that_would_become_too_large_runs_the_network(
+    base3: Solver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trm.cells.table._MOST_ENTRIES", 2000)
+    table = GrowingTable(CellCache(base3.predictor.model))
+    for digits in (30, 3):  # from then on always
+        with pytest.raises(UnknownInputError):
+            table.fill(masked(base3, (digits, digits)))
+
+
+def test_shipped_model_looks_up_what_its_network_decides() -> None:
+    solver = load_solver(device="cpu")
+    predictor = solver.predictor
+    assert isinstance(predictor, CellPredictor)
+    assert predictor.looks_up
+    assert SHIPPED.with_suffix(".decisions.npz").is_file()
+    table = predictor._closed
+    assert table is not None
+    for digits in ((1, 2), (2, 7), (40, 40)):
+        canvases = masked(solver, digits)
+        wanted = run_wavefront(predictor.model, torch.from_numpy(canvases)).tokens.numpy()
+        np.testing.assert_array_equal(table.fill(canvases), wanted)
+
+
+def test_solutions_are_the_same_with_and_without_a_table(base3: Solver) -> None:
+    problems = Problems.from_ints([(5, 7), (22, 19), (2, 0), (8, 4)], 3)
+    looked_up = base3.solve(problems, with_truth=True)
+    base3.predictor.proved = False
+    try:
+        computed = base3.solve(problems, with_truth=True)
+    finally:
+        base3.predictor.proved = True
+    for one, other in zip(looked_up, computed, strict=True):
+        np.testing.assert_array_equal(one.canvas, other.canvas)
+        assert one.exact
+        assert one.correct
+        assert (one.answer, one.rows, one.row_steps) == (other.answer, other.rows, other.row_steps)
+        assert set(one.row_confidence) == {1.0}
+        assert max(other.row_confidence) < 1
+
+
+def test_the_closed_table_of_cells_with_several_ops_writes_the_symbols_of_the_network() -> None:
+    solver = load_solver("tiny-seed0", device="cpu")
+    rule, cache = solver.task.local_rule(), CellCache(solver.predictor.model)
+    ids = reachable_cell_inputs(rule)
+    with torch.no_grad():
+        outputs = passed_outputs(cache, rule.cell_inputs(ids))
+    assert next(iter(outputs)) == "symbol"
+    assert {"carry", "row", "diagonal"} < outputs.keys()
+    assert "product" not in outputs  # it stays in its cell
+    table = closed_table(rule.whole, ids, outputs)
+    for digits in ((1, 1), (3, 7), (12, 9)):
+        canvases = masked(solver, digits)
+        wanted = run_wavefront(solver.predictor.model, torch.from_numpy(canvases), cache).tokens
+        np.testing.assert_array_equal(table.fill(canvases), wanted.numpy())
+
+
+def test_loading_a_cell_model_imports_no_compiler() -> None:
+    code = """
+import sys
+from trm.checkpoints.loading import load_solver
+load_solver(device="cpu")
+assert not {"torch._dynamo", "sympy"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,347 @@
+"""The page for browsers: its script, run by Node, does what the package does, cell by cell."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import trm.extras.page
+from augment.symmetry import SYMMETRIES, Symmetry, apply, invert
+from canvas.cells.drawn import UNDEFINED
+from canvas.problems import Problems
+from canvas.symbols import BLANK, MASK
+from trm.cells.model import CellState
+from trm.cells.predictor import CellPredictor
+from trm.checkpoints import SHIPPED
+from trm.checkpoints.content import load_checkpoint, network_weights
+from trm.checkpoints.loading import load_solver, reinitialised
+from trm.extras.page.page import Shown, page
+from trm.models.iterative import Loop
+
+MODELS = ("written-seed1", "running-sum-seed0", "column-seed0", "written-hex-seed0")
+MODELS += ("lattice-base2-seed0", "column-carries-seed0", "untold-seed0")
+MODELS += ("lattice-int8-seed2", "written-int4-seed1")
+MODELS += ("smallest-multiplier-seed0", "smallest-adder-seed0")
+FILES = [SHIPPED, *(Path(f"docs/models/{name}.safetensors") for name in MODELS)]
+HARD = [(0, 0), (0, 17), (999999, 999999), (60476047, 10**6 - 13)]
+needs_node = pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed")
+
+
+def shown(file: Path) -> Shown:
+    """The model of a file."""
+    content = load_checkpoint(file)
+    solver = load_solver(file, device="cpu")
+    return Shown(file.stem, solver, network_weights(content), content["card"])
+
+
+def worked(
+    text: str, problems: Problems, view: Symmetry = SYMMETRIES["e"], state: list | None = None
+) -> list[dict]:
+    """Return the solutions of the page's first model, see `work.js`."""
+    data = json.loads(re.search(r'id="models">(.*)</script>', text)[1])
+    about = data["models"][0] | {"symbols": data["symbols"]}
+    script = Path(trm.extras.page.__path__[0], "model.js")
+    assert script.read_text() in text
+    typed = [f" {about['sign']} ".join(map(str, operands)) for operands in problems.to_ints()]
+    ran = subprocess.run(
+        ["node", Path(__file__).with_name("work.js"), script],
+        input=json.dumps({"about": about, "problems": typed, "view": view, "state": state}),
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+def below(page: np.ndarray, canvas: np.ndarray) -> np.ndarray:
+    """A page with the blank rows that a canvas has below it."""
+    more = len(canvas) - len(page)
+    return np.pad(page, ((0, more), (0, 0)), constant_values=BLANK)
+
+
+@needs_node
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_whole_pages_are_those_of_the_package(repository, file):
+    model = shown(repository / file)
+    solver, text = model.solver, page([model])
+    random, lengths = np.random.default_rng(0), ((1, 1), (3, 4), (7, 2), (2, 9), (6, 6))
+    drawn = [tuple(random.integers(10**n) for n in pair) for pair in lengths]
+    more = [(87, 604, 9), (99,) * 11] if "column-seed" in file.stem else []
+    problems = solver.task.problems([*drawn, *HARD, *more])
+    solved = zip(worked(text, problems), solver.solve(problems), strict=True)
+    for i, (found, solution) in enumerate(solved):
+        canvas = below(np.array(found["symbols"]), solution.canvas)
+        np.testing.assert_array_equal(canvas, solution.canvas)
+        assert int(found["answer"]) == solution.answer == solution.right_answer
+        decided = solver.predictor.signals(solver.draw(problems[i : i + 1]).masked)
+        for name, (classes,) in decided.items():
+            there = classes != UNDEFINED
+            passed = np.array([[cell[name] for cell in row] for row in found["signals"]])
+            np.testing.assert_array_equal(below(passed, classes)[there], classes[there])
+            assert there.sum() == passed.size
+
+
+@needs_node
+@pytest.mark.parametrize("file", FILES[:2], ids=lambda file: file.stem)
+def test_a_model_that_knows_nothing_is_wrong_and_unsure_as_in_the_package(repository, file):
+    solver = load_solver(repository / file, device="cpu")
+    model = reinitialised(solver.predictor.model)
+    solver.predictor.model.load_state_dict(model.state_dict())
+    text = page([Shown("untrained", solver, model.state_dict(), {})])
+    predictor = CellPredictor(solver.predictor.model)
+    predictor.model.double()  # as JavaScript computes
+    problems = solver.task.problems([(2539, 839)])
+    (found,) = worked(text, problems)
+    drawing = solver.draw(problems)
+    asked = (drawing.canvases == BLANK) & ~drawing.given
+    asked[:, : drawing.first_step[0]] = asked[:, len(found["symbols"]) :] = False
+    pages = np.where(asked, np.uint8(13), drawing.canvases)
+    said = predictor.trace(pages, pages)
+    canvas = below(np.array(found["symbols"]), said.answers[0])
+    np.testing.assert_array_equal(canvas, said.answers[0])
+    here = asked[0, : len(found["symbols"])]
+    probability = said.curves[0].confidence[::-1]
+    np.testing.assert_allclose(np.array(found["probability"])[here], probability, atol=1e-5)
+    sure = np.array(found["sure"])[here].prod()
+    np.testing.assert_allclose(sure, predictor(pages).confidence[0], atol=1e-5)
+
+
+@needs_node
+@pytest.mark.parametrize("file", [FILES[0], FILES[1], FILES[3], FILES[7]], ids=lambda one: one.stem)
+def test_a_disturbed_canvas_heals_as_in_the_package_step_by_step(repository, file):
+    model = shown(repository / file)
+    net, solver = model.solver.predictor.model, model.solver
+    problems = solver.task.problems([(39, 28)])
+    text = page([model])
+    (upright,) = worked(text, problems)
+    symbols = np.array(upright["symbols"], dtype=np.uint8)
+    drawing = solver.draw(problems)
+    rows = np.flatnonzero(drawing.unknown[0].any(axis=1))
+    asked = ~drawing.given[0, : len(symbols)] & np.isin(np.arange(len(symbols)), rows)[:, None]
+    tokens = torch.from_numpy(np.where(asked, MASK, symbols)[None])
+    loop = Loop(net, tokens)
+    loop.state = net.random_state(loop.context, torch.Generator().manual_seed(0))
+
+    def cells(state: CellState) -> list[list[dict]]:
+        names = list(net.signals)
+        return [
+            [
+                {"symbol": symbol, "signals": {**dict(zip(names, passed, strict=True)), "": 1}}
+                for symbol, passed in zip(*row, strict=True)
+            ]
+            for row in zip(state.symbols[0].tolist(), state.messages[0].tolist(), strict=True)
+        ]
+
+    (found,) = worked(text, problems, state=cells(loop.state))
+    assert found["bound"] == int(net.settling_steps(loop.context).max())
+    assert 3 < len(found["states"]) <= found["bound"]
+    for state in found["states"]:
+        loop.step()
+        assert state == cells(loop.state)
+    assert [[cell["symbol"] for cell in row] for row in state] == symbols.tolist()
+    assert found["healed"]  # from each cell with a 1, and from a shaken canvas
+    assert len(found["lengths"]) == asked.sum() + 1
+    assert 0 < max(found["lengths"]) <= found["bound"]
+    assert found["known"] <= 50
+
+
+@needs_node
+def test_every_control_of_the_page_works(repository, tmp_path):
+    """The scripts run on elements that store what is written to them, see `browse.js`."""
+    right = shown(repository / SHIPPED)
+    weights = reinitialised(right.solver.predictor.model).state_dict()
+    models = [right, Shown("untrained", right.solver, weights, {}), shown(repository / FILES[3])]
+    people = shown(repository / "docs/models/tiny-seed0.safetensors")._replace(name="people")
+    (tmp_path / "page.html").write_text(page([*models, people]))
+    ran = subprocess.run(
+        ["node", Path(__file__).with_name("browse.js"), tmp_path / "page.html"],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert "correct on all 1,204,976 possible inputs" in found["solved"]["about"]
+    assert "123 × 456 = 56088 (correct, by exact arithmetic)" in found["solved"]["works"]
+    assert "Row 4, column 5 from the rightwrites 5" in found["solved"]["cell"]
+    assert "producta digit of the row's product" in found["solved"]["glossary"]
+    finished = "123 × 456 = 56088 (correct, by exact arithmetic)"
+    assert found["solved"]["status"] == finished
+    assert found["announced"] == [finished]  # once, at the end
+    assert found["walked"]["status"] == "Row 4, column 6 from the right, writes nothing"
+    assert found["solved"]["count"] == found["played"]["count"] == "18 of 18 cells"
+    assert found["third"]["count"] == "3 of 18 cells"
+    assert "is not computed yet" not in found["third"]["cell"]
+    assert re.match(r"Step 0 of at most 13: \d\d cells not as solved", found["shaken"]["hurt"])
+    assert "Disturbed. Until its next step it passes on" in found["shaken"]["cell"]
+    assert "123 × 456 = …" in found["shaken"]["works"]
+    assert found["shaken"]["healed"] == "" == found["healed"]["hurt"]
+    assert found["stepped"]["hurt"].startswith("Step 1 of at most 13")
+    assert (found["shaken"]["play"], found["stepped"]["play"]) == ("Pause", "Play")
+    healed = r"Healed after \d+ steps? of all cells; at most 13, the longest chain of cells\."
+    assert re.fullmatch(healed, found["healed"]["healed"])
+    assert "123 × 456 = 56088 (correct" in found["healed"]["works"]
+    assert found["untouched"] == {key: found["healed"][key] for key in ("hurt", "healed")}
+    assert found["typed"]["hurt"] == "Step 0 of at most 13: 1 cell not as solved"
+    assert "writes 9" in found["typed"]["cell"]
+    assert found["invalid"] == 1
+    assert re.fullmatch(healed, found["mended"]["healed"])
+    assert "123 × 456 = 56088 (correct" in found["mended"]["works"]
+    assert "Row 3, column 5 from the right" in found["scribbled"]["cell"]
+    assert "writes 9" in found["scribbled"]["cell"]
+    assert found["scribbled"]["status"] == found["scribbled"]["hurt"]
+    assert found["named"] == "One step of all cells on"
+    assert found["left"] == {"hurt": "", "healed": "", "count": "18 of 18 cells"}
+    assert found["both"]["healed"].startswith("Healed after")
+    assert "12 × 34 = 408 (correct" in found["both"]["works"]
+    assert "Row 2, column 5 from the right" in found["chosen"]["cell"]
+    assert found["played"]["play"] == "Play"
+    assert "Use only digits" in found["refused"]["wrong"]
+    assert "12 × 34 = 408 (correct" in found["beside"]["works"]
+    assert "The two differ, first in row" in found["beside"]["differ"]
+    assert found["moved"] == [[[1, 1]], [[0, 2]], [[1, 0]], [[1, 6]], []]
+    assert found["address"][0] == "#a=12&b=34&model=people&beside=lattice&view=r90"
+    assert found["address"][1:] == ["people", "lattice", False]
+    assert found["people"]["works"].count("12 × 34 = 408 (correct") == 2
+    assert "proved; tested: in range 500 of 500" in found["people"]["works"]
+    assert found["people"]["differ"] == "Both have the same answer."
+    assert "people: row 5, column" in found["people"]["cell"]
+    assert "lattice: row 3, column" in found["people"]["cell"]
+    assert found["people"]["status"].startswith("people: 12 × 34 = 408 (correct")
+    assert "1 cell not as solved" in found["apart"]["hurt"]
+    assert "lattice: row 2, column" in found["apart"]["cell"]
+    assert found["refusals"] == [
+        "The address names the model nobody, which this page lacks: it has lattice, untrained, "
+        "column-seed0, people.",
+        "The address names the view up, which this page lacks: it has "
+        + ", ".join(SYMMETRIES)
+        + ".",
+        "Use only digits, like 2539 x 839.",
+        "Write two numbers with x between them, like 2539 x 839.",
+        "",
+    ]
+    assert found["sums"] == ["#a=87&b=604&b=9&model=column-seed0", "87 + 604 + 9"]
+    assert "2 + 3 = 5 (correct" in found["other"]["works"]
+    assert "column-seed0" not in found["measured"]["legend"]
+    assert found["measured"]["grid"] == "12" + "1100100" + "2100100"
+    assert found["measured"]["interval"].startswith("1 x 2 digits: 2 of 2 correct, 95 % interval")
+    assert found["measured"]["status"] == "lattice: 8 of 8 random problems correct."
+
+
+def test_it_is_one_small_file_and_what_a_model_says_is_no_markup(repository):
+    for file in FILES[:2]:
+        text = page([shown(repository / file)])
+        assert len(text.encode()) < 2**20
+        assert re.findall(r"https?:|src=|href=|import\(|url\(|eval\(", text) == []
+        assert "default-src 'none'" in text
+    solver = load_solver(repository / FILES[0], device="cpu")
+    said = {"proof": {"verdict": "</script><script>alert(1)</script>"}}
+    assert page([Shown("evil", solver, {}, said)]).count("</script>") == 6
+
+
+def test_a_proved_a_tested_a_people_s_and_an_adding_model_fit_in_one_mebibyte(repository):
+    names = ("untold-neighbours-seed0", "tiny-seed0", "column-seed0")
+    files = [SHIPPED, *(repository / f"docs/models/{name}.safetensors" for name in names)]
+    text = page([*map(shown, files)])
+    assert len(text.encode()) < 2**20
+    data = json.loads(re.search(r'id="models">(.*)</script>', text)[1])
+    results = [about["results"] for about in data["models"]]
+    assert results[0].startswith("proved; tested: in range 500 of 500")
+    assert results[1].startswith("tested: in range 264 of 300")
+    assert results[2:] == ["proved", "proved"]
+
+
+@pytest.mark.parametrize("name", ["trm-quick-seed0", "decimal-seed0"])
+def test_other_models_are_refused(repository, name):
+    other = shown(repository / f"docs/models/{name}.safetensors")
+    with pytest.raises(ValueError, match=f"a layout of this package.*: {name} is none"):
+        page([shown(repository / FILES[0]), other])
+
+
+@needs_node
+@pytest.mark.parametrize("name", ["r90", "hvt", "h"])
+def test_a_turned_page_is_worked_as_the_package_works_it(repository, name):
+    model = shown(repository / FILES[0])
+    problems = model.solver.task.problems([(2539, 839)])
+    (upright,), (found,) = (worked(page([model]), problems, SYMMETRIES[v]) for v in ("e", name))
+    asked = np.array([[False] * 8] + [[True] * 7 + [False]] * 3)
+    tokens = np.where(asked, MASK, np.array(upright["symbols"], dtype=np.uint8))
+    predictor = CellPredictor(model.solver.predictor.model)
+    said = predictor(apply(name, tokens)[None].copy()).canvases[0]
+    here = apply(name, asked)
+    np.testing.assert_array_equal(np.array(found["symbols"])[here], said[here])
+    turned_back = apply(invert(name), np.array(found["symbols"]))
+    np.testing.assert_array_equal(turned_back[~asked], tokens[~asked])
+    assert upright["answer"] == str(2539 * 839) != found["answer"]
+
+
+def in_browser(folder: Path, models: list[Shown], address: str, script: str = "") -> str:
+    """What a browser shows at last, after a script of ours."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no browser is installed")
+    text = page(models).replace("</body>", f"<script>{script}</script></body>")
+    (folder / "page.html").write_text(text)
+    words = ("--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000")
+    run = [browser, *words, f"--user-data-dir={folder}/browser", "--dump-dom"]
+    run += [f"file://{folder}/page.html#{address}"]
+    return subprocess.run(run, capture_output=True, text=True, timeout=120).stdout
+
+
+def test_a_browser_shows_it(tmp_path):
+    dom = in_browser(tmp_path, [shown(SHIPPED)], "123x456")
+    assert "123 × 456 = 56088 (correct, by exact arithmetic)" in dom
+    assert dom.count("<td") > 30
+    assert "Row 4, column 5 from the rightwrites 5" in re.sub("<[^>]+>", "", dom)
+
+
+def test_a_browser_shows_a_wrong_model_beside_a_proved_one_and_measures_both(repository, tmp_path):
+    right = shown(SHIPPED)
+    weights = reinitialised(right.solver.predictor.model).state_dict()
+    models = [right, Shown("untrained", right.solver, weights, {}), shown(repository / FILES[3])]
+    choose = 'byId("beside").value = 1; begin(true);'
+    measure = 'byId("longest").value = 4; byId("number").value = 5; measure();'
+    dom = in_browser(tmp_path, models, "123x456", choose + measure)
+    text = re.sub("<[^>]+>", "", dom)
+    assert "The two differ, first in row 2, column 2 from the right" in text
+    assert dom.count('class="filled differs') + dom.count(" differs") >= 2
+    assert len(re.findall('title="5 of 5 correct, 95 % interval 56.6 to 100.0 %', dom)) == 16
+    heal = 'go(99); byId("shake").onclick(); while (healing) byId("on").onclick();'
+    dom = in_browser(tmp_path, models, "123x456", heal)
+    assert re.search("Healed after [0-9]+ steps of all cells; at most 13, the longest", dom)
+    assert "aria-invalid" not in dom
+    type_9 = """works[0].table[1][4].focus(); works[0].table[1][4].dispatchEvent(
+        new KeyboardEvent("keydown", { key: "9", bubbles: true })); play(false);"""
+    dom = in_browser(tmp_path, models, "123x456", type_9)
+    assert re.search('class="hurt[^>]*aria-invalid="true"[^>]*>9<', dom)
+    choose = 'byId("model").value = 2; byId("model").onchange(); go(99)'
+    dom = in_browser(tmp_path, models, "", choose)
+    assert "2539 + 839 = 3378 (correct" in dom
+    assert "Use only digits" in in_browser(tmp_path, models, "12y3")
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("sign", "text", "said"),
+    [
+        ("*", "12", "Write two numbers with x between them, like 2539 x 839."),
+        ("*", "12x", "Write two numbers with x between them, like 2539 x 839."),
+        ("*", "", "Write two numbers with x between them, like 2539 x 839."),
+        ("*", "12y3", "Use only digits, like 2539 x 839."),
+        ("+", "12", "Write two numbers or more with + between them, like 87 + 604 + 9."),
+        ("+", "12+", "Write two numbers or more with + between them, like 87 + 604 + 9."),
+    ],
+)
+def test_a_typed_problem_that_is_none_is_answered_with_what_is_missing(
+    repository, sign, text, said
+):
+    script = """
+        const { readProblem } = require(process.argv[1]);
+        try { readProblem({ sign: process.argv[2], operands: [2, 9] }, process.argv[3]); }
+        catch (error) { console.log(error.message); }
+    """
+    words = ["node", "-e", script, str(repository / "trm/extras/page/model.js"), sign, text]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout == said + "\n"

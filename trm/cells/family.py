@@ -1,0 +1,36 @@
+"""The family of cell models, as `trm.families` names it."""
+
+from typing import Any
+
+from trm.cells.model import CellModel
+from trm.cells.predictor import CellPredictor
+from trm.solving.families import (
+    CELL_STATES,
+    NANOGPT_WEIGHTS,
+    NO_NANOGPT,
+    NO_TRM,
+    TRM_WEIGHTS,
+    Build,
+    Family,
+)
+from trm.solving.predictor import Predictor
+
+
+def _predictor(build: Build, about: dict[str, Any], steps: int | None) -> Predictor:
+    return CellPredictor(build(about), max_steps=steps)
+
+
+FAMILY = Family(
+    "cell",
+    CellModel,
+    modules=("trm.cells.CellModule", "trm.cells.LatentModule"),
+    predictor=_predictor,
+    lacks={
+        CELL_STATES: "the cells of a cell model read decided messages of their neighbours, not "
+        "their states, so that there are no states to probe, to patch or to compare: "
+        "`trm prove` lists the inputs that each of its outputs depends on. Of the lattice's "
+        "models, docs/models/decimal-seed0.safetensors has attention between cells",
+        TRM_WEIGHTS: NO_TRM,
+        NANOGPT_WEIGHTS: NO_NANOGPT,
+    },
+)

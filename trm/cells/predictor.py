@@ -1,0 +1,435 @@
+"""Solving with a `CellModel`: every cell once, or in supervision steps of all cells at once.
+
+Both ways give the same symbols and messages. Every cell once, in the order of writing, is the
+shorter way (`trm.cells.wavefront`). Steps are for those who watch the model or limit their number.
+A proved model on a CPU computes nothing twice: decisions are looked up (`trm.cells.table`).
+"""
+
+from collections.abc import Sequence
+from copy import copy
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from augment.views import View
+from canvas import symbols
+from canvas.cells.check import check_reachable, check_rule
+from canvas.cells.drawn import UNDEFINED
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.reachable import reachable_cell_inputs
+from canvas.cells.spec import OWN, TOKEN
+from canvas.drawing import Drawing
+from canvas.task import Task
+from trm.cells.cache import CellCache
+from trm.cells.model import CellContext, CellModel, CellState
+from trm.cells.table import CellTable, GrowingTable, UnknownInputError
+from trm.cells.wavefront import Wavefront, run_wavefront
+from trm.models.attention import compute_dtype
+from trm.models.iterative import Loop, all_right, weights_hash
+from trm.solving.predictor import Predictor, Trace, generator_of
+from trm.solving.rollout import OnRow, Prediction, Rollout, free_running
+from trm.torch_settings import standard_settings
+
+_CELLS_IN_A_PAIR = 8  # that are looked up
+
+
+class Refutation(NamedTuple):
+    """Op inputs for which a model has a known wrong output."""
+
+    rule: LocalRule  # the model's, with its latent codes
+    wrong: np.ndarray  # int64 [N], sorted, see `LocalRule.op_input_ids`
+    most: float  # highest confidence in a row, 0 to 1: the share of op inputs answered correctly
+
+    def limit(self, confidence: np.ndarray, canvases: np.ndarray, messages: np.ndarray) -> None:
+        """Limit the confidence in rows of solved canvases, in place.
+
+        A row in which a cell has a known wrong input gets 0, and so do all rows below it.
+
+        Args:
+            confidence: float32 [B, H], changed in place.
+            canvases: uint8 [B, H, W], before solving.
+            messages: of the cells, as `LocalRule.around` takes them.
+        """
+        np.minimum(confidence, self.most, out=confidence)
+        canvas, row, column = messages[:, 1:, 1:-1, 0].nonzero()
+        inputs = self.rule.around(messages, canvas, row, column)
+        inputs[TOKEN] = canvases[canvas, row, column].astype(np.int64)
+        decided = messages[canvas, row + 1, column + 1, 1:].astype(np.int64)
+        ids, cells = self.rule.op_input_ids(
+            inputs, dict(zip(self.rule.signals, decided.T, strict=True))
+        )
+        wrong = cells[np.isin(ids, self.wrong)]
+        first = np.full(len(confidence), confidence.shape[1])
+        np.minimum.at(first, canvas[wrong], row[wrong])
+        confidence[np.arange(confidence.shape[1]) >= first[:, None]] = 0
+
+
+class Worked(NamedTuple):
+    """Steps that canvases took."""
+
+    # int64 [B, H], the step in which a row or one above it last changed; 0: without steps.
+    steps: np.ndarray
+    settled: np.ndarray  # bool [B, H], whether no further step can change the row
+
+
+class CellPredictor(Predictor):
+    """Fills in all masked cells of canvases, in any rows.
+
+    It takes supervision steps if it is watched, their number is limited, or it starts from a random
+    state; else it computes every cell once.
+
+    Args:
+        model: a cell model, on the device where it is to run.
+        proved: whether the model is proved correct at every length; the confidence is then 1. The
+            proof holds for float32, or for integers: in any other arithmetic the network's own
+            confidence is used.
+        rule: the layout's rule, for canvases that may be turned or have more operands than the
+            rule covers. A solution with a cell input that no upright solution of the rule has gets
+            confidence 0. None: all canvases are upright and covered.
+        task: the task of these problems; the rule's cell inputs are checked on some of its
+            solutions.
+        max_steps: most supervision steps, each of all cells at once. None: as many as it takes.
+    """
+
+    translation_invariant = True
+    stepwise = True
+    rows_at_once = True
+
+    def __init__(
+        self,
+        model: CellModel,
+        proved: bool = False,
+        rule: LocalRule | None = None,
+        task: Task | None = None,
+        max_steps: int | None = None,
+    ) -> None:
+        self.model, self.rule, self.task = model, rule, task
+        self.max_steps = max_steps
+        self.refutation: Refutation | None = None  # known wrong inputs; None: none are known
+        self._caches: dict[torch.dtype, CellCache] = {}
+        self.proved = proved
+        self.may_look_up = True  # False: run the network, also where the model is proved
+        self._closed: CellTable | None = None  # all decisions, read from a file
+        self._growing: GrowingTable | None = None
+
+    @property
+    def proved(self) -> bool:
+        """True if the model is proved, and now computes in the arithmetic of its proof.
+
+        A proof is of these very weights: once they are changed in memory, the model is not proved.
+        """
+        if not self._proved:
+            return False
+        self._check_weights()
+        if self._double:
+            return self._proved and compute_dtype(self.model.H_init) == torch.float64
+        return self._proved and self.model.computes_as_proved
+
+    @proved.setter
+    def proved(self, proved: bool) -> None:
+        """Set for the weights of now, in float32, or in float64 if the model is in that."""
+        self._proved, self._bits = proved, weights_hash(self.model)
+        self._double = self.model.H_init.dtype == torch.float64
+
+    def _check_weights(self) -> None:
+        """Forget the proof, and all that was computed before, if the weights have changed."""
+        if self._bits != (bits := weights_hash(self.model)):
+            self._bits = bits
+            self.clear_cache()
+            if self._proved:
+                self._proved, self._closed = False, None
+                self.most_confidence = 1 - 1e-6
+                self.doubt = "its weights have changed since they were loaded: they are not proved"
+
+    @cached_property
+    def cell_inputs(self) -> np.ndarray:
+        """Cell inputs of upright solutions, see `canvas.cells.reachable.reachable_cell_inputs`.
+
+        The first access takes seconds.
+
+        Raises:
+            OwnCodeError: a drawn solution has a cell input that is not among them.
+        """
+        assert self.rule is not None
+        found = reachable_cell_inputs(self.rule)
+        if self.task is not None:
+            check_reachable(self.task, self.rule, found)
+        return found
+
+    @property
+    def cache(self) -> CellCache:
+        """Cached outputs of earlier op inputs, in the dtype that is computed in now."""
+        self._check_weights()
+        dtype = compute_dtype(self.model.H_init)
+        if dtype not in self._caches:
+            self._caches[dtype] = CellCache(self.model)
+        return self._caches[dtype]
+
+    def clear_cache(self) -> None:
+        self._caches.clear()
+        self._growing = None
+
+    def read_table(self, file: Path, digest: str) -> None:
+        """Read the decisions of a proved model, to look them up instead of computing them.
+
+        Args:
+            file: of `trm prove --decisions`.
+            digest: of the proof; a table with another one is ignored.
+
+        Raises:
+            ValueError: the file is damaged.
+        """
+        self._closed = CellTable.read(file, digest=digest)
+
+    @property
+    def looks_up(self) -> bool:
+        """True if decisions are looked up: of a proved model on a CPU, whose canvases are upright.
+
+        A check of messages by a rule or a refutation needs all messages, which a table does not
+        keep. Steps update all cells at once.
+        """
+        if not self.may_look_up or self.rule is not None or self.refutation is not None:
+            return False
+        return self.proved and self.device == "cpu" and not self.takes_steps
+
+    @standard_settings(threads=1)
+    @torch.inference_mode()
+    def _looked_up(self, canvases: np.ndarray) -> np.ndarray | None:
+        """Return filled canvases, uint8 [B, H, W]; None: a table lacks an input."""
+        table = self._closed
+        if table is None:
+            table = self._growing = self._growing or GrowingTable(self.cache)
+        try:
+            return table.fill(canvases, self.report)
+        except UnknownInputError:
+            return None
+
+    @property
+    def takes_steps(self) -> bool:
+        """True if all cells are updated at once, step by step."""
+        chosen = self.max_steps is not None or self.start_seed is not None
+        return chosen or self.on_step is not None
+
+    def longest_chain(self, drawing: Drawing) -> np.ndarray | None:
+        if not self.takes_steps:
+            return None
+        context = self.model.encode(self.tokens(drawing.masked), self.cache)
+        return self.model.settling_steps(context).amax(dim=1).cpu().numpy()
+
+    def steps_of(self, inputs: np.ndarray) -> int:
+        context = self.model.encode(self.tokens(inputs))
+        return int(self.model.settling_steps(context).max())
+
+    def pairs(self, height: int, width: int) -> int:
+        if self.looks_up and (self._closed is not None or self.cache.keeps):
+            # A cell that is looked up takes the time and memory of a fraction of a pair.
+            return -(-height * width // _CELLS_IN_A_PAIR)
+        directions = sum(direction != OWN for direction in self.model.encoding.directions)
+        return len(self.model.encoding.ops) * directions * height * width
+
+    def check_task(self, task: Task) -> None:
+        check_rule(task, self.rule_of(task))
+
+    def for_task(self, task: Task) -> Predictor:
+        rule = self.rule_of(task)
+        # Problems with more operands have cell inputs that these never have.
+        return self if rule.most_operands is None else self.for_upright(task, rule)
+
+    def limit(self, task: Task, wrong: np.ndarray, most: float) -> None:
+        """Limit the confidence of a refuted model of decided messages.
+
+        Args:
+            task: whose problems are solved.
+            wrong: ids of the op inputs with a wrong output, int64 [N], sorted.
+            most: the highest confidence in a row, 0 to 1.
+        """
+        rule = self.rule_of(task).with_codes(self.model.config.codes)
+        self.refutation = Refutation(rule, wrong, most)
+
+    def rule_of(self, task: Task) -> LocalRule:
+        """Return the local rule that the model follows in a task's layout."""
+        return task.local_rule(latent=bool(self.model.config.codes))
+
+    def for_any_view(self, task: Task) -> "CellPredictor":
+        if self.model.config.codes:
+            raise ValueError(
+                "a model with latent codes cannot recognise an upright canvas, as its cell inputs "
+                "are not known in advance: leave out --symmetries"
+            )
+        return self.for_upright(task, task.local_rule())
+
+    def for_upright(self, task: Task, rule: LocalRule) -> "CellPredictor":
+        """Return a copy with confidence only in upright solutions of a rule."""
+        one = copy(self)
+        vars(one).pop("cell_inputs", None)  # those of the previous rule
+        one.rule, one.task, one.most_operands = rule, task, rule.most_operands
+        return one
+
+    def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
+        cells, confidence, worked = self._solved(inputs)
+        # Only rows with masked cells count; without any the product is 1.
+        rows = (inputs == symbols.MASK).any(axis=2)
+        confidence = np.where(rows, confidence, 1).prod(axis=1)
+        settled = (worked.settled | ~rows).all(axis=1)
+        return Prediction(cells, confidence, (worked.steps * rows).max(axis=1), settled=settled)
+
+    def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
+        """See `Predictor`. All rows are solved at once; ``on_row`` gets them one by one."""
+        filled, confidence, worked = self._solved(drawing.masked)
+        if on_row is None:
+            rollout = Rollout.begun(drawing)
+            np.copyto(rollout.canvases, filled, where=drawing.unknown)
+            sample, step = (np.arange(rollout.steps.shape[1]) < drawing.steps[:, None]).nonzero()
+            row = sample, drawing.row_of_step(0)[sample] + step
+            rollout.confidence[sample, step] = confidence[row]
+            rollout.steps[sample, step] = worked.steps[row]
+            rollout.settled[sample, step] = worked.settled[row]
+            return rollout
+
+        def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
+            row = active, drawing.row_of_step(step)[active]
+            cells = np.where(inputs == symbols.MASK, filled[active], inputs)
+            return Prediction(
+                cells, confidence[row], worked.steps[row], settled=worked.settled[row]
+            )
+
+        return free_running(fill, drawing, on_row)
+
+    def free_running_views(
+        self, drawing: Drawing, views: Sequence[View], rollouts: np.ndarray | None = None
+    ) -> Rollout:
+        """See `Predictor`. All rows are solved at once and share the confidence evenly."""
+        rollout, unknown = Rollout.begun(drawing), drawing.unknown
+        filled = self.in_views(drawing.masked, views)
+        rollout.canvases[unknown] = filled.canvases[unknown]
+        steps = drawing.steps[:, None]
+        share = filled.confidence[:, None] ** (1 / steps)
+        there = np.arange(int(steps.max())) < steps
+        rollout.confidence[:] = np.where(there, share, 1)
+        rollout.steps[:] = np.where(there, filled.steps[:, None], 0)
+        rollout.settled[:] = ~there | filled.settled[:, None]
+        return rollout
+
+    def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
+        worked = self._wavefront(inputs)
+        written = worked.tokens.byte().cpu().numpy(), worked.log_symbol.cpu().numpy()
+        return Trace.by_symbol(inputs, *written, labels)
+
+    def signals(self, inputs: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the decided classes by signal, uint8 [B, H, W] each.
+
+        See `canvas.cells.drawn.draw_signals`. Latent codes are left out, as their classes have no
+        meaning of their own.
+
+        Args:
+            inputs: canvases, uint8 [B, H, W].
+        """
+        there, *found = self._work(inputs)[0].messages[:, 1:, 1:-1].unbind(-1)
+        return {
+            name: classes.masked_fill(there == 0, UNDEFINED).byte().cpu().numpy()
+            for name, classes in zip(self.model.signals, found, strict=True)
+            if name not in self.model.config.codes
+        }
+
+    def _solved(self, canvases: np.ndarray) -> tuple[np.ndarray, np.ndarray, Worked]:
+        """Return filled canvases, uint8 [B, H, W], confidence of rows, float32 [B, H], and steps.
+
+        The confidence is 0 in rows that have not settled, as they may have read messages that were
+        about to change.
+        """
+        if self.looks_up and (filled := self._looked_up(canvases)) is not None:
+            return filled, np.ones(canvases.shape[:2], np.float32), _without_steps(canvases)
+        found, worked = self._work(canvases)
+        confidence = found.halt_logits.sigmoid().cpu().numpy()
+        confidence = np.where(worked.settled, 1 if self.proved else confidence, 0)
+        most = 1.0 if self.proved else self.most_confidence
+        confidence = np.minimum(confidence, most).astype(np.float32)
+        if self.rule is not None:
+            messages = found.messages.cpu().numpy()
+            canvas, row, column = messages[:, 1:, 1:-1, 0].nonzero()
+            inputs = self.rule.around(messages, canvas, row, column)
+            inputs[TOKEN] = canvases[canvas, row, column].astype(np.int64)
+            ids = self.rule.whole.encode(0, inputs)
+            at = np.searchsorted(self.cell_inputs, ids).clip(max=len(self.cell_inputs) - 1)
+            confidence[canvas[self.cell_inputs[at] != ids]] = 0
+        if self.refutation is not None:
+            self.refutation.limit(confidence, canvases, found.messages.cpu().numpy())
+        return found.tokens.byte().cpu().numpy(), confidence, worked
+
+    def _work(self, canvases: np.ndarray) -> tuple[Wavefront, Worked]:
+        """Run the network."""
+        if self.takes_steps and (canvases == symbols.MASK).any():
+            return self._in_steps(canvases)
+        return self._wavefront(canvases), _without_steps(canvases)
+
+    @standard_settings(threads=1)
+    @torch.inference_mode()
+    def _wavefront(self, canvases: np.ndarray) -> Wavefront:
+        return run_wavefront(self.model, self.tokens(canvases), self.cache, self.report)
+
+    @standard_settings(threads=1)
+    @torch.inference_mode()
+    def _in_steps(self, canvases: np.ndarray) -> tuple[Wavefront, Worked]:
+        """Update all cells at once, step by step, until nothing changes or the steps run out."""
+        tokens = self.tokens(canvases)
+        loop = Loop(self.model, tokens, self.cache)
+        if self.start_seed is not None:
+            loop.state = self._random_states(loop.context, canvases, self.start_seed)
+            if self.on_step is not None:
+                symbols_now = loop.state.symbols.byte().cpu().numpy()
+                nothing = np.full(symbols_now.shape[:2], np.nan, np.float32)
+                self.on_step(0, np.arange(len(tokens)), symbols_now, nothing)
+        masked, bound = loop.context.masked, self.model.settling_steps(loop.context)
+        steps, settled = torch.zeros_like(bound), torch.zeros_like(bound, dtype=torch.bool)
+        number = 0
+        while number < (self.max_steps or int(bound.max())) and not settled.all():
+            before = loop.state
+            loop.step()
+            number += 1
+            self.report("supervision steps, at most", number, int(bound.max()))
+            differ = (before.messages != loop.state.messages).any(dim=-1)
+            changed = (differ | (before.symbols != loop.state.symbols)).any(dim=2)
+            steps[changed] = number
+            settled = (changed.cumsum(dim=1) == 0) | (number >= bound)
+            halt_logits = all_right(loop.state.log_right.masked_fill(~masked, 0).sum(dim=2))
+            if self.on_step is not None and (number == 1 or changed.any()):
+                sure = halt_logits.sigmoid() if not self.proved else torch.ones_like(halt_logits)
+                sure = sure.masked_fill(~settled, torch.nan)
+                shown = (one.cpu().numpy() for one in (loop.state.symbols.byte(), sure))
+                self.on_step(number, np.arange(len(tokens)), *shown)
+        found = Wavefront(
+            loop.state.symbols.to(tokens.dtype),
+            halt_logits,
+            torch.zeros_like(loop.state.log_right),
+            self.model.passed(loop.context, loop.state),
+        )
+        return found, Worked(steps.cummax(dim=1).values.cpu().numpy(), settled.cpu().numpy())
+
+    def _random_states(self, context: CellContext, canvases: np.ndarray, seed: int) -> CellState:
+        """Return a random state of each canvas, which does not depend on the others."""
+        one_by_one = [
+            self.model.random_state(
+                context.select(torch.tensor([i])), generator_of(seed, canvas, "start")
+            )
+            for i, canvas in enumerate(canvases)
+        ]
+        return CellState(*map(torch.cat, zip(*one_by_one, strict=True)))
+
+
+def _without_steps(canvases: np.ndarray) -> Worked:
+    """Return that canvases, uint8 [B, H, W], took no steps."""
+    return Worked(np.zeros(canvases.shape[:2], np.int64), np.ones(canvases.shape[:2], bool))
+
+
+def right_cells(believed: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where a signal is correct, bool [...], and where it is defined, bool [...].
+
+    Args:
+        believed: decided classes, uint8 [...].
+        truth: true classes, uint8 [...], see `canvas.cells.drawn.draw_signals`.
+    """
+    counted = (truth != UNDEFINED) & (believed != UNDEFINED)
+    return (believed == truth) & counted, counted

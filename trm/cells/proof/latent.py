@@ -1,0 +1,202 @@
+"""Proof of a model with latent codes.
+
+A latent code has no correct class, so an input with codes has no correct output by itself. But each
+code that a network passes comes with the true signals of that canvas. Both are explored together,
+by a rule whose cells pass the classes of the true rule and the codes of the network (`Together`).
+`canvas.cells.reachable` enumerates its cell inputs from the canvas's edge inwards: all pairs of
+truth and codes that can meet on any canvas. If the network writes the correct symbol and correct
+labelled signals in each, every canvas of any size is correct. Equality of two automata is decided
+in the same way, by their product (Hopcroft & Karp 1971).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from canvas import symbols
+from canvas.cells.check import THOROUGH, checked_canvases, places
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.reachable import reachable_cell_inputs
+from canvas.cells.spec import SYMBOL, TOKEN, Inputs, input_name
+from canvas.task import Task
+from trm.cells.cache import CellCache
+from trm.cells.model import CellModel
+from trm.progress import Report
+from trm.torch_settings import standard_settings
+
+_BATCH = 16384
+_MOST = 20_000_000  # cell inputs to explore; an incorrect model has far more
+_CODE = "code for "  # prefix of a signal's name
+
+
+@dataclass(frozen=True)
+class Explored:
+    """All op inputs that a network with latent codes can have on any canvas."""
+
+    # Ids of the op inputs, int64 [N], see `LocalRule.op_input_ids`. One with several labels comes
+    # several times.
+    numbers: np.ndarray
+    # Labels, int64 [N] by output; of a code the network's own; −1: no label.
+    labels: dict[str, np.ndarray]
+    # By signal without labels: the class of the labelled signal in its message, its own true
+    # class, and the code, int64 [M, 3].
+    meanings: dict[str, np.ndarray]
+    complete: bool  # False: there are far more than a correct model has
+    agreed: int = 0  # drawn canvases that agreed with the rule and with this set
+    digits: int = 0  # of the longest operand on them
+    left_out: int = 0  # inputs that `LocalRule.can_occur` excluded, counted as often as they came
+
+
+Decide = Callable[
+    [torch.Tensor], torch.Tensor
+]  # ids of op inputs, int64 [N], to classes, int64 [N, outputs]
+
+
+@standard_settings(threads=1)
+def explore(
+    rule: LocalRule,
+    mine: LocalRule,
+    model: CellModel,
+    report: Report,
+    task: Task | None = None,
+) -> Explored:
+    """Return every pair of truth and codes that can meet on a canvas of any size.
+
+    Args:
+        rule: the true one.
+        mine: the same with the network's codes.
+        model: the network.
+        report: called as the work goes on.
+        task: draws canvases that are compared with the result; None: compare with none.
+
+    Raises:
+        OwnCodeError: rule and canvases differ, or a canvas has an input that was not found.
+    """
+    known = CellCache(model)
+    return explore_by(rule, mine, lambda numbers: known(numbers).classes, report, task)
+
+
+def explore_by(
+    rule: LocalRule, mine: LocalRule, decide: Decide, report: Report, task: Task | None = None
+) -> Explored:
+    """Explore like `explore`, with any function from op inputs to decided classes."""
+    together, complete = Together(rule, mine, decide, report), True
+    agreed = digits = 0
+    try:
+        cell_inputs = reachable_cell_inputs(together)
+    except OverflowError:
+        complete = False
+    op_inputs = np.unique(np.concatenate(together.asked), axis=0)
+    labels = dict(zip((SYMBOL, *mine.signals), op_inputs.T[1:], strict=True))
+    meanings = {
+        name: np.unique(np.concatenate(parts), axis=0) for name, parts in together.meanings.items()
+    }
+    if complete and task is not None:
+        agreed, digits = together.compare_with_canvases(task, cell_inputs)
+    numbers, left_out = op_inputs[:, 0].copy(), together.left_out
+    return Explored(numbers, labels, meanings, complete, agreed, digits, left_out)
+
+
+class Together(LocalRule):
+    """A rule that passes a network's codes beside its own classes; arguments as for `explore`."""
+
+    def __init__(self, rule: LocalRule, mine: LocalRule, decide: Decide, report: Report) -> None:
+        self.rule, self.mine, self.decide, self.report = rule, mine, decide, report
+        for direction, names in rule.messages.items():
+            setattr(
+                self, direction, (*names, *(_CODE + name for name in names if name in mine.codes))
+            )
+        self.exact_together = rule.exact_together
+        self.marks_neighbour = not rule.exact_together
+        self.looked = self.left_out = 0
+        self.asked: list[np.ndarray] = []
+        self.meanings: dict[str, list[np.ndarray]] = {name: [] for name in mine.codes}
+        super().__init__(rule.base)
+        self.rows, self.most_operands = rule.rows, rule.most_operands
+        self.exploring = True  # False: do not collect `asked` and `meanings`
+
+    def compare_with_canvases(self, task: Task, cell_inputs: np.ndarray) -> tuple[int, int]:
+        """Compare the explored set with drawn canvases.
+
+        Returns:
+            The number of canvases, and the digits of the longest operand on them.
+
+        The cells of the canvases pass the network's codes beside the true classes.
+
+        Raises:
+            OwnCodeError: a canvas and the rule differ, or the set lacks an input of a canvas.
+        """
+        self.exploring, looked, digits = False, 0, 0
+        for canvases in checked_canvases(task, self, THOROUGH):
+            shown = self.whole.encode(0, canvases.found.cell_inputs)
+            cells, names = np.arange(len(shown)), canvases.names
+            places(cell_inputs, shown, canvases.found, cells, names, self.rule)
+            looked += len(canvases.problems)
+            digits = max(digits, int(canvases.problems.lengths.max(initial=0)))
+            self.report("comparing the rule with canvases", looked, sum(THOROUGH))
+        return looked, digits
+
+    def classes(self, signal: str) -> int:
+        name = signal.removeprefix(_CODE)
+        return (self.mine if name != signal else self.rule).signals[name]
+
+    def reduced(self, signal: str, classes: np.ndarray) -> np.ndarray:
+        """Reduce classes as the true rule does; not at all if a mark has to tell what is passed."""
+        if self.marks_neighbour:
+            return classes
+        if signal.startswith(_CODE):
+            return super().reduced(signal, classes)
+        return self.rule.reduced(signal, classes)
+
+    def can_occur(self, row: str, column: str, cell_inputs: Inputs) -> np.ndarray:
+        possible = self.rule.can_occur(row, column, cell_inputs)
+        self.left_out += int(np.count_nonzero(~possible))
+        return possible
+
+    @torch.no_grad()
+    def cell(self, outputs: tuple[str, ...], seen: Inputs) -> dict[str, np.ndarray]:
+        """Return the outputs of the true rule, and the codes that the network passes."""
+        if self.exploring:
+            self.looked += len(seen[TOKEN])
+            self.report("exploring", self.looked, _MOST)
+            if self.looked > _MOST:
+                raise OverflowError
+        _, first, index = np.unique(
+            self.whole.encode(0, seen), return_index=True, return_inverse=True
+        )
+        found = self._cell(Inputs({name: part[first] for name, part in seen.items()}))
+        return {name: part[index] for name, part in found.items()}
+
+    def _cell(self, seen: Inputs) -> dict[str, np.ndarray]:
+        """Compute `cell` of different inputs."""
+        found = self.rule.apply(seen)
+        codes = {
+            input_name(direction, name): seen[input_name(direction, _CODE + name)]
+            for direction, names in self.mine.whole.directions.items()
+            for name in names
+            if name in self.mine.codes
+        }
+        op_inputs = self.mine.op_input_ids(seen | codes, {})[0]
+        different, index = np.unique(op_inputs, return_inverse=True)
+        parts = torch.from_numpy(different).split(_BATCH)
+        classes = torch.cat([self.decide(part) for part in parts]).numpy()
+        decided = dict(zip((SYMBOL, *self.mine.signals), classes.T, strict=True))
+        if not self.exploring:
+            return found | {_CODE + name: decided[name][index] for name in self.mine.codes}
+        labels = []
+        for name in (SYMBOL, *self.mine.signals):
+            if name in self.mine.codes:
+                labels.append(decided[name][index])
+                # Labelled signals in the first message that contains the code.
+                together = next(of for of in self.rule.messages.values() if name in of)
+                beside = [signal for signal in together if signal not in self.mine.codes]
+                hint = found[beside[0]] if len(beside) == 1 else np.zeros_like(index)
+                meaning = np.stack((hint, found[name], labels[-1]), axis=1)
+                self.meanings[name].append(np.unique(meaning, axis=0))
+            else:
+                labels.append(found[name])
+        labels[0] = np.where(seen[TOKEN] == symbols.MASK, labels[0], -1)
+        self.asked.append(np.unique(np.stack((op_inputs, *labels), axis=1), axis=0))
+        return found | {_CODE + name: decided[name][index] for name in self.mine.codes}

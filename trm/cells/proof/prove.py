@@ -1,0 +1,132 @@
+"""Find a proof or a refutation of a model."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from canvas.cells.local_rule import LocalRule
+from canvas.cells.reachable import reachable_op_inputs
+from canvas.task import Task
+from trm.cells.model import CellModel
+from trm.cells.proof.judge import Compared, compare_with_canvases, judge, provable
+from trm.cells.proof.latent import Explored, explore
+from trm.cells.proof.laws import by_checker, of_rule, of_the_package, survey
+from trm.cells.proof.notes import COMPUTES, LAWFUL, OPEN, PROVED, REFUTED
+from trm.cells.proof.program import Program
+from trm.cells.proof.proof import Proof, Tested
+from trm.cells.proof.search import (
+    ByOpInputs,
+    BySolving,
+    hunt,
+    shown_on,
+    smallest_wrong,
+)
+from trm.progress import Report
+from trm.solving.solver import Solver
+
+SEARCHED = 20_000  # structured problems to try where an op input is incorrect
+
+
+def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True) -> Proof:
+    """Prove a model correct at every length, or search for a problem that it solves incorrectly.
+
+    The verdict of a model that computes its rule in all inputs is that of the laws, which are
+    checked in this very call, see `trm.cells.proof.laws`.
+
+    Args:
+        solver: of the model, on a CPU.
+        report: called as the work goes on.
+        search: structured problems to try in any case if the model is not proved.
+        bounded: False: leave out the bound on rounding errors.
+
+    Raises:
+        NotProvableError: nothing can be proved of the model.
+        OwnCodeError: rule, layout, task and reachable inputs do not agree on drawn canvases.
+    """
+    task, model = solver.task, solver.predictor.model
+    if isinstance(model, CellModel) and model.H_init.dtype == torch.float64:
+        model.float()  # a model that was proved in float64 before is loaded so
+    rule, explored = provable(model, task), None
+    known: dict[str, Any] = {"rule": rule}
+    if rule.codes:
+        explored = explore(task.local_rule(latent=True), rule, model, report, task)
+        tested = Tested(explored.agreed, explored.digits)
+        known["explored"] = explored
+        judged = judge(model, rule, explored.numbers, report, bounded, explored.labels)
+    else:
+        report("enumerating", 0, 1)
+        numbers = reachable_op_inputs(rule)
+        compared = compare_with_canvases(rule, task, numbers, report)
+        known["shown"] = int(compared.in_training.sum()), compared.trained
+        tested = Tested(compared.canvases, compared.digits, int(compared.shown.sum()))
+        judged = judge(model, rule, numbers, report, bounded)
+    known |= {"judged": judged, "tested": tested}
+    if judged.arithmetic and (explored is None or explored.complete):
+        report("extracting the program", 0, 1)
+        program = Program.extract(task.layout, rule, judged.numbers, judged.outputs)
+        report("checking the laws", 0, 1)
+        if explored is None:
+            decided = by_rule(task, rule, program, judged.numbers, compared, tested)
+        else:
+            decided = with_codes(task, explored, tested)
+        return Proof(solver, program=program, **known | decided)
+    if explored:
+        return replace(refute(solver, search or SEARCHED, report), **known)
+    cell_inputs, looked = ByOpInputs(model, rule, task, judged), 0
+    found = None
+    if len(judged.wrong):
+        found, looked = smallest_wrong(cell_inputs, report)
+        search = search or SEARCHED
+    if found is None and search:
+        found = hunt(cell_inputs, search, report)
+        looked += search
+    found = found and shown_on(found, solver)
+    return Proof(solver, REFUTED if found else OPEN, looked, found, **known)
+
+
+def by_rule(
+    task: Task,
+    rule: LocalRule,
+    program: Program,
+    numbers: np.ndarray,
+    compared: Compared,
+    tested: Tested,
+) -> dict[str, Any]:
+    """Decide what holds of a model that computes a rule with hints; return parts of a `Proof`.
+
+    Args:
+        task: of the model.
+        rule: of its layout.
+        program: its table.
+        numbers: sorted ids of the op inputs that were judged, int64 [N].
+        compared: the canvases that agree with the rule.
+        tested: the same in numbers.
+    """
+    if of_the_package(task, rule):
+        laws = by_checker(program, rule, numbers)
+        return {"verdict": PROVED if laws.hold else COMPUTES, "laws": laws}
+    found, laws = survey(rule)
+    words = [f"can_occur in row {row}, column {column}" for row, column in found.left_out]
+    never = found.never(compared.cells)
+    verdict = LAWFUL if laws.hold else COMPUTES
+    return {"verdict": verdict, "laws": laws, "tested": tested._replace(words=words, never=never)}
+
+
+def with_codes(task: Task, explored: Explored, tested: Tested) -> dict[str, Any]:
+    """Decide the same for a model with latent codes, whose rule has the true classes."""
+    rule = task.local_rule(latent=True)
+    if explored.left_out:
+        return {"verdict": COMPUTES, "tested": tested._replace(words=["can_occur"])}
+    if not of_the_package(task, rule):
+        return {"verdict": COMPUTES}
+    laws = of_rule(task, rule)
+    return {"verdict": PROVED if laws.hold else COMPUTES, "laws": laws}
+
+
+def refute(solver: Solver, problems: int, report: Report) -> Proof:
+    """Try so many structured problems on any model, and return the first incorrect one if any."""
+    found = hunt(BySolving(solver), problems, report)
+    found = found and shown_on(found, solver)
+    return Proof(solver, REFUTED if found else OPEN, problems, found)

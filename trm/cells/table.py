@@ -1,0 +1,401 @@
+"""The function of a cell as arrays: solving by looking decisions up, without the network.
+
+A cell reads a symbol and decided messages, so its function is a finite table (`CellTable`). Each
+decision that occurs has a number, its *state*; each direction has a class for every message that
+occurs in it. One array per direction leads from the symbol to the decision:
+
+    value = symbol
+    for each direction: value = array[value, class of the neighbour's message]
+    state = value
+
+0 in an array stands for an input that is not in the table. State 0 stands for a missing neighbour.
+
+A `GrowingTable` adds such inputs by running the network. A closed table, made of all reachable
+inputs by `closed_table`, merges values and classes with equal entries: the 1,204,976 inputs of the
+decimal lattice take an array of 1,342 x 700.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import torch
+
+from canvas.cells.encoding import OpEncoding
+from canvas.cells.spec import NEIGHBOURS, OWN, SYMBOL, TOKEN, input_name
+from canvas.symbols import BLANK, MASK
+from trm.cells.cache import CellCache
+from trm.progress import Report, silent
+
+_MOST_ENTRIES = 2**26  # of the arrays of a growing table
+
+
+class UnknownInputError(LookupError):
+    """A cell has an input that is not in a table, and the table cannot grow."""
+
+
+class CellTable:
+    """The function of a cell as arrays; see this module's docstring.
+
+    Args:
+        directions: of the messages, in the order of the arrays.
+        arrays: int32 [values, classes], one per direction; the first has a row for every symbol id.
+        classes: class of the message that a state passes in each direction, int64 [states] each.
+        decided: 1, then the decided symbol and signals of each state, int16 [states, 1 + outputs];
+            row 0 is 0.
+    """
+
+    def __init__(
+        self,
+        directions: Sequence[str],
+        arrays: Sequence[np.ndarray],
+        classes: Sequence[np.ndarray],
+        decided: np.ndarray,
+    ) -> None:
+        self.directions = list(directions)
+        self.arrays, self.classes, self.decided = list(arrays), list(classes), decided
+        self.symbol = decided[:, 1].astype(np.uint8)
+
+    def look_up(self, tokens: np.ndarray, neighbours: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the states of N cells, int32 [N].
+
+        Args:
+            tokens: symbol ids, uint8 [N].
+            neighbours: states of the neighbour in each direction, integers [N] each.
+
+        Raises:
+            UnknownInputError: an input is not in the table.
+        """
+        value = tokens
+        for array, classes, states in zip(self.arrays, self.classes, neighbours, strict=True):
+            index = np.multiply(value, array.shape[1], dtype=np.intp)
+            index += classes.take(states)
+            value = array.reshape(-1).take(index)
+        if not value.all():
+            raise UnknownInputError
+        return value
+
+    def fill(self, canvases: np.ndarray, report: Report = silent) -> np.ndarray:
+        """Return canvases with all masked cells filled in, uint8 [B, H, W].
+
+        The symbols are those of `trm.cells.wavefront.run_wavefront`. Memory beside the canvases
+        grows with their height alone.
+
+        Args:
+            canvases: uint8 [B, H, W].
+            report: called as the work goes on.
+
+        Raises:
+            UnknownInputError: an input is not in the table.
+        """
+        filled = np.array(canvases, order="C")
+        boxes = np.array([_box(canvas) for canvas in canvases]).reshape(-1, 4)
+        different, which = np.unique(boxes, axis=0, return_inverse=True)
+        for number, box in enumerate(different.tolist()):
+            alike = np.flatnonzero(which.reshape(-1) == number)
+            if len(alike) == len(filled):
+                self._fill(filled, report, *box)
+            else:
+                some = filled[alike]
+                self._fill(some, report, *box)
+                filled[alike] = some
+        return filled
+
+    def _fill(
+        self, cells: np.ndarray, report: Report, top: int, bottom: int, left: int, right: int
+    ) -> None:
+        """Compute the cells of a box in place, front after front, see `canvas.cells.order`.
+
+        The cells of a front lie two columns apart, in one row after the other. So in the flat
+        canvas they are a slice, and in the fronts before their neighbours are slices, too.
+        """
+        B, H, W = cells.shape
+        height, width = bottom - top, right - left
+        flat, step = cells.reshape(B, H * W), W + 2
+        steps = [NEIGHBOURS[direction] for direction in self.directions]
+        # The states of the last four fronts by row, after a row that is missing: 0 without a cell.
+        states = np.zeros((4, B, height + 1), dtype=np.intp)
+        lows, done = [0] * 4, 0
+        for front in range(width + 2 * height - 2 if height and width else 0):
+            low, high = max(0, (front - width + 2) // 2), min(height - 1, front // 2) + 1
+            here = states[front % 4]
+            here[:, lows[front % 4] + 1 : low + 1] = 0
+            lows[front % 4] = low
+            if low >= high:
+                continue
+            start = top * W + right - 1 - front + low * step
+            symbols = flat[:, start : start + (high - low - 1) * step + 1 : step]
+            token = symbols.copy()
+            neighbours = [
+                states[(front - beside + 2 * below) % 4, :, low + 1 + below : high + 1 + below]
+                for below, beside in steps
+            ]
+            found = self.look_up(token, neighbours)
+            here[:, low + 1 : high + 1] = found
+            np.copyto(symbols, self.symbol.take(found), where=token == MASK)
+            done += found.size
+            report("cells", done, B * height * width)
+
+    def write(self, file: IO[bytes], **notes: str) -> None:
+        """Write the table, compressed, with notes by name."""
+        parts = {"decided": self.decided, "directions": np.array(self.directions)}
+        parts |= {name: np.array(text) for name, text in notes.items()}
+        for number, (array, classes) in enumerate(zip(self.arrays, self.classes, strict=True)):
+            parts |= {f"array{number}": array, f"classes{number}": classes}
+        narrow = {
+            name: part.astype(np.min_scalar_type(int(part.max(initial=0))))
+            if part.dtype.kind == "i"
+            else part
+            for name, part in parts.items()
+        }
+        np.savez_compressed(file, **narrow)  # type: ignore[arg-type]
+
+    @classmethod
+    def read(cls, file: Path, **notes: str) -> "CellTable | None":
+        """Read what `write` has written; None if the file has other notes.
+
+        Raises:
+            ValueError: the file is damaged.
+        """
+        try:
+            with file.open("rb") as raw, np.load(raw, allow_pickle=False) as parts:
+                if any(str(parts[name]) != text for name, text in notes.items()):
+                    return None
+                directions = [str(one) for one in parts["directions"]]
+                arrays, classes = (
+                    [parts[f"{name}{i}"].astype(dtype) for i in range(len(directions))]
+                    for name, dtype in (("array", np.int32), ("classes", np.intp))
+                )
+                found = cls(directions, arrays, classes, parts["decided"].astype(np.int16))
+            found._check()
+        except Exception as error:  # a damaged archive raises errors of many kinds
+            raise ValueError(
+                f"{file} is damaged: delete it, or write it again with `trm prove --decisions`"
+            ) from error
+        return found
+
+    def _check(self) -> None:
+        """Raise ValueError unless every entry leads to a row of the next array."""
+        rows = [len(array) for array in self.arrays[1:]] + [len(self.decided)]
+        known = all(direction in NEIGHBOURS for direction in self.directions)
+        fits = known and len(self.arrays) > 0 and len(self.arrays[0]) > MASK
+        for array, classes, most in zip(self.arrays, self.classes, rows, strict=True):
+            fits = fits and array.min() >= 0 and array.max() < most
+            fits = fits and len(classes) == len(self.decided)
+            fits = fits and classes.min() >= 0 and classes.max() < array.shape[1]
+        if not fits:
+            raise ValueError("entries lead out of the arrays")
+
+
+class GrowingTable(CellTable):
+    """Table that runs the network on inputs that are new.
+
+    Args:
+        cache: of the model, on a CPU.
+    """
+
+    def __init__(self, cache: CellCache) -> None:
+        model, self.cache = cache.model, cache
+        names = list(model.outputs)
+        passed = model.encoding.directions
+        directions = _in_order(model.encoding)
+        arrays = [np.zeros((model.config.vocab_size, 16), dtype=np.int32)]
+        arrays += [np.zeros((16, 16), dtype=np.int32) for _ in directions[1:]]
+        decided = np.zeros((1, 1 + len(names)), dtype=np.int16)
+        super().__init__(directions, arrays, [np.zeros(1, np.intp) for _ in directions], decided)
+        # Outputs in each direction, as columns of `decided`; and all of them, with the symbol.
+        self._columns = [[1 + names.index(n) for n in passed[d]] for d in directions]
+        self._used = sorted({0, 1, *(column for of in self._columns for column in of)})
+        self._places = [[d for d in passed if d != OWN].index(d) for d in directions]
+        self.full = False  # True: it would have become too large, and is of no more use
+        self._values = [1] * (len(directions) - 1)  # numbers of values, 0 included
+        self._states: dict[bytes, int] = {}
+        # For each direction the class of each message, and a state that passes it.
+        self._messages: list[dict[bytes, int]] = [{} for _ in directions]
+        self._examples = [[0] for _ in directions]
+
+    def look_up(self, tokens: np.ndarray, neighbours: Sequence[np.ndarray]) -> np.ndarray:
+        """See `CellTable.look_up`; new inputs are added.
+
+        Raises:
+            UnknownInputError: the table would become, or would have become, too large.
+        """
+        if self.full:
+            raise UnknownInputError
+        try:
+            return super().look_up(tokens, neighbours)
+        except UnknownInputError:
+            flat = [states.reshape(-1) for states in neighbours]
+            self._learn(tokens.reshape(-1), flat)
+            return super().look_up(tokens, neighbours)
+
+    def _learn(self, tokens: np.ndarray, neighbours: Sequence[np.ndarray]) -> None:
+        """Add the inputs of N cells; arguments as for `look_up`."""
+        classes = [of.take(states) for of, states in zip(self.classes, neighbours, strict=True)]
+        value = tokens.astype(np.intp)
+        for depth, of in enumerate(classes[:-1]):
+            array = self.arrays[depth]
+            index = value * array.shape[1] + of
+            new = np.unique(index[array.reshape(-1)[index] == 0])
+            before = self._values[depth]
+            array.reshape(-1)[new] = np.arange(before, before + len(new))
+            self._values[depth] += len(new)
+            self._make_room(depth + 1, rows=self._values[depth])
+            value = array.reshape(-1)[index].astype(np.intp)
+        index = value * self.arrays[-1].shape[1] + classes[-1]
+        new = self.arrays[-1].reshape(-1)[index] == 0
+        _, first = np.unique(index[new], return_index=True)
+        cells = np.flatnonzero(new)[first]
+        around = np.zeros((len(cells), len(self.directions), self.decided.shape[1] - 1), np.int64)
+        for place, of, examples in zip(self._places, classes, self._examples, strict=True):
+            # 1, then the signals, without the symbol.
+            rows = self.decided[np.array(examples)[of[cells]]]
+            around[:, place, 0], around[:, place, 1:] = rows[:, 0], rows[:, 2:]
+        found = self.cache.decide(
+            torch.from_numpy(tokens[cells].astype(np.int64)), torch.from_numpy(around)
+        )
+        numbers = self._numbers(found.classes.numpy())  # may enlarge the array
+        self.arrays[-1][value[cells], classes[-1][cells]] = numbers
+
+    def _numbers(self, classes: np.ndarray) -> list[int]:
+        """Return the states of decisions, int64 [N, outputs]; new ones are added."""
+        rows = np.zeros((len(classes), self.decided.shape[1]), dtype=np.int16)
+        rows[:, 0], rows[:, 1:] = 1, classes
+        rows[:, [i for i in range(rows.shape[1]) if i not in self._used]] = 0
+        numbers: list[int] = []
+        added: list[np.ndarray] = []
+        for row in rows:
+            number = self._states.setdefault(row.tobytes(), len(self._states) + 1)
+            numbers.append(number)
+            if number >= len(self.decided) + len(added):
+                added.append(row)
+        if not added:
+            return numbers
+        first = len(self.decided)
+        self.decided = np.concatenate([self.decided, added])
+        self.symbol = self.decided[:, 1].astype(np.uint8)
+        for i, (columns, known) in enumerate(zip(self._columns, self._messages, strict=True)):
+            new = []
+            for number, row in enumerate(added, start=first):
+                new.append(known.setdefault(row[columns].tobytes(), len(known) + 1))
+                if new[-1] == len(self._examples[i]):
+                    self._examples[i].append(number)
+            self.classes[i] = np.append(self.classes[i], new)
+            self._make_room(i, columns=len(known) + 1)
+        return numbers
+
+    def _make_room(self, number: int, rows: int = 0, columns: int = 0) -> None:
+        """Enlarge an array to at least so many rows or columns, twofold at least."""
+        array = self.arrays[number]
+        have = array.shape
+        shape = tuple(
+            n if n >= wanted else max(wanted, 2 * n)
+            for n, wanted in zip(have, (rows, columns), strict=True)
+        )
+        if shape == have:
+            return
+        if sum(one.size for one in self.arrays) - array.size + shape[0] * shape[1] > _MOST_ENTRIES:
+            self.full, self.arrays = True, []
+            raise UnknownInputError
+        self.arrays[number] = np.zeros(shape, dtype=np.int32)
+        self.arrays[number][: have[0], : have[1]] = array
+
+
+def passed_outputs(cache: CellCache, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Run the network of a cell, all its ops, on N cell inputs.
+
+    Args:
+        cache: of the model.
+        inputs: of the cells, integers [N] by input name, see `canvas.cells.spec.input_name`.
+
+    Returns:
+        Outputs that a cell writes or passes, int64 [N] by name, the symbol first.
+    """
+    model = cache.model
+    directions = {d: names for d, names in model.encoding.directions.items() if d != OWN}
+    signals = list(model.signals)
+    around = np.zeros((len(inputs[TOKEN]), len(directions), 1 + len(signals)), dtype=np.int64)
+    for place, (direction, names) in enumerate(directions.items()):
+        around[:, place, 0] = inputs[input_name(direction, "")]
+        for name in names:
+            around[:, place, 1 + signals.index(name)] = inputs[input_name(direction, name)]
+    tokens = torch.from_numpy(inputs[TOKEN].astype(np.int64))
+    classes = cache.decide(tokens, torch.from_numpy(around)).classes.numpy()
+    outputs = dict(zip(model.outputs, classes.T, strict=True))
+    return {n: outputs[n] for n in (SYMBOL, *dict.fromkeys(chain(*directions.values())))}
+
+
+def closed_table(
+    encoding: OpEncoding, ids: np.ndarray, outputs: dict[str, np.ndarray]
+) -> CellTable:
+    """Return the table of a cell; it contains these inputs and no others.
+
+    Args:
+        encoding: of cell inputs, as of a single op: `canvas.cells.local_rule.LocalRule.whole`.
+        ids: of the inputs, int64 [N].
+        outputs: decided symbols and classes by output, integers [N] each, the symbol first. See
+            `passed_outputs`.
+    """
+    assert len(encoding.ops) == 1
+    parts = np.unravel_index(ids, (encoding.ids, *encoding.sizes[0]))
+    token, messages = parts[0], dict(zip(encoding.directions, parts[1:], strict=True))
+    rows, states = np.unique(
+        np.stack([np.ones_like(ids), *outputs.values()], axis=1).astype(np.int16),
+        axis=0,
+        return_inverse=True,
+    )
+    decided = np.concatenate([np.zeros_like(rows[:1]), rows])
+    columns = {name: decided[:, 1 + i].astype(np.int64) for i, name in enumerate(outputs)}
+    columns[""] = (decided[:, 0] > 0).astype(np.int64)
+    directions, value = _in_order(encoding), token
+    arrays, classes, most = [], [], encoding.ids
+    for direction in directions:
+        # The message id of each state; see `OpEncoding.units`.
+        place, passed = list(encoding.directions).index(direction), np.zeros_like(columns[""])
+        for name in encoding.inputs[0][place]:
+            passed = passed * (encoding.classes[name] if name else 2) + columns[name]
+        if encoding.ops[0].inputs is None:
+            passed = (passed + 1) * columns[""]
+        occurs, of = np.unique(messages[direction], return_inverse=True)
+        at = np.searchsorted(occurs, passed).clip(max=len(occurs) - 1)
+        # The last class is of messages that no input contains: all its entries are 0.
+        classes.append(np.where(occurs[at] == passed, at, len(occurs)))
+        array = np.zeros((most, len(occurs) + 1), dtype=np.int32)
+        index = value * array.shape[1] + of
+        if direction == directions[-1]:
+            array.reshape(-1)[index] = 1 + states.reshape(-1)
+        else:
+            new, value = np.unique(index, return_inverse=True)
+            value = 1 + value
+            array.reshape(-1)[new] = np.arange(1, len(new) + 1)
+            most = len(new) + 1
+        arrays.append(array)
+    for i in reversed(range(len(arrays))):
+        arrays[i], same = np.unique(arrays[i], axis=1, return_inverse=True)
+        classes[i] = same.reshape(-1)[classes[i]]
+        if i:  # a row of zeros, value 0, stays the first
+            arrays[i], same = np.unique(arrays[i], axis=0, return_inverse=True)
+            arrays[i - 1] = same.reshape(-1).astype(np.int32)[arrays[i - 1]]
+        arrays[i] = np.ascontiguousarray(arrays[i])
+    return CellTable(directions, arrays, classes, decided)
+
+
+def _in_order(encoding: OpEncoding) -> list[str]:
+    """Return the directions of messages, that from the right last: it has the most."""
+    directions = [direction for direction in encoding.directions if direction != OWN]
+    return sorted(directions, key=lambda direction: direction == "left")
+
+
+def _box(canvas: np.ndarray) -> tuple[int, int, int, int]:
+    """Return the cells to compute as top, bottom, left and right, the ends excluded.
+
+    See `CellModel.encode`; an empty box if nothing is masked.
+    """
+    used = canvas != BLANK
+    columns, rows = np.flatnonzero(used.any(axis=0)), np.flatnonzero(used.any(axis=1))
+    masked = np.flatnonzero((canvas == MASK).any(axis=1))
+    if not len(masked):
+        return 0, 0, 0, 0
+    return int(rows[0]), int(masked[-1]) + 1, int(columns[0]), int(columns[-1]) + 1

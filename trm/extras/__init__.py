@@ -1,0 +1,1 @@
+"""Extras: what looks at models, compares, converts and shares them. Only commands import them."""

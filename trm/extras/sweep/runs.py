@@ -1,0 +1,406 @@
+"""Runs of a study: planning, training and evaluation, each run in processes of its own.
+
+    OUTPUT/runs/<run>/               files of `trm fit`: checkpoints and curves
+        config.yaml                  a copy, so later changes of the original affect no run
+        speed.json                   measured speed, see `trm.extras.sweep.speed`; with --minutes
+        log.txt                      output of `trm fit` and `trm evaluate`
+        state.json                   progress of the run, see `State`
+    OUTPUT/evaluations/<name>/<run>/ files of `trm evaluate`
+    OUTPUT/weights/<run>.safetensors weights of trained runs, if the study exports them
+
+`trm sweep` starts the commands of each run, one after the other. The commands end when `trm sweep`
+ends, for any reason. When the study is started again, an interrupted run continues from its last
+epoch, a failed run repeats the stage that failed, and a finished run is left alone.
+"""
+
+import json
+import logging
+import math
+import os
+import shutil
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
+from subprocess import DEVNULL, STDOUT, Popen, TimeoutExpired
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from canvas.task import Task
+from trm.checkpoints import COST_KEY, SUFFIX, find_checkpoint
+from trm.config_files import config_of_run, find_config
+from trm.evaluation.grid import GRID
+from trm.extras.sweep.study import EQUAL_LOSS, LOSS, Run, Setting, Study
+from trm.files import fingerprint, read_object, replacing, validated, write_json
+from trm.processes import ENDS_WITH
+
+_LOG, _STATE, _CONFIG = "log.txt", "state.json", "config.yaml"
+_APART = 0.05  # relative difference that "equal" numbers of parameters may have
+_EVALUATING = "evaluating "  # begin of the stages of evaluations
+_SHOWN = 1000  # most characters of an error
+_INTERVAL = 0.5  # seconds between two polls of the processes
+
+
+@dataclass
+class State:
+    """Progress of a run."""
+
+    options: list[str] = field(default_factory=list)  # options of `trm fit` at its start
+    config: str = ""  # SHA-256
+    trained: bool = False  # True once training has finished
+    cost: dict[str, float] | None = None  # of training, from `trm.training.callbacks.Cost`
+    losses: dict[str, float] = field(default_factory=dict)  # checkpoint → validation loss
+    evaluated: dict[str, list[str]] = field(default_factory=dict)  # evaluations, see `Jobs.wanted`
+    exported: bool = False  # True once its weights are a file
+    length: list[str] = field(default_factory=list)  # options of `trm fit` for a measured length
+    steps: int = 0  # of the optimiser, in a run of measured length
+    seconds: float = 0.0  # used by a run of a study with --minutes
+    cut: int = 0  # steps of training that the end of its time has cut short; 0: it was not
+    note: str = ""  # a sentence: the epochs that fit in its time, or why it was not trained
+    stopped: str = ""  # a sentence: the stage that the end of its time has stopped
+    error: str = ""  # of a run that failed
+
+
+def plan(
+    study: Study,
+    on_setting: Callable[[str], None],
+    check: Callable[[Setting, Task], None] = lambda setting, task: None,
+    timed: bool = False,
+) -> Study:
+    """Return the study with parameters counted, and made equal if the study requires that.
+
+    ``on_setting`` is called with each setting's name before its model is built, ``check`` with the
+    setting and its task. The length of ``timed`` runs is to be measured.
+
+    Raises:
+        ValueError: a setting's options are wrong, or ``check`` refuses its task; the message
+            contains the setting's name.
+    """
+    settled: list[Setting] = []
+    first: dict[str, int] = {}  # group → number of parameters of its first setting
+    for setting in study.settings:
+        on_setting(setting.name)
+        group, options = study.group_of(setting), setting.options
+        try:
+            config_of_run(setting.config)
+            config = f"--config={find_config(setting.config)}"
+            if study.parameters and group in first:
+                value = _making_up([config, *options], study.parameters, first[group])
+                options = (*options, f"--{study.parameters}={value}")
+            parameters, steps = count([config, *options], partial(check, setting), timed)
+        except (ValueError, MemoryError) as error:
+            raise ValueError(f"{setting.name}: {error}") from None
+        settled.append(replace(setting, options=options, parameters=parameters, steps=steps))
+        first.setdefault(group, parameters)
+    return replace(study, settings=tuple(settled))
+
+
+def count(
+    words: Sequence[str], check: Callable[[Task], None] = lambda _: None, timed: bool = False
+) -> tuple[int, int]:
+    """Return the parameters and optimiser steps of a run with these options of `trm fit`.
+
+    The steps of a ``timed`` run are 0, as its length is not known.
+    """
+    import torch
+
+    from trm.training.cli import train
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
+        bare = ("--trainer.logger=false", "--trainer.devices=1")
+        try:
+            with torch.device("meta"):  # weights that take neither memory nor time
+                cli = train([*words, *bare], run=False)
+        finally:
+            logging.disable(logging.NOTSET)
+    check(cli.datamodule.task)
+    if timed:
+        from trm.extras.sweep.speed import stages_of
+
+        stages_of(cli)
+        return int(cli.model.model.num_parameters), 0
+    steps, epochs = cli.trainer.max_steps, cli.trainer.max_epochs
+    if epochs is not None and epochs >= 0:
+        batches = cli.datamodule.batches_per_epoch
+        whole = epochs * math.ceil(batches / cli.trainer.accumulate_grad_batches)
+        steps = min(steps, whole) if steps >= 0 else whole
+    if steps < 0:
+        raise ValueError("the run has no end: set trainer.max_epochs or trainer.max_steps")
+    return int(cli.model.model.num_parameters), steps
+
+
+def _making_up(words: Sequence[str], key: str, parameters: int) -> int:
+    """Return the value of a key for which a model has about this number of parameters.
+
+    Raises:
+        ValueError: no value gives a number within 5 %.
+    """
+
+    @cache
+    def many(value: int) -> int:
+        return count([*words, f"--{key}={value}"])[0]
+
+    each = many(2) - many(1)  # parameters per unit of the value: the number grows linearly
+    found = max(1, 1 + round((parameters - many(1)) / each)) if each else 1
+    if abs(many(found) - parameters) > _APART * parameters:
+        raise ValueError(
+            f"with {key} {found} the model has {many(found):,} parameters instead of "
+            f"{parameters:,}: choose another key for equal.parameters, or settings that differ less"
+        )
+    return found
+
+
+class Jobs:
+    """Runs of a study in a folder, with their progress and their processes.
+
+    Raises:
+        ValueError: a file there was not written by `trm sweep`.
+    """
+
+    def __init__(self, output: Path, study: Study) -> None:
+        self.output, self.study = output, study
+        self.states: dict[Run, State] = {}
+        self.stages: dict[Run, str] = {}  # stages in progress
+        for run in study.runs():
+            file = self.folder(run) / _STATE
+            self.states[run] = validated(TypeAdapter(State), read_object(file) or {}, str(file))
+
+    def folder(self, run: Run) -> Path:
+        """Return the folder of a run."""
+        return self.output / "runs" / run.folder
+
+    def grid(self, name: str, run: Run) -> Path:
+        """Return the file with the figures of one of a run's evaluations."""
+        return self.output / "evaluations" / name / run.folder / GRID
+
+    def wanted(self, run: Run) -> dict[str, list[str]] | None:
+        """Return the checkpoint and options of each of a run's evaluations; these fix its figures.
+
+        Returns None while the checkpoint is not known.
+        """
+        checkpoint = self.study.checkpoint
+        if checkpoint == EQUAL_LOSS:
+            group = self.study.compared_with(run)
+            trained = {one: losses for one in group if (losses := self.states[one].losses)}
+            if run not in trained or any(
+                one not in trained and not self.states[one].error for one in group
+            ):
+                return None
+            goal = max(min(losses.values()) for losses in trained.values())
+            checkpoint = min(name for name, loss in trained[run].items() if loss <= goal)
+        evaluations = self.study.evaluations_of(run.setting)
+        return {name: [checkpoint, *options] for name, options in evaluations.items()}
+
+    def left(self) -> list[Run]:
+        """Return the runs that are not done."""
+        return [run for run in self.states if not self._is_done(run)]
+
+    def _is_done(self, run: Run) -> bool:
+        state, wanted = self.states[run], self.wanted(run)
+        evaluated = wanted is not None and wanted.items() <= state.evaluated.items()
+        return state.trained and evaluated and (state.exported or not self.study.export)
+
+    def stage(self, run: Run) -> str:
+        """Describe the progress of a run."""
+        if error := self.states[run].error:
+            return f"failed: {error}"
+        over = "done" if self._is_done(run) else "trained"
+        waiting = "cut short" if self.states[run].cut else "waiting"
+        return self.stages.get(run, over if self.states[run].trained else waiting)
+
+    def begin(self, timed: bool = False) -> None:
+        """Make the folders of all runs, with copies of their configs.
+
+        Raises:
+            ValueError: a run was started with other settings, or a ``timed`` run without a measured
+                length.
+        """
+        for run, state in self.states.items():
+            if timed and not state.length and any(self.folder(run).glob("version_*")):
+                raise ValueError(
+                    f"{run.name} was started without --minutes, and trains to the end of its "
+                    "config: leave out --minutes, or choose another --output"
+                )
+        for run, state in self.states.items():
+            options = [*run.setting.options, f"--seed={run.seed}"]
+            config = fingerprint(find_config(run.setting.config))
+            changed = sorted(set(state.options) ^ set(options))
+            changed += ["the config itself"] if state.config != config else []
+            if state.options and changed:
+                raise ValueError(
+                    f"{run.name} was started with other settings ({', '.join(changed)[:_SHOWN]}): "
+                    f"choose another --output, or remove {self.folder(run)}"
+                )
+            state.options, state.config, state.error = options, config, ""
+        for run in self.states:
+            folder = self.folder(run)
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(find_config(run.setting.config), folder / _CONFIG)
+
+    def work(
+        self, on_stage: Callable[[Run], None], at_once: int, devices: Sequence[str] = ()
+    ) -> None:
+        """Train and evaluate all runs that are not done, ``at_once`` at a time, after `begin`.
+
+        ``on_stage`` is called with each run whose stage changed. Each run has one of the
+        ``devices``, GPUs of this machine by their names for CUDA_VISIBLE_DEVICES.
+        """
+        free = [devices[i % len(devices)] if devices else "" for i in range(at_once)]
+        started: dict[Run, tuple[Popen[bytes], str]] = {}
+        try:
+            while True:
+                for run in self.states:
+                    if free and run not in started and (step := self.next(run)):
+                        device = free.pop(0)
+                        started[run] = self.start(run, *step, device), device
+                        on_stage(run)
+                if not started:
+                    return
+                time.sleep(_INTERVAL)
+                for run, (job, device) in list(started.items()):
+                    if job.poll() is not None:
+                        del started[run]
+                        self.ended(run, job.returncode)
+                        free.append(device)
+                        on_stage(run)
+        finally:
+            self.stages.clear()
+            for job, _ in started.values():
+                job.terminate()
+            for job, _ in started.values():
+                job.wait()
+
+    def start(
+        self, run: Run, stage: str, words: list[str], device: str, module: str = "trm"
+    ) -> Popen[bytes]:
+        """Start the process of a stage."""
+        self.stages[run] = stage
+        self.write(run)
+        if words[0] == "evaluate":  # an earlier grid may be of another checkpoint
+            self.grid(stage.removeprefix(_EVALUATING), run).unlink(missing_ok=True)
+        more = () if module == "trm" else (module,)
+        return self._submit(run, words, device, *more)
+
+    @staticmethod
+    def end(job: Popen[bytes], patience: float | None = None) -> None:
+        """End a process, at once if it has not ended after ``patience`` seconds."""
+        job.terminate()
+        try:
+            job.wait(patience)
+        except TimeoutExpired:
+            job.kill()
+            job.wait()
+
+    def next(self, run: Run) -> tuple[str, list[str]] | None:
+        """Return the next stage of a run and its arguments of `trm`; None: there is none now."""
+        state, folder = self.states[run], self.folder(run)
+        if state.error:
+            return None
+        if not state.trained and not state.cut:
+            place = {"save_dir": str(folder.parent), "name": run.folder}
+            kind = "lightning.pytorch.loggers.TensorBoardLogger"
+            logger = json.dumps({"class_path": kind, "init_args": place})
+            words = [*self.options_of(run), *state.length, f"--trainer.logger={logger}"]
+            return "training", ["fit", *words, "--ckpt_path=last"]
+        if self.study.export and not state.exported:
+            self._export(run)
+        for name, wanted in (self.wanted(run) or {}).items():
+            if state.evaluated.get(name) != wanted:
+                checkpoint, *options = wanted
+                output = self.grid(name, run).parent
+                words = [f"--checkpoint={self.checkpoint(run, checkpoint)}"]
+                words += [f"--output={output}", "--quiet"]
+                return f"{_EVALUATING}{name}", ["evaluate", *options, *words]
+        return None
+
+    def options_of(self, run: Run) -> list[str]:
+        """Return the options of `trm fit` for a run, without its length and its folder."""
+        return [f"--config={self.folder(run) / _CONFIG}", *self.states[run].options]
+
+    def weights(self, run: Run) -> Path:
+        """Return the file with the exported weights of a run."""
+        return self.output / "weights" / f"{run.folder}{SUFFIX}"
+
+    def _export(self, run: Run) -> None:
+        """Write the weights of a run, in place of those of a shorter training."""
+        import torch
+
+        from trm.checkpoints.content import load_checkpoint, pack
+
+        name = "best" if self.study.checkpoint == "best" else "last"
+        content = load_checkpoint(self.checkpoint(run, name))
+        packed = pack(content, {}, dtype=getattr(torch, self.study.export or "float32"))
+        file = self.weights(run)
+        file.parent.mkdir(exist_ok=True)
+        with replacing(file) as part:
+            part.write_bytes(packed)
+        self.states[run].exported = True
+        self.write(run)
+
+    def checkpoint(self, run: Run, name: str) -> Path:
+        """Return the run's newest checkpoint of this name.
+
+        Without a ``best`` one, as without validation, this is the last one.
+        """
+        names = (f"{name}.ckpt", "last.ckpt") if name == "best" else (f"{name}.ckpt",)
+        return find_checkpoint(self.folder(run), names)
+
+    def _submit(self, run: Run, words: list[str], device: str, module: str = "trm") -> Popen[bytes]:
+        """Start a module with these arguments; its output is appended to the run's log."""
+        environment = os.environ | {ENDS_WITH: str(os.getpid())}
+        if device:
+            environment["CUDA_VISIBLE_DEVICES"] = device
+        with (self.folder(run) / _LOG).open("a", buffering=1, encoding="utf-8") as log:
+            print(f"{time.strftime('%F %T')} {module} {words[0]}", file=log)
+            # Only this process gets a Ctrl-C; it then ends the others.
+            options: dict[str, Any] = {"stdin": DEVNULL, "stdout": log, "stderr": STDOUT}
+            options |= {"env": environment, "start_new_session": True}
+            return Popen([sys.executable, "-P", "-m", module, *words], **options)
+
+    def ended(self, run: Run, code: int) -> None:
+        """Record the result of a command, by its exit code."""
+        from trm.checkpoints.content import load_checkpoint
+
+        state, stage = self.states[run], self.stages.pop(run)
+        if code != 0:
+            log = (self.folder(run) / _LOG).read_text(encoding="utf-8", errors="replace")
+            last = log.strip().rpartition("\n")[2]
+            state.error = f"{stage} ended with code {code}: {last[:_SHOWN]}"
+        elif stage == "training":
+            content = load_checkpoint(self.checkpoint(run, "last"))
+            state.trained, state.cost = True, content.get(COST_KEY)
+            state.cut, state.exported, state.evaluated = 0, False, {}  # those of a shorter training
+            if self.study.checkpoint == EQUAL_LOSS:
+                state.losses = _losses(content)
+                if not state.losses:
+                    state.error = "no checkpoint has a loss on validation: let them come earlier"
+        elif stage == "measuring":
+            pass  # the process wrote its measurements to the file
+        else:
+            name = stage.removeprefix(_EVALUATING)
+            state.evaluated[name] = (self.wanted(run) or {})[name]
+            if state.losses:
+                content = load_checkpoint(self.checkpoint(run, state.evaluated[name][0]))
+                state.cost = content.get(COST_KEY)
+        self.write(run)
+
+    def write(self, run: Run) -> None:
+        """Write the state of a run."""
+        write_json(self.folder(run) / _STATE, asdict(self.states[run]))
+
+
+def _losses(content: Mapping[str, Any]) -> dict[str, float]:
+    """Return the finite validation losses of a run's kept checkpoints, by name."""
+    return {
+        Path(file).stem: float(loss)
+        for callback in content.get("callbacks", {}).values()
+        if callback.get("monitor") == LOSS
+        for file, loss in callback["best_k_models"].items()
+        if math.isfinite(loss)
+    }
