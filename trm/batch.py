@@ -189,7 +189,7 @@ class Job(NamedTuple):
             "files": (fingerprint(find_checkpoint(self.checkpoint)), fingerprint(self.source)),
             "model": (predictor.model.config, getattr(predictor, "max_steps", None)),
             "start": predictor.start_seed,
-            "solver": (solver.canvas, solver.voting, predictor.proved),
+            "solver": (solver.canvas, solver.voting, predictor.certain),
             "records": (self.batch_size, self.canvases),
         }
         return hashlib.sha256(json.dumps(deciding, default=str).encode()).hexdigest()[:12]

@@ -12,13 +12,18 @@ class Entry(NamedTuple):
 
     network: str  # base class of its networks
     record: str  # its `trm.solving.families.Family`
+    name: str  # for people
 
 
 FAMILIES = {  # by the name in checkpoints
-    "cell": Entry("trm.cells.model.CellModel", "trm.cells.family.FAMILY"),
-    "iterative": Entry("trm.models.iterative.IterativeModel", "trm.solving.families.ITERATIVE"),
-    "gpt": Entry("trm.models.gpt.GPT", "trm.solving.families.SEQUENCE"),
+    "cell": Entry("trm.cells.model.CellModel", "trm.cells.family.FAMILY", "cell model"),
+    "iterative": Entry(
+        "trm.models.iterative.IterativeModel", "trm.solving.families.ITERATIVE", "recursive"
+    ),
+    "gpt": Entry("trm.models.gpt.GPT", "trm.solving.families.SEQUENCE", "GPT"),
 }
+# Families of earlier versions, and why they are not read.
+EARLIER = {"local": "it is of an earlier version, which called cell models local"}
 # Modules with networks that a checkpoint may name without `--import`.
 NETWORKS = ("trm.models.gpt", "trm.models.recursive", "trm.cells.model", "trm.cells.integer")
 # Called with a solver, a checkpoint's path and its content, if there is a note of `trm prove`:

@@ -4,7 +4,7 @@ Other code in the process may have changed them. `standard_settings` is a contex
 their standard values. It restores them afterwards.
 
 - **Default dtype and device.** A model has the dtype of its file, whatever the defaults are.
-- **Threads.** A cell model runs many small operations. On several threads each operation waits for
+- **Threads.** Some models run many small operations. On several threads each operation waits for
   all of them. Where other programs keep the cores busy, that takes ten times as long as one thread
   does. A number of threads that the user has chosen stays.
 - **Forked processes.** A forked process has no OpenMP threads, and an operation that waits for them

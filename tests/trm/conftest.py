@@ -19,13 +19,13 @@ from canvas.tasks import task_data
 from trm.cells.configs import CellConfig, rule_settings
 from trm.cells.model import CellModel
 from trm.cells.proof.judge import Judged, judge
+from trm.cells.samples import as_batch
 from trm.checkpoints import DATA_KEY, SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.grid import FORMAT, KEYS, Grid
 from trm.grid_cells import region
 from trm.solving.solver import Solver
 from trm.statistics import Share
-from trm.training.samples import as_batch
 
 AXES = ("digits_a", "digits_b")
 

@@ -29,13 +29,13 @@ from canvas.cells.spec import TOKEN, input_name
 from trm.cells.cache import CellCache
 from trm.cells.model import CellModel
 from trm.cells.module import BaseCellModule
+from trm.cells.samples import SolutionSamples, as_batch
 from trm.cells.state_merging import PageCells, merged_messages
 from trm.models.iterative import Batch
 from trm.torch_settings import standard_settings
 from trm.training.canvas_module import logs_at
 from trm.training.configs import check_range
 from trm.training.data import CanvasDataModule
-from trm.training.samples import SolutionSamples, as_batch
 
 _DECISIVE = 0.05  # weight of the entropy penalty once the temperature has fallen
 _OP_INPUTS = 4096  # in a batch at most, once codes are merged

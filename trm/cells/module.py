@@ -17,13 +17,13 @@ from canvas.drawing import WorkedDrawing
 from trm.cells.integer import IntegerCellModel
 from trm.cells.model import CellModel
 from trm.cells.predictor import CellPredictor, right_cells
+from trm.cells.samples import CellInputSamples, SolutionSamples, as_batch
 from trm.models.iterative import Batch
 from trm.solving.rollout import TeacherForced
 from trm.torch_settings import standard_settings
 from trm.training.canvas_module import SIGNAL, CanvasModule, Figures
 from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule
-from trm.training.samples import CellInputSamples, SolutionSamples, as_batch
 
 _HARD = "counterexamples"  # entry of a checkpoint
 _NARROW = 2.0  # an op input is hard if its smallest logit margin is below

@@ -134,6 +134,11 @@ class CellPredictor(Predictor):
         self._proved, self._bits = proved, weights_hash(self.model)
         self._double = self.model.H_init.dtype == torch.float64
 
+    @property
+    def certain(self) -> bool:  # type: ignore[override]
+        """True if the model is `proved`."""
+        return self.proved
+
     def _check_weights(self) -> None:
         """Forget the proof, and all that was computed before, if the weights have changed."""
         if self._bits != (bits := weights_hash(self.model)):
@@ -230,11 +235,9 @@ class CellPredictor(Predictor):
         directions = sum(direction != OWN for direction in self.model.encoding.directions)
         return len(self.model.encoding.ops) * directions * height * width
 
-    def check_task(self, task: Task) -> None:
-        check_rule(task, self.rule_of(task))
-
     def for_task(self, task: Task) -> Predictor:
         rule = self.rule_of(task)
+        check_rule(task, rule)
         # Problems with more operands have cell inputs that these never have.
         return self if rule.most_operands is None else self.for_upright(task, rule)
 

@@ -32,7 +32,7 @@ from trm.checkpoints import (
     find_checkpoint,
 )
 from trm.checkpoints.content import load_checkpoint, network_weights
-from trm.families import FAMILIES, NETWORKS, RESTORE_NOTE, load, today
+from trm.families import EARLIER, FAMILIES, NETWORKS, RESTORE_NOTE, load, today
 from trm.limits import MOST_STEPS, check_whole
 from trm.solving.families import family_named
 from trm.solving.gpt_predictor import Calibration
@@ -89,7 +89,7 @@ def load_solver(
         predictor = _predictor(about, network_weights(content), steps)
         task, canvas = restored_task(data["task"]), restored(Canvas, data["canvas"])
         check_layout(task)
-        predictor.check_task(task)
+        predictor = predictor.for_task(task)
         symmetries = tuple(data.get("symmetries", ["e"]))
         for name in symmetries:
             check_choice("a symmetry", name, SYMMETRIES)
@@ -102,7 +102,6 @@ def load_solver(
         ) from None
     place = _device(str(device))
     predictor.model.eval().to(place)
-    predictor = predictor.for_task(task)
     canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
     _log.debug("%s: %s, %s, on %s", path, about["network"], task, predictor.device)
     solver = Solver(predictor, task, canvas, symmetries)
@@ -167,8 +166,8 @@ def plain(config: Any) -> dict[str, Any]:
 
 
 def _predictor(about: dict[str, Any], weights: dict[str, Tensor], steps: int | None) -> Predictor:
-    if about["family"] == "local":
-        raise ValueError("it is of an earlier version, which called cell models local")
+    if about["family"] in list(EARLIER):
+        raise ValueError(EARLIER[about["family"]])
     if about["family"] not in list(FAMILIES) or about["format"] != FORMAT:
         raise ValueError(f"it holds a {about['family']} model in format {about['format']}")
     family = family_named(about["family"])

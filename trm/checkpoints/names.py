@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 
 from safetensors import safe_open
 
+from trm.families import FAMILIES
+
 HEADER = "canvas_trm"  # the entry of a safetensors header that holds the settings
 SUFFIX = ".safetensors"  # of a file of weights alone
 
-FAMILY_NAMES = {"iterative": "recursive", "cell": "cell model", "gpt": "GPT"}  # for people
+FAMILY_NAMES = {family: entry.name for family, entry in FAMILIES.items()}  # for people
 
 _PACKAGE = Path(__file__).parents[1] / "pretrained"
 _ROOT = Path(__file__).parents[2]
@@ -66,7 +68,7 @@ def elsewhere() -> str:
 class About(NamedTuple):
     """Facts in the header of a file of weights."""
 
-    family: str  # recursive (with its cycles), cell model or GPT
+    family: str  # for people; recursive with its cycles
     task: str  # with its layout and base
     parameters: int
     results: str  # verdict of a proof, and test results

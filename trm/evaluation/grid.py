@@ -203,7 +203,7 @@ class Grid(dict[str, Any]):
 
     @property
     def shows_steps(self) -> bool:
-        """True if steps are of interest: from random states, or of cell models beside their bound.
+        """True if steps are of interest: from random states, or beside a known bound.
 
         `steps.png` is drawn then.
         """

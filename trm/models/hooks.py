@@ -152,8 +152,8 @@ def record(
     """Record values at sites while the model computes, and replace values by hooks.
 
     Values are recorded detached, after the hooks, on the model's device. Compiled code runs
-    uncompiled in the context. The decisions that a solver keeps of a cell model would outlive it:
-    run such a model by `trm.run_with_cache`.
+    uncompiled in the context. What a solver keeps for further problems would outlive it: run
+    solvers by `trm.run_with_cache`.
 
     Example: ``hooks=[("blocks.0.heads", lambda value, visit: value * 0)]`` ablates a layer's heads.
 

@@ -19,7 +19,7 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.predictor import Predictor
 
 # Features that only some families have.
-CELL_STATES, PROOF, PAGE = "states of cells", "proof", "page"
+CELL_STATES = "states of cells"
 TRM_WEIGHTS, NANOGPT_WEIGHTS = "weights of the published TRM", "weights of nanoGPT"
 
 
@@ -60,14 +60,6 @@ def _gpt(build: Build, about: dict[str, Any], steps: int | None) -> Predictor:
     return GPTPredictor(build(about), about["calibration"])
 
 
-NO_PAGE = (
-    "a web page shows models whose cells pass decided messages, in a layout of this package, such "
-    "as those of `trm fit --config quickstart`"
-)
-_NO_PROOF = (
-    "passes more than decided messages, so that its cells have too many inputs to enumerate; "
-    "--search N searches for a problem that it gets wrong"
-)
 NO_TRM = (
     "the published TRM is a recursive transformer, which this model is not: convert one, such as "
     "those of `trm fit --config trm/reference`"
@@ -81,7 +73,7 @@ ITERATIVE = Family(
     IterativeModel,
     modules=("trm.training.IterativeModule",),
     predictor=_iterative,
-    lacks={PROOF: _NO_PROOF, PAGE: NO_PAGE, NANOGPT_WEIGHTS: NO_NANOGPT},
+    lacks={NANOGPT_WEIGHTS: NO_NANOGPT},
 )
 SEQUENCE = Family(
     "gpt",
@@ -89,7 +81,7 @@ SEQUENCE = Family(
     modules=("trm.training.GPTModule",),
     predictor=_gpt,
     reads_sequences=True,
-    lacks={PROOF: _NO_PROOF, PAGE: NO_PAGE, TRM_WEIGHTS: NO_TRM},
+    lacks={TRM_WEIGHTS: NO_TRM},
 )
 
 

@@ -83,7 +83,7 @@ class Predictor(ABC):
     row_by_row = True  # whether a row depends only on those above it
     most_confidence = 1.0  # of a row; below 1 where something is known that the model is not told
     doubt = ""  # why confidence is not calibrated although all inputs of cells are known; a reason
-    proved = False  # whether it is correct at every length on upright canvases, see `trm prove`
+    certain = False  # whether it is known to be correct at every length on upright canvases
     most_operands: int | None = None  # limit on a problem's operands; None: the task's
     stepwise = False  # whether it takes supervision steps, at least when it is watched
     unit = "supervision steps"  # name of a row's steps
@@ -96,7 +96,7 @@ class Predictor(ABC):
     def for_any_view(self, task: Task) -> "Predictor":
         """Return a predictor for canvases that may be turned.
 
-        A cell model has confidence only in upright ones.
+        Some models have confidence only in upright ones.
 
         Raises:
             ValueError: the model cannot work on turned canvases.
@@ -137,11 +137,12 @@ class Predictor(ABC):
         """Return the most steps that each problem can need, int64 [B]; None: it is not known."""
         return None
 
-    def check_task(self, task: Task) -> None:  # noqa: B027, nothing to check by default
-        """Raise OwnCodeError if the model's rule and the task's layout contradict each other."""
-
     def for_task(self, task: Task) -> "Predictor":
-        """Return the predictor for a task's problems."""
+        """Return the predictor for a task's problems.
+
+        Raises:
+            OwnCodeError: what the model follows and the task's layout contradict each other.
+        """
         return self
 
     def steps_of(self, inputs: np.ndarray) -> int:

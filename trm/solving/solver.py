@@ -56,8 +56,8 @@ class Solver:
         if set(voting.symmetries or ()) - {"e"}:
             if predictor.rows_at_once and voting.per != "solution":
                 raise ValueError(
-                    "a cell model recognises an upright solution, not an upright row: let "
-                    "solutions vote, --vote-per solution"
+                    "this model recognises an upright solution, not an upright row: let solutions "
+                    "vote, --vote-per solution"
                 )
             predictor = predictor.for_any_view(self.task)
         if voting.noise:
@@ -164,21 +164,21 @@ class Solver:
         together = self.voting is None or self.voting.per == "solution"
         chains = self.predictor.longest_chain(drawing) if together else None
         confidence = np.where(np.array(refuted, dtype=bool)[:, None], 0, confidence)
-        proved, doubt = self.predictor.proved, self.predictor.doubt
+        certain, doubt = self.predictor.certain, self.predictor.doubt
         solutions = []
         for i, operands in enumerate(problems.to_ints()):
             n = int(drawing.steps[i])
             guessed = self.voting is not None and self.voting.given is not None
             reading = self._read(rollout.canvases[i], None if guessed else operands)
-            reasons = [doubt] if doubt and not proved else []
-            if not in_range[i] and not proved:
+            reasons = [doubt] if doubt and not certain else []
+            if not in_range[i] and not certain:
                 zero = self.task.smallest and 0 in operands
                 other = f"outside the lengths trained on ({self.trained_on})"
                 reasons.append("never trained on 0" if zero else other)
             views = self.voting.symmetries if self.voting else None
-            if set(views or ()) - set(self.trained_symmetries) and not proved:
+            if set(views or ()) - set(self.trained_symmetries) and not certain:
                 reasons.append("shown in symmetries that it was not trained on")
-            if self.predictor.start_seed is not None and not proved:
+            if self.predictor.start_seed is not None and not certain:
                 reasons.append("started from a random state")
             if unsettled := [str(k + 1) for k in range(n) if not rollout.settled[i, k]]:
                 named = ("row " if len(unsettled) == 1 else "rows ") + ", ".join(unsettled)
@@ -404,7 +404,7 @@ class Moment(NamedTuple):
 def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], None]) -> Solution:
     """Solve a problem; call ``show`` before each row and after each of its supervision steps.
 
-    A cell model fills in all rows together: ``show`` is called before the first step, with the
+    Where all rows are filled in together, ``show`` is called before the first step, with the
     random symbols if it starts from noise, and after each step that changed something. With a GPT,
     or with views that vote on rows, it is called before and after each row. The model waits while
     ``show`` runs.

@@ -42,7 +42,7 @@ class Decision(NamedTuple):
 def decide(vote: str, answers: Sequence[Any], confidence: np.ndarray) -> Decision:
     """Choose one of several answers; of equal scores the first wins.
 
-    A view with confidence 0 does not vote, unless all have 0: a cell model gives 0 to a turned
+    A view with confidence 0 does not vote, unless all have 0: some models give 0 to a turned
     canvas.
 
     Args:

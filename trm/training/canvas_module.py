@@ -32,7 +32,7 @@ from trm.training.optimisers import Schedule, build_optimizer
 from trm.training.samples import RowStepSamples, TrainingSamples
 
 Figures = dict[str, tuple[float, int]]  # by name: a share or mean, and the number it is over
-SIGNAL = "signal_"  # prefix of the figures of a cell model's signals
+SIGNAL = "signal_"  # prefix of the figures of signals, which some models decide
 
 
 def is_auxiliary(name: str) -> bool:

@@ -437,10 +437,10 @@ def _no_setting(name: str, classes: dict[str, type]) -> str:
     wherever it is in a config. Below a place of
     ``classes`` only settings of that class are suggested.
     """
-    if re.fullmatch(r"model\.auxiliary(_until|\.\w+)?", name):  # only cell models lack it
+    if re.fullmatch(r"model\.auxiliary(_until|\.\w+)?", name):  # others lack it
         return (
             f"there is no setting {name} here: auxiliary losses are for recursive transformers and "
-            "GPTs, as a cell model learns its signals from hints already. Leave it out"
+            "GPTs; other models learn these signals from hints already. Leave it out"
         )
     configs = (read_config(f) for name, f in shipped_configs().items() if "studies/" not in name)
     known = {key for config in configs for key, _ in flattened(config)}

@@ -22,7 +22,6 @@ from canvas.tasks import task_data
 from trm.limits import MOST_SAMPLES, MOST_WORKERS, host_memory
 from trm.training.configs import NegativesConfig, check_range
 from trm.training.samples import (
-    CellInputSamples,
     Curriculum,
     RowStepSamples,
     Samples,
@@ -93,7 +92,7 @@ class CanvasDataModule(L.LightningDataModule):
         workers: processes that draw samples; 0 draws them in the training process.
         negatives: shares of the row steps that teach the confidence alone; only those that are
             turned are transformed then. None: all samples are transformed, and learned.
-        pool: number of training problems whose distinct op inputs are all samples of a cell model.
+        pool: number of training problems whose distinct cells are all samples.
             A batch is then drawn evenly from them; 0: new problems in each batch.
     """
 
@@ -170,10 +169,9 @@ class CanvasDataModule(L.LightningDataModule):
                 "data.negatives are for recursive transformers, which are trained on row steps: "
                 "leave them out"
             )
-        if self.pool and kind is not CellInputSamples:
+        if self.pool and not hasattr(kind, "pool"):
             raise ValueError(
-                "data.pool is for cell models with hints, which are trained on single cells: "
-                "leave it out"
+                "data.pool is for models with hints that are trained on single cells: leave it out"
             )
 
     def setup(self, stage: str) -> None:

@@ -9,7 +9,6 @@ depends on the rest of the batch.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,7 @@ from torch.utils.data import Dataset
 
 from augment.transforms import SampleTransform
 from canvas.canvas_size import Blanks, Canvas, Insertion
-from canvas.cells.drawn import UNDEFINED, drawn_cell_inputs
-from canvas.cells.local_rule import LocalRule, OpSamples
-from canvas.cells.spec import NEIGHBOURS, SYMBOL, TOKEN
+from canvas.cells.drawn import UNDEFINED
 from canvas.cells.subtasks import draw_subtasks
 from canvas.choices import check_choice
 from canvas.drawing import IGNORE, WorkedDrawing, at_writers, row_steps, sequences
@@ -42,8 +39,7 @@ from trm.training.negatives import (
 TrainingBatch = dict[str, Any]
 
 # Purposes of random keys; purpose 0 draws the problem.
-_STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS, _NEGATIVE = range(1, 8)
-_POOLED = 1000  # problems worked out at once for a pool
+STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS, _NEGATIVE = range(1, 8)
 SHIFTS_ALONE = (
     "data.transforms turn or reflect canvases, but a GPT writes from the lowest digit up, row "
     "below row: use only augment.transforms.CanvasShift"
@@ -117,7 +113,8 @@ class Samples(Dataset):
     def __len__(self) -> int:
         return self.size
 
-    def _keys(self, epoch: int, index: np.ndarray, purpose: int) -> np.ndarray:
+    def keys_of(self, epoch: int, index: np.ndarray, purpose: int) -> np.ndarray:
+        """Return a key of random numbers for each sample, as `canvas.problems.keys` does."""
         return keys(self.seed, self.split, epoch, index, purpose)
 
     def _draw(
@@ -150,7 +147,7 @@ class TrainingSamples(Samples):
     blanks: Blanks = field(default_factory=Blanks)
     auxiliary: AuxiliaryConfig = field(default_factory=AuxiliaryConfig)
 
-    def _drawing(
+    def draw_batch(
         self, indices: Sequence[int]
     ) -> tuple[Problems, WorkedDrawing, Insertion, int, np.ndarray]:
         """Draw problems; return them with the blank rows and columns to insert afterwards."""
@@ -164,7 +161,7 @@ class TrainingSamples(Samples):
         more = self._of_batch(epoch, index, _BLANKS, (self.blanks.rows, self.blanks.columns))
         height, width = self.canvas.size(rows + more[0], columns + more[1], spare)
         more = min(more[0], height - rows), min(more[1], width - columns)
-        where = random_words(self._keys(epoch, index, _PLACE), 2 + sum(more))
+        where = random_words(self.keys_of(epoch, index, _PLACE), 2 + sum(more))
         drawing = self._draw(problems, sizes, (height - more[0], width - more[1]), where[:, :2])
         return problems, drawing, Insertion.draw(drawing, more, where[:, 2:]), epoch, index
 
@@ -172,7 +169,7 @@ class TrainingSamples(Samples):
         self, epoch: int, index: np.ndarray, purpose: int, most: tuple[int, int]
     ) -> tuple[int, int]:
         """Return two random numbers from 0 to ``most``, the same in the whole batch."""
-        words = random_words(self._keys(epoch, index[:1] // self.batch_size, purpose), 2)
+        words = random_words(self.keys_of(epoch, index[:1] // self.batch_size, purpose), 2)
         first, second = random_below(words, np.array(most) + 1)[0].tolist()
         return first, second
 
@@ -205,7 +202,7 @@ class TrainingSamples(Samples):
         """
         if self.transform is None:
             return arrays
-        seeds = self._keys(epoch, index, _TRANSFORM) >> np.uint64(33)
+        seeds = self.keys_of(epoch, index, _TRANSFORM) >> np.uint64(33)
         moved = [
             self.transform(given, label, masked, int(seed), *others)
             for seed, given, label, masked, *others in zip(seeds, *arrays, strict=True)
@@ -230,12 +227,12 @@ class RowStepSamples(TrainingSamples):
     negatives: NegativesConfig | None = None
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        problems, drawing, inserted, epoch, index = self._drawing(indices)
-        word = random_words(self._keys(epoch, index, _STEP), 1)[:, 0]
+        problems, drawing, inserted, epoch, index = self.draw_batch(indices)
+        word = random_words(self.keys_of(epoch, index, STEP), 1)[:, 0]
         steps = row_steps(drawing, random_below(word, drawing.steps))
         kind = self._kinds(epoch, index)
         if self.negatives:
-            words = random_words(self._keys(epoch, index, _NEGATIVE), WORDS)
+            words = random_words(self.keys_of(epoch, index, _NEGATIVE), WORDS)
             steps = with_incorrect_rows(self.task, problems, drawing, steps, kind, words)
         inputs, labels = inserted(steps.inputs, BLANK), inserted(steps.labels, BLANK)
         answer = _whole_rows(inserted, steps.answer)
@@ -254,7 +251,7 @@ class RowStepSamples(TrainingSamples):
             arrays = self._transformed(arrays, epoch, index)
         inputs, labels, answer, *learned = arrays
         batch = {"inputs": inputs, "labels": labels, "answer": answer, **more}
-        batch["seeds"] = self._keys(epoch, index, _MODEL).view(np.int64)
+        batch["seeds"] = self.keys_of(epoch, index, _MODEL).view(np.int64)
         if learned:
             classes = np.stack(learned, axis=-1)
             batch["auxiliary"] = np.where(answer[..., None], classes, np.uint8(UNDEFINED))
@@ -264,7 +261,9 @@ class RowStepSamples(TrainingSamples):
         """Return the `Kind` of each sample, int64 [B]."""
         if self.negatives is None:
             return np.full(len(index), Kind.NONE)
-        return draw_kinds(self.negatives, random_words(self._keys(epoch, index, _NEGATIVE), WORDS))
+        return draw_kinds(
+            self.negatives, random_words(self.keys_of(epoch, index, _NEGATIVE), WORDS)
+        )
 
     def shown(self, indices: Sequence[int], each: int = 2) -> tuple[np.ndarray, list[str]]:
         """Return inputs of a batch to look at, uint8 [N, H, W], and what each of them is.
@@ -340,7 +339,7 @@ class SequenceSamples(TrainingSamples):
     """
 
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        _, drawing, inserted, epoch, index = self._drawing(indices)
+        _, drawing, inserted, epoch, index = self.draw_batch(indices)
         truth, given = inserted(drawing.truth, BLANK), inserted(drawing.given, False)
         # Nothing before an inserted blank row predicts it.
         given |= (inserted.rows < 0)[:, :, None]
@@ -370,101 +369,6 @@ class SequenceSamples(TrainingSamples):
 
 
 @dataclass(eq=False)
-class CellInputSamples(TrainingSamples):
-    """Batches of whole solutions, in which each distinct op input is a sample.
-
-    A batch has ``ops``: int64 [N], ``inputs``: int64 [N, width] and ``labels``: int64
-    [N, 1 + signals], see `canvas.cells.local_rule.OpSamples`.
-
-    In half the solutions a random number of first rows is given; all other rows are to be filled
-    in. Three op inputs in five occur more than once in a batch, those of blank cells most often.
-    Each counts once, so that rare ones keep their weight, at half the cost.
-
-    With a ``pool`` the distinct op inputs of so many problems are collected once, no row of which
-    is given. A batch is then drawn evenly from them, and N is the batch size.
-    """
-
-    pool: int = 0  # problems of the pool; 0: new problems in each batch
-
-    def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        if self.pool:
-            keys = self._keys(indices[0] // self.size, np.asarray(indices) % self.size, _STEP)
-            chosen = random_below(random_words(keys, 1)[:, 0], len(self.pooled.ops))
-            return as_batch(OpSamples(*(part[chosen] for part in self.pooled)))
-        _, drawing, _, epoch, index = self._drawing(indices)
-        words = random_words(self._keys(epoch, index, _STEP), 2)
-        known = random_below(words[:, 0], drawing.steps) * random_below(words[:, 1], 2)
-        return self.batch(self.task.local_rule(), drawing, known)
-
-    @cached_property
-    def pooled(self) -> OpSamples:
-        """Distinct op inputs of the first ``pool`` training problems, with their labels."""
-        data, rule = replace(self, size=self.pool, pool=0), self.task.local_rule()
-        ids = np.zeros(0, dtype=np.int64)
-        for start in range(0, self.pool, _POOLED):
-            drawing = data._drawing(range(start, min(start + _POOLED, self.pool)))[1]
-            found = drawn_cell_inputs(rule, drawing)
-            ids = np.union1d(ids, rule.op_input_ids(found.cell_inputs, found.outputs)[0])
-        return rule.samples_of(ids)
-
-    @staticmethod
-    def batch(
-        rule: LocalRule, drawing: WorkedDrawing, known: np.ndarray | None = None
-    ) -> TrainingBatch:
-        """Return the distinct op inputs of solutions.
-
-        Args:
-            rule: the layout's local rule.
-            drawing: the solutions.
-            known: number of given first rows of each, int64 [B]; None: none.
-        """
-        found = drawn_cell_inputs(rule, drawing, known)
-        return as_batch(rule.samples(found.cell_inputs, found.outputs))
-
-
-class SolutionSamples(TrainingSamples):
-    """Batches of whole solutions for models with latent codes.
-
-    A batch has N cells, each after those that it depends on:
-
-    - ``tokens``: int64 [N].
-    - ``labels``: int64 [N, 1 + signals]. The symbol, −1 where it is given, then each signal.
-    - ``sources``: int64 [N, directions]. Indices of the neighbouring cells, −1 for none.
-    - ``places``: int64 [N, 2]. The row in the solution, and the column from the right.
-    - ``canvases``: int64 [N]. The index of the solution.
-    """
-
-    def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
-        return self.batch(self.task.local_rule(latent=True), self._drawing(indices)[1])
-
-    @staticmethod
-    def batch(rule: LocalRule, drawing: WorkedDrawing) -> TrainingBatch:
-        """Return the cells of solutions as tensors."""
-        found = drawn_cell_inputs(rule, drawing)
-        B, H, W = drawing.truth.shape
-        cells = np.full((B, H + 1, W + 2), -1)
-        at = found.canvas, found.row + 1, found.column + 1
-        cells[at] = np.arange(len(found.canvas))
-        directions = [NEIGHBOURS[direction] for direction, names in rule.messages.items() if names]
-        sources = [cells[at[0], at[1] + down, at[2] + right] for down, right in directions]
-        symbols = np.where(found.cell_inputs[TOKEN] == MASK, found.outputs[SYMBOL], -1)
-        places = found.row - drawing.top[found.canvas], W - 1 - found.column
-        batch = {
-            "tokens": found.cell_inputs[TOKEN],
-            "labels": np.stack([symbols, *(found.outputs[name] for name in rule.signals)], axis=1),
-            "sources": np.stack(sources, axis=1),
-            "places": np.stack(places, axis=1),
-            "canvases": found.canvas,
-        }
-        return {name: torch.from_numpy(array) for name, array in batch.items()}
-
-
-def as_batch(samples: OpSamples) -> TrainingBatch:
-    """Return op samples as tensors, by the names of their parts."""
-    return {name: torch.from_numpy(part) for name, part in samples._asdict().items()}
-
-
-@dataclass(eq=False)
 class SolvedProblems(Samples):
     """Batches of whole problems for validation: the operands and their drawings.
 
@@ -478,7 +382,7 @@ class SolvedProblems(Samples):
         # and a canvas large enough for all makes scores independent of the batch size.
         index = np.asarray(indices) % self.size
         problems = sample(self.task, self.seed, self.split, 0, index, self.lengths)
-        words = random_words(self._keys(0, index, _PLACE), 2)
+        words = random_words(self.keys_of(0, index, _PLACE), 2)
         longest = self.lengths or self.task.longest
         size = self.canvas.size(*self.task.layout_impl.room(longest, self.task.base))
         return problems, self._draw(problems, self.task.layout_impl.sizes(problems), size, words)

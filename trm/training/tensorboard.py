@@ -36,7 +36,7 @@ CUSTOM_SCALARS = {
     },
     "How it trains": {
         "train/loss": "train/loss$",
-        "training accuracy": "train/(cell|op_input|row)_accuracy$",
+        "training accuracy": r"train/(?!halting)\w+_accuracy$",
         "auxiliary losses": "train/auxiliary/.*$",
         "accuracy of auxiliary heads": "train/auxiliary_accuracy/.*$",
         "train/gradient_norm": "train/gradient_norm$",

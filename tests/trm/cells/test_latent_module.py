@@ -10,7 +10,7 @@ from canvas.canvas_size import Canvas
 from canvas.cells.spec import SYMBOL
 from canvas.multiplication import Multiplication
 from trm.cells.latent_module import merged_op_inputs
-from trm.training.samples import SolutionSamples
+from trm.cells.samples import SolutionSamples
 
 SMALL = (
     "--config", "generalise/latent", "--data.task.base", 2, "--data.batch_size", 8,

@@ -16,11 +16,11 @@ from canvas.symbols import BLANK, MASK, encode
 from trm.cells.cache import CellCache
 from trm.cells.configs import CellConfig, rule_settings
 from trm.cells.model import CellModel, CellState
+from trm.cells.samples import CellInputSamples
 from trm.cells.wavefront import run_wavefront
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.models.iterative import Loop, all_right
-from trm.training.samples import CellInputSamples
 
 LAYOUTS = ("lattice", "standard")  # a cell of one head, and of many
 TASKS = {layout: Multiplication(layout=layout, base=3) for layout in LAYOUTS}

@@ -15,8 +15,8 @@ from trm.cells import CellConfig, CellModel
 from trm.cells.configs import IntegerCellConfig, rule_settings
 from trm.cells.integer import IntegerCellModel
 from trm.cells.module import CellModule
+from trm.cells.samples import CellInputSamples
 from trm.training.configs import OptimizerConfig, ScheduleConfig
-from trm.training.samples import CellInputSamples
 
 TASK = Multiplication(base=2, digits_a=(1, 3), digits_b=(1, 3), smallest=0)
 SMALL = (
@@ -69,7 +69,7 @@ def test_a_pool_has_each_op_input_of_its_problems_and_batches_are_drawn_from_it(
 def test_a_pool_is_refused_for_models_that_are_not_trained_on_single_cells(command, tmp_path):
     words = ("--data.pool", 5, "--trainer.max_epochs", 1)
     ran = command("fit", "--config", "debug", *words, folder=tmp_path, code=2).err
-    assert "data.pool is for cell models with hints" in ran
+    assert "data.pool is for models with hints that are trained on single cells" in ran
 
 
 def test_a_short_run_solves_longer_problems_than_it_saw(command, tmp_path):

@@ -9,7 +9,7 @@ from trm.cells.model import CellModel
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.families import FAMILIES
-from trm.solving.families import CELL_STATES, PROOF, family_named, family_of
+from trm.solving.families import CELL_STATES, family_named, family_of
 from trm.training.canvas_module import CanvasModule
 from trm.training.samples import TrainingSamples
 
@@ -26,7 +26,6 @@ def test_modules_of_a_family_train_its_networks_on_samples_of_their_own(name):
 def test_a_network_belongs_to_the_family_of_its_nearest_base():
     family = family_of(load_solver(SHIPPED).predictor.model)
     assert (family.name, family.network) == ("cell", CellModel)
-    assert PROOF not in family.lacks
     with pytest.raises(ValueError, match="not their states"):
         family.require(CELL_STATES)
     assert family_of(tiny_trm()).name == "iterative"

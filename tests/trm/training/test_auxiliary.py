@@ -235,7 +235,7 @@ def test_what_cannot_be_learned_is_said(command, debug, tmp_path):
     assert "model.auxiliary: a sub-task must be one of" in ran.err
     cells = ("--config", "quickstart", "--model.auxiliary={carry: 1}")
     ran = command("fit", *cells, folder=tmp_path, code=2)
-    assert "a cell model learns its signals from hints already. Leave it out" in ran.err
+    assert "other models learn these signals from hints already. Leave it out" in ran.err
 
 
 def test_the_data_draws_what_the_module_learns():

@@ -14,17 +14,11 @@ from canvas.drawing import IGNORE, from_sequences, row_steps
 from canvas.multiplication import Multiplication
 from canvas.problems import split_of
 from canvas.symbols import BLANK, END, MASK
+from trm.cells.samples import CellInputSamples
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
 from trm.training.data import Canvas, CanvasDataModule, EpochSampler
-from trm.training.samples import (
-    CellInputSamples,
-    Curriculum,
-    RowStepSamples,
-    SequenceSamples,
-    SolvedProblems,
-    Stage,
-)
+from trm.training.samples import Curriculum, RowStepSamples, SequenceSamples, SolvedProblems, Stage
 
 TASK = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 2))
 

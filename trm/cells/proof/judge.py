@@ -18,7 +18,6 @@ from trm.cells.integer import IntegerCellModel
 from trm.cells.model import CellModel
 from trm.cells.proof.bound import RoundingBound
 from trm.progress import Report, silent
-from trm.solving.families import PROOF, family_of
 from trm.torch_settings import standard_settings
 
 _BATCH = 2048  # cell inputs run at once
@@ -67,6 +66,12 @@ class Judged(NamedTuple):
         return float(self.left[needed].min(initial=np.inf))
 
 
+_NO_PROOF = (
+    "passes more than decided messages, so that its cells have too many inputs to enumerate; "
+    "--search N searches for a problem that it gets wrong"
+)
+
+
 def provable(model: Any, task: Task) -> LocalRule:
     """Return the rule that a model has to follow, with the latent codes of the model if any.
 
@@ -78,8 +83,8 @@ def provable(model: Any, task: Task) -> LocalRule:
         rule = task.local_rule(latent=bool(codes)).with_codes(codes)
     except ValueError as error:
         raise NotProvableError(str(error)) from None
-    if reason := family_of(model).lacks.get(PROOF):
-        raise NotProvableError(f"a {type(model).__name__} {reason}")
+    if not isinstance(model, CellModel):
+        raise NotProvableError(f"a {type(model).__name__} {_NO_PROOF}")
     mine, its = model.encoding, rule.encoding
     if (mine.directions, mine.classes, mine.ops) != (its.directions, its.classes, its.ops):
         raise NotProvableError(

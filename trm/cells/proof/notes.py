@@ -22,12 +22,12 @@ from canvas.choices import class_name
 from canvas.sources import sources
 from canvas.task import Task
 from canvas.tasks import task_data
+from trm.cells.model import CellModel
 from trm.cells.predictor import CellPredictor
 from trm.checkpoints import DECISIONS_SUFFIX, PROOF_SUFFIX, find_checkpoint
 from trm.families import released
 from trm.files import fingerprint, read_object
 from trm.models.iterative import weights_hash
-from trm.solving.families import PROOF, family_of
 from trm.solving.solver import Solver
 
 # Verdicts. Of a model that computes its rule in all inputs that its cells can have:
@@ -77,7 +77,7 @@ def proof_digest(model: nn.Module, task: Task) -> str:
         "arithmetic": getattr(model, "arithmetic", ARITHMETIC),
     }
     problems, rule = edge_problems(task), None
-    if PROOF not in family_of(model).lacks:
+    if isinstance(model, CellModel):
         rule = task.local_rule(latent=bool(config.codes))
         about["rule"] = _declared(rule)
     kinds = [type(task), type(task.layout_impl), *([] if rule is None else [type(rule)])]

@@ -17,9 +17,9 @@ from augment.symmetry import SYMMETRIES
 from canvas.cells.spec import NEIGHBOUR_NAMES, NEIGHBOURS
 from canvas.symbols import CHARACTERS
 from trm.cells.integer import IntegerCellModel
+from trm.cells.model import CellModel
 from trm.cells.proof.notes import with_new_keys
 from trm.checkpoints.names import results
-from trm.solving.families import NO_PAGE, PAGE, family_of
 from trm.solving.solver import Solver
 
 
@@ -51,22 +51,30 @@ def page(models: Sequence[Shown]) -> str:
     return re.sub(script, lambda found: f"<script>\n{_read(found[1])}</script>", text)
 
 
+_NO_PAGE = (
+    "a web page shows models whose cells pass decided messages, in a layout of this package, such "
+    "as those of `trm fit --config quickstart`"
+)
+
+
 def _about(shown: Shown) -> dict[str, Any]:
     """Return the data that the scripts need about a model."""
     solver = shown.solver
     model, task = getattr(solver.predictor, "model", None), solver.task
     layout, base = task.layout_impl, task.base
     ours = type(layout).__module__.startswith("canvas.")
-    if model is None or PAGE in family_of(model).lacks or not ours:
-        raise ValueError(f"{NO_PAGE}: {shown.name} is none")
+    if model is None or not isinstance(model, CellModel) or not ours:
+        raise ValueError(f"{_NO_PAGE}: {shown.name} is none")
     fewest, most = task.arity
     lengths = ((1,) * fewest, (1,) * (fewest - 1) + (2,) if fewest == most else (1,) * (fewest + 1))
     rule = solver.task.local_rule(latent=bool(model.config.codes))
     ops = zip(model.encoding.ops, model.encoding.inputs, strict=True)
-    integers = isinstance(model, IntegerCellModel)
     stored = {**shown.weights, **model.plain_weights()}
-    weights, dtype = (model.integers(), "<i4") if integers else (stored, "<f4")
-    tensors = {n: (part if integers else part.float()).numpy() for n, part in weights.items()}
+    integers = model.integers() if isinstance(model, IntegerCellModel) else None
+    weights, dtype = (stored, "<f4") if integers is None else (integers, "<i4")
+    tensors = {
+        name: (part.float() if integers is None else part).numpy() for name, part in weights.items()
+    }
     return {
         "name": shown.name,
         "config": asdict(model.config),
@@ -91,7 +99,7 @@ def _about(shown: Shown) -> dict[str, Any]:
         "trained": solver.trained_on,
         "results": results(shown.card),
         "proof": with_new_keys(shown.card.get("proof") or {}) or None,
-        "integers": integers,
+        "integers": integers is not None,
         "weights": [
             (n, base64.b64encode(part.astype(dtype).tobytes()).decode())
             for n, part in tensors.items()

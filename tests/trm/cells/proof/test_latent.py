@@ -16,9 +16,9 @@ from trm.cells.proof import check
 from trm.cells.proof.latent import explore, explore_by
 from trm.cells.proof.notes import OPEN, PROVED, REFUTED
 from trm.cells.proof.prove import prove
+from trm.cells.samples import SolutionSamples
 from trm.cells.wavefront import run_wavefront
 from trm.solving.solver import Solver
-from trm.training.samples import SolutionSamples
 
 
 def permuted(model: CellModel, order: list[int]) -> CellModel:

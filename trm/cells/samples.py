@@ -1,0 +1,113 @@
+"""Training samples of cell models: op inputs of drawn solutions, or whole solutions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from canvas.cells.drawn import drawn_cell_inputs
+from canvas.cells.local_rule import LocalRule, OpSamples
+from canvas.cells.spec import NEIGHBOURS, SYMBOL, TOKEN
+from canvas.drawing import WorkedDrawing
+from canvas.problems import random_below, random_words
+from canvas.symbols import MASK
+from trm.training.samples import STEP, TrainingBatch, TrainingSamples
+
+_POOLED = 1000  # problems worked out at once for a pool
+
+
+@dataclass(eq=False)
+class CellInputSamples(TrainingSamples):
+    """Batches of whole solutions, in which each distinct op input is a sample.
+
+    A batch has ``ops``: int64 [N], ``inputs``: int64 [N, width] and ``labels``: int64
+    [N, 1 + signals], see `canvas.cells.local_rule.OpSamples`.
+
+    In half the solutions a random number of first rows is given; all other rows are to be filled
+    in. Three op inputs in five occur more than once in a batch, those of blank cells most often.
+    Each counts once, so that rare ones keep their weight, at half the cost.
+
+    With a ``pool`` the distinct op inputs of so many problems are collected once, no row of which
+    is given. A batch is then drawn evenly from them, and N is the batch size.
+    """
+
+    pool: int = 0  # problems of the pool; 0: new problems in each batch
+
+    def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
+        if self.pool:
+            keys = self.keys_of(indices[0] // self.size, np.asarray(indices) % self.size, STEP)
+            chosen = random_below(random_words(keys, 1)[:, 0], len(self.pooled.ops))
+            return as_batch(OpSamples(*(part[chosen] for part in self.pooled)))
+        _, drawing, _, epoch, index = self.draw_batch(indices)
+        words = random_words(self.keys_of(epoch, index, STEP), 2)
+        known = random_below(words[:, 0], drawing.steps) * random_below(words[:, 1], 2)
+        return self.batch(self.task.local_rule(), drawing, known)
+
+    @cached_property
+    def pooled(self) -> OpSamples:
+        """Distinct op inputs of the first ``pool`` training problems, with their labels."""
+        data, rule = replace(self, size=self.pool, pool=0), self.task.local_rule()
+        ids = np.zeros(0, dtype=np.int64)
+        for start in range(0, self.pool, _POOLED):
+            drawing = data.draw_batch(range(start, min(start + _POOLED, self.pool)))[1]
+            found = drawn_cell_inputs(rule, drawing)
+            ids = np.union1d(ids, rule.op_input_ids(found.cell_inputs, found.outputs)[0])
+        return rule.samples_of(ids)
+
+    @staticmethod
+    def batch(
+        rule: LocalRule, drawing: WorkedDrawing, known: np.ndarray | None = None
+    ) -> TrainingBatch:
+        """Return the distinct op inputs of solutions.
+
+        Args:
+            rule: the layout's local rule.
+            drawing: the solutions.
+            known: number of given first rows of each, int64 [B]; None: none.
+        """
+        found = drawn_cell_inputs(rule, drawing, known)
+        return as_batch(rule.samples(found.cell_inputs, found.outputs))
+
+
+class SolutionSamples(TrainingSamples):
+    """Batches of whole solutions for models with latent codes.
+
+    A batch has N cells, each after those that it depends on:
+
+    - ``tokens``: int64 [N].
+    - ``labels``: int64 [N, 1 + signals]. The symbol, −1 where it is given, then each signal.
+    - ``sources``: int64 [N, directions]. Indices of the neighbouring cells, −1 for none.
+    - ``places``: int64 [N, 2]. The row in the solution, and the column from the right.
+    - ``canvases``: int64 [N]. The index of the solution.
+    """
+
+    def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
+        return self.batch(self.task.local_rule(latent=True), self.draw_batch(indices)[1])
+
+    @staticmethod
+    def batch(rule: LocalRule, drawing: WorkedDrawing) -> TrainingBatch:
+        """Return the cells of solutions as tensors."""
+        found = drawn_cell_inputs(rule, drawing)
+        B, H, W = drawing.truth.shape
+        cells = np.full((B, H + 1, W + 2), -1)
+        at = found.canvas, found.row + 1, found.column + 1
+        cells[at] = np.arange(len(found.canvas))
+        directions = [NEIGHBOURS[direction] for direction, names in rule.messages.items() if names]
+        sources = [cells[at[0], at[1] + down, at[2] + right] for down, right in directions]
+        symbols = np.where(found.cell_inputs[TOKEN] == MASK, found.outputs[SYMBOL], -1)
+        places = found.row - drawing.top[found.canvas], W - 1 - found.column
+        batch = {
+            "tokens": found.cell_inputs[TOKEN],
+            "labels": np.stack([symbols, *(found.outputs[name] for name in rule.signals)], axis=1),
+            "sources": np.stack(sources, axis=1),
+            "places": np.stack(places, axis=1),
+            "canvases": found.canvas,
+        }
+        return {name: torch.from_numpy(array) for name, array in batch.items()}
+
+
+def as_batch(samples: OpSamples) -> TrainingBatch:
+    """Return op samples as tensors, by the names of their parts."""
+    return {name: torch.from_numpy(part) for name, part in samples._asdict().items()}
