@@ -14,14 +14,15 @@ from canvas.addition import Addition
 from canvas.canvas_size import Canvas
 from canvas.choices import CHOICES
 from canvas.multiplication import Multiplication
+from trm.cells.configs import CellConfig
+from trm.cells.latent_module import LatentModule
+from trm.cells.module import CellModule
 from trm.commands.cli import COMMANDS, parser_of
-from trm.models.configs import CellConfig, GPTConfig, RecursiveConfig
+from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.training.canvas_module import CanvasModule
-from trm.training.cell_module import CellModule
 from trm.training.data import CanvasDataModule
 from trm.training.gpt_module import GPTModule
 from trm.training.iterative_module import IterativeModule
-from trm.training.latent_module import LatentModule
 
 PAGE = Path(__file__).with_name("options.md")
 HEAD = """\

@@ -1,1 +1,4 @@
-"""Extras: what looks at models, compares, converts and shares them. Only commands import them."""
+"""Extras: what looks at models, compares, converts and shares them.
+
+Only commands and `trm.api` import them.
+"""

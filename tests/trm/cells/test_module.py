@@ -49,7 +49,7 @@ def test_a_pool_has_each_op_input_of_its_problems_and_batches_are_drawn_from_it(
     rule = TASK.local_rule()
     samples = CellInputSamples(TASK, Canvas(margin=2), "train", 0, 64, 32, pool=40)
     drawn = CellInputSamples(TASK, Canvas(margin=2), "train", 0, 40, 40)
-    batch = drawn.batch(rule, drawn._drawing(range(40))[1])
+    batch = drawn.batch(rule, drawn.draw_batch(range(40))[1])
     pooled = rule.encoding.ids_of(samples.pooled.ops, samples.pooled.inputs)
     drawn_ids = rule.encoding.ids_of(batch["ops"].numpy(), batch["inputs"].numpy())
     assert pooled.tolist() == drawn_ids.tolist()

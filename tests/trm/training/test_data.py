@@ -63,7 +63,7 @@ STANDARD = Multiplication("standard", digits_a=(1, 3), digits_b=(1, 2))
 def test_training_validation_and_test_hold_pairs_of_their_own():
     data = RowStepSamples(TASK, Canvas(), "train", 7, 64, 64)
     for epoch in (0, 1, 5):
-        problems, _, _, found, _ = data._drawing(range(64 * epoch, 64 * (epoch + 1)))
+        problems, _, _, found, _ = data.draw_batch(range(64 * epoch, 64 * (epoch + 1)))
         assert found == epoch
         assert (split_of(problems) == 0).all()
     for split, loader in ((1, module().val_dataloader()[0]), (2, module().test_dataloader())):
@@ -96,7 +96,7 @@ def test_a_cut_canvas_is_at_most_the_margin_larger_than_the_longest_problem():
     spare = set()
     for start in range(0, 160, 4):
         indices = range(start, start + 4)
-        problems, drawing, *_ = data._drawing(indices)
+        problems, drawing, *_ = data.draw_batch(indices)
         rows, columns = TASK.layout_impl.room(problems.lengths.max(axis=0).tolist(), TASK.base)
         height, width = drawing.truth.shape[1:]
         assert data.__getitems__(indices)["inputs"].shape == (4, height, width)
@@ -160,7 +160,7 @@ def test_devices_share_an_epoch_without_an_index_twice(ranks):
 def test_the_place_of_the_operands_does_not_tell_how_long_the_product_is(layout):
     task = Multiplication(layout, digits_a=(3, 3), digits_b=(2, 2))
     for data in (
-        RowStepSamples(task, Canvas(9, 6), "train", 0, 2000, 2000)._drawing(range(2000)),
+        RowStepSamples(task, Canvas(9, 6), "train", 0, 2000, 2000).draw_batch(range(2000)),
         SolvedProblems(task, Canvas(9, 6), "validation", 0, 2000, 2000).__getitems__(range(2000)),
     ):
         problems, drawing = data[0], data[1]
@@ -179,7 +179,7 @@ def test_a_sample_without_its_blank_lines_is_a_worked_solution(canvas):
     sizes = set()
     for start in range(0, 160, 16):
         indices = range(start, start + 16)
-        _, drawing, inserted, *_ = data._drawing(indices)
+        _, drawing, inserted, *_ = data.draw_batch(indices)
         batch = data.__getitems__(indices)
         inputs, labels = batch["inputs"].numpy(), batch["labels"].numpy()
         answer = batch["answer"].numpy()
@@ -208,7 +208,7 @@ def test_a_sequence_writes_blank_columns_and_learns_no_blank_row():
     blank_columns = 0
     for start in range(0, 320, 32):
         indices = range(start, start + 32)
-        _, drawing, inserted, *_ = data._drawing(indices)
+        _, drawing, inserted, *_ = data.draw_batch(indices)
         batch = data.__getitems__(indices)
         height, width = batch["height"], batch["width"]
         shape = (32, height, width + 1)
@@ -229,7 +229,7 @@ def test_a_shifted_sequence_is_the_sequence_of_a_page_drawn_there(blanks):
     of = (STANDARD, Canvas(12, 14), "train", 7, 64, 64)
     shifted = SequenceSamples(*of, transform=SampleTransform([CanvasShift()]), blanks=blanks)
     plain, moved = SequenceSamples(*of, blanks=blanks), shifted.__getitems__(range(64))
-    (_, drawing, inserted, *_), before = plain._drawing(range(64)), plain.__getitems__(range(64))
+    (_, drawing, inserted, *_), before = plain.draw_batch(range(64)), plain.__getitems__(range(64))
     height, width = before["height"], before["width"]
     assert (moved["height"], moved["width"]) == (height, width)
     space = inserted(drawing.space, False)
@@ -333,7 +333,7 @@ STAGES = [
 def test_samples_are_as_long_as_their_stage_allows(kind):
     data = kind(STAGED, Canvas(), "train", 0, 64, 64, curriculum=Curriculum(STAGED, STAGES))
     longest = [
-        tuple(data._drawing(range(64 * epoch, 64 * epoch + 64))[0].lengths.max(axis=0).tolist())
+        tuple(data.draw_batch(range(64 * epoch, 64 * epoch + 64))[0].lengths.max(axis=0).tolist())
         for epoch in range(5)
     ]
     assert longest == [(2, 1), (2, 1), (3, 3), (4, 3), (4, 3)]
@@ -348,7 +348,7 @@ def test_the_problems_worked_out_of_training_are_those_first_drawn():
     drawn = [pair for problems, _ in data.val_dataloader()[1] for pair in problems.to_ints()]
     stages = Curriculum(STAGED, STAGES)
     samples = RowStepSamples(STAGED, Canvas(), "train", 7, 16, 8, curriculum=stages)
-    assert drawn == samples._drawing(range(16))[0].to_ints()
+    assert drawn == samples.draw_batch(range(16))[0].to_ints()
 
 
 def test_a_curriculum_may_end_at_a_share_of_the_run():

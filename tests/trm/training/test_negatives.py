@@ -60,7 +60,7 @@ def pairs(
     plain, other = (samples(TASKS[name], n, blanks=blanks) for n in (None, negatives))
     for first in range(0, 3 * SIZE, SIZE):
         indices = range(first, first + SIZE)
-        problems, drawing, inserted, *_ = plain._drawing(indices)
+        problems, drawing, inserted, *_ = plain.draw_batch(indices)
         before, after = (data.__getitems__(indices) for data in (plain, other))
         row = before["answer"].any(2).long().argmax(1).numpy()
         maps = {"given": inserted(drawing.given, False), "row": row}
@@ -169,7 +169,7 @@ def test_no_row_of_a_held_out_problem_occurs():
     shown = left = 0
     for first in range(0, 4 * SIZE, SIZE):
         indices = range(first, first + SIZE)
-        problems, drawing, *_ = plain._drawing(indices)
+        problems, drawing, *_ = plain.draw_batch(indices)
         batch, before = data.__getitems__(indices), plain.__getitems__(indices)
         for i, (a, b) in enumerate(problems.to_ints()):
             row = int(before["answer"][i].any(1).long().argmax())
