@@ -5,13 +5,19 @@
 See `trm.api`. Heavy packages are imported at the first use of one of these functions.
 """
 
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
+
+from trm.families import ReleasedModules
 
 try:
     __version__ = version("canvas-trm")
 except PackageNotFoundError:  # sources without an installation
     __version__ = "0+unknown"
+
+# First, as Python would import a module of a moved package a second time, under its old name.
+sys.meta_path.insert(0, ReleasedModules())
 
 if TYPE_CHECKING:
     from trm.api import Solver as Solver

@@ -4,6 +4,12 @@ Nothing here is imported before a name is used. A new family is a line in `FAMIL
 """
 
 import importlib
+import importlib.util
+import sys
+import warnings
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 
@@ -42,6 +48,38 @@ RELEASED = {
     "trm.models.rule_settings": "trm.cells.rule_settings",
     "trm.training.CellModule": "trm.cells.CellModule",
     "trm.training.LatentModule": "trm.cells.LatentModule",
+    "trm.models.configs.CellConfig": "trm.cells.CellConfig",
+    "trm.models.configs.IntegerCellConfig": "trm.cells.IntegerCellConfig",
+    "trm.models.configs.rule_settings": "trm.cells.rule_settings",
+    "trm.training.samples.CellInputSamples": "trm.cells.samples.CellInputSamples",
+    "trm.training.samples.SolutionSamples": "trm.cells.samples.SolutionSamples",
+}
+# Released name of a module, or of a package and all in it → its name today.
+MODULES = {
+    "trm.analysis": "trm.extras.analysis",
+    "trm.benchmark": "trm.extras.benchmark",
+    "trm.checkpoints.proofs": "trm.cells.proof.notes",
+    "trm.figures.analysis": "trm.extras.analysis.figures",
+    "trm.figures.inspection": "trm.extras.analysis.inspection_figures",
+    "trm.interop": "trm.extras.interop",
+    "trm.model_card": "trm.extras.model_card",
+    "trm.models.cell": "trm.cells.model",
+    "trm.models.cell_cache": "trm.cells.cache",
+    "trm.models.cell_table": "trm.cells.table",
+    "trm.models.integer": "trm.cells.integer",
+    "trm.models.neighbour_attention": "trm.cells.neighbour_attention",
+    "trm.models.op_inputs": "trm.cells.op_inputs",
+    "trm.models.quantise": "trm.cells.quantise",
+    "trm.models.shared_classes": "trm.cells.shared_classes",
+    "trm.models.wavefront": "trm.cells.wavefront",
+    "trm.page": "trm.extras.page",
+    "trm.proof": "trm.cells.proof",
+    "trm.sharing": "trm.extras.sharing",
+    "trm.solving.cell_predictor": "trm.cells.predictor",
+    "trm.sweep": "trm.extras.sweep",
+    "trm.training.cell_module": "trm.cells.module",
+    "trm.training.latent_module": "trm.cells.latent_module",
+    "trm.training.state_merging": "trm.cells.state_merging",
 }
 _TODAY = {today: name for name, today in reversed(RELEASED.items())}
 
@@ -71,3 +109,33 @@ def moved(package: str, own: str) -> Any:
     if (name := f"{package}.{own}") not in RELEASED:
         raise AttributeError(f"module {package!r} has no attribute {own!r}")
     return load(RELEASED[name])
+
+
+class ReleasedModules(MetaPathFinder, Loader):
+    """Imports modules that have moved by their released names, with a warning of the new name."""
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        """Return how to import a released name, and nothing for other names."""
+        if (moved_to := _module_today(name)) is None:
+            return None
+        found = importlib.util.find_spec(moved_to)
+        return found and ModuleSpec(name, self, origin=found.origin)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Put the module of today in place of an empty one."""
+        name = module.__name__
+        moved_to = str(_module_today(name))
+        warnings.warn(f"{name} is {moved_to} now", DeprecationWarning, stacklevel=2)
+        sys.modules[name] = importlib.import_module(moved_to)
+
+    def get_code(self, name: str) -> CodeType | None:
+        """Return the code of a module that runs by ``python -m``."""
+        found = importlib.util.find_spec(str(_module_today(name)))
+        return found.loader.get_code(found.name)  # type: ignore[union-attr]
+
+
+def _module_today(name: str) -> str | None:
+    for old, new in MODULES.items() if name.startswith("trm.") else ():
+        if name == old or name.startswith(f"{old}."):
+            return new + name.removeprefix(old)
+    return None

@@ -2,6 +2,9 @@
 
 import importlib
 import re
+import subprocess
+import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -12,17 +15,47 @@ from trm.cells.model import CellModel
 from trm.checkpoints import CHECKPOINT_KEY, SHIPPED
 from trm.checkpoints.content import load_checkpoint
 from trm.checkpoints.loading import load_solver
-from trm.families import RELEASED, load, released, today
+from trm.families import MODULES, RELEASED, load, released, today
 from trm.training.cli import train
 
 ROOT = Path(__file__).parents[2]
-EXPORTED = [name for name in RELEASED if name.count(".") == 2]
 
 
-@pytest.mark.parametrize("name", EXPORTED)
-def test_a_package_exports_a_class_under_its_released_name(name):
-    package, _, own = name.rpartition(".")
-    assert getattr(importlib.import_module(package), own) is load(today(name))
+@pytest.mark.parametrize("name", RELEASED)
+@pytest.mark.filterwarnings("ignore:trm.models.:DeprecationWarning")  # tested below
+def test_a_class_is_imported_by_its_released_name(name):
+    module, _, own = name.rpartition(".")
+    assert getattr(importlib.import_module(module), own) is load(today(name))
+
+
+@pytest.mark.parametrize(("old", "new"), MODULES.items())
+def test_a_module_is_imported_by_its_released_name(old, new, monkeypatch):
+    monkeypatch.delitem(sys.modules, old, raising=False)
+    with pytest.warns(DeprecationWarning, match=f"{old} is {new} now") as warned:
+        module = importlib.import_module(old)
+    assert module is importlib.import_module(new)
+    assert module.__name__ == new
+    assert len(warned) == 1
+
+
+def test_modules_of_a_moved_package_are_not_imported_twice(monkeypatch):
+    monkeypatch.delitem(sys.modules, "trm.interop", raising=False)
+    with warnings.catch_warnings(record=True, action="always") as warned:
+        from trm.interop.nanogpt import load_nanogpt  # type: ignore[import-not-found]
+    assert load_nanogpt is load("trm.extras.interop.nanogpt.load_nanogpt")
+    assert [Path(warning.filename) for warning in warned] == [Path(__file__)] * 2
+
+
+def test_a_missing_module_of_a_moved_package_is_missing():
+    with warnings.catch_warnings(action="ignore"), pytest.raises(ModuleNotFoundError, match="prov"):
+        importlib.import_module("trm.proof.prov")
+
+
+def test_a_module_runs_by_its_released_name():
+    call = [sys.executable, "-m", "trm.proof.smt"]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("usage: python -m trm.cells.proof.smt FILE")
 
 
 def test_another_name_is_missing_as_in_any_module():

@@ -9,6 +9,7 @@ from typing import Any
 
 from canvas.choices import check_choices, one_of
 from canvas.symbols import VOCAB_SIZE
+from trm.families import moved
 from trm.limits import MOST_CHANNELS, MOST_LAYERS, MOST_STEPS
 
 POSITIONS = {  # position encodings, and the class of each
@@ -125,3 +126,7 @@ def check_sizes(config: Any, may_be_0: tuple[str, ...] = ()) -> None:
             "hidden_size must be a multiple of num_heads, "
             f"got {config.hidden_size} and {config.num_heads}."
         )
+
+
+def __getattr__(name: str) -> Any:
+    return moved(__name__, name)

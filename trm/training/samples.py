@@ -25,6 +25,7 @@ from canvas.problems import Problems, Split, keys, random_below, random_words
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
+from trm.families import moved
 from trm.training.configs import AuxiliaryConfig, NegativesConfig, check_ends, stage_at
 from trm.training.negatives import (
     WORDS,
@@ -386,3 +387,7 @@ class SolvedProblems(Samples):
         longest = self.lengths or self.task.longest
         size = self.canvas.size(*self.task.layout_impl.room(longest, self.task.base))
         return problems, self._draw(problems, self.task.layout_impl.sizes(problems), size, words)
+
+
+def __getattr__(name: str) -> Any:
+    return moved(__name__, name)
