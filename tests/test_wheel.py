@@ -90,7 +90,7 @@ def test_what_runs_was_installed_and_has_its_configs(repository, installed, tmp_
     assert len(configs.splitlines()) == len(list((repository / "configs").rglob("*.yaml")))
     assert models.startswith("lattice  cell model")
     assert "run the command in the top folder of a checkout, or name a file" in models
-    in_checkout = done(installed / "trm", "models", folder=repository)
+    in_checkout = done(installed / "trm", "models", "--all", folder=repository)
     assert "\ncolumn-seed0 " in in_checkout
     assert "\ntrm-note-seed0 " in in_checkout
     assert quickstart == (repository / "configs/quickstart.yaml").read_text()
