@@ -1,4 +1,4 @@
-# make quickstart   train a small model, prove it right at every length, watch it multiply
+# make quickstart   train a recursive transformer and a GPT, compare them; then train a cell model and prove it
 # make test         run all tests
 # make check        formatter, linter and type checker, as the gate runs them
 # make notebooks    run the notebooks in examples/, in some minutes
@@ -18,6 +18,10 @@ PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-c
 # One thread: as fast, and sums are rounded as in the runs of the log.
 quickstart: export OMP_NUM_THREADS ?= 1
 quickstart: $(INSTALLED)
+	$(BIN)/trm fit --config configs/trm/first.yaml
+	$(BIN)/trm fit --config configs/gpt/first.yaml
+	$(BIN)/trm evaluate --checkpoint runs/trm-first runs/gpt-first --view random --digits-a 4,6,8 --digits-b 4,6,8 --problems 10 --output runs/first
+	$(BIN)/trm solve --checkpoint runs/trm-first --view random 10110x1101
 	$(BIN)/trm fit --config configs/quickstart.yaml
 	-$(BIN)/trm prove --checkpoint runs/quickstart --as-computed
 	$(BIN)/trm solve --checkpoint runs/quickstart --demo
