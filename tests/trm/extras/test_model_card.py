@@ -55,7 +55,10 @@ def test_the_card_of_the_shipped_model_has_its_proof_and_figures():
         ("decimal-seed0", "**Views.** Trained on upright canvases alone."),
         ("trm-canvas-lattice-seed0", "**Views.** Trained on canvases in 8 orientations"),
         ("addition-gpt-seed0", "rows from the top, each from its last digit; position encoding"),
-        ("addition-gpt-auxiliary-seed0", "auxiliary losses for `first_addend`, `addend_above`"),
+        (
+            "multiplication-trm-auxiliary-seed0",
+            "auxiliary losses for `multiplicand`, `multiplier`, ",
+        ),
     ],
 )
 def test_the_card_tells_the_families_apart(name, part):
