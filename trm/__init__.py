@@ -9,7 +9,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from trm.families import ReleasedModules
+from trm.families import ReleasedModules as _ReleasedModules
 
 try:
     __version__ = version("canvas-trm")
@@ -17,7 +17,7 @@ except PackageNotFoundError:  # sources without an installation
     __version__ = "0+unknown"
 
 # First, as Python would import a module of a moved package a second time, under its old name.
-sys.meta_path.insert(0, ReleasedModules())
+sys.meta_path.insert(0, _ReleasedModules())
 
 if TYPE_CHECKING:
     from trm.api import Solver as Solver

@@ -251,10 +251,11 @@ def source(module: str) -> str:
 
 
 def imports(module: str) -> Iterator[tuple[str, str]]:
-    """Yield the module and the name of each import of a module from the packages."""
+    """Yield the module and the name of each public import of a module from the packages."""
     for node in ast.walk(ast.parse(source(module))):
         if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] in PACKAGES:
-            yield from ((str(node.module), one.name) for one in node.names)
+            public = (one for one in node.names if not (one.asname or "").startswith("_"))
+            yield from ((str(node.module), one.name) for one in public)
 
 
 def exported(package: str) -> Iterator[str]:
