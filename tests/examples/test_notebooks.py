@@ -41,8 +41,8 @@ def python_of(cell: dict[str, Any]) -> str:
 
 def test_all_notebooks_are_listed():
     assert sorted(path.stem for path in EXAMPLES.glob("*.ipynb")) == NAMES
-    readme = (EXAMPLES.parent / "README.md").read_text()
-    assert [name for name in NAMES if f"(examples/{name}.ipynb)" not in readme] == []
+    page = (EXAMPLES.parent / "docs/commands.md").read_text()
+    assert [name for name in NAMES if f"(../examples/{name}.ipynb)" not in page] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
