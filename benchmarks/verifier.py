@@ -1,4 +1,4 @@
-"""What a model's confidence rejects: incorrect canvases of each kind, in range and beyond.
+"""Confidence in incorrect canvases of each kind, in range and beyond.
 
     python benchmarks/verifier.py --checkpoint trm-lattice-seed0 --digits 4 8
 
@@ -45,7 +45,7 @@ def confidence_by_kind(
     found = defaultdict(list)
     for start in range(0, number, size):
         index = list(range(start, min(start + size, number)))
-        batch, kinds = samples.__getitems__(index), samples._kinds(0, np.array(index))
+        batch, kinds = samples.__getitems__(index), samples.kinds_of(0, np.array(index))
         with torch.inference_mode():
             batch = with_own_rows(model, batch, 8)
         filled = solver.predictor(batch["inputs"].numpy())

@@ -90,7 +90,7 @@ def test_cells_import_neither_extras_nor_the_ways_in():
 
 
 def test_no_modules_import_each_other_in_a_circle():
-    """Of imports at once; of packages, see the floors in docs/architecture.md."""
+    """Imports at once alone; the floors in docs/architecture.md are of packages."""
     done: set[str] = set()
 
     def visit(module: str, path: tuple[str, ...]) -> None:

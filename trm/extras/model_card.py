@@ -238,4 +238,9 @@ def _training(content: dict[str, Any]) -> str:
         facts += [f"{cost['samples']:,} samples", f"{cost['seconds'] / 60:,.1f} minutes"]
     seed = content[DATA_KEY].get("seed")
     facts += [] if seed is None else [f"seed {seed}"]
+    if before := (cost or {}).get("before"):
+        facts.append(
+            f"after {before['steps']:,} steps, {before['samples']:,} samples and "
+            f"{before['seconds'] / 60:,.1f} minutes of the weights that it began with"
+        )
     return _sentence(", ".join(facts)) if facts else "The file has no figures of its run."

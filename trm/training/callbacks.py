@@ -214,6 +214,9 @@ class Cost(L.Callback):
     - ``samples``; under the `carry` schedule a sample counts once for each supervision step.
     - ``seconds``, without validation.
 
+    Beside them, ``before``: ``steps``, ``samples`` and ``seconds`` of the weights that the run
+    began with (`--weights`), where there are any.
+
     Figures `speed/…` are means since they were last logged, without the first batch of a run.
     """
 
@@ -223,6 +226,7 @@ class Cost(L.Callback):
         self.every = every
         self.counted_batches, self.batches, self.samples = 0, 0, 0
         self.counted_flops, self.seconds = 0, 0.0
+        self.before: dict[str, Any] = {}  # cost of the weights that the run began with
         self._begun: float | None = None  # start of the time that is not added yet
         self._counting = ExitStack()
         self._counter: FlopCounterMode | None = None
@@ -265,13 +269,23 @@ class Cost(L.Callback):
 
     def on_save_checkpoint(self, trainer: L.Trainer, _: Any, checkpoint: dict[str, Any]) -> None:
         flops = self.counted_flops / max(1, self.counted_batches) * self.batches
-        cost = {"samples": self.samples, "seconds": self.seconds}
+        cost: dict[str, Any] = {"samples": self.samples, "seconds": self.seconds}
+        cost |= {"before": self.before} if self.before else {}
         checkpoint[COST_KEY] = {"flops": flops * trainer.world_size, **cost}
         checkpoint["trm.cost"] = [getattr(self, name) for name in self._STATE]
 
     def on_load_checkpoint(self, trainer: L.Trainer, _: Any, checkpoint: dict[str, Any]) -> None:
         if trainer.state.fn == "fit":
             vars(self).update(zip(self._STATE, checkpoint.get("trm.cost", ()), strict=False))
+            self.before = checkpoint.get(COST_KEY, {}).get("before", {})
+
+    def begin_with(self, content: dict[str, Any]) -> None:
+        """Note the cost of the weights that a run begins with, from their checkpoint's content."""
+        if cost := content.get(COST_KEY):
+            sums = {"steps": content.get("global_step") or 0}
+            sums |= {name: cost[name] for name in ("samples", "seconds")}
+            earlier = cost.get("before", {})
+            self.before = {name: value + earlier.get(name, 0) for name, value in sums.items()}
 
 
 class Lines(L.Callback):

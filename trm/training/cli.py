@@ -36,7 +36,7 @@ from trm.limits import lacks_memory
 from trm.models.iterative import Network
 from trm.precision import NO_UNITS, check_precision, settle
 from trm.processes import start_processes
-from trm.training.callbacks import CALLBACKS, BestCheckpoint, CheckpointFiles, check_callbacks
+from trm.training.callbacks import CALLBACKS, BestCheckpoint, CheckpointFiles, Cost, check_callbacks
 from trm.training.canvas_module import CanvasModule
 from trm.training.data import CanvasDataModule
 from trm.training.iterative_module import IterativeModule
@@ -230,6 +230,10 @@ class TrainingCLI(LightningCLI):
         elif self.first:
             self.model.check_weights(self.first)
             self.model.model.load_state_dict(network_weights(self.first))
+            callbacks: list[Any] = self.trainer.callbacks  # type: ignore[attr-defined]
+            for callback in callbacks:
+                if isinstance(callback, Cost):
+                    callback.begin_with(self.first)
         if isinstance(first := self.trainer.logger, TensorBoardLogger | CSVLogger):
             run = Path(first.log_dir)
             self.new_folders = [one for one in (run, *run.parents) if not one.exists()]

@@ -231,7 +231,7 @@ class RowStepSamples(TrainingSamples):
         problems, drawing, inserted, epoch, index = self.draw_batch(indices)
         word = random_words(self.keys_of(epoch, index, STEP), 1)[:, 0]
         steps = row_steps(drawing, random_below(word, drawing.steps))
-        kind = self._kinds(epoch, index)
+        kind = self.kinds_of(epoch, index)
         if self.negatives:
             words = random_words(self.keys_of(epoch, index, _NEGATIVE), WORDS)
             steps = with_incorrect_rows(self.task, problems, drawing, steps, kind, words)
@@ -258,7 +258,7 @@ class RowStepSamples(TrainingSamples):
             batch["auxiliary"] = np.where(answer[..., None], classes, np.uint8(UNDEFINED))
         return {name: torch.from_numpy(array) for name, array in batch.items()}
 
-    def _kinds(self, epoch: int, index: np.ndarray) -> np.ndarray:
+    def kinds_of(self, epoch: int, index: np.ndarray) -> np.ndarray:
         """Return the `Kind` of each sample, int64 [B]."""
         if self.negatives is None:
             return np.full(len(index), Kind.NONE)
@@ -272,7 +272,7 @@ class RowStepSamples(TrainingSamples):
         They are ``each`` samples of every kind, and so many more that at least eight are shown.
         """
         batch, epoch = self.__getitems__(indices), indices[0] // self.size
-        kinds = self._kinds(epoch, np.asarray(indices) % self.size)
+        kinds = self.kinds_of(epoch, np.asarray(indices) % self.size)
         found = [np.flatnonzero(kinds == kind)[:each] for kind in Kind]
         number = max(each, 8 - sum(map(len, found[1:])))
         found[0] = np.flatnonzero(kinds == Kind.NONE)[:number]

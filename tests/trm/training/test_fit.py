@@ -11,6 +11,7 @@ import torch
 from runs import TINY_TRM, assert_same, events_of, last_of, whole_and_resumed
 
 from canvas.problems import Problems
+from trm.checkpoints.content import load_checkpoint
 from trm.checkpoints.loading import load_solver
 from trm.solving.rollout import teacher_forced
 from trm.training.cli import train
@@ -199,8 +200,15 @@ def test_a_run_begins_with_weights_in_bfloat16_and_resumes_without_them(
     assert last["epoch"] == 0
     for name, value in held.items():
         torch.testing.assert_close(last["state_dict"][f"model.{name}"], value)
+    first = load_checkpoint(weights)
+    before = {"steps": first["global_step"], **first["cost"]}
+    before.pop("flops")
+    assert last["cost"]["before"] == before
     weights.unlink()  # a run that resumes does not read them again
     command("fit", *words, "--trainer.max_epochs", 2, "--ckpt_path", "last", folder=tmp_path)
+    assert last_of(tmp_path)["cost"]["before"] == before
+    card = command("models", tmp_path / "runs").out
+    assert f"after {before['steps']} steps, {before['samples']} samples" in " ".join(card.split())
     wider = ("--model.network.config.hidden_size", 32)
     ran = command("fit", *debug, "--weights", trained, *wider, folder=tmp_path, code=2)
     assert "the checkpoint holds another model: hidden_size 16 (here 32)" in ran.err
