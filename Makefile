@@ -20,7 +20,7 @@ quickstart: export OMP_NUM_THREADS ?= 1
 quickstart: $(INSTALLED)
 	$(BIN)/trm fit --config configs/trm/first.yaml
 	$(BIN)/trm fit --config configs/gpt/first.yaml
-	$(BIN)/trm evaluate --checkpoint runs/trm-first runs/gpt-first --view random --digits-a 4,6,8 --digits-b 4,6,8 --problems 10 --output runs/first
+	$(BIN)/trm evaluate --checkpoint runs/trm-first runs/gpt-first --digits-a 4,8 --digits-b 4,8 --problems 20 --output runs/first
 	$(BIN)/trm solve --checkpoint runs/trm-first --view random 10110x1101
 	$(BIN)/trm fit --config configs/quickstart.yaml
 	-$(BIN)/trm prove --checkpoint runs/quickstart --as-computed
