@@ -30,7 +30,7 @@ def name(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
-def test_a_config_builds_what_it_says_and_draws_its_batches(path, monkeypatch):
+def test_a_config_builds_its_model_and_its_batches(path, monkeypatch):
     words = ["--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.logger=false"]
     monkeypatch.setattr("sys.argv", ["trm"])
     with torch.device("meta"):  # weights of no numbers
@@ -91,7 +91,7 @@ def to_build() -> dict[Path, Study]:
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=name)
-def test_a_study_builds_what_it_varies_and_begins_with_how_to_run_it(path):
+def test_a_study_builds_all_settings_and_begins_with_its_command(path):
     assert f"trm sweep {name(path).removesuffix('.yaml')} --output" in path.read_text()
     built = plan(to_build()[path], lambda name: None)
     assert all(one.parameters and one.steps for one in built.settings)

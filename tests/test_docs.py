@@ -80,7 +80,7 @@ def test_links_lead_somewhere(page):
     assert broken == []
 
 
-def test_pages_link_and_list_all_that_there_is():
+def test_readme_and_generated_pages_are_complete():
     text = (ROOT / "README.md").read_text()
     assert [name(page) for page in PAGES[1:] if f"({name(page)}" not in text] == []
     log = runpy.run_path(str(LOG / "index.py"))
@@ -116,7 +116,7 @@ def test_the_log_has_dated_entries_with_anchors_newest_first(month):
 # Architecture
 
 
-def test_the_tree_shows_every_module_and_nothing_that_is_not_there():
+def test_the_tree_of_files_lists_exactly_the_modules():
     (tree,) = re.findall(r"```text\n(.*?)```", section("docs/architecture.md", "Files"), re.DOTALL)
     folders: list[tuple[int, str]] = []
     shown = set()
@@ -144,7 +144,7 @@ def package_of(module: str) -> str:
     return ".".join(parts[:2]) if parts[0] == "trm" else parts[0]
 
 
-def test_nobody_imports_from_a_floor_above_its_own():
+def test_no_package_imports_from_a_floor_above_its_own():
     table = section("docs/architecture.md", "Who may import whom")
     floors: dict[str, int] = {}
     for floor, names in re.findall(r"^\| (\d+) \| (.+) \|$", table, re.MULTILINE):
@@ -161,7 +161,7 @@ def test_nobody_imports_from_a_floor_above_its_own():
 # Commands
 
 
-def test_every_field_of_a_record_is_documented():
+def test_every_key_of_a_record_is_documented():
     table = section("docs/solve.md", "Files and records")
     fields = {name for line in table.splitlines() for name in re.findall(r"`(\w+)`", line[:80])}
     assert set(COLUMNS) - fields == set()
@@ -184,7 +184,7 @@ def test_a_command_line_can_be_read(words):
 
 
 @pytest.mark.parametrize("words", [words for _, words in LINES if words[0] in TRAINING], ids=str)
-def test_a_training_command_line_names_configs_and_keys_that_there_are(words, monkeypatch):
+def test_training_commands_name_existing_configs_and_keys(words, monkeypatch):
     config = words[words.index("--config") + 1]
     if config in ("mine.yaml", "my.yaml"):
         return  # a copy

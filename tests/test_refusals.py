@@ -232,7 +232,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("of", CASES)
-def test_what_cannot_be_is_refused_by_its_name(of):
+def test_impossible_calls_are_refused_by_the_name_of_the_option(of):
     for call, sentence in CASES[of]:
         with pytest.raises(ValueError, match=sentence):
             call()

@@ -16,7 +16,7 @@ def workflow(name: str) -> dict:
     return yaml.safe_load((ROOT / f".github/workflows/{name}.yml").read_text(encoding="utf-8"))
 
 
-def test_citation_and_changelog_name_the_version_and_the_authors_of_the_licence():
+def test_citation_changelog_and_licence_agree():
     version = PROJECT["project"]["version"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     newest = re.findall(r"^## (\S+) - (\S+)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)[0]
@@ -28,14 +28,14 @@ def test_citation_and_changelog_name_the_version_and_the_authors_of_the_licence(
     assert citation["keywords"] == PROJECT["project"]["keywords"]
 
 
-def test_the_gate_runs_on_all_pythons_that_the_package_names():
+def test_ci_runs_on_all_pythons_that_the_package_names():
     matrix = workflow("ci")["jobs"]["gate"]["strategy"]["matrix"]
     named = re.findall(r":: (3\.\d+)", "\n".join(PROJECT["project"]["classifiers"]))
     assert matrix["python"] == named
     assert [system.partition("-")[0] for system in matrix["os"]] == ["ubuntu", "macos", "windows"]
 
 
-def test_the_workflow_checks_and_tests_with_the_commands_of_the_makefile():
+def test_ci_runs_the_commands_of_the_makefile():
     steps = {step.get("name"): step for step in workflow("ci")["jobs"]["gate"]["steps"]}
     make = (ROOT / "Makefile").read_text(encoding="utf-8")
     for step in ("Check", "Test"):
@@ -43,7 +43,7 @@ def test_the_workflow_checks_and_tests_with_the_commands_of_the_makefile():
             assert f"$(BIN)/{line}\n" in make
 
 
-def test_the_workflow_builds_the_website_with_the_command_of_the_makefile_and_publishes_it():
+def test_the_website_is_built_by_the_command_of_the_makefile():
     steps = workflow("pages")["jobs"]["build"]["steps"]
     (build,) = (step["run"] for step in steps if step.get("name") == "Build")
     assert f"$(BIN)/{build}\n" in (ROOT / "Makefile").read_text(encoding="utf-8")

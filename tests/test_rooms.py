@@ -145,3 +145,19 @@ def test_the_core_does_not_speak_of_other_rooms(module):
 @pytest.mark.parametrize("module", NAMED)
 def test_an_exception_is_needed(module):
     assert named(module)
+
+
+# Names of tests
+
+
+def test_names_of_tests_are_distinct_and_short():
+    """At most 60 characters: a statement about the domain; a detail goes into its docstring."""
+    long, twice = [], []
+    for file in sorted((ROOT / "tests").rglob("test_*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        names = [one.name for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]
+        tests = [name for name in names if name.startswith("test_")]
+        long += [f"{file.name}: {name}" for name in tests if len(name) > 60]
+        twice += [f"{file.name}: {name}" for name in {*tests} if tests.count(name) > 1]
+    assert long == []
+    assert twice == []

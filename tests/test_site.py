@@ -59,7 +59,7 @@ def test_a_link_to_a_file_or_a_folder_leads_to_its_page(target, link, page, stag
     assert page in site
 
 
-def test_what_is_no_link_to_another_file_stays(staged):
+def test_other_links_stay_as_they_are(staged):
     page = "[a](#part) [b](https://example.org/x) `[c](gone.md)`\n\n```text\n[d](gone.md)\n```\n"
     assert staged({"docs/a.md": page}, "docs/a.md") == {"docs/a.md": page}
 
@@ -71,7 +71,7 @@ def test_a_picture_is_copied_also_as_the_text_of_a_link(staged):
     assert site["docs/x.svg"] == "<svg/>"
 
 
-def test_a_file_is_shown_without_links_of_its_own_and_not_searched(staged):
+def test_a_source_file_is_shown_without_links_or_search(staged):
     site = staged(
         {"docs/a.md": "[m](../m.py)", "m.py": 'x = maps["a"][b]\n\n"""# no title"""\n'}, "docs/a.md"
     )
@@ -88,7 +88,7 @@ def test_a_folder_lists_its_files(staged):
     assert site["board/one/index.md"].endswith("- [card.yaml](card.yaml.md)\n")
 
 
-def test_a_link_to_nothing_is_an_error_and_in_the_log_only_its_text(staged):
+def test_a_dead_link_is_an_error_but_plain_text_in_the_log(staged):
     with pytest.raises(ValueError, match=r"a.md links to gone.yaml, which does not exist"):
         staged({"docs/a.md": "[x](gone.yaml)"}, "docs/a.md")
     log = "docs/log/2026-01.md"
@@ -122,7 +122,7 @@ def test_a_notebook_is_a_page_with_its_outputs(staged):
     assert "\x1b" not in page
 
 
-def test_the_first_page_is_the_readme_with_the_demo_below_its_first_paragraph(staged):
+def test_the_home_page_is_the_readme_with_the_demo(staged):
     readme = "# Title\n\nText.\n\n![one](docs/page.gif) ![two](docs/two.gif)\n\n## Next\n"
     page = staged({"README.md": readme}, "README.md")["index.md"]
     assert re.sub(r"(?s)<iframe.*html\)\n", "DEMO", page) == "# Title\n\nText.\n\nDEMO\n\n## Next\n"
@@ -134,7 +134,7 @@ def test_code_in_a_list_is_code_for_python_markdown_too(staged):
     assert staged({"docs/a.md": page}, "docs/a.md")["docs/a.md"] == wider
 
 
-def test_links_of_built_pages_that_lead_nowhere_are_found(tmp_path):
+def test_dead_links_of_built_pages_are_found(tmp_path):
     (tmp_path / "b").mkdir()
     (tmp_path / "a.html").write_text(
         '<p id="here"><a href="#here"></a><a href="#gone"></a><a href="b/#there"></a>'
@@ -188,7 +188,7 @@ def test_code_in_docstrings_is_indented_more_than_their_text():
 
 
 @pytest.mark.skipif(find_spec("zensical") is None, reason="needs the dependency group docs")
-def test_the_site_is_built_without_warnings_and_every_link_leads_somewhere():
+def test_the_site_has_no_warnings_and_no_dead_links():
     command = [sys.executable, ROOT / "docs/site/build.py"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -81,7 +81,7 @@ def table() -> dict[str, dict[str, object]]:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_drawings_samples_and_fields_are_the_same_bit_for_bit(name, table):
+def test_prompts_samples_and_signals_are_unchanged_bit_for_bit(name, table):
     assert drawn(name) == table["drawn"][name]
 
 

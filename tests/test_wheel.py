@@ -75,7 +75,7 @@ def test_it_holds_every_module_the_configs_and_the_model(repository, wheel):
     assert {f"{package}/py.typed" for package in PACKAGES} <= held
 
 
-def test_what_runs_was_installed_and_has_its_configs(repository, installed, tmp_path):
+def test_commands_run_from_the_installed_wheel_with_its_configs(repository, installed, tmp_path):
     lines = "import sys, json, trm, canvas.drawing, augment; found = map(sys.modules.get, sys.argv)"
     lines += "; print(json.dumps([sys.path, [each.__path__[0] for each in found if each]]))"
     path, folders = json.loads(done(installed / "python", "-c", lines, *PACKAGES, folder=tmp_path))
@@ -113,7 +113,7 @@ sys.exit(any(os.waitpid(one, 0)[1] for one in started))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the two processes are forks")
-def test_two_processes_share_cells_and_measure_the_same_figures_as_one(installed, tmp_path):
+def test_two_processes_measure_the_same_cells_as_one(installed, tmp_path):
     """Each cell has three parts of at most eight problems."""
     with socket.create_server(("localhost", 0)) as free:
         script = TWO.replace("PORT", str(free.getsockname()[1]))

@@ -21,7 +21,7 @@ OBLONG = ["e", "r180", "h", "v"]  # leave an oblong canvas its shape
 
 
 @pytest.mark.parametrize("name", SYMMETRIES)
-def test_names_mean_what_albumentations_means(name):
+def test_symmetry_names_agree_with_albumentations(name):
     theirs = A.D4(p=1.0).apply(LABELS[:3], group_element=name)
     np.testing.assert_array_equal(symmetry.apply(name, LABELS[:3]), theirs)
 
@@ -83,7 +83,7 @@ def test_row_masked_before_the_view_is_masked_after_undoing_it(view):
 
 
 @pytest.mark.parametrize(("size", "names"), [((5, 5), list(SYMMETRIES)), ((4, 6), OBLONG)])
-def test_a_view_for_each_sample_is_that_view_applied_alone_and_undone(size, names):
+def test_a_view_per_sample_is_applied_and_undone(size, names):
     canvases, choice = random_canvases(40, *size), random.Random(0)
     drawn = [
         choice.choice([view for view in every_accepted_view(canvas) if view.symmetry in names])
@@ -96,7 +96,7 @@ def test_a_view_for_each_sample_is_that_view_applied_alone_and_undone(size, name
 
 
 @pytest.mark.parametrize("allowed", [["e"], ["r90", "t"], list(SYMMETRIES)])
-def test_distinct_views_are_all_there_are_each_once_and_the_identity_first(allowed):
+def test_distinct_views_are_complete_and_begin_with_the_identity(allowed):
     drawn = views.distinct_views(LABELS != BLANK, allowed, 10_000, seed=0)
     assert drawn[0] == View()
     assert len(set(drawn)) == len(drawn)
@@ -104,7 +104,7 @@ def test_distinct_views_are_all_there_are_each_once_and_the_identity_first(allow
     assert set(drawn) == {view for view in every_accepted_view(LABELS) if view.symmetry in names}
 
 
-def test_fewer_distinct_views_are_the_first_of_more_and_follow_the_seed():
+def test_fewer_distinct_views_are_the_first_of_more():
     many = views.distinct_views(LABELS != BLANK, list(SYMMETRIES), 40, seed=3)
     assert views.distinct_views(LABELS != BLANK, list(SYMMETRIES), 7, seed=3) == many[:7]
     assert views.distinct_views(LABELS != BLANK, list(SYMMETRIES), 40, seed=4) != many
@@ -113,7 +113,7 @@ def test_fewer_distinct_views_are_the_first_of_more_and_follow_the_seed():
         assert all({one.symmetry for one in order[k : k + 8]} == set(SYMMETRIES) for k in (0, 8))
 
 
-def test_shifts_along_rows_alone_are_those_that_move_content_along_its_own_rows():
+def test_shifts_along_rows_move_content_within_its_own_rows():
     content = LABELS != BLANK
     every = views.distinct_views(content, list(SYMMETRIES), 10_000, seed=0)
     along = views.distinct_views(content, list(SYMMETRIES), 10_000, seed=0, along_rows=True)
@@ -127,7 +127,7 @@ def test_shifts_along_rows_alone_are_those_that_move_content_along_its_own_rows(
 # Views as transforms of training samples
 
 
-def test_transforms_give_the_canvases_of_views_and_of_a_seed_the_same():
+def test_transforms_give_canvases_of_views_that_follow_the_seed():
     transform = SampleTransform([A.D4(p=1.0), CanvasShift()])
     drawn = [transform(*SAMPLE, seed) for seed in range(900)]
     found = views.distinct_views(LABELS != BLANK, list(SYMMETRIES), 10_000, seed=0)
@@ -172,7 +172,7 @@ def test_a_quarter_turn_exchanges_height_and_width():
         ([CanvasShift()], {"e"}),
     ],
 )
-def test_transforms_tell_in_which_symmetries_samples_come_out(transforms, names):
+def test_transforms_list_the_symmetries_of_their_samples(transforms, names):
     assert set(SampleTransform(transforms).symmetries) == names
 
 
@@ -187,7 +187,7 @@ def test_transforms_tell_in_which_symmetries_samples_come_out(transforms, names)
     ],
     ids=lambda transform: type(transform).__name__,
 )
-def test_a_transform_that_does_not_move_whole_canvases_is_refused_by_its_name(torn):
+def test_a_transform_that_tears_canvases_is_refused_by_name(torn):
     with pytest.raises(ValueError, match=f"data.transforms: {type(torn).__name__} "):
         SampleTransform([A.D4(p=1.0), torn, CanvasShift()])
 
@@ -197,7 +197,7 @@ def test_transforms_that_move_whole_canvases_are_accepted():
         assert SampleTransform([kept, A.RandomRotate90(p=0.5)])
 
 
-def test_a_compose_that_would_leave_labels_behind_is_refused():
+def test_a_compose_that_leaves_labels_behind_is_refused():
     inputs, labels, answer = INPUTS, LABELS, ANSWER.view(np.uint8)
     alone = A.Compose([A.D4(p=1.0), CanvasShift()])
     with pytest.raises(ValueError, match="would move the image and not the labels and the answer"):

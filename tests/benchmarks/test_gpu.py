@@ -33,7 +33,7 @@ def test_every_case_is_a_line_with_figures(gpu, tmp_path, monkeypatch):
         assert float(line[3].replace(",", "")) > 0
 
 
-def test_what_fails_or_does_not_fit_is_a_line_and_the_next_is_measured(gpu, tmp_path):
+def test_a_failed_case_is_a_line_and_the_next_case_is_measured(gpu, tmp_path):
     def measure(batch: int) -> dict[str, str]:
         if batch > 2:
             raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {batch} GiB")

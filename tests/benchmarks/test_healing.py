@@ -35,9 +35,7 @@ def test_steps_of_a_proved_model_stay_below_the_longest_chain(
     assert file.read_bytes().startswith(b"\x89PNG")
 
 
-def test_rows_of_a_transformer_are_followed_from_three_kinds_of_states(
-    healing, monkeypatch, capsys
-):
+def test_transformer_rows_settle_from_three_kinds_of_states(healing, monkeypatch, capsys):
     words = "healing.py starts --checkpoint trm-quick-seed0 --digits 1 1 --problems 2 --starts 2"
     monkeypatch.setattr("sys.argv", [*words.split(), "--steps", "12"])
     healing.main()

@@ -13,7 +13,7 @@ def smallest(repository, monkeypatch):
     del sys.modules["smallest"]
 
 
-def test_saved_models_are_judged_on_all_their_inputs(smallest, tmp_path, monkeypatch, capsys):
+def test_saved_models_are_checked_on_all_reachable_inputs(smallest, tmp_path, monkeypatch, capsys):
     file = tmp_path / "smallest.png"
     words = ["smallest.py", "--checkpoint", "lattice-base2-seed0", "tiny-seed0", "--output", file]
     monkeypatch.setattr("sys.argv", [str(word) for word in words])

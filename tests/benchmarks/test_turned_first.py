@@ -21,7 +21,7 @@ def bench(repository):
 
 
 @pytest.mark.parametrize("turned_first", [False, True])
-def test_only_upright_and_mirrored_rows_are_masked_if_views_are_turned_first(bench, turned_first):
+def test_turned_first_masks_upright_and_mirrored_rows_alone(bench, turned_first):
     task = Multiplication("standard")
     drawing = task.layout_impl.draw_worked(task.problems([(321, 45)]), 9, 9, 1, 2)
     views = [View(name) for name in SYMMETRIES]

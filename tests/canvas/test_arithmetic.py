@@ -66,7 +66,7 @@ def test_sums_and_products_agree_with_python(values, base, shift):
 
 @pytest.mark.parametrize("base", [2, 3, 10, 16])
 @pytest.mark.parametrize("smallest", [0, 1])
-def test_random_numbers_have_the_lengths_that_were_asked_for(base, smallest):
+def test_random_numbers_have_the_requested_lengths(base, smallest):
     words = np.random.default_rng(0).integers(2**64, size=(3000, 4), dtype=np.uint64)
     lengths = np.arange(3000) % 5
     numbers = arithmetic.numbers_from_words(words, lengths, base, smallest)

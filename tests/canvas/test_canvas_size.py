@@ -18,7 +18,7 @@ def inserted(drawing: WorkedDrawing, rows: int, columns: int, seed: int = 0) -> 
     return Insertion.draw(drawing, (rows, columns), random_words(key, rows + columns))
 
 
-def test_without_its_blank_lines_nothing_has_changed_and_rows_are_found():
+def test_inserted_blank_lines_change_no_cell_and_rows_are_found():
     drawing = drawn("standard", [(1234, 567), (98, 76), (5, 5)], 9, 11, top=1, left=2)
     found = inserted(drawing, 2, 3)
     moved = found(drawing.truth, symbols.BLANK)
@@ -39,7 +39,7 @@ def test_without_its_blank_lines_nothing_has_changed_and_rows_are_found():
     assert len(set(found.row(row))) > 1
 
 
-def test_new_lines_are_between_the_operands_digits_and_the_rows_or_join_the_edge():
+def test_blank_lines_go_between_digits_and_rows_or_at_the_edge():
     drawing = drawn("standard", [(1234, 567)] * 500, 9, 11, top=1, left=2)
     found = inserted(drawing, 1, 1)
     given = np.flatnonzero(drawing.given[0].any(axis=0))
@@ -53,7 +53,7 @@ def test_new_lines_are_between_the_operands_digits_and_the_rows_or_join_the_edge
     assert found.columns.tolist() == [[-1, -1, 0, 1, 2, 3, 4, 5]]
 
 
-def test_a_cut_canvas_has_room_for_its_longest_problem_and_a_margin():
+def test_a_cut_canvas_fits_its_longest_problem_and_a_margin():
     Canvas(6, 5).check(Addition("column_carries", digits=(1, 3), addends=(2, 4)))
     canvas = Canvas(margin=2)
     canvas.check(Multiplication())

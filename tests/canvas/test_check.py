@@ -74,7 +74,7 @@ class NoRow(Direct):
         (Broken, r"test_check.py, line \d+: AttributeError: .* no attribute 'nothing'"),
     ],
 )
-def test_the_first_row_that_is_wrong_is_named(layout, sentence):
+def test_the_first_incorrect_row_is_named(layout, sentence):
     name = f"{layout.__module__}.{layout.__name__}"
     task = Addition(name) if layout is Confused else Multiplication(name, digits_b=(1, 3))
     with pytest.raises(OwnCodeError, match=sentence) as error:
@@ -130,14 +130,14 @@ class Odd(Direct):
         (Odd(row=-1), "a wrong part: `row` is an index from 0 up"),
     ],
 )
-def test_a_wrong_room_or_row_is_named_with_the_problem_and_what_to_do(layout, sentence):
+def test_a_wrong_room_or_row_is_named_with_its_problem(layout, sentence):
     with pytest.raises(OwnCodeError, match=f"the layout odd is wrong: .*{sentence}"):
         layout.draw_worked(Problems.from_ints([(123, 4056)]))
 
 
 @pytest.mark.parametrize("base", [2, 10])
 @pytest.mark.parametrize("kind", [Multiplication, Addition])
-def test_every_layout_of_the_package_is_right(kind, base):
+def test_every_layout_of_the_package_passes(kind, base):
     edges = [(0, 0), (0, base**6 - 1), (base**6 - 1, 0), (base**5 - base, base**4)]
     for name in kind.layouts:
         sizes = {"digits": (1, 4)} if kind is Addition else {"digits_a": (1, 4), "digits_b": (1, 4)}

@@ -96,7 +96,7 @@ def test_an_own_layout_is_found_in_the_working_folder(name):
         ("import canvas\nimport nosuchthing\n", "{file}, line 2: ModuleNotFoundError: No module"),
     ],
 )
-def test_code_that_cannot_be_imported_is_told_with_its_line(code, message):
+def test_code_that_cannot_be_imported_is_named_with_its_line(code, message):
     file = written("my_code.py", code)
     for call, argument, what in (
         (layout, "my_code.Upper", "layout my_code.Upper"),
@@ -123,7 +123,7 @@ def test_a_class_that_cannot_be_used_is_refused(name, message):
     assert message in refusal(layout, name)
 
 
-def test_the_nearest_name_is_suggested_and_fields_are_checked_by_theirs():
+def test_choices_are_checked_and_the_nearest_name_is_suggested():
     choices.check_choice("colour", "red", ["red", "green"])
     with pytest.raises(ValueError, match=r"colour must be .* red, green, got 'gren'. Did you mean"):
         choices.check_choice("colour", "gren", ["red", "green"])

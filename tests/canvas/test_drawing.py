@@ -127,7 +127,7 @@ def test_a_step_shows_the_rows_so_far_and_masks_the_next(drawing):
     assert (one.inputs.dtype, one.labels.dtype, one.answer.dtype) == (np.uint8, np.uint8, bool)
 
 
-def test_a_row_is_right_when_every_cell_of_it_is(drawing):
+def test_a_row_is_correct_if_every_cell_of_it_is(drawing):
     steps = np.arange(drawing.steps.max()) < drawing.steps[:, None]
     assert np.array_equal(drawing.rows_right(drawing.truth), steps)
     assert not drawing.rows_right(np.full_like(drawing.truth, symbols.MASK)).any()
@@ -150,7 +150,7 @@ def test_sequences_are_the_reference_ones(case):
     assert our_text(labels[0]) == reference_text(case["train_labels"])
 
 
-def test_labels_of_a_sequence_are_its_ids_one_place_on_after_the_operands(drawing):
+def test_labels_of_a_sequence_are_its_next_ids(drawing):
     ids, labels = drawings.sequences(drawing)
     _, height, width = drawing.canvases.shape
     assert ids.shape == labels.shape == (len(drawing), height * (width + 1) + 1)
@@ -182,7 +182,7 @@ def test_sequences_lead_back_to_their_canvases(drawing):
     assert np.array_equal(drawings.from_sequences(prompts, height, width), drawing.canvases)
 
 
-def test_a_canvas_of_the_solution_s_size_is_enough_and_one_cell_less_is_not(layout):
+def test_the_smallest_canvas_is_as_large_as_the_solution(layout):
     height, width = layout.room((3, 2), 10)
     problem = Problems.from_ints([(999, 99)])
     for draw in (layout.draw, layout.draw_worked):

@@ -89,7 +89,7 @@ def test_the_notes_layouts_are_as_its_author_drew_them(name):
 
 
 @every_base
-def test_of_more_addends_than_the_base_has_digits_carries_are_not_one_digit(base):
+def test_more_addends_than_the_base_has_digits_are_refused(base):
     problems = Problems.from_ints([(1, 1), (1,) * (base + 1)], base)
     for draw in (CARRIES.draw_worked, CARRIES.draw):
         with pytest.raises(ValueError, match=f"at most {base} addends in base {base}, not"):
@@ -119,7 +119,7 @@ def test_the_last_row_is_the_answer_and_kinds_name_the_others(name, given, other
 
 
 @every_base
-def test_the_room_depends_on_lengths_alone_and_the_largest_operands_need_it_all(layout, base):
+def test_the_largest_operands_of_a_length_need_all_of_the_room(layout, base):
     for lengths in [(n, m) for n in range(1, 5) for m in range(1, 5)]:
         if base == 2 and min(lengths) == 1:
             continue  # times 1 makes nothing longer
@@ -133,7 +133,7 @@ def test_the_room_depends_on_lengths_alone_and_the_largest_operands_need_it_all(
 
 
 @every_base
-def test_a_prompt_is_what_a_worked_solution_shows_from_the_start(layout, base, problems_of):
+def test_a_prompt_has_the_given_cells_of_its_solution(layout, base, problems_of):
     problems = Problems.from_ints(problems_of(layout, base), base)
     prompt, worked = layout.draw(problems), layout.draw_worked(problems)
     for field in fields(Drawing):
@@ -146,7 +146,7 @@ def test_a_prompt_is_what_a_worked_solution_shows_from_the_start(layout, base, p
 
 
 @pytest.mark.parametrize(("short", "long"), [((100, 10), (999, 99)), ((1, 1), (9, 9))])
-def test_a_prompt_does_not_tell_how_long_the_answer_is(layout, short, long, monkeypatch):
+def test_a_prompt_does_not_reveal_the_length_of_the_answer(layout, short, long, monkeypatch):
     one, other = (layout.draw(Problems.from_ints([pair])) for pair in (short, long))
     for name in ("given", "heights", "widths", "first_step", "steps"):
         assert np.array_equal(getattr(one, name), getattr(other, name))

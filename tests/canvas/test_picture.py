@@ -27,7 +27,7 @@ def background(pixels: np.ndarray) -> str:
     return "#" + bytes(colours[counts.argmax()]).hex().upper()
 
 
-def test_the_terminal_brackets_what_is_wrong_and_shows_the_row_at_work():
+def test_the_terminal_brackets_errors_and_marks_the_current_row():
     lines = picture.to_terminal(WRONG, truth=RIGHT, given=GIVEN).plain.splitlines()
     assert lines[2:] == ["   ·  8 [9] 7  ·  · ", "   ·  8  3  7  ·  ·   ↑ should be"]
     assert not any("[" in line or "should" in line for line in lines[:2])
@@ -47,7 +47,7 @@ def test_the_terminal_brackets_what_is_wrong_and_shows_the_row_at_work():
     assert "%" not in lines[0]
 
 
-def test_given_filled_wrong_masked_and_read_cells_differ():
+def test_given_filled_incorrect_masked_and_read_cells_differ():
     figure = picture.to_figure(WRONG, truth=RIGHT, given=GIVEN, read=[(2, 3)])
     assert background(inside(figure, 0, 1)) == picture.GIVEN
     assert background(inside(figure, 2, 1)) == picture.FILLED
@@ -60,7 +60,7 @@ def test_given_filled_wrong_masked_and_read_cells_differ():
 
 
 @pytest.mark.parametrize("written", [WRONG[2, 2], BLANK])
-def test_wrong_cells_stand_out_without_colour(written):
+def test_incorrect_cells_stand_out_without_colour(written):
     def dark(canvas: np.ndarray) -> int:
         figure = picture.to_figure(canvas, truth=RIGHT, given=GIVEN)
         return (inside(figure, 2, 2).mean(axis=2) < 128).sum()
@@ -70,7 +70,7 @@ def test_wrong_cells_stand_out_without_colour(written):
     assert dark(canvas) > 1.5 * dark(RIGHT)
 
 
-def test_the_row_at_work_is_framed_from_edge_to_edge_and_pointed_at():
+def test_the_current_row_is_framed_and_has_an_arrow():
     image = picture.pixels(picture.to_figure(MASKED, highlight_row=2))
     plain = picture.pixels(picture.to_figure(MASKED))
     assert image.shape == (4 * CELL, 7 * CELL, 3)

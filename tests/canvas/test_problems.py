@@ -19,7 +19,7 @@ def random_problems(base: int = 10, count: int = 60) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_problems_of_any_number_of_operands_are_those_they_were_made_from(base):
+def test_problems_of_any_number_of_operands_round_trip(base):
     listed = random_problems(base)
     problems = Problems.from_ints(listed, base)
     assert any(0 in one for one in listed)
@@ -33,7 +33,7 @@ def test_problems_of_any_number_of_operands_are_those_they_were_made_from(base):
     assert problems[:0].to_ints() == []
 
 
-def test_a_problem_stays_in_its_split_however_it_is_stored_or_ordered():
+def test_splits_ignore_padding_and_the_order_of_operands():
     listed = random_problems(count=200)
     problems = Problems.from_ints(listed)
     expected = split_of(problems).tolist()
@@ -62,7 +62,7 @@ def test_the_splits_hold_eighty_ten_and_ten_per_cent(operands, digits):
     assert shares == pytest.approx([0.8, 0.1, 0.1], abs=0.008)  # four standard deviations or more
 
 
-def test_random_words_are_of_a_purpose_and_below_a_bound_uniform():
+def test_random_words_depend_on_their_purpose_and_are_uniform():
     index = np.arange(50)
     words = [random_words(keys(0, "train", 0, index, purpose), 4) for purpose in range(5)]
     assert len(np.unique(np.stack(words))) == 5 * 50 * 4

@@ -34,7 +34,7 @@ def test_a_drawn_problem_is_read_back(layout, base, problems_of):
         assert sum(digit * base**i for i, digit in enumerate(digits)) == found.answer
 
 
-def test_a_wrong_answer_is_read_as_it_stands(layout):
+def test_an_incorrect_answer_is_read_as_it_stands(layout):
     drawing = drawn(layout, [(321, 654)], top=1, left=1)
     canvas = drawing.truth[0]
     row, columns = last_row(drawing)
@@ -45,7 +45,7 @@ def test_a_wrong_answer_is_read_as_it_stands(layout):
     assert found.answer == (970 if layout.name in Addition.layouts else wrong)
 
 
-def test_a_canvas_that_is_blank_masked_or_left_off_half_way_is_refused(layout):
+def test_a_blank_masked_or_unfinished_canvas_is_refused(layout):
     with pytest.raises(ValueError, match="the canvas is blank"):
         read(np.full((4, 5), symbols.BLANK), layout)
     drawing = drawn(layout, [(321, 654)], top=1, left=1)
@@ -87,13 +87,13 @@ def test_a_sign_that_is_missing_doubled_or_elsewhere_is_refused(layout):
         ("_87 604 +_9 12_ 700", "column", "take 4 rows in the column layout, this canvas has 5"),
     ],
 )
-def test_canvases_that_are_flawed_or_of_another_layout_are_refused(text, name, message):
+def test_flawed_canvases_and_other_layouts_are_refused(text, name, message):
     with pytest.raises(ValueError, match=message):
         read(canvas_of(text), LAYOUTS[name])
 
 
 @pytest.mark.parametrize("flaw", ["_", "#", "~"])
-def test_an_answer_with_a_gap_or_a_symbol_that_is_no_digit_is_refused(layout, flaw):
+def test_an_answer_with_a_gap_or_another_symbol_is_refused(layout, flaw):
     drawing = drawn(layout, [(321, 654)], top=1, left=1)
     row, columns = last_row(drawing)
     drawing.truth[0, row, columns[1]] = symbols.encode(flaw)[0]

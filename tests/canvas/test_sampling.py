@@ -19,7 +19,7 @@ def chi_square(counts: np.ndarray, shares: np.ndarray) -> float:
     return float(((counts - expected) ** 2 / expected).sum())
 
 
-def test_what_one_task_trains_on_is_never_another_task_s_test():
+def test_no_task_trains_on_a_test_problem_of_another_task():
     index = np.arange(3000)
     tasks = [
         Multiplication("lattice", digits_a=(1, 2), digits_b=(1, 2)),
@@ -60,7 +60,7 @@ def test_epochs_seeds_and_splits_draw_other_problems():
 
 
 @pytest.mark.parametrize("bias", [0.0, 1.0, 2.0, -0.5])
-def test_lengths_are_drawn_by_their_product_and_numbers_of_addends_by_themselves(bias):
+def test_lengths_are_drawn_in_proportion_to_a_power(bias):
     """To the power of the bias."""
     task = Multiplication(digits_a=(1, 4), digits_b=(1, 3), long_bias=bias)
     problems = sample(task, 0, "train", 0, np.arange(12_000))
@@ -78,7 +78,7 @@ def test_lengths_are_drawn_by_their_product_and_numbers_of_addends_by_themselves
         assert chi_square(counts, weights / weights.sum()) < 18  # 3 ± 2.4 expected
 
 
-def test_the_one_pair_of_one_digit_numbers_in_base_2_is_in_one_split_only():
+def test_the_single_one_digit_problem_of_base_2_is_in_one_split():
     task = Multiplication("standard", base=2, digits_a=(1, 1), digits_b=(1, 1))
     home = SPLITS[split_of(Problems.from_ints([(1, 1)], base=2))[0]]
     for split in SPLITS:
@@ -99,7 +99,7 @@ def asked(family: str, digits: int, task: Multiplication | Addition = SMALL, see
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("base", [2, 10])
 @pytest.mark.parametrize("digits", [1, 3, 12, 100])
-def test_problems_of_a_family_are_different_held_out_and_of_the_digits_asked(family, base, digits):
+def test_problems_of_a_family_are_distinct_and_held_out(family, base, digits):
     task = Multiplication(base=base, digits_a=(1, 4), digits_b=(1, 4))
     problems = family_problems(task, family, digits, 12, 0)
     found = problems.to_ints()
@@ -115,7 +115,7 @@ def test_problems_of_a_family_are_different_held_out_and_of_the_digits_asked(fam
     assert family_problems(other, family, digits, 12, 0).to_ints() == found
 
 
-def test_families_are_what_they_are_called():
+def test_families_of_problems_agree_with_their_names():
     assert (10**30 - 1, 10**30 - 1) in asked("nines", 30)
     assert (10**29, 10**29) in asked("powers", 30)
     assert (10**29 + 2, 10**29 + 2) in asked("10..02", 30)

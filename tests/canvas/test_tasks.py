@@ -33,7 +33,7 @@ class Subtraction(TwoOperands):
         return np.array([a >= b for a, b in problems.to_ints()])
 
 
-def test_a_task_knows_its_ranges_and_the_canvas_that_its_longest_problems_need():
+def test_a_task_has_ranges_and_the_extent_of_its_longest_problem():
     task = Multiplication("running_sum", digits_a=[1, 7], digits_b=[2, 4])
     assert task.digits_a == (1, 7), "a list, as configuration files have it, will do"
     assert task.longest == (7, 4)
@@ -66,13 +66,13 @@ def test_a_task_knows_its_ranges_and_the_canvas_that_its_longest_problems_need()
         (Subtraction(), "9−9", (9, 9)),
     ],
 )
-def test_what_people_type_is_read(task, text, operands):
+def test_problems_are_parsed_in_every_way_people_type_them(task, text, operands):
     assert task.parse(text) == operands
 
 
 @every_task
 @pytest.mark.parametrize("base", [2, 7, 10])
-def test_samples_are_in_range_and_their_names_are_read_as_those_problems(kind, base):
+def test_samples_are_in_range_and_their_names_parse_back(kind, base):
     task = kind(base=base)
     five, two = (np.base_repr(value, base) for value in (5, 2))
     assert task.names(task.problems([(5, 2)])) == [f"{five} {task.sign} {two}"]
@@ -139,7 +139,7 @@ def test_only_problems_that_the_task_allows_are_drawn(split):
 
 
 @every_task
-def test_tasks_and_layouts_are_found_by_their_names_and_plain_data(kind):
+def test_tasks_and_layouts_are_built_from_names_and_plain_data(kind):
     with pytest.raises(ValueError, match=r"task must be one of .*Did you mean addition\?"):
         task_class("additon")
     for name, layout in kind.layouts.items():

@@ -65,7 +65,7 @@ def test_stored_outputs_are_complete(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_its_cells_name_what_there_is(name):
+def test_its_cells_name_existing_configs_and_files(name):
     """Links, imports, commands and their configs; the cells are run below, or by make notebooks."""
     for cell in read(name)["cells"]:
         if cell["cell_type"] == "markdown":

@@ -54,7 +54,7 @@ RUNS = {  # of each schedule, and of a sequence model
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_goes_on_as_if_nothing_had_happened(command, tmp_path, name):
+def test_a_run_resumes_exactly(command, tmp_path, name):
     whole, resumed = whole_and_resumed(command, tmp_path, *RUNS[name], *TRAINER)
     assert resumed["global_step"] == whole["global_step"]
     assert_same(whole, resumed, near=SAME)

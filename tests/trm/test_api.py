@@ -16,7 +16,7 @@ from trm import evaluate, render, solve
 from trm.solving.solution import Solution
 
 
-def test_nothing_heavy_is_imported_before_it_is_asked_for(repository, tmp_path):
+def test_heavy_packages_are_imported_on_first_use(repository, tmp_path):
     lines = f"""
 import sys, trm
 heavy = {{"numpy", "yaml", "rich", "torch", "lightning", "trm.api"}}
@@ -50,7 +50,7 @@ def test_one_problem_has_one_solution(shipped, problem):
     assert repr(shipped).startswith("Solver(CellModel, lattice in base 10, trained on 1")
 
 
-def test_several_problems_have_solutions_in_their_order_and_none_none(shipped, checkpoint):
+def test_several_problems_have_solutions_in_their_order(shipped, checkpoint):
     pairs = [(7, 8), (123, 45), (99, 99)]
     for several in (["7x8", (123, 45), "99 × 99"], tuple(pairs), Problems.from_ints(pairs)):
         solutions = solve(several, shipped)
@@ -67,7 +67,7 @@ def test_several_problems_have_solutions_in_their_order_and_none_none(shipped, c
     assert solution.truth is not None
 
 
-def test_a_finished_working_is_drawn_shown_and_saved(tmp_path):
+def test_a_solution_is_drawn_shown_and_saved(tmp_path):
     picture = render("321x654")
     assert str(picture).splitlines() == ["___321", "_*_654", "__1284", "_1605_", "1926__", "209934"]
     assert str(render((321, 654))) == repr(render((321, 654))) == str(picture)

@@ -168,7 +168,7 @@ def test_a_name_in_csv_gets_the_values_that_fit_a_column(
     ][:5]
 
 
-def test_a_column_with_the_name_of_any_field_is_renamed(command, checkpoint, tmp_path):
+def test_a_column_named_like_a_key_of_records_is_renamed(command, checkpoint, tmp_path):
     """Also of a field that this call does not write, such as those of a vote."""
     source = tmp_path / "problems.csv"
     source.write_text("a,b,views,views_asked,line,canvas\n1,2,x,y,z,__\n")
@@ -254,9 +254,7 @@ def test_python_yields_the_same_records_as_they_are_solved(checkpoint):
     assert (good["error"], good["problem"], good["canvas"].count("*")) == (None, "7 x 8", 1)
 
 
-def test_views_that_were_not_trained_on_are_told_and_quarter_turns_get_a_square(
-    command, checkpoint
-):
+def test_a_note_names_views_that_were_not_trained_on(command, checkpoint):
     words, untrained = ("solve", "--checkpoint", checkpoint, "--views", 3, "12x3"), "not trained on"
     assert untrained not in " ".join(command(*words).out.split())
     for more in (("--symmetries", "all"), ("--symmetries", "e,r90", "--height", 9, "--width", 9)):
@@ -277,7 +275,7 @@ def test_one_call_at_a_time_writes_a_file(command, checkpoint, source, tmp_path)
     assert not list(tmp_path.glob(".*"))
 
 
-def test_what_gzip_has_packed_is_read_and_written(command, checkpoint, source, tmp_path):
+def test_gzip_files_are_read_and_written(command, checkpoint, source, tmp_path):
     words = ("solve", "--checkpoint", checkpoint, "--quiet", "--input")
     packed, plain = tmp_path / "problems.csv.gz", tmp_path / "plain.jsonl"
     packed.write_bytes(gzip.compress(source.read_bytes()))

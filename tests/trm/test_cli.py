@@ -12,7 +12,7 @@ from trm.commands import cli
 SUITE = "--suite multiply-v1 --up-to 2"
 
 
-def test_the_package_says_its_version_and_that_it_is_typed(command, repository):
+def test_the_package_has_a_version_and_is_typed(command, repository):
     ran = command("--version")
     assert ran.out.startswith(f"trm {version('canvas-trm')} (python 3.")
     assert f"torch {version('torch')}, lightning " in ran.out
@@ -29,7 +29,7 @@ def test_every_command_explains_itself(command, name):
 @pytest.mark.parametrize(
     ("words", "listed"), [("", "solve "), ("analyse", "probe "), ("benchmark", "export ")]
 )
-def test_a_command_of_several_prints_its_help_if_it_is_called_alone(command, words, listed):
+def test_a_command_without_its_subcommand_prints_its_help(command, words, listed):
     ran = command(*words.split())
     assert ran.out == command(*words.split(), "--help").out
     assert f"\n    {listed}" in ran.out
@@ -103,13 +103,13 @@ for words in {light!r}:  # with pictures, and without PyTorch
         ("fit", "--trainer.max_epochs", 1, "--config"),
     ],
 )
-def test_quiet_says_nothing_beside_results(command, repository, checkpoint, tmp_path, words):
+def test_quiet_prints_results_alone(command, repository, checkpoint, tmp_path, words):
     last = {"inspect": [checkpoint], "fit": [repository / "configs/debug.yaml"]}
     ran = command(*words, *last.get(words[0], []), "-q", folder=tmp_path)
     assert ran.out == ran.err == ""
 
 
-def test_verbose_tells_what_goes_on_and_where_an_error_arose(command):
+def test_verbose_prints_progress_and_the_place_of_an_error(command):
     plain, told = (command("solve", "-q", "12x34", *more) for more in ((), ("--verbose",)))
     assert plain.err == ""
     assert "Multiplication(layout='lattice', base=10" in told.err
@@ -131,7 +131,7 @@ def test_a_working_folder_that_was_removed_is_named(words, tmp_path, monkeypatch
     assert "is not there any more: change to another" in capsys.readouterr().err
 
 
-def test_what_is_missing_is_named_with_what_to_do(command, monkeypatch):
+def test_missing_packages_are_named_with_a_remedy(command, monkeypatch):
     monkeypatch.setitem(sys.modules, "lightning", None)  # importing it fails
     # With pictures: without them, lightning is imported before.
     ran = command("fit", "--config", "debug", pictures=True, code=1)
@@ -140,7 +140,7 @@ def test_what_is_missing_is_named_with_what_to_do(command, monkeypatch):
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["", "Windows"])
-def test_who_reads_a_pipe_may_stop(named, monkeypatch):
+def test_a_closed_pipe_ends_a_command_without_an_error(named, monkeypatch):
     if not named:
         monkeypatch.delattr(signal, "SIGPIPE")
     read, write = os.pipe()

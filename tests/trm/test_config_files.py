@@ -58,7 +58,7 @@ def test_the_nearest_one_is_suggested(monkeypatch, tmp_path, name, told):
         find_config(name)
 
 
-def test_what_a_config_is_stands_in_its_first_sentence(tmp_path):
+def test_the_summary_of_a_config_is_its_first_sentence(tmp_path):
     file = tmp_path / "own.yaml"
     for comment, told in (
         ("# Some seconds: trm fit --config configs/debug.yaml", "Some seconds"),

@@ -25,7 +25,7 @@ def test_devices_are_a_number_or_indices_and_one_has_a_name():
 
 
 @pytest.mark.parametrize("text", ["0", "", "1,,2", "cuda:1", "1.5", "9" * 99])
-def test_what_is_no_number_of_devices_is_refused(text, capsys):
+def test_invalid_numbers_of_devices_are_refused(text, capsys):
     with pytest.raises(SystemExit) as stop:
         parsed(f"--devices={text}")
     assert stop.value.code == 2
@@ -43,9 +43,7 @@ def test_many_more_processes_than_cores_are_refused(monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "named"), [("gpu", "GPU"), ("cuda", "device 'cuda'")])
-def test_an_accelerator_that_is_not_there_is_named_before_anything_is_loaded(
-    name, named, command, tmp_path, monkeypatch
-):
+def test_a_missing_accelerator_is_named_before_loading(name, named, command, tmp_path, monkeypatch):
     monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("trm.checkpoints.loading.load_solver", None)

@@ -64,7 +64,7 @@ def test_a_replaced_file_keeps_its_permissions(tmp_path, mode):
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_link_stays_and_what_it_points_to_is_written(tmp_path, there):
+def test_a_link_stays_and_its_target_is_written(tmp_path, there):
     (tmp_path / "below").mkdir()
     target, link = tmp_path / "below/target", tmp_path / "link"
     if there:
@@ -77,7 +77,7 @@ def test_a_link_stays_and_what_it_points_to_is_written(tmp_path, there):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="devices of POSIX")
-def test_what_is_no_file_stays_and_what_a_killed_process_left_goes(tmp_path):
+def test_devices_are_not_replaced_and_old_temporary_files_go(tmp_path):
     link = tmp_path / "link"
     link.symlink_to(os.devnull)
     for file in (Path(os.devnull), link, tmp_path):
@@ -115,7 +115,7 @@ def test_json_that_is_nested_too_deeply_is_no_object(tmp_path):
     assert read_object(file) is None
 
 
-def test_of_an_error_no_empty_folders_stay(tmp_path):
+def test_an_error_leaves_no_empty_folders(tmp_path):
     (tmp_path / "mine").mkdir()
 
     def refused(name: str, file: str = "") -> None:

@@ -33,7 +33,7 @@ def test_problems_have_their_cells_lengths_and_split_and_differ(base, lengths):
     assert len(set(problems.to_ints())) == len(problems)
 
 
-def test_problems_that_come_again_are_drawn_once_and_others_in_their_place():
+def test_repeated_problems_of_a_cell_are_replaced():
     # Of 6,500 pairs that are held out in base 2, some of 1,000 that are drawn come twice.
     assert len(set(cell_problems(Multiplication(base=2), (9, 9), 1000, seed=0).to_ints())) == 1000
 

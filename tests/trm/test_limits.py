@@ -22,7 +22,7 @@ def caused(error: Exception, cause: Exception) -> Exception:
         (ValueError("out of memory"), False),
     ],
 )
-def test_errors_of_too_little_memory_are_known(error, lacks):
+def test_errors_of_too_little_memory_are_recognised(error, lacks):
     assert lacks_memory(error) == lacks
 
 

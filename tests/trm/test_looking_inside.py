@@ -47,7 +47,7 @@ def test_the_rows_of_a_problem_are_read_as_in_solving(quick):
         torch.testing.assert_close(on_canvas, of_visit[sample][:, there][:, :, there])
 
 
-def test_an_ablated_head_changes_the_answer_and_none_leaves_it(quick):
+def test_an_ablated_head_changes_the_answer(quick):
     logits, _ = run_with_cache(quick, (12, 34), ())
     assert torch.equal(run_with_hooks(quick, (12, 34), [("*", lambda *_: None)]), logits)
     ablated = [("blocks.0.heads", lambda value, _: torch.zeros_like(value))]
@@ -114,7 +114,7 @@ def test_calls_that_do_not_fit_are_refused(quick):
         ("column-seed0", "12+34"),
     ],
 )
-def test_every_site_has_the_shape_and_the_type_that_is_documented(name, problem):
+def test_every_hook_point_has_its_documented_shape_and_dtype(name, problem):
     solver = load_solver(name, device="cpu")
     model, config = solver.predictor.model, solver.predictor.model.config
     logits, cache = run_with_cache(solver, problem)

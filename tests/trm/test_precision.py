@@ -3,7 +3,7 @@ import torch
 from trm.precision import settle
 
 
-def test_tf32_is_for_those_who_do_not_ask_for_float32():
+def test_tf32_is_used_unless_float32_is_requested():
     try:
         for accelerator, precision in (("cuda", "32-true"), ("cpu", "bf16-mixed")):
             settle(precision, accelerator)

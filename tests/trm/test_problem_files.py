@@ -28,7 +28,7 @@ def told(data: bytes | str, **how) -> list[tuple]:
     return [(e.line, e.operands, e.error) for e in read(data, **how)]
 
 
-def test_columns_come_in_any_order_keep_their_names_and_others_are_carried_through():
+def test_columns_come_in_any_order_and_others_are_kept():
     (entry,) = read("name, b ,a\nfirst,34,12\n")
     assert (entry.line, entry.operands, entry.problem) == (2, (12, 34), None)
     assert list(entry.other.items()) == [("name", "first"), ("b", "34"), ("a", "12")]
@@ -124,7 +124,7 @@ LINES_OF_CSV = [
 
 
 @pytest.mark.parametrize(("line", "found"), LINES_OF_JSON + LINES_OF_CSV)
-def test_a_line_is_read_or_told_with_its_number_and_touches_no_other(line, found):
+def test_an_invalid_line_is_named_and_affects_no_other(line, found):
     if (line, found) in LINES_OF_JSON:
         entries = read(b'{"a": 3, "b": 4}\n' + line + b'\n{"b": "6", "a": 5}', "jsonl")
     else:
@@ -164,7 +164,7 @@ LINES = st.one_of(
 
 @given(lines=st.lists(LINES, max_size=8), format=st.sampled_from(["csv", "jsonl"]))
 @settings(max_examples=200, deadline=None, derandomize=True)
-def test_whatever_lines_hold_each_is_in_one_entry(lines, format):
+def test_every_line_is_in_exactly_one_entry(lines, format):
     data = b"\n".join([*lines, b"7,8", b""])
     entries = read(b"a,b\n" + data if format == "csv" else data, format)
     numbers = [entry.line for entry in entries]
@@ -174,7 +174,7 @@ def test_whatever_lines_hold_each_is_in_one_entry(lines, format):
     assert all(json.loads(json.dumps(entry.other)) == entry.other for entry in entries)
 
 
-def test_numbers_are_of_the_models_base_and_formats_of_the_name_or_first_line():
+def test_numbers_are_in_the_base_of_the_model():
     entries = told("a,b\n12,21\n13,1\n0,00\n", task=Multiplication(base=3))
     assert [entries[0][1], entries[2][1]] == [(5, 7), (0, 0)]
     assert "a: '13' is not a whole number from 0 up in base 3" in entries[1][2]
@@ -186,7 +186,7 @@ def test_numbers_are_of_the_models_base_and_formats_of_the_name_or_first_line():
     assert read("a,b\n1,2", format=None)[0].operands == (1, 2)
 
 
-def test_sums_take_a_column_for_each_addend_as_many_as_a_line_fills():
+def test_sums_have_a_column_per_addend():
     entries = told("a,b,c,d\n12,0,5,\n1,2,,\n1,2,3,4\n1,,3,\n,1,2,\n", task=ADDITION)
     assert [entry[:2] for entry in entries] == [
         (2, (12, 0, 5)), (3, (1, 2)), (4, (1, 2, 3, 4)), (5, None), (6, None)

@@ -90,7 +90,7 @@ def test_all_end_with_the_code_of_one_that_fails(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
-def test_a_sigterm_to_a_single_process_is_an_exception_and_handlers_are_restored():
+def test_sigterm_is_an_exception_and_handlers_are_restored():
     def failed(*_) -> None:
         raise RuntimeError("DataLoader worker is killed by signal: Terminated.")
 
@@ -123,7 +123,7 @@ def slurm(monkeypatch):
     return put
 
 
-def test_a_command_in_an_allocation_that_srun_did_not_start_runs_by_itself(slurm, caplog):
+def test_a_command_that_srun_did_not_start_runs_by_itself(slurm, caplog):
     slurm(NTASKS="2", JOB_ID="1")
     with caplog.at_level("WARNING", logger="trm"):
         settle_slurm()

@@ -13,7 +13,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_shows_what_is_done_and_the_bar_goes_away(monkeypatch, capsys):
+def test_a_terminal_shows_a_bar_that_disappears_at_the_end(monkeypatch, capsys):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", screen := Terminal())
     with progress() as report:
@@ -37,7 +37,7 @@ def test_quiet_calls_and_streams_that_are_no_terminal_stay_clean(quiet, stream, 
     assert stream.getvalue() == ""
 
 
-def test_the_time_left_is_known_also_where_movements_are_minutes_apart(monkeypatch):
+def test_the_time_left_is_estimated_from_rare_reports_too(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", screen := Terminal())
     now = 0.0
@@ -82,7 +82,7 @@ def test_a_meter_moves_within_an_item_by_the_outer_reports():
     assert seen[-2:] == [("cells", 2, 4), ("cells", 2.5, 4)]
 
 
-def test_parts_within_work_that_reports_change_nothing_and_a_meter_never_falls():
+def test_a_meter_never_falls_when_parts_report():
     meter = Meter("cells")
     seen = recorded(meter)
     meter("rows", 1, 2)

@@ -25,7 +25,7 @@ def test_the_interval_is_wilsons(right, total, low, high):
     assert Share(right, total).interval == pytest.approx((low, high), abs=1e-4)
 
 
-def test_shares_are_written_with_their_numbers_and_seeds_with_their_spread():
+def test_shares_are_written_with_counts_and_intervals():
     assert str(Share(5, 10)) == "50.0 % (5 of 10; 95 % interval 23.7 to 76.3 %)"
     assert Share(5, 10).short == "50.0 % (23.7–76.3)"
     assert Share(5, 10, ends=(0.2, 0.8)).short == "50.0 % (20.0–80.0)"
@@ -66,7 +66,7 @@ def test_mcnemars_test_is_that_of_a_fair_coin(one, other, p):
     assert paired([[mine]], [[theirs]]).p == pytest.approx(p)
 
 
-def test_a_bootstrap_is_as_wide_as_it_should_be_and_holds_the_truth():
+def test_bootstrap_intervals_have_their_width_and_coverage():
     values = np.random.default_rng(3).normal((0, 5), size=(400, 2))
     low, high = bootstrap(values)
     half = 1.96 * values.std(axis=0) / 20
@@ -86,7 +86,7 @@ def draws(seed: int, share: float, n: int = 400) -> str:
     return "".join("01"[x] for x in (np.random.default_rng(seed).random(n) < share).astype(int))
 
 
-def test_seeds_that_agree_leave_some_width_and_those_that_disagree_more():
+def test_disagreeing_seeds_widen_the_interval_of_a_difference():
     found = paired([["1011", "01"]], [["1011", "01"]])
     assert found.interval[0] < 0 < found.interval[1]
     assert (found.p, found.problems) == (1.0, 6)
@@ -132,7 +132,7 @@ def test_calibration_by_hand_has_the_intervals_of_its_problems():
     assert curve.answered.tolist() == [30, 32]
 
 
-def test_auroc_is_the_probability_that_a_correct_answer_has_the_higher_score():
+def test_auroc_is_the_share_of_pairs_in_the_right_order():
     random = np.random.default_rng(0)
     score, right = np.round(random.random(80), 1), random.random(80) < 0.6
     pairs = [(a > b) + (a == b) / 2 for a in score[right] for b in score[~right]]

@@ -87,7 +87,7 @@ def test_every_family_solves_alike_whatever_the_defaults(changed_default, number
 
 
 @pytest.mark.parametrize("name", ["shipped", "decimal-seed0.safetensors"])
-def test_a_loaded_model_is_what_its_file_says(changed_default, name, repository):
+def test_a_loaded_model_has_the_dtype_of_its_file(changed_default, name, repository):
     file = SHIPPED if name == "shipped" else repository / "docs/models" / name
     solver = load_solver(file, device="cpu")
     weights = solver.predictor.model.state_dict().values()
@@ -151,7 +151,7 @@ def one_step(family: str) -> list[torch.Tensor]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("family", ["gpt", "iterative", "local"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
-def test_training_from_python_does_not_depend_on_the_default_dtype(family, dtype):
+def test_training_ignores_the_default_dtype(family, dtype):
     expected = one_step(family)
     torch.set_default_dtype(dtype)
     try:
@@ -210,7 +210,7 @@ def test_a_number_of_threads_that_the_user_has_chosen_stays(many_threads, monkey
     assert used(monkeypatch, shipped) == {4}
 
 
-def test_threads_are_restored_after_nesting_errors_and_in_other_python_threads(many_threads):
+def test_threads_are_restored_after_nesting_and_errors(many_threads):
     seen = []
 
     def beside():

@@ -19,14 +19,14 @@ def wrong(call, *args) -> str:
     return str(error.value)
 
 
-def test_a_rule_that_does_what_its_layout_draws_is_right():
+def test_a_rule_that_agrees_with_its_layout_passes():
     task = AddTwice()
     assert check_rule(task, task.local_rule()) == 49 + sum(QUICK)
     check_reachable(task, task.local_rule(), reachable_cell_inputs(task.local_rule()))
     assert check_layout(task) > 30
 
 
-def test_a_rule_of_another_sum_is_told_with_page_and_cell():
+def test_a_rule_of_another_sum_is_refused_with_its_first_cell():
     task = AddTwice("thrice")
     said = wrong(check_rule, task, task.local_rule())
     assert "the local rule ThriceRule is wrong: in row 3, column " in said
@@ -35,20 +35,20 @@ def test_a_rule_of_another_sum_is_told_with_page_and_cell():
     assert said == wrong(check_layout, task), "trm render, Python and a configuration say it"
 
 
-def test_a_class_that_a_field_does_not_have_is_told():
+def test_a_class_beyond_its_signal_is_named():
     task = AddTwice("few_classes")
     said = wrong(check_rule, task, task.local_rule())
     assert "FewClassesRule is wrong: in row 3, column " in said
     assert "it returns class 3 of sum_carry, which has the classes 0 to 2" in said
 
 
-def test_an_answer_that_is_not_the_tasks_is_told():
+def test_an_answer_that_differs_from_the_tasks_is_named():
     task = AddOnce()
     said = wrong(check_rule, task, task.local_rule())
     assert "the canvas of 0 + 1 has the answer '2', and the answer of the task addonce is 1" in said
 
 
-def test_a_rule_that_fails_is_told_with_its_line(monkeypatch):
+def test_a_rule_that_raises_is_named_with_its_line(monkeypatch):
     task = AddTwice()
     rule = task.local_rule()
     monkeypatch.setattr(type(rule), "times", None)
@@ -67,7 +67,7 @@ def test_a_set_without_the_digit_four_lacks_an_input():
 
 
 @pytest.mark.parametrize("base", [2, 3, 10, 16])
-def test_rules_of_the_package_do_what_their_layouts_draw(base):
+def test_rules_of_the_package_agree_with_their_layouts(base):
     """Pages have zeros, nines and single digits, and longer numbers, too."""
     for name, layout in Multiplication.layouts.items():
         if layout.local_rule:
@@ -80,7 +80,7 @@ def test_rules_of_the_package_do_what_their_layouts_draw(base):
         check_rule(task, task.local_rule(latent=True), (20, 10))
 
 
-def test_pages_are_of_all_lengths_with_zeros_nines_and_single_digits():
+def test_checked_canvases_have_all_lengths_zeros_and_nines():
     task = Multiplication("standard", digits_a=(2, 4), digits_b=(2, 3))
     found: dict[bool, list] = {True: [], False: []}
     margins = set()

@@ -74,7 +74,7 @@ def drawn(task: Task, operands: list[tuple[int, ...]], around: tuple[int, int, i
 @pytest.mark.parametrize("name", TASKS)
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(st.data())
-def test_the_rule_says_what_is_drawn_and_no_page_leaves_the_closure(name: str, data) -> None:
+def test_rules_write_solutions_within_their_reachable_inputs(name: str, data) -> None:
     task, least = TASKS[name], TASKS[name].smallest
     number = st.integers(1, 12).flatmap(lambda n: st.integers(least, task.base**n))
     rule = rule_of(name)
@@ -146,7 +146,7 @@ def fields_by_integers(task: Task, operands: tuple[int, ...]) -> Cells:
 
 
 @pytest.mark.parametrize("name", [n for n in TASKS if n.split(",")[0] in ("lattice", "column")])
-def test_fields_are_what_integers_say_down_to_a_step(name: str) -> None:
+def test_signals_agree_with_integers_down_to_an_op(name: str) -> None:
     task, draw = TASKS[name], random.Random(name)
     most = 2 if isinstance(task, Multiplication) else 4
     counts = [draw.randint(2, most) for _ in range(40)]
@@ -183,7 +183,7 @@ def test_fields_are_what_integers_say_down_to_a_step(name: str) -> None:
         ("latent column", 801),
     ],
 )
-def test_how_many_windows_there_are(name: str, number: int) -> None:
+def test_numbers_of_reachable_cell_inputs_are_pinned(name: str, number: int) -> None:
     """The lattice's are those of an independent enumeration, and 20 that a or b of 0 show."""
     found = all_cell_inputs(name)
     assert len(found) == number
@@ -192,7 +192,7 @@ def test_how_many_windows_there_are(name: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["lattice, base 3", "column, base 2"])
-def test_the_closure_is_closed(name: str) -> None:
+def test_reachable_cell_inputs_are_closed(name: str) -> None:
     """Each message of a cell is in some cell input of the set, on its left and below."""
     rule = rule_of(name)
     outputs, cell_inputs = rule.correct_outputs(all_cell_inputs(name)), closed(name)
@@ -206,14 +206,14 @@ def test_the_closure_is_closed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_numbers_and_codes_can_be_taken_apart(name: str) -> None:
+def test_ids_of_inputs_and_of_latent_codes_can_be_decoded(name: str) -> None:
     rule = rule_of(name)
     numbers = all_cell_inputs(name)[:1000]
     for number, (_, here, seen) in enumerate(rule.encoding.decode(numbers)):
         assert (rule.encoding.encode(number, seen) == numbers[here]).all()
 
 
-def test_rules_read_what_they_say_are_of_their_rows_and_have_codes():
+def test_rules_declare_their_inputs_layouts_and_latent_codes():
     class Curious(type(TASKS["standard, base 3"].layout_impl).local_rule):  # type: ignore[misc,name-defined]
         def cell(self, outputs, seen):
             return super().cell(outputs, seen | {TOKEN: seen["above.sum"]})
@@ -257,7 +257,7 @@ def after(rule: LocalRule, cell_inputs: Inputs, token: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", [name for name in TASKS if "column" not in name])
-def test_of_the_eight_views_of_a_page_of_any_size_the_upright_one_alone_has_known_windows(name):
+def test_the_upright_view_alone_has_reachable_inputs_at_any_size(name):
     """The argument of docs/proof.md, of all cell inputs that there are."""
     rule, cell_inputs = rule_of(name), closed(name)
     right, asked = from_right(rule, cell_inputs), cell_inputs[TOKEN] == MASK
@@ -319,7 +319,7 @@ class SideBySide(LocalRule):
 
 
 @pytest.mark.parametrize(("base", "number"), [(2, 184), (3, 1368), (5, 22516)])
-def test_the_rule_without_hints_writes_what_the_one_with_hints_writes_on_all_pages(base, number):
+def test_rules_of_the_lattice_agree_with_and_without_hints(base, number):
     """So the laws of the lattice are of both: whatever cells of both can meet, they write it."""
     task = Multiplication("lattice", base=base)
     both = SideBySide(task.local_rule(), task.local_rule(latent=True))
@@ -328,7 +328,7 @@ def test_the_rule_without_hints_writes_what_the_one_with_hints_writes_on_all_pag
 
 
 @pytest.mark.parametrize("base", [2, 3])
-def test_people_s_rule_without_hints_writes_what_the_one_with_hints_writes(base):
+def test_rules_of_accumulate_agree_with_and_without_hints(base):
     """It passes no zeros on, on the left of b, and leaves out what no canvas has."""
     task = Multiplication("accumulate", base=base)
     rule = task.local_rule(latent=True)
@@ -339,7 +339,7 @@ def test_people_s_rule_without_hints_writes_what_the_one_with_hints_writes(base)
     assert both.differ == 0
 
 
-def test_states_that_exceed_64_bits_are_refused_and_not_wrapped_around():
+def test_states_beyond_64_bits_are_refused():
     rule = Multiplication("accumulate").local_rule(latent=True)
     rule = rule.with_codes(dict.fromkeys(rule.signals, 62))
     with pytest.raises(ValueError, match="too many classes to be enumerated"):

@@ -72,7 +72,7 @@ def example(
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_docstrings_have_right_worked_examples(name: str) -> None:
+def test_examples_in_docstrings_are_correct(name: str) -> None:
     rule, text = example(*EXAMPLES[name])
     documented = inspect.getdoc(inspect.getmodule(type(rule)))
     assert documented is not None
@@ -80,7 +80,7 @@ def test_docstrings_have_right_worked_examples(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_samples_of_pages_are_those_of_their_ids_with_the_same_labels(name: str) -> None:
+def test_samples_of_canvases_equal_samples_of_their_ids(name: str) -> None:
     task, *_, latent = EXAMPLES[name]
     rule = task.local_rule(latent)
     drawing = task.layout_impl.draw_worked(sample(task, 0, "train", 0, np.arange(20)))
@@ -119,7 +119,7 @@ def test_a_cell_without_ops_passes_the_signals_of_that_with_ops(layout: str, bas
         ("a row below that of the last digit of b", {"above_left.diagonal": 0}),
     ],
 )
-def test_what_no_drawn_page_has_is_left_out(name: str, changed: dict[str, int | str]) -> None:
+def test_inputs_that_no_solution_has_are_left_out(name: str, changed: dict[str, int | str]) -> None:
     task = Multiplication("accumulate", base=2, smallest=0)
     rule = task.local_rule(latent=True)
     drawing = task.layout_impl.draw_worked(Problems.from_ints([(5, 6)], 2))
@@ -134,7 +134,7 @@ def test_what_no_drawn_page_has_is_left_out(name: str, changed: dict[str, int | 
     assert not rule.can_occur("total", column, inputs).any()
 
 
-def test_codes_beyond_the_classes_do_not_matter_to_a_rule() -> None:
+def test_latent_codes_beyond_the_classes_change_no_rule() -> None:
     rule = Multiplication("accumulate", base=2).local_rule(latent=True)
     coded = rule.with_codes({"carry": 30, "sum": 3})
     inputs = coded.cell_inputs(np.arange(0, coded.whole.starts[-1], coded.whole.starts[-1] // 999))

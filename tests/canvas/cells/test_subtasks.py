@@ -12,7 +12,7 @@ STANDARD = Multiplication("standard")
 PROBLEM = Problems.from_ints([(47, 36)])
 
 
-def test_sub_tasks_are_signals_and_targets_of_probes_with_their_classes():
+def test_sub_tasks_are_signals_and_probe_targets_with_classes():
     classes = subtask_classes(Addition("column").local_rule())
     assert classes == {
         "sum_carry": 3, "addend": 11, "sum": 11,

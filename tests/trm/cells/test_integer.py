@@ -24,7 +24,7 @@ def pair(request) -> tuple[CellModel, IntegerCellModel, torch.Tensor]:
     return trained.model, quantised(trained.model, ids, 8), ids
 
 
-def test_integers_of_8_bits_decide_as_the_floats_do_on_all_inputs(pair):
+def test_int8_weights_decide_as_floats_on_all_inputs(pair):
     model, integer, ids = pair
     assert differing(model, integer, ids) == 0
     assert integer.num_parameters == model.num_parameters
@@ -120,7 +120,7 @@ def test_numpy_with_integers_of_64_bits_finds_the_same_logits(pair):
     assert torch.equal(found.long().float(), found), "all are whole numbers"
 
 
-def test_logits_are_the_same_in_other_batches_threads_and_settings(pair):
+def test_integer_logits_ignore_batches_threads_and_autocast(pair):
     _, integer, ids = pair
     every = integer.cells(integer.reader.decode(ids))
 
@@ -224,7 +224,7 @@ def test_given_symbols_and_outputs_of_other_ops_are_no_decisions(binary, written
             assert torch.equal(decided, torch.from_numpy(label).long()), name
 
 
-def test_of_many_inputs_rare_kinds_are_drawn_as_often_as_others(binary, monkeypatch):
+def test_rare_kinds_of_inputs_are_drawn_as_often_as_others(binary, monkeypatch):
     ids, model = torch.from_numpy(binary.judged.numbers), binary.model
 
     def kinds(some: torch.Tensor) -> torch.Tensor:

@@ -25,7 +25,7 @@ SMALL = (
 )  # fmt: skip
 
 
-def test_samples_are_the_cells_of_pages_with_their_neighbours():
+def test_samples_are_cells_of_canvases_with_their_neighbours():
     task = Multiplication(layout="lattice", base=3, digits_a=(1, 3), digits_b=(1, 3), smallest=0)
     batch = SolutionSamples(task, Canvas(margin=2), "train", 0, 16, 8).__getitems__(list(range(8)))
     rule = task.local_rule(latent=True)
@@ -78,7 +78,7 @@ def test_merged_op_inputs_are_those_of_canvases_each_once(inventor):
     assert len(used) < len(torch.stack((true["multiplier"], true["carry"])).unique(dim=1)[0])
 
 
-def test_a_run_that_merges_codes_trains_on_op_inputs_and_is_resumed_exactly(command, tmp_path):
+def test_a_run_with_state_merging_resumes_exactly(command, tmp_path):
     settings = (*SMALL, "--model.cooling", "[0,0.001]", "--model.merging", 0.6)
     settings += ("--model.coldest", 0.35, "--data.batches_per_epoch", 4)
     settings += ("--trainer.logger", "CSVLogger")

@@ -50,7 +50,7 @@ SHAPES = ({"H_cycles": 1, "L_cycles": 1}, {"H_cycles": 2, "L_cycles": 3, "num_la
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", SHAPES)
 @torch.no_grad()
-def test_a_page_is_worked_out_cell_by_cell(shape: dict[str, int], layout: str) -> None:
+def test_a_canvas_is_solved_cell_by_cell(shape: dict[str, int], layout: str) -> None:
     """Each cell alone, in the order of writing, and each of its heads."""
     net, rule = model(layout, **shape), RULES[layout]
     tokens = pages("________", "_12_*___", ".....2__", ".....1__", "________")
@@ -83,7 +83,7 @@ def test_a_page_is_worked_out_cell_by_cell(shape: dict[str, int], layout: str) -
     torch.testing.assert_close(worked.halt_logits[0], all_right(sure))
 
 
-def test_pages_of_a_batch_do_not_meet() -> None:
+def test_canvases_of_a_batch_do_not_interact() -> None:
     """Boxes of other sizes beside a page, and blank cells around it, change nothing."""
     net = model()
     small = pages("12_*_", "...2_")
@@ -101,7 +101,7 @@ def test_pages_of_a_batch_do_not_meet() -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_head_sees_what_it_reads_alone(layout: str) -> None:
+def test_an_op_depends_on_its_inputs_alone(layout: str) -> None:
     """The outputs of an op input do not depend on its place in a batch or on the others."""
     net = model(layout, H_cycles=2, L_cycles=2)
     samples = CellInputSamples(TASKS[layout], Canvas(), "train", 0, 50, 50)
@@ -144,7 +144,7 @@ def scribbled(loop: Loop, by: torch.Tensor, generator: torch.Generator) -> CellS
 
 @pytest.mark.parametrize("path", SAVED, ids=lambda path: path.stem)
 @torch.no_grad()
-def test_updating_all_cells_at_once_ends_as_the_order_of_writing_does(path: Path) -> None:
+def test_all_start_states_reach_the_fixed_point_of_the_wavefront(path: Path) -> None:
     """From any state, in at most as many steps as a chain has cells.
 
     The states: no messages; random messages and digits; the same with half of the canvas erased;

@@ -30,7 +30,7 @@ SMALL = (
 )  # fmt: skip
 
 
-def test_samples_are_the_windows_of_training_problems_each_once():
+def test_samples_are_the_distinct_inputs_of_training_problems():
     samples = CellInputSamples(TASK, Canvas(margin=2), "train", 0, 64, 32)
     batch, rule = samples.__getitems__(list(range(32))), TASK.local_rule()
     numbers = rule.encoding.ids_of(batch["ops"].numpy(), batch["inputs"].numpy())
@@ -45,7 +45,7 @@ def test_samples_are_the_windows_of_training_problems_each_once():
     assert all(torch.equal(batch[name], again[name]) for name in batch)
 
 
-def test_a_pool_has_each_op_input_of_its_problems_and_batches_are_drawn_from_it():
+def test_a_pool_has_each_op_input_of_its_problems_once():
     rule = TASK.local_rule()
     samples = CellInputSamples(TASK, Canvas(margin=2), "train", 0, 64, 32, pool=40)
     drawn = CellInputSamples(TASK, Canvas(margin=2), "train", 0, 40, 40)
@@ -66,13 +66,13 @@ def test_a_pool_has_each_op_input_of_its_problems_and_batches_are_drawn_from_it(
     assert all(torch.equal(first[name], again[name]) for name in first)
 
 
-def test_a_pool_is_refused_for_models_that_are_not_trained_on_single_cells(command, tmp_path):
+def test_a_pool_is_refused_without_hints(command, tmp_path):
     words = ("--data.pool", 5, "--trainer.max_epochs", 1)
     ran = command("fit", "--config", "debug", *words, folder=tmp_path, code=2).err
     assert "data.pool is for models with hints that are trained on single cells" in ran
 
 
-def test_a_short_run_solves_longer_problems_than_it_saw(command, tmp_path):
+def test_a_short_run_solves_longer_problems_than_it_trained_on(command, tmp_path):
     command("fit", *SMALL, folder=tmp_path)
     problems = [(2**9 - 1, 2**9 - 2), (0, 7), (500, 2**7)]
     solutions = solve(problems, load_solver(tmp_path / "runs/small"))

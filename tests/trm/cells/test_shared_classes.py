@@ -77,7 +77,7 @@ def test_it_computes_as_the_model_whose_weights_are_not_shared(layout: str, head
 
 
 @torch.no_grad()
-def test_without_attention_a_cell_adds_the_messages_of_the_neighbours_that_exist():
+def test_without_attention_a_cell_adds_its_neighbours_messages():
     net, rule = model("column"), RULES["column"]
     values = {"right": 0, "above": 1, "right.sum_carry": 0, "above.addend": 2, "above.sum": 3}
     seen = {name: np.array([value]) for name, value in {**values, "token": MASK}.items()}

@@ -59,7 +59,7 @@ def meanings(codes, sums):
     }
 
 
-def test_codes_that_do_the_same_become_one_by_what_should_have_been_written():
+def test_equivalent_latent_codes_merge_by_their_correct_symbols():
     cells, sums = rows(counting_in_six_codes)
     assert len(meanings(cells.messages, sums)) == 6
     pairs = meanings(merged_messages(cells), sums)
@@ -75,7 +75,7 @@ def test_codes_that_do_the_same_become_one_by_what_should_have_been_written():
     assert len(pairs) == 3
 
 
-def test_a_message_that_means_two_things_in_places_of_their_own_is_told_apart():
+def test_a_latent_code_with_two_meanings_is_split():
     """The first cell counts nothing, and says 4; after the fourth a sum of 2 is 4 now and then."""
     number, length = 400, 8
     seen = RANDOM.integers(0, 2, (number, length))
@@ -104,7 +104,7 @@ def test_a_message_that_means_two_things_in_places_of_their_own_is_told_apart():
     assert set(found[four.ravel()].ravel()) == set(found[(sums == 2).ravel()].ravel())
 
 
-def test_codes_that_go_down_and_codes_that_go_left_are_merged_together():
+def test_latent_codes_of_both_directions_merge_together():
     """Of given cells above nothing is written: what they hand on shows in the last row alone."""
     pages, height, width = 300, 3, 4
     seen = RANDOM.integers(0, 2, (pages, height, width))
@@ -136,14 +136,14 @@ def test_codes_that_go_down_and_codes_that_go_left_are_merged_together():
     assert len(meanings(found[lower, 1], left.ravel()[lower])) == 2
 
 
-def test_cells_left_of_a_wrong_one_do_not_count():
+def test_cells_left_of_an_incorrect_one_do_not_count():
     cells, _ = rows(counting)
     right = np.arange(len(cells.cell_input)) != 2
     expected = [True, True, True, False, False, False, True, True]
     assert cells._replace(right=right).counted()[:8].tolist() == expected
 
 
-def test_a_state_of_few_cells_is_that_which_what_follows_tells():
+def test_a_rare_state_merges_by_the_symbols_that_follow():
     """A sum of 2 is said by a code of its own where a 7 is seen, after which one cell writes."""
     cells, sums = rows(counting)
     cell = next(i for i in range(0, len(sums), 6) if sums[i + 2] == 2 and sums[i + 3] == 0)
@@ -153,7 +153,7 @@ def test_a_state_of_few_cells_is_that_which_what_follows_tells():
     assert len(set(found.ravel().tolist())) == 3
 
 
-def test_a_state_of_few_cells_stays_where_it_explains_what_follows_and_else_is_not_known():
+def test_a_rare_state_that_explains_no_symbol_is_unknown():
     """It says 1 for a sum of 2, and the last cell writes the same after both, or what none does."""
     cells, sums = rows(counting)
     cells.cell_input[5::6] += 8  # of last cells, which hand nothing on
@@ -165,7 +165,7 @@ def test_a_state_of_few_cells_stays_where_it_explains_what_follows_and_else_is_n
 
 
 @pytest.mark.parametrize(("many", "states"), [(1, 1), (5, 2), (200, 2)])
-def test_states_that_many_cells_tell_apart_are_not_one_though_most_contexts_do_not(many, states):
+def test_one_frequent_context_is_enough_to_separate_states(many, states):
     """A first cell sees 0, 1 or 2, and says 1 or not; of the second one context writes which."""
     first = np.arange(3 * (24 + many)) % 3
     second = np.append(np.repeat(np.arange(3, 27), 3), np.full(3 * many, 27))

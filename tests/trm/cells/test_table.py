@@ -213,7 +213,7 @@ def test_solutions_are_the_same_with_and_without_a_table(base3: Solver) -> None:
         assert max(other.row_confidence) < 1
 
 
-def test_the_closed_table_of_cells_with_several_ops_writes_the_symbols_of_the_network() -> None:
+def test_a_table_of_several_ops_agrees_with_its_network() -> None:
     solver = load_solver("tiny-seed0", device="cpu")
     rule, cache = solver.task.local_rule(), CellCache(solver.predictor.model)
     ids = reachable_cell_inputs(rule)

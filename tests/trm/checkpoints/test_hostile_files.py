@@ -58,7 +58,7 @@ def solve(file: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["x.ckpt", "x.safetensors"])
-def test_of_120_damaged_files_none_is_taken_for_another_model(checkpoint, tmp_path, name):
+def test_no_damaged_file_is_taken_for_another_model(checkpoint, tmp_path, name):
     file, draw, refused, whole = tmp_path / name, random.Random(0), 0, checkpoint.read_bytes()
     if name == "x.safetensors":
         whole = pack(load_checkpoint(checkpoint), {})
@@ -125,7 +125,7 @@ def test_no_odd_setting_does_harm(checkpoint, tmp_path, odd):
     ],
     ids=lambda more: type(more).__name__,
 )
-def test_what_is_larger_in_memory_than_on_the_disk_is_refused(changed, more):
+def test_tensors_larger_in_memory_than_on_disk_are_refused(changed, more):
     file = changed(lambda content: content["state_dict"].update({"model.more": more}))
     assert file.stat().st_size < 2**20
     with pytest.raises(ValueError, match="cannot be read as a checkpoint"):
@@ -233,7 +233,7 @@ def lost(content: dict) -> None:
         (put(DATA_KEY, "symmetries", value=["x"]), "symmetry"),
     ],
 )
-def test_what_does_not_fit_is_named_in_one_short_sentence(changed, change, reason):
+def test_misfits_are_named_in_one_short_sentence(changed, change, reason):
     with pytest.raises(ValueError, match=f"does not fit this version's models .*{reason}") as error:
         load_solver(changed(change), device="cpu")
     assert "\n" not in str(error.value)

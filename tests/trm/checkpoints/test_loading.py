@@ -22,7 +22,7 @@ def exported(checkpoint, tmp_path) -> Path:
     return path
 
 
-def test_a_solver_has_the_weights_the_task_and_the_steps_of_its_checkpoint(checkpoint):
+def test_a_solver_has_weights_task_and_steps_of_its_checkpoint(checkpoint):
     solver = load_solver(checkpoint, device="cpu")
     weights = torch.load(checkpoint, weights_only=True)["state_dict"]
     mine = solver.predictor.model.state_dict()
@@ -54,9 +54,7 @@ def test_file_folder_and_exported_weights_solve_alike(checkpoint, trained, expor
         assert [s.record() for s in load_solver(path, device="cpu").solve(problems)] == expected
 
 
-def test_weights_in_bfloat16_take_half_the_size_and_come_out_rounded_in_float32(
-    checkpoint, exported, tmp_path
-):
+def test_bfloat16_weights_are_half_as_large_and_load_as_float32(checkpoint, exported, tmp_path):
     file, again = tmp_path / "half.safetensors", tmp_path / "again.safetensors"
     file.write_bytes(pack(load_checkpoint(checkpoint), {}, dtype=torch.bfloat16))
     assert file.stat().st_size < exported.stat().st_size - 1.9 * 5818
@@ -75,7 +73,7 @@ def test_weights_in_bfloat16_take_half_the_size_and_come_out_rounded_in_float32(
         load_solver(file, device="cpu")
 
 
-def test_what_was_packed_comes_out_again_without_what_only_training_needs(checkpoint, exported):
+def test_exported_weights_load_without_the_optimizer_state(checkpoint, exported):
     before, after = load_checkpoint(checkpoint), unpack(exported)
     assert after["card"] == {"note": "of a test"}
     assert after[CHECKPOINT_KEY] == before[CHECKPOINT_KEY]
@@ -88,7 +86,7 @@ def test_what_was_packed_comes_out_again_without_what_only_training_needs(checkp
     assert exported.stat().st_size < checkpoint.stat().st_size
 
 
-def test_saved_models_are_as_they_would_be_exported_now_with_the_sum_of_their_tensors(repository):
+def test_saved_weights_equal_their_own_export_today(repository):
     for file in [SHIPPED, *(repository / "docs/models").glob("*.safetensors")]:
         content = unpack(file)  # in float32
         with safe_open(file, "pt") as stored:
@@ -97,7 +95,7 @@ def test_saved_models_are_as_they_would_be_exported_now_with_the_sum_of_their_te
         assert pack(content, content["card"], dtype=half) == file.read_bytes(), file
 
 
-def test_of_a_folder_the_best_checkpoint_comes_before_the_last_and_the_newest_run_first(tmp_path):
+def test_a_folder_leads_to_the_best_checkpoint_of_its_newest_run(tmp_path):
     def write(name: str, age: int) -> Path:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,7 +125,7 @@ def saved(path: Path, step: int = 0) -> Path:
     return path
 
 
-def test_times_of_files_are_no_order(tmp_path):
+def test_the_newest_run_does_not_depend_on_file_times(tmp_path):
     """They change when a folder is copied or unpacked; numbers of versions and steps stay."""
     older = saved(tmp_path / "x/version_9/checkpoints/last.ckpt")
     newer = saved(tmp_path / "x/version_10/checkpoints/last.ckpt")
@@ -172,7 +170,7 @@ def test_a_folder_of_many_runs_names_them(tmp_path):
     assert find_checkpoint(tmp_path) == own
 
 
-def test_no_checkpoint_or_several_weights_are_told(tmp_path):
+def test_a_folder_without_one_checkpoint_is_refused(tmp_path):
     alone = tmp_path / "a.safetensors"
     alone.touch()
     assert find_checkpoint(tmp_path) == alone
@@ -196,7 +194,7 @@ def test_no_checkpoint_or_several_weights_are_told(tmp_path):
         ({"model.inner.L_level.x": torch.zeros(2)}, "model.inner.L_level.x"),
     ],
 )
-def test_a_file_of_something_else_is_refused_with_what_it_holds(tmp_path, content, held):
+def test_a_file_of_another_kind_is_refused_with_its_content(tmp_path, content, held):
     torch.save(content, tmp_path / "other.ckpt")
     with pytest.raises(ValueError, match=f"holds no model of this package, but {held}: "):
         load_solver(tmp_path / "other.ckpt")
@@ -208,7 +206,7 @@ def test_a_device_that_does_not_exist_is_refused(checkpoint, device):
         load_solver(checkpoint, device=device)
 
 
-def test_without_an_accelerator_the_cpu_is_taken_whatever_the_index(checkpoint, monkeypatch):
+def test_without_an_accelerator_any_device_index_is_the_cpu(checkpoint, monkeypatch):
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
     for device in ("auto", "auto:1", "cpu:0"):
         assert load_solver(checkpoint, device=device).predictor.device == "cpu"

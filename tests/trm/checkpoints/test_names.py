@@ -31,7 +31,7 @@ def test_an_existing_path_wins_over_a_name(repository, tmp_path, monkeypatch):
     assert find_checkpoint("tiny-seed0").name == "x.safetensors"
 
 
-def test_an_unknown_name_is_told_the_nearest_and_a_path_is_not():
+def test_an_unknown_name_suggests_the_nearest_and_a_path_none():
     nearest = r"`trm models` lists \(the nearest: trm-quick-seed0.*\); train one"
     with pytest.raises(FileNotFoundError, match=f"no checkpoint trm-quik-seed0; nor .* {nearest}"):
         find_checkpoint("trm-quik-seed0")
@@ -51,7 +51,7 @@ def test_a_file_wins_over_a_name_whatever_its_own_name(checkpoint, tmp_path, mon
     assert load_solver("best.ckpt", device="cpu").task.layout == "column"
 
 
-def test_an_installed_package_says_where_other_weights_are(
+def test_an_installed_package_names_the_place_of_other_weights(
     monkeypatch, tmp_path, command, repository
 ):
     monkeypatch.setattr(names, "_ROOT", tmp_path)
@@ -67,7 +67,7 @@ def test_an_installed_package_says_where_other_weights_are(
     assert told in ran.out
 
 
-def test_what_is_listed_is_what_the_files_hold(command):
+def test_the_overview_agrees_with_the_files(command):
     lines = {line.split()[0]: line for line in command("models", "--all").out.splitlines()}
     assert lines.keys() == named_weights().keys()
     for name, told in {
@@ -107,7 +107,7 @@ def test_the_overview_names_all_weights_by_family_on_one_screen(command):
     assert "leave it out" in command("models", "--all", "lattice", code=2).err
 
 
-def test_a_file_that_says_nothing_is_refused(tmp_path):
+def test_a_file_without_metadata_is_refused(tmp_path):
     (tmp_path / "x.safetensors").write_bytes(b"nothing")
     with pytest.raises(ValueError, match="does not describe its model"):
         about(tmp_path / "x.safetensors")

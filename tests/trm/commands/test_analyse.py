@@ -23,7 +23,7 @@ def wide(picture) -> int:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_study_of_probes_leaves_figures_and_a_picture(command, changed, tmp_path, monkeypatch):
+def test_probes_leave_figures_and_a_picture(command, changed, tmp_path, monkeypatch):
     task = task_data(Multiplication("standard", digits_a=(1, 2), digits_b=(1, 2)))
     school = changed(lambda content: content[DATA_KEY].update(task=task), "school")
     monkeypatch.setattr("trm.extras.analysis.probe.fit", partial(fit, iterations=3))  # of 60

@@ -29,7 +29,7 @@ def scored(command, folder, *words, part=PART, code=0):
 
 
 @pytest.mark.parametrize(("name", "most"), [("canvas-v1", 2), ("structured-v1", 4)])
-def test_what_is_exported_and_answered_is_all_right(command, tmp_path, name, most):
+def test_correct_answers_to_an_exported_suite_score_100_percent(command, tmp_path, name, most):
     part = ("--suite", name, "--up-to", most)
     ran = command("benchmark", "export", *part, "--output", tmp_path / "suite")
     lines = (tmp_path / "suite" / f"{name}.jsonl").read_text().splitlines()
@@ -43,7 +43,7 @@ def test_what_is_exported_and_answered_is_all_right(command, tmp_path, name, mos
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_model_of_which_little_is_known_says_so(command, tmp_path):
+def test_predictions_without_about_have_no_ranges_or_cost(command, tmp_path):
     file = predictions(tmp_path / "p.jsonl", perfect()[:-1])
     ran, grid = scored(command, tmp_path, file)
     assert "incorrect as predictions are missing: 1" in ran.out
@@ -80,7 +80,7 @@ def test_records_of_trm_solve_are_predictions(command, checkpoint, tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_suite_of_a_seed_needs_it_and_does_not_tell_it(command, tmp_path):
+def test_a_seeded_suite_requires_its_seed_and_does_not_store_it(command, tmp_path):
     part = (*PART, "--seed", 9146204175132267415)
     command("benchmark", "export", *part, "--output", tmp_path / "suite")
     (file,) = (tmp_path / "suite").glob("*.jsonl")

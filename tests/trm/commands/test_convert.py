@@ -23,7 +23,7 @@ def weights(path):
         (GPT, "nanogpt", "", "standard", "also needs pe=PositionEmbedding.ROPE_2D"),
     ],
 )
-def test_weights_that_went_out_come_back(command, tmp_path, name, to, settings, layout, note):
+def test_converted_weights_round_trip(command, tmp_path, name, to, settings, layout, note):
     ran = command("convert", name, tmp_path / "out", "--to", to)
     assert f"{tmp_path / 'out'}: " in ran.out
     assert note in ran.out
@@ -55,7 +55,7 @@ def test_a_checkpoint_becomes_safetensors(command, tmp_path, trained):
     assert all(torch.equal(found[key], value) for key, value in expected.items())
 
 
-def test_ids_of_the_note_become_ours(command, tmp_path):
+def test_token_ids_of_the_note_are_converted(command, tmp_path):
     """A GPT with the ids of the note's code, made of a shipped one, writes the same answer."""
     command("convert", GPT, tmp_path / "ckpt.pt", "--to", "nanogpt")
     checkpoint = torch.load(tmp_path / "ckpt.pt", weights_only=True)
@@ -133,7 +133,7 @@ def folder(command, tmp_path_factory):
         ),
     ],
 )
-def test_what_cannot_be_converted_is_refused(command, folder, call, sentence):
+def test_impossible_conversions_are_refused(command, folder, call, sentence):
     ran = command("convert", *call.split(), folder=folder, code=2)
     assert sentence in ran.err
     assert ran.err.count("\n") <= 2
@@ -141,7 +141,7 @@ def test_what_cannot_be_converted_is_refused(command, folder, call, sentence):
     assert not (folder / "o.safetensors").exists()
 
 
-def test_a_missing_choice_is_listed(command):
+def test_a_missing_option_lists_its_choices(command):
     error = command("convert", "in.pt", "out.pt", code=2).err
     assert "required: --to. --to is one of trm, nanogpt, safetensors\n" in error
     assert "KIND is one of probe, gap, heads, rasp, ranks" in command("analyse", "-q", code=2).err

@@ -61,7 +61,7 @@ def test_an_evaluation_leaves_figures_pictures_and_a_report(command, checkpoint,
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_folder_of_runs_leads_to_a_checkpoint_that_is_named(command, trained, tmp_path):
+def test_a_folder_of_runs_leads_to_its_checkpoint(command, trained, tmp_path):
     ran = command("evaluate", "--checkpoint", trained / "runs", *ONE, "--output", tmp_path / "a")
     assert ran.err == f"checkpoint: {trained}/runs/debug/version_0/checkpoints/best.ckpt\n"
     for words in (("solve", "1x2"), ("inspect", "1x2"), ("analyse", "ranks")):
@@ -73,7 +73,7 @@ def test_a_folder_of_runs_leads_to_a_checkpoint_that_is_named(command, trained, 
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_pictures_and_accuracy_by_length_are_written_for_tensorboard(command, checkpoint, tmp_path):
+def test_tensorboard_gets_pictures_and_accuracy_by_length(command, checkpoint, tmp_path):
     words = ("--view", "random", "--tensorboard", "--output", tmp_path)
     for _ in range(2):  # the second call replaces the events of the first
         ran = command("evaluate", "--checkpoint", checkpoint, *ONE, *words)
@@ -87,7 +87,7 @@ def test_pictures_and_accuracy_by_length_are_written_for_tensorboard(command, ch
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_how_models_are_asked_is_written_down(command, checkpoint, tmp_path, monkeypatch):
+def test_settings_of_an_evaluation_are_recorded(command, checkpoint, tmp_path, monkeypatch):
     monkeypatch.setattr("trm.precision.cpu_multiplies_bfloat16", lambda: True)
     words = ("--views", 3, "--vote", "max_confidence", "--precision", "bf16-mixed")
     ran = command("evaluate", "--checkpoint", checkpoint, *ONE, *words, "--output", tmp_path)

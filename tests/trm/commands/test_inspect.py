@@ -93,7 +93,7 @@ def test_a_run_is_exported_and_untrained_weights_have_its_shapes(command, checkp
     assert unpack(untrained)["global_step"] == 0
 
 
-def test_rounded_weights_have_no_proof_and_no_figures_of_those_before(command, tmp_path):
+def test_rounded_weights_keep_no_proof_and_no_figures(command, tmp_path):
     file, page = tmp_path / "rounded.safetensors", tmp_path / "page.html"
     ran = export(command, SHIPPED, file, "--dtype", "bfloat16")
     assert "50,853 parameters" in ran.out
@@ -108,7 +108,7 @@ def test_rounded_weights_have_no_proof_and_no_figures_of_those_before(command, t
     assert "--dtype applies to a file of weights" in ran.err
 
 
-def test_a_page_says_whether_its_weights_are_proved(command, tmp_path):
+def test_a_web_page_shows_whether_its_weights_are_proved(command, tmp_path):
     page, untrained = tmp_path / "multiply.html", tmp_path / "untrained.html"
     export(command, SHIPPED, page)
     export(command, SHIPPED, untrained, "--untrained")
@@ -140,7 +140,7 @@ def test_a_card_repeats_the_figures_of_its_own_checkpoint_alone(command, checkpo
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_model_that_invents_its_codes_is_shown_as_it_solves(command, repository, tmp_path):
+def test_a_latent_model_is_shown_while_it_solves(command, repository, tmp_path):
     checkpoint = repository / "docs/models/untold-base2-seed0.safetensors"
     ran = command("inspect", "--checkpoint", checkpoint, "101x110", "--output", tmp_path)
     shares = re.findall(r"(multiplier|multiplicand|addend) +(\d+) of (\d+)", ran.out)
@@ -149,7 +149,7 @@ def test_a_model_that_invents_its_codes_is_shown_as_it_solves(command, repositor
     assert (tmp_path / "rows.png").is_file()
 
 
-def test_a_page_of_several_models_says_the_size_of_each(command, repository, tmp_path):
+def test_a_web_page_of_several_models_shows_the_size_of_each(command, repository, tmp_path):
     beside = [repository / f"docs/models/{name}-seed0.safetensors" for name in ("tiny", "column")]
     ran = export(command, SHIPPED, tmp_path / "m.html", "--beside", *beside)
     sizes = "lattice 50,853 parameters, tiny-seed0 8,314 parameters, column-seed0 46,588 parameters"

@@ -37,7 +37,7 @@ def proof(ternary, command, tmp_path_factory):
     return folder / "proof", ran.out
 
 
-def test_a_proof_says_what_it_rests_on(proof, ternary):
+def test_a_proof_lists_its_assumptions(proof, ternary):
     folder, said = proof
     assert {file.name for file in folder.iterdir()} == FILES
     said = " ".join(said.split())
@@ -85,7 +85,7 @@ def test_a_proof_is_checked_again(proof, command, tmp_path):
     assert "not proved: in row b" in ran.out
 
 
-def test_who_solves_with_a_proved_file_is_told(ternary, proof, command, tmp_path):
+def test_a_verdict_beside_a_file_counts_for_its_weights_alone(ternary, proof, command, tmp_path):
     """The verdict lies beside the file, and counts for these weights alone."""
     file = proof[0].parent / "model.safetensors"
     noted = file.with_suffix(".proof.json")
@@ -135,7 +135,7 @@ def test_three_addends_are_refused_of_a_model_of_two(command, tmp_path):
         solver.for_lengths((2, 2, 2))
 
 
-def test_what_a_task_excludes_is_refused_of_problems_from_python_too():
+def test_problems_outside_the_task_are_refused_in_python_too():
     solver = load_solver()
     for operands, sentence in (((1, 2, 3), "takes 2 operands, not 3"), ((1,), "not 1")):
         with pytest.raises(ValueError, match=sentence):
@@ -227,7 +227,7 @@ def test_files_that_carry_a_proof_are_proved(file):
         assert "outdated" not in solver.predictor.doubt
 
 
-def test_what_is_wanted_is_written_before_anything_is_printed(ternary, command, tmp_path):
+def test_files_are_written_before_anything_is_printed(ternary, command, tmp_path):
     """A reader may close the pipe at once, as in `trm prove | head`."""
     file = saved(tmp_path, ternary.task, ternary.model)
     with pytest.MonkeyPatch.context() as patch:
@@ -279,9 +279,7 @@ def test_a_refuted_model_is_no_surer_than_its_refutation_allows(ternary, command
     assert json.loads((tmp_path / "model.proof.json").read_text())["verdict"] == "refuted"
 
 
-def test_a_model_of_any_kind_is_not_sure_of_the_problem_that_refutes_it(
-    checkpoint, command, tmp_path
-):
+def test_confidence_is_0_on_the_problem_that_refutes_a_model(checkpoint, command, tmp_path):
     file = tmp_path / "model.ckpt"
     shutil.copyfile(checkpoint, file)
     command("prove", "--checkpoint", file, "--search", 50, code=1)
@@ -295,7 +293,7 @@ def test_a_model_of_any_kind_is_not_sure_of_the_problem_that_refutes_it(
     assert solve("12x3", replace(sure, known_wrong=((12, 3),))).confidence == 0
 
 
-def test_an_own_layout_is_proved_of_drawn_pages_and_checked_without_laws(learn, command, tmp_path):
+def test_an_own_layout_is_tested_on_canvases_without_laws(learn, command, tmp_path):
     trained = learn(AddTwice(base=3))
     file = saved(tmp_path, trained.task, trained.model)
     words = ("--import", "twice", "--checkpoint", file)
@@ -323,7 +321,7 @@ def test_an_own_layout_is_proved_of_drawn_pages_and_checked_without_laws(learn, 
         ("few_classes", "it returns class 3 of sum_carry"),
     ],
 )
-def test_a_rule_that_is_wrong_is_told_wherever_it_is_used(layout, said, learn, command, tmp_path):
+def test_a_wrong_rule_is_refused_by_every_command(layout, said, learn, command, tmp_path):
     """It is trained on, loaded, proved or drawn."""
     trained = learn(AddTwice(base=10), steps=1)
     file = saved(tmp_path, replace(trained.task, layout=layout), trained.model)
@@ -338,14 +336,14 @@ def test_a_rule_that_is_wrong_is_told_wherever_it_is_used(layout, said, learn, c
         assert said in command(*words, folder=tmp_path, code=2).err
 
 
-def test_a_set_that_is_too_small_proves_nothing(learn, command, tmp_path):
+def test_a_reachable_set_that_is_too_small_proves_nothing(learn, command, tmp_path):
     trained = learn(AddTwice("no_four"), steps=1)
     file = saved(tmp_path, trained.task, trained.model)
     ran = command("prove", "--import", "twice", "--checkpoint", file, code=2)
     assert "the reachable inputs of the local rule NoFourRule are too few: the cell in" in ran.err
 
 
-def test_codes_are_checked_again_without_laws(command, tmp_path):
+def test_latent_codes_are_checked_again_without_laws(command, tmp_path):
     file = tmp_path / "model.safetensors"
     shutil.copyfile(MODELS / "untold-base2-seed0.safetensors", file)
     ran = command("prove", "--checkpoint", file, "--output", tmp_path / "proof")
@@ -361,7 +359,9 @@ def test_codes_are_checked_again_without_laws(command, tmp_path):
     assert "not proved: " in command("prove", "--check", tmp_path / "proof", code=1).out
 
 
-def test_a_wrong_model_is_refuted_by_the_smallest_problem(ternary, command, tmp_path, checkpoint):
+def test_an_incorrect_model_is_refuted_by_its_smallest_problem(
+    ternary, command, tmp_path, checkpoint
+):
     model = copy.deepcopy(ternary.model)
     with torch.no_grad():
         model.lm_head.bias[3] -= 1000  # writes 0 where a digit 2 belongs
@@ -433,9 +433,7 @@ def integer_file(binary, command, tmp_path_factory) -> Path:
     return integers
 
 
-def test_a_model_in_integers_is_proved_without_a_bound_on_rounding(
-    integer_file, binary, command, tmp_path
-):
+def test_integers_are_proved_without_a_bound_on_rounding(integer_file, binary, command, tmp_path):
     file, folder = tmp_path / "model.safetensors", tmp_path / "proof"
     shutil.copyfile(integer_file, file)
     ran = command("prove", "--checkpoint", file, "--output", folder)
@@ -470,9 +468,7 @@ def test_a_model_in_integers_is_proved_without_a_bound_on_rounding(
         (("inspect", "--export", "x.safetensors", "--untrained"), "in integers already"),
     ],
 )
-def test_what_models_in_integers_do_not_have_is_refused(
-    integer_file, command, tmp_path, words, told
-):
+def test_options_that_integer_models_lack_are_refused(integer_file, command, tmp_path, words, told):
     first, *rest = words
     ran = command(first, "--checkpoint", integer_file, *rest, folder=tmp_path, code=2)
     assert told in " ".join(ran.err.split())

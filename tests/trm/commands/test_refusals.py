@@ -150,7 +150,9 @@ CALLS = [  # CKPT multiplies, ADDER adds, STEPPING has attention between cells
 
 
 @pytest.mark.parametrize(("words", "said"), CALLS, ids=lambda text: text[:60])
-def test_a_wrong_call(command, folder, checkpoint, adder, repository, words, said):
+def test_a_wrong_call_is_refused_in_one_sentence(
+    command, folder, checkpoint, adder, repository, words, said
+):
     stepping = repository / "docs/models/decimal-seed0.safetensors"
     files = {"CKPT": checkpoint, "ADDER": adder, "STEPPING": stepping, "SHIPPED": SHIPPED}
     before = sorted(folder.rglob("*"))

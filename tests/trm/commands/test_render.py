@@ -23,7 +23,7 @@ def lines(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("written", ["321x654", "321*654", "321×654", "321X654", " 321 x 654 "])
-def test_the_working_of_a_problem_is_drawn_with_a_cell_around_it(command, written):
+def test_the_solution_is_drawn_with_a_margin_of_one_cell(command, written):
     ran = command("render", written, "--layout", "lattice")
     assert ran.err == ""
     assert lines(ran.out) == lines(LATTICE)

@@ -39,7 +39,7 @@ def test_two_evaluations_become_pictures_and_a_report(command, make_grid, tmp_pa
         assert word in ran.out
 
 
-def test_risks_of_answers_are_told_and_drawn(command, tmp_path, monkeypatch):
+def test_risks_of_answers_are_printed_and_drawn(command, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     rows = [
         {"correct": i != 3, "confidence": 0.9 - i / 10, "agreement": 1 - i / 8, "error": None}
@@ -60,7 +60,7 @@ def test_risks_of_answers_are_told_and_drawn(command, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_what_trm_solve_and_trm_predict_write_is_read(command, checkpoint, trained, tmp_path):
+def test_records_of_trm_solve_and_trm_predict_are_read(command, checkpoint, trained, tmp_path):
     shutil.copytree(trained / "runs", tmp_path / "runs")
     run = tmp_path / "runs/debug/version_0"
     words = ("--config", run / "config.yaml", "--ckpt_path", run / "checkpoints/best.ckpt")

@@ -7,7 +7,7 @@ import torch
 from trm.models.recursive import TinyRecursiveModel
 
 
-def test_each_answer_is_printed_with_its_confidence_and_whether_it_is_right(command, checkpoint):
+def test_answers_are_printed_with_confidence_and_correctness(command, checkpoint):
     ran = command("solve", "--checkpoint", checkpoint, "12x3", "7*8")
     assert ran.err == ""
     for problem in ("12 x 3 = ", "7 x 8 = "):
@@ -22,7 +22,7 @@ def test_each_answer_is_printed_with_its_confidence_and_whether_it_is_right(comm
     assert ran.out.count("should be") == 4
 
 
-def test_without_a_checkpoint_the_model_that_comes_along_solves(command):
+def test_without_a_checkpoint_the_shipped_model_solves(command):
     ran = command("solve", "123x456", "98765x1234")
     told = "The shipped model: lattice, trained on 1 to 4 x 1 to 4 digits.\n"
     assert ran.err == ""
@@ -76,7 +76,7 @@ def test_bfloat16_needs_units(command, checkpoint, tmp_path, monkeypatch, units)
         dtypes.clear()
 
 
-def test_a_cell_model_that_starts_from_noise_ends_in_the_proved_answer(command):
+def test_a_cell_model_reaches_the_proved_answer_from_noise(command):
     for more in (("--watch",), ("--steps", "99"), ("--views", "2", "--vote-per", "solution")):
         ran = command("solve", "123x456", "--start", "noise", *more)
         assert "✓ 123 x 456 = 56088" in ran.out
@@ -87,14 +87,14 @@ def test_a_cell_model_that_starts_from_noise_ends_in_the_proved_answer(command):
     assert told in " ".join(ran.out.split())
 
 
-def test_a_demo_watches_problems_and_ends_with_numbers_of_a_hundred_digits(command, tmp_path):
+def test_the_demo_ends_with_numbers_of_a_hundred_digits(command, tmp_path):
     ran = command("solve", "--demo", folder=tmp_path)
     assert not list(tmp_path.iterdir())
     assert ran.out.count("confidence ") == 3
     assert "correct in every cell" in ran.out
 
 
-def test_fewer_views_than_asked_for_are_told_with_how_to_get_more(command, checkpoint, tmp_path):
+def test_a_note_explains_how_to_get_more_views(command, checkpoint, tmp_path):
     """The canvas of 12 x 3 leaves room for some shifts alone."""
     words = ("solve", "--checkpoint", checkpoint, "--views")
     ran = command(*words, 64, "12x3")
@@ -140,7 +140,7 @@ def test_a_large_canvas_is_not_printed_and_its_answer_is_checked(command):
     assert f"= {int(a) * int(b)} (correct; confidence 100.0%)" in ran.out.replace("\n", "")
 
 
-def test_a_second_call_for_the_same_output_says_that_it_is_computed_again(command, tmp_path):
+def test_a_note_precedes_the_replacement_of_an_output(command, tmp_path):
     (tmp_path / "problems.csv").write_text("a,b\n12,34\n")
     words = ("solve", "--input", "problems.csv", "--output", "answers.jsonl")
     first = command(*words, folder=tmp_path)
@@ -159,7 +159,7 @@ def test_quiet_prints_the_answer_alone(command):
     assert ran.err == ""
 
 
-def test_a_canvas_given_turned_is_shown_as_it_is_given_and_recognised(command, tmp_path):
+def test_a_turned_prompt_is_shown_as_given_and_recognised(command, tmp_path):
     ran = command("solve", "--view", "r90", "123x456")
     given, solved = (
         ran.out.split("given, in an orientation that the model is not told:")[1]

@@ -140,7 +140,7 @@ for words in (
 """
 
 
-def test_files_are_in_utf8_whatever_the_encoding_of_the_system_is(repository, tmp_path):
+def test_files_are_utf8_in_any_encoding_of_the_system(repository, tmp_path):
     """Windows has files in cp1252 unless an encoding is given; here ASCII stands for that."""
     (tmp_path / "problems.csv").write_text("a,b,name\n12,34,café\n", encoding="utf-8")
     system = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}

@@ -34,7 +34,7 @@ def study(tmp_path):
     return file
 
 
-def test_a_dry_run_starts_nothing_and_a_folder_is_one_sweeps_at_a_time(command, study, tmp_path):
+def test_a_dry_run_starts_nothing_and_a_busy_folder_is_refused(command, study, tmp_path):
     ran = command("sweep", study, "--output", "out", "--dry-run", "--jobs", 1, folder=tmp_path)
     assert "3 settings x 1 seeds: 3 runs, 1 at once" in ran.out
     assert "5,818" in ran.out
@@ -45,7 +45,7 @@ def test_a_dry_run_starts_nothing_and_a_folder_is_one_sweeps_at_a_time(command, 
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_study_is_run_and_told_and_stays(command, study, tmp_path, monkeypatch):
+def test_a_study_is_run_printed_and_kept(command, study, tmp_path, monkeypatch):
     def submit(jobs, run, words, device):  # in this process, one after the other
         log = jobs.folder(run) / "log.txt"
         with log.open("a") as file, redirect_stdout(file), redirect_stderr(file):
@@ -90,7 +90,7 @@ def test_a_study_is_run_and_told_and_stays(command, study, tmp_path, monkeypatch
         ({"config": "studies/depth"}, "is a study, of many runs"),
     ],
 )
-def test_what_is_wrong_is_told_before_anything_is_written(command, study, tmp_path, more, told):
+def test_mistakes_are_named_before_anything_is_written(command, study, tmp_path, more, told):
     study.write_text(yaml.safe_dump(STUDY | more))
     assert told in command("sweep", study, "--output", "out", folder=tmp_path, code=2).err
     assert not (tmp_path / "out").exists()

@@ -146,9 +146,7 @@ def sweep(command, tmp_path, here):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_study_in_minutes_survives_every_stop_and_each_part_leaves_weights_and_grids(
-    sweep, here, tmp_path
-):
+def test_a_study_in_minutes_continues_after_every_stop(sweep, here, tmp_path):
     out = tmp_path / "out"
 
     def state(name: str) -> dict:
@@ -223,7 +221,7 @@ def check_parts(out: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_have_minutes_is_refused(command, tmp_path, more, words, told):
+def test_studies_that_cannot_have_minutes_are_refused(command, tmp_path, more, words, told):
     file = tmp_path / "mine.yaml"
     file.write_text(yaml.safe_dump(STUDY | more, sort_keys=False))
     ran = command("sweep", file, "--output", "out", "--minutes", 5, *words, folder=tmp_path, code=2)

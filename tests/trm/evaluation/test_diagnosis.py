@@ -108,11 +108,11 @@ def kind(task: Task, operands: tuple[int, ...], rows: dict[int, str]) -> str:
         (STANDARD, (4747, 2), {2: "9_94"}, OTHER),  # a gap
     ],
 )
-def test_first_wrong_cell_has_the_kind_that_explains_it(task, operands, rows, expected):
+def test_the_first_incorrect_cell_has_the_kind_that_explains_it(task, operands, rows, expected):
     assert kind(task, operands, rows) == expected
 
 
-def test_only_the_first_wrong_row_and_its_lowest_wrong_digit_count():
+def test_an_error_is_the_lowest_digit_of_the_first_incorrect_row():
     (row,) = wrong_rows(STANDARD, (47, 36), {3: "221_", 4: "9999"})
     # From the right: the blank column, the blank of the row, the number, the blank column.
     lines = row.truth, row.written, row.above
@@ -125,14 +125,14 @@ def test_only_the_first_wrong_row_and_its_lowest_wrong_digit_count():
     assert (row.at, row.kind, row.multiplies) == (1, "answer", False)
 
 
-def test_a_correct_solution_has_no_wrong_row_and_no_shares():
+def test_a_correct_solution_has_no_incorrect_row_and_no_shares():
     assert wrong_rows(STANDARD, (47, 36), {}) == []
     found = tally(STANDARD, [])
     assert [*found] == ["shifted", "copied", "multiplier", "carry", "product", "ends", "other"]
     assert found["carry"] == {"right": 0, "total": 0, "low": 0.0, "high": 1.0, "chance": None}
 
 
-def test_kinds_that_need_signals_are_left_out_where_the_layout_has_none():
+def test_layouts_without_signals_have_fewer_kinds_of_errors():
     assert kinds_of(STANDARD) == [*KINDS, OTHER]
     assert kinds_of(SUM) == ["shifted", "copied", "carry", "ends", "other"]
     assert kinds_of(Multiplication("direct")) == ["shifted", "copied", "ends", "other"]
@@ -143,7 +143,7 @@ def test_kinds_that_need_signals_are_left_out_where_the_layout_has_none():
     assert kinds_of(three) == ["shifted", "copied", "ends", "other"]
 
 
-def test_share_by_chance_is_that_of_all_wrong_symbols():
+def test_the_share_by_chance_is_over_all_incorrect_symbols():
     (row,) = wrong_rows(STANDARD, (47, 8), {2: "346"})
     # True is 376. Of 0, 1, 2, 3, 4, 5, 6, 8, 9 and the blank, 2 lacks the carry. Of 4 · 7, 4 · 9,
     # 3 · 8, 5 · 8 and 7 · 8, and the carry 5, the last digits are 3, 1, 9, 5 and 1.
@@ -223,7 +223,7 @@ def copied_operand(page: Page, shown: np.ndarray, filled: np.ndarray) -> None:
 TRAINED = Multiplication("standard", digits_a=(1, 2), digits_b=(1, 2))
 
 
-def test_a_cell_of_a_grid_contains_the_kinds_of_its_first_wrong_rows():
+def test_a_grid_cell_counts_the_kinds_of_its_errors():
     solver = Solver(Oracle(fault=without_carries), TRAINED, Canvas())
     problems = cell_problems(TRAINED, (2, 1), 20, seed=0)
     solver.predictor.learn(solver.draw_worked(problems))
@@ -241,7 +241,7 @@ def test_a_cell_of_a_grid_contains_the_kinds_of_its_first_wrong_rows():
     assert 0.05 < errors["carry"]["chance"] < 0.2
 
 
-def test_solutions_with_the_operands_swapped_are_diagnosed_on_their_own_canvas():
+def test_swapped_operands_are_diagnosed_on_their_own_canvas():
     voting = Voting(orders=2, vote="max_confidence")
     solver = Solver(Oracle(fault=copied_operand), TRAINED, Canvas(), voting=voting)
     problems = cell_problems(TRAINED, (1, 2), 10, seed=0)

@@ -27,11 +27,11 @@ SUMS = {"digits": (1, 3), "addends": (3, 4)}
         (PAIRS, ("family", "digits"), ("nines", 3), BOTH),
     ],
 )
-def test_cells_are_told_apart_by_which_operand_is_longer(ranges, axes, size, where):
+def test_regions_depend_on_which_operand_is_longer(ranges, axes, size, where):
     assert region(ranges, axes, size) == where
 
 
-def test_shares_are_pooled_by_problems_and_those_of_no_cell_are_none(make_grid):
+def test_shares_are_pooled_by_problems_and_empty_cells_are_none(make_grid):
     (model,) = make_grid({"one": lambda a, b: 0.0 if b == 1 else 1.0}, 1, 2)["models"]
     assert pooled(model["cells"]) == Share(128, 136)  # of eight problems none, of 128 all
     (model,) = make_grid({"one": short_only}, 1, 3, problems=0)["models"]
@@ -60,7 +60,7 @@ def test_a_grid_is_read_as_it_was_written(make_grid, tmp_path):
         (lacking, "models.0.cells.3.solutions: Field required"),
     ],
 )
-def test_files_that_are_no_grid_get_a_sentence(make_grid, tmp_path, content, said):
+def test_files_of_another_kind_are_refused_in_a_sentence(make_grid, tmp_path, content, said):
     found = content(make_grid({"small": right}))
     text = found if isinstance(found, str) else json.dumps(found)
     (tmp_path / "grid.json").write_text(text, encoding="latin-1")

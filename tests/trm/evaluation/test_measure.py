@@ -68,7 +68,7 @@ def counts(cell: dict) -> list[tuple[int, int]]:
     return [(cell[name]["right"], cell[name]["total"]) for name in names]
 
 
-def test_workings_answers_and_rows_are_counted_apart():
+def test_solutions_answers_and_rows_are_counted_separately():
     assert counts(measured(Oracle(), 3, 2, problems=20)) == [(20, 20), (20, 20), (60, 60), (60, 60)]
     cell = measured(Oracle(fault=slip), 3, 2, slips=4, problems=20)
     assert counts(cell) == [(16, 20), (20, 20), (56, 60), (56, 60)]
@@ -83,7 +83,7 @@ def test_workings_answers_and_rows_are_counted_apart():
     assert tuple(cell) == KEYS
 
 
-def test_free_running_rows_build_on_wrong_ones_and_teacher_forced_rows_do_not():
+def test_free_running_rows_inherit_errors_and_forced_rows_do_not():
     class Copyist(Oracle):
         """Right only below right rows."""
 
@@ -109,7 +109,7 @@ def test_batches_change_no_figure_and_too_large_ones_are_named():
         measured(Oracle(fault=out_of_memory), 3, 2, slips=9, problems=9)
 
 
-def test_problems_on_large_canvases_are_worked_on_in_pieces(monkeypatch):
+def test_problems_on_large_canvases_are_solved_in_parts(monkeypatch):
     seen: list[int] = []
     how = {"slips": 3, "problems": 11}
     whole = measured(Oracle(fault=slip), 2, 2, **how)
@@ -129,7 +129,7 @@ def test_problems_on_large_canvases_are_worked_on_in_pieces(monkeypatch):
         measured(Oracle(fault=no_memory), 3, 2, slips=9, problems=9)
 
 
-def test_a_cell_model_from_noise_is_measured_in_steps_beside_its_longest_chain(shipped):
+def test_a_cell_model_from_noise_has_steps_and_a_longest_chain(shipped):
     once = measure_cell(shipped, AXES, (3, 2), problems=10)
     cell = measure_cell(shipped.from_noise(), AXES, (3, 2), problems=10)
     assert (once["steps"], once["longest_chain"]) == (None, None)
@@ -146,7 +146,7 @@ def moved(meter: Meter) -> list[float]:
     return seen
 
 
-def test_the_meter_moves_within_a_cell_row_by_row_and_batch_by_batch():
+def test_the_meter_moves_with_each_row_and_batch():
     meter, oracle = Meter("cells"), Oracle(fault=slip)
     seen = moved(meter)
     oracle.report = meter
@@ -173,7 +173,7 @@ def test_the_meter_moves_within_a_batch_of_a_cell_model(shipped, voting, monkeyp
     assert max(right - left for left, right in pairwise(seen)) < 0.2
 
 
-def test_the_key_of_settings_is_that_of_files_before_random_starts(monkeypatch):
+def test_settings_without_a_random_start_keep_their_key(monkeypatch):
     usual = Settings(AXES, (1,), (1,))
     assert usual.key("cpu") != replace(usual, start="noise").key("cpu")
     content = {}
@@ -199,14 +199,14 @@ FIGURES = KEYS[KEYS.index("height") :]
          "at most 3 addends in base 3, not 4"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_asked_has_a_reason(task, canvas, axes, size, applicable, reason):
+def test_a_cell_that_cannot_be_measured_has_a_reason(task, canvas, axes, size, applicable, reason):
     cell = measure_cell(Solver(Oracle(most=6), task, canvas), axes, size, problems=5)
     assert (cell["applicable"], cell["problems"] == 0) == (applicable, applicable)
     assert reason in cell["reason"]
     assert [name for name, value in cell.items() if value is None] == [*FIGURES]
 
 
-def test_seconds_are_those_of_free_running_a_problem_and_steps_the_mean_over_rows(monkeypatch):
+def test_seconds_are_of_free_running_and_steps_a_mean_over_rows(monkeypatch):
     clock = SimpleNamespace(now=0.0)
     clock.perf_counter = lambda: clock.now
     monkeypatch.setattr(measuring, "time", clock)
@@ -223,7 +223,7 @@ def test_seconds_are_those_of_free_running_a_problem_and_steps_the_mean_over_row
     assert cell["steps"] == (2 * (1 + 4 + 9 + 16) + 1 + 4) / 10
 
 
-def test_a_gpt_is_measured_like_a_recursive_model_but_for_its_steps():
+def test_a_gpt_is_measured_without_steps():
     gpt = GPTPredictor(tiny_gpt(6, 6), Calibration())
     cell = measure_cell(Solver(gpt, TASK, Canvas(6, 6)), AXES, (3, 2), problems=5)
     assert [total for _, total in counts(cell)] == [5, 5, 15, 15]
@@ -327,7 +327,9 @@ def test_other_settings_take_no_cell_of_earlier_ones(changed, tmp_path, sizes, m
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
-def test_what_is_stopped_or_finished_goes_on(checkpoint, tmp_path, sizes, monkeypatch, capsys):
+def test_a_stopped_or_finished_evaluation_continues(
+    checkpoint, tmp_path, sizes, monkeypatch, capsys
+):
     whole = evaluate(checkpoint, tmp_path / "whole")
     sizes.clear()
     watched = measuring.measure_cell
@@ -395,7 +397,7 @@ def test_parts_of_a_cell_together_are_the_cell(checkpoint, tmp_path):
     assert again["solved"] == one["solved"]
 
 
-def test_canvases_given_turned_are_counted_with_and_without_the_reader(shipped):
+def test_turned_prompts_are_counted_with_and_without_the_reader(shipped):
     solver = shipped.with_voting(Voting(given="random", vote="max_confidence", per="solution"))
     cell = measure_cell(solver, AXES, (2, 2), problems=6)
     for name in ("solutions", "answers", "readable"):

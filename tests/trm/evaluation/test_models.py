@@ -29,7 +29,7 @@ def test_a_model_is_called_like_its_run(tmp_path):
     assert labels([tmp_path / "runs/gpt-learned"]) == ["gpt-learned"]
 
 
-def test_what_bears_one_name_is_told_apart(tmp_path):
+def test_models_of_one_name_get_distinct_names(tmp_path):
     run = "a/quickstart/version_{}/checkpoints/best.ckpt"
     files = checkpoints(tmp_path, [run.format(0), run.format(1), "b/other.ckpt"])
     assert labels(files, [0, 1, 0]) == ["quickstart, seed 0", "quickstart, seed 1", "other"]
@@ -62,7 +62,7 @@ def test_a_model_is_described_from_its_checkpoint(checkpoint, changed):
     assert (about["seed"], about["solve_steps"]) == (7, 5)
 
 
-def test_models_that_cannot_be_asked_the_same_are_refused(checkpoint, trained, changed):
+def test_models_without_common_problems_are_refused(checkpoint, trained, changed):
     octal = changed(lambda content: content[DATA_KEY]["task"].update(base=8), "octal")
     told = r"debug: multiplication in base 10, octal: multiplication in base 8\. Evaluate them one"
     with pytest.raises(ValueError, match=told):
@@ -87,7 +87,7 @@ def test_seeds_of_a_setting_are_together(names, setting):
     assert {n: len(held) for n, held in by_setting(models(*names)).items()} == {setting: 2}
 
 
-def test_models_of_one_seed_or_made_otherwise_are_settings_of_their_own():
+def test_settings_pool_seeds_of_equal_models_alone():
     assert list(by_setting(models("a, seed 0", "b, seed 0"))) == ["a, seed 0", "b, seed 0"]
     assert list(by_setting(models("seed 1", "seed 2"))) == ["seed 1", "seed 2"]
     held = models("a, seed 0", "a, seed 1") + models("a, seed 2", model={"hidden_size": 16})
@@ -99,7 +99,7 @@ def test_models_of_one_seed_or_made_otherwise_are_settings_of_their_own():
     assert sorted(len(some) for some in alone.values()) == [1, 2]
 
 
-def test_names_that_several_evaluations_share_are_told_apart_by_their_folders(make_grid):
+def test_shared_names_get_the_folders_of_their_evaluations(make_grid):
     def share(a: int, b: int) -> float:
         return 0.5
 

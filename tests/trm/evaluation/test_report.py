@@ -50,7 +50,7 @@ def test_summary_pools_solutions_by_region_with_intervals(make_grid):
         assert all(re.fullmatch(r"\d+\.\d % \(.*–.*\)", word) for word in said[line])
 
 
-def test_the_terminal_shows_the_same_summary_whole_in_eighty_columns(make_grid):
+def test_the_summary_fits_a_terminal_of_eighty_columns(make_grid):
     name = "a-long-name-of-a-run/version_12 [bold] (2)"
     grid = make_grid({name: short_only, "two": right})
     shown = summary(grid)
@@ -62,7 +62,7 @@ def test_the_terminal_shows_the_same_summary_whole_in_eighty_columns(make_grid):
     assert not any("…" in line for line in lines)
 
 
-def test_what_is_not_the_same_is_said_plainly(make_grid):
+def test_differences_between_evaluations_are_named(make_grid):
     grid = make_grid({"one": short_only, "two": right})
     assert said_of(grid, "one")["solutions"][2:] == ["n/a", "n/a"]
     for text in (markdown(grid), " ".join(summary(grid).split())):
@@ -77,7 +77,7 @@ def test_what_is_not_the_same_is_said_plainly(make_grid):
         assert "128 or 64 problems a cell" in text
 
 
-def test_every_cell_has_its_interval_and_shorter_lengths_a_column(make_grid):
+def test_cells_have_intervals_and_shorter_lengths_a_column(make_grid):
     said = said_of(make_grid({"one": right}, 3, 2, ((2, 3), (1, 2))), "one")
     assert said[""] == [INSIDE, FIRST, SECOND, BOTH, SHORTER]
     assert said["problems"] == ["512", "–", "–", "–", "136"]
@@ -110,7 +110,7 @@ VOTED = {
 }
 
 
-def test_models_that_were_not_asked_alike_say_so_wherever_their_figures_stand(make_grid):
+def test_different_settings_are_named_beside_all_figures(make_grid):
     grid = make_grid({"one": right, "two": right, "three": right})
     for model, more in zip(grid["models"], ({}, SHORT, {"voting": VOTED}), strict=True):
         model["settings"] = grid["settings"] | more
@@ -132,7 +132,7 @@ def test_models_that_were_not_asked_alike_say_so_wherever_their_figures_stand(ma
     assert "ALIKE" not in markdown(grid)
 
 
-def test_rollouts_and_how_many_views_there_were_are_told(make_grid):
+def test_numbers_of_rollouts_and_views_are_printed(make_grid):
     grid = make_grid({"one": right})
     more = {"views": 16, "symmetries": None, "orders": 1, "rollouts": 8, "noise": 0.25}
     grid["settings"]["voting"] = VOTED | more
@@ -145,7 +145,7 @@ def test_rollouts_and_how_many_views_there_were_are_told(make_grid):
     assert grid.rows[1]["views"] == 7.5
 
 
-def test_seeds_of_a_setting_are_told_together(make_grid):
+def test_seeds_of_a_setting_are_printed_together(make_grid):
     names = ("b-seed0", *(f"a [wide] lattice_1-seed{seed}" for seed in (0, 1)))
     shares = zip(names, (0.25, 1.0, 0.5), strict=True)
     grid = make_grid({name: lambda a, b, share=share: share for name, share in shares}, [2], [1])
@@ -165,7 +165,7 @@ def test_seeds_of_a_setting_are_told_together(make_grid):
     assert "the mean, the lowest and the highest in brackets" in words
 
 
-def test_models_are_compared_problem_by_problem_where_these_are_the_same(make_grid):
+def test_models_are_compared_on_problems_that_they_share(make_grid):
     grid = make_grid({"one": lambda a, b: 0.5, "other": lambda a, b: 0.75}, [2], [1])
     text = markdown(grid)
     assert "Seeds together" not in text
@@ -183,7 +183,7 @@ def model(*cells: tuple[int, str, str | None]) -> dict:
     return {"cells": [{"row": n, "column": 1, "region": r, "solved": s} for n, r, s in cells]}
 
 
-def test_cells_that_only_one_was_asked_are_left_out():
+def test_cells_measured_for_one_model_alone_are_left_out():
     mine = model((1, "in range", "1111"), (2, "first beyond", "10"), (3, "first beyond", "11"))
     theirs = model((1, "in range", "1000"), (2, "first beyond", "01"))
     assert shared_problems([mine], [theirs]).problems == 6
@@ -199,7 +199,7 @@ def diagnosed(counts: dict[str, int], chance: float) -> dict[str, dict]:
     return {kind: part | ({"chance": chance} if total else {}) for kind, part in found.items()}
 
 
-def test_kinds_of_errors_stand_by_region_and_by_cell_beside_their_chance(make_grid):
+def test_kinds_of_errors_are_listed_by_region_and_cell(make_grid):
     grid = make_grid({"one": right, "two": right}, [3, 4], [2], problems=20)
     inside, beyond = grid["models"][0]["cells"]
     inside["errors"] = diagnosed({"carry": 0, "mine": 0, "other": 0}, 0.0)
@@ -224,7 +224,7 @@ def test_kinds_of_errors_stand_by_region_and_by_cell_beside_their_chance(make_gr
     assert (share, chance) == (Share(12, 20), 0.25)
 
 
-def test_a_grid_without_kinds_of_errors_is_read_and_has_no_section(make_grid, tmp_path):
+def test_a_grid_without_kinds_of_errors_has_no_section(make_grid, tmp_path):
     grid = make_grid({"one": right}, 2, 2)
     for cell in grid["models"][0]["cells"]:
         del cell["errors"]  # as older versions wrote it

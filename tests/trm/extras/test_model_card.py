@@ -61,7 +61,7 @@ def test_the_card_of_the_shipped_model_has_its_proof_and_figures():
         ),
     ],
 )
-def test_the_card_tells_the_families_apart(name, part):
+def test_the_card_distinguishes_the_families(name, part):
     assert part in model_card(name)
 
 
@@ -78,7 +78,7 @@ def test_a_refutation_noted_beside_the_file_is_in_the_card(tmp_path):
     assert "Nothing yet" in model_card(file)
 
 
-def test_the_command_prints_cards_and_names_what_there_is_not(command):
+def test_the_command_prints_cards_and_names_missing_weights(command):
     ran = command("models", "lattice-base2-seed0", "column-seed0")
     assert "# lattice-base2-seed0\n" in ran.out
     assert "for addition in base 10, layout `column`" in ran.out

@@ -39,7 +39,7 @@ class Hub:
         return str(self.root / repo_id)
 
 
-def test_a_model_comes_back_from_a_folder_with_a_card_of_its_proof_and_figures(tmp_path):
+def test_a_shared_folder_loads_and_has_a_card_with_the_proof(tmp_path):
     folder = tmp_path / "multiply"
     save_pretrained(SHIPPED, folder)
     save_pretrained(SHIPPED, folder)  # what is the same can be written again
@@ -61,7 +61,7 @@ def test_a_model_comes_back_from_a_folder_with_a_card_of_its_proof_and_figures(t
         trm.Solver.from_pretrained(folder)
 
 
-def test_a_solver_saves_itself_and_changed_weights_lose_proof_and_figures(tmp_path):
+def test_changed_weights_are_saved_without_proof_and_figures(tmp_path):
     solver = trm.Solver.from_pretrained("lattice-base2-seed0", device="cpu")
     solver.save_pretrained(tmp_path / "same")
     same = tmp_path / "same/model.safetensors"
@@ -116,7 +116,7 @@ def test_errors_of_the_hub_are_one_sentence(tmp_path, monkeypatch):
         trm.Solver.from_pretrained("me/nothing")
 
 
-def test_what_cannot_be_put_into_a_folder_is_refused(tmp_path):
+def test_models_that_cannot_be_shared_are_refused(tmp_path):
     save_pretrained(SHIPPED, tmp_path)
     with pytest.raises(ValueError, match="holds other weights"):
         save_pretrained("column-seed0", tmp_path)
@@ -144,7 +144,7 @@ def assert_same(found: list[np.ndarray], expected: tuple[torch.Tensor, ...]) -> 
         np.testing.assert_allclose(one / scale, other / scale, rtol=0, atol=1e-5)
 
 
-def test_a_cell_as_onnx_gives_the_same_logits_and_blank_cells_are_refused(repository):
+def test_a_cell_in_onnx_gives_the_same_logits(repository):
     solver = load_solver(repository / "docs/models/lattice-base2-seed0.safetensors", device="cpu")
     model = solver.predictor.model
     op_inputs = torch.randint(model.encoding.starts[-1], (500,))
@@ -155,7 +155,7 @@ def test_a_cell_as_onnx_gives_the_same_logits_and_blank_cells_are_refused(reposi
         to_onnx(solver.predictor.model, 6, 6)
 
 
-def test_a_supervision_step_as_onnx_begins_and_goes_on_as_the_model_does(checkpoint):
+def test_a_supervision_step_in_onnx_equals_the_models(checkpoint):
     solver = load_solver(checkpoint, device="cpu")
     model = solver.predictor.model
     size = solver.canvas.size(*solver.task.extent())
@@ -169,7 +169,7 @@ def test_a_supervision_step_as_onnx_begins_and_goes_on_as_the_model_does(checkpo
         assert_same(found, (*model.read(mixed, context), *mixed))
 
 
-def test_a_missing_extra_is_told_in_a_sentence(command, tmp_path, monkeypatch):
+def test_a_missing_extra_is_named_in_a_sentence(command, tmp_path, monkeypatch):
     for part in [name for name in sys.modules if name.startswith("torch.onnx._internal.exporter")]:
         monkeypatch.delitem(sys.modules, part)
     monkeypatch.setitem(sys.modules, "onnxscript", None)

@@ -44,7 +44,7 @@ def cells(frame: Figure, colour: str) -> int:
     return int((collections[0].get_facecolors() == to_rgba(colour)).all(axis=1).sum())
 
 
-def test_every_step_is_a_frame_and_at_last_the_answer_is_read_off(stepping):
+def test_each_step_is_a_frame_and_the_last_ones_read_the_answer(stepping):
     solution, moments = work(stepping)
     film = frames(solution, moments)
     assert len(film) == len(moments) + 5
@@ -80,7 +80,7 @@ def test_a_cell_model_is_a_frame_for_each_step_of_all_its_rows(shipped):
         assert {f"{steps} steps" for steps in solution.row_steps} <= set(words)
 
 
-def test_a_wrong_answer_and_none_are_named(stepping):
+def test_an_incorrect_and_a_missing_answer_are_named(stepping):
     solution, moments = work(stepping)
     last = frames(spoilt(solution, DIGIT_ZERO + 9), moments)[-1]
     assert "63579" in texts(last)

@@ -52,7 +52,7 @@ def words(figure: Figure) -> str:
     return " ".join(" ".join(said + [t.get_text() for t in figure.legends[0].get_texts()]).split())
 
 
-def test_a_cell_is_coloured_by_its_share_and_sizes_trained_on_are_outlined(make_grid):
+def test_grid_cells_show_shares_and_outline_the_training_range(make_grid):
     figure = grid_figure(make_grid({"small $run_1$": right}, seed=7))
     (axes,) = panels(figure)
     assert image(axes).shape == (5, 4)  # digits of a down, digits of b across
@@ -94,7 +94,7 @@ def test_steps_from_random_states_are_drawn(make_grid):
     assert grid.how_asked(grid.models[0]) == "from random states"
 
 
-def test_cells_that_are_not_applicable_are_hatched_and_say_so(make_grid):
+def test_cells_that_are_not_applicable_are_hatched_and_labelled(make_grid):
     figure = grid_figure(make_grid({"one": short_only, "two": right}))
     first, second = panels(figure)
     assert boxes(first, hatched=True) == {(x, y - 0.5, 1, 1) for x in (1.5, 2.5) for y in range(5)}
@@ -148,7 +148,7 @@ def falling(a: int, b: int) -> float:
     return 1 / max(a, b)
 
 
-def test_a_line_for_each_setting_in_a_band_over_its_seeds_or_of_its_interval(make_grid):
+def test_each_setting_has_a_line_in_a_band_of_seeds_or_interval(make_grid):
     shares = {f"a, seed {i}": lambda a, b, i=i: (1.0, 0.5)[i] for i in (0, 1)}
     figure = lengths_figure(make_grid(shares | {"b": falling}, 4, 4, problems=100))
     assert line(figure, "a, mean of 2 seeds") == ([1, 2, 3, 4], [75] * 4)
@@ -177,7 +177,7 @@ def test_sizes_are_pooled_by_the_longest(make_grid, rows, columns, axes, right, 
     assert [one.get_xdata()[0] for one in figure.axes[0].lines if one.get_linestyle() == ":"] == [3]
 
 
-def test_risks_are_told_apart_without_colour_and_bins_have_intervals():
+def test_risk_curves_differ_without_colour():
     curve = risk_coverage(np.array([0.2, 0.9]), np.array([False, True]))
     bins = reliability(np.array([0.2, 0.9]), np.array([False, True]))
     left, right, _ = trust_figure({"a": curve, "b": curve}, {"a": bins}).axes
@@ -196,7 +196,7 @@ def test_risks_are_told_apart_without_colour_and_bins_have_intervals():
     assert [bar.get_height() for bar in counts.patches] == [3, 100, 100]
 
 
-def test_curves_of_different_numbers_of_problems_each_say_of_how_many():
+def test_risk_curves_show_their_numbers_of_problems():
     def drawn(*numbers):
         found = [(np.linspace(0.1, 0.9, n), np.arange(n) % 3 > 0) for n in numbers]
         curves = {f"{i}, confidence": risk_coverage(*both) for i, both in enumerate(found)}
@@ -214,7 +214,7 @@ def test_curves_of_different_numbers_of_problems_each_say_of_how_many():
     assert not any("problems" in label for label in labels)
 
 
-def test_kinds_of_errors_are_stacked_in_a_bar_for_each_cell_with_errors(make_grid, tmp_path):
+def test_kinds_of_errors_are_stacked_in_a_bar_per_cell(make_grid, tmp_path):
     grid = make_grid({"a-long-name-of-a-run/version_1": right, "two": right, "three": right}, 4, 2)
     counts = {"carry": 6, "ends": 0, "mine": 1, "other": 3}
     found = {kind: Share(n, 10).data() | {"chance": 0.1} for kind, n in counts.items()}

@@ -37,7 +37,7 @@ def orange_pixels(steps: RowSteps, given: np.ndarray, seen: Trace) -> int:
     return int((image == orange).all(axis=2).sum())
 
 
-def test_each_step_says_whether_the_row_was_right_and_where_it_halts():
+def test_panels_mark_correct_steps_and_the_halting_step():
     drawing = drawn("standard", [(123, 45), (67, 8)], 6, 7)
     steps = row_steps(drawing, np.array([0, 1]))
     right = [[True, True], [False, True], [False, True], [False, True]]
@@ -52,7 +52,7 @@ def test_each_step_says_whether_the_row_was_right_and_where_it_halts():
         assert word in said
 
 
-def test_rows_are_followed_and_what_is_written_beside_them_is_wrong():
+def test_symbols_beside_the_row_are_marked_as_incorrect():
     drawing = drawn("standard", [(12, 3)], 6, 20, left=15)
     steps = row_steps(drawing, np.array([0]))
     seen = made_up(steps, [[True]], "right")

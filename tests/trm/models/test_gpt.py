@@ -51,7 +51,7 @@ def test_a_later_token_never_changes_an_earlier_prediction(position):
     torch.testing.assert_close(model(ids[:, :10], 4, 5), before[:, :10], rtol=1e-4, atol=1e-5)
 
 
-def test_every_loop_starts_from_the_embedded_tokens_added_to_what_there_is():
+def test_every_loop_adds_the_embedded_tokens_to_its_input():
     looped, ids = make(loops=3), sequence()
     terms = looped._terms(4, 5).part(0, ids.shape[1])
     embedded = looped.embed_tokens(ids) + terms.vectors
@@ -65,7 +65,7 @@ def test_every_loop_starts_from_the_embedded_tokens_added_to_what_there_is():
 
 @pytest.mark.parametrize("position", POSITIONS)
 @pytest.mark.parametrize("loops", [1, 3])
-def test_greedy_decoding_takes_the_likeliest_token_and_keeps_those_given(position, loops):
+def test_greedy_decoding_with_a_cache_equals_one_full_pass(position, loops):
     """Keys and values that are kept give what one pass over all tokens says."""
     model, forced = (
         make(position=position, loops=loops, num_layers=2 if loops == 1 else 1),
@@ -201,7 +201,7 @@ def test_more_loops_than_needed_change_nothing_and_cost_nothing():
     assert len(passes) == other.loops.sum()
 
 
-def test_without_halting_all_loops_run_and_the_last_change_is_recorded():
+def test_without_halting_all_loops_run_and_changes_are_recorded():
     model, forced = make(loops=4, num_layers=1), with_gaps()
     found = model.generate(forced, 4, 5, end=99)
     chosen = model.head(torch.stack(model.loop_states(found.ids[:, :-1], 4, 5))).argmax(dim=-1)

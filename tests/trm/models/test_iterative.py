@@ -93,7 +93,7 @@ def test_a_model_of_any_state_takes_its_steps(kind):
 
 
 @pytest.mark.parametrize("kind", STATES)
-def test_random_starts_are_of_the_samples_own_and_differ_from_tensor_to_tensor(kind):
+def test_random_starts_depend_on_the_sample_and_the_tensor(kind):
     state = STATES[kind](torch.full((60, 30, 50), 9.0))
     seeds = torch.arange(60)
     started = random_starts(state, 0.5, seeds)
@@ -115,7 +115,7 @@ def batch(seed):
 
 
 @pytest.mark.parametrize("kind", STATES)
-def test_a_carry_holds_states_of_any_structure_and_comes_back_from_a_checkpoint(kind):
+def test_a_carry_contains_states_of_any_structure(kind):
     model, depth = counter(kind), DepthConfig("carry", halt_max_steps=9, exploration=0)
     _, carry = carried_step(model, batch(0), None, depth)
     halted = torch.tensor([False, True, False, False])

@@ -26,7 +26,7 @@ def test_prefix_tokens_come_first_and_are_marked():
 
 
 @pytest.mark.parametrize("radius", [0, 2])
-def test_neighbourhood_holds_the_near_square_and_the_compass_lines(radius):
+def test_a_neighbourhood_is_a_square_and_the_compass_lines(radius):
     cells = [(row, column) for row in range(5) for column in range(7)]
     mask = neighbourhood_mask(Coordinates.canvas(5, 7), "local_lines", radius)
     for (i, (row, column)), (j, (other, another)) in itertools.product(enumerate(cells), repeat=2):
@@ -59,7 +59,7 @@ def test_the_horizon_is_the_last_written_cell_in_each_direction():
         assert torch.equal(seen[row * size[1] + column], expected)
 
 
-def test_some_cells_keep_their_places_and_padding_is_seen_by_itself_alone():
+def test_selected_cells_keep_their_places_and_padding_is_masked():
     cells = Coordinates.canvas(2, 3, prefix_length=1)
     kept = torch.tensor([[False, True, False, False, False, True], [True] + [False] * 5])
     some = cells.only(kept)
@@ -101,7 +101,7 @@ def test_relative_classes_are_exact_near_and_directions_beyond():
     assert used.tolist() == [*range(table.shape[1])]
 
 
-def test_randomised_sinusoids_are_those_of_a_sorted_choice_of_positions():
+def test_randomised_sinusoids_use_a_sorted_choice_of_positions():
     randomised = make("randomised", position_range=100)
     table = make("sinusoidal").vectors(Coordinates.canvas(1, 100))
 
@@ -121,7 +121,7 @@ def test_randomised_sinusoids_are_those_of_a_sorted_choice_of_positions():
     assert len({number for _ in range(60) for number in drawn(generator)}) == 100
 
 
-def test_alibi_penalises_distance_with_slopes_that_halve_from_head_to_head():
+def test_slopes_of_alibi_halve_from_head_to_head():
     bias = make("alibi", num_heads=8).bias(Coordinates.canvas(2, 3, prefix_length=1))
     assert bias.shape == (8, 7, 7)
     assert bias[:, 6, 2].tolist() == [-4 * 2.0**-head for head in range(1, 9)]
@@ -131,7 +131,7 @@ def test_alibi_penalises_distance_with_slopes_that_halve_from_head_to_head():
     ]
 
 
-def test_fire_is_a_function_of_the_distance_relative_to_the_place():
+def test_fire_is_a_function_of_the_relative_distance():
     """Against the formula of the paper, worked out pair by pair."""
     position = make("fire", num_heads=3)
     position.threshold.data.fill_(4.0)
@@ -169,7 +169,7 @@ def test_a_bias_first_built_under_inference_mode_still_trains():
     assert position.weight.grad is not None
 
 
-def test_with_a_compass_each_head_starts_out_looking_one_way():
+def test_with_a_compass_each_head_begins_with_one_direction():
     cells = Coordinates.canvas(9, 9)
     bias = Relative2D(num_heads=8, radius=2, bias_scale=3.0, direction_bias=4.0).bias(cells)
     from_the_middle = bias[:, 40].reshape(8, 9, 9)
@@ -201,7 +201,7 @@ def test_shaw_adds_a_vector_for_the_clipped_distance_to_each_key():
         torch.testing.assert_close(found, expected)
 
 
-def test_abacus_counts_digits_from_their_first_and_moves_all_by_an_offset():
+def test_abacus_counts_digits_and_shifts_them_by_an_offset():
     position = make("abacus", max_digits=9)
     ids = torch.from_numpy(symbols.encode("^123__4*98#7#^").astype("int64"))[None]
     places = [0, 1, 2, 3, 0, 0, 1, 0, 1, 2, 0, 1, 0, 0]

@@ -43,7 +43,7 @@ def test_every_position_goes_with_every_neighbourhood(position, neighbourhood, s
             assert parameter.grad.isfinite().all(), name
 
 
-def test_bfloat16_autocast_keeps_the_states_in_bfloat16_and_trains_all_weights():
+def test_bfloat16_autocast_trains_all_weights():
     model = make(position="relative_2d", neighbourhood="local_lines")
     with torch.autocast("cpu", torch.bfloat16):
         context = model.encode(canvases())
@@ -59,7 +59,7 @@ def test_bfloat16_autocast_keeps_the_states_in_bfloat16_and_trains_all_weights()
 
 
 @pytest.mark.parametrize("neighbourhood", NEIGHBOURHOODS)
-def test_a_model_of_what_is_written_does_not_know_how_large_the_canvas_is(neighbourhood):
+def test_skip_blank_makes_outputs_independent_of_the_canvas_size(neighbourhood):
     model = make(position="relative_2d", neighbourhood=neighbourhood, skip_blank=True)
     torch.nn.init.normal_(model.position.weight)
     working = canvases(2, 3, 3)
@@ -87,7 +87,7 @@ def test_samples_taken_out_of_a_batch_go_on_as_before(position, skip_blank):
         torch.testing.assert_close(fewer_halt, halt[index], rtol=0, atol=1e-5)
 
 
-def test_the_head_judges_the_masked_row():
+def test_the_halting_head_reads_the_masked_row():
     model = make(halt_pool="mask")
     tokens = canvases().clamp(max=BLANK)
     tokens[0, 2] = MASK
@@ -104,7 +104,7 @@ def test_the_head_judges_the_masked_row():
 
 
 @pytest.mark.parametrize("skip_blank", [False, True])
-def test_with_a_pool_of_every_cell_the_answer_is_correct_if_all_cells_are(skip_blank):
+def test_halt_pool_every_is_the_product_over_cells(skip_blank):
     model = make(position="relative_2d", halt_pool="every", skip_blank=skip_blank)
     tokens = canvases()
     tokens[0, :2] = BLANK
@@ -118,7 +118,7 @@ def test_with_a_pool_of_every_cell_the_answer_is_correct_if_all_cells_are(skip_b
     torch.testing.assert_close(found, cells.flatten(1).prod(dim=1), rtol=1e-4, atol=1e-7)
 
 
-def test_one_incorrect_cell_is_as_clear_on_a_large_canvas_as_on_a_small_one():
+def test_one_incorrect_cell_decides_on_canvases_of_any_size():
     for size in (3, 30):
         model = make(position="relative_2d", halt_pool="every")
         model.halt_head.weight.data[0] = torch.eye(16)[0]
@@ -142,7 +142,7 @@ def working(height: int, width: int, top: int, left: int) -> torch.Tensor:
     return canvas
 
 
-def test_a_cropped_canvas_is_its_box_and_is_answered_alike_wherever_it_lies():
+def test_a_cropped_canvas_gives_the_same_outputs_at_any_offset():
     model = make(crop=True, **OFFSETS)
     context = model.encode(working(7, 9, 2, 3))
     cells = [row * 9 + column for row in (2, 3, 4) for column in (3, 4, 5, 6)]

@@ -15,7 +15,7 @@ from trm.training.samples import TrainingSamples
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_modules_of_a_family_train_its_networks_on_samples_of_their_own(name):
+def test_modules_of_a_family_have_samples_of_their_own(name):
     family = family_named(name)
     assert (family.name, class_name(family.network)) == (name, FAMILIES[name].network)
     for module_name in family.modules:

@@ -66,7 +66,7 @@ def log_prob(tokens: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("layout", Multiplication.layouts)
-def test_a_model_that_goes_on_rightly_from_the_operands_and_givens_solves_everything(layout):
+def test_a_perfect_gpt_solves_all_from_the_given_cells(layout):
     drawing = drawing_of(layout)
     model = Knowing(drawing)
     rollout = GPTPredictor(model, Calibration()).free_running(drawing)
@@ -81,7 +81,7 @@ def test_a_model_that_goes_on_rightly_from_the_operands_and_givens_solves_everyt
     assert (rollout.steps == 0).all()
 
 
-def test_confidence_in_a_row_covers_its_symbols_and_in_the_last_row_all_that_is_left():
+def test_confidence_of_the_last_row_covers_all_that_remains():
     drawing = drawing_of("standard")
     rollout = GPTPredictor(Knowing(drawing), Calibration()).free_running(drawing)
     for i, steps in enumerate(drawing.steps):
@@ -95,7 +95,7 @@ def test_confidence_in_a_row_covers_its_symbols_and_in_the_last_row_all_that_is_
 
 
 @pytest.mark.parametrize("layout", Multiplication.layouts)
-def test_rows_are_written_from_the_true_rows_above_and_nothing_below(layout):
+def test_teacher_forced_rows_see_the_true_rows_above_alone(layout):
     drawing = drawing_of(layout)
     model = Knowing(drawing)
     assert teacher_forced(GPTPredictor(model, Calibration()), drawing).rows_exact.all()
@@ -107,7 +107,7 @@ def test_rows_are_written_from_the_true_rows_above_and_nothing_below(layout):
 
 
 @pytest.mark.parametrize("layout", ["standard", "lattice"])
-def test_all_at_once_and_row_by_row_are_the_same_where_rows_end_rightly(layout):
+def test_decoding_at_once_equals_decoding_row_by_row(layout):
     drawing, model = drawing_of(layout), tiny_gpt(HEIGHT, WIDTH)
     predictor = GPTPredictor(model, Calibration())
     ids, *_ = model.generate(torch.from_numpy(with_row_ends(drawing)), HEIGHT, WIDTH, end=END)
@@ -128,7 +128,7 @@ def with_row_ends(drawing: WorkedDrawing) -> np.ndarray:
     return forced
 
 
-def test_confidence_in_a_row_is_the_calibrated_probability_of_its_symbols():
+def test_confidence_is_the_calibrated_probability_of_the_symbols():
     drawing, model = drawing_of("standard"), tiny_gpt(HEIGHT, WIDTH)
     steps = row_steps(drawing)
     raw, seen = GPTPredictor(model, np.asarray)(steps.inputs), GPTPredictor(model, np.asarray)
@@ -139,7 +139,7 @@ def test_confidence_in_a_row_is_the_calibrated_probability_of_its_symbols():
     np.testing.assert_allclose(calibrated.confidence, Calibration(0.5, 1.0)(raw.confidence))
 
 
-def test_a_look_goes_from_the_lowest_digit_up():
+def test_curves_of_a_row_begin_with_the_lowest_digit():
     drawing = drawing_of("standard", [(321, 654)])
     steps = row_steps(drawing)
     labels = steps.labels.copy()
@@ -152,7 +152,7 @@ def test_a_look_goes_from_the_lowest_digit_up():
     assert (curves[0].outcome, curves[1].outcome) == ("row incorrect", "row correct")
 
 
-def test_what_comes_after_the_end_is_wrong_unless_it_is_blank():
+def test_symbols_after_the_end_are_incorrect_unless_blank():
     drawing = drawing_of("standard", [(321, 654)])
     model = Knowing(drawing)
     row = int(drawing.row_of_step(1)[0])
@@ -187,7 +187,7 @@ def test_a_watcher_sees_rows_masked_and_then_written():
     assert (frames[-1][1] == drawing.truth).all()
 
 
-def test_a_shifted_view_is_decoded_from_the_shifted_canvas_and_comes_back():
+def test_a_shifted_view_decodes_the_shifted_canvas():
     drawing = drawing_of("standard")
     predictor = GPTPredictor(tiny_gpt(HEIGHT, WIDTH), Calibration())
     rollout = predictor.free_running_views(drawing, [View("e", 1, 0)] * len(drawing))
@@ -206,13 +206,13 @@ def judged(scale: float, offset: float, n: int = 20_000) -> tuple[np.ndarray, np
 
 
 @pytest.mark.parametrize(("scale", "offset"), [(1.0, 0.0), (0.4, -1.0), (2.0, 1.0)])
-def test_a_calibration_finds_the_probabilities_that_answers_were_drawn_with(scale, offset):
+def test_a_calibration_recovers_known_probabilities(scale, offset):
     found = fit_calibration(*judged(scale, offset))
     assert found.scale == pytest.approx(scale, abs=0.1)
     assert found.offset == pytest.approx(offset, abs=0.2)
 
 
-def test_a_calibration_doubts_what_is_doubtful_wrong_or_never_written():
+def test_a_calibration_is_low_for_doubtful_and_incorrect_rows():
     surely = np.log(1 - np.random.default_rng(0).exponential(1e-3, 1000).clip(max=0.5))
     for mistakes in (0, 1):
         right = np.full(1000, True)
@@ -247,7 +247,7 @@ def by_row(drawing: WorkedDrawing, of_tokens: torch.Tensor) -> list[list[list]]:
 
 
 @pytest.mark.parametrize("layout", ["standard", "lattice"])
-def test_a_row_takes_the_most_loops_of_its_symbols_and_settles_with_the_last(layout):
+def test_a_row_takes_the_most_loops_of_its_symbols(layout):
     drawing, model = drawing_of(layout), halting_gpt()
     ids = np.pad(to_sequences(drawing.canvases), ((0, 0), (0, 1)))
     forced = torch.from_numpy(np.where(tokens_to_write(drawing), -1, ids))

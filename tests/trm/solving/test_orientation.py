@@ -37,9 +37,7 @@ def content(drawing: Drawing) -> tuple[bytes, ...]:
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.layout)
 @pytest.mark.parametrize("canvas", [Canvas(14, 14), Canvas(margin=3)], ids=["fixed", "cut"])
-def test_the_right_guess_is_the_upright_canvas_and_all_guesses_are_the_same_in_every_view(
-    task, canvas
-):
+def test_guesses_are_the_same_set_in_every_orientation(task, canvas):
     """So nothing of the true orientation can reach the model."""
     solver = Solver(Oracle(), task, canvas).with_voting(asked("random"))
     for pair in PAIRS:
@@ -52,7 +50,7 @@ def test_the_right_guess_is_the_upright_canvas_and_all_guesses_are_the_same_in_e
             assert content(right.drawing) == content(upright)
 
 
-def test_a_guess_does_not_depend_on_place_and_size_of_the_given_canvas():
+def test_a_guess_ignores_place_and_size_of_the_given_canvas():
     task = TASKS[0]
     solver = Solver(Oracle(), task, Canvas(margin=3)).with_voting(asked("r90"))
     problem = task.problems([(987, 65)])
@@ -119,7 +117,7 @@ def test_confidence_decides_and_the_reader_only_finds_no_answer(wins, given, can
     assert len(found.rows) == len(found.row_confidence)
 
 
-def test_what_a_problem_gets_does_not_depend_on_the_problems_beside_it():
+def test_a_guess_does_not_depend_on_other_problems_of_the_batch():
     predictor = IterativePredictor(tiny_trm(position="relative_2d", skip_blank=True), 3)
     solver = Solver(predictor, Multiplication(digits_b=(1, 3)))
     solver = solver.with_voting(asked("random", seed=3))
@@ -133,7 +131,7 @@ def test_what_a_problem_gets_does_not_depend_on_the_problems_beside_it():
         assert alone.row_steps == solution.row_steps
 
 
-def test_rows_of_a_guess_are_masked_over_their_full_width_but_for_written_cells():
+def test_rows_of_a_guess_are_masked_over_their_full_width():
     task, predictor = Multiplication(digits_b=(1, 3)), Oracle()
     solver = Solver(predictor, task, Canvas(9, 9)).with_voting(asked("t"))
     problems = task.problems([(321, 45)])
@@ -152,7 +150,7 @@ def test_a_gpt_reads_each_guess_as_upright():
     assert found.views == 8
 
 
-def test_settings_that_do_not_fit_a_canvas_given_turned_are_refused():
+def test_settings_that_contradict_a_given_view_are_refused():
     for more in ({"views": 2}, {"orders": 2}, {"rollouts": 2, "noise": 0.1}):
         with pytest.raises(ValueError, match="leave out --views, --orders and --rollouts"):
             asked("r90", **more)
@@ -171,9 +169,7 @@ def test_settings_that_do_not_fit_a_canvas_given_turned_are_refused():
 
 
 @pytest.mark.parametrize("biased", [-2.0, 0.0, 2.0])
-def test_a_guess_that_can_no_longer_win_is_not_solved_and_the_winner_is_the_same(
-    biased, monkeypatch
-):
+def test_guesses_that_cannot_win_are_skipped(biased, monkeypatch):
     model = tiny_trm(position="relative_2d", skip_blank=True, halt_pool="mask")
     model.halt_head.bias.data += biased
     solver = Solver(IterativePredictor(model, 3), Multiplication(digits_b=(1, 3)))
@@ -191,7 +187,7 @@ def test_a_guess_that_can_no_longer_win_is_not_solved_and_the_winner_is_the_same
         np.testing.assert_array_equal(one.truth, other.truth)
 
 
-def test_one_guess_is_solved_to_its_end_where_the_others_are_rejected_at_their_first_row():
+def test_guesses_rejected_at_their_first_row_are_not_solved():
     task, predictor = Multiplication(digits_b=(1, 3)), Oracle()
     solver = Solver(predictor, task, Canvas(9, 9)).with_voting(asked("r90"))
     problems = task.problems([(321, 45)])

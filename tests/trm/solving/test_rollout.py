@@ -29,7 +29,7 @@ def scribble(page: Page, shown: np.ndarray, filled: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("layout", Multiplication.layouts)
-def test_an_oracle_that_sees_single_masked_rows_solves_every_layout_whatever_it_says_beside(layout):
+def test_an_oracle_for_single_masked_rows_solves_every_layout(layout):
     drawing = drawing_of(layout)
     for predictor in (Oracle(drawing), Oracle(drawing, fault=scribble)):
         rollout = free_running(predictor, drawing)
@@ -45,7 +45,7 @@ def test_an_oracle_that_sees_single_masked_rows_solves_every_layout_whatever_it_
 
 
 @pytest.mark.parametrize("layout", Multiplication.layouts)
-def test_a_wrong_row_is_what_later_rows_are_built_on(layout):
+def test_later_rows_build_on_an_incorrect_row(layout):
     drawing = drawing_of(layout)
     predictor = Oracle(drawing, fault=slip)
     assert not drawing.rows_right(free_running(predictor, drawing).canvases)[:, 0].any()
@@ -68,7 +68,7 @@ def test_teacher_forcing_never_shows_a_model_its_own_row(layout):
     assert (forced.rows_exact == (forced.steps.step > 0)).all()  # only the first rows are wrong
 
 
-def test_a_row_with_one_wrong_cell_is_not_exact_and_counts_its_right_cells():
+def test_a_row_with_one_incorrect_cell_is_not_exact():
     drawing = drawing_of("standard", [(12, 3)])
     oracle = Oracle(drawing)
     oracle.pages[0].truth[oracle.pages[0].first, 0] = DIGIT_ZERO
@@ -89,7 +89,7 @@ def test_a_finished_problem_is_not_shown_again():
 
 
 @pytest.mark.parametrize("fault", [{}, {"fault": slip}])
-def test_rows_below_right_ones_are_taken_from_what_was_written(fault):
+def test_rows_below_correct_ones_are_taken_from_the_free_run(fault):
     drawing = drawing_of("standard")
     model, asked = Oracle(drawing, **fault), Oracle(drawing, **fault)
     written = free_running(model, drawing)
@@ -126,7 +126,7 @@ def sometimes_halting() -> tuple[TinyRecursiveModel, np.ndarray]:
     return model, inputs
 
 
-def test_a_row_is_what_the_model_says_at_the_step_where_it_halts():
+def test_a_row_is_the_output_of_the_step_at_which_it_halts():
     model, inputs = sometimes_halting()
     filled = IterativePredictor(model, max_steps=6)(inputs)
     assert len(set(filled.steps.tolist())) > 1
@@ -148,7 +148,7 @@ def test_a_row_is_what_the_model_says_at_the_step_where_it_halts():
         np.testing.assert_allclose(confidence, halt.sigmoid().numpy()[0], atol=1e-5)
 
 
-def test_with_patience_a_row_that_is_held_incorrect_stops_once_it_stays_the_same():
+def test_patience_stops_a_distrusted_row_once_it_is_unchanged():
     model, inputs = sometimes_halting()
     with torch.no_grad():
         model.halt_head.bias -= 100  # holds every row incorrect
@@ -171,7 +171,7 @@ def halts(canvases: np.ndarray, trust: list, masked: list, patience: int | None 
     return torch.where(stops.any(dim=0), stops.argmax(dim=0) + 1, 0).tolist()
 
 
-def test_a_sample_halts_when_trusted_after_two_steps_that_left_its_masked_cells():
+def test_a_sample_halts_when_trusted_and_unchanged_for_two_steps():
     rows = [[7, 7, 7, 7, 7], [4, 5, 5, 5, 5], [4, 5, 5, 6, 6], [3, 3, 3, 3, 3], [1, 1, 2, 2, 2]]
     trust = [[-1, -1, -1, 2, 2], [1] * 5, [3] * 5, [-1, -1, -1, -1, 0], [1, 1, 1, 1, -1]]
     canvases = np.array(rows, dtype=np.uint8).T.reshape(5, 5, 1, 1)  # 5 steps of 5 samples
@@ -183,7 +183,7 @@ def test_a_sample_halts_when_trusted_after_two_steps_that_left_its_masked_cells(
     assert halts(canvases, [[1e6]] * 3, [[[True, False]]]) == [0]
 
 
-def test_row_is_right_from_the_step_at_which_all_its_masked_cells_are(monkeypatch):
+def test_a_row_is_correct_once_all_its_masked_cells_are(monkeypatch):
     steps = row_steps(drawing_of("standard"))
     almost = steps.labels.copy()
     for canvas, answer in zip(almost, steps.answer, strict=True):

@@ -57,7 +57,7 @@ def test_a_notebook_shows_a_picture_and_the_verdict(known):
     assert ("#c04f00" in html) == known
 
 
-def test_a_notebook_is_shown_nothing_that_it_could_take_for_html():
+def test_solutions_in_notebooks_are_escaped():
     odd = solution(uncalibrated_reason="<script>alert('&')</script>", problem="<i>12</i> x 3")
     html = odd._repr_html_()
     assert "<script" not in html
@@ -66,7 +66,7 @@ def test_a_notebook_is_shown_nothing_that_it_could_take_for_html():
     assert ET.fromstring(html).find("p").text == odd.verdict
 
 
-def test_a_record_holds_all_that_is_known_of_a_solution():
+def test_a_record_contains_all_of_a_solution():
     assert solution().record(line=7) == dict.fromkeys(COLUMNS) | {
         "line": 7,
         "problem": "12 x 3",
@@ -84,7 +84,7 @@ def test_a_record_holds_all_that_is_known_of_a_solution():
     }
 
 
-def test_a_record_is_fit_for_json_with_its_votes_and_numbers_of_any_length():
+def test_a_record_is_json_with_votes_and_numbers_of_any_length():
     votes = [[Vote("36", 3, 0.81234567), Vote(None, 1, 0.5)]]
     data = solution(answer=10**4200, views=4, agreement=2 / 3, votes=votes).record()
     assert tuple(data) == COLUMNS
@@ -95,7 +95,7 @@ def test_a_record_is_fit_for_json_with_its_votes_and_numbers_of_any_length():
     assert data["votes"] == [[kept, {"answer": None, "views": 1, "confidence": 0.5}]]
 
 
-def test_a_solution_without_a_number_cannot_be_right_however_sure_its_rows_are():
+def test_a_solution_without_a_number_has_confidence_0():
     none = solution(answer=None, row_confidence=[0.999, 1.0])
     assert none.verdict == "12 x 3 = no number (incorrect, it is 36; confidence 0.0%)"
     record = none.record()

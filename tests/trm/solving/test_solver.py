@@ -51,7 +51,7 @@ def writing(symbol: int) -> Oracle:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_right_workings_of_a_batch_have_the_right_answers(layout):
+def test_correct_solutions_of_a_batch_have_correct_answers(layout):
     kind, listed, sign = (Addition, SUMS, "+") if layout in Addition.layouts else TIMES
     task = kind(layout, addends=(2, 4)) if kind is Addition else kind(layout)
     problems = task.problems(listed)
@@ -69,7 +69,7 @@ def test_right_workings_of_a_batch_have_the_right_answers(layout):
         assert Numbers.from_digits(np.array([ids]) - DIGIT_ZERO).to_ints() == [right]
 
 
-def test_confidence_is_the_product_of_the_rows_and_one_that_is_no_number_is_none_at_all():
+def test_confidence_is_the_product_over_rows_and_0_for_nan():
     solution = solve((321, 654), "lattice", sure=0.9)
     assert solution.row_steps == [2, 2, 2]
     assert solution.confidence == pytest.approx(0.9**3)
@@ -88,7 +88,7 @@ def test_confidence_is_the_product_of_the_rows_and_one_that_is_no_number_is_none
         ((4321, 6543), 3, f"{OUTSIDE}; row 3 did not settle"),
     ],
 )
-def test_a_confidence_that_is_not_calibrated_says_why(pair, unsettled, doubt):
+def test_a_confidence_that_is_not_calibrated_has_a_reason(pair, unsettled, doubt):
     settles = {"settles": lambda page, shown: not (shown[unsettled] == MASK).any()}
     solution = solve(pair, "lattice", Oracle(**settles if unsettled else {}))
     assert solution.uncalibrated_reason.startswith(doubt)
@@ -100,7 +100,7 @@ def test_a_confidence_that_is_not_calibrated_says_why(pair, unsettled, doubt):
     assert record["in_range"] == solution.in_range
 
 
-def test_wrong_digits_and_wrong_rows_are_told_apart():
+def test_incorrect_answers_and_incorrect_rows_are_distinguished():
     solution = solve((12, 3), "standard", writing(DIGIT_ZERO + 9), margin=0)
     assert solution.answer is not None
     assert not solution.correct
@@ -118,7 +118,7 @@ def test_wrong_digits_and_wrong_rows_are_told_apart():
     assert not solution.exact
 
 
-def test_a_canvas_has_the_middle_of_its_margin_or_what_training_had():
+def test_a_canvas_has_half_its_margin_or_the_size_of_training():
     problem, task = Problems.from_ints([(321, 654)]), Multiplication("lattice")
     for margin, spare in ((0, 0), (1, 1), (2, 1), (5, 3)):
         drawing = Solver(Oracle(), task, Canvas(margin=margin)).draw(problem)
@@ -136,7 +136,7 @@ def test_a_canvas_has_the_middle_of_its_margin_or_what_training_had():
     assert sizes[False] == [longest, longer]
 
 
-def test_the_canvas_that_a_refusal_names_is_large_enough():
+def test_a_canvas_of_the_size_named_by_a_refusal_is_large_enough():
     problem = Problems.from_ints([(123456, 789)])
     for layout in Multiplication.layouts:
         with pytest.raises(ValueError, match=r"123456 x 789 needs .*this one has 3 x 3") as error:
@@ -146,7 +146,7 @@ def test_the_canvas_that_a_refusal_names_is_large_enough():
         Solver(Oracle(), Multiplication(layout), Canvas(height, width)).draw(problem)
 
 
-def test_numbers_are_written_in_the_models_base_and_those_of_another_are_refused():
+def test_problems_in_another_base_than_the_models_are_refused():
     with pytest.raises(ValueError, match="base 10, not 3"):
         Solver(Oracle(), Multiplication("lattice")).solve(Problems.from_ints([(2, 2)], base=3))
     oracle, problem = Oracle(), Problems.from_ints([(11, 2)], base=3)
@@ -158,7 +158,7 @@ def test_numbers_are_written_in_the_models_base_and_those_of_another_are_refused
     assert (solution.answer, solution.answer_text) == (22, "211")
 
 
-def test_longer_operands_get_a_larger_canvas_where_the_model_can_work_on_one():
+def test_longer_operands_get_a_larger_canvas_if_the_model_can():
     solver = Solver(Oracle(most=10), Multiplication("standard"), Canvas(6, 8))
     assert solver.for_lengths((3, 3)).canvas == Canvas(6, 8)
     assert solver.for_lengths((5, 5)).canvas == Canvas(8, 10)
@@ -187,7 +187,7 @@ def both_orders(first: tuple[float, bool], second: tuple[float, bool], vote: str
     return solution
 
 
-def test_where_both_orders_agree_the_working_is_that_of_the_problem_as_it_was_asked():
+def test_if_both_orders_agree_the_solution_is_of_the_given_order():
     solution = both_orders((0.9, False), (0.8, False))
     assert solution.answer == 4140
     assert (solution.agreement, solution.views, solution.uncalibrated_reason) == (1.0, 2, "")
@@ -200,7 +200,7 @@ def test_where_both_orders_agree_the_working_is_that_of_the_problem_as_it_was_as
 
 
 @pytest.mark.parametrize("vote", ["majority", "max_confidence"])
-def test_where_they_differ_the_surer_one_wins_and_that_is_told(vote):
+def test_of_differing_orders_the_more_confident_one_wins(vote):
     solution = both_orders((0.9, True), (0.95, False), vote)
     assert solution.answer == 4140
     assert solution.agreement == 0.5
@@ -214,7 +214,7 @@ def test_where_they_differ_the_surer_one_wins_and_that_is_told(vote):
 
 
 @pytest.mark.parametrize(("one", "other"), [(0.2, 0.3), (0.5, 0.4), (0.9, 0.8), (0.0, 0.3)])
-def test_the_confidence_of_two_orders_is_how_often_they_are_right(one, other):
+def test_confidence_of_two_orders_is_their_accuracy(one, other):
     draw = np.random.default_rng(0)
     right, other_right = (draw.random(400_000) < p for p in (one, other))
     same_error = draw.random(right.shape) < 0.01
@@ -227,7 +227,7 @@ def test_the_confidence_of_two_orders_is_how_often_they_are_right(one, other):
         assert posterior(one, other, agreed) == pytest.approx(share, abs=0.02)
 
 
-def test_of_two_that_differ_none_is_held_more_likely_than_not_and_what_is_certain_stays_so():
+def test_confidence_of_differing_orders_is_at_most_one_half():
     assert posterior(0.999, 0.01, False) == pytest.approx(0.5, abs=0.001)
     sure = [posterior(0.99, other, False) for other in (0.1, 0.9, 0.99)]
     assert 0.5 > sure[0] > sure[1] > sure[2] == pytest.approx(0.25)
@@ -275,7 +275,7 @@ def test_a_cell_model_is_shown_with_all_cells_after_each_step(shipped):
     assert set(shown[-1].confidence.values()) <= {1.0}
 
 
-def test_limited_steps_of_a_cell_model_leave_rows_unsettled_without_confidence(shipped):
+def test_rows_unsettled_after_limited_steps_have_confidence_0(shipped):
     """The answer of enough steps is that of every cell once; the rows settle from above."""
     (once,) = shipped.solve(WATCHED)
     assert (once.steps, once.longest_chain, once.steps_text()) == (0, None, "")
@@ -301,7 +301,7 @@ def test_limited_steps_of_a_cell_model_leave_rows_unsettled_without_confidence(s
         assert not known or (found[7].canvas[row] == last.canvas[row]).all()
 
 
-def test_a_cell_model_ends_in_the_same_solution_from_every_random_state(shipped):
+def test_a_cell_model_ends_in_one_solution_from_any_random_state(shipped):
     problems = Problems.from_ints([(2539, 839), (7, 8), (1001, 999)])
     alone = shipped.solve(problems)
     firsts = set()
@@ -330,7 +330,7 @@ def test_a_cell_model_ends_in_the_same_solution_from_every_random_state(shipped)
     assert shipped.predictor.start_seed is None
 
 
-def test_a_recursive_transformer_starts_from_noise_of_its_own_canvas(stepping):
+def test_noise_of_a_recursive_transformer_depends_on_its_canvas(stepping):
     problems = Problems.from_ints([(2539, 839), (12, 3456)])
     usual, noisy = stepping.solve(problems), stepping.from_noise(3).solve(problems)
     (alone,) = stepping.from_noise(3).solve(problems[1:])
@@ -371,7 +371,7 @@ def test_watching_changes_nothing(model, request):
     assert watched | steps == alone.record() | steps
 
 
-def test_each_row_is_shown_masked_and_as_it_is_after_each_of_its_supervision_steps(stepping):
+def test_a_watched_row_is_masked_and_then_shown_after_each_step(stepping):
     (solution,) = stepping.solve(WATCHED)
     shown, seen = moments_of(stepping)
     assert seen == [(i + 1, n) for i, m in enumerate(solution.row_steps) for n in range(m + 1)]
@@ -389,7 +389,7 @@ def test_each_row_is_shown_masked_and_as_it_is_after_each_of_its_supervision_ste
             assert moment.confidence == {moment.row: pytest.approx(confidence, abs=0.02)}
 
 
-def test_a_model_without_steps_and_views_that_vote_are_shown_row_by_row(stepping):
+def test_models_without_steps_are_shown_row_by_row(stepping):
     masks = Oracle(fault=lambda _, shown, filled: np.copyto(filled, shown))  # writes them itself
     at_once = Solver(masks, stepping.task)
     at_once.predictor.learn(at_once.draw_worked(WATCHED))

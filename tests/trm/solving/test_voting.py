@@ -61,7 +61,7 @@ def test_each_vote_follows_its_rule_and_ties_are_broken():
         assert decide(vote, "1212", np.full(4, 0.5)).behind == [0, 2]
 
 
-def test_a_view_with_confidence_0_does_not_vote_unless_all_have_it():
+def test_views_with_confidence_0_do_not_vote_unless_all_have_it():
     for vote in VOTES:
         found = decide(vote, "1112", np.array([0.0, 0.0, 0.0, 0.3]))
         assert (found.behind, found.confidence, found.agreement) == ([3], 0.3, 0.25)
@@ -86,7 +86,7 @@ def seen_in_all_views(page: Page, blunders: tuple[str, ...]) -> Iterator[Page]:
 @pytest.mark.parametrize("restless", ["r90", "h"])
 @pytest.mark.parametrize("per", PER)
 @pytest.mark.parametrize("vote", VOTES)
-def test_views_that_are_right_outvote_views_that_blunder(per, vote, restless):
+def test_correct_views_outvote_incorrect_ones(per, vote, restless):
     """Whether a row has settled is said by the views behind it."""
     predictor = Oracle(fault=blunder, settles=lambda page, _: page.view != restless)
     problems = Problems.from_ints([(321, 45)])
@@ -108,7 +108,7 @@ def test_views_that_are_right_outvote_views_that_blunder(per, vote, restless):
     assert bool(together.uncalibrated_reason) == (restless == "h")
 
 
-def test_what_a_problem_gets_does_not_depend_on_the_problems_beside_it():
+def test_votes_do_not_depend_on_other_problems_of_the_batch():
     solver = solver_on(7, 7)
     problems = Problems.from_ints(PAIRS)
     how: dict = {"symmetries": tuple(SYMMETRIES), "seed": 5}
@@ -125,7 +125,7 @@ def test_what_a_problem_gets_does_not_depend_on_the_problems_beside_it():
             assert alone.row_confidence == pytest.approx(solution.row_confidence, abs=1e-5)
 
 
-def test_views_that_look_the_same_are_worked_out_once():
+def test_equal_views_are_solved_once():
     class Counting(IterativePredictor):
         asked = 0
 
@@ -164,7 +164,7 @@ def test_each_of_sixteen_views_is_another_input_and_votes_once(per):
         assert sum(Counting.asked[:batches]) == 16
 
 
-def test_quarter_turns_are_refused_on_a_canvas_that_is_not_square_and_a_cut_one_becomes_square():
+def test_quarter_turns_need_a_square_canvas_or_a_cut_one():
     solver = solver_on(6, 8)
     with pytest.raises(ValueError, match="--symmetries e,r180,v,h"):
         solver.with_voting(Voting(views=4, symmetries=tuple(SYMMETRIES)))
@@ -175,7 +175,7 @@ def test_quarter_turns_are_refused_on_a_canvas_that_is_not_square_and_a_cut_one_
 
 @pytest.mark.parametrize("layout", Addition.layouts)
 @pytest.mark.parametrize("family", ["gpt", "recursive"])
-def test_a_model_that_solves_sees_nothing_of_the_truth(family, layout):
+def test_predictors_never_see_the_true_canvas(family, layout):
     """Sums drawn from their prompts alone, and with workings: right ones, and some of noise."""
     gpt = GPTPredictor(tiny_gpt(8, 7), Calibration())
     predictor = gpt if family == "gpt" else IterativePredictor(tiny_trm(**NEIGHBOUR_NAMES), 3)
@@ -205,7 +205,7 @@ def test_a_model_that_solves_sees_nothing_of_the_truth(family, layout):
 @pytest.mark.parametrize(
     ("model", "vote"), [*(("binary", vote) for vote in VOTES), ("written", "majority")]
 )
-def test_of_eight_views_one_alone_is_upright_and_a_model_of_one_cell_knows_it(model, vote, request):
+def test_a_proved_model_trusts_the_upright_view_alone(model, vote, request):
     """Of a proved model, which works out once what there is to see on upright pages."""
     trained = request.getfixturevalue(model)
     upright = Solver(CellPredictor(trained.model, proved=True), trained.task)
@@ -218,7 +218,7 @@ def test_of_eight_views_one_alone_is_upright_and_a_model_of_one_cell_knows_it(mo
         assert [vote.confidence > 0 for vote in solution.votes[0]].count(True) == 1
 
 
-def test_whether_a_page_is_upright_is_not_told_by_a_row(binary):
+def test_rows_of_turned_views_of_a_proved_model_cannot_vote(binary):
     solver = Solver(CellPredictor(binary.model), binary.task)
     for vote in VOTES:
         with pytest.raises(ValueError, match="let solutions vote, --vote-per solution"):
@@ -251,7 +251,7 @@ def test_noise_is_gaussian_on_z_H_alone_and_rollout_0_has_none():
     assert float(total.mean()) == pytest.approx(0, abs=1.5)
 
 
-def test_noise_follows_from_seed_canvas_and_rollout_whatever_else_is_worked_on():
+def test_noise_is_a_function_of_seed_canvas_and_rollout():
     """Beside a canvas with more tokens, too, for whose sake it is padded."""
     model = tiny_trm(**NEIGHBOUR_NAMES)
 
@@ -269,7 +269,7 @@ def test_noise_follows_from_seed_canvas_and_rollout_whatever_else_is_worked_on()
         assert not torch.allclose(other[0], alone)
 
 
-def test_rollouts_of_next_to_no_noise_agree_and_of_much_noise_do_not():
+def test_rollouts_agree_at_little_noise_and_differ_at_much():
     solver, problems = solver_on(7, 7), Problems.from_ints(PAIRS)
     plain = solver.solve(problems)
     agreements = []
@@ -318,7 +318,7 @@ def test_noise_is_refused_by_models_without_z_H(binary):
         solver.with_voting(Voting(rollouts=2, noise=0.1)).solve(problems)
 
 
-def test_a_solution_without_a_number_loses_however_sure_its_view_is():
+def test_a_solution_without_a_number_loses_every_vote():
     def blank(page: Page, shown: np.ndarray, filled: np.ndarray) -> None:
         filled[shown == MASK] = BLANK
 
@@ -339,7 +339,7 @@ def test_a_solution_without_a_number_loses_however_sure_its_view_is():
     assert nothing.confidence == 0
 
 
-def test_a_set_of_inputs_that_is_too_small_judges_no_page(binary, monkeypatch):
+def test_too_small_a_reachable_set_checks_no_canvas(binary, monkeypatch):
     """Else a page that lies as it should would be taken for a turned one."""
     few = reachable_cell_inputs(binary.rule)[::2]
     monkeypatch.setattr("trm.cells.predictor.reachable_cell_inputs", lambda rule: few)

@@ -174,7 +174,7 @@ def module_with(**more: Any):
     return made
 
 
-def test_losses_are_added_to_those_of_the_network_under_both_schedules():
+def test_auxiliary_losses_are_added_under_both_schedules():
     batch, depth = samples(RowStepSamples), DepthConfig(no_grad_steps=(1, 1), supervised_steps=2)
     plain, made = module_with(), module_with(auxiliary=NAMES)
     for one, other in zip(plain.model.parameters(), made.model.parameters(), strict=True):
@@ -220,7 +220,7 @@ def test_heads_are_output_heads_to_the_optimiser():
     assert all(name.startswith("model.") for name in plain.state_dict())
 
 
-def test_what_cannot_be_learned_is_said(command, debug, tmp_path):
+def test_sub_tasks_that_cannot_be_learned_are_refused(command, debug, tmp_path):
     with pytest.raises(ValueError, match=r"a sub-task must be one of .*carry.*Did you mean carry"):
         tiny_module(auxiliary={"cary": 1.0}).add_auxiliary(TASK)
     with pytest.raises(ValueError, match="first_addend, addend_above, digit_sum, got 'carry'"):

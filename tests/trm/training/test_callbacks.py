@@ -29,7 +29,7 @@ class Poison(L.Callback):
             pl_module.model.lm_head.weight.grad[0, 0] = float("inf")
 
 
-def test_a_gradient_that_is_not_finite_stops_training_before_a_weight_is_lost(fit, tmp_path):
+def test_an_infinite_gradient_stops_training_before_the_update(fit, tmp_path):
     module = tiny_module()
     told = r"optimiser step 4 is not finite \(epoch 1\).*learning rates"
     with pytest.raises(FloatingPointError, match=told):
@@ -61,7 +61,7 @@ class Clock(L.Callback):
         self.now += 1000
 
 
-def test_neither_validation_nor_the_first_batch_slow_training_down(fit, tmp_path, monkeypatch):
+def test_speed_excludes_validation_and_the_first_batch(fit, tmp_path, monkeypatch):
     cost = Cost(every=100)
     fit(tmp_path, Clock(monkeypatch), cost, accumulate_grad_batches=2, max_steps=3)
     assert cost.seconds == 15
@@ -70,7 +70,7 @@ def test_neither_validation_nor_the_first_batch_slow_training_down(fit, tmp_path
     assert [(event.step, event.value) for event in logged] == [(1, 8)]
 
 
-def test_of_equally_good_checkpoints_the_latest_is_kept():
+def test_the_latest_of_equally_good_checkpoints_is_kept():
     trainer = SimpleNamespace(strategy=SimpleNamespace(reduce_boolean_decision=bool))
     keeper, kept = BestCheckpoint(monitor="solved", mode="max"), []
     for step, solved in enumerate((0.5, 0.7, 0.6, 0.7, 0.69, 0.7)):

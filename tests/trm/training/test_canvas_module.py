@@ -33,7 +33,7 @@ def evaluated(mine: IterativeModule, split: str) -> dict[str, float]:
     return figures
 
 
-def test_figures_count_each_problem_once_however_many_a_device_has():
+def test_figures_count_each_problem_once_on_several_devices():
     mine, figures = tiny_module(), {}
     mine.log = lambda name, value, **_: figures.update({name: value})
     mine._totals = {"validation/solved": (33.0, 33), "validation/loss": (4.0, 33)}
@@ -46,7 +46,7 @@ def test_figures_count_each_problem_once_however_many_a_device_has():
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])
-def test_a_predictor_that_is_always_right_and_knows_it_scores_one(split, monkeypatch):
+def test_a_correct_and_confident_predictor_scores_1(split, monkeypatch):
     mine, oracle = tiny_module(), Oracle()
     oracle.learn(some_problems()[1], confidence=0.9)
     monkeypatch.setattr(mine, "predictor", lambda: oracle)
@@ -80,7 +80,7 @@ def test_the_loss_on_problems_leaves_nothing_to_chance(depth, steps, losses, mon
     assert loss == pytest.approx(np.mean(parts), rel=1e-5)
 
 
-def test_a_checkpoint_from_before_a_setting_existed_is_taken_to_be_at_its_default():
+def test_a_setting_missing_in_a_checkpoint_is_its_default():
     checkpoint: dict = {}
     tiny_module().on_save_checkpoint(checkpoint)
     del checkpoint[CHECKPOINT_KEY]["model"]["skip_blank"]
@@ -197,7 +197,7 @@ def test_stages_that_make_no_sense_are_refused(stages, told):
         DepthConfig(stages=[CycleStage(**stage) for stage in stages])
 
 
-def test_a_stage_of_cycles_that_a_network_does_not_have_is_refused():
+def test_stages_of_cycles_that_a_network_lacks_are_refused():
     network = tiny_module().model
     network.config = SimpleNamespace(L_cycles=1)
     with pytest.raises(ValueError, match="H_cycles, which TinyRecursiveModel does not have"):

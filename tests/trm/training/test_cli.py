@@ -107,7 +107,7 @@ class KeysModel(IterativeModel):
         ("nothing", "setting model.network.nothing. KeysModel has config.channels, config.updates"),
     ],
 )
-def test_a_wrong_key_of_an_own_network_is_told_by_the_keys_of_its_class(
+def test_an_unknown_key_of_an_own_network_lists_its_keys(
     command, debug, tmp_path, monkeypatch, key, told
 ):
     monkeypatch.chdir(tmp_path)
@@ -162,7 +162,7 @@ def test_a_mistake_on_the_command_line_is_named(command, debug, tmp_path, words,
     assert not (tmp_path / "runs").exists()
 
 
-def test_the_help_lists_this_projects_keys_and_those_of_lightning(command):
+def test_the_help_lists_keys_of_the_project_and_of_lightning(command):
     ran = command("fit", "--help")
     for key in ("--data.task", "--data.canvas.margin", "--checkpoint.monitor", "--trainer.devices"):
         assert key in ran.out

@@ -91,7 +91,7 @@ def test_epochs_differ_and_devices_share_a_batch():
     assert [len(batch["inputs"]) for batch in batches] == [4, 4, 4, 4]
 
 
-def test_a_cut_canvas_is_at_most_the_margin_larger_than_the_longest_problem():
+def test_a_cut_canvas_exceeds_its_longest_problem_by_the_margin():
     data = RowStepSamples(TASK, Canvas(margin=2), "train", 0, 4 * 40, 4)
     spare = set()
     for start in range(0, 160, 4):
@@ -122,7 +122,7 @@ def test_transforms_move_inputs_labels_and_answers_together():
         assert before == after
 
 
-def test_a_batch_that_is_larger_than_the_machines_memory_is_refused(monkeypatch):
+def test_a_batch_larger_than_the_memory_is_refused(monkeypatch):
     data = module(Canvas(10, 12), STANDARD, batch_size=1_000_000)
     monkeypatch.setattr("trm.training.data.host_memory", lambda: 10**9)
     for kind in (RowStepSamples, SequenceSamples, CellInputSamples):
@@ -157,7 +157,7 @@ def test_devices_share_an_epoch_without_an_index_twice(ranks):
 
 
 @pytest.mark.parametrize("layout", ["standard", "accumulate", "lattice"])
-def test_the_place_of_the_operands_does_not_tell_how_long_the_product_is(layout):
+def test_the_offset_does_not_reveal_the_length_of_the_product(layout):
     task = Multiplication(layout, digits_a=(3, 3), digits_b=(2, 2))
     for data in (
         RowStepSamples(task, Canvas(9, 6), "train", 0, 2000, 2000).draw_batch(range(2000)),
@@ -225,7 +225,7 @@ def test_a_sequence_writes_blank_columns_and_learns_no_blank_row():
 
 
 @pytest.mark.parametrize("blanks", [Blanks(), Blanks(2, 2)])
-def test_a_shifted_sequence_is_the_sequence_of_a_page_drawn_there(blanks):
+def test_a_shifted_sequence_is_that_of_a_canvas_with_that_offset(blanks):
     of = (STANDARD, Canvas(12, 14), "train", 7, 64, 64)
     shifted = SequenceSamples(*of, transform=SampleTransform([CanvasShift()]), blanks=blanks)
     plain, moved = SequenceSamples(*of, blanks=blanks), shifted.__getitems__(range(64))
@@ -268,9 +268,7 @@ def test_a_sequence_that_is_turned_now_and_then_is_refused():
 
 
 @pytest.mark.parametrize(("base", "different"), [(2, 11), (10, 299)])
-def test_a_run_notes_that_few_of_its_validation_problems_are_different(
-    base, different, monkeypatch
-):
+def test_a_run_notes_how_few_validation_problems_are_distinct(base, different, monkeypatch):
     lines: list[str] = []
     monkeypatch.setattr("trm.training.data.rank_zero_info", lines.append)
     lengths = {"digits_a": (1, 4), "digits_b": (1, 4), "smallest": 0, "long_bias": 1.0}
@@ -292,7 +290,7 @@ def beyond(task: object = STANDARD, canvas: Canvas | None = None, position: str 
     return made
 
 
-def test_longer_problems_have_twice_the_digits_and_are_of_the_validation_split():
+def test_longer_problems_have_twice_the_digits_and_are_held_out():
     made = beyond()
     made.setup("validate")
     assert list(made.groups) == ["validation"]
@@ -342,7 +340,7 @@ def test_samples_are_as_long_as_their_stage_allows(kind):
     assert small[0].numel() < large[0].numel()
 
 
-def test_the_problems_worked_out_of_training_are_those_first_drawn():
+def test_validated_training_problems_are_the_first_drawn():
     data = module(task=STAGED, training_problems=16, curriculum=STAGES)
     data.stage = "fit"
     drawn = [pair for problems, _ in data.val_dataloader()[1] for pair in problems.to_ints()]

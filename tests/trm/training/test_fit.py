@@ -77,7 +77,7 @@ def test_a_checkpoint_is_scored_as_its_exported_weights_are(trained, command, de
     assert "holds weights alone" in ran.err
 
 
-def test_a_carry_and_averaged_weights_go_on_as_if_nothing_had_happened(command, tmp_path):
+def test_a_run_with_carry_and_averaged_weights_resumes_exactly(command, tmp_path):
     words = (*TINY_TRM, "--trainer.accelerator", "cpu")
     words += ("--model.depth.halt_max_steps", 3)  # some samples are replaced in each epoch
     whole, resumed = whole_and_resumed(command, tmp_path, *words)
@@ -158,7 +158,7 @@ def test_two_processes_train_as_one_and_end_and_resume_together(command, debug, 
         assert logged == list(range(steps))
 
 
-def test_without_a_terminal_training_says_where_it_is(command, debug, tmp_path, monkeypatch):
+def test_without_a_terminal_training_prints_its_progress(command, debug, tmp_path, monkeypatch):
     lines: list[str] = []
     monkeypatch.setattr("trm.training.callbacks.rank_zero_info", lines.append)
     command("fit", *debug, folder=tmp_path)
@@ -186,9 +186,7 @@ def test_a_full_disk_leaves_the_checkpoints_before(command, debug, tmp_path, mon
         assert torch.load(file, weights_only=True)["global_step"] == 5
 
 
-def test_a_run_begins_with_weights_in_bfloat16_and_resumes_without_them(
-    trained, command, debug, tmp_path
-):
+def test_a_run_begins_with_bfloat16_weights(trained, command, debug, tmp_path):
     weights = tmp_path / "weights.safetensors"
     command("inspect", "--checkpoint", trained, "--export", weights, "--dtype", "bfloat16")
     held = load_solver(weights, device="cpu").predictor.model.state_dict()

@@ -41,7 +41,7 @@ def trained_gpt(command, tmp_path_factory) -> Path:
     return folder
 
 
-def test_a_run_has_the_pages_of_a_recursive_one_and_is_scored(trained_gpt, command):
+def test_a_run_has_the_pictures_of_a_recursive_one_and_is_scored(trained_gpt, command):
     events = events_of(trained_gpt)
     assert {
         *(f"train/{name}" for name in ("loss", "cell_accuracy")),
@@ -79,7 +79,7 @@ def test_its_calibration_fits_the_validation_rows_and_is_kept(trained_gpt):
     assert mine.calibration == again
 
 
-def test_a_gpt_learns_from_shifted_pages_and_votes_over_shifts(command, tmp_path):
+def test_a_gpt_learns_from_shifts_and_votes_over_shifts(command, tmp_path):
     shift = "--data.transforms=[augment.transforms.CanvasShift]"
     short = "--trainer.max_epochs=1", "--data.batches_per_epoch=1"
     command("fit", *TINY, *short, shift, folder=tmp_path)
@@ -114,7 +114,7 @@ def test_only_what_comes_after_the_operands_counts_in_the_loss():
     assert accuracy == 1
 
 
-def test_random_positions_differ_from_batch_to_batch_and_not_from_run_to_run():
+def test_random_positions_depend_on_epoch_and_batch():
     sequences, losses = batch(), []
     for epoch, index in ((0, 0), (0, 0), (0, 1), (1, 0)):
         torch.manual_seed(0)
@@ -126,7 +126,7 @@ def test_random_positions_differ_from_batch_to_batch_and_not_from_run_to_run():
     assert len(set(losses)) == 3
 
 
-def test_the_last_loops_have_a_loss_and_the_halting_head_learns_in_all():
+def test_loop_losses_by_hand_on_two_tokens():
     """Computed by hand on two tokens: one is right after every loop, one after the last."""
     model = module(loops=3, halting=True).model
     with torch.no_grad():
@@ -194,7 +194,7 @@ def test_loops_that_do_not_fit_are_refused(settings, network, words):
         module(settings, **network)
 
 
-def test_a_gpt_that_halts_is_trained_solves_with_more_loops_and_is_inspected(command, tmp_path):
+def test_a_halting_gpt_is_trained_solves_and_is_inspected(command, tmp_path):
     loops = ["--model.network.config.loops=3", "--model.network.config.halting=true"]
     loops += ["--model.fewest_loops=1", "--model.solve_steps=5", "--data.task.layout=column"]
     command("fit", *TINY, *loops, "--trainer.max_epochs=1", folder=tmp_path)

@@ -109,7 +109,7 @@ def test_a_turned_sample_is_masked_and_then_turned(name, blanks):
 
 @tasks
 @blank_lines
-def test_a_guessed_sample_is_turned_and_then_masked_in_an_upright_canvas_row(name, blanks):
+def test_a_guessed_sample_is_turned_and_then_masked(name, blanks):
     seen, empty = set(), 0
     for before, after in pairs(name, NegativesConfig(guessed=1.0), blanks):
         unmasked = np.where(before["answer"], BLANK, before["inputs"]).astype(np.uint8)
@@ -133,7 +133,7 @@ def test_a_guessed_sample_is_turned_and_then_masked_in_an_upright_canvas_row(nam
 
 @tasks
 @blank_lines
-def test_a_digit_above_is_another_one(name, blanks):
+def test_negatives_of_kind_digit_change_one_digit_above(name, blanks):
     changed = 0
     for before, after in pairs(name, NegativesConfig(digit=1.0), blanks):
         differs = before["inputs"] != after["inputs"]
@@ -150,7 +150,7 @@ def test_a_digit_above_is_another_one(name, blanks):
 
 @tasks
 @blank_lines
-def test_other_rows_above_are_those_of_a_training_problem_with_one_other_digit(name, blanks):
+def test_other_rows_above_are_of_a_problem_with_another_digit(name, blanks):
     if name == "column":
         pytest.skip("a sum has a single row")
     other = 0
@@ -196,7 +196,7 @@ def test_no_row_of_a_held_out_problem_occurs():
 
 @tasks
 @blank_lines
-def test_the_row_above_is_marked_where_the_model_is_to_fill_it_in(name, blanks):
+def test_the_row_above_is_marked_if_the_model_fills_it_in(name, blanks):
     for before, after in pairs(name, NegativesConfig(own=1.0), blanks):
         assert after["above"].any() == (before["step"] > 0)
         assert after["correct"]
@@ -214,7 +214,7 @@ def test_kinds_have_their_shares():
     assert (draw_kinds(NegativesConfig(own=1.0), words) == Kind.OWN).all()
 
 
-def test_another_problem_has_no_leading_zero_and_differs_where_it_can():
+def test_other_problems_differ_and_have_no_leading_zero():
     words = np.random.default_rng(0).integers(0, 2**64, (400, 4), dtype=np.uint64)
     for base, least in ((10, 1), (2, 0)):
         first = [base**2 + i % (base**3 - base**2) for i in range(400)]
@@ -293,7 +293,7 @@ def some_batch(negatives: NegativesConfig = ALL, size: int = 24) -> dict[str, to
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_negatives_have_no_loss_of_cells_and_their_rows_count_as_incorrect(loss):
+def test_negatives_have_no_cell_loss_and_count_as_incorrect(loss):
     batch = some_batch()
     correct = batch["correct"]
     assert 2 < correct.sum() < len(correct) - 2
@@ -375,7 +375,7 @@ def test_the_models_own_row_stands_above_and_is_correct_or_not():
 
 
 @pytest.mark.parametrize("schedule", ["fresh", "carry"])
-def test_a_step_with_negatives_gives_gradients_of_correct_rows_alone(schedule):
+def test_labels_of_negatives_are_never_read(schedule):
     model = tiny_trm().train()
     batch = with_own_rows(model, some_batch(), 2)
     depth = DepthConfig(schedule, no_grad_steps=(0, 0), supervised_steps=1, halt_max_steps=4)
@@ -470,7 +470,7 @@ def test_an_unknown_kind_is_named(command, debug, tmp_path):
     assert "Did you mean data.negatives.turned?" in ran.err
 
 
-def test_a_run_shows_what_its_confidence_knows(command, debug, tmp_path):
+def test_a_run_logs_the_confidence_on_negatives(command, debug, tmp_path):
     extra = tmp_path / "extra.yaml"
     extra.write_text(EXTRA)
     more = ("--model.patience", 4, "--trainer.log_every_n_steps", 1, "--trainer.max_epochs", 1)
@@ -492,7 +492,7 @@ def test_a_run_shows_what_its_confidence_knows(command, debug, tmp_path):
     assert "taught by negatives, 20 % `turned`, 20 % `guessed`, 10 % `digit`" in card
 
 
-def test_turned_rows_of_a_validation_are_those_of_the_upright_ones(monkeypatch):
+def test_turned_validation_rows_are_turned_upright_rows(monkeypatch):
     module = tiny_module(solve_steps=2)
     data = CanvasDataModule(
         TASKS["lattice"],

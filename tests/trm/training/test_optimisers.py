@@ -51,7 +51,7 @@ def names_of(model, params):
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_resumed_optimiser_keeps_its_state_and_takes_the_settings_of_its_config(name):
+def test_a_resumed_optimiser_takes_the_settings_of_its_config(name):
     model = tiny_model()
     before = build_optimizer(model, OptimizerConfig(name=name))
     schedule = optimisers.Schedule(before, ScheduleConfig(decay="linear"), 4)
@@ -150,7 +150,7 @@ def test_the_rest_moves_exactly_as_under_torch_adamw():
 # Which parameter goes where
 
 
-def test_weights_decay_by_what_they_are_and_frozen_ones_are_left_out():
+def test_matrices_decay_and_frozen_weights_are_left_out():
     model = tiny_model()
     parts = {kind: names_of(model, params) for kind, params in split_parameters(model).items()}
     weights = {f"blocks.{i}.{part}.weight" for i in range(2) for part in ("up", "down")}

@@ -76,7 +76,7 @@ def with_a_perfect_best(halves) -> Path:
     return halves
 
 
-def test_what_is_not_there_is_not_scored_nor_are_random_weights(command, debug, tmp_path):
+def test_scoring_requires_an_existing_checkpoint(command, debug, tmp_path):
     for words, told in ((), "give --ckpt_path best"), (LAST, "there is no checkpoint runs/debug"):
         assert told in command("test", *debug, *words, folder=tmp_path, code=2).err
         assert not list(tmp_path.iterdir())
@@ -109,7 +109,7 @@ def test_a_resumed_run_is_the_whole_one(command, debug, begun, halves, whole):
     assert [event.step for event in curves.Scalars("validation/solved")] == [4, 9, 14]
 
 
-def test_a_resumed_run_uses_its_calls_settings_and_tells_them(command, debug, halves):
+def test_a_resumed_run_uses_and_prints_the_settings_of_its_call(command, debug, halves):
     words = ("--model.optimizer.lr", 1e-4, "--model.optimizer.weight_decay", 0.3, *LAST)
     ran = command("fit", *debug, *LONGER, *words, folder=halves)
     assert "model.optimizer.lr 0.0001 (was 0.003), model.optimizer.weight_decay 0.3 (was" in ran.err
@@ -129,7 +129,9 @@ def test_a_resumed_run_uses_its_calls_settings_and_tells_them(command, debug, ha
         (("--trainer.logger", "false"), "last", "a run needs a logger"),
     ],
 )
-def test_what_cannot_begin_or_go_on_leaves_nothing(command, debug, halves, words, told, path):
+def test_a_run_that_cannot_begin_or_resume_leaves_nothing(
+    command, debug, halves, words, told, path
+):
     before = files(halves)
     words = (*words, *(("--ckpt_path", path) if path else ()))
     ran = command("fit", *debug, *LONGER, *words, folder=halves, code=2)
@@ -164,7 +166,7 @@ def test_a_resumed_run_keeps_its_best(command, debug, with_a_perfect_best):
 
 
 @pytest.mark.parametrize(("state", "step"), [("halves", 15), ("with_a_perfect_best", 5)])
-def test_a_moved_run_that_goes_on_has_one_best(command, debug, state, step, request):
+def test_a_moved_run_that_resumes_has_one_best_checkpoint(command, debug, state, step, request):
     folder = request.getfixturevalue(state)
     (folder / "runs/debug").rename(folder / "runs/moved")
     settings = {"name": "moved", "save_dir": folder / "runs"}  # which was relative
@@ -177,7 +179,7 @@ def test_a_moved_run_that_goes_on_has_one_best(command, debug, state, step, requ
 
 
 @pytest.mark.parametrize("name", ["last", "best"])
-def test_a_chosen_run_goes_on_in_place_only_from_its_last(command, debug, halves, whole, name):
+def test_a_chosen_run_resumes_in_place_only_from_its_last(command, debug, halves, whole, name):
     shutil.copytree(halves / RUN, halves / "runs/debug/version_5")
     words = ("--trainer.logger.init_args.version", 0) if name == "last" else ()
     words += ("--ckpt_path", f"{RUN}/checkpoints/{name}.ckpt")
@@ -188,7 +190,7 @@ def test_a_chosen_run_goes_on_in_place_only_from_its_last(command, debug, halves
     assert all(load(halves / other)["global_step"] == 5 for other in others)
 
 
-def test_what_only_evaluates_leaves_no_run_and_is_none_to_go_on_with(command, debug, halves, whole):
+def test_evaluations_leave_no_run_to_resume(command, debug, halves, whole):
     shutil.copytree(halves / RUN, halves / "runs/debug/version_1")
     (halves / RUN / "checkpoints/last.ckpt").touch()  # as in a copy, whose times are no order
     command("test", *debug, "--ckpt_path", "best", folder=halves)
@@ -199,7 +201,7 @@ def test_what_only_evaluates_leaves_no_run_and_is_none_to_go_on_with(command, de
     assert_same(load(whole), load(halves / "runs/debug/version_1"))
 
 
-def test_a_run_stopped_in_its_first_epoch_goes_on_from_its_best_or_is_named(command, debug, halves):
+def test_a_run_stopped_in_its_first_epoch_resumes_from_its_best(command, debug, halves):
     (halves / RUN / "checkpoints/last.ckpt").unlink()
     words = ("fit", *debug, *CONSTANT, "--trainer.max_epochs", 1, *LAST)
     best = f"{RUN}/checkpoints/best.ckpt"
@@ -219,7 +221,7 @@ def test_a_run_stopped_in_its_first_epoch_goes_on_from_its_best_or_is_named(comm
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows makes links for administrators alone")
 @pytest.mark.parametrize("linked", ["version_0", "version_0/checkpoints"])
-def test_a_run_on_another_disk_goes_on_behind_its_link(command, debug, halves, linked):
+def test_a_run_on_another_disk_resumes_behind_its_link(command, debug, halves, linked):
     disk = shutil.move(halves / "runs/debug" / linked, halves / "disk")
     (halves / "runs/debug" / linked).symlink_to(disk, target_is_directory=True)
     command("fit", *debug, *LONGER, *LAST, folder=halves)
@@ -265,7 +267,7 @@ def test_a_csv_logger_of_ones_own_is_not_doubled(command, debug, place, tmp_path
     assert [int(row["step"]) for row in rows if "train/loss" in row] == [0, 1, 2, 3, 4]
 
 
-def test_a_table_that_was_moved_aside_when_a_run_was_killed_is_found_again(tmp_path):
+def test_the_metrics_of_a_killed_run_are_found_again(tmp_path):
     folder = tmp_path / "mine/version_0"
     folder.mkdir(parents=True)
     cut_short = "4"
@@ -301,7 +303,7 @@ def test_a_logger_without_its_service_is_named_before_training(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_trackio_run_gets_all_figures_and_continues_by_its_name(monkeypatch):
+def test_a_trackio_run_continues_by_its_name(monkeypatch):
     calls: list[tuple] = []
 
     def init(**settings):
@@ -328,7 +330,7 @@ def test_a_trackio_run_gets_all_figures_and_continues_by_its_name(monkeypatch):
     ]
 
 
-def test_loggers_of_services_are_given_the_id_of_the_run_that_goes_on():
+def test_loggers_of_services_get_the_id_of_the_resumed_run():
     name = "lightning.pytorch.loggers.MLFlowLogger"
     logger = Namespace(class_path=name, init_args=Namespace())
     config = Namespace(trainer=Namespace(logger=[logger]))

@@ -74,7 +74,7 @@ def test_gradients_flow_from_the_supervised_steps_alone():
     torch.testing.assert_close(last["loss_cells"], one["loss_cells"])
 
 
-def test_whether_a_sample_explores_does_not_depend_on_the_others():
+def test_exploration_of_a_sample_does_not_depend_on_the_others():
     model, samples = tiny_model(halt_bias=5.0), batch(size=60)  # halts at once, if it may
     depth = DepthConfig("carry", halt_max_steps=5, exploration=0.7)
 
@@ -92,7 +92,7 @@ def test_whether_a_sample_explores_does_not_depend_on_the_others():
         assert torch.equal(outcome(half), whole[half])
 
 
-def test_a_carry_from_a_checkpoint_goes_to_the_device_of_the_batch(monkeypatch):
+def test_a_restored_carry_moves_to_the_device_of_the_batch(monkeypatch):
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: False)  # of meta it cannot tell
     model, depth = tiny_model(), DepthConfig("carry", halt_max_steps=3)
     _, held = carried_step(model, batch(), None, depth)
@@ -106,7 +106,7 @@ def test_a_carry_from_a_checkpoint_goes_to_the_device_of_the_batch(monkeypatch):
 
 
 @pytest.mark.parametrize("schedule", ["fresh", "carry"])
-def test_a_training_step_never_waits_for_the_device_to_say_a_number(schedule, monkeypatch):
+def test_a_training_step_never_synchronises_with_the_device(schedule, monkeypatch):
     def wait(tensor: torch.Tensor) -> None:
         pytest.fail("a training step asked the device for a number")
 
@@ -168,7 +168,7 @@ def loss_by_definition(logits, labels, answer, loss):
 
 
 @pytest.mark.parametrize("path", TRM_FILES, ids=lambda path: path.stem)
-def test_step_loss_times_the_batch_is_the_loss_of_the_reference_trm(path):
+def test_step_loss_equals_the_loss_of_the_reference_trm(path):
     reference = np.load(path)
     labels = torch.tensor(reference["batch/labels"])[:, None, :]  # one row of 36 cells
     answer = labels != -100
@@ -184,7 +184,7 @@ def test_step_loss_times_the_batch_is_the_loss_of_the_reference_trm(path):
 
 
 @pytest.mark.parametrize("values", [[0.0, 0.0, 0.0], [1.0, 1.0, -1e6], [1e6, -1.0, 1.0]])
-def test_stablemax_gradient_is_finite_and_not_lost_where_its_branches_meet(values):
+def test_the_gradient_of_stablemax_is_finite_at_its_branches(values):
     logits = torch.tensor([values], dtype=torch.float64, requires_grad=True)
     LOSSES["stablemax"](logits, torch.tensor([1])).sum().backward()
     assert logits.grad.isfinite().all()
@@ -204,7 +204,7 @@ def test_step_loss_and_its_gradient_follow_the_definition(loss):
     torch.testing.assert_close(gradient, expected_gradient)
 
 
-def test_metrics_and_the_halting_head_look_at_the_whole_row_alone():
+def test_metrics_and_the_halting_loss_are_of_the_masked_row():
     logits, halt_logits, labels, answer = canvas_batch()
     with torch.no_grad():
         logits[~answer] = 0  # every given wrong
@@ -226,7 +226,7 @@ def test_metrics_and_the_halting_head_look_at_the_whole_row_alone():
 # Draws that belong to a sample
 
 
-def test_random_bits_are_those_of_problems_and_uniform_numbers_even():
+def test_random_bits_in_torch_equal_numpys_and_are_uniform():
     drawn = keys(3, "train", 0, np.arange(5))
     seeds = torch.from_numpy(drawn.view(np.int64))
     mine = torch.stack([draws.random_bits(seeds, k) for k in range(7)], dim=1)

@@ -48,7 +48,7 @@ def test_a_run_has_its_whole_config_settings_and_charts(trained):
         assert any(re.match(of, known) for known in events.Tags()["scalars"]), of
 
 
-def test_settings_are_named_as_on_the_command_line_but_for_init_args():
+def test_hyperparameters_have_the_names_of_the_command_line():
     config = {
         "model": {"class_path": "M", "init_args": {"depth": {"no_grad_steps": [0, 7]}, "x": None}},
         "data": {"canvas": {"square": True}},
@@ -66,7 +66,7 @@ def test_settings_are_named_as_on_the_command_line_but_for_init_args():
 # Pictures
 
 
-def test_the_same_rows_are_drawn_at_each_validation_as_it_sees_them(fit, tmp_path, monkeypatch):
+def test_each_validation_draws_the_same_rows(fit, tmp_path, monkeypatch):
     looks, trace = [], IterativePredictor.trace
 
     def watched(self, inputs, labels, steps=None):
@@ -93,7 +93,7 @@ def test_the_same_rows_are_drawn_at_each_validation_as_it_sees_them(fit, tmp_pat
     torch.testing.assert_close(looks[-1].weights, final.detach())
 
 
-def test_without_tensorboard_nothing_is_drawn(fit, tmp_path, monkeypatch):
+def test_without_a_tensorboard_logger_nothing_is_drawn(fit, tmp_path, monkeypatch):
     monkeypatch.setattr(IterativePredictor, "trace", None)  # would fail if called
     fit(tmp_path, Pictures(), logger=CSVLogger(tmp_path))
 
@@ -111,7 +111,7 @@ def validated(right: list[int], confidence: list[float], a: int = 10) -> Validat
     return Validated(Problems.from_ints(pairs), drawing, forced)
 
 
-def test_the_wrong_rows_of_all_batches_are_drawn_the_surest_first():
+def test_incorrect_rows_are_drawn_the_most_confident_first():
     first, second = validated([1, 0, 1], [0.9, 0.2, 0.3]), validated([0, 1], [0.8, 1.0])
     chosen = chosen_rows([first, second], 4)
     titles = {tag: title(Multiplication("lattice"), *row) for tag, row in chosen.items()}

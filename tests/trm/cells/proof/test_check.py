@@ -66,7 +66,7 @@ def drawn(layout: str) -> list[WorkedDrawing]:
 
 
 @pytest.mark.parametrize("layout", BASES)
-def test_a_right_table_is_proved_for_all_windows(layout, checked):
+def test_a_correct_table_is_proved_for_all_inputs(layout, checked):
     code, said = checked(known(layout))
     assert code == 0
     assert said.startswith(f"proved: {layout} in base {BASES[layout]}, all ")
@@ -75,7 +75,7 @@ def test_a_right_table_is_proved_for_all_windows(layout, checked):
 
 
 @pytest.mark.parametrize("layout", BASES)
-def test_wrong_entries_of_each_output_are_noticed(layout, checked, work):
+def test_incorrect_entries_of_each_output_are_noticed(layout, checked, work):
     """But those of which nothing follows: what the last row hands down, or a cell of b."""
     right, random, noticed = known(layout), np.random.default_rng(0), []
     for output, table in right.tables.items():
@@ -216,7 +216,7 @@ def test_no_carry_enters_a_row():
 
 
 @pytest.mark.parametrize("layout", BASES)
-def test_every_entry_is_needed_and_other_pages_are_noticed(layout, checked):
+def test_every_entry_is_needed_and_other_canvases_are_noticed(layout, checked):
     right, random = known(layout), np.random.default_rng(0)
     for output in random.permutation([*right.tables])[:5].tolist():
         table = right.tables[output]
@@ -233,7 +233,7 @@ def test_every_entry_is_needed_and_other_pages_are_noticed(layout, checked):
         assert checked(right._replace(base=5 - right.base))[0] == 1
 
 
-def test_what_is_no_table_of_a_known_layout_proves_nothing(tmp_path, capsys):
+def test_tables_of_unknown_layouts_prove_nothing(tmp_path, capsys):
     file, right = tmp_path / "table.npz", known("standard")
     backwards = dict(reversed(right.tables.items()))  # reads what is not decided yet
     without = {name: table for name, table in right.tables.items() if name != "sum"}

@@ -71,7 +71,7 @@ def test_an_own_rule_without_laws_is_only_computed(rule, verdict):
     assert "right.place: " in never
 
 
-def test_what_no_drawn_canvas_reaches_is_named(verdict):
+def test_inputs_that_no_canvas_reaches_are_named(verdict):
     never = verdict(deceptive.Sums("Counting", base=2)).tested.never
     (places,) = (one for one in never if one.startswith("right.place: "))
     assert places.endswith(f" to {deceptive.FAR}")
@@ -146,7 +146,7 @@ def test_an_error_in_a_rule_of_the_package_breaks_a_law(verdict, monkeypatch):
     assert "Not proved: in row addend" in sentence(proof)
 
 
-def test_rows_that_the_checker_knows_have_to_be_judged(verdict, monkeypatch):
+def test_rows_that_the_checker_knows_must_be_checked(verdict, monkeypatch):
     init = ColumnRule.__init__
 
     def without_signs(self, base):
@@ -357,7 +357,9 @@ def test_a_proof_in_float64_counts_in_float64_alone(ternary, command, tmp_path):
 
 
 @pytest.mark.parametrize("output", [SYMBOL, "carry"])
-def test_laws_of_codes_are_checked_of_the_rule_with_hints(output, command, tmp_path, monkeypatch):
+def test_laws_of_latent_codes_are_checked_by_the_rule_with_hints(
+    output, command, tmp_path, monkeypatch
+):
     """A lattice without hints is proved, and not if the two rules write different symbols."""
     file = tmp_path / "model.safetensors"
     shutil.copyfile(MODELS / "untold-base2-seed0.safetensors", file)

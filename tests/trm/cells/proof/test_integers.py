@@ -8,7 +8,7 @@ from trm.cells.proof import integers
 from trm.cells.quantise import differing
 
 
-def test_a_model_is_fine_tuned_longer_where_the_first_time_does_not_suffice(binary, monkeypatch):
+def test_integers_are_fine_tuned_longer_if_some_decisions_differ(binary, monkeypatch):
     tried = []
 
     def refined(*args, steps, rate):

@@ -37,7 +37,7 @@ def permuted(model: CellModel, order: list[int]) -> CellModel:
     return found.eval()
 
 
-def test_what_a_code_stands_for_is_found_whatever_its_name(inventor) -> None:
+def test_exploration_finds_the_meaning_of_each_latent_code(inventor) -> None:
     (model, task), order = inventor, [2, 0, 3, 1]
     rule = task.local_rule(latent=True)
     found = explore(rule, rule.with_codes({"carry": 4}), permuted(model, order), print)
@@ -47,7 +47,7 @@ def test_what_a_code_stands_for_is_found_whatever_its_name(inventor) -> None:
     assert pairs == {(true, order.index(true)) for true in range(rule.signals["carry"])}
 
 
-def test_codes_are_proved_and_spoilt_ones_are_not(inventor, work, tmp_path, capsys) -> None:
+def test_latent_codes_are_proved_and_damaged_ones_refuted(inventor, work, tmp_path, capsys) -> None:
     model, task = inventor
     proof = prove(Solver(CellPredictor(model), task), print, bounded=False)
     assert proof.verdict == PROVED
@@ -68,7 +68,7 @@ def test_codes_are_proved_and_spoilt_ones_are_not(inventor, work, tmp_path, caps
     assert proof.counterexample is not None
 
 
-def test_shares_of_codes_become_the_codes_that_are_handed_on_as_it_gets_cold(inventor) -> None:
+def test_a_cold_softmax_passes_on_single_latent_codes(inventor) -> None:
     model, task = inventor
     problems = Problems.from_ints([(13, 11)], 2)
     height, width = task.layout_impl.draw(problems).canvases.shape[1:]
@@ -93,7 +93,7 @@ def test_shares_of_codes_become_the_codes_that_are_handed_on_as_it_gets_cold(inv
     torch.testing.assert_close(cold["carry"], expected, atol=1e-4, rtol=1e-4)
 
 
-def test_a_set_that_lacks_what_codes_meet_on_a_page_proves_nothing(inventor, monkeypatch) -> None:
+def test_a_reachable_set_that_lacks_an_input_is_refused(inventor, monkeypatch) -> None:
     model, task = inventor
     rule = task.local_rule(latent=True)
     mine = rule.with_codes(model.config.codes)
@@ -110,9 +110,7 @@ def test_a_set_that_lacks_what_codes_meet_on_a_page_proves_nothing(inventor, mon
 
 
 @pytest.mark.parametrize(("layout", "number"), [("accumulate", 233), ("standard", 543)])
-def test_layouts_that_people_write_are_explored_with_codes_for_all_signals(
-    layout: str, number: int
-) -> None:
+def test_exploration_covers_latent_codes_for_all_signals(layout: str, number: int) -> None:
     """A perfect cell, with as many codes as there are classes, is correct in all that is found."""
     task = Multiplication(layout, base=2, smallest=0)
     rule = task.local_rule(latent=True)

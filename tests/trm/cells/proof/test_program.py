@@ -30,7 +30,7 @@ def programs(request):
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
-def test_program_and_network_agree_on_pages_of_any_size(name, programs, request, work, data):
+def test_program_and_network_agree_on_canvases_of_any_size(name, programs, request, work, data):
     trained = request.getfixturevalue(name)
     task, count = trained.task, trained.task.arity[0]
     number = st.integers(1, task.base**8)

@@ -18,7 +18,7 @@ from trm.models.gpt import GPT
 
 
 @pytest.mark.parametrize("name", ["binary", "ternary", "sums", "written"])
-def test_a_model_that_knows_all_windows_is_proved_within_its_rounding(name, request):
+def test_margins_of_a_proved_model_exceed_its_rounding_errors(name, request):
     trained = request.getfixturevalue(name)
     assert trained.judged.wrong.size == 0
     assert trained.judged.margin.min() > trained.judged.left.min() > 0
@@ -50,7 +50,7 @@ def test_a_model_that_knows_all_windows_is_proved_within_its_rounding(name, requ
     assert (exact < double + 1e-3).all()
 
 
-def test_what_cannot_be_proved_is_refused_with_a_sentence(binary):
+def test_models_that_cannot_be_proved_are_refused(binary):
     with pytest.raises(NotProvableError, match="layout direct declares no local rule"):
         provable(binary.model, Multiplication(layout="direct"))
     with pytest.raises(NotProvableError, match="a GPT passes more than decided messages"):
@@ -64,7 +64,7 @@ def test_what_cannot_be_proved_is_refused_with_a_sentence(binary):
         provable(broken, binary.task)
 
 
-def test_problems_of_training_show_windows_of_the_set(ternary):
+def test_training_problems_have_reachable_inputs_alone(ternary):
     found = compare_with_canvases(ternary.rule, ternary.task, ternary.judged.numbers)
     seen, number = found.in_training, (found.trained, found.canvases)
     assert number == (2000, 2000 + 100 + 49), "fewer than where it is not tested"
@@ -74,7 +74,7 @@ def test_problems_of_training_show_windows_of_the_set(ternary):
     assert 0 < seen.sum() < len(seen)
 
 
-def test_a_set_that_lacks_an_input_of_a_page_proves_nothing(ternary):
+def test_a_reachable_set_that_lacks_an_input_proves_nothing(ternary):
     numbers = ternary.judged.numbers
     seen = compare_with_canvases(ternary.rule, ternary.task, numbers).in_training
     first, *_, last = np.flatnonzero(seen)

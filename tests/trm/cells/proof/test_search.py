@@ -47,7 +47,7 @@ class Fails:
         return found if self.wrong(*operands) else None
 
 
-def test_small_problems_come_in_order_and_the_smallest_wrong_one_is_found():
+def test_the_search_finds_the_smallest_incorrect_problem():
     first = [one for batch in islice(small_problems(Multiplication()), 6) for one in batch]
     assert first[:4] == [(1, 1), (1, 2), (2, 1), (2, 2)]
     assert len(first) == len(set(first))
@@ -78,7 +78,7 @@ def test_structured_problems_are_hunted_and_mutations_climb():
     assert found.operands == (777777, 1)
 
 
-def test_nothing_is_found_where_nothing_is_wrong_and_the_smallest_stays():
+def test_a_search_without_errors_finds_nothing():
     judge = Fails(Multiplication(), lambda a, b: False)
     assert hunt(judge, 1000, print) is None
     assert judge.solved == 0
@@ -118,7 +118,7 @@ class WrongBeside(CellPredictor):
 
 
 @pytest.mark.parametrize("fixed", [False, True])
-def test_a_counterexample_says_on_which_page_it_goes_wrong_and_what_shows_it(fixed, binary):
+def test_a_counterexample_names_its_canvas_and_a_command(fixed, binary):
     canvas = Canvas(2, 4) if fixed else Canvas(margin=0)
     solver = Solver(WrongBeside(binary.model), binary.task, canvas)
     problem = binary.task.problems([(0, 0)])
@@ -143,7 +143,7 @@ def test_a_counterexample_says_on_which_page_it_goes_wrong_and_what_shows_it(fix
     assert "canvas" not in sentence(Proof(solver, REFUTED, counterexample=both[2]))
 
 
-def test_problems_are_looked_for_among_those_that_there_are():
+def test_the_search_stays_within_the_problems_of_the_task():
     """The task has limits of its own, or the model has two operands."""
 
     class Ordered(Multiplication):

@@ -128,7 +128,7 @@ def test_a_bound_that_is_too_tight_or_too_wide_is_refuted(layout, bound, other, 
     assert question in {name for name, expected, answer in found if answer != expected}
 
 
-def test_one_column_of_a_product_follows_from_laws_and_not_from_nothing():
+def test_without_its_law_a_column_of_a_product_is_refuted():
     pytest.importorskip("z3", reason="an optional solver: pip install z3-solver")
     text = smt.to_smt(changed(learned("lattice", 3), "sum_carry", 2, 1))
     before, step = text.split('(echo "a row multiplies, one column')

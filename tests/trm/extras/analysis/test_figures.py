@@ -71,7 +71,7 @@ def heads(layers: int = 2, number: int = 8) -> list[Head]:
     return [Head("state", layer, head, overlaps) for layer, head in places]
 
 
-def test_the_table_marks_the_program_and_leaves_out_what_no_head_attends_to():
+def test_the_table_marks_selectors_of_the_program():
     figure = analysis.overlap_figure(heads(), "a longer title\non two lines")
     (axes,) = axes_of(figure)
     names = [label.get_text() for label in axes.get_xticklabels()]
@@ -84,7 +84,7 @@ def test_the_table_marks_the_program_and_leaves_out_what_no_head_attends_to():
     assert_apart(figure)
 
 
-def test_ranks_have_a_panel_for_each_kind_of_weights_and_states_and_a_line_for_each_model():
+def test_ranks_have_a_panel_per_kind_and_a_line_per_model():
     gpt = [Rank("weights", layer, "up", 8.0, 16) for layer in (1, 2)]
     gpt += [Rank("states", layer, name, 4.0, 16, 9) for layer, name in ((0, "input"), (1, "block"))]
     trm = [Rank("weights", 1, name, 8.0, 16) for name in ("gate", "up")]
@@ -97,7 +97,7 @@ def test_ranks_have_a_panel_for_each_kind_of_weights_and_states_and_a_line_for_e
 
 
 @pytest.mark.parametrize("panels", range(1, 13))
-def test_margins_fill_their_picture_however_many_panels_there_are(panels):
+def test_any_number_of_panels_of_margins_fills_the_picture(panels):
     classes = list("-0123456789A"), list("-012")
     smallest = np.arange(48.0).reshape(12, 4) - 1  # of which two are wrong
     smallest[3, 3] = np.nan
@@ -123,7 +123,7 @@ def test_margins_fill_their_picture_however_many_panels_there_are(panels):
     assert labels == [*classes]
 
 
-def test_a_gap_has_a_panel_for_each_model_with_sub_tasks_and_solved_problems():
+def test_a_gap_has_a_panel_per_model():
     right = np.arange(20) < 15
     gaps = [
         gap_of(f"{n} x 2 digits", "in range", {"carry": right, "sum": right}, np.arange(20) < n)

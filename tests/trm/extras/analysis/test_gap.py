@@ -29,7 +29,7 @@ QUICK = Settings(steps=(1, 2), problems=5, train_problems=12)
 SIZES = [{"digits_a": 2, "digits_b": 2}, {"digits_a": 3, "digits_b": 2}]
 
 
-def test_a_gap_is_what_the_sub_tasks_promise_less_what_is_solved():
+def test_a_gap_is_the_share_of_sub_tasks_less_that_of_problems():
     """Ten problems: all sub-tasks are correct on six, of which four are solved; and one more."""
     carry = np.array([1, 1, 1, 1, 1, 1, 1, 1, 0, 0], dtype=bool)
     total = np.array([1, 1, 1, 1, 1, 1, 0, 0, 1, 0], dtype=bool)
@@ -101,7 +101,7 @@ def test_every_family_with_states_has_a_gap(make_solver, family, monkeypatch):
     assert read.readers["multiplier"].kind == PROBE
 
 
-def test_a_head_reads_its_classes_and_a_gpts_after_its_last_norm(make_solver, monkeypatch):
+def test_auxiliary_heads_of_a_gpt_read_normalised_states(make_solver, monkeypatch):
     seen: list[torch.Tensor] = []
     monkeypatch.setattr(gap, "fit", partial(fit, iterations=1))
     solver = make_solver("gpt", num_layers=1)
@@ -116,7 +116,7 @@ def test_a_head_reads_its_classes_and_a_gpts_after_its_last_norm(make_solver, mo
     assert seen[0].std().item() == pytest.approx(7, rel=0.1)
 
 
-def test_what_has_no_gap_is_said(make_solver):
+def test_models_without_a_gap_are_refused_with_a_reason(make_solver):
     with pytest.raises(ValueError, match="cells of a cell model read decided messages"):
         run_gap(make_solver("local"), SIZES, QUICK)
     solver = make_solver()
@@ -128,6 +128,6 @@ def test_what_has_no_gap_is_said(make_solver):
         run_gap(replace(solver, task=Multiplication("direct", base=3)), SIZES, QUICK)
 
 
-def test_a_reader_is_named_by_what_it_reads():
+def test_a_reader_is_named_by_its_state():
     assert str(Reader(PROBE, BLOCKS, 3)) == "probe (block 3)"
     assert str(Reader(HEAD, "z_H", 8)) == "auxiliary head (z_H, step 8)"

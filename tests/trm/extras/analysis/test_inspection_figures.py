@@ -28,7 +28,7 @@ def titles_of(figure: Figure) -> list[str]:
 
 
 @pytest.mark.parametrize(("problem", "heads"), [((978, 65), 3), ((12345678, 87654321), 8)])
-def test_every_head_has_a_map(problem, heads):
+def test_every_attention_head_has_a_map(problem, heads):
     canvas = row_steps(drawn("lattice", [problem], top=1, left=1)).inputs[-1]
     attention = np.zeros((1, heads, canvas.size, canvas.size))
     attention[..., canvas.shape[1] + 3] = 1
@@ -42,7 +42,7 @@ def test_every_head_has_a_map(problem, heads):
 
 
 @pytest.mark.parametrize(("lines", "operands"), [(72, (123, 45)), (6, (10**30, 3))])
-def test_every_line_of_the_lens_has_its_name_and_wrong_symbols_are_framed(lines, operands):
+def test_lens_lines_have_names_and_incorrect_symbols_frames(lines, operands):
     steps = row_steps(drawn("lattice", [operands], top=1, left=1))
     canvas, truth, answer = steps.inputs[0], steps.labels[0], steps.answer[0]
     (row, *_), columns = np.nonzero(answer)
@@ -67,7 +67,7 @@ def test_every_line_of_the_lens_has_its_name_and_wrong_symbols_are_framed(lines,
 
 
 @pytest.mark.parametrize(("a", "b"), [(14, 5), (3**5, 3**4)])
-def test_fields_have_a_line_each_with_what_was_decided_beside_what_is_right(a, b):
+def test_signals_have_a_line_each_beside_their_true_values(a, b):
     task = Multiplication("standard", base=3)
     drawing = drawn("standard", [(a, b)], top=1, left=1, base=3)
     steps = row_steps(drawing)
@@ -91,7 +91,7 @@ def test_fields_have_a_line_each_with_what_was_decided_beside_what_is_right(a, b
 
 
 @pytest.mark.parametrize(("sites", "width"), [(1, 3), (12, 8), (3, 40)])
-def test_every_site_has_its_map_and_cells_that_differ_are_framed(sites, width):
+def test_every_hook_point_has_a_map_with_framed_differences(sites, width):
     canvases = np.pad(np.stack([A, B]), ((0, 0), (0, 0), (width - 3, 0)), constant_values=11)
     scored = np.zeros(canvases.shape[1:], dtype=bool)
     scored[2, -1] = True
@@ -108,7 +108,7 @@ def test_every_site_has_its_map_and_cells_that_differ_are_framed(sites, width):
         assert colours == {0: "#e69f00", 2: "#1a1a1a"}  # black in the row of the answer
 
 
-def test_a_worked_canvas_is_coloured_by_the_step_that_decided_each_cell():
+def test_a_filled_canvas_is_coloured_by_its_deciding_steps():
     canvas = np.stack([encode(row) for row in ("____", "_12*", "_35_", "____")])
     truth = np.stack([encode(row) for row in ("____", "_12*", "_36_", "____")])
     decided = np.zeros((4, 4), np.int64)

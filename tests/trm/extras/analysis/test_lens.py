@@ -35,7 +35,7 @@ def assert_reads(lens: Lens, site: str, logits: torch.Tensor) -> None:
     torch.testing.assert_close(read, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_after_the_last_layer_of_a_step_the_head_says_what_the_model_says(make_solver):
+def test_the_lens_after_the_last_layer_reads_the_models_output(make_solver):
     solver = make_solver(crop=True)
     canvas = rows_of(solver).inputs[-1]
     lens = read_layers(solver.predictor, canvas, (1, 3))
@@ -46,7 +46,7 @@ def test_after_the_last_layer_of_a_step_the_head_says_what_the_model_says(make_s
         assert_reads(lens, f"step {step}, z_H, layer 2", logits[0])
 
 
-def test_the_working_state_is_read_through_the_head_of_the_answer(make_solver):
+def test_the_lens_reads_z_L_through_the_output_head(make_solver):
     """After its last update in a step of two, computed once more from the model's own parts."""
     solver = make_solver("recursive", H_cycles=1, L_cycles=2)
     model = solver.predictor.model
@@ -63,7 +63,7 @@ def test_the_working_state_is_read_through_the_head_of_the_answer(make_solver):
 
 
 @pytest.mark.parametrize("loops", [1, 2])
-def test_a_block_of_a_gpt_says_what_a_gpt_that_ends_with_it_would_write(make_solver, loops):
+def test_the_lens_of_a_block_equals_a_gpt_that_ends_there(make_solver, loops):
     solver = make_solver("gpt", num_layers=3, loops=loops)
     gpt: GPT = solver.predictor.model
     canvas = rows_of(solver).inputs[-1]
@@ -91,7 +91,7 @@ def test_the_last_line_is_what_a_gpt_writes_by_itself(gpt):
     np.testing.assert_allclose(np.exp(lens.of(truth)[-1]), own, atol=1e-4)
 
 
-def test_of_a_model_that_does_not_tell_its_updates_states_are_read(make_solver, monkeypatch):
+def test_the_lens_reads_states_of_models_without_updates(make_solver, monkeypatch):
     solver = make_solver()
     monkeypatch.setattr(type(solver.predictor.model), "updates", ())
     canvas = rows_of(solver).inputs[-1]

@@ -53,7 +53,7 @@ def drawn(stepping, adding) -> dict[tuple[str, str], list[Pair]]:
     }
 
 
-def test_pairs_are_held_out_and_another_carry_leaves_the_digit_below(drawn):
+def test_pairs_are_held_out_and_a_carry_keeps_the_lower_digit(drawn):
     for pairs in drawn.values():
         numbers = [tuple(map(int, one)) for pair in pairs for one in operands(pair)]
         assert (split_of(Problems.from_ints(numbers)) == SPLITS.index("test")).all()
@@ -66,7 +66,7 @@ def test_pairs_are_held_out_and_another_carry_leaves_the_digit_below(drawn):
         assert (none, row, places(*products)[0]) == ([], 0, place + 1)
 
 
-def test_a_digit_of_the_multiplicand_or_a_multiplier_digit_differs_and_the_rows_that_follow(drawn):
+def test_pairs_differ_in_one_digit_and_the_rows_that_follow(drawn):
     for kind in (DIGIT, FACTOR, TOTAL):
         for pair in drawn["multiplication", kind]:
             (a, b), (row, *_) = differing(pair), np.argwhere(pair.inputs[0] == symbols.MASK)[0]
@@ -81,7 +81,7 @@ def test_a_digit_of_the_multiplicand_or_a_multiplier_digit_differs_and_the_rows_
                 assert len(differ) > 1
 
 
-def test_another_digit_of_a_sum_is_of_one_addend_and_another_carry_of_two(drawn):
+def test_pairs_of_sums_differ_in_one_addend_or_by_a_carry(drawn):
     for pair in drawn["addition", DIGIT]:
         assert sum(map(len, differing(pair))) == 1
     for pair in drawn["addition", CARRY]:
@@ -106,7 +106,7 @@ def test_symbols_stand_in_the_same_cells_in_every_layout(stepping, layout, kind)
             assert ((cells[0] == symbols.BLANK) == (cells[1] == symbols.BLANK)).all()
 
 
-def test_where_no_pairs_or_right_rows_are_it_is_said(stepping, adding, make_solver):
+def test_missing_pairs_or_correct_rows_are_named(stepping, adding, make_solver):
     solver = replace(stepping, task=Multiplication("direct"))
     assert draw_pairs(solver, CARRY, {"digits_a": 3, "digits_b": 2}, 3, seed=0) == []
     assert len(draw_pairs(solver, DIGIT, {"digits_a": 3, "digits_b": 2}, 3, seed=0)) == 3
@@ -136,7 +136,7 @@ def read(solver: Solver, texts: tuple[str, str], row: int = 0) -> tuple[np.ndarr
 
 
 @pytest.mark.parametrize("family", OF)
-def test_where_one_symbol_differs_the_answer_depends_on_that_symbol_alone(family, request):
+def test_patching_the_only_differing_symbol_has_the_whole_effect(family, request):
     solver = request.getfixturevalue(family)
     pair = read(solver, OF[family])
     found = patch(solver.predictor, *pair, STEPS)
@@ -213,7 +213,7 @@ def test_effects_are_means_over_pairs_that_a_seed_draws(found, gpt_of_blanks):
     assert (np.array(found[0].mean) <= np.array(found[0].high)).all()
 
 
-def test_a_gpt_that_adds_takes_the_carry_by_the_heads_that_look_at_the_column_on_the_right(found):
+def test_a_gpt_moves_the_carry_by_heads_of_the_right_column(found):
     carry, digit = found
     assert (carry.kind, digit.kind, carry.left_out) == ("carry", "digit", 0)
     assert carry.sites == [f"block {block}" for block in (1, 2, 3, 4)]

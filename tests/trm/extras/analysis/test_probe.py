@@ -30,7 +30,7 @@ SIZES = [{"digits_a": 2, "digits_b": 2}, {"digits_a": 3, "digits_b": 2}]
 PROBLEMS = Problems.from_ints([(5, 7), (8, 3), (2, 4)], base=3)
 
 
-def test_sub_tasks_are_known_in_the_row_that_is_filled_in_but_for_what_it_writes(make_solver):
+def test_sub_tasks_of_a_row_exclude_its_own_digits(make_solver):
     """The sum of all partial products is the answer itself."""
     solver = make_solver()
     inputs, targets, problem = examples(solver, PROBLEMS)
@@ -45,7 +45,7 @@ def test_sub_tasks_are_known_in_the_row_that_is_filled_in_but_for_what_it_writes
 
 
 @pytest.mark.parametrize("name", [n for n in LAYOUTS if LAYOUTS[n].local_rule])
-def test_what_a_row_writes_is_no_sub_task_there_and_every_other_field_is(name):
+def test_all_signals_but_the_written_digits_are_sub_tasks(name):
     """Of what is defined nothing is what rows of a kind show, digit by digit."""
     task = (Addition if name in Addition.layouts else Multiplication)(name, base=3)
     problems = sample(task, 0, "train", 0, np.arange(60))
@@ -63,7 +63,7 @@ def test_what_a_row_writes_is_no_sub_task_there_and_every_other_field_is(name):
 
 
 @pytest.mark.parametrize("base", [2, 3, 10])
-def test_sub_tasks_of_addition_are_what_integers_say(base):
+def test_sub_tasks_of_addition_agree_with_integers(base):
     task = Addition("column", base=base, digits=(1, 4), addends=(2, 4))
     problems = sample(task, 0, "train", 0, np.arange(60))
     drawing = task.layout_impl.draw_worked(problems, 7, 9, top=1, left=1)
@@ -128,7 +128,7 @@ def test_a_gpt_is_read_after_each_block(make_solver, loops):
     torch.testing.assert_close(read, x[:, token_of_cell(H, W)])
 
 
-def test_states_are_of_tokens_and_updates_need_not_be_told(make_solver, monkeypatch):
+def test_states_are_of_tokens_also_without_updates(make_solver, monkeypatch):
     solver = make_solver()
     inputs = examples(solver, PROBLEMS)[0]
     recorder = StepRecorder(solver.predictor.model, inputs, 1)
@@ -138,7 +138,7 @@ def test_states_are_of_tokens_and_updates_need_not_be_told(make_solver, monkeypa
     assert observe(solver.predictor, inputs, (1,), layers=True).main == "z_H"
 
 
-def test_cells_without_a_label_do_not_count_weights_decay_and_constant_features_say_nothing():
+def test_probes_ignore_unlabelled_cells_and_constant_features():
     random = torch.Generator().manual_seed(0)
     features, y = torch.randn(100, 4, generator=random), torch.arange(100) % 3
     more = torch.cat((features, torch.full((20, 4), 50.0)))
@@ -191,7 +191,7 @@ def test_every_family_with_states_can_be_probed_on_test_problems(make_solver, fa
     assert data["readings"][0]["probe"] == found.readings[0].probe.data()
 
 
-def test_what_features_hold_plainly_is_read_and_what_is_not_defined_does_not_count():
+def test_probes_read_linear_features_on_defined_cells_alone():
     random = np.random.default_rng(0)
     targets = random.integers(4, size=(600, 2)).astype(np.uint8)
     targets[:100, 1] = UNDEFINED
@@ -203,7 +203,7 @@ def test_what_features_hold_plainly_is_read_and_what_is_not_defined_does_not_cou
     assert [(one.right, one.total) for one in read] == [(600, 600), (500, 500)]
 
 
-def test_what_cannot_be_probed_is_said(make_solver, monkeypatch):
+def test_models_that_cannot_be_probed_are_refused(make_solver, monkeypatch):
     learned = {"position": "learned", "height": 7, "width": 8, "neighbourhood": "all"}
     solver = make_solver("recursive", Canvas(7, 8), **learned)
     sizes = [{"digits_a": 2, "digits_b": 2}, {"digits_a": 9, "digits_b": 9}]

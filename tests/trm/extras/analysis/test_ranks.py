@@ -9,7 +9,7 @@ from trm.extras.analysis.ranks import effective_rank, state_ranks, weight_ranks
 from trm.models.attention import SwiGLU
 
 
-def test_the_rank_is_the_exponential_of_the_entropy_of_singular_values():
+def test_the_effective_rank_is_the_exponential_of_an_entropy():
     assert effective_rank(3 * torch.eye(5)) == pytest.approx(5)
     assert effective_rank(torch.outer(torch.arange(1.0, 5), torch.ones(7))) == pytest.approx(1)
     assert effective_rank(torch.zeros(3, 2)) == 0
@@ -38,7 +38,7 @@ def test_ranks_of_weights_and_states_are_of_each_layer(make_solver):
     assert ranks != state_ranks(solver, problems=5, step=1)
 
 
-def test_layers_of_a_gpt_have_two_matrices_each_and_loops_are_counted_on(make_solver):
+def test_gpt_layers_have_two_matrices_and_loops_count_as_layers(make_solver):
     solver = make_solver("gpt", num_layers=2, loops=2)
     weights, ranks = weight_ranks(solver.predictor.model), state_ranks(solver, problems=4)
     places = [(layer, name) for layer in (1, 2) for name in ("up", "down")]

@@ -31,7 +31,7 @@ def test_the_examples_of_the_paper():
     assert ranked.tolist() == [[1, 1, 2, 3], [6, 7, 8, 9]]  # sorted, equal values among them
 
 
-def test_selectors_are_combined_and_what_has_no_mean_is_refused():
+def test_selectors_combine_and_a_mean_of_symbols_is_refused():
     position = np.arange(3)
     before, after = (select(position, position, rule) for rule in (np.less, np.greater))
     assert after.sum(axis=-1).tolist() == [2, 1, 0]
@@ -72,7 +72,7 @@ def drawn(task: Task, problems: Problems) -> WorkedDrawing:
 
 @pytest.mark.parametrize("base", [2, 3, 10])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_program_writes_every_row_as_arithmetic_has_it(layout, base):
+def test_the_program_writes_every_correct_row(layout, base):
     task = task_of(layout, base)
     steps = row_steps(drawn(task, sample(task, 0, "train", 0, np.arange(40))))
     written, _ = write_row(layout, steps.inputs, base)
@@ -82,7 +82,7 @@ def test_the_program_writes_every_row_as_arithmetic_has_it(layout, base):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_longer_numbers_zeros_and_carries_on_the_programs_own_rows(layout):
+def test_programs_solve_longer_numbers_by_their_own_selectors(layout):
     task, multiplies = task_of(layout, longest=6), layout in Multiplication.layouts
     longer = sample(task, 0, "test", 0, np.arange(3), (6,) * (2 if multiplies else 4))
     some = [Problems.from_ints([operands]) for operands in (HARD if multiplies else SUMS)]

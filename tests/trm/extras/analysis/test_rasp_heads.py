@@ -35,7 +35,7 @@ def tally(selectors: dict[str, Selector], used=(), attention=ATTENTION, cells=AL
     return [*heads_of([overlaps({"state": attention}, selectors, cells)], used)]
 
 
-def test_overlap_is_the_mean_attention_and_the_best_is_most_above_its_baseline():
+def test_the_best_selector_is_most_above_its_baseline():
     first, second = tally({"left": LEFT})
     assert (first.update, first.layer, first.head, second.head) == ("state", 1, 1, 2)
     # Cell 0 has no cell on its left and does not count; 1 sees two cells, 2 sees three.
@@ -51,7 +51,7 @@ def test_overlap_is_the_mean_attention_and_the_best_is_most_above_its_baseline()
     assert gains == sorted(gains, reverse=True)
 
 
-def test_of_selectors_as_good_as_each_other_the_programs_is_named_and_none_that_is_not_seen():
+def test_ties_prefer_the_programs_own_selector():
     for used in ("left", "the same"):
         (first, _) = tally({"left": LEFT, "the same": LEFT}, {used})
         assert first.best.selector == used
@@ -63,7 +63,7 @@ def test_of_selectors_as_good_as_each_other_the_programs_is_named_and_none_that_
     assert (first.of("right").overlap, first.of("right").baseline) == (0, 0)
 
 
-def test_cells_that_are_not_asked_for_do_not_count_and_what_is_no_cell_is_seen():
+def test_overlap_counts_requested_cells_and_tokens_without_cells():
     assert tally({"left": LEFT}, cells=LAST)[0].best.overlap == pytest.approx(0.7)
     attention = ATTENTION.copy()
     attention[..., 0, :] = attention[..., 0] = 0  # cell 0 is no token
@@ -75,7 +75,7 @@ def test_cells_that_are_not_asked_for_do_not_count_and_what_is_no_cell_is_seen()
     assert first.baseline == pytest.approx((1 / 3 + 1 / 4) / 2)
 
 
-def test_problems_count_alike_whatever_their_number_of_cells_and_give_the_interval():
+def test_problems_of_any_number_of_cells_weigh_the_same():
     found = []
     for cells in (ALL, LAST, ~ALL):  # the last problem has no such cell
         found.append(overlaps({"state": ATTENTION}, {"left": LEFT}, cells))
@@ -84,7 +84,7 @@ def test_problems_count_alike_whatever_their_number_of_cells_and_give_the_interv
     assert (one.low, one.high) == pytest.approx(bootstrap(np.array([0.8, 0.7])))
 
 
-def test_heads_of_both_states_look_where_the_program_of_the_lattice_selects(stepping):
+def test_heads_attend_where_the_program_of_the_lattice_selects(stepping):
     found = compare_heads(stepping, {"digits_a": 4, "digits_b": 4}, problems=3)
     places = [(head.update, head.layer, head.head) for head in found.heads]
     assert places == [*product(("z_L", "z_H"), (1, 2), range(1, 9))]
@@ -97,7 +97,7 @@ def test_heads_of_both_states_look_where_the_program_of_the_lattice_selects(step
     assert found.program_selectors == ["above", "above left", "right", "same row"]
 
 
-def test_a_gpt_that_adds_looks_at_digits_that_meet_and_that_make_the_carry(gpt_of_blanks):
+def test_a_gpt_attends_to_the_digits_of_a_column_and_its_carry(gpt_of_blanks):
     decoded = compare_heads(gpt_of_blanks, {"digits": 7, "addends": 2}, problems=8)
     assert (decoded.problems, decoded.rows, decoded.program_right) == (8, 8, 8)
     places = [(head.layer, head.head) for head in decoded.heads]
@@ -111,7 +111,7 @@ def test_a_gpt_that_adds_looks_at_digits_that_meet_and_that_make_the_carry(gpt_o
         assert head.of("right").baseline < head.of("same column").baseline < 0.1
 
 
-def test_a_gpt_is_read_at_the_token_that_shows_the_cell_on_the_right(gpt_of_blanks):
+def test_gpt_attention_is_of_the_token_before_the_cell(gpt_of_blanks):
     gpt = gpt_of_blanks
     """The attention of one cell, taken from the sequence itself."""
     row = row_steps(gpt.draw_worked(Problems.from_ints([(4812, 7935)])))

@@ -45,7 +45,7 @@ def hooks_of(model: nn.Module) -> list:
     return [hook for part in parts for hook in (*part._forward_hooks, *part._forward_pre_hooks)]
 
 
-def test_a_record_changes_nothing_and_has_a_site_for_each_call():
+def test_a_record_changes_nothing_and_has_a_value_per_call():
     mine, tokens = model(), torch.from_numpy(canvases())
     before = mine(tokens, steps=2)
     recorder = StepRecorder(mine, canvases(), 2)
@@ -68,7 +68,7 @@ def test_a_record_changes_nothing_and_has_a_site_for_each_call():
 
 @pytest.mark.parametrize("kind", ["input", "output"])
 @pytest.mark.parametrize("family", ["steps", "sequence"])
-def test_what_is_put_there_is_seen_and_computed_with_and_no_hook_stays(kind, family):
+def test_replaced_values_are_used_and_no_hook_stays(kind, family):
     recorder: Recorder = SequenceRecorder(gpt(), canvases())
     if family == "steps":
         recorder = StepRecorder(model(), canvases(), 2)
@@ -121,7 +121,7 @@ def test_the_attention_is_the_one_that_made_the_answer(family, how):
 
 
 @pytest.mark.parametrize("how", [{"skip_blank": True}, PREFIX])
-def test_the_attention_between_cells_is_that_between_their_tokens(how):
+def test_attention_between_cells_is_that_of_their_tokens(how):
     recorder = StepRecorder(model(**how), canvases(), 2)
     found = record.cell_attention(recorder.model, canvases(), 2)["z_H"]
     weights = recorder.attention(2)["z_H"][..., -recorder.length :, -recorder.length :]
@@ -133,7 +133,7 @@ def test_the_attention_between_cells_is_that_between_their_tokens(how):
         assert not found[:, sample][..., none, :].any()
 
 
-def test_a_model_that_tells_no_updates_has_neither_layers_nor_heads(monkeypatch):
+def test_models_without_updates_have_no_layers_and_no_heads(monkeypatch):
     mine = model()
     assert list(record.cell_attention(mine, canvases(), 4)) == ["z_L", "z_H"]
     monkeypatch.setattr(type(mine), "updates", ())

@@ -14,7 +14,7 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Moment, Solver, solve_watched
 
 
-def test_the_last_step_in_which_a_cell_changed_while_its_row_was_filled_in():
+def test_a_cell_settles_at_its_last_change_within_its_row():
     first = ("...", "___"), ("_5_", "___"), ("_45", "___"), ("_45", "___")
     second = ("_45", ".._"), ("_45", "3__"), ("_45", "34_"), ("_45", "35_")
     moments = [
@@ -26,7 +26,7 @@ def test_the_last_step_in_which_a_cell_changed_while_its_row_was_filled_in():
     assert last_changes(moments).tolist() == [[0, 0, 0], [1, 2, 2], [1, 3, 0]]
 
 
-def test_a_tiny_model_settles_where_its_own_steps_say_so():
+def test_a_tiny_model_settles_as_its_own_steps_show():
     model = tiny_trm(position="relative_2d", skip_blank=True)
     task = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 3))
     solver = Solver(IterativePredictor(model, 6, halt=False), task, Canvas(5, 8))

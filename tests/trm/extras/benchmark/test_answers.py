@@ -15,7 +15,7 @@ EXAMPLES = re.findall(r"^\| `(.+)` \| (-?\d+|none) \|$", PAGE, re.MULTILINE)
 
 
 @pytest.mark.parametrize(("text", "number"), EXAMPLES)
-def test_the_examples_of_the_page_are_read_as_it_says(text, number):
+def test_the_documented_examples_of_answers_are_read(text, number):
     assert len(EXAMPLES) >= 30
     assert (read_number(text.replace("⏎", "\n")) or "none") == number
 
@@ -46,7 +46,7 @@ def test_any_number_is_read_however_its_thousands_are_grouped(value, by):
     assert read_number(f"So 12 × 34 is {written}.") == str(value)
 
 
-def test_numbers_longer_than_python_reads_are_read_and_groups_without_end_looked_at_once():
+def test_very_long_numbers_and_groups_are_read_in_linear_time():
     digits = "7" * 6000
     assert read_number(f"it is {digits}") == digits
     groups = "1" + ",234" * 200_000 + "5"

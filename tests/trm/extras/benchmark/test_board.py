@@ -82,7 +82,7 @@ def test_figures_are_counted_and_entries_ranked_by_them(board, answers):
     assert ranks == [*(("1", name) for name in names), ("3", "[A program](#a-program)")]
 
 
-def test_an_entry_is_proved_or_refuted_by_its_shortest_wrong_answer(board, answers):
+def test_an_entry_is_proved_or_refuted_by_an_incorrect_answer(board, answers):
     add(board, "ours", {"trained": False, "proof": "docs/proof.md"}, answers)
     (row, _) = rows_of(page(board), LONG.name)
     assert row[3] == "[proved](#ours)"
@@ -119,7 +119,7 @@ def test_a_trained_entry_has_to_fail_with_random_weights(board, answers):
         ({"name": "two\nlines"}, "card.yaml: name: String should match"),
     ],
 )
-def test_a_card_that_is_not_complete_gets_a_sentence(board, answers, changes, sentence):
+def test_an_incomplete_card_is_refused_in_a_sentence(board, answers, changes, sentence):
     add(board, "ours", {"trained": False} | changes, answers)
     with pytest.raises(ValueError, match=re.escape(sentence)) as raised:
         page(board)
@@ -152,7 +152,7 @@ def test_a_large_file_is_refused(board):
         page(board)
 
 
-def test_the_longest_size_ends_at_the_first_that_is_not_right():
+def test_the_longest_size_ends_at_the_first_error():
     suite = SUITES["multiply-v1"]
     solved = {cell: Share(100, 100) for cell in suite.cells}
     assert longest(suite, solved) == 20
@@ -167,7 +167,7 @@ def test_the_longest_size_ends_at_the_first_that_is_not_right():
     assert ladder(SUITES["addition-v1"])[50] == [(50, 2)]
 
 
-def test_the_projects_own_page_is_what_its_folders_make(repository):
+def test_the_projects_own_board_is_made_from_its_folders(repository):
     """All of its figures are counted anew; of our models, so is the number of parameters."""
     assert (repository / "docs/board.md").read_text() == page(repository / "board")
     for card in map(read_card, (f.parent for f in (repository / "board").glob("*/card.yaml"))):

@@ -181,7 +181,7 @@ def test_an_input_of_json_lines_looks_like_this(tmp_path):
     assert cut == expected
 
 
-def test_fewer_problems_where_there_are_no_more_and_no_room_for_larger_ones():
+def test_small_ranges_give_fewer_distinct_problems():
     small = Multiplication("lattice", digits_a=(1, 1), digits_b=(1, 1))
     files = RowStepFiles(small, {"train": 1000, "test": 1000}, 5, 5)
     held_out = files.drawn("test").to_ints()

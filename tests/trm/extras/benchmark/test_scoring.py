@@ -23,7 +23,7 @@ def scored(folder, lines, suite=SUITE) -> Scored:
     return score(file, suite, "ours")
 
 
-def test_cells_carry_what_is_right_of_them_with_wilsons_interval(tmp_path):
+def test_cells_contain_their_accuracy_with_wilsons_interval(tmp_path):
     lines, right = perfect(), {}
     for i, line in enumerate(lines):
         cell = line["id"].split("/")[1]
@@ -40,7 +40,7 @@ def test_cells_carry_what_is_right_of_them_with_wilsons_interval(tmp_path):
     assert grid_of(SUITE, found.model)["settings"]["suite"]["name"] == "multiply-v1"
 
 
-def test_what_is_missing_or_says_nothing_is_wrong_and_long_numbers_are_read(tmp_path):
+def test_missing_and_unreadable_predictions_are_incorrect(tmp_path):
     lines = perfect()[:-7]
     lines[0]["prediction"], lines[1]["prediction"] = None, "I do not know"
     found = scored(tmp_path, lines)
@@ -51,7 +51,7 @@ def test_what_is_missing_or_says_nothing_is_wrong_and_long_numbers_are_read(tmp_
     assert score(tmp_path / "p.jsonl", SUITE, "x").read[ID] == "7" * 6000
 
 
-def test_a_prediction_is_a_text_a_number_or_the_lines_of_a_canvas(tmp_path):
+def test_a_prediction_is_a_text_a_number_or_lines_of_a_canvas(tmp_path):
     numbers = [line | {"prediction": int(line["prediction"])} for line in perfect()]
     assert scored(tmp_path, numbers).share.value == 1
     suite = replace(SUITES["canvas-v1"], cells=SUITES["canvas-v1"].cells[:2])

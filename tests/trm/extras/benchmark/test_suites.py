@@ -35,7 +35,7 @@ def some(name: str, most: int = 4, seed: int = 0) -> list[Item]:
 
 
 @pytest.mark.parametrize("name", SUITES)
-def test_a_suite_is_what_it_was(name):
+def test_checksums_of_suites_are_pinned(name):
     suite = SUITES[name]
     if name == "multiply-v1":  # a fifth of its cells
         assert len(suite.cells) == 400
@@ -45,7 +45,7 @@ def test_a_suite_is_what_it_was(name):
 
 @pytest.mark.parametrize("seed", [0, SEED])
 @pytest.mark.parametrize("name", SUITES)
-def test_every_problem_is_of_the_test_split_and_different_from_the_others(name, seed):
+def test_problems_are_distinct_and_of_the_test_split(name, seed):
     found = some(name, seed=seed)
     assert len({item.id for item in found}) == len(found)
     assert len({(i.row, i.column, i.operands) for i in found}) == len(found)
@@ -55,7 +55,7 @@ def test_every_problem_is_of_the_test_split_and_different_from_the_others(name, 
 
 
 @pytest.mark.parametrize("name", [name for name, suite in SUITES.items() if not suite.whole])
-def test_questions_and_answers_are_those_of_plain_integers_of_the_size_that_the_cell_names(name):
+def test_questions_and_answers_agree_with_integers_of_their_size(name):
     for item in some(name):
         sign, work = ("+", sum) if "addition" in name else ("*", prod)
         assert item.question == f"{f' {sign} '.join(map(str, item.operands))} ="
@@ -69,7 +69,7 @@ def test_questions_and_answers_are_those_of_plain_integers_of_the_size_that_the_
             assert lengths == (item.row, item.column)
 
 
-def test_cells_hold_what_is_wanted_or_all_that_there_is_as_evaluate_asks():
+def test_cells_have_the_problems_that_trm_evaluate_draws():
     suite, found = SUITES["multiply-v1"], some("multiply-v1")
     counts = Counter((i.row, i.column) for i in found)
     assert counts[4, 4] == counts[3, 2] == suite.problems
@@ -80,7 +80,7 @@ def test_cells_hold_what_is_wanted_or_all_that_there_is_as_evaluate_asks():
     assert [i.operands for i in found if (i.row, i.column) == (3, 2)] == asked
 
 
-def test_canvases_say_their_problem_in_the_view_that_they_name_and_show_the_operands():
+def test_canvas_items_show_the_operands_in_the_named_view():
     rows = {}
     for item in some("canvas-v1"):
         task = SUITES["canvas-v1"].task_of(item.row)
@@ -115,7 +115,7 @@ def test_a_seed_draws_other_problems_and_a_part_has_the_same():
         SUITES["multiply-long-v1"].within(10)
 
 
-def test_a_suite_is_exported_as_its_canonical_file_and_replaces_no_other_part(tmp_path):
+def test_a_suite_is_exported_canonically_and_replaces_no_other(tmp_path):
     suite, folder = SUITES["multiply-v1"].within(3), tmp_path / "new" / "folder"
     for _ in range(2):  # the same again
         assert export(suite, folder) == folder / "multiply-v1.jsonl"

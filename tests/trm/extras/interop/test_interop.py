@@ -114,7 +114,7 @@ def test_the_first_gradient_matches_the_reference(kind):
             assert error(parameter.grad, expected[name]) <= 1e-5, name
 
 
-def test_wrapped_weights_load_and_what_does_not_fit_is_refused(tmp_path):
+def test_wrapped_weights_load_and_misfits_are_refused(tmp_path):
     torch.save(params(read("trm_learned"), "_orig_mod.model.inner."), tmp_path / "step_100")
     model = load_reference_trm(tmp_path / "step_100", height=4, width=9, num_heads=4)
     assert (model.config.position, model.config.prefix_length) == ("learned", 4)
@@ -130,7 +130,7 @@ def test_wrapped_weights_load_and_what_does_not_fit_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(("numbers_learned", "tokens"), [(1, 1), (32, 1), (33, 2), (70, 3)])
-def test_a_prefix_length_of_0_is_as_many_tokens_as_the_embedding_fills(numbers_learned, tokens):
+def test_a_prefix_length_of_0_is_the_length_of_the_embedding(numbers_learned, tokens):
     weights = params(read("trm_rope1d"))
     weights["puzzle_emb.weights"] = torch.ones(3, numbers_learned)
     model = load_reference_trm(weights, height=4, width=9, num_heads=4, prefix_length=0)
@@ -228,7 +228,7 @@ def test_weights_and_tables_go_back_under_the_names_of_nanogpt(kind):
     assert ("height" in settings) == (kind != "abs_learned")
 
 
-def test_a_gpt_without_positions_goes_to_nanogpt_with_a_table_of_zeros():
+def test_a_gpt_without_positions_gets_a_nanogpt_table_of_zeros():
     config = GPTConfig(2, 3, hidden_size=16, num_heads=2, num_layers=1, position="none", bias=True)
     model = GPT(config).eval()
     back = load_nanogpt(nanogpt_checkpoint(model), height=2, width=3).eval()
@@ -313,7 +313,7 @@ def test_weights_that_are_not_nanogpts_are_refused():
     assert error(logits, numbers["logits"]) <= 1e-5
 
 
-def test_ids_of_others_become_ours():
+def test_token_ids_of_other_projects_are_converted():
     """The same sequence has the same logits, each at the id of its symbol."""
     numbers, text = read("gpt_rope_2d"), "0123456789*_#^$"
     theirs = load_gpt(numbers).eval()

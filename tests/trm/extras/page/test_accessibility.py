@@ -196,7 +196,7 @@ def test_a_keyboard_is_enough_and_the_focus_is_seen(open_page):
     assert tab.evaluate("document.activeElement.ariaInvalid") == "true"
 
 
-def test_a_tapped_cell_is_the_one_that_is_scribbled(open_page):
+def test_a_tapped_cell_is_the_one_that_is_changed(open_page):
     tab = open_page("#123x456", 360, has_touch=True, is_mobile=True)
     tab.locator("table.canvas tr:nth-child(3) td:nth-child(3)").tap()
     tab.select_option("#digit", "9")

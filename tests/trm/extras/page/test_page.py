@@ -65,7 +65,7 @@ def below(page: np.ndarray, canvas: np.ndarray) -> np.ndarray:
 
 @needs_node
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_whole_pages_are_those_of_the_package(repository, file):
+def test_solutions_in_javascript_equal_those_of_the_package(repository, file):
     model = shown(repository / file)
     solver, text = model.solver, page([model])
     random, lengths = np.random.default_rng(0), ((1, 1), (3, 4), (7, 2), (2, 9), (6, 6))
@@ -87,7 +87,7 @@ def test_whole_pages_are_those_of_the_package(repository, file):
 
 @needs_node
 @pytest.mark.parametrize("file", FILES[:2], ids=lambda file: file.stem)
-def test_a_model_that_knows_nothing_is_wrong_and_unsure_as_in_the_package(repository, file):
+def test_an_untrained_model_is_as_unsure_as_in_the_package(repository, file):
     solver = load_solver(repository / file, device="cpu")
     model = reinitialised(solver.predictor.model)
     solver.predictor.model.load_state_dict(model.state_dict())
@@ -230,7 +230,7 @@ def test_every_control_of_the_page_works(repository, tmp_path):
     assert found["measured"]["status"] == "lattice: 8 of 8 random problems correct."
 
 
-def test_it_is_one_small_file_and_what_a_model_says_is_no_markup(repository):
+def test_it_is_one_small_file_and_names_of_models_are_escaped(repository):
     for file in FILES[:2]:
         text = page([shown(repository / file)])
         assert len(text.encode()) < 2**20
@@ -241,7 +241,7 @@ def test_it_is_one_small_file_and_what_a_model_says_is_no_markup(repository):
     assert page([Shown("evil", solver, {}, said)]).count("</script>") == 6
 
 
-def test_a_proved_a_tested_a_people_s_and_an_adding_model_fit_in_one_mebibyte(repository):
+def test_a_web_page_of_four_models_is_below_one_mebibyte(repository):
     names = ("untold-neighbours-seed0", "tiny-seed0", "column-seed0")
     files = [SHIPPED, *(repository / f"docs/models/{name}.safetensors" for name in names)]
     text = page([*map(shown, files)])
@@ -262,7 +262,7 @@ def test_other_models_are_refused(repository, name):
 
 @needs_node
 @pytest.mark.parametrize("name", ["r90", "hvt", "h"])
-def test_a_turned_page_is_worked_as_the_package_works_it(repository, name):
+def test_a_turned_canvas_is_solved_as_in_the_package(repository, name):
     model = shown(repository / FILES[0])
     problems = model.solver.task.problems([(2539, 839)])
     (upright,), (found,) = (worked(page([model]), problems, SYMMETRIES[v]) for v in ("e", name))
@@ -297,7 +297,7 @@ def test_a_browser_shows_it(tmp_path):
     assert "Row 4, column 5 from the rightwrites 5" in re.sub("<[^>]+>", "", dom)
 
 
-def test_a_browser_shows_a_wrong_model_beside_a_proved_one_and_measures_both(repository, tmp_path):
+def test_a_browser_compares_an_untrained_and_a_proved_model(repository, tmp_path):
     right = shown(SHIPPED)
     weights = reinitialised(right.solver.predictor.model).state_dict()
     models = [right, Shown("untrained", right.solver, weights, {}), shown(repository / FILES[3])]
@@ -334,9 +334,7 @@ def test_a_browser_shows_a_wrong_model_beside_a_proved_one_and_measures_both(rep
         ("+", "12+", "Write two numbers or more with + between them, like 87 + 604 + 9."),
     ],
 )
-def test_a_typed_problem_that_is_none_is_answered_with_what_is_missing(
-    repository, sign, text, said
-):
+def test_invalid_typed_problems_get_a_hint(repository, sign, text, said):
     script = """
         const { readProblem } = require(process.argv[1]);
         try { readProblem({ sign: process.argv[2], operands: [2, 9] }, process.argv[3]); }

@@ -9,7 +9,7 @@ from trm.extras.sweep.speed import Measured, Speed
 from trm.extras.sweep.study import Setting, Study
 
 
-def test_the_faster_way_is_taken_if_all_stages_were_measured():
+def test_the_faster_mode_is_used_if_all_stages_were_measured():
     eager = [Measured(0.75, False, 8, rate=3.0), Measured(0.25, False, 8, rate=1.0)]
     half = Measured(0.75, True, 8, rate=6.0)
     assert Speed(cases=eager[:1]).best() is None
@@ -20,7 +20,7 @@ def test_the_faster_way_is_taken_if_all_stages_were_measured():
     assert Speed(cases=[*eager, *small]).best() == (eager, 0.5)  # of fewer samples
 
 
-def test_what_fits_becomes_the_length_of_a_run(tmp_path):
+def test_the_epochs_that_fit_are_the_length_of_a_run(tmp_path):
     study = Study((Setting("a", {}, "debug", ()),), checkpoint="last")
     jobs, said = Jobs(tmp_path, study), []
     jobs.begin(timed=True)
@@ -51,7 +51,7 @@ def test_the_seconds_of_all_calls_are_added(tmp_path):
     assert Budget(tmp_path, 2, time.monotonic() - 30).left == pytest.approx(50, abs=1)
 
 
-def test_a_run_of_another_length_is_not_gone_on_with(tmp_path):
+def test_a_run_of_another_length_is_not_continued(tmp_path):
     study = Study((Setting("a", {}, "debug", ()),), checkpoint="last")
     jobs = Jobs(tmp_path, study)
     jobs.begin()

@@ -50,7 +50,7 @@ def test_seeds_and_regions_stand_together(jobs, make_grid):
     assert report.columns_of(report.gathered(jobs)["near"]) == regions
 
 
-def test_the_page_tells_what_is_done_by_these_options_and_what_failed(jobs, study):
+def test_the_report_lists_finished_and_failed_runs(jobs, study):
     jobs.study = replace(study, evaluations={"near": ["--problems", "500"]})
     assert report.gathered(jobs) == {}
     text = page(jobs)
@@ -81,7 +81,7 @@ def studied(make_grid):
     return made
 
 
-def test_the_picture_has_a_mark_for_every_seed_and_does_without_costs(studied):
+def test_the_picture_has_a_mark_per_seed_also_without_costs(studied):
     figure = report.study_figure({"near": studied(a=[1, 0.5], c=[0.25])})
     by_setting, training, minutes, solving = figure.axes
     assert [text.get_text() for text in by_setting.get_yticklabels()] == ["a", "c"]

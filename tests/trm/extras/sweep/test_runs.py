@@ -88,7 +88,7 @@ def test_runs_can_be_added_and_have_a_device_each(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("failing", ["fit", "evaluate", "b"])
-def test_a_run_that_fails_says_why_stops_no_other_and_goes_on_there(tmp_path, monkeypatch, failing):
+def test_a_failed_run_stops_no_other_and_continues_where_it_was(tmp_path, monkeypatch, failing):
     study, trm = a_study("a", "b", "c", near=[]), Trm(monkeypatch, **{failing: 2})
     jobs = do(tmp_path, study, at_once=2)
     assert trm.at_once == 2
@@ -120,7 +120,7 @@ def evaluated(jobs: Jobs) -> dict[str, str]:
     return {name: which["near"][0] for name, which in asked.items() if which}
 
 
-def test_equal_losses_are_those_that_all_settings_of_a_seed_reach(tmp_path, monkeypatch):
+def test_equal_losses_are_reached_by_all_settings_of_a_seed(tmp_path, monkeypatch):
     with_losses(monkeypatch, shallow=[0.9, 0.7, 0.6], deep=[0.8, 0.5, 0.4])
     study = replace(a_study("shallow", "deep", near=[]), checkpoint=EQUAL_LOSS)
     trm = Trm(monkeypatch)
@@ -137,7 +137,7 @@ def test_equal_losses_are_those_that_all_settings_of_a_seed_reach(tmp_path, monk
     assert stages(jobs) == ["done"] * 3
 
 
-def test_a_run_that_fails_is_not_waited_for_and_one_without_losses_fails(tmp_path, monkeypatch):
+def test_equal_losses_skip_failed_runs_and_need_a_loss(tmp_path, monkeypatch):
     with_losses(monkeypatch, a=[0.9], b=[0.1], c=[])
     trm = Trm(monkeypatch, b=1)
     jobs = do(tmp_path, replace(a_study("a", "b", "c", near=[]), checkpoint=EQUAL_LOSS))
@@ -158,7 +158,7 @@ def test_a_run_is_not_continued_with_other_settings(tmp_path, monkeypatch):
         Jobs(tmp_path, other).begin()
 
 
-def test_a_state_that_is_none_of_ours_is_told_and_a_damaged_one_as_good_as_none(tmp_path):
+def test_a_foreign_state_is_refused_and_a_damaged_one_ignored(tmp_path):
     study = a_study("a")
     [run] = study.runs()
     file = Jobs(tmp_path, study).folder(run) / "state.json"
@@ -191,7 +191,7 @@ def of_layers(*layers: int, **more) -> Study:
     return Study(settings, parameters=SIZE, **more)
 
 
-def test_a_key_makes_up_for_the_parameters_within_each_value_of_an_axis(counted):
+def test_a_key_equalises_parameters_within_each_value_of_an_axis(counted):
     deep, flat = plan(of_layers(2, 1), lambda name: None).settings
     assert deep.parameters == flat.parameters == 2300
     assert f"--{SIZE}=130" in flat.options

@@ -28,7 +28,7 @@ def study(tmp_path):
     return read
 
 
-def test_every_combination_is_a_setting_and_runs_are_compared_within_groups(study):
+def test_combinations_are_settings_compared_within_groups(study):
     found = study()
     names = [setting.name for setting in found.settings]
     assert names == ["base 2, small", "base 2, large", "base 10, small", "base 10, large"]
@@ -99,7 +99,7 @@ def test_a_setting_may_have_its_own_config_share_and_evaluations(study):
         ({"evaluate": {"x": {"output": "y"}}}, "output is set by the study"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_sentence_with_the_file(study, wrong, told):
+def test_a_mistake_is_named_with_the_file(study, wrong, told):
     with pytest.raises(ValueError, match=re.escape(told)) as raised:
         study(**wrong)
     assert "mine.yaml: " in str(raised.value)
