@@ -27,11 +27,11 @@ def rollouts_of(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return which rollouts are correct, bool [B, R], and their confidence, float64 [B, R]."""
     drawing = solver.draw_worked(held_out(solver, problems, seed, digits))
-    predictor = solver.predictor.with_noise(noise, seed)
+    predictor = solver.predictor.with_options(noise=noise, seed=seed)
     correct, sure = [], []
     for number in range(rollouts):
         numbers = np.full(len(drawing), number)
-        found = predictor.free_running_views(drawing, [View()] * len(drawing), numbers)
+        found = predictor.free_running(drawing, [View()] * len(drawing), numbers)
         correct.append(right(drawing, found.canvases))
         sure.append(found.confidence.astype(np.float64).prod(axis=1))
     return np.stack(correct, axis=1), np.stack(sure, axis=1)

@@ -33,9 +33,10 @@ from trm.figures.style import mark, new_figure, save, tidy
 from trm.grid_cells import cell_problems
 from trm.markdown import table
 from trm.models.iterative import Loop, map_state, named
-from trm.solving.iterative_predictor import random_state
+from trm.solving.noise import random_state
 from trm.solving.solver import Solver
 from trm.statistics import Share, bootstrap
+from trm.torch_settings import tensor_for
 
 CELL_MODELS = ("lattice", "written-seed1")
 SIZES = (2, 4, 6, 8, 12, 16)
@@ -126,7 +127,7 @@ def follow(
     solver: Solver, inputs: np.ndarray, steps: int, begin: Callable[[Loop], Any] | None = None
 ) -> Ended:
     """Take supervision steps on rows, from the model's own start or from another state."""
-    tokens = solver.predictor.tokens(inputs)
+    tokens = tensor_for(solver.predictor.model, inputs)
     loop = Loop(solver.predictor.model, tokens)
     if begin is not None:
         loop.state = begin(loop)
@@ -244,7 +245,7 @@ def attractor(solver: Solver, rows: RowSteps, row: int, steps: int, start: int |
     after = follow(solver, inputs, 1, lambda _: later.state)
     z, next_z = (torch.cat([*map(torch.flatten, named(s.state).values())]) for s in (later, after))
     moved = float((next_z - z).norm() / z.norm())
-    end = Loop(solver.predictor.model, solver.predictor.tokens(inputs))
+    end = Loop(solver.predictor.model, tensor_for(solver.predictor.model, inputs))
     end.state = later.state
     sure, same = float(end.read()[1].sigmoid()), bool((later.cells == first.cells).all())
     name = "the model's own start" if start is None else f"random start {start}"

@@ -75,7 +75,7 @@ def in_symmetry(
     parts = []
     for start in range(0, len(drawing), AT_ONCE):
         some = drawing[np.arange(start, min(start + AT_ONCE, len(drawing)))]
-        found = solver.predictor.free_running_views(some, [View(name)] * len(some))
+        found = solver.predictor.free_running(some, [View(name)] * len(some))
         parts.append((found.canvases, found.confidence.prod(axis=1), found.steps.sum(axis=1)))
     canvases, sure, steps = (np.concatenate(part) for part in zip(*parts, strict=True))
     return canvases, sure, steps

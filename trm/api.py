@@ -219,11 +219,16 @@ def _recorder(
     if not isinstance(inputs, np.ndarray):
         drawing = solver.draw_worked(_problems(inputs, solver.task))
         inputs = drawing.truth if sequences else row_steps(drawing).inputs
-        if predictor.rows_at_once:
+        if predictor.traits.rows_at_once:
             inputs = drawing.masked
     if steps is None and not sequences and inputs.ndim == 3:
-        steps = predictor.steps_of(inputs)
+        # Watched, a model of any family takes steps.
+        steps = max(1, int(predictor.with_options(on_step=_ignored)(inputs).steps.max()))
     return open_recorder(predictor.model, inputs, steps)
+
+
+def _ignored(*_: object) -> None:
+    """Watch steps without looking."""
 
 
 class Picture(NamedTuple):

@@ -188,8 +188,8 @@ class Job(NamedTuple):
             "device": (device, self.precision, torch.__version__),
             "files": (fingerprint(find_checkpoint(self.checkpoint)), fingerprint(self.source)),
             "model": (predictor.model.config, getattr(predictor, "max_steps", None)),
-            "start": predictor.start_seed,
-            "solver": (solver.canvas, solver.voting, predictor.certain),
+            "start": predictor.options.start_seed,
+            "solver": (solver.canvas, solver.voting, predictor.traits.certain),
             "records": (self.batch_size, self.canvases),
         }
         return hashlib.sha256(json.dumps(deciding, default=str).encode()).hexdigest()[:12]

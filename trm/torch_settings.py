@@ -17,7 +17,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import numpy as np
 import torch
+from torch import Tensor, nn
 
 _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")  # users set numbers of threads in them
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
@@ -104,3 +106,8 @@ def _at_most(threads: int) -> Iterator[None]:
         _mine.limits = nested
         with _lock:
             _limits -= 1
+
+
+def tensor_for(model: nn.Module, array: np.ndarray) -> Tensor:
+    """Return an array as a tensor on a model's device."""
+    return torch.from_numpy(array).to(next(model.parameters()).device)

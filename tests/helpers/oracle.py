@@ -56,7 +56,7 @@ class Oracle(Predictor):
         alike = (page for page in self.pages if page.truth.shape == shown.shape)
         return next(page for page in alike if (page.truth == shown)[page.given].all())
 
-    def accepts(self, height: int, width: int) -> bool:
+    def _accepts(self, height: int, width: int) -> bool:
         return max(height, width) <= self.most
 
     def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:

@@ -29,9 +29,10 @@ from trm.cells.table import CellTable, GrowingTable, UnknownInputError
 from trm.cells.wavefront import Wavefront, run_wavefront
 from trm.models.attention import compute_dtype
 from trm.models.iterative import Loop, all_right, weights_hash
-from trm.solving.predictor import Predictor, Trace, generator_of
-from trm.solving.rollout import OnRow, Prediction, Rollout, free_running
-from trm.torch_settings import standard_settings
+from trm.solving.noise import generator_of
+from trm.solving.predictor import Predictor, Trace, Traits
+from trm.solving.rollout import OnRow, Prediction, Rollout, free_running, in_views
+from trm.torch_settings import standard_settings, tensor_for
 
 _CELLS_IN_A_PAIR = 8  # that are looked up
 
@@ -94,10 +95,6 @@ class CellPredictor(Predictor):
         max_steps: most supervision steps, each of all cells at once. None: as many as it takes.
     """
 
-    translation_invariant = True
-    stepwise = True
-    rows_at_once = True
-
     def __init__(
         self,
         model: CellModel,
@@ -108,6 +105,9 @@ class CellPredictor(Predictor):
     ) -> None:
         self.model, self.rule, self.task = model, rule, task
         self.max_steps = max_steps
+        self.doubt = ""  # why confidence is not calibrated although all inputs of cells are known
+        self.most_confidence = 1.0  # of a row; below 1 where the model's rule was only tested
+        self.most_operands: int | None = None  # limit of the rule; None: that of the task
         self.refutation: Refutation | None = None  # known wrong inputs; None: none are known
         self._caches: dict[torch.dtype, CellCache] = {}
         self.proved = proved
@@ -135,9 +135,16 @@ class CellPredictor(Predictor):
         self._double = self.model.H_init.dtype == torch.float64
 
     @property
-    def certain(self) -> bool:  # type: ignore[override]
-        """True if the model is `proved`."""
-        return self.proved
+    def traits(self) -> Traits:  # type: ignore[override]
+        """Traits of the model now: `certain` is whether it is `proved`."""
+        return Traits(
+            stepwise=True,
+            translation_invariant=True,
+            rows_at_once=True,
+            most_operands=self.most_operands,
+            certain=self.proved,
+            doubt=self.doubt,
+        )
 
     def _check_weights(self) -> None:
         """Forget the proof, and all that was computed before, if the weights have changed."""
@@ -208,34 +215,38 @@ class CellPredictor(Predictor):
         if table is None:
             table = self._growing = self._growing or GrowingTable(self.cache)
         try:
-            return table.fill(canvases, self.report)
+            return table.fill(canvases, self.options.report)
         except UnknownInputError:
             return None
 
     @property
     def takes_steps(self) -> bool:
         """True if all cells are updated at once, step by step."""
-        chosen = self.max_steps is not None or self.start_seed is not None
-        return chosen or self.on_step is not None
+        chosen = self.max_steps is not None or self.options.start_seed is not None
+        return chosen or self.options.on_step is not None
 
     def longest_chain(self, drawing: Drawing) -> np.ndarray | None:
+        """Return the most steps that each problem can need, int64 [B]; None: it takes no steps."""
         if not self.takes_steps:
             return None
-        context = self.model.encode(self.tokens(drawing.masked), self.cache)
+        context = self.model.encode(tensor_for(self.model, drawing.masked), self.cache)
         return self.model.settling_steps(context).amax(dim=1).cpu().numpy()
 
-    def steps_of(self, inputs: np.ndarray) -> int:
-        context = self.model.encode(self.tokens(inputs))
-        return int(self.model.settling_steps(context).max())
-
-    def pairs(self, height: int, width: int) -> int:
+    def _pairs(self, height: int, width: int) -> int:
         if self.looks_up and (self._closed is not None or self.cache.keeps):
             # A cell that is looked up takes the time and memory of a fraction of a pair.
             return -(-height * width // _CELLS_IN_A_PAIR)
         directions = sum(direction != OWN for direction in self.model.encoding.directions)
         return len(self.model.encoding.ops) * directions * height * width
 
-    def for_task(self, task: Task) -> Predictor:
+    def for_task(self, task: Task, turned: bool = False) -> Predictor:
+        if turned:
+            if self.model.config.codes:
+                raise ValueError(
+                    "a model with latent codes cannot recognise an upright canvas, as its cell "
+                    "inputs are not known in advance: leave out --symmetries"
+                )
+            return self.for_upright(task, task.local_rule())
         rule = self.rule_of(task)
         check_rule(task, rule)
         # Problems with more operands have cell inputs that these never have.
@@ -256,14 +267,6 @@ class CellPredictor(Predictor):
         """Return the local rule that the model follows in a task's layout."""
         return task.local_rule(latent=bool(self.model.config.codes))
 
-    def for_any_view(self, task: Task) -> "CellPredictor":
-        if self.model.config.codes:
-            raise ValueError(
-                "a model with latent codes cannot recognise an upright canvas, as its cell inputs "
-                "are not known in advance: leave out --symmetries"
-            )
-        return self.for_upright(task, task.local_rule())
-
     def for_upright(self, task: Task, rule: LocalRule) -> "CellPredictor":
         """Return a copy with confidence only in upright solutions of a rule."""
         one = copy(self)
@@ -279,8 +282,24 @@ class CellPredictor(Predictor):
         settled = (worked.settled | ~rows).all(axis=1)
         return Prediction(cells, confidence, (worked.steps * rows).max(axis=1), settled=settled)
 
-    def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
-        """See `Predictor`. All rows are solved at once; ``on_row`` gets them one by one."""
+    def free_running(
+        self,
+        drawing: Drawing,
+        views: Sequence[View] | None = None,
+        rollouts: np.ndarray | None = None,
+        on_row: OnRow | None = None,
+    ) -> Rollout:
+        """See `Predictor`. All rows are solved at once; ``on_row`` gets them one by one.
+
+        In views the rows share the confidence evenly.
+        """
+        if views is None:
+            rollout = self._all_rows(drawing, on_row)
+        else:
+            rollout = self._all_rows_in_views(drawing, views)
+        return rollout._replace(most_steps=self.longest_chain(drawing))
+
+    def _all_rows(self, drawing: Drawing, on_row: OnRow | None) -> Rollout:
         filled, confidence, worked = self._solved(drawing.masked)
         if on_row is None:
             rollout = Rollout.begun(drawing)
@@ -301,12 +320,9 @@ class CellPredictor(Predictor):
 
         return free_running(fill, drawing, on_row)
 
-    def free_running_views(
-        self, drawing: Drawing, views: Sequence[View], rollouts: np.ndarray | None = None
-    ) -> Rollout:
-        """See `Predictor`. All rows are solved at once and share the confidence evenly."""
+    def _all_rows_in_views(self, drawing: Drawing, views: Sequence[View]) -> Rollout:
         rollout, unknown = Rollout.begun(drawing), drawing.unknown
-        filled = self.in_views(drawing.masked, views)
+        filled = in_views(self, drawing.masked, views)
         rollout.canvases[unknown] = filled.canvases[unknown]
         steps = drawing.steps[:, None]
         share = filled.confidence[:, None] ** (1 / steps)
@@ -371,20 +387,22 @@ class CellPredictor(Predictor):
     @standard_settings(threads=1)
     @torch.inference_mode()
     def _wavefront(self, canvases: np.ndarray) -> Wavefront:
-        return run_wavefront(self.model, self.tokens(canvases), self.cache, self.report)
+        return run_wavefront(
+            self.model, tensor_for(self.model, canvases), self.cache, self.options.report
+        )
 
     @standard_settings(threads=1)
     @torch.inference_mode()
     def _in_steps(self, canvases: np.ndarray) -> tuple[Wavefront, Worked]:
         """Update all cells at once, step by step, until nothing changes or the steps run out."""
-        tokens = self.tokens(canvases)
+        tokens, on_step = tensor_for(self.model, canvases), self.options.on_step
         loop = Loop(self.model, tokens, self.cache)
-        if self.start_seed is not None:
-            loop.state = self._random_states(loop.context, canvases, self.start_seed)
-            if self.on_step is not None:
+        if self.options.start_seed is not None:
+            loop.state = self._random_states(loop.context, canvases, self.options.start_seed)
+            if on_step is not None:
                 symbols_now = loop.state.symbols.byte().cpu().numpy()
                 nothing = np.full(symbols_now.shape[:2], np.nan, np.float32)
-                self.on_step(0, np.arange(len(tokens)), symbols_now, nothing)
+                on_step(0, np.arange(len(tokens)), symbols_now, nothing)
         masked, bound = loop.context.masked, self.model.settling_steps(loop.context)
         steps, settled = torch.zeros_like(bound), torch.zeros_like(bound, dtype=torch.bool)
         number = 0
@@ -392,17 +410,17 @@ class CellPredictor(Predictor):
             before = loop.state
             loop.step()
             number += 1
-            self.report("supervision steps, at most", number, int(bound.max()))
+            self.options.report("supervision steps, at most", number, int(bound.max()))
             differ = (before.messages != loop.state.messages).any(dim=-1)
             changed = (differ | (before.symbols != loop.state.symbols)).any(dim=2)
             steps[changed] = number
             settled = (changed.cumsum(dim=1) == 0) | (number >= bound)
             halt_logits = all_right(loop.state.log_right.masked_fill(~masked, 0).sum(dim=2))
-            if self.on_step is not None and (number == 1 or changed.any()):
+            if on_step is not None and (number == 1 or changed.any()):
                 sure = halt_logits.sigmoid() if not self.proved else torch.ones_like(halt_logits)
                 sure = sure.masked_fill(~settled, torch.nan)
                 shown = (one.cpu().numpy() for one in (loop.state.symbols.byte(), sure))
-                self.on_step(number, np.arange(len(tokens)), *shown)
+                on_step(number, np.arange(len(tokens)), *shown)
         found = Wavefront(
             loop.state.symbols.to(tokens.dtype),
             halt_logits,

@@ -96,7 +96,7 @@ def run(args: Arguments) -> int:
     cell = _chosen(args.cell, drawing, row)
     if args.lens or args.patch or args.cell:
         check_cells(solver.predictor.model)
-    if solver.predictor.rows_at_once or not solver.predictor.stepwise:
+    if solver.predictor.traits.rows_at_once or not solver.predictor.traits.stepwise:
         args.refuse("attention is shown only for recursive models", cell=None)
     with progress(args.quiet) as report:
         patching = None if args.patch is None else _patched(args, solver, row, report)
@@ -166,7 +166,7 @@ def _watch(args: Arguments, solver: Solver, drawing: WorkedDrawing, row: int) ->
     answer = np.stack([drawing.answer_cells(step)[0] for step in range(number)])
     if getattr(solver.predictor.model.config, "codes", None):
         met = drawing.masked.repeat(number, axis=0)  # in training all rows were masked
-    elif solver.predictor.rows_at_once and solver.voting is None:
+    elif solver.predictor.traits.rows_at_once and solver.voting is None:
         met = _above(solution, drawing, answer)
     else:
         met = np.stack([moment.canvas for moment in moments if moment.masked])
@@ -195,7 +195,7 @@ def _rows(watched: Watched) -> Figure:
     from trm.figures.row_panels import sample_panels
 
     predictor, steps = watched.solver.predictor, watched.steps
-    in_turn = predictor.stepwise and not predictor.rows_at_once
+    in_turn = predictor.traits.stepwise and not predictor.traits.rows_at_once
     most = int(watched.used.max()) + _SPARE if in_turn else None
     given = np.repeat(watched.drawing.given, len(steps.inputs), axis=0)
     traced = predictor.trace(steps.inputs, steps.labels, most)
@@ -206,12 +206,13 @@ def _settled(watched: Watched) -> Figure | None:
     """Draw when each cell settled; None: the model writes each cell at once."""
     from trm.extras.analysis.inspection_figures import settled_figure
     from trm.extras.analysis.settled import last_changes
+    from trm.solving.gpt_predictor import GPTPredictor
 
     predictor, drawing = watched.solver.predictor, watched.drawing
-    if predictor.stepwise:
+    if predictor.traits.stepwise:
         settled = last_changes(watched.moments)
         unit = "supervision step in which the\nsymbol of a cell last changed"
-    elif predictor.max_loops > 1:
+    elif isinstance(predictor, GPTPredictor) and predictor.traits.loops > 1:
         settled = predictor.last_changes(drawing)[0]
         unit = "loop in which a cell\nlast changed"
     else:
@@ -226,7 +227,7 @@ def _attention(watched: Watched, cell: tuple[int, int]) -> Figure | None:
     from trm.extras.analysis.record import cell_attention
 
     predictor, canvas = watched.solver.predictor, watched.canvas
-    if predictor.rows_at_once or not predictor.stepwise:
+    if predictor.traits.rows_at_once or not predictor.traits.stepwise:
         return None
     step = int(watched.used[watched.row])
     attention = cell_attention(predictor.model, canvas[None], step)
@@ -336,10 +337,10 @@ def _save(output: Path, watched: Watched, figures: dict[str, Figure], report: Re
 def _show(args: Arguments, watched: Watched, figures: dict[str, Figure]) -> None:
     """Print the tables and the names of the files."""
     output, predictor = Path(args.output), watched.solver.predictor
-    if predictor.stepwise:
+    if predictor.traits.stepwise:
         results().print(watched.solution.steps_text())
-    elif predictor.max_loops > 1:
-        steps, loops = watched.solution.row_steps, predictor.max_loops
+    elif predictor.traits.loops > 1:
+        steps, loops = watched.solution.row_steps, predictor.traits.loops
         counts = f", most of each row: {', '.join(map(str, steps))}" if any(steps) else f": {loops}"
         results().print(f"loops of a symbol{counts}")
     else:

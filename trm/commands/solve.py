@@ -169,7 +169,7 @@ def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: b
             given = (apply(solution.view, part[0]) for part in (drawing.canvases, drawing.given))
             console.print(Text("given, in an orientation that the model is not told:"))
             console.print(to_terminal(next(given), given=next(given)), "")
-        console.print(describe(solution, solver.predictor.unit, small))
+        console.print(describe(solution, solver.predictor.traits.unit, small))
         return solution
     from trm.solving.solver import solve_watched
 
@@ -191,7 +191,7 @@ def solve_and_show(console: Console, solver: Solver, problem: Problems, watch: b
             time.sleep(pause)
 
         solution = solve_watched(solver, problem, show)
-    console.print(describe(solution, solver.predictor.unit))
+    console.print(describe(solution, solver.predictor.traits.unit))
     return solution
 
 
@@ -251,7 +251,7 @@ def _demo(args: Arguments) -> int:
     for i in range(SHOWN):
         solve_and_show(console, solver, shown[i : i + 1], watch=True)
     hundred = (100,) * len(task.longest)
-    if solver.predictor.rows_at_once and solver.for_lengths(hundred) is not None:
+    if solver.predictor.traits.rows_at_once and solver.for_lengths(hundred) is not None:
         problem = sample(task, 0, "test", 0, np.arange(1), hundred)
         start = time.perf_counter()
         with progress() as report:

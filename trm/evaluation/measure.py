@@ -56,9 +56,9 @@ from trm.limits import lacks_memory
 from trm.precision import FLOAT32
 from trm.progress import Meter
 from trm.solving.orientation import relative
-from trm.solving.rollout import teacher_forced
 from trm.solving.solution import GUESSED, VOTED, Solution
 from trm.solving.solver import Solver
+from trm.solving.teacher_forced import teacher_forced
 from trm.solving.voting import Voting
 from trm.statistics import Share
 
@@ -310,7 +310,7 @@ def _figures(
         solutions += found
         seconds += time.perf_counter() - began
         wrong_rows += _wrong_rows(solver, drawing, found)
-        known = written if solver.predictor.row_by_row else None
+        known = written if solver.predictor.traits.row_by_row else None
         with meter.part(between, end, len(problems)):
             forced = teacher_forced(solver.predictor, drawing, known, meter)
         forced_rows += Share(int(forced.rows_exact.sum()), len(forced.rows_exact))

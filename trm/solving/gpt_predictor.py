@@ -9,11 +9,10 @@ import numpy as np
 from augment.views import View, apply_views, undo_views
 from canvas import symbols
 from canvas.drawing import Drawing, from_sequences, to_sequences, tokens_to_write
-from canvas.task import Task
 from trm.models.gpt import GPT
-from trm.solving.predictor import Predictor, Trace
+from trm.solving.predictor import Predictor, Trace, Traits
 from trm.solving.rollout import OnRow, Prediction, Rollout
-from trm.torch_settings import standard_settings
+from trm.torch_settings import standard_settings, tensor_for
 
 FREE = -1  # a token that the model is to write
 # Range of log-probabilities: outside it float32 rounding decides.
@@ -108,20 +107,12 @@ class GPTPredictor(Predictor):
     of them have.
     """
 
-    row_by_row = False  # tokens between rows are part of a solution
-    unit = "loops of a symbol"
-
     def __init__(self, model: GPT, calibration: Callable[[np.ndarray], np.ndarray]) -> None:
         self.model, self.calibration = model, calibration
-
-    def for_any_view(self, task: Task) -> Predictor:
-        raise ValueError(
-            "a GPT writes in one direction and cannot work on turned canvases: use only shifts, "
-            "--symmetries e"
+        # Tokens between rows are part of a solution.
+        self.traits = Traits(
+            "loops of a symbol", turned=False, row_by_row=False, loops=model.config.loops
         )
-
-    def for_guesses(self, task: Task) -> Predictor:
-        return self
 
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
         """See `Predictor`. The model reads nothing below the masked row."""
@@ -131,13 +122,9 @@ class GPTPredictor(Predictor):
         return Prediction(answers, confidence, steps, np.asarray(~unsettled.any(axis=(1, 2))))
 
     @property
-    def max_loops(self) -> int:  # type: ignore[override]
-        return self.model.config.loops
-
-    @property
     def max_steps(self) -> int | None:
-        """Loops of a symbol, as `max_loops`; None: the model is not looped."""
-        return self.max_loops if self.max_loops > 1 else None
+        """Most loops of a symbol; None: the model is not looped."""
+        return self.traits.loops if self.traits.loops > 1 else None
 
     @property
     def _halts(self) -> bool:
@@ -148,6 +135,11 @@ class GPTPredictor(Predictor):
         return Trace.by_symbol(inputs, answers, log_probs, labels)
 
     def last_changes(self, drawing: Drawing) -> np.ndarray:
+        """Return the loop, from 1, that last changed each cell of the free-running solutions.
+
+        A cell's symbol after a loop is the likeliest one then. The result is int64 [B, H, W], 0 for
+        cells that were not filled in.
+        """
         changed = _on_canvas(self._sequences(drawing).changed, *drawing.canvases.shape[1:])
         return changed * drawing.unknown
 
@@ -174,8 +166,26 @@ class GPTPredictor(Predictor):
             unsettled[chosen, row] = written.unsettled[of_row]
         return answers, log_probs, loops, unsettled
 
-    def free_running(self, drawing: Drawing, on_row: OnRow | None = None) -> Rollout:
-        """See `Predictor`. The whole sequence is decoded; then ``on_row`` gets row by row."""
+    def free_running(
+        self,
+        drawing: Drawing,
+        views: Sequence[View] | None = None,
+        rollouts: np.ndarray | None = None,
+        on_row: OnRow | None = None,
+    ) -> Rollout:
+        """See `Predictor`. The whole sequence is decoded; then ``on_row`` gets row by row.
+
+        Views are shifts alone, as a GPT writes in one direction.
+        """
+        if views is not None:
+            canvases, given = (
+                apply_views(views, part) for part in (drawing.canvases, drawing.given)
+            )
+            top = drawing.top + [view.down for view in views]
+            left = drawing.left + [view.right for view in views]
+            shifted = replace(drawing, canvases=canvases, given=given, top=top, left=left)
+            rollout = self._decode(shifted)
+            return rollout._replace(canvases=undo_views(views, rollout.canvases))
         rollout = self._decode(drawing)
         if on_row is None:
             return rollout
@@ -188,16 +198,6 @@ class GPTPredictor(Predictor):
             shown = np.where(done[:, :, None], rollout.canvases, shown)
             on_row(step, shown)
         return rollout
-
-    def free_running_views(
-        self, drawing: Drawing, views: Sequence[View], rollouts: np.ndarray | None = None
-    ) -> Rollout:
-        """See `Predictor`. Views are shifts alone, as a GPT writes in one direction."""
-        canvases, given = (apply_views(views, part) for part in (drawing.canvases, drawing.given))
-        top = drawing.top + [view.down for view in views]
-        left = drawing.left + [view.right for view in views]
-        rollout = self._decode(replace(drawing, canvases=canvases, given=given, top=top, left=left))
-        return rollout._replace(canvases=undo_views(views, rollout.canvases))
 
     def _decode(self, drawing: Drawing) -> Rollout:
         """Decode whole solutions."""
@@ -239,8 +239,8 @@ class GPTPredictor(Predictor):
             height: of the canvas.
             width: of the canvas.
         """
-        tokens = self.tokens(forced)
-        generated = self.model.generate(tokens, height, width, symbols.END, self.report)
+        tokens = tensor_for(self.model, forced)
+        generated = self.model.generate(tokens, height, width, symbols.END, self.options.report)
         written = Written(*(part.cpu().numpy() for part in generated))
         cells = slice(0, 1 + height * (width + 1))  # no end token belongs here
         missing = (written.ids == symbols.END) & (forced == FREE)

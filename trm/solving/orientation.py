@@ -103,7 +103,7 @@ def solve_given(solver: Solver, problems: Problems, drawing: Drawing) -> list[So
     while len(chosen := _to_solve(of, bound, found)):
         for index in _alike(guesses, chosen):
             joined = _joined([guesses[i].drawing for i in index])
-            rollout = solver.predictor.free_running_views(joined, [View()] * len(index))
+            rollout = solver.predictor.free_running(joined, [View()] * len(index))
             mine = solver.solutions(problems[of[index]], joined, rollout)
             found.update(zip(index.tolist(), mine, strict=True))
     return [
@@ -127,11 +127,11 @@ def _first_rows(solver: Solver, guesses: Sequence[Guess]) -> tuple[np.ndarray, n
     """
     predictor = solver.predictor
     bound, spent = np.ones(len(guesses)), np.zeros(len(guesses), dtype=np.int64)
-    if predictor.row_by_row and not predictor.rows_at_once:
+    if predictor.traits.row_by_row and not predictor.traits.rows_at_once:
         for index in _alike(guesses, np.arange(len(guesses))):
             joined = _joined([guesses[i].drawing for i in index])
             first = replace(joined, heights=joined.first_step + 1)
-            rollout = predictor.free_running_views(first, [View()] * len(index))
+            rollout = predictor.free_running(first, [View()] * len(index))
             bound[index] = np.nan_to_num(rollout.confidence[:, 0])
             spent[index] = rollout.steps[:, 0]
     return bound, spent

@@ -1,14 +1,20 @@
 """Solving row by row: a model fills a canvas, each row built on the rows it wrote itself."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from augment.views import View, apply_views, possible_shifts, undo_views
 from canvas import symbols
-from canvas.drawing import Drawing, RowSteps, WorkedDrawing, row_steps
-from trm.progress import Report, silent
+from canvas.drawing import Drawing
+from trm.progress import Report, part, silent
+
+if TYPE_CHECKING:
+    from trm.solving.predictor import Predictor
 
 OnRow = Callable[[int, np.ndarray], None]
 # Called with canvases, uint8 [N, H, W], their indices in the drawing, int64 [N], and the row step;
@@ -30,12 +36,12 @@ class Prediction:
         if self.settled is None:
             object.__setattr__(self, "settled", np.ones(len(self.steps), dtype=bool))
 
-    def take(self, index: np.ndarray) -> "Prediction":
+    def take(self, index: np.ndarray) -> Prediction:
         """Return samples by index; samples may be repeated or left out."""
         return Prediction(*(part[index] for part in vars(self).values()))
 
     @staticmethod
-    def joined(predictions: "list[Prediction]") -> "Prediction":
+    def joined(predictions: list[Prediction]) -> Prediction:
         """Concatenate batches."""
         parts = zip(*(vars(one).values() for one in predictions), strict=True)
         return Prediction(*map(np.concatenate, parts))
@@ -48,9 +54,10 @@ class Rollout(NamedTuple):
     confidence: np.ndarray  # float32 [B, S], 1 beyond the last row
     steps: np.ndarray  # int64 [B, S], 0 beyond the last row
     settled: np.ndarray  # bool [B, S], see `Prediction`; True beyond the last row
+    most_steps: np.ndarray | None = None  # int64 [B], most steps it can need; None: unknown
 
     @classmethod
-    def begun(cls, drawing: Drawing) -> "Rollout":
+    def begun(cls, drawing: Drawing) -> Rollout:
         """Return the rollout of problems before the first row is written."""
         shape = len(drawing), int(drawing.steps.max())
         figures = np.ones(shape, np.float32), np.zeros(shape, np.int64), np.ones(shape, bool)
@@ -85,51 +92,46 @@ def free_running(
     return rollout
 
 
-class TeacherForced(NamedTuple):
-    """Single rows that a model filled, each from the true rows before it: all steps in a batch."""
+def in_views(
+    predictor: Predictor,
+    inputs: np.ndarray,
+    views: Sequence[View],
+    rollouts: np.ndarray | None = None,
+) -> Prediction:
+    """Fill in the masked rows of canvases, each in a view of its own.
 
-    steps: RowSteps
-    filled: Prediction
-    cells_right: np.ndarray  # float [N], share of each row's masked cells that are correct
-    rows_exact: np.ndarray  # bool [N]
-
-
-def teacher_forced(
-    predictor: Callable[[np.ndarray], Prediction],
-    drawing: WorkedDrawing,
-    written: Rollout | None = None,
-    report: Report = silent,
-) -> TeacherForced:
-    """Fill every row of every problem from the true rows before it.
-
-    A batch has as many rows as there are problems, and all first rows come before all second ones,
-    as in `free_running`.
+    The mask moves with the canvas. Equal canvases in different views, which are frequent for small
+    canvases, are solved once. For a `translation_invariant` model, shifted canvases are equal. The
+    output is in the problems' own frame.
 
     Args:
         predictor: fills in the masked row of each canvas.
-        drawing: the problems with their solutions.
-        written: the free-running result of the same predictor, which has to be `row_by_row`: rows
-            with only correct rows above them are taken from it. None: all rows are solved.
-        report: called as the work goes on.
+        inputs: canvases, uint8 [B, H, W].
+        views: of each canvas.
+        rollouts: as for `Predictor.__call__`.
     """
-    steps, size = row_steps(drawing), len(drawing)
-    known = np.zeros(len(steps.step), dtype=bool)
-    parts = []
-    if written is not None:
-        below_right = np.logical_and.accumulate(drawing.rows_right(written.canvases), axis=1)
-        below_right = np.pad(below_right, ((0, 0), (1, 0)), constant_values=True)
-        known = below_right[steps.problem, steps.step]
-        of, at = steps.problem[known], steps.step[known]
-        cells = np.where(steps.answer[known], written.canvases[of], steps.inputs[known])
-        figures = written.confidence[of, at], written.steps[of, at]
-        parts.append(Prediction(cells, *figures, settled=written.settled[of, at]))
-    order = np.flatnonzero(~known)
-    order = order[steps.step[order].argsort(kind="stable")]
-    for i in range(0, len(order), size):
-        report("rows", i, len(order))
-        parts.append(predictor(steps.inputs[order[i : i + size]]))
-    place = np.concatenate([np.flatnonzero(known), order]).argsort()
-    filled = Prediction.joined(parts).take(place)
-    right = (filled.canvases == steps.labels) & steps.answer
-    share = right.sum(axis=(1, 2)) / steps.answer.sum(axis=(1, 2))
-    return TeacherForced(steps, filled, share, share == 1)
+    # Views keep the room of a solution on its canvas. Symbols that a model wrote outside this room
+    # may wrap around the edge; undoing the view moves them back.
+    viewed = apply_views(views, inputs)
+    if predictor.traits.translation_invariant:
+        ups, _, lefts, _ = possible_shifts(viewed != symbols.BLANK).tolist()
+        views = [
+            View(view.symmetry, view.down - up, view.right - left)
+            for view, up, left in zip(views, ups, lefts, strict=True)
+        ]
+        viewed = apply_views(views, inputs)
+    seen = viewed.reshape(len(viewed), -1)
+    if rollouts is not None:
+        seen = np.concatenate([seen, rollouts[:, None]], axis=1)
+    _, first, which = np.unique(seen, axis=0, return_index=True, return_inverse=True)
+    most = max(1, predictor.at_once(*inputs.shape[1:]))
+    parts = np.split(first, range(most, len(first), most))
+    found = []
+    for number, i in enumerate(parts):
+        with part(predictor.options.report, number, number + 1, len(parts)):
+            found.append(predictor(viewed[i], None if rollouts is None else rollouts[i]))
+    filled = Prediction.joined(found).take(which.reshape(-1))
+    canvases = undo_views(views, filled.canvases)
+    steps = np.zeros_like(filled.steps)
+    steps[first] = filled.steps[first]  # a canvas that was solved once counts once
+    return replace(filled, canvases=canvases, steps=steps)

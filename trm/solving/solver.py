@@ -50,18 +50,24 @@ class Solver:
         """
         canvas, predictor = self.canvas, self.predictor
         if voting.given is not None:  # each guess is undone first, and then read as upright
-            return replace(self, voting=voting, predictor=predictor.for_guesses(self.task))
+            upright = predictor.for_task(self.task, turned=True)
+            return replace(self, voting=voting, predictor=upright)
         if voting.symmetries is None:
             voting = replace(voting, symmetries=self.trained_symmetries)
         if set(voting.symmetries or ()) - {"e"}:
-            if predictor.rows_at_once and voting.per != "solution":
+            if not predictor.traits.turned:
+                raise ValueError(
+                    "a GPT writes in one direction and cannot work on turned canvases: use only "
+                    "shifts, --symmetries e"
+                )
+            if predictor.traits.rows_at_once and voting.per != "solution":
                 raise ValueError(
                     "this model recognises an upright solution, not an upright row: let solutions "
                     "vote, --vote-per solution"
                 )
-            predictor = predictor.for_any_view(self.task)
+            predictor = predictor.for_task(self.task, turned=True)
         if voting.noise:
-            predictor = predictor.with_noise(voting.noise, voting.seed)
+            predictor = predictor.with_options(noise=voting.noise, seed=voting.seed)
         if voting.transposes and canvas.cut:
             canvas = replace(canvas, square=True)
         elif voting.transposes and canvas.height != canvas.width:
@@ -79,11 +85,11 @@ class Solver:
         Raises:
             ValueError: the model takes no supervision steps.
         """
-        return replace(self, predictor=self.predictor.from_noise(seed))
+        return replace(self, predictor=self.predictor.with_options(start_seed=seed))
 
     def reporting(self, report: Report) -> "Solver":
         """Return a copy of the solver that calls ``report`` as its work goes on."""
-        return replace(self, predictor=self.predictor.reporting(report))
+        return replace(self, predictor=self.predictor.with_options(report=report))
 
     def solve(self, problems: Problems, with_truth: bool = False) -> list[Solution]:
         """Solve any number of problems, each row built on the model's own rows.
@@ -117,7 +123,7 @@ class Solver:
         for index in batches:
             batch, done = problems[index], len(solutions)
             drawing = self.draw_worked(batch) if with_truth else self.draw(batch)
-            with part(self.predictor.report, done, done + len(batch), len(problems)):
+            with part(self.predictor.options.report, done, done + len(batch), len(problems)):
                 found = self.solve_drawing(batch, drawing)
             solutions.update(zip(index.tolist(), found, strict=True))
         return [solutions[i] for i in range(len(problems))]
@@ -131,7 +137,8 @@ class Solver:
         """
         voting = self.voting
         if voting is None:
-            return self.solutions(problems, drawing, self.predictor.free_running(drawing, on_row))
+            rollout = self.predictor.free_running(drawing, on_row=on_row)
+            return self.solutions(problems, drawing, rollout)
         if voting.given is not None:
             if on_row is not None:
                 raise ValueError(
@@ -141,11 +148,11 @@ class Solver:
             return solve_given(self, problems, drawing)
         if voting.orders == 2:
             solver = replace(self, voting=replace(voting, orders=1) if voting.samples > 2 else None)
-            with part(self.predictor.report, 0, 1, 2):
+            with part(self.predictor.options.report, 0, 1, 2):
                 first = solver.solve_drawing(problems, drawing, on_row)
             reverse = [operands[::-1] for operands in problems.to_ints()]
             with_truth = isinstance(drawing, WorkedDrawing)
-            with part(self.predictor.report, 1, 2, 2):
+            with part(self.predictor.options.report, 1, 2, 2):
                 second = solver.solve(Problems.from_ints(reverse, problems.base), with_truth)
             return [agreed(voting.vote, *pair) for pair in zip(first, second, strict=True)]
         operands = problems.to_ints()
@@ -161,28 +168,26 @@ class Solver:
         names, in_range = self.task.names(problems), self.task.in_range(problems)
         confidence = np.nan_to_num(rollout.confidence)  # NaN if weights are far too large
         refuted = [operands in self.known_wrong for operands in problems.to_ints()]
-        together = self.voting is None or self.voting.per == "solution"
-        chains = self.predictor.longest_chain(drawing) if together else None
         confidence = np.where(np.array(refuted, dtype=bool)[:, None], 0, confidence)
-        certain, doubt = self.predictor.certain, self.predictor.doubt
-        solutions = []
+        traits, options = self.predictor.traits, self.predictor.options
+        chains, solutions = rollout.most_steps, []
         for i, operands in enumerate(problems.to_ints()):
             n = int(drawing.steps[i])
             guessed = self.voting is not None and self.voting.given is not None
             reading = self._read(rollout.canvases[i], None if guessed else operands)
-            reasons = [doubt] if doubt and not certain else []
-            if not in_range[i] and not certain:
+            reasons = [traits.doubt] if traits.doubt and not traits.certain else []
+            if not in_range[i] and not traits.certain:
                 zero = self.task.smallest and 0 in operands
                 other = f"outside the lengths trained on ({self.trained_on})"
                 reasons.append("never trained on 0" if zero else other)
             views = self.voting.symmetries if self.voting else None
-            if set(views or ()) - set(self.trained_symmetries) and not certain:
+            if set(views or ()) - set(self.trained_symmetries) and not traits.certain:
                 reasons.append("shown in symmetries that it was not trained on")
-            if self.predictor.start_seed is not None and not certain:
+            if options.start_seed is not None and not traits.certain:
                 reasons.append("started from a random state")
             if unsettled := [str(k + 1) for k in range(n) if not rollout.settled[i, k]]:
                 named = ("row " if len(unsettled) == 1 else "rows ") + ", ".join(unsettled)
-                reasons.append(f"{named} did not settle within the {self.predictor.unit}")
+                reasons.append(f"{named} did not settle within the {traits.unit}")
             solutions.append(
                 Solution(
                     problem=names[i],
@@ -255,18 +260,17 @@ class Solver:
         Raises:
             ValueError: the layout or the model does not accept so many operands.
         """
-        if len(lengths) > (self.predictor.most_operands or len(lengths)):
+        most = self.predictor.traits.most_operands
+        if most is not None and len(lengths) > most:
             raise ValueError(
-                f"this model works with at most {self.predictor.most_operands} operands, not with "
-                f"{len(lengths)}"
+                f"this model works with at most {most} operands, not with {len(lengths)}"
             )
         rows, columns = self.task.layout_impl.room(lengths, self.task.base)
         height, width = self._size(rows, columns)
         height, width = max(height, rows), max(width, columns)
         if self.voting and self.voting.transposes:
             height = width = max(height, width)
-        too_large = self.predictor.pairs(height, width) > MOST_CELLS**2
-        if too_large or not self.predictor.accepts(height, width):
+        if not self.predictor.at_once(height, width):
             return None
         if self.canvas.cut:
             return self
@@ -305,8 +309,7 @@ class Solver:
             ValueError: there is no such canvas, or the model cannot work on it.
         """
         height, width = self._size(rows, columns)
-        fits = rows <= height and columns <= width and self.predictor.accepts(height, width)
-        if not fits or self.predictor.pairs(height, width) > MOST_CELLS**2:
+        if rows > height or columns > width or not self.predictor.at_once(height, width):
             raise ValueError(f"a solution of {rows} x {columns} cells does not fit")
         return height, width, (height - rows) // 2, width - (width - columns) // 2 - columns
 
@@ -317,7 +320,7 @@ class Solver:
         short problems alone are rare. A model whose output depends on position therefore gets at
         least the size of the longest training problem.
         """
-        if self.canvas.cut and not self.predictor.translation_invariant:
+        if self.canvas.cut and not self.predictor.traits.translation_invariant:
             longest_rows, longest_columns = self.task.extent()
             rows, columns = max(rows, longest_rows), max(columns, longest_columns)
         return self.canvas.size(rows, columns)
@@ -342,7 +345,7 @@ class Solver:
     def _refused(self, problems: Problems) -> list[str | None]:
         """Return the reason why task, layout or model exclude each problem; else None."""
         found = self.task.refused(problems)
-        most, counts = self.predictor.most_operands, problems.counts
+        most, counts = self.predictor.traits.most_operands, problems.counts
         if most is None:
             return found
         return [
@@ -359,18 +362,18 @@ class Solver:
     def _misfit(
         self, problems: Problems, i: int, rows: int, columns: int, height: int, width: int
     ) -> str | None:
-        # All cells may attend to one another; with fewer pairs a canvas may be larger.
-        if self.predictor.pairs(height, width) > MOST_CELLS**2:
+        accepted = self.predictor.at_once(height, width) > 0
+        if not accepted and height * width > MOST_CELLS:
             return f"its canvas of {height} x {width} cells is more than {MOST_CELLS:,} cells"
         fits = rows <= height and columns <= width
-        if fits and self.predictor.accepts(height, width):
+        if fits and accepted:
             return None
         name = self.task.names(problems[i : i + 1])[0]
         if fits:
             return f"{name} needs a canvas of {height} x {width}, which the model cannot work on"
         larger = max(rows, height), max(columns, width)
         grow = "The model does not accept a larger one: train"
-        if self.predictor.accepts(*larger):
+        if self.predictor.at_once(*larger):
             grow = f"Re-run with --height {larger[0]} --width {larger[1]}, or train"
         return (
             f"{name} needs a canvas of at least {rows} x {columns} (height x width), and this one "
@@ -413,7 +416,7 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
         ValueError: as `Solver.solve` does.
     """
     drawing = solver.draw_worked(problem)
-    together = solver.predictor.rows_at_once and solver.voting is None
+    together = solver.predictor.traits.rows_at_once and solver.voting is None
     latest = Moment(drawing.masked[0], 0, None, masked=True)
     rows = [int(drawing.row_of_step(number)[0]) for number in range(int(drawing.steps[0]))]
 
@@ -437,7 +440,7 @@ def solve_watched(solver: Solver, problem: Problems, show: Callable[[Moment], No
         show(latest)
 
     if solver.voting is None:
-        solver = replace(solver, predictor=solver.predictor.watched(on_step))
+        solver = replace(solver, predictor=solver.predictor.with_options(on_step=on_step))
     if together:
         show(latest)
     (solution,) = solver.solve_drawing(problem, drawing, None if together else on_row)

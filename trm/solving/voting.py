@@ -9,7 +9,7 @@ solutions vote. The two orders of a problem's operands, a x b and b x a, vote on
 their solutions have little else in common.
 
 A recursive model can work on each view several times, with noise on its states (`Noise` in
-`trm.solving.iterative_predictor`); such rollouts vote as views do.
+`trm.solving.noise`); such rollouts vote as views do.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ import numpy as np
 from augment.views import View, distinct_views
 from canvas.drawing import Drawing
 from trm.solving.predictor import Predictor
-from trm.solving.rollout import OnRow, Prediction, Rollout, free_running
+from trm.solving.rollout import OnRow, Prediction, Rollout, free_running, in_views
 from trm.solving.solution import Solution, Vote
 from trm.solving.voting_settings import VOTES, Voting, mean_confidence
 
@@ -97,7 +97,7 @@ def solve_by_vote(
     """
     size = drawing.canvases.shape[1:]
     boxes = np.stack([drawing.top, drawing.left, drawing.heights, drawing.widths], axis=1)
-    anywhere = predictor.translation_invariant
+    anywhere = predictor.traits.translation_invariant
     looks = [_looks_of(voting, size, *map(int, box), along_rows=anywhere) for box in boxes]
     if voting.per == "solution":
         if on_row is not None:
@@ -111,7 +111,7 @@ def solve_by_vote(
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
         mine = [looks[problem] for problem in active]
         back = np.repeat(np.arange(len(active)), [len(some) for some in mine])
-        seen = predictor.in_views(inputs[back], *_columns(mine))
+        seen = in_views(predictor, inputs[back], *_columns(mine))
         answer = drawing.answer_cells(step)[active]
         canvases, confidence = inputs.copy(), np.empty(len(inputs), dtype=np.float32)
         settled = np.empty(len(inputs), dtype=bool)
@@ -125,7 +125,7 @@ def solve_by_vote(
         steps = np.bincount(back, weights=seen.steps, minlength=len(inputs)).astype(np.int64)
         return Prediction(canvases, confidence, steps, settled=settled)
 
-    return free_running(fill, drawing, on_row, predictor.report), decisions
+    return free_running(fill, drawing, on_row, predictor.options.report), decisions
 
 
 class Look(NamedTuple):
@@ -167,8 +167,11 @@ def _by_solution(
     answers: Callable[[int, np.ndarray], bool],
 ) -> tuple[Rollout, list[list[Decision]]]:
     of = np.repeat(np.arange(len(drawing)), [len(mine) for mine in looks])
-    alone = predictor.free_running_views(drawing[of], *_columns(looks))
+    alone = predictor.free_running(drawing[of], *_columns(looks))
     voted, decisions = Rollout.begun(drawing), []
+    if alone.most_steps is not None:
+        first = np.unique(of, return_index=True)[1]
+        voted = voted._replace(most_steps=alone.most_steps[first])
     for i, n in enumerate(drawing.steps.tolist()):
         mine, unknown = of == i, ~drawing.given[i]
         found, sure = alone.canvases[mine][:, unknown], alone.confidence[mine].prod(axis=1)

@@ -22,8 +22,8 @@ from trm.checkpoints import AUXILIARY, AUXILIARY_HEAD, CHECKPOINT_KEY, DATA_KEY,
 from trm.checkpoints.loading import plain
 from trm.families import released
 from trm.solving.predictor import Predictor
-from trm.solving.rollout import TeacherForced, teacher_forced
 from trm.solving.solver import Solver
+from trm.solving.teacher_forced import TeacherForced, teacher_forced
 from trm.torch_settings import standard_settings
 from trm.training.auxiliary import AuxiliaryHeads
 from trm.training.configs import AuxiliaryConfig, OptimizerConfig, ScheduleConfig
@@ -282,7 +282,7 @@ class CanvasModule(L.LightningModule):
     ) -> Validated:
         predictor = uncalibrated or self.predictor()
         free = predictor.free_running(drawing)
-        forced = teacher_forced(predictor, drawing, free if predictor.row_by_row else None)
+        forced = teacher_forced(predictor, drawing, free if predictor.traits.row_by_row else None)
         solved = (free.canvases == drawing.truth).all(axis=(1, 2))
         rows, problem_count = len(forced.rows_exact), len(drawing)
         figures: Figures = {

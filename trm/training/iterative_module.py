@@ -12,7 +12,7 @@ from canvas.drawing import RowSteps, WorkedDrawing, row_steps
 from trm.limits import MOST_STEPS
 from trm.models.iterative import Batch, IterativeModel
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.rollout import TeacherForced
+from trm.solving.teacher_forced import TeacherForced
 from trm.torch_settings import standard_settings
 from trm.training.canvas_module import CanvasModule, Figures
 from trm.training.configs import DepthConfig, check_range

@@ -149,7 +149,7 @@ def moved(meter: Meter) -> list[float]:
 def test_the_meter_moves_with_each_row_and_batch():
     meter, oracle = Meter("cells"), Oracle(fault=slip)
     seen = moved(meter)
-    oracle.report = meter
+    oracle = oracle.with_options(report=meter)
     measured(oracle, 3, 2, slips=4, problems=8, batch_size=4, meter=meter)
     # Each batch: half for three rows of its own, half for rows on true ones, where some remain.
     rows = [1 / 12, 2 / 12]

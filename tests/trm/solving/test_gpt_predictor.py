@@ -20,7 +20,8 @@ from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
 from trm.models.gpt import GPT, Generated
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
-from trm.solving.rollout import free_running, teacher_forced
+from trm.solving.rollout import free_running
+from trm.solving.teacher_forced import teacher_forced
 
 HEIGHT, WIDTH = 10, 9
 
@@ -177,7 +178,9 @@ def test_a_watcher_sees_rows_masked_and_then_written():
     drawing = drawing_of("standard", [(321, 654), (7, 8)])
     frames = []
     predictor = GPTPredictor(Knowing(drawing), Calibration())
-    predictor.free_running(drawing, lambda step, canvases: frames.append((step, canvases.copy())))
+    predictor.free_running(
+        drawing, on_row=lambda step, canvases: frames.append((step, canvases.copy()))
+    )
     assert [step for step, _ in frames] == [0, 0, 1, 1, 2, 2, 3, 3]
     for step, (before, after) in enumerate(zip(frames[::2], frames[1::2], strict=True)):
         masked = before[1] == MASK
@@ -190,7 +193,7 @@ def test_a_watcher_sees_rows_masked_and_then_written():
 def test_a_shifted_view_decodes_the_shifted_canvas():
     drawing = drawing_of("standard")
     predictor = GPTPredictor(tiny_gpt(HEIGHT, WIDTH), Calibration())
-    rollout = predictor.free_running_views(drawing, [View("e", 1, 0)] * len(drawing))
+    rollout = predictor.free_running(drawing, [View("e", 1, 0)] * len(drawing))
     canvases, given = (np.roll(part, 1, axis=1) for part in (drawing.canvases, drawing.given))
     below = replace(drawing, canvases=canvases, given=given, top=drawing.top + 1)
     shifted = predictor.free_running(below)

@@ -11,7 +11,8 @@ from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from trm.models.iterative import PATIENCE, Loop, Settling
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor, Step
-from trm.solving.rollout import free_running, teacher_forced
+from trm.solving.rollout import free_running
+from trm.solving.teacher_forced import teacher_forced
 
 
 def drawing_of(layout: str, pairs: list[tuple[int, int]] = PAIRS) -> WorkedDrawing:

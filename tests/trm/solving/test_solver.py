@@ -22,6 +22,7 @@ from trm import load_solver
 from trm.extras.analysis.settled import last_changes
 from trm.models.iterative import Loop
 from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.predictor import Traits
 from trm.solving.solver import Moment, Solver, solve_watched
 from trm.solving.voting import posterior
 from trm.solving.voting_settings import Voting
@@ -129,7 +130,9 @@ def test_a_canvas_has_half_its_margin_or_the_size_of_training():
     short, long = Problems.from_ints([(7, 8)]), Problems.from_ints([(7654321, 12345)])
     sizes = {}
     for anywhere in (True, False):
-        solver = Solver(Oracle(translation_invariant=anywhere), task, Canvas(margin=0))
+        solver = Solver(
+            Oracle(traits=Traits(translation_invariant=anywhere)), task, Canvas(margin=0)
+        )
         sizes[anywhere] = [solver.draw(one).canvases.shape[1:] for one in (short, long)]
     cut, longest, longer = sizes[True][0], task.extent(), sizes[True][1]
     assert cut < longest < longer
@@ -327,7 +330,7 @@ def test_a_cell_model_ends_in_one_solution_from_any_random_state(shipped):
         assert ((last_changes(moments) > 0) == (masked == MASK)).all()
         firsts.add(start.tobytes())
     assert len(firsts) == 4
-    assert shipped.predictor.start_seed is None
+    assert shipped.predictor.options.start_seed is None
 
 
 def test_noise_of_a_recursive_transformer_depends_on_its_canvas(stepping):
@@ -341,7 +344,9 @@ def test_noise_of_a_recursive_transformer_depends_on_its_canvas(stepping):
     assert "random" not in usual[1].uncalibrated_reason
     inputs = stepping.draw(problems[:1]).masked
     steps = {
-        seed: IterativePredictor(stepping.predictor.model, 1).from_noise(seed)(inputs).confidence
+        seed: IterativePredictor(stepping.predictor.model, 1)
+        .with_options(start_seed=seed)(inputs)
+        .confidence
         for seed in (0, 1)
     }
     assert steps[0] != steps[1]

@@ -23,7 +23,9 @@ from trm.cells.predictor import CellPredictor
 from trm.models.iterative import IterativeModel, Loop
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
-from trm.solving.iterative_predictor import IterativePredictor, Noise
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.noise import Noise
+from trm.solving.rollout import in_views
 from trm.solving.solver import Solver
 from trm.solving.voting import decide
 from trm.solving.voting_settings import PER, VOTES, Voting
@@ -136,7 +138,8 @@ def test_equal_views_are_solved_once():
     canvas = np.full((1, 3, 3), BLANK, np.uint8)
     canvas[0, 1] = [1, MASK, 1]  # turned by a half and mirrored it stays what it is
     views = [View(name) for name in SYMMETRIES]
-    filled = Counting(tiny_trm(**NEIGHBOUR_NAMES), 2).in_views(np.repeat(canvas, 8, axis=0), views)
+    counting = Counting(tiny_trm(**NEIGHBOUR_NAMES), 2)
+    filled = in_views(counting, np.repeat(canvas, 8, axis=0), views)
     assert Counting.asked == 2
     assert (filled.steps > 0).sum() == 2
     assert len(np.unique(filled.confidence)) <= 2
@@ -188,7 +191,7 @@ def test_predictors_never_see_the_true_canvas(family, layout):
     votings = [Voting(views=3, per=per) for per in PER] if layout == "column_carries" else []
 
     def written(drawing):
-        rollouts = predictor.free_running(drawing), predictor.free_running_views(drawing, views)
+        rollouts = predictor.free_running(drawing), predictor.free_running(drawing, views)
         found = [part for rollout in rollouts for part in rollout]
         asked = (solver.with_voting(voting).solve_drawing(problems, drawing) for voting in votings)
         solutions = [solution for some in asked for solution in some]

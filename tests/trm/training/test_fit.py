@@ -13,7 +13,7 @@ from runs import TINY_TRM, assert_same, events_of, last_of, whole_and_resumed
 from canvas.problems import Problems
 from trm.checkpoints.content import load_checkpoint
 from trm.checkpoints.loading import load_solver
-from trm.solving.rollout import teacher_forced
+from trm.solving.teacher_forced import teacher_forced
 from trm.training.cli import train
 from trm.training.samples import SolvedProblems
 

@@ -18,7 +18,7 @@ from trm.checkpoints.loading import load_solver
 from trm.models.configs import GPTConfig
 from trm.models.gpt import GPT
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
-from trm.solving.rollout import teacher_forced
+from trm.solving.teacher_forced import teacher_forced
 from trm.training.configs import OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 from trm.training.gpt_module import GPTModule, loop_losses, sequence_loss
@@ -205,7 +205,7 @@ def test_a_halting_gpt_is_trained_solves_and_is_inspected(command, tmp_path):
     last = next(tmp_path.rglob("last.ckpt"))
     for steps, most in ((None, 5), (9, 9), (1, 1)):
         solver = load_solver(last, steps, device="cpu")
-        assert solver.predictor.model.config.loops == solver.predictor.max_loops == most
+        assert solver.predictor.model.config.loops == solver.predictor.traits.loops == most
         [solution] = solver.solve(Problems.from_ints([(87, 604)]))
         assert min(3, most) <= solution.row_steps[0] <= most
     ran = command("solve", "--checkpoint", last, "87+604", folder=tmp_path)

@@ -1,0 +1,116 @@
+"""Noise on the states of iterative models: rollouts, and random first states."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trm.models.iterative import Loop, named, unnamed
+from trm.models.recursive import Context
+
+
+def generator_of(seed: int, canvas: np.ndarray, purpose: object) -> torch.Generator:
+    """Return a generator, on the CPU, that is a function of a seed, a canvas and a purpose.
+
+    Args:
+        seed: any whole number.
+        canvas: uint8 [H, W].
+        purpose: what is drawn; generators of different purposes differ.
+    """
+    about = f"{seed} {purpose} {canvas.shape} ".encode() + canvas.tobytes()
+    number = int.from_bytes(hashlib.sha256(about).digest()[:8], "little", signed=True)
+    return torch.Generator().manual_seed(number)
+
+
+class Noise:
+    """Gaussian noise on z_H before each supervision step, as in PTRM (arXiv 2605.19943).
+
+    The noise is a function of the seed, the canvas, the rollout, the step and the cell, and does
+    not depend on the batch. It is drawn on the CPU in float32. Rollout 0 has none.
+    """
+
+    def __init__(self, sigma: float, seed: int, inputs: np.ndarray, rollouts: np.ndarray) -> None:
+        """Create a generator for each sample.
+
+        Args:
+            sigma: standard deviation of the noise.
+            seed: of all generators.
+            inputs: canvases, uint8 [B, H, W].
+            rollouts: number of the rollout of each sample, int64 [B].
+        """
+        self.sigma = sigma
+        self.generators = [
+            generator_of(seed, canvas, rollout) if rollout else None
+            for canvas, rollout in zip(inputs, rollouts.tolist(), strict=True)
+        ]
+
+    def add(self, loop: Loop) -> None:
+        """Add noise to the state of all samples that are still being solved.
+
+        Raises:
+            ValueError: the state has no z_H.
+        """
+        state = named(loop.state)
+        if "z_H" not in state:
+            raise ValueError(
+                f"noise is added to z_H, and the state of {type(loop.model).__name__} has "
+                f"{' and '.join(state)}: leave out --rollouts and --noise"
+            )
+        z_H = state["z_H"]
+        changed = z_H + (self.sigma * drawn_like(z_H, loop.context, self.generators)).to(z_H)
+        loop.state = unnamed(loop.state, state | {"z_H": changed})
+
+    def keep(self, index: Tensor) -> None:
+        """Continue with the samples of a mask, bool [B]."""
+        kept = index.tolist()
+        self.generators = [g for g, k in zip(self.generators, kept, strict=True) if k]
+
+
+def drawn_like(z: Tensor, context: Any, generators: Sequence[torch.Generator | None]) -> Tensor:
+    """Draw standard normal noise for a tensor of a state, float32 on the CPU.
+
+    The noise of a cell does not depend on the other samples, nor on which cells are tokens.
+
+    Args:
+        z: [B, ...].
+        context: of the model.
+        generators: of each sample, on the CPU; None: no noise, but 0.
+    """
+    cells, places = z.shape[1], None  # number of tokens with noise, and which ones get it
+    if isinstance(context, Context) and context.places is not None:  # only some cells are tokens
+        prefix = z.shape[1] - context.places.shape[1]
+        cells = prefix + context.height * context.width + 1  # the last one is for padding
+        of_prefix = torch.arange(prefix).expand(len(z), -1)
+        places = torch.cat([of_prefix, prefix + context.places.cpu()], dim=1)
+    noise = torch.zeros(z.shape, dtype=torch.float32, device="cpu")
+    how: Any = {"dtype": torch.float32, "device": "cpu"}
+    for i, generator in enumerate(generators):
+        if generator is not None:
+            drawn = torch.randn((cells, *z.shape[2:]), generator=generator, **how)
+            noise[i] = drawn if places is None else drawn[places[i]]
+    return noise
+
+
+def random_state(loop: Loop, inputs: np.ndarray, seed: int, rollouts: np.ndarray) -> Any:
+    """Return a state of standard normal noise, as in training with `depth.random_start`.
+
+    Args:
+        loop: a model with its canvases, before its first step.
+        inputs: canvases, uint8 [B, H, W].
+        seed: of the noise.
+        rollouts: number of the rollout of each sample, int64 [B].
+    """
+    state = named(loop.state)
+    generators = [
+        generator_of(seed, canvas, f"start {rollout}")
+        for canvas, rollout in zip(inputs, rollouts.tolist(), strict=True)
+    ]
+    noise = {
+        name: drawn_like(z, loop.context, generators).to(z)
+        for name, z in state.items()
+        if z.is_floating_point()
+    }
+    return unnamed(loop.state, state | noise)

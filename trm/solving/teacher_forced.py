@@ -1,0 +1,60 @@
+"""Single rows, each filled in from the true rows above it."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from canvas.drawing import RowSteps, WorkedDrawing, row_steps
+from trm.progress import Report, silent
+from trm.solving.rollout import Prediction, Rollout
+
+
+class TeacherForced(NamedTuple):
+    """Single rows that a model filled, each from the true rows before it: all steps in a batch."""
+
+    steps: RowSteps
+    filled: Prediction
+    cells_right: np.ndarray  # float [N], share of each row's masked cells that are correct
+    rows_exact: np.ndarray  # bool [N]
+
+
+def teacher_forced(
+    predictor: Callable[[np.ndarray], Prediction],
+    drawing: WorkedDrawing,
+    written: Rollout | None = None,
+    report: Report = silent,
+) -> TeacherForced:
+    """Fill every row of every problem from the true rows before it.
+
+    A batch has as many rows as there are problems, and all first rows come before all second ones,
+    as in `free_running`.
+
+    Args:
+        predictor: fills in the masked row of each canvas.
+        drawing: the problems with their solutions.
+        written: the free-running result of the same predictor, which has to be `row_by_row`: rows
+            with only correct rows above them are taken from it. None: all rows are solved.
+        report: called as the work goes on.
+    """
+    steps, size = row_steps(drawing), len(drawing)
+    known = np.zeros(len(steps.step), dtype=bool)
+    parts = []
+    if written is not None:
+        below_right = np.logical_and.accumulate(drawing.rows_right(written.canvases), axis=1)
+        below_right = np.pad(below_right, ((0, 0), (1, 0)), constant_values=True)
+        known = below_right[steps.problem, steps.step]
+        of, at = steps.problem[known], steps.step[known]
+        cells = np.where(steps.answer[known], written.canvases[of], steps.inputs[known])
+        figures = written.confidence[of, at], written.steps[of, at]
+        parts.append(Prediction(cells, *figures, settled=written.settled[of, at]))
+    order = np.flatnonzero(~known)
+    order = order[steps.step[order].argsort(kind="stable")]
+    for i in range(0, len(order), size):
+        report("rows", i, len(order))
+        parts.append(predictor(steps.inputs[order[i : i + size]]))
+    place = np.concatenate([np.flatnonzero(known), order]).argsort()
+    filled = Prediction.joined(parts).take(place)
+    right = (filled.canvases == steps.labels) & steps.answer
+    share = right.sum(axis=(1, 2)) / steps.answer.sum(axis=(1, 2))
+    return TeacherForced(steps, filled, share, share == 1)
