@@ -5,9 +5,10 @@
 Different held-out problems of the test split, lengths drawn evenly over the range of training (or
 of ``--digits A B`` alone), each at a random place on the canvas of training; whole solutions, each
 row built on the model's own rows. The first table has one view in each symmetry that the model was
-trained in. In the second these vote, and all votes judge the same answers. The third, of
-``--views`` and ``--rollouts``, takes shifts and noise as well. Work is counted in supervision steps
-(of a GPT: in sequences); what looks the same in two views is worked out once.
+trained in, or in each of the eight with ``--symmetries all``. In the second these vote, and all
+votes judge the same answers. The third, of ``--views`` and ``--rollouts``, takes shifts and noise
+as well. Work is counted in supervision steps (of a GPT: in sequences); what looks the same in two
+views is worked out once.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
+from augment.symmetry import SYMMETRIES
 from augment.views import View
 from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems, keys, random_below, random_words
@@ -124,12 +126,13 @@ def measured(file: Path, args: argparse.Namespace) -> str:
         print(*cells, flush=True)
         return cells
 
-    seen = [in_symmetry(solver, drawing, name) for name in solver.trained_symmetries]
+    names = tuple(SYMMETRIES) if args.symmetries == "all" else solver.trained_symmetries
+    seen = [in_symmetry(solver, drawing, name) for name in names]
     alone, steps = right(drawing, seen[0][0]), sum(seen[0][2])
     change = ["solved", "mended / broken", "p", "times the work"]
     one = [
         line(right(drawing, canvases), name, f"{100 * sure.mean():.1f} %")
-        for name, (canvases, sure, _) in zip(solver.trained_symmetries, seen, strict=True)
+        for name, (canvases, sure, _) in zip(names, seen, strict=True)
     ]
     text = f"{file.name}\n\n{table(['view', 'mean confidence', *change], one)}"
     votes = args.votes or list(VOTES)
@@ -161,6 +164,7 @@ def main() -> None:
     add("--problems", type=int, default=500)
     add("--digits", type=int, nargs="+", help="of each operand; default: the range of training")
     add("--seed", type=int, default=0, help="which problems, and where they lie")
+    add("--symmetries", choices=("trained", "all"), default="trained", help="of the single views")
     add("--views", type=int, nargs="*", default=[], help="symmetries and shifts: a table more")
     add("--rollouts", type=int, nargs="+", default=[1], help="of each of these views")
     add("--noise", type=float, default=0.1, help="deviation on z_H where there are several")
