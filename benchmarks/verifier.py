@@ -24,7 +24,7 @@ from trm.markdown import table
 from trm.solving.solver import Solver
 from trm.statistics import Share, auroc
 from trm.training.configs import NegativesConfig
-from trm.training.negatives import Kind
+from trm.training.negatives import SampleKind
 from trm.training.samples import RowStepSamples
 from trm.training.step import with_own_rows
 
@@ -53,14 +53,14 @@ def confidence_by_kind(
         whole, correct = right.all(axis=(1, 2)), batch["correct"].numpy()
         for kind, upright, same, sure in zip(kinds, correct, whole, filled.confidence, strict=True):
             ordinary = CORRECT if same else INCORRECT
-            found[ordinary if upright else Kind(kind).label].append(float(sure))
+            found[ordinary if upright else SampleKind(kind).label].append(float(sure))
     return {kind: np.array(sure) for kind, sure in found.items()}
 
 
 def lines_of(name: str, digits: str, found: dict[str, np.ndarray]) -> list[list[str]]:
     """Return a line for each kind."""
     right, lines = found.get(CORRECT, np.empty(0)), []
-    for kind in (CORRECT, INCORRECT, *(kind.label for kind in Kind)):
+    for kind in (CORRECT, INCORRECT, *(kind.label for kind in SampleKind)):
         if kind not in found:
             continue
         sure = found[kind]

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "b884cec1613dcd303a29685651ef951e2ce6e7c5c8da4a3fe73d78bba1cf5253"
+SOURCES = "f73cec98642fae4d6db80b710f406ee4cf0f6efc224b2dc3f19c51072882241a"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

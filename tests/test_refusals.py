@@ -23,7 +23,7 @@ from trm.cells.model import CellModel
 from trm.devices import open_devices
 from trm.extras import sharing
 from trm.extras.analysis.probe import fit
-from trm.extras.analysis.rasp import Cells
+from trm.extras.analysis.rasp import MaskedCanvases
 from trm.extras.analysis.rasp_programs import write_row
 from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
@@ -139,8 +139,8 @@ CASES = {
         (lambda: READER(START, 6, 7), "learned_2d positions do not serve a canvas of 6 x 7"),
         (lambda: READER(START.expand(3, 26), 4, 5), r"1 to 25 tokens, got torch\.int64 \[3, 26"),
         (lambda: READER.generate(-START, 4, 5, 16), "must be the start token in every sample"),
-        (lambda: Cells(PAGE, 10).selector("above leftt"), "Did you mean above left"),
-        (lambda: Cells(PAGE, 10).settle(lambda values: values + 1, 0), "does not settle"),
+        (lambda: MaskedCanvases(PAGE, 10).selector("above leftt"), "Did you mean above left"),
+        (lambda: MaskedCanvases(PAGE, 10).settle(lambda values: values + 1, 0), "does not settle"),
         (
             lambda: write_row("Totals", PAGE, 10),
             "layout of a program must be one of .* got 'Totals'",

@@ -343,7 +343,10 @@ def evaluate(
         FileNotFoundError: there is no such checkpoint.
         ValueError: checkpoints or sizes do not fit.
     """
-    from trm.evaluation.measure import Settings, measure  # imports Lightning, which takes seconds
+    from trm.evaluation.measure import (  # imports Lightning, which takes seconds
+        EvaluationSettings,
+        measure,
+    )
 
     if not isinstance(checkpoints, Sequence) or isinstance(checkpoints, str):
         checkpoints = [SHIPPED if checkpoints is None else checkpoints]
@@ -360,7 +363,7 @@ def evaluate(
         known = " or ".join(" and ".join(axes) for axes in task.grids)
         raise ValueError(f"sizes of the task {task.name} are {known}")
     (first, rows), (second, columns) = sizes.items()
-    settings = Settings(
+    settings = EvaluationSettings(
         (first, second), tuple(rows), tuple(columns), problems, seed, steps, voting=voting
     )
     with tempfile.TemporaryDirectory() as folder:

@@ -53,7 +53,7 @@ class Inputs(dict[str, np.ndarray]):
         raise KeyError(f"an op reads {name}, which is not among its inputs")
 
 
-class Column(NamedTuple):
+class ColumnKind(NamedTuple):
     """Kind of column within a kind of row."""
 
     kind: str  # of the column, the same in all rows
@@ -64,6 +64,6 @@ class Column(NamedTuple):
 class RowKind(NamedTuple):
     """Kind of row: its columns by name, from the right."""
 
-    columns: Mapping[str, Column]
+    columns: Mapping[str, ColumnKind]
     first: tuple[str, ...]  # columns that can stand at the canvas's right edge
     below: tuple[str, ...]  # kinds of rows that can stand above; "" for the solution's upper edge

@@ -11,7 +11,7 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
-from trm.training.negatives import Kind
+from trm.training.negatives import SampleKind
 
 
 @pytest.fixture(scope="module")
@@ -32,15 +32,15 @@ def solver() -> Solver:
 def test_each_kind_of_incorrect_canvas_has_a_line(benches, solver):
     verifier, _ = benches
     found = verifier.confidence_by_kind(solver, 128, seed=0)
-    negatives = {kind.label for kind in Kind if kind != Kind.NONE}
+    negatives = {kind.label for kind in SampleKind if kind != SampleKind.NONE}
     assert negatives < set(found)
     assert all(((sure >= 0) & (sure <= 1)).all() for sure in found.values())
-    assert Kind.NONE.label not in found
+    assert SampleKind.NONE.label not in found
     found[verifier.CORRECT] = np.array([0.9, 0.8])
-    found[Kind.TURNED.label] = np.array([0.1, 0.2, 0.85])
+    found[SampleKind.TURNED.label] = np.array([0.1, 0.2, 0.85])
     lines = {line[2]: line for line in verifier.lines_of("name", "2 x 2", found)}
-    assert lines[Kind.TURNED.label][3].startswith("33.3 % (1 of 3")
-    assert lines[Kind.TURNED.label][5] == "0.833"  # 5 of 6 pairs
+    assert lines[SampleKind.TURNED.label][3].startswith("33.3 % (1 of 3")
+    assert lines[SampleKind.TURNED.label][5] == "0.833"  # 5 of 6 pairs
     assert lines[verifier.CORRECT][5] == ""
 
 

@@ -65,7 +65,7 @@ def elsewhere() -> str:
     )
 
 
-class About(NamedTuple):
+class FileFacts(NamedTuple):
     """Facts in the header of a file of weights."""
 
     family: str  # for people; recursive with its cycles
@@ -74,7 +74,7 @@ class About(NamedTuple):
     results: str  # verdict of a proof, and test results
 
 
-def about(file: Path) -> About:
+def about(file: Path) -> FileFacts:
     """Read the header of a file of weights.
 
     Raises:
@@ -91,7 +91,7 @@ def about(file: Path) -> About:
         if "weight_bits" in model["model"]:
             family += f" in int{model['model']['weight_bits']}"
         base = "" if task["base"] == 10 else f", base {task['base']}"
-        facts = About(
+        facts = FileFacts(
             family,
             f"{task['task']}, {task['layout']}{base}",
             sum(_parameters(name, shape) for name, shape in shapes.items()),

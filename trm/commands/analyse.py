@@ -125,11 +125,13 @@ def probe(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     held-out ones.
     """
     from trm.extras.analysis.figures import probing_figure
-    from trm.extras.analysis.probe import Settings, run_probes
+    from trm.extras.analysis.probe import ProbeSettings, run_probes
 
     (solver,), (model,) = solvers, models
     usual = range(1, min(STEPS, _most_steps(solver)) + 1)
-    settings = Settings(args.seed, tuple(args.steps or usual), args.problems, args.train_problems)
+    settings = ProbeSettings(
+        args.seed, tuple(args.steps or usual), args.problems, args.train_problems
+    )
     sizes, by_step, at_last = _sizes(args, solver.task), [], []
     with progress(args.quiet) as report:
         study = run_probes(solver, sizes, settings, report)
@@ -161,12 +163,12 @@ def gap(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     """
     from trm.checkpoints.content import auxiliary_weights, load_checkpoint
     from trm.extras.analysis.figures import gap_figure
-    from trm.extras.analysis.gap import Settings, run_gap
+    from trm.extras.analysis.gap import GapSettings, run_gap
     from trm.markdown import safe, table
 
     found: dict[str, GapStudy] = {}
     steps = tuple(args.read_steps or (1, 2, 4, STEPS))
-    settings = Settings(args.seed, steps, args.problems, args.train_problems)
+    settings = GapSettings(args.seed, steps, args.problems, args.train_problems)
     for solver, model, path in zip(solvers, models, args.checkpoints, strict=True):
         most = STEPS if args.read_steps else _most_steps(solver)
         own = replace(settings, steps=tuple(step for step in steps if step <= most))

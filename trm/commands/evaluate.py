@@ -34,12 +34,12 @@ def run(args: Arguments) -> int:
     # Wrong arguments raise here, before anything is measured.
     solvers, checkpoints = args.solvers("cpu", args.steps), args.checkpoints
 
-    from trm.evaluation.measure import Settings, measure
+    from trm.evaluation.measure import EvaluationSettings, measure
 
     (first, rows), (second, columns) = grid_sizes(args, solvers[0].task).items()
     how: dict[str, Any] = {n: getattr(args, n) for n in ("problems", "seed", "steps", "batch_size")}
     how |= {"voting": args.voting(), "precision": args.settled_precision(), "start": args.start}
-    settings = Settings((first, second), tuple(rows), tuple(columns), **how)
+    settings = EvaluationSettings((first, second), tuple(rows), tuple(columns), **how)
     output, where = Path(args.output), (args.accelerator, args.devices, args.nodes)
     grid = measure(checkpoints, settings, output, *where, args.quiet)
     if grid is not None:  # in the first of several processes

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from textwrap import fill
 
-from trm.checkpoints.names import About, about, elsewhere, named_weights
+from trm.checkpoints.names import FileFacts, about, elsewhere, named_weights
 from trm.commands.arguments import Arguments, Parser
 
 EXAMPLES = """\
@@ -61,7 +61,7 @@ def run(args: Arguments) -> int:
     return 0
 
 
-def lines(found: dict[str, About]) -> Iterator[str]:
+def lines(found: dict[str, FileFacts]) -> Iterator[str]:
     """Yield a line about each of the weights, in columns."""
     rows = [
         (name, one.family, one.task, f"{one.parameters:,} parameters", one.results)
@@ -73,7 +73,7 @@ def lines(found: dict[str, About]) -> Iterator[str]:
         yield "  ".join([*padded, outcome])
 
 
-def overview(found: dict[str, About]) -> Iterator[str]:
+def overview(found: dict[str, FileFacts]) -> Iterator[str]:
     """Yield families, what each is good for, and the names of its weights by task."""
     width = max(len(one.task) for one in found.values())
     for start, good_for in GOOD_FOR.items():

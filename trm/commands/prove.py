@@ -351,7 +351,7 @@ def _draw(proof: Proof, file: Path) -> None:
     """Draw the margins over the inputs of a cell."""
     if proof.judged is None or proof.rule is None:
         return
-    from trm.cells.proof.program import Program
+    from trm.cells.proof.program import CellProgram
     from trm.extras.analysis.figures import margins_figure
     from trm.figures.style import save
 
@@ -361,6 +361,6 @@ def _draw(proof: Proof, file: Path) -> None:
         return  # its codes have no correct classes
     if program is None:  # then the tables that it should have learned
         ideal = rule.correct_outputs(judged.numbers)
-        program = Program.extract(task.layout, rule, judged.numbers, ideal)
+        program = CellProgram.extract(task.layout, rule, judged.numbers, ideal)
     if (figure := margins_figure(program, rule, judged, sentence(proof))) is not None:
         save(figure, file)

@@ -67,7 +67,7 @@ _MOST_CELLS = 2**19  # of the canvases of a batch, some kilobytes each; larger b
 
 
 @dataclass(frozen=True)
-class Settings:
+class EvaluationSettings:
     """Settings of an evaluation, the same for every model."""
 
     axes: tuple[str, str]  # measures of sizes along rows and columns
@@ -106,7 +106,7 @@ class Settings:
 
 def measure(
     checkpoints: Sequence[str | Path],
-    settings: Settings,
+    settings: EvaluationSettings,
     output: str | Path,
     accelerator: str = "auto",
     devices: int | list[int] = 1,
@@ -209,7 +209,7 @@ def measure_cell(
     meter: Meter | None = None,
     part: Part | None = None,
 ) -> dict[str, Any]:
-    """Measure one cell of one model, or a part of it; see `Settings` for the arguments.
+    """Measure one cell of one model, or a part of it; see `EvaluationSettings` for the arguments.
 
     The batches of problems are parts of the meter, to which the solver may report.
     Returns a `trm.evaluation.grid.CellData`; of a part also the records of its problems.

@@ -30,7 +30,7 @@ from trm.training.configs import NegativesConfig
 WORDS = 4  # random words of a sample
 
 
-class Kind(IntEnum):
+class SampleKind(IntEnum):
     """Kind of a sample; the order of negatives is that of `NegativesConfig`."""
 
     NONE = 0
@@ -47,21 +47,21 @@ class Kind(IntEnum):
 
 
 _LABELS = {
-    Kind.NONE: "row step",
-    Kind.TURNED: "masked, then turned",
-    Kind.GUESSED: "turned, then masked",
-    Kind.DIGIT: "another digit above",
-    Kind.OTHER: "rows above of another problem",
-    Kind.OWN: "row above is the model's own",
+    SampleKind.NONE: "row step",
+    SampleKind.TURNED: "masked, then turned",
+    SampleKind.GUESSED: "turned, then masked",
+    SampleKind.DIGIT: "another digit above",
+    SampleKind.OTHER: "rows above of another problem",
+    SampleKind.OWN: "row above is the model's own",
 }
 
 
 def draw_kinds(negatives: NegativesConfig, words: np.ndarray) -> np.ndarray:
-    """Draw the `Kind` of each sample, int64 [B], from random words [B, `WORDS`]."""
+    """Draw the `SampleKind` of each sample, int64 [B], from random words [B, `WORDS`]."""
     shares = [getattr(negatives, part.name) for part in fields(negatives)]
     uniform = (words[:, 0] >> np.uint64(11)) / float(2**53)
     kind = 1 + np.searchsorted(np.cumsum(shares), uniform, side="right")
-    return np.where(kind > len(shares), Kind.NONE, kind)
+    return np.where(kind > len(shares), SampleKind.NONE, kind)
 
 
 # Incorrect rows above
@@ -91,7 +91,7 @@ def with_incorrect_rows(
     above = row < drawing.row_of_step(steps.step)[:, None]
     written = above[:, :, None] & drawing.unknown  # cells of rows that a model writes
     inputs = steps.inputs.copy()
-    if len(mine := np.flatnonzero(kind == Kind.OTHER)):
+    if len(mine := np.flatnonzero(kind == SampleKind.OTHER)):
         others = other_problems(problems[mine], words[mine])
         _, height, width = inputs.shape
         place = drawing.top[mine], drawing.left[mine]
@@ -99,7 +99,7 @@ def with_incorrect_rows(
         # Rows of held-out problems stay unseen.
         shown = written[mine] & (split_of(others) == 0)[:, None, None]
         inputs[mine] = np.where(shown, rows, inputs[mine])
-    digits = written & (DIGIT_OF[inputs] >= 0) & (kind == Kind.DIGIT)[:, None, None]
+    digits = written & (DIGIT_OF[inputs] >= 0) & (kind == SampleKind.DIGIT)[:, None, None]
     return steps._replace(inputs=_change_a_digit(inputs, digits, task.base, words))
 
 

@@ -29,7 +29,7 @@ from trm.families import moved
 from trm.training.configs import AuxiliaryConfig, NegativesConfig, check_ends, stage_at
 from trm.training.negatives import (
     WORDS,
-    Kind,
+    SampleKind,
     corner,
     draw_kinds,
     masked_at,
@@ -245,7 +245,7 @@ class RowStepSamples(TrainingSamples):
             given = inserted(drawing.given, False)
             arrays, more["correct"] = self._with_turned(arrays, given, kind, epoch, index)
             if self.negatives.own:
-                own = (kind == Kind.OWN) & (steps.step > 0)
+                own = (kind == SampleKind.OWN) & (steps.step > 0)
                 above = drawing.answer_cells(steps.step - 1) & own[:, None, None]
                 more["above"] = _whole_rows(inserted, above)
         else:
@@ -259,9 +259,9 @@ class RowStepSamples(TrainingSamples):
         return {name: torch.from_numpy(array) for name, array in batch.items()}
 
     def kinds_of(self, epoch: int, index: np.ndarray) -> np.ndarray:
-        """Return the `Kind` of each sample, int64 [B]."""
+        """Return the `SampleKind` of each sample, int64 [B]."""
         if self.negatives is None:
-            return np.full(len(index), Kind.NONE)
+            return np.full(len(index), SampleKind.NONE)
         return draw_kinds(
             self.negatives, random_words(self.keys_of(epoch, index, _NEGATIVE), WORDS)
         )
@@ -273,13 +273,13 @@ class RowStepSamples(TrainingSamples):
         """
         batch, epoch = self.__getitems__(indices), indices[0] // self.size
         kinds = self.kinds_of(epoch, np.asarray(indices) % self.size)
-        found = [np.flatnonzero(kinds == kind)[:each] for kind in Kind]
+        found = [np.flatnonzero(kinds == kind)[:each] for kind in SampleKind]
         number = max(each, 8 - sum(map(len, found[1:])))
-        found[0] = np.flatnonzero(kinds == Kind.NONE)[:number]
+        found[0] = np.flatnonzero(kinds == SampleKind.NONE)[:number]
         chosen = np.concatenate(found)
         learned = batch.get("correct", torch.ones(len(kinds), dtype=torch.bool))
         notes = ["" if one else "\nconfidence alone" for one in learned[chosen].tolist()]
-        names = [Kind(kinds[i]).label + note for i, note in zip(chosen, notes, strict=True)]
+        names = [SampleKind(kinds[i]).label + note for i, note in zip(chosen, notes, strict=True)]
         return batch["inputs"].numpy()[chosen], names
 
     def _with_turned(
@@ -295,7 +295,7 @@ class RowStepSamples(TrainingSamples):
         Args:
             arrays: inputs, labels, answer and further maps, [B, H, W] each.
             given: given cells, bool [B, H, W].
-            kind: `Kind` of each sample, int64 [B].
+            kind: `SampleKind` of each sample, int64 [B].
             epoch, index: of the samples.
 
         Returns:
@@ -304,14 +304,14 @@ class RowStepSamples(TrainingSamples):
         arrays = [part.copy() for part in arrays]
         inputs, labels, answer, *_ = arrays
         correct = ((inputs == labels) | answer).all(axis=(1, 2))
-        turned = np.flatnonzero((kind == Kind.TURNED) | (kind == Kind.GUESSED))
+        turned = np.flatnonzero((kind == SampleKind.TURNED) | (kind == SampleKind.GUESSED))
         if not len(turned):
             return arrays, correct
         before = [part[turned] for part in arrays]
         with_given = [*before, given[turned].view(np.uint8)]
         *after, still_given = self._transformed(with_given, epoch, index[turned])
         row = answer[turned].any(axis=2).argmax(axis=1) - corner(labels[turned])[:, 0]
-        guess = (kind[turned] == Kind.GUESSED)[:, None, None]
+        guess = (kind[turned] == SampleKind.GUESSED)[:, None, None]
         inputs, answer = masked_at(row, after[0], after[2], still_given.view(np.bool_))
         after[0] = np.where(guess, inputs, after[0])
         after[2] = np.where(guess, answer, after[2])

@@ -23,7 +23,7 @@ import numpy as np
 
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.rules.parts import digit_class, value
-from canvas.cells.spec import END, SYMBOL, TOKEN, Column, Inputs, RowKind
+from canvas.cells.spec import END, SYMBOL, TOKEN, ColumnKind, Inputs, RowKind
 from canvas.symbols import BLANK, DIGIT_IDS, MASK, TIMES
 
 
@@ -46,28 +46,28 @@ class LatticeRule(LocalRule):
         digits, leading, blank = self.digits, self.digits[1:], (BLANK,)
         # a, without gaps and leading zeros. The canvas has one column more than a has digits.
         top = {
-            "margin": Column("margin", blank, ("margin", "sign")),
-            "sign": Column("sign", (TIMES,), ("gap",)),
-            "edge": Column("edge", (TIMES,), ("gap",)),  # the same without a margin
-            "gap": Column("gap", blank, ("units", "only")),
-            "units": Column("units", digits, ("tens", "last_tens")),
-            "only": Column("units", digits, ("no_tens",)),
-            "tens": Column("tens", digits, ("digit", "last")),
-            "last_tens": Column("tens", leading, ("blank",)),
-            "no_tens": Column("tens", blank, ("blank", END)),
-            "digit": Column("rest", digits, ("digit", "last")),
-            "last": Column("rest", leading, ("blank",)),
-            "blank": Column("rest", blank, ("blank", END)),
+            "margin": ColumnKind("margin", blank, ("margin", "sign")),
+            "sign": ColumnKind("sign", (TIMES,), ("gap",)),
+            "edge": ColumnKind("edge", (TIMES,), ("gap",)),  # the same without a margin
+            "gap": ColumnKind("gap", blank, ("units", "only")),
+            "units": ColumnKind("units", digits, ("tens", "last_tens")),
+            "only": ColumnKind("units", digits, ("no_tens",)),
+            "tens": ColumnKind("tens", digits, ("digit", "last")),
+            "last_tens": ColumnKind("tens", leading, ("blank",)),
+            "no_tens": ColumnKind("tens", blank, ("blank", END)),
+            "digit": ColumnKind("rest", digits, ("digit", "last")),
+            "last": ColumnKind("rest", leading, ("blank",)),
+            "blank": ColumnKind("rest", blank, ("blank", END)),
         }
         asked = (MASK,)
         below = {
-            "margin": Column("margin", asked, ("margin", "multiplier")),
-            "multiplier": Column("sign", digits, ("gap",)),
-            "edge": Column("edge", digits, ("gap",)),
-            "gap": Column("gap", asked, ("units",)),
-            "units": Column("units", asked, ("tens",)),
-            "tens": Column("tens", asked, ("rest", END)),
-            "rest": Column("rest", asked, ("rest", END)),
+            "margin": ColumnKind("margin", asked, ("margin", "multiplier")),
+            "multiplier": ColumnKind("sign", digits, ("gap",)),
+            "edge": ColumnKind("edge", digits, ("gap",)),
+            "gap": ColumnKind("gap", asked, ("units",)),
+            "units": ColumnKind("units", asked, ("tens",)),
+            "tens": ColumnKind("tens", asked, ("rest", END)),
+            "rest": ColumnKind("rest", asked, ("rest", END)),
         }
         self.rows = {
             "multiplicand": RowKind(top, ("margin", "edge"), ("",)),

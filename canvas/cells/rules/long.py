@@ -6,7 +6,7 @@ import numpy as np
 
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.rules.parts import columns, digit_class, value
-from canvas.cells.spec import END, TOKEN, Column, Inputs, Op, RowKind
+from canvas.cells.spec import END, TOKEN, ColumnKind, Inputs, Op, RowKind
 from canvas.symbols import BLANK, DIGIT_IDS, MASK, TIMES
 
 # Outputs and inputs of each op of `LongRule`. A layout adds ops before or after them.
@@ -201,20 +201,20 @@ def _operand_rows(digits: tuple[int, ...]) -> dict[str, RowKind]:
     """Return the rows of a and b, without leading zeros."""
     leading, blank = digits[1:], (BLANK,)
 
-    def number(rest: tuple[str, ...]) -> dict[str, Column]:
+    def number(rest: tuple[str, ...]) -> dict[str, ColumnKind]:
         return {
-            "margin": Column("margin", blank, ("margin", "units", "only")),
-            "units": Column("units", digits, ("digit", "last")),
-            "only": Column("units", digits, rest),
-            "digit": Column("rest", digits, ("digit", "last")),
-            "last": Column("rest", leading, rest),
+            "margin": ColumnKind("margin", blank, ("margin", "units", "only")),
+            "units": ColumnKind("units", digits, ("digit", "last")),
+            "only": ColumnKind("units", digits, rest),
+            "digit": ColumnKind("rest", digits, ("digit", "last")),
+            "last": ColumnKind("rest", leading, rest),
         }
 
-    beyond = Column("rest", blank, ("beyond", END))
+    beyond = ColumnKind("rest", blank, ("beyond", END))
     first = number(("beyond", END)) | {"beyond": beyond}
     second = number(("gap",)) | {
-        "gap": Column("rest", blank, ("sign",)),
-        "sign": Column("rest", (TIMES,), ("beyond", END)),
+        "gap": ColumnKind("rest", blank, ("sign",)),
+        "sign": ColumnKind("rest", (TIMES,), ("beyond", END)),
         "beyond": beyond,
     }
     return {

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from canvas.cells.spec import END, Column
+from canvas.cells.spec import END, ColumnKind
 from canvas.symbols import DIGIT_OF
 
 
@@ -19,11 +19,11 @@ def digit_class(token: np.ndarray, base: int) -> np.ndarray:
 
 def columns(
     beside: tuple[int, ...], units: tuple[int, ...], rest: tuple[int, ...]
-) -> dict[str, Column]:
+) -> dict[str, ColumnKind]:
     """Return a margin, the units and the rest, from the symbols that can stand in each."""
     return {
-        "margin": Column("margin", beside, ("margin", "units")),
-        "units": Column("units", units, ("rest",)),
-        "edge": Column("edge", units, ("rest",)),  # the same without a margin
-        "rest": Column("rest", rest, ("rest", END)),
+        "margin": ColumnKind("margin", beside, ("margin", "units")),
+        "units": ColumnKind("units", units, ("rest",)),
+        "edge": ColumnKind("edge", units, ("rest",)),  # the same without a margin
+        "rest": ColumnKind("rest", rest, ("rest", END)),
     }

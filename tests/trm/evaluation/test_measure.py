@@ -21,7 +21,7 @@ from trm.checkpoints.loading import load_solver
 from trm.evaluation import measure as measuring
 from trm.evaluation.diagnosis import Kind
 from trm.evaluation.grid import KEYS, read_grid
-from trm.evaluation.measure import Settings, measure, measure_cell
+from trm.evaluation.measure import EvaluationSettings, measure, measure_cell
 from trm.files import versions
 from trm.grid_cells import FIRST, SECOND, cell_problems
 from trm.processes import ending_by_signals
@@ -174,7 +174,7 @@ def test_the_meter_moves_within_a_batch_of_a_cell_model(shipped, voting, monkeyp
 
 
 def test_settings_without_a_random_start_keep_their_key(monkeypatch):
-    usual = Settings(AXES, (1,), (1,))
+    usual = EvaluationSettings(AXES, (1,), (1,))
     assert usual.key("cpu") != replace(usual, start="noise").key("cpu")
     content = {}
     monkeypatch.setattr(
@@ -251,7 +251,7 @@ def test_addition_is_measured_by_either_kind_of_size(axes, size, operands, where
     assert cell["height"] == longest + 2 + 1  # the middle of a margin of 2
 
 
-SETTINGS = Settings(AXES, rows=(1, 3), columns=(1, 2), problems=4)
+SETTINGS = EvaluationSettings(AXES, rows=(1, 3), columns=(1, 2), problems=4)
 ONE = replace(SETTINGS, rows=(2,), columns=(1,))
 
 

@@ -31,7 +31,7 @@ from trm.solving.teacher_forced import teacher_forced
 from trm.training.auxiliary import AuxiliaryHeads
 from trm.training.configs import AuxiliaryConfig, DepthConfig, NegativesConfig
 from trm.training.data import CanvasDataModule
-from trm.training.negatives import Kind, draw_kinds, other_problems
+from trm.training.negatives import SampleKind, draw_kinds, other_problems
 from trm.training.samples import RowStepSamples
 from trm.training.step import LOSSES, carried_step, fresh_step, step_loss, supervised, with_own_rows
 
@@ -211,8 +211,8 @@ def test_kinds_have_their_shares():
     shares = np.bincount(draw_kinds(ALL, words), minlength=6) / len(words)
     expected = [1 - sum(vars(ALL).values()), *vars(ALL).values()]
     assert shares == pytest.approx(expected, abs=0.015)
-    assert (draw_kinds(NegativesConfig(), words) == Kind.NONE).all()
-    assert (draw_kinds(NegativesConfig(own=1.0), words) == Kind.OWN).all()
+    assert (draw_kinds(NegativesConfig(), words) == SampleKind.NONE).all()
+    assert (draw_kinds(NegativesConfig(own=1.0), words) == SampleKind.OWN).all()
 
 
 def test_other_problems_differ_and_have_no_leading_zero():

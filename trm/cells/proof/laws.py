@@ -24,7 +24,7 @@ from canvas.choices import OwnCodeError, failure
 from canvas.symbols import CHARACTERS, MASK
 from canvas.task import Task
 from trm.cells.proof import check
-from trm.cells.proof.program import TABLE, Program
+from trm.cells.proof.program import TABLE, CellProgram
 
 PREFIX = "with hints: "  # of the signals of a rule with hints, beside those of a rule without
 
@@ -157,7 +157,7 @@ def _in_canvas(kind: type) -> bool:
     return ours and getattr(module, kind.__qualname__, None) is kind
 
 
-def by_checker(program: Program, rule: LocalRule, numbers: np.ndarray) -> Laws:
+def by_checker(program: CellProgram, rule: LocalRule, numbers: np.ndarray) -> Laws:
     """Run the checker on a table, as it is saved.
 
     Args:
@@ -280,7 +280,7 @@ def of_rule(task: Task, rule: LocalRule) -> Laws:
     outputs = {
         name: part.astype(np.uint8) for name, part in hinted.correct_outputs(numbers).items()
     }
-    table = Program.extract(task.layout, hinted, numbers, outputs)
+    table = CellProgram.extract(task.layout, hinted, numbers, outputs)
     laws = by_checker(table, hinted, numbers)
     if laws.against or type(rule) is type(hinted):
         return laws

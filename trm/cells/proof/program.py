@@ -23,7 +23,7 @@ TABLE = "table.npz"  # file name in the folder of a proof
 _SAMPLE = 2**15  # entries in the first choice of inputs
 
 
-class Table(NamedTuple):
+class OutputTable(NamedTuple):
     """One output of a cell.
 
     Attributes:
@@ -101,7 +101,7 @@ def _function(parts: list[np.ndarray], values: np.ndarray) -> tuple[np.ndarray, 
     return found.T.copy(), value.astype(np.uint8)
 
 
-class Program(NamedTuple):
+class CellProgram(NamedTuple):
     """All outputs of a cell, as tables.
 
     Attributes:
@@ -115,7 +115,7 @@ class Program(NamedTuple):
     layout: str
     base: int
     messages: Mapping[str, tuple[str, ...]]
-    tables: Mapping[str, Table]
+    tables: Mapping[str, OutputTable]
     codes: tuple[str, ...] = ()
 
     @classmethod
@@ -138,7 +138,7 @@ class Program(NamedTuple):
                 if name == SYMBOL and TOKEN in inputs:
                     some = inputs[TOKEN] == MASK
                 needed = {n: part[some] for n, part in inputs.items()}
-                tables[name] = Table.of(needed, outputs[name][here[some]])
+                tables[name] = OutputTable.of(needed, outputs[name][here[some]])
         return cls(layout, rule.base, rule.messages, tables, tuple(rule.codes))
 
     def save(self, file: Path) -> None:
@@ -164,7 +164,9 @@ class Program(NamedTuple):
             with file.open("rb") as opened, np.load(opened, allow_pickle=False) as arrays:
                 about = json.loads(str(arrays["about"]))
                 tables = {
-                    name: Table(tuple(inputs), arrays[f"{name}.keys"], arrays[f"{name}.values"])
+                    name: OutputTable(
+                        tuple(inputs), arrays[f"{name}.keys"], arrays[f"{name}.values"]
+                    )
                     for name, inputs in about["inputs"].items()
                 }
             messages = {direction: tuple(names) for direction, names in about["messages"].items()}
@@ -313,7 +315,7 @@ if __name__ == "__main__":
 '''
 
 
-def write_python(program: Program) -> str:
+def write_python(program: CellProgram) -> str:
     """Return a program as the text of a Python file."""
     messages = dict.fromkeys(NEIGHBOUR_NAMES.values(), ()) | {
         NEIGHBOUR_NAMES[direction]: list(names) for direction, names in program.messages.items()
@@ -337,7 +339,7 @@ def write_python(program: Program) -> str:
     )
 
 
-def _table(name: str, table: Table) -> str:
+def _table(name: str, table: OutputTable) -> str:
     """Return the lines of one table, ``TABLES["carry"] = "inputs", text``."""
     values = CHARACTERS if name == SYMBOL else CLASSES
     sizes = [int(n) + 1 for n in table.keys.max(axis=0, initial=0)]

@@ -17,7 +17,7 @@ from trm.cells.proof.judge import Judged
 from trm.cells.proof.latent import Explored
 from trm.cells.proof.laws import Laws
 from trm.cells.proof.notes import ARITHMETIC, PROVED, REFUTED, proof_digest
-from trm.cells.proof.program import TABLE, Program, write_python
+from trm.cells.proof.program import TABLE, CellProgram, write_python
 from trm.cells.proof.search import (
     Counterexample,
 )
@@ -59,7 +59,7 @@ class Proof:
     shown: tuple[int, int] = (0, 0)  # op inputs in training problems, number of these problems
     tested: "Tested | None" = None  # how the rule was tested; None: there is no rule
     laws: Laws = field(default_factory=Laws)  # those checked in this call
-    program: Program | None = None  # the learned tables, if the model computes its rule
+    program: CellProgram | None = None  # the learned tables, if the model computes its rule
     explored: Explored | None = None  # of a model with latent codes, in place of `shown`
 
     def record(self) -> dict[str, Any]:

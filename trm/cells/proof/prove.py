@@ -14,7 +14,7 @@ from trm.cells.proof.judge import Compared, compare_with_canvases, judge, provab
 from trm.cells.proof.latent import Explored, explore
 from trm.cells.proof.laws import by_checker, of_rule, of_the_package, survey
 from trm.cells.proof.notes import COMPUTES, LAWFUL, OPEN, PROVED, REFUTED
-from trm.cells.proof.program import Program
+from trm.cells.proof.program import CellProgram
 from trm.cells.proof.proof import Proof, Tested
 from trm.cells.proof.search import (
     ByOpInputs,
@@ -65,7 +65,7 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
     known |= {"judged": judged, "tested": tested}
     if judged.arithmetic and (explored is None or explored.complete):
         report("extracting the program", 0, 1)
-        program = Program.extract(task.layout, rule, judged.numbers, judged.outputs)
+        program = CellProgram.extract(task.layout, rule, judged.numbers, judged.outputs)
         report("checking the laws", 0, 1)
         if explored is None:
             decided = by_rule(task, rule, program, judged.numbers, compared, tested)
@@ -89,7 +89,7 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
 def by_rule(
     task: Task,
     rule: LocalRule,
-    program: Program,
+    program: CellProgram,
     numbers: np.ndarray,
     compared: Compared,
     tested: Tested,

@@ -27,7 +27,7 @@ from trm.cells.proof.judge import compare_with_canvases
 from trm.cells.proof.latent import explore_by
 from trm.cells.proof.laws import Laws
 from trm.cells.proof.notes import LAWFUL, PROVED
-from trm.cells.proof.program import TABLE, Program
+from trm.cells.proof.program import TABLE, CellProgram
 from trm.cells.proof.proof import Tested
 from trm.cells.proof.prove import by_rule, with_codes
 from trm.checkpoints.loading import restored_task
@@ -51,7 +51,7 @@ def main(path: str | Path, record: str, quiet: bool = False) -> int:
     folder = Path(path)
     file = folder / TABLE if folder.is_dir() else folder
     try:
-        program = Program.load(file)
+        program = CellProgram.load(file)
     except (OSError, ValueError):
         return check.main(path)  # it prints the reason
     about = (read_object(folder / record) or {}) if folder.is_dir() else {}
@@ -97,7 +97,7 @@ def _ended(laws: bool, why: str) -> int:
     return 0 if laws else 2
 
 
-def _checked(program: Program, task: Task, report: Report) -> tuple[int, int, dict[str, Any]]:
+def _checked(program: CellProgram, task: Task, report: Report) -> tuple[int, int, dict[str, Any]]:
     """Check all parts; return the numbers of reachable inputs and of canvases, and the verdict.
 
     The verdict is among the parts of a `trm.cells.proof.proof.Proof`, with the laws.

@@ -31,17 +31,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trm.cells.proof.smt_lattice import Lattice
+from trm.cells.proof.smt_lattice import LatticeFile
 from trm.cells.proof.smt_sums import Sums
 from trm.cells.proof.smt_writer import Writer
 
 if TYPE_CHECKING:
-    from trm.cells.proof.program import Program
+    from trm.cells.proof.program import CellProgram
 
-_WRITERS: dict[str, Callable[[Program], Writer]] = {
+_WRITERS: dict[str, Callable[[CellProgram], Writer]] = {
     "column": Sums,
     "column_carries": Sums,
-    "lattice": Lattice,
+    "lattice": LatticeFile,
 }
 LAYOUTS = tuple(_WRITERS)
 
@@ -60,7 +60,7 @@ def demand_layout(layout: str, codes: Sequence[str] = ()) -> None:
         )
 
 
-def to_smt(program: Program) -> str:
+def to_smt(program: CellProgram) -> str:
     """Return the table, the laws and the theorem as SMT-LIB.
 
     Raises:

@@ -36,7 +36,7 @@ from trm.cells.proof.smt_writer import (
 )
 
 if TYPE_CHECKING:
-    from trm.cells.proof.program import Program
+    from trm.cells.proof.program import CellProgram
 
 _ROW_OF_A = "(= kind row.a)"
 _COLUMNS = ("column", "left_column", "right_column")
@@ -62,12 +62,12 @@ def on_the_right(row: check.Row, column: check.Column) -> Iterator[check.Column 
     yield from (other for other in row.columns if column.name in other.left)
 
 
-class Lattice(Writer):
+class LatticeFile(Writer):
     """The file for the table of a lattice."""
 
     where = ("kind", "above_kind", *_COLUMNS, "place")
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: CellProgram) -> None:
         left, down = program.messages["left"], program.messages["down"]
         sides = [("right", left), ("above", down), ("above_left", down), ("beside", down)]
         inputs = ["token"]

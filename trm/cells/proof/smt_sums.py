@@ -22,7 +22,7 @@ from trm.cells.proof.smt_writer import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from trm.cells.proof.program import Program
+    from trm.cells.proof.program import CellProgram
 
 
 class Sums(Writer):
@@ -30,7 +30,7 @@ class Sums(Writer):
 
     where = ("kind", "above_kind", "place")
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: CellProgram) -> None:
         left, down = program.messages["left"], program.messages["down"]
         inputs = ["token", "right", *(f"right.{name}" for name in left)]
         super().__init__(program, [*inputs, "above", *(f"above.{name}" for name in down)])

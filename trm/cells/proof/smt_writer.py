@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from trm.cells.proof import check
 
 if TYPE_CHECKING:
-    from trm.cells.proof.program import Program
+    from trm.cells.proof.program import CellProgram
 
 UNSAT, SAT = "unsat", "sat"
 NEXT = "left/"  # prefix for the cell on the left of a cell
@@ -83,7 +83,7 @@ class Writer(ABC):
 
     where: ClassVar[tuple[str, ...]]
 
-    def __init__(self, program: Program, inputs: Sequence[str]) -> None:
+    def __init__(self, program: CellProgram, inputs: Sequence[str]) -> None:
         self.program, self.rows = program, check.LAYOUTS[program.layout]
         self.base, self.inputs = program.base, inputs
         self.left, self.down = program.messages["left"], program.messages["down"]

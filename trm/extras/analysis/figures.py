@@ -13,7 +13,7 @@ from canvas.cells.local_rule import LocalRule
 from canvas.cells.spec import TOKEN
 from canvas.picture import GREY, GRID
 from trm.cells.proof.judge import Judged
-from trm.cells.proof.program import CLASSES, Program
+from trm.cells.proof.program import CLASSES, CellProgram
 from trm.extras.analysis.gap import GapStudy
 from trm.extras.analysis.inspection_figures import effect_colours
 from trm.extras.analysis.patch import HeadEffects
@@ -199,7 +199,9 @@ class Margins(NamedTuple):
     smallest: np.ndarray  # float [D, A]; NaN where no canvas has this pair
 
 
-def margins_figure(program: Program, rule: LocalRule, judged: Judged, title: str) -> Figure | None:
+def margins_figure(
+    program: CellProgram, rule: LocalRule, judged: Judged, title: str
+) -> Figure | None:
     """Draw smallest margins, with a panel for each output that depends on two inputs or more.
 
     A panel shows the last two inputs. Classes have their names in the program written as Python.

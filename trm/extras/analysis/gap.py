@@ -28,9 +28,9 @@ from canvas.choices import check_choice
 from trm.extras.analysis.probe import (
     BLOCKS,
     INPUT,
-    Cells,
+    CellFeatures,
+    FeaturePlace,
     LinearProbe,
-    Point,
     drawn_sizes,
     fit,
     read,
@@ -50,7 +50,7 @@ Heads = Mapping[str, tuple[Tensor, Tensor]]  # weight [classes, D] and bias of e
 
 
 @dataclass(frozen=True)
-class Settings:
+class GapSettings:
     """Settings of a measurement."""
 
     seed: int = 0  # selects the problems
@@ -84,7 +84,7 @@ class Reader:
     """Linear classifier of a sub-task."""
 
     kind: str  # `PROBE` or `HEAD`
-    site: str  # name of the `trm.extras.analysis.probe.Point` that it reads
+    site: str  # name of the `trm.extras.analysis.probe.FeaturePlace` that it reads
     step: int  # step of that point
 
     def __str__(self) -> str:
@@ -146,7 +146,7 @@ def correct_problems(
 def run_gap(
     solver: Solver,
     sizes: Sequence[dict[str, int]],
-    settings: Settings,
+    settings: GapSettings,
     subtasks: Sequence[str] = (),
     heads: Heads | None = None,
     report: Report = silent,
@@ -188,7 +188,7 @@ def run_gap(
     if not names:
         raise ValueError(f"the layout {solver.task.layout} has no sub-tasks to read")
     last = max((one for one in cells.features if one.name == main), key=lambda one: one.step)
-    found = dict[str, tuple[Point, LinearProbe]]()
+    found = dict[str, tuple[FeaturePlace, LinearProbe]]()
     for done, name in enumerate(names):
         report("fitting probes", done, len(names))
         if heads and name in heads:
@@ -214,7 +214,9 @@ def run_gap(
     return GapStudy({name: Reader(kinds[name], *found[name][0]) for name in names}, gaps)
 
 
-def best_probe(cells: Cells, labels: np.ndarray, classes: int) -> tuple[Point, LinearProbe]:
+def best_probe(
+    cells: CellFeatures, labels: np.ndarray, classes: int
+) -> tuple[FeaturePlace, LinearProbe]:
     """Return the most accurate probe of a sub-task, and the point of the states that it reads.
 
     Points are compared on every fourth problem, by probes fitted to the others. The probe of the

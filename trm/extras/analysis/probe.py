@@ -76,7 +76,7 @@ def examples(
     return inputs, targets.astype(np.uint8), problem
 
 
-class Point(NamedTuple):
+class FeaturePlace(NamedTuple):
     """Place of features: after a supervision step, or after a number of a GPT's blocks.
 
     The name is that of a tensor of the state, perhaps with a layer, like ``z_L, layer 1``; or
@@ -90,7 +90,7 @@ class Point(NamedTuple):
 class Observed(NamedTuple):
     """Features of a model's tokens on B canvases."""
 
-    features: dict[Point, Tensor]  # floating [B, S, D] for each point
+    features: dict[FeaturePlace, Tensor]  # floating [B, S, D] for each point
     main: str  # name of the points from which the head reads the answer
     cells: Tensor  # int64 [B, S], the cell of each token, row by row; H * W for padding
 
@@ -111,19 +111,21 @@ def observe(
     model = predictor.model
     if family_of(model).reads_sequences:
         decoder = SequenceRecorder(model, inputs)
-        sites = {Point(INPUT, 0): Site(INPUT, ("blocks.0.input",), frozenset({1}))}
-        sites |= {Point(BLOCKS, n): site for n, site in enumerate(decoder.states(), start=1)}
+        sites = {FeaturePlace(INPUT, 0): Site(INPUT, ("blocks.0.input",), frozenset({1}))}
+        sites |= {FeaturePlace(BLOCKS, n): site for n, site in enumerate(decoder.states(), start=1)}
         values = decoder.run([*sites.values()]).values
         read = {point: values[site][0][:, decoder.writers] for point, site in sites.items()}
         return Observed(read, BLOCKS, decoder.cells)
     recorder = StepRecorder(model, inputs, max(steps))
     tensors = [*named(recorder.initial)]
-    found: dict[Point, tuple[Site, int]] = {}  # site, and number of the tensor among its values
+    found: dict[
+        FeaturePlace, tuple[Site, int]
+    ] = {}  # site, and number of the tensor among its values
     for step, state in zip(sorted(steps), recorder.states(sorted(steps)), strict=True):
         for name, passed in recorder.layers(step).items() if layers else ():
             for k, site in enumerate(passed[:-1]):  # the last gives the state
-                found[Point(f"{name}, layer {k + 1}", step)] = site, 0
-        found |= {Point(name, step): (state, number) for number, name in enumerate(tensors)}
+                found[FeaturePlace(f"{name}, layer {k + 1}", step)] = site, 0
+        found |= {FeaturePlace(name, step): (state, number) for number, name in enumerate(tensors)}
     values = recorder.run([*dict.fromkeys(site for site, _ in found.values())]).values
     read = {
         point: recorder.by_token(point.name, values[site][number])
@@ -131,7 +133,7 @@ def observe(
     }
     if isinstance(recorder.context, Context):
         inside = recorder.by_token(INPUT, recorder.context.inputs)
-        read = {Point(INPUT, 0): inside} | read
+        read = {FeaturePlace(INPUT, 0): inside} | read
     return Observed(read, str(model.updates[-1]) if model.updates else tensors[0], recorder.cells)
 
 
@@ -145,10 +147,10 @@ def observe_all(
         yield some, observe(predictor, inputs[some], steps, layers)
 
 
-class Cells(NamedTuple):
+class CellFeatures(NamedTuple):
     """N cells with at least one defined sub-task, and the features of their tokens."""
 
-    features: dict[Point, Tensor]  # floating [N, D] for each point
+    features: dict[FeaturePlace, Tensor]  # floating [N, D] for each point
     targets: np.ndarray  # uint8 [N, sub-tasks]
     problem: np.ndarray  # int64 [N]
 
@@ -156,13 +158,13 @@ class Cells(NamedTuple):
 @standard_settings()
 def read(
     solver: Solver, problems: Problems, steps: Sequence[int], all_rows: bool = True
-) -> tuple[Cells, str]:
+) -> tuple[CellFeatures, str]:
     """Return the cells of all rows of problems, and the main name, see `Observed`.
 
     Without ``all_rows`` their targets are the `needed` ones.
     """
     inputs, targets, problem = examples(solver, problems, all_rows)
-    targets, parts = targets.reshape(len(inputs), -1, targets.shape[-1]), list[Cells]()
+    targets, parts = targets.reshape(len(inputs), -1, targets.shape[-1]), list[CellFeatures]()
     for some, observed in observe_all(solver.predictor, inputs, steps):
         cells = observed.cells.cpu().numpy()
         example, token = np.nonzero(cells < targets.shape[1])
@@ -171,14 +173,16 @@ def read(
         example, token = example[defined], token[defined]
         index = tuple(torch.from_numpy(at).to(observed.cells.device) for at in (example, token))
         features = {point: of_tokens[index] for point, of_tokens in observed.features.items()}
-        parts.append(Cells(features, of_cells[defined], problem[some][example]))
+        parts.append(CellFeatures(features, of_cells[defined], problem[some][example]))
     return joined(parts), observed.main
 
 
-def joined(parts: Sequence[Cells]) -> Cells:
+def joined(parts: Sequence[CellFeatures]) -> CellFeatures:
     """Concatenate the cells of several batches."""
     features = {point: torch.cat([of.features[point] for of in parts]) for point in parts[0][0]}
-    return Cells(features, *(np.concatenate(part) for part in [*zip(*parts, strict=True)][1:]))
+    return CellFeatures(
+        features, *(np.concatenate(part) for part in [*zip(*parts, strict=True)][1:])
+    )
 
 
 class LinearProbe(NamedTuple):
@@ -243,7 +247,7 @@ Count = Annotated[Share, PlainSerializer(Share.data)]
 
 
 @dataclass(frozen=True)
-class Settings:
+class ProbeSettings:
     """Settings of a study."""
 
     seed: int = 0  # selects the problems
@@ -253,7 +257,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ProbeScore:
     """Accuracy of a sub-task's probe at a point, over the cells of problems of one size."""
 
     size: str
@@ -268,13 +272,13 @@ class Reading:
 class ProbeStudy:
     """Results of a study, see the module."""
 
-    settings: Settings
+    settings: ProbeSettings
     main: str  # name of the points from which the head reads the answer
     train: dict[str, int]  # numbers of problems and cells to which probes were fitted
     sizes: dict[str, str]  # size name → region as in ``grid.json``
-    readings: list[Reading]
+    readings: list[ProbeScore]
 
-    def of(self, subtask: str, size: str) -> list[Reading]:
+    def of(self, subtask: str, size: str) -> list[ProbeScore]:
         """Return the readings of the input, and then of the main points step by step."""
         wanted = (subtask, size)
         sites = (INPUT, self.main)
@@ -331,7 +335,7 @@ def read_training(
     steps: Sequence[int],
     all_rows: bool = True,
     report: Report = silent,
-) -> tuple[Cells, str]:
+) -> tuple[CellFeatures, str]:
     """Return the cells of problems of the training split, and the main name, see `read`."""
     parts = []
     for start in range(0, problems, _PROBLEMS_AT_ONCE):
@@ -346,7 +350,7 @@ def read_training(
 def run_probes(
     solver: Solver,
     sizes: Sequence[dict[str, int]],
-    settings: Settings,
+    settings: ProbeSettings,
     report: Report = silent,
 ) -> ProbeStudy:
     """Probe a frozen model on problems of several sizes.
@@ -371,7 +375,7 @@ def run_probes(
     names = np.array([*classes])[there].tolist()
     labels = training.targets[:, there].T
     majority = np.array([np.bincount(of[of != UNDEFINED]).argmax() for of in labels])
-    probes = dict[Point, list[LinearProbe]]()
+    probes = dict[FeaturePlace, list[LinearProbe]]()
     for done, (point, features) in enumerate(training.features.items()):
         report("fitting probes", done, len(training.features))
         probes[point] = [
@@ -387,7 +391,7 @@ def run_probes(
         for point, of_point in probes.items():
             predicted = np.stack([one.predict(cells.features[point]) for one in of_point], axis=1)
             both = zip(names, shares_right(predicted, truth, cells.problem), plain, strict=True)
-            readings += [Reading(of_size, name, *point, *shares) for name, *shares in both]
+            readings += [ProbeScore(of_size, name, *point, *shares) for name, *shares in both]
     train = {"problems": settings.train_problems, "cells": len(training.targets)}
     return ProbeStudy(settings, main, train, regions, readings)
 

@@ -9,14 +9,15 @@ After Weiss, Goldberg and Yahav 2021, "Thinking like transformers". A program co
 - the sum of a selector over its keys: the number of keys that each query selects, its width;
 - elementwise operations: numpy's operators on s-ops of one shape, like a feed-forward layer.
 
-Positions are those of a sequence, or the cells of a canvas (`Cells`), whose rows and columns are
-s-ops, too. The paper's example that counts the occurrences of each letter:
+Positions are those of a sequence, or the cells of a canvas (`MaskedCanvases`), whose rows and
+columns are s-ops, too. The paper's example that counts the occurrences of each letter:
 
     letters = np.array(list("hello"))
     select(letters, letters, np.equal).sum(axis=-1)  # 1, 1, 2, 2, 1
 
-A head of a canvas model can learn each of the named selectors of `Cells`: the neighbours of a cell;
-the row, the row above, the column, and the column on its right, from which a carry comes.
+A head of a canvas model can learn each of the named selectors of `MaskedCanvases`: the neighbours
+of a cell; the row, the row above, the column, and the column on its right, from which a carry
+comes.
 """
 
 from collections.abc import Callable
@@ -96,7 +97,7 @@ def aggregate(selector: Selector, values: SOp, default: Any) -> SOp:
     return np.where(selector.any(axis=-1), found, values.dtype.type(default))
 
 
-class Cells:
+class MaskedCanvases:
     """Canvases ``uint8 [B, H, W]`` with a masked row, as s-ops over N = H · W cells.
 
     - ``symbols: int64 [B, N]``

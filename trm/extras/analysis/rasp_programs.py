@@ -17,12 +17,12 @@ import numpy as np
 from canvas import symbols
 from canvas.choices import check_choice
 from canvas.drawing import Drawing
-from trm.extras.analysis.rasp import NONE, Cells, SOp, aggregate, select, true_of
+from trm.extras.analysis.rasp import NONE, MaskedCanvases, SOp, aggregate, select, true_of
 
 LOOK_UP = "as many rows above as b has digits"
 
 
-class Page(Cells):
+class Page(MaskedCanvases):
     """Canvases with s-ops and methods that programs share.
 
     - ``sign_row``: the row with the sign
@@ -207,7 +207,7 @@ _ALL = (standard, running_sum, interleaved, accumulate, lattice, direct, column,
 PROGRAMS: dict[str, Program] = {program.__name__: program for program in _ALL}
 
 
-def write_row(layout: str, canvases: np.ndarray, base: int) -> tuple[np.ndarray, Cells]:
+def write_row(layout: str, canvases: np.ndarray, base: int) -> tuple[np.ndarray, MaskedCanvases]:
     """Fill in the masked row of upright canvases ``uint8 [B, H, W]``.
 
     Returns the canvases, and the cells with the selectors of the program.

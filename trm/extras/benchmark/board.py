@@ -63,7 +63,7 @@ class Card:
             raise ValueError("a trained entry has parameters, trained_on and random_weights")
 
 
-class Entry(NamedTuple):
+class BoardEntry(NamedTuple):
     """Entry with its scores."""
 
     folder: Path
@@ -113,7 +113,7 @@ def read_card(folder: Path) -> Card:
     return validated(TypeAdapter(Card), read_config(file), str(file))
 
 
-def _entry(folder: Path, card: Card) -> Entry:
+def _entry(folder: Path, card: Card) -> BoardEntry:
     """Score an entry.
 
     Raises:
@@ -149,7 +149,7 @@ def _entry(folder: Path, card: Card) -> Entry:
             f"{folder} is trained, and needs {CHECKED} predictions of the same network with random "
             f"weights at least: write them to random-{card.suites[0]}.jsonl.gz"
         )
-    return Entry(folder, card, scored, by_chance)
+    return BoardEntry(folder, card, scored, by_chance)
 
 
 def longest(suite: Suite, solved: dict[Key, Share]) -> int | None:
@@ -177,7 +177,7 @@ def ladder(suite: Suite) -> dict[int, list[Key]]:
     return sizes
 
 
-def _table(suite: Suite, entries: list[Entry]) -> str:
+def _table(suite: Suite, entries: list[BoardEntry]) -> str:
     """Return a table of entries with their ranks on a suite.
 
     Equal numbers of correct answers give equal ranks; then entries with fewer parameters come
@@ -216,7 +216,7 @@ def anchor(title: str) -> str:
     return "".join(c for c in title.lower() if c.isalnum() or c in "_- ").replace(" ", "-")
 
 
-def _described(entry: Entry) -> str:
+def _described(entry: BoardEntry) -> str:
     """Describe an entry; files of the project become links relative to the page."""
 
     def link(target: str) -> str:

@@ -4,7 +4,7 @@ Predictions are JSON Lines, perhaps compressed by gzip. A line is an object ``{"
 "prediction": …}``, with the id of a problem. The prediction is a text or a whole number, a list of
 lines for a canvas, or null for none. Other keys are ignored. Records of ``trm solve`` are accepted,
 too: their ``answer`` is the prediction, or their ``canvas`` in a suite of canvases. The first line
-may be ``{"about": …}``, see `About`.
+may be ``{"about": …}``, see `ModelNote`.
 """
 
 import json
@@ -25,7 +25,7 @@ Ranges = dict[str, tuple[int, int]]
 _RECORD = {"line", "operands", "answer", "correct", "confidence"}  # some keys of trm solve
 
 
-class About(BaseModel):
+class ModelNote(BaseModel):
     """Optional description of the model in a file of predictions."""
 
     model: str
@@ -38,12 +38,14 @@ class _Line(BaseModel):
     prediction: str | list[str] | None
 
 
-_ABOUT, _LINE = TypeAdapter(About), TypeAdapter(_Line)
+_ABOUT, _LINE = TypeAdapter(ModelNote), TypeAdapter(_Line)
 # Numbers stay text: they may be longer than Python's limit for int().
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str)
 
 
-def read_predictions(file: str | Path, suite: Suite) -> tuple[About | None, dict[str, str | None]]:
+def read_predictions(
+    file: str | Path, suite: Suite
+) -> tuple[ModelNote | None, dict[str, str | None]]:
     """Read a file of predictions.
 
     Returns the description of its model, or None, and the results of `Suite.read` by item id.
@@ -88,7 +90,7 @@ def read_predictions(file: str | Path, suite: Suite) -> tuple[About | None, dict
 class Scored:
     """Score of a file of predictions."""
 
-    about: About
+    about: ModelNote
     model: dict[str, Any]  # an entry of ``grid.json``
     cells: dict[Key, Share]  # share of correct predictions in each cell with problems
     read: dict[str, str | None] = field(repr=False)  # item id → answer in the prediction
@@ -115,7 +117,7 @@ def score(file: str | Path, suite: Suite, name: str) -> Scored:
         ValueError: `read_predictions` refuses the file, or its ranges have other measures.
     """
     about, read = read_predictions(file, suite)
-    about = about or About(model=name)
+    about = about or ModelNote(model=name)
     figure = "solutions" if suite.whole else "answers"
     measures = suite.task.ranges.keys()
     asked_for = (measures & suite.axes) or measures

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from canvas.symbols import decode, encode
-from trm.cells.proof.program import Program, write_python
+from trm.cells.proof.program import CellProgram, write_python
 
 
 @pytest.fixture
-def work() -> Callable[[Program, np.ndarray], np.ndarray]:
+def work() -> Callable[[CellProgram, np.ndarray], np.ndarray]:
     """Works pages out by the written program, uint8 [B, H, W] to the same."""
 
-    def work_out(program: Program, tokens: np.ndarray) -> np.ndarray:
+    def work_out(program: CellProgram, tokens: np.ndarray) -> np.ndarray:
         module: dict = {}
         exec(write_python(program), module)
         pages = [module["work"]([decode(row) for row in page]) for page in tokens]

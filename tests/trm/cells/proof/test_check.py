@@ -19,7 +19,7 @@ from canvas.sampling import sample
 from canvas.symbols import BLANK, DIGIT_IDS
 from canvas.task import Task
 from trm.cells.proof import check
-from trm.cells.proof.program import Program
+from trm.cells.proof.program import CellProgram
 from trm.cells.proof.search import drawings
 
 # Layouts of which all is decided at once, and their bases; and those that are worked in steps.
@@ -39,22 +39,22 @@ def cell_inputs(layout: str) -> np.ndarray:
 
 
 @cache
-def known(layout: str) -> Program:
+def known(layout: str) -> CellProgram:
     """What a network that makes no error has learned."""
     rule, numbers = task_of(layout).local_rule(), cell_inputs(layout)
-    return Program.extract(layout, rule, numbers, rule.correct_outputs(numbers))
+    return CellProgram.extract(layout, rule, numbers, rule.correct_outputs(numbers))
 
 
 @pytest.fixture
 def checked(tmp_path, capsys):
-    def run(program: Program) -> tuple[int, str]:
+    def run(program: CellProgram) -> tuple[int, str]:
         program.save(tmp_path / "table.npz")
         return check.main(tmp_path), capsys.readouterr().out
 
     return run
 
 
-def changed(program: Program, output: str, **parts: np.ndarray) -> Program:
+def changed(program: CellProgram, output: str, **parts: np.ndarray) -> CellProgram:
     table = program.tables[output]._replace(**parts)
     return program._replace(tables={**program.tables, output: table})
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trm.cells.proof.program import Program, write_python
+from trm.cells.proof.program import CellProgram, write_python
 from trm.cells.wavefront import run_wavefront
 
 MODELS = ("ternary", "sums", "written")
@@ -21,7 +21,7 @@ def programs(request):
     for name in MODELS:
         of = request.getfixturevalue(name)
         seen = of.judged.numbers, of.judged.outputs
-        found[name] = Program.extract(of.task.layout, of.rule, *seen)
+        found[name] = CellProgram.extract(of.task.layout, of.rule, *seen)
     return found
 
 

@@ -9,19 +9,19 @@ from canvas.addition import Addition
 from canvas.cells.reachable import reachable_op_inputs
 from canvas.multiplication import Multiplication
 from trm.cells.proof import check, smt
-from trm.cells.proof.program import Program
+from trm.cells.proof.program import CellProgram
 
 
 @cache
-def learned(layout: str, base: int) -> Program:
+def learned(layout: str, base: int) -> CellProgram:
     """The table of a network without an error."""
     task = Multiplication if layout == "lattice" else Addition
     rule = task(layout=layout, base=base).local_rule()
     numbers = reachable_op_inputs(rule)
-    return Program.extract(layout, rule, numbers, rule.correct_outputs(numbers))
+    return CellProgram.extract(layout, rule, numbers, rule.correct_outputs(numbers))
 
 
-def changed(program: Program, output: str, right: int, wrong: int, **where: int) -> Program:
+def changed(program: CellProgram, output: str, right: int, wrong: int, **where: int) -> CellProgram:
     """Change the first entry with an output, and with some inputs, to another output."""
     table = program.tables[output]
     fits = table.values == right
@@ -32,7 +32,7 @@ def changed(program: Program, output: str, right: int, wrong: int, **where: int)
     return program._replace(tables={**program.tables, output: table._replace(values=values)})
 
 
-def unexpected(program: Program) -> set[str]:
+def unexpected(program: CellProgram) -> set[str]:
     found = smt.answers(smt.to_smt(program), "z3")
     return {name for name, expected, answer in found if answer != expected}
 

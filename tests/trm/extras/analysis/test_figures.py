@@ -10,7 +10,7 @@ from canvas.multiplication import Multiplication
 from trm.extras.analysis import figures as analysis
 from trm.extras.analysis.gap import GapStudy, Reader, gap_of
 from trm.extras.analysis.patch import HeadEffects
-from trm.extras.analysis.probe import ProbeStudy, Reading, Settings
+from trm.extras.analysis.probe import ProbeScore, ProbeSettings, ProbeStudy
 from trm.extras.analysis.ranks import Rank
 from trm.extras.analysis.rasp import NAMES
 from trm.extras.analysis.rasp_heads import Head, Overlap
@@ -22,12 +22,12 @@ SUBTASKS = Multiplication("lattice").local_rule().signals
 def test_a_panel_for_each_sub_task_has_a_line_for_each_size():
     sizes = {"2 x 2 digits": "in range", "4 x 2 digits": "first beyond"}
     readings = [
-        Reading(size, name, site, step, Share(90 - 10 * step, 100), Share(5, 10))
+        ProbeScore(size, name, site, step, Share(90 - 10 * step, 100), Share(5, 10))
         for size in sizes
         for name in SUBTASKS
         for site, step in (("input", 0), ("z_H", 1), ("z_L", 1), ("z_H", 4))
     ]
-    study = ProbeStudy(Settings(), "z_H", {"cells": 1}, sizes, readings)
+    study = ProbeStudy(ProbeSettings(), "z_H", {"cells": 1}, sizes, readings)
     figure = analysis.probing_figure(study, "decimal")
     axes = [one for one in axes_of(figure) if one.axison]
     names = [name.replace("_", " ") for name in SUBTASKS]

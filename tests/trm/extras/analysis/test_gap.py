@@ -16,16 +16,16 @@ from trm.extras.analysis.gap import (
     BLOCKS,
     HEAD,
     PROBE,
+    GapSettings,
     Reader,
-    Settings,
     best_probe,
     gap_of,
     run_gap,
 )
-from trm.extras.analysis.probe import INPUT, Cells, Point, fit
+from trm.extras.analysis.probe import INPUT, CellFeatures, FeaturePlace, fit
 from trm.statistics import Share
 
-QUICK = Settings(steps=(1, 2), problems=5, train_problems=12)
+QUICK = GapSettings(steps=(1, 2), problems=5, train_problems=12)
 SIZES = [{"digits_a": 2, "digits_b": 2}, {"digits_a": 3, "digits_b": 2}]
 
 
@@ -69,10 +69,14 @@ def test_a_probe_reads_the_state_that_contains_the_sub_task():
     labels = random.integers(3, size=300).astype(np.uint8)
     known = F.one_hot(torch.from_numpy(labels).long(), 3).float()
     noise = torch.randn(300, 3, generator=torch.Generator().manual_seed(0))
-    features = {Point(INPUT, 0): known, Point("z_H", 1): noise, Point("z_L", 2): known}
-    cells = Cells(features, labels[:, None], np.arange(300) // 2)
+    features = {
+        FeaturePlace(INPUT, 0): known,
+        FeaturePlace("z_H", 1): noise,
+        FeaturePlace("z_L", 2): known,
+    }
+    cells = CellFeatures(features, labels[:, None], np.arange(300) // 2)
     point, found = best_probe(cells, labels, 3)
-    assert point == Point("z_L", 2)  # the input is no state
+    assert point == FeaturePlace("z_L", 2)  # the input is no state
     assert (found.predict(known) == labels).all()
 
 

@@ -20,12 +20,12 @@ from canvas.problems import SPLITS, Problems, split_of
 from canvas.sampling import sample
 from canvas.symbols import BLANK, MASK
 from trm.extras.analysis import probe
-from trm.extras.analysis.probe import Point, examples, fit, observe, run_probes, share
+from trm.extras.analysis.probe import FeaturePlace, examples, fit, observe, run_probes, share
 from trm.extras.analysis.record import StepRecorder, token_of_cell
 from trm.models.iterative import Loop, named
 from trm.statistics import Share
 
-QUICK = probe.Settings(steps=(1, 2), problems=4, train_problems=6)
+QUICK = probe.ProbeSettings(steps=(1, 2), problems=4, train_problems=6)
 SIZES = [{"digits_a": 2, "digits_b": 2}, {"digits_a": 3, "digits_b": 2}]
 PROBLEMS = Problems.from_ints([(5, 7), (8, 3), (2, 4)], base=3)
 
@@ -105,13 +105,14 @@ def test_states_are_those_after_each_supervision_step(make_solver, more):
     inputs = examples(solver, PROBLEMS)[0]
     observed = observe(solver.predictor, inputs, (1, 3))
     assert list(observed.features) == [
-        Point(probe.INPUT, 0), *(Point(name, step) for step in (1, 3) for name in ("z_H", "z_L"))
-    ]  # fmt: skip
+        FeaturePlace(probe.INPUT, 0),
+        *(FeaturePlace(name, step) for step in (1, 3) for name in ("z_H", "z_L")),
+    ]
     loop = Loop(solver.predictor.model, torch.from_numpy(inputs))
     loop.advance(3)
     for name, state in named(loop.state).items():
         own = state[:, more.get("prefix_length", 0) :]
-        assert torch.equal(observed.features[Point(name, 3)], own)
+        assert torch.equal(observed.features[FeaturePlace(name, 3)], own)
     assert observed.main == "z_H"
 
 
@@ -120,8 +121,8 @@ def test_a_gpt_is_read_after_each_block(make_solver, loops):
     solver = make_solver("gpt", num_layers=3, loops=loops)
     inputs = examples(solver, PROBLEMS)[0]
     observed = observe(solver.predictor, inputs, (1,))
-    blocks = [Point(probe.BLOCKS, step) for step in range(1, 3 * loops + 1)]
-    assert list(observed.features) == [Point(probe.INPUT, 0), *blocks]
+    blocks = [FeaturePlace(probe.BLOCKS, step) for step in range(1, 3 * loops + 1)]
+    assert list(observed.features) == [FeaturePlace(probe.INPUT, 0), *blocks]
     gpt, (_, H, W) = solver.predictor.model, inputs.shape
     x = gpt.activations(torch.from_numpy(to_sequences(inputs)), H, W)
     read = gpt.norm(observed.features[blocks[-1]])
