@@ -111,11 +111,11 @@ def test_code_that_cannot_be_imported_is_named_with_its_line(code, message):
     ("name", "message"),
     [
         ("mine.Hal", "layout mine.Hal: mine.py has no Hal. Did you mean Half?"),
-        ("mine.Upper", "is not a Layout: derive the class from canvas.layouts.Layout"),
-        ("mine.x", "is not a Layout: derive the class from canvas.layouts.Layout"),
-        ("mine.Half", "lacks read_operands, room, write_operands: see canvas.layouts.Layout"),
-        ("nosuchmodule.Upper", "there is no module nosuchmodule, neither installed nor in this"),
-        ("mine.deeper.Upper", "there is no module mine.deeper, neither installed nor in this"),
+        ("mine.Upper", "derive the class from canvas.layouts.Layout"),
+        ("mine.x", "derive the class from canvas.layouts.Layout"),
+        ("mine.Half", "lacks read_operands, room, write_operands"),
+        ("nosuchmodule.Upper", "there is no module nosuchmodule"),
+        ("mine.deeper.Upper", "there is no module mine.deeper"),
     ],
 )
 def test_a_class_that_cannot_be_used_is_refused(name, message):
@@ -125,7 +125,7 @@ def test_a_class_that_cannot_be_used_is_refused(name, message):
 
 def test_choices_are_checked_and_the_nearest_name_is_suggested():
     choices.check_choice("colour", "red", ["red", "green"])
-    with pytest.raises(ValueError, match=r"colour must be .* red, green, got 'gren'. Did you mean"):
+    with pytest.raises(ValueError, match=r"colour must be .*got 'gren'. Did you mean"):
         choices.check_choice("colour", "gren", ["red", "green"])
     assert choices.did_you_mean("xyz", ["red", "green"]) == ""
     assert choices.did_you_mean("red", ["red"]) == ""

@@ -302,9 +302,9 @@ def test_problems_are_texts_or_operands(checkpoint):
     for record, part in zip(errors, [*told, "takes 2 operands, not 3"], strict=True):
         assert part in record["error"]
         assert record["answer"] is None
-    with pytest.raises(ValueError, match=r"give a list of problems, like \['12x3'\], not one text"):
+    with pytest.raises(ValueError, match=r"a list .* like \['12x3'\], not one text"):
         solve(solver, "12x3")
-    with pytest.raises(ValueError, match=r"give a list of problems, like \['123x45'\], not 12"):
+    with pytest.raises(ValueError, match=r"a list .* like \['123x45'\], not 12"):
         solve(solver, 12)  # type: ignore[arg-type]
 
 

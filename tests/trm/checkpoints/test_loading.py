@@ -175,9 +175,7 @@ def test_a_folder_without_one_checkpoint_is_refused(tmp_path):
     alone.touch()
     assert find_checkpoint(tmp_path) == alone
     (tmp_path / "b.safetensors").touch()
-    with pytest.raises(
-        ValueError, match=r"holds 2 files of weights: name one of them, such as .*saf"
-    ):
+    with pytest.raises(ValueError, match=r"holds 2 files of weights: .*saf"):
         find_checkpoint(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"no checkpoint .*nothing; train one"):
         load_checkpoint(tmp_path / "nothing")

@@ -107,7 +107,7 @@ def folder(command, tmp_path_factory):
         ("trm-quick-seed0 out --to trm", "the published TRM has no position relative_2d"),
         (f"{GPT} gpt.safetensors --to nanogpt", "OUT is no .safetensors in this format"),
         (f"{GPT} out --to safetensors", "OUT has to end in .safetensors, got out"),
-        (f"{GPT} text --to nanogpt", "text exists already, with other content: choose another"),
+        (f"{GPT} text --to nanogpt", "text exists already"),
         (f"{GPT} nowhere/out --to nanogpt", "there is no folder nowhere"),
         (f"{GPT} out --to nanogpt --height 6", "contains its settings: leave out --height"),
         (f"{GPT} out --to nanogpt --layout standard", "to know the problems: leave out --layout"),
@@ -129,7 +129,7 @@ def folder(command, tmp_path_factory):
         ("gpt o.safetensors --to safetensors --layout standard", "name --digits-a and --digits-b"),
         (
             "gpt o.safetensors --to safetensors --layout standard --digits-a 1..9 --digits-b 1..9",
-            "9 x 9 digits in the standard layout need a canvas of at least 12 x 18",
+            "need a canvas of at least 12 x 18",
         ),
     ],
 )

@@ -131,7 +131,7 @@ def test_three_addends_are_refused_of_a_model_of_two(command, tmp_path):
     for three in ("12+34+56", [(12, 34, 56)], Problems.from_ints([(12, 34), (12, 34, 56)])):
         with pytest.raises(ValueError, match=re.escape(sentence)):
             solve(three, solver)
-    with pytest.raises(ValueError, match="this model works with at most 2 operands, not with 3"):
+    with pytest.raises(ValueError, match="at most 2 operands, not with 3"):
         solver.for_lengths((2, 2, 2))
 
 
@@ -340,7 +340,7 @@ def test_a_reachable_set_that_is_too_small_proves_nothing(learn, command, tmp_pa
     trained = learn(AddTwice("no_four"), steps=1)
     file = saved(tmp_path, trained.task, trained.model)
     ran = command("prove", "--import", "twice", "--checkpoint", file, code=2)
-    assert "the reachable inputs of the local rule NoFourRule are too few: the cell in" in ran.err
+    assert "NoFourRule are too few" in ran.err
 
 
 def test_latent_codes_are_checked_again_without_laws(command, tmp_path):
@@ -480,7 +480,7 @@ def test_only_cell_models_have_integers(command, checkpoint, tmp_path):
     ran = command(*words, "--checkpoint", checkpoint, code=2)
     assert "passes more than decided messages" in " ".join(ran.err.split())
     ran = command(*words, "--untrained", code=2)
-    assert "of trained weights: leave out --untrained" in " ".join(ran.err.split())
+    assert "leave out --untrained" in " ".join(ran.err.split())
 
 
 def test_a_model_in_integers_that_errs_is_refuted(integer_file, command, tmp_path):

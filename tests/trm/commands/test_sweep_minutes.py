@@ -211,7 +211,7 @@ def check_parts(out: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "words", "told"),
     [
-        ({}, ("--jobs", 2), "runs are trained one after the other: leave out --jobs"),
+        ({}, ("--jobs", 2), "leave out --jobs"),
         ({}, ("--minutes", 0), "0 is not a number of minutes above 0"),
         ({"checkpoint": "equal_loss", "axes": {}}, (), "leave out --minutes, or set checkpoint"),
         (

@@ -105,14 +105,12 @@ def test_errors_of_the_hub_are_one_sentence(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match=nothing):
         trm.Solver.from_pretrained("me/nothing")
     monkeypatch.setattr(hub, "upload_folder", lambda **options: 1 / 0)
-    with pytest.raises(
-        OSError, match=r"me/x was not pushed to the hub \(division by zero\): check"
-    ):
+    with pytest.raises(OSError, match=r"me/x was not pushed .*division by zero"):
         push_to_hub("tiny-seed0", "me/x")
     with pytest.raises(FileNotFoundError, match=r"the nearest: tiny-seed0"):  # no name of a hub
         trm.Solver.from_pretrained("tiny-sed0")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(ImportError, match=r"no folder me/nothing, .* pip install huggingface_hub"):
+    with pytest.raises(ImportError, match=r"me/nothing.* pip install huggingface_hub"):
         trm.Solver.from_pretrained("me/nothing")
 
 

@@ -223,9 +223,7 @@ def test_only_some_visits_are_recorded_and_hooks_choose_theirs():
 
 def test_unknown_hook_points_are_refused_with_the_known_ones():
     model = made("trm")
-    with pytest.raises(
-        ValueError, match=r"TinyRecursiveModel has no site 'blocks.7.*It has: embed, inp"
-    ):
+    with pytest.raises(ValueError, match=r"no site 'blocks.7.*It has: embed"):
         record(model, "blocks.7.attention").__enter__()
     with pytest.raises(ValueError, match=r"has no site 'attn'.*blocks.1.attention"):
         record(model, hooks=[("attn", lambda value, _: value)]).__enter__()

@@ -104,7 +104,7 @@ class KeysModel(IterativeModel):
             "config.hidden_size",
             "config.hidden_size. KeysModel has config.channels, config.updates.",
         ),
-        ("nothing", "setting model.network.nothing. KeysModel has config.channels, config.updates"),
+        ("nothing", "setting model.network.nothing. KeysModel has config.channels"),
     ],
 )
 def test_an_unknown_key_of_an_own_network_lists_its_keys(

@@ -82,9 +82,7 @@ def test_epochs_differ_and_devices_share_a_batch():
     assert not same(first, next(iter(loader)))
     data = module()
     data.trainer = SimpleNamespace(world_size=3, global_rank=0, lightning_module=None)
-    with pytest.raises(
-        ValueError, match=r"data\.batch_size 8 has to be a multiple of the 3 devices"
-    ):
+    with pytest.raises(ValueError, match=r"data\.batch_size 8 .* 3 devices"):
         data.train_dataloader()
     data.trainer = SimpleNamespace(world_size=2, global_rank=1, lightning_module=None)
     batches = list(data.train_dataloader())
@@ -126,9 +124,7 @@ def test_a_batch_larger_than_the_memory_is_refused(monkeypatch):
     data = module(Canvas(10, 12), STANDARD, batch_size=1_000_000)
     monkeypatch.setattr("trm.training.data.host_memory", lambda: 10**9)
     for kind in (RowStepSamples, SequenceSamples, CellInputSamples):
-        with pytest.raises(
-            ValueError, match=r"batch_size 1,000,000 takes \d+ GB .* machine has 1 GB"
-        ):
+        with pytest.raises(ValueError, match=r"batch_size 1,000,000 .* machine has 1 GB"):
             data.check_memory(kind)
     module(Canvas(10, 12), STANDARD, batch_size=10_000).check_memory(RowStepSamples)
     monkeypatch.setattr("trm.training.data.host_memory", lambda: None)  # as on Windows

@@ -209,6 +209,6 @@ def test_a_run_begins_with_bfloat16_weights(trained, command, debug, tmp_path):
     assert f"after {before['steps']} steps, {before['samples']} samples" in " ".join(card.split())
     wider = ("--model.network.config.hidden_size", 32)
     ran = command("fit", *debug, "--weights", trained, *wider, folder=tmp_path, code=2)
-    assert "the checkpoint holds another model: hidden_size 16 (here 32)" in ran.err
+    assert "hidden_size 16 (here 32)" in ran.err
     ran = command("fit", *debug, "--weights", "nowhere.ckpt", folder=tmp_path, code=2)
     assert "there is no checkpoint nowhere.ckpt" in ran.err

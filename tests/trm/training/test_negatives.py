@@ -442,7 +442,7 @@ D4 = {"transforms": [A.D4(p=1.0)], "canvas": Canvas(square=True)}
     [
         ({"turned": 0.7, "own": 0.4}, D4, "the shares are at most 1 in all, not 1.1"),
         ({"digit": -0.1}, {}, r"data\.negatives\.digit is from 0 to 1"),
-        ({"turned": 0.5}, {}, r"nothing turns them: add albumentations\.D4 to data\.transforms"),
+        ({"turned": 0.5}, {}, r"add albumentations\.D4 to data\.transforms"),
         ({"guessed": 0.5}, {"transforms": [CanvasShift()]}, "nothing turns them"),
         ({"digit": 0.5}, D4, "there is no share of these: set data.negatives.turned"),
     ],

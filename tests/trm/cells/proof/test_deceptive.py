@@ -109,7 +109,7 @@ def test_laws_of_an_own_layout_are_checked_and_listed(verdict):
     assert "against 'nothing_else: digit' = sum', or blank; in the row of the sum'" in sentence(
         broken
     )
-    with pytest.raises(OwnCodeError, match="the law nothing_else returns no bool for each of N"):
+    with pytest.raises(OwnCodeError, match="the law nothing_else returns no bool"):
         verdict(deceptive.Sums("BadLaw", base=2))
 
 

@@ -143,7 +143,7 @@ def test_without_its_law_a_column_of_a_product_is_refuted():
 
 
 def test_other_layouts_are_refused():
-    with pytest.raises(ValueError, match="no SMT-LIB is written for the layout standard, only for"):
+    with pytest.raises(ValueError, match="for the layout standard, only for"):
         smt.to_smt(learned("column", 2)._replace(layout="standard"))
 
 

@@ -126,7 +126,7 @@ def test_models_without_a_gap_are_refused_with_a_reason(make_solver):
     solver = make_solver()
     with pytest.raises(ValueError, match=r"a sub-task must be one of .*Did you mean carry"):
         run_gap(solver, SIZES, QUICK, ["cary"])
-    with pytest.raises(ValueError, match=r"product is no sub-task of the layout standard: .*carry"):
+    with pytest.raises(ValueError, match=r"product is no sub-task .*carry"):
         run_gap(solver, SIZES[:1], QUICK, ["product"])
     with pytest.raises(ValueError, match="declares no local rule"):
         run_gap(replace(solver, task=Multiplication("direct", base=3)), SIZES, QUICK)

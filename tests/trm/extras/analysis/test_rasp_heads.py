@@ -140,5 +140,5 @@ def test_gpt_attention_is_of_the_token_before_the_cell(gpt_of_blanks):
 
 def test_a_size_without_two_problems_held_out_is_refused(stepping):
     bits = replace(stepping, task=Multiplication("lattice", base=2))
-    with pytest.raises(ValueError, match="fewer than two problems of 1 x 1 digits are held out"):
+    with pytest.raises(ValueError, match="fewer than two problems of 1 x 1 digits"):
         compare_heads(bits, {"digits_a": 1, "digits_b": 1})

@@ -94,5 +94,5 @@ def test_ranges_of_other_measures_are_refused(tmp_path):
     file = tmp_path / "p.jsonl"
     about = {"about": {"model": "x", "ranges": {"digits": [1, 2]}}}
     file.write_text("\n".join(map(json.dumps, (about, {"id": ID, "prediction": "1"}))))
-    with pytest.raises(ValueError, match="gives ranges of digits_a and digits_b, not of digits"):
+    with pytest.raises(ValueError, match="digits_a and digits_b, not of digits"):
         score(file, SUITE, "y")
