@@ -1,8 +1,8 @@
 """Train a model that adds, with a Trainer, a callback and a data module of your own.
 
     python examples/train_with_lightning.py
-    trm solve --checkpoint lightning.ckpt 123456+987654
-    trm prove --checkpoint lightning.ckpt
+    trm solve --checkpoint runs/lightning.ckpt 123456+987654
+    trm prove --checkpoint runs/lightning.ckpt
 
 Time: 10 to 20 seconds on a CPU core, less than a minute on a busy one. Expect a line for each of
 ten epochs, from some 10 % to 100 % solved, then a sum of longer numbers than any in training.
@@ -24,6 +24,8 @@ from canvas.canvas_size import Canvas
 from trm import load_solver, solve
 from trm.cells import CellConfig, CellModel, CellModule, rule_settings
 from trm.training import CanvasDataModule, OptimizerConfig, ScheduleConfig
+
+CHECKPOINT = "runs/lightning.ckpt"
 
 # Lightning's advice about workers, devices and products, which says nothing about this run.
 warnings.filterwarnings("ignore", module="lightning")
@@ -84,8 +86,8 @@ def main(arguments: list[str] | None = None) -> None:
         num_sanity_val_steps=0,
     )
     trainer.fit(module, data)
-    trainer.save_checkpoint("lightning.ckpt")
-    print(solve("123456+987654", load_solver("lightning.ckpt")))
+    trainer.save_checkpoint(CHECKPOINT)
+    print(solve("123456+987654", load_solver(CHECKPOINT)))
 
 
 if __name__ == "__main__":

@@ -71,6 +71,28 @@ def make_folder(output: Path) -> None:
         ) from None
 
 
+def check_place(file: Path, option: str) -> None:
+    """Check that the file of an option can be written, before the work for it begins.
+
+    Raises:
+        ValueError: it is a folder, or its folder is missing or cannot be written to.
+    """
+    if file.is_dir():
+        raise ValueError(f"{option} {file} is a folder: name a file in it")
+    if file.exists() and not file.is_file():  # a device or a pipe
+        return
+    folder = file.resolve().parent
+    if not folder.is_dir():
+        raise ValueError(f"{option} {file}: there is no folder {file.parent}; make it first")
+    try:
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ValueError(
+            f"{option} {file}: its folder cannot be written to ({error.strerror}): choose another"
+        ) from None
+
+
 def make_own_folder(output: Path, command: str, names: Sequence[str], key: str = "format") -> None:
     """Make the folder of ``--output``, or accept it with files of the same command.
 

@@ -17,4 +17,4 @@ def test_it_learns_sums_without_a_warning(repository, tmp_path):
     assert [int(step[1]) for step in steps if step] == [40, 80, 120, 160]
     assert [int(step[2]) for step in steps if step][-1] >= 90
     assert "123456 + 987654 = " in lines[-1]
-    assert os.listdir(tmp_path) == ["lightning.ckpt"]
+    assert [*tmp_path.rglob("*")] == [tmp_path / "runs", tmp_path / "runs/lightning.ckpt"]

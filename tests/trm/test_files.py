@@ -9,6 +9,7 @@ import pytest
 
 from trm.files import (
     alone,
+    check_place,
     make_folder,
     read_object,
     removing_empty_folders,
@@ -46,6 +47,33 @@ def test_a_file_that_cannot_be_written_is_named_as_it_was_given(command):
         ran = command("render", "12x34", "--output", file, code=2)
         assert ran.err.startswith(f"trm render: {file}: ")
         assert len(ran.err.splitlines()) == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="a folder that takes no file")
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("prove", "--output", "/proc/xx"), "--output /proc/xx"),
+        (("prove", "--smt", "/proc/x.smt2"), "--smt /proc/x.smt2"),
+        (("inspect", "--export", "/proc/x.html"), "--export /proc/x.html"),
+        (("convert", "lattice", "/proc/x", "--to", "trm"), "OUT /proc/x"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_place_that_cannot_be_written_is_refused_first(command, monkeypatch, words, option):
+    monkeypatch.setattr("trm.checkpoints.loading.load_solver", None)  # would fail if called
+    ran = command(*words, code=2)
+    assert ran.err.startswith(f"trm {words[0]}: {option}")
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_the_place_of_a_file_is_checked_before_the_work_for_it(tmp_path):
+    for good in (tmp_path / "new", Path(os.devnull)):
+        check_place(good, "--smt")
+    for file, reason in ((tmp_path, "is a folder"), (tmp_path / "none/x", "there is no folder")):
+        with pytest.raises(ValueError, match=f"^--smt {re.escape(str(file))}.* {reason}"):
+            check_place(file, "--smt")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")

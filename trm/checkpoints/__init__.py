@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from canvas.choices import shortened
-from trm.checkpoints.names import HEADER, SUFFIX, named_weights, no_such_name
+from trm.checkpoints.names import HEADER, SUFFIX, in_history, named_weights, no_such_name
 from trm.files import files_below
 
 # Its training is described in docs/generalisation.md.
@@ -73,6 +73,11 @@ def find_checkpoint(path: str | Path, names: Sequence[str] = _BEST_FIRST) -> Pat
         may_be_name = path.name == str(path)
         if may_be_name and (file := named_weights().get(path.name.removesuffix(SUFFIX))):
             return file
+        if may_be_name and (command := in_history(path.name)):
+            raise FileNotFoundError(
+                f"the weights {path} are only in the git history: write them to a file by "
+                f"`{command}`, and name that file"
+            )
         why = f"; {no_such_name(path.name)}" if may_be_name else ""
         raise FileNotFoundError(
             f"there is no checkpoint {path}{why}; train one, for example with "

@@ -7,7 +7,8 @@ Imports no framework: only headers of files are read.
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from math import prod
 from pathlib import Path
@@ -33,12 +34,17 @@ _PACKED = "packed"  # last part of the name of bytes with two weights each
 
 def named_weights() -> dict[str, Path]:
     """Files of weights by name, those of the package first."""
-    checkouts = [root for root in dict.fromkeys((_ROOT, Path.cwd())) if _is_checkout(root)]
-    folders = [_PACKAGE, *(root / "docs" / "models" for root in checkouts)]
+    folders = [_PACKAGE, *_saved_models()]
     found: dict[str, Path] = {}
     for file in (file for folder in folders for file in sorted(folder.glob(f"*{SUFFIX}"))):
         found.setdefault(file.stem, file)
     return found
+
+
+def _saved_models() -> Iterator[Path]:
+    """Yield the folder docs/models of each checkout."""
+    for root in filter(_is_checkout, dict.fromkeys((_ROOT, Path.cwd()))):
+        yield root / "docs" / "models"
 
 
 def _is_checkout(root: Path) -> bool:
@@ -55,6 +61,22 @@ def no_such_name(name: str) -> str:
     nearest = f" (the nearest: {', '.join(near)})" if near else ""
     message = f"nor is it a name that `trm models` lists{nearest}"
     return message if len(known) > 1 else f"{message}; {elsewhere()}"
+
+
+def in_history(name: str) -> str | None:
+    """Return the command that restores weights which have left docs/models; None for others.
+
+    The last table of ``docs/models/README.md`` has their names, such as `tiny-seed1`, `…-seed2`.
+    """
+    for file in (folder / "README.md" for folder in _saved_models()):
+        text = file.read_text(encoding="utf-8") if file.is_file() else ""
+        section = text.partition("\n## In the git history\n")[2]
+        commit, full = re.search(r"git show (\w+):", section), ""
+        for part in re.findall("`(.+?)`", "".join(re.findall(r"^\| (`.+?) \|", section, re.M))):
+            full = part.replace("…", full.rpartition("-seed")[0])
+            if commit and full == name.removesuffix(SUFFIX):
+                return f"git show {commit[1]}:docs/models/{full}{SUFFIX} > {full}{SUFFIX}"
+    return None
 
 
 def elsewhere() -> str:

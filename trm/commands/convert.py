@@ -12,7 +12,7 @@ from canvas.problems import MOST_CELLS
 from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, FORMAT, SUFFIX, is_weights
 from trm.commands.arguments import Arguments, Parser, whole
 from trm.evaluation.grid import AXES
-from trm.files import replacing
+from trm.files import check_place, replacing
 from trm.limits import MOST_STEPS
 
 FORMATS = {
@@ -72,8 +72,7 @@ def run(args: Arguments) -> int:
     if (output.suffix == SUFFIX) != ours:
         ending = f"has to end in {SUFFIX}" if ours else f"is no {SUFFIX} in this format"
         raise ValueError(f"--to {args.to}: OUT {ending}, got {output}")
-    if not output.parent.is_dir():
-        raise ValueError(f"{output}: there is no folder {output.parent}; make it, or name another")
+    check_place(output, "OUT")
     if not ours:
         usual = dict.fromkeys(("layout", "task", *AXES, "steps", "symbols"))
         args.refuse("only --to safetensors needs to know the problems", **usual, base=10)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, SUFFIX, find_checkpoint
 from trm.commands.arguments import Arguments
-from trm.files import fingerprint, replacing
+from trm.files import check_place, fingerprint, replacing
 from trm.progress import progress
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def export(args: Arguments) -> int:
     checkpoint, output = find_checkpoint(args.checkpoint), Path(args.export)
     if output.suffix not in (SUFFIX, PAGE, ONNX):
         raise ValueError(f"--export {output} has to end in {SUFFIX}, {PAGE} or {ONNX}")
-    if not output.parent.is_dir():
-        raise ValueError(f"--export {output}: there is no folder {output.parent}")
+    check_place(output, "--export")
     if args.untrained:
         args.refuse("--untrained draws new weights, which have no figures", figures=None)
     if args.dtype in INTEGERS:

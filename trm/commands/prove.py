@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from canvas.picture import to_terminal
 from trm.checkpoints import DECISIONS_SUFFIX, PROOF_SUFFIX, SHIPPED, find_checkpoint
 from trm.commands.arguments import Arguments, Parser, print_table, results, whole
+from trm.files import check_place, make_folder
 from trm.progress import progress
 
 if TYPE_CHECKING:
@@ -75,16 +76,16 @@ def run(args: Arguments) -> int:
         from trm.cells.proof.proof import RECORD
 
         return recheck.main(args.check, RECORD, args.quiet)
+    if args.output:
+        make_folder(Path(args.output))
+    if args.smt:
+        check_place(Path(args.smt), "--smt")
     (solver,) = args.solvers("cpu")
     if args.smt:
         from trm.cells.proof import smt
 
         codes = getattr(solver.predictor.model.config, "codes", ())
         smt.demand_layout(solver.task.layout, codes)
-        if not Path(args.smt).absolute().parent.is_dir():
-            raise ValueError(f"--smt {args.smt}: there is no folder for it; make it first")
-        if Path(args.smt).is_dir():
-            raise ValueError(f"--smt {args.smt}: it is a folder; name a file in it")
 
     from trm.cells.integer import IntegerCellModel
     from trm.cells.proof.judge import NotProvableError

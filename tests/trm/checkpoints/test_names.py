@@ -39,6 +39,22 @@ def test_an_unknown_name_suggests_the_nearest_and_a_path_none():
         find_checkpoint("nowhere/lattice")
 
 
+def test_removed_weights_are_restored_from_the_git_history(repository, monkeypatch, tmp_path):
+    page = (repository / "docs/models/README.md").read_text(encoding="utf-8")
+    for name in ("written-7-seed0", "addition-19-gpt-blanks-seed1", "untold-decimal-seed4"):
+        shown = f"git show 87e62cbc:docs/models/{name}.safetensors > {name}.safetensors"
+        for given in (name, f"{name}.safetensors"):
+            with pytest.raises(FileNotFoundError, match=re.escape(shown)):
+                find_checkpoint(given)
+    assert f"    {names.in_history('written-7-seed0')}\n" in page
+    assert [name for name in named_weights() if names.in_history(name)] == []
+    for other in ("tiny-seed9", "87e62cbc", ""):
+        assert names.in_history(other) is None
+    monkeypatch.setattr(names, "_ROOT", tmp_path)  # an installed package has no such table
+    monkeypatch.chdir(tmp_path)
+    assert names.in_history("written-7-seed0") is None
+
+
 def test_a_file_wins_over_a_name_whatever_its_own_name(checkpoint, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copy(find_checkpoint("column-seed0"), "lattice")  # weights without an ending
