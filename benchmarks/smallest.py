@@ -15,7 +15,7 @@ import torch
 
 from canvas.cells.reachable import reachable_op_inputs
 from trm import load_solver
-from trm.cells.proof.judge import judge, provable
+from trm.cells.proof.compare import compare, provable
 from trm.figures.style import INK, mark, new_figure, save, tidy
 from trm.markdown import table
 
@@ -38,7 +38,7 @@ def judged(name: str) -> Judgement:
     solver = load_solver(name, device="cpu")
     model = solver.predictor.model
     rule = provable(model, solver.task)
-    found = judge(model, rule, reachable_op_inputs(rule))
+    found = compare(model, rule, reachable_op_inputs(rule))
     margin = float(found.margin[found.right].min(initial=torch.inf))
     sizes = model.num_parameters, len(found.numbers), len(found.wrong)
     return Judgement(name, solver.task.layout, *sizes, margin, found.arithmetic)

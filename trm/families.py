@@ -73,6 +73,7 @@ MODULES = {
     "trm.models.shared_classes": "trm.cells.shared_classes",
     "trm.models.wavefront": "trm.cells.wavefront",
     "trm.page": "trm.extras.page",
+    "trm.cells.proof.judge": "trm.cells.proof.compare",
     "trm.proof": "trm.cells.proof",
     "trm.sharing": "trm.extras.sharing",
     "trm.solving.cell_predictor": "trm.cells.predictor",

@@ -18,7 +18,7 @@ from canvas.task import Task
 from canvas.tasks import task_data
 from trm.cells.configs import CellConfig, rule_settings
 from trm.cells.model import CellModel
-from trm.cells.proof.judge import Judged, judge
+from trm.cells.proof.compare import Comparison, compare
 from trm.cells.samples import as_batch
 from trm.checkpoints import DATA_KEY, SHIPPED
 from trm.checkpoints.loading import load_solver
@@ -161,12 +161,12 @@ def shipped() -> Solver:
 
 @dataclass(frozen=True)
 class Trained:
-    """A model that is right on all cell inputs, and what it was judged by."""
+    """A model that is right on all cell inputs, and the comparison with its rule."""
 
     task: Task
     rule: LocalRule
     model: CellModel
-    judged: Judged
+    comparison: Comparison
 
 
 Learn = Callable[..., Trained]
@@ -176,7 +176,7 @@ Learn = Callable[..., Trained]
 def _fewer_problems_beside_a_proof():
     """Those that say how much of what there is to see training shows."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("judge", "latent"):
+        for module in ("compare", "latent"):
             patch.setattr(f"trm.cells.proof.{module}.THOROUGH", (2000, 100))
         yield
 
@@ -210,7 +210,7 @@ def learn(once: Callable) -> Learn:
 
         folder = once(f"{task.layout}-{task.base}{'-latent' * latent}-{steps}", train)
         model.load_state_dict(torch.load(folder / "weights", weights_only=True))
-        return Trained(task, rule, model.eval(), judge(model.eval(), rule, numbers))
+        return Trained(task, rule, model.eval(), compare(model.eval(), rule, numbers))
 
     return trained
 

@@ -21,7 +21,7 @@ from trm.cells import CellModule
 from trm.cells.configs import CellConfig, rule_settings
 from trm.cells.model import CellModel
 from trm.cells.predictor import CellPredictor
-from trm.cells.proof.judge import judge, provable
+from trm.cells.proof.compare import compare, provable
 from trm.checkpoints import SHIPPED
 from trm.extras.analysis.lens import read_layers
 from trm.extras.analysis.record import cell_attention
@@ -121,9 +121,9 @@ def test_evaluation_and_analysis_do_not_depend_on_defaults(changed_default, step
 
 def test_a_proof_does_not_depend_on_defaults(changed_default, binary):
     rule = provable(binary.model, binary.task)
-    judged = judge(binary.model, rule, binary.judged.numbers[:200])
-    np.testing.assert_array_equal(judged.left, binary.judged.left[:200])
-    assert judged.arithmetic == "float32"
+    comparison = compare(binary.model, rule, binary.comparison.numbers[:200])
+    np.testing.assert_array_equal(comparison.left, binary.comparison.left[:200])
+    assert comparison.arithmetic == "float32"
 
 
 def one_step(family: str) -> list[torch.Tensor]:

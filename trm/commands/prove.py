@@ -16,7 +16,7 @@ from trm.progress import progress
 
 if TYPE_CHECKING:
     from canvas.cells.local_rule import LocalRule
-    from trm.cells.proof.judge import Judged
+    from trm.cells.proof.compare import Comparison
     from trm.cells.proof.latent import Explored
     from trm.cells.proof.proof import Proof
     from trm.cells.proof.search import Counterexample
@@ -88,7 +88,7 @@ def run(args: Arguments) -> int:
         smt.demand_layout(solver.task.layout, codes)
 
     from trm.cells.integer import IntegerCellModel
-    from trm.cells.proof.judge import NotProvableError
+    from trm.cells.proof.compare import NotProvableError
     from trm.cells.proof.notes import LAWFUL, PROVED
     from trm.cells.proof.prove import prove, refute
 
@@ -164,10 +164,10 @@ def _write_decisions(proof: Proof, checkpoint: Path) -> Path:
     from trm.files import replacing
     from trm.torch_settings import standard_settings
 
-    predictor, task, judged = proof.solver.predictor, proof.solver.task, proof.judged
-    assert judged is not None
+    predictor, task, comparison = proof.solver.predictor, proof.solver.task, proof.comparison
+    assert comparison is not None
     if len(predictor.model.encoding.ops) == 1:
-        table = closed_table(predictor.model.encoding, judged.numbers, judged.outputs)
+        table = closed_table(predictor.model.encoding, comparison.numbers, comparison.outputs)
     else:  # every op is proved on its own inputs; a table needs those of whole cells
         assert proof.rule is not None
         ids = reachable_cell_inputs(proof.rule)
@@ -196,16 +196,16 @@ def _call(args: Arguments, proof: Proof) -> str | None:
 
 def show(proof: Proof, call: str | None = None) -> None:
     """Print the verdict and its basis, with the command that shows an error."""
-    task, judged, console = proof.solver.task, proof.judged, results()
+    task, comparison, console = proof.solver.task, proof.comparison, results()
     console.print(
         f"{task.name}, {task.layout} in base {task.base}; trained on {proof.solver.trained_on}\n"
     )
-    if judged is not None:
+    if comparison is not None:
         from rich.table import Table
 
         numbers = Table.grid("", "", padding=(0, 3))
         numbers.columns[1].justify = "right"
-        for row in _grounds(proof, judged):
+        for row in _grounds(proof, comparison):
             numbers.add_row(*row)
         console.print(numbers)
         console.print()
@@ -248,27 +248,27 @@ def _show_codes(explored: Explored, rule: LocalRule) -> None:
         print_table((name, *(CLASSES[one] for one in columns)), rows, wrap=True)
 
 
-def _grounds(proof: Proof, judged: Judged) -> Iterator[tuple[str, str, str]]:
+def _grounds(proof: Proof, comparison: Comparison) -> Iterator[tuple[str, str, str]]:
     """Yield the basis of a verdict, line by line: a name, a number and an explanation."""
     in_training, drawn = proof.shown
     laws = proof.laws
     ops = proof.rule is not None and (proof.rule.ops or proof.rule.codes)
     what, owner = ("op inputs", "an op") if ops else ("cell inputs", "a cell")
-    yield what, f"{len(judged.numbers):,}", f"all inputs of {owner} on any canvas"
-    how = "in integers" if judged.integers else "as computed in float32"
-    yield "of them incorrect", f"{len(judged.wrong):,}", how
-    yield "smallest margin", f"{judged.margin.min():.3f}", "of a correct logit over the next"
+    yield what, f"{len(comparison.numbers):,}", f"all inputs of {owner} on any canvas"
+    how = "in integers" if comparison.integers else "as computed in float32"
+    yield "of them incorrect", f"{len(comparison.wrong):,}", how
+    yield "smallest margin", f"{comparison.margin.min():.3f}", "of a correct logit over the next"
     if drawn:
         yield "in training", f"{in_training:,}", f"of these; counted in {drawn:,} drawn problems"
-    if judged.integers:
+    if comparison.integers:
         yield "rounded sums", "none", "all sums are of integers: equal on every machine"
-    if judged.bounded:
-        exact = (judged.float32 & judged.right).mean()
+    if comparison.bounded:
+        exact = (comparison.float32 & comparison.right).mean()
         yield "safe in float32", f"{exact:.2%}", "correct however sums are rounded"
         of = "in float64, over the inputs that are not safe in float32"
-        if judged.arithmetic == "float32":
+        if comparison.arithmetic == "float32":
             of = "in float32, at the bound on rounding"
-        yield "remaining margin", f"{judged.least_left:.3f}", f"at least, {of}"
+        yield "remaining margin", f"{comparison.least_left:.3f}", f"at least, {of}"
     if laws.names:
         inputs = f"of the layout, in {laws.cell_inputs:,} cell inputs"
         yield "laws", f"{len(laws.names)}", inputs if laws.hold else "of the layout; one is broken"
@@ -276,19 +276,19 @@ def _grounds(proof: Proof, judged: Judged) -> Iterator[tuple[str, str, str]]:
 
 def sentence(proof: Proof, call: str | None = None) -> str:
     """Return the verdict as a sentence, with the command that shows an error."""
-    judged, found = proof.judged, proof.counterexample
+    comparison, found = proof.comparison, proof.counterexample
     if found is not None:
         least = ", and no smaller problem does" if found.smallest else ""
         command = f": {call}" if call else ""
         return f"refuted: {found.problem} goes wrong{_on_canvas(found)}{least}{command}"
-    if judged is None:
+    if comparison is None:
         return f"open: none of {proof.looked:,} problems goes wrong, which proves nothing"
     if proof.program and proof.rule and proof.tested:
-        return _what_holds(proof, judged.arithmetic or "")
-    if len(judged.wrong):
+        return _what_holds(proof, comparison.arithmetic or "")
+    if len(comparison.wrong):
         return (
-            f"open: {len(judged.wrong):,} cell inputs are incorrect, and none of {proof.looked:,} "
-            "problems shows one; train the model longer"
+            f"open: {len(comparison.wrong):,} cell inputs are incorrect, and none of "
+            f"{proof.looked:,} problems shows one; train the model longer"
         )
     return (
         "open: no cell input is incorrect, but margins do not cover every rounding; train the "
@@ -350,18 +350,18 @@ def _on_canvas(found: Counterexample) -> str:
 
 def _draw(proof: Proof, file: Path) -> None:
     """Draw the margins over the inputs of a cell."""
-    if proof.judged is None or proof.rule is None:
+    if proof.comparison is None or proof.rule is None:
         return
     from trm.cells.proof.program import CellProgram
     from trm.extras.analysis.figures import margins_figure
     from trm.figures.style import save
 
-    task, judged, rule = proof.solver.task, proof.judged, proof.rule
+    task, comparison, rule = proof.solver.task, proof.comparison, proof.rule
     program = proof.program
     if program is None and rule.codes:
         return  # its codes have no correct classes
     if program is None:  # then the tables that it should have learned
-        ideal = rule.correct_outputs(judged.numbers)
-        program = CellProgram.extract(task.layout, rule, judged.numbers, ideal)
-    if (figure := margins_figure(program, rule, judged, sentence(proof))) is not None:
+        ideal = rule.correct_outputs(comparison.numbers)
+        program = CellProgram.extract(task.layout, rule, comparison.numbers, ideal)
+    if (figure := margins_figure(program, rule, comparison, sentence(proof))) is not None:
         save(figure, file)

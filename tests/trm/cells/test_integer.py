@@ -20,7 +20,7 @@ from trm.torch_settings import float32_default
 def pair(request) -> tuple[CellModel, IntegerCellModel, torch.Tensor]:
     """A trained model, the same in integers, and all op inputs that its cells can have."""
     trained = request.getfixturevalue(request.param)
-    ids = torch.from_numpy(trained.judged.numbers)
+    ids = torch.from_numpy(trained.comparison.numbers)
     return trained.model, quantised(trained.model, ids, 8), ids
 
 
@@ -32,7 +32,7 @@ def test_int8_weights_decide_as_floats_on_all_inputs(pair):
 
 
 def test_weights_of_4_bits_decide_the_same_once_fine_tuned(binary):
-    ids = torch.from_numpy(binary.judged.numbers)
+    ids = torch.from_numpy(binary.comparison.numbers)
     tuned = refined(binary.model, ids, 4, steps=60)
     integer = quantised(tuned, ids, 4)
     assert differing(binary.model, integer, ids) == 0
@@ -217,15 +217,15 @@ def test_weights_that_could_overflow_are_refused_by_name():
 
 def test_given_symbols_and_outputs_of_other_ops_are_no_decisions(binary, written):
     for trained in (binary, written):
-        ids = torch.from_numpy(trained.judged.numbers)
+        ids = torch.from_numpy(trained.comparison.numbers)
         found = decisions(trained.model, ids)
-        labels = trained.rule.correct_outputs(trained.judged.numbers)
+        labels = trained.rule.correct_outputs(trained.comparison.numbers)
         for (name, label), decided in zip(labels.items(), found.T, strict=True):
             assert torch.equal(decided, torch.from_numpy(label).long()), name
 
 
 def test_rare_kinds_of_inputs_are_drawn_as_often_as_others(binary, monkeypatch):
-    ids, model = torch.from_numpy(binary.judged.numbers), binary.model
+    ids, model = torch.from_numpy(binary.comparison.numbers), binary.model
 
     def kinds(some: torch.Tensor) -> torch.Tensor:
         one = model.reader.decode(some)

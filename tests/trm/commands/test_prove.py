@@ -442,7 +442,10 @@ def test_integers_are_proved_without_a_bound_on_rounding(integer_file, binary, c
     assert "safe in float32" not in ran.out
     record = json.loads((folder / "proof.json").read_text())
     assert (record["arithmetic"], record["dtype"]) == ("integers", "integers")
-    assert (record["op_inputs"], record["incorrect_op_inputs"]) == (len(binary.judged.numbers), 0)
+    assert (record["op_inputs"], record["incorrect_op_inputs"]) == (
+        len(binary.comparison.numbers),
+        0,
+    )
     assert (record["margin_left_by_rounding"], record["proved_in_float32"]) == (None, 0)
     assert record["smallest_margin"] * 1024 == int(record["smallest_margin"] * 1024) > 0
     assert {one.name for one in folder.iterdir()} == FILES

@@ -4,7 +4,7 @@ import torch
 
 from canvas.cells.reachable import reachable_op_inputs
 from trm.cells.integer import IntegerCellModel
-from trm.cells.proof.judge import NotProvableError, Report, provable
+from trm.cells.proof.compare import NotProvableError, Report, provable
 from trm.cells.proof.latent import explore
 from trm.cells.quantise import TUNING, differing, quantised, refined, some_of
 from trm.solving.solver import Solver

@@ -128,7 +128,7 @@ class CellProgram(NamedTuple):
             layout: name of the layout.
             rule: of the layout.
             numbers: ids of N op inputs, int64 [N].
-            outputs: of these, int64 [N] by name, see `trm.cells.proof.judge.Judged`.
+            outputs: of these, int64 [N] by name, see `trm.cells.proof.compare.Comparison`.
         """
         tables = {}
         for op, here, decoded in rule.encoding.decode(numbers):

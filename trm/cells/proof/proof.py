@@ -13,7 +13,7 @@ import numpy as np
 from canvas.cells.local_rule import LocalRule
 from canvas.tasks import task_data
 from trm.cells.proof import check
-from trm.cells.proof.judge import Judged
+from trm.cells.proof.compare import Comparison
 from trm.cells.proof.latent import Explored
 from trm.cells.proof.laws import Laws
 from trm.cells.proof.notes import ARITHMETIC, PROVED, REFUTED, proof_digest
@@ -54,8 +54,8 @@ class Proof:
     verdict: str
     looked: int = 0  # problems that were tried for a counterexample
     counterexample: Counterexample | None = None
-    rule: LocalRule | None = None  # None, like `judged`: the model has no cell inputs
-    judged: Judged | None = None
+    rule: LocalRule | None = None  # None, like `comparison`: the model has no cell inputs
+    comparison: Comparison | None = None
     shown: tuple[int, int] = (0, 0)  # op inputs in training problems, number of these problems
     tested: "Tested | None" = None  # how the rule was tested; None: there is no rule
     laws: Laws = field(default_factory=Laws)  # those checked in this call
@@ -69,16 +69,16 @@ class Proof:
         found |= {"task": task_data(self.solver.task), "weights_sha256": weights_hash(model)}
         found |= {"digest": proof_digest(model, self.solver.task)}
         found |= {"parameters": model.num_parameters}
-        if (judged := self.judged) is not None:
-            left, numbers = judged.least_left, judged.numbers.astype("<i8")
+        if (comparison := self.comparison) is not None:
+            left, numbers = comparison.least_left, comparison.numbers.astype("<i8")
             found |= {
-                "arithmetic": judged.arithmetic,
+                "arithmetic": comparison.arithmetic,
                 "op_inputs": len(numbers),
                 "op_inputs_sha256": hashlib.sha256(numbers.tobytes()).hexdigest(),
-                "incorrect_op_inputs": len(judged.wrong),
-                "smallest_margin": float(judged.margin.min()),
+                "incorrect_op_inputs": len(comparison.wrong),
+                "smallest_margin": float(comparison.margin.min()),
                 "margin_left_by_rounding": left if np.isfinite(left) else None,
-                "proved_in_float32": int((judged.float32 & judged.right).sum()),
+                "proved_in_float32": int((comparison.float32 & comparison.right).sum()),
             }
         if self.tested is not None:
             found |= {"agreed_canvases": self.tested.canvases, "tested": self.tested._asdict()}
@@ -87,7 +87,7 @@ class Proof:
             found["checked_laws"] = asdict(self.laws)
         if self.explored:
             found["codes"] = {n: part.tolist() for n, part in self.explored.meanings.items()}
-        elif judged is not None:
+        elif comparison is not None:
             found["shown_in_training"] = dict(
                 zip(("op_inputs", "problems"), self.shown, strict=True)
             )
@@ -137,7 +137,7 @@ class Proof:
             decisions = decisions or before.get("decisions_sha256")
         if self.verdict == PROVED and decisions:
             record["decisions_sha256"] = decisions
-        if self.verdict == REFUTED and self.judged is not None:
-            wrong = np.unique(self.judged.wrong)
+        if self.verdict == REFUTED and self.comparison is not None:
+            wrong = np.unique(self.comparison.wrong)
             record["incorrect_ids"] = wrong.tolist() if len(wrong) <= _MOST_NOTED else None
         write_json(file, json.loads(json.dumps(record)))

@@ -10,7 +10,7 @@ from canvas.cells.local_rule import LocalRule
 from canvas.cells.reachable import reachable_op_inputs
 from canvas.task import Task
 from trm.cells.model import CellModel
-from trm.cells.proof.judge import Compared, compare_with_canvases, judge, provable
+from trm.cells.proof.compare import DrawnCanvases, compare, compare_with_canvases, provable
 from trm.cells.proof.latent import Explored, explore
 from trm.cells.proof.laws import by_checker, of_rule, of_the_package, survey
 from trm.cells.proof.notes import COMPUTES, LAWFUL, OPEN, PROVED, REFUTED
@@ -54,29 +54,29 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
         explored = explore(task.local_rule(latent=True), rule, model, report, task)
         tested = Tested(explored.agreed, explored.digits)
         known["explored"] = explored
-        judged = judge(model, rule, explored.numbers, report, bounded, explored.labels)
+        comparison = compare(model, rule, explored.numbers, report, bounded, explored.labels)
     else:
         report("enumerating", 0, 1)
         numbers = reachable_op_inputs(rule)
-        compared = compare_with_canvases(rule, task, numbers, report)
-        known["shown"] = int(compared.in_training.sum()), compared.trained
-        tested = Tested(compared.canvases, compared.digits, int(compared.shown.sum()))
-        judged = judge(model, rule, numbers, report, bounded)
-    known |= {"judged": judged, "tested": tested}
-    if judged.arithmetic and (explored is None or explored.complete):
+        drawn = compare_with_canvases(rule, task, numbers, report)
+        known["shown"] = int(drawn.in_training.sum()), drawn.trained
+        tested = Tested(drawn.canvases, drawn.digits, int(drawn.shown.sum()))
+        comparison = compare(model, rule, numbers, report, bounded)
+    known |= {"comparison": comparison, "tested": tested}
+    if comparison.arithmetic and (explored is None or explored.complete):
         report("extracting the program", 0, 1)
-        program = CellProgram.extract(task.layout, rule, judged.numbers, judged.outputs)
+        program = CellProgram.extract(task.layout, rule, comparison.numbers, comparison.outputs)
         report("checking the laws", 0, 1)
         if explored is None:
-            decided = by_rule(task, rule, program, judged.numbers, compared, tested)
+            decided = by_rule(task, rule, program, comparison.numbers, drawn, tested)
         else:
             decided = with_codes(task, explored, tested)
         return Proof(solver, program=program, **known | decided)
     if explored:
         return replace(refute(solver, search or SEARCHED, report), **known)
-    cell_inputs, looked = ByOpInputs(model, rule, task, judged), 0
+    cell_inputs, looked = ByOpInputs(model, rule, task, comparison), 0
     found = None
-    if len(judged.wrong):
+    if len(comparison.wrong):
         found, looked = smallest_wrong(cell_inputs, report)
         search = search or SEARCHED
     if found is None and search:
@@ -91,7 +91,7 @@ def by_rule(
     rule: LocalRule,
     program: CellProgram,
     numbers: np.ndarray,
-    compared: Compared,
+    drawn: DrawnCanvases,
     tested: Tested,
 ) -> dict[str, Any]:
     """Decide what holds of a model that computes a rule with hints; return parts of a `Proof`.
@@ -100,8 +100,8 @@ def by_rule(
         task: of the model.
         rule: of its layout.
         program: its table.
-        numbers: sorted ids of the op inputs that were judged, int64 [N].
-        compared: the canvases that agree with the rule.
+        numbers: sorted ids of the op inputs, all of which were run, int64 [N].
+        drawn: the canvases that agree with the rule.
         tested: the same in numbers.
     """
     if of_the_package(task, rule):
@@ -109,7 +109,7 @@ def by_rule(
         return {"verdict": PROVED if laws.hold else COMPUTES, "laws": laws}
     found, laws = survey(rule)
     words = [f"can_occur in row {row}, column {column}" for row, column in found.left_out]
-    never = found.never(compared.cells)
+    never = found.never(drawn.cells)
     verdict = LAWFUL if laws.hold else COMPUTES
     return {"verdict": verdict, "laws": laws, "tested": tested._replace(words=words, never=never)}
 

@@ -23,7 +23,7 @@ from canvas.cells.spec import SYMBOL
 from canvas.choices import OwnCodeError
 from canvas.task import Task
 from trm.cells.proof import check
-from trm.cells.proof.judge import compare_with_canvases
+from trm.cells.proof.compare import compare_with_canvases
 from trm.cells.proof.latent import explore_by
 from trm.cells.proof.laws import Laws
 from trm.cells.proof.notes import LAWFUL, PROVED
@@ -111,11 +111,11 @@ def _checked(program: CellProgram, task: Task, report: Report) -> tuple[int, int
     if not program.codes:
         report("enumerating", 0, 1)
         numbers = reachable_op_inputs(rule)
-        compared = compare_with_canvases(rule, task, numbers, report)
-        tested = Tested(compared.canvases, compared.digits)
+        drawn = compare_with_canvases(rule, task, numbers, report)
+        tested = Tested(drawn.canvases, drawn.digits)
         _compare(program.decide(rule, numbers), rule.correct_outputs(numbers))
-        decided = by_rule(task, rule, program, numbers, compared, tested)
-        return len(numbers), compared.canvases, decided
+        decided = by_rule(task, rule, program, numbers, drawn, tested)
+        return len(numbers), drawn.canvases, decided
     sizes = {name: 1 + int(program.tables[name].values.max(initial=1)) for name in program.codes}
     mine = rule.with_codes(sizes)
 

@@ -23,7 +23,7 @@ from canvas.sampling import FAMILIES, family_problems
 from canvas.symbols import decode
 from canvas.task import Task
 from trm.cells.model import CellModel
-from trm.cells.proof.judge import Judged
+from trm.cells.proof.compare import Comparison
 from trm.cells.wavefront import run_wavefront
 from trm.progress import Report
 from trm.solving.solver import Solver
@@ -61,7 +61,7 @@ class Counterexample(NamedTuple):
 
 
 class BySolving:
-    """Judge of any model: the score is the confidence of a solution, 0 if incorrect."""
+    """Scorer of any model: the score is the confidence of a solution, 0 if incorrect."""
 
     def __init__(self, solver: Solver):
         self.solver, self.task = solver, solver.task
@@ -80,16 +80,16 @@ class BySolving:
 
 
 class ByOpInputs:
-    """Judge of a model whose op inputs have been judged.
+    """Scorer of a model whose op inputs have been compared with the rule.
 
     A problem's score is the smallest number of parts in which one of its op inputs differs from an
     incorrect one. If no op input is incorrect, the score is the problem's smallest margin.
     """
 
-    def __init__(self, model: CellModel, rule: LocalRule, task: Task, judged: Judged):
-        self.model, self.rule, self.task, self.judged = model, rule, task, judged
+    def __init__(self, model: CellModel, rule: LocalRule, task: Task, comparison: Comparison):
+        self.model, self.rule, self.task, self.comparison = model, rule, task, comparison
         self.most_operands = rule.most_operands
-        wrong = judged.wrong
+        wrong = comparison.wrong
         some = np.random.default_rng(0).permutation(len(wrong))[:_TARGETS]
         self.targets = _parts(rule, wrong[some]) if len(wrong) else None
 
@@ -99,15 +99,15 @@ class ByOpInputs:
             seen = drawn_cell_inputs(self.rule, drawing)
             number, cell_input = self.rule.op_input_ids(seen.cell_inputs, seen.outputs)
             names = self.task.names(problems[index])
-            at = places(self.judged.numbers, number, seen, cell_input, names, self.rule)
+            at = places(self.comparison.numbers, number, seen, cell_input, names, self.rule)
             if self.targets is None:
-                score = self.judged.margin[at].astype(float)
+                score = self.comparison.margin[at].astype(float)
             else:
                 parts = _parts(self.rule, number)
                 score = np.full(len(number), np.inf)
                 for target in self.targets:
                     np.minimum(score, (parts != target).sum(axis=1), out=score)
-                score[~self.judged.right[at]] = 0
+                score[~self.comparison.right[at]] = 0
             np.minimum.at(found, index[seen.canvas[cell_input]], score)
         return found
 
@@ -164,7 +164,7 @@ def _placed(found: Counterexample, drawing: Drawing) -> Counterexample:
 
 # `score` returns a float [B] for B problems: 0 or less if the model may fail on one. `solve` runs
 # the model on one of them and returns None if every cell is correct.
-Judge = BySolving | ByOpInputs
+Scorer = BySolving | ByOpInputs
 
 
 def drawings(task: Task, problems: Problems) -> Iterator[tuple[np.ndarray, WorkedDrawing]]:
@@ -192,14 +192,14 @@ def _parts(rule: LocalRule, numbers: np.ndarray) -> np.ndarray:
     return found
 
 
-def smallest_wrong(judge: Judge, report: Report) -> tuple[Counterexample | None, int]:
+def smallest_wrong(scorer: Scorer, report: Report) -> tuple[Counterexample | None, int]:
     """Return the smallest incorrect problem, if any, and the number of problems tried."""
     looked = 0
-    for operands in small_problems(judge.task, judge.most_operands):
-        problems = _known(judge.task, operands)
+    for operands in small_problems(scorer.task, scorer.most_operands):
+        problems = _known(scorer.task, operands)
         report("small problems", looked, looked + len(problems))
-        for i in np.flatnonzero(judge.score(problems) <= 0):
-            if found := judge.solve(problems[i : i + 1]):
+        for i in np.flatnonzero(scorer.score(problems) <= 0):
+            if found := scorer.solve(problems[i : i + 1]):
                 return found._replace(smallest=True), looked + int(i) + 1
         looked += len(problems)
     return None, looked
@@ -229,9 +229,9 @@ def small_problems(task: Task, most_operands: int | None = None) -> Iterator[lis
         digits += 1
 
 
-def hunt(judge: Judge, most: int, report: Report) -> Counterexample | None:
+def hunt(scorer: Scorer, most: int, report: Report) -> Counterexample | None:
     """Try so many structured problems, and mutations of those with the lowest scores."""
-    task, random = judge.task, np.random.default_rng(0)
+    task, random = scorer.task, np.random.default_rng(0)
     nearest: list[tuple[float, tuple[int, ...]]] = []
     known: set[tuple[int, ...]] = set()
     looked = 0
@@ -252,10 +252,10 @@ def hunt(judge: Judge, most: int, report: Report) -> Counterexample | None:
         batch = problems.to_ints()
         if not batch:
             continue
-        scores = judge.score(problems)
+        scores = scorer.score(problems)
         for i in np.flatnonzero(scores <= 0):
-            if found := judge.solve(problems[i : i + 1]):
-                return shrunk(judge, found)
+            if found := scorer.solve(problems[i : i + 1]):
+                return shrunk(scorer, found)
         nearest = sorted({*nearest, *zip(scores.tolist(), batch, strict=True)})[:_KEPT]
         report("structured problems, and what is near to going wrong", min(looked, most), most)
     return None
@@ -278,9 +278,9 @@ def _mutated(
     return tuple(max(task.smallest, _number(digits, task.base)) for digits in operands)
 
 
-def shrunk(judge: Judge, found: Counterexample) -> Counterexample:
+def shrunk(scorer: Scorer, found: Counterexample) -> Counterexample:
     """Leave out digits, or lower them, one by one, while the problem stays incorrect."""
-    task = judge.task
+    task = scorer.task
     while True:
         smaller: set[tuple[int, ...]] = set()
         for k, number in enumerate(found.operands):
@@ -293,8 +293,8 @@ def shrunk(judge: Judge, found: Counterexample) -> Counterexample:
         ordered = sorted(smaller - {found.operands}, key=lambda operands: (max(operands), operands))
         problems = _known(task, ordered)
         better = None
-        for i in np.flatnonzero(judge.score(problems) <= 0) if len(problems) else ():
-            if better := judge.solve(problems[i : i + 1]):
+        for i in np.flatnonzero(scorer.score(problems) <= 0) if len(problems) else ():
+            if better := scorer.solve(problems[i : i + 1]):
                 break
         if better is None:
             return found

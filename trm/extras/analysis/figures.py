@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.spec import TOKEN
 from canvas.picture import GREY, GRID
-from trm.cells.proof.judge import Judged
+from trm.cells.proof.compare import Comparison
 from trm.cells.proof.program import CLASSES, CellProgram
 from trm.extras.analysis.gap import GapStudy
 from trm.extras.analysis.inspection_figures import effect_colours
@@ -200,14 +200,14 @@ class Margins(NamedTuple):
 
 
 def margins_figure(
-    program: CellProgram, rule: LocalRule, judged: Judged, title: str
+    program: CellProgram, rule: LocalRule, comparison: Comparison, title: str
 ) -> Figure | None:
     """Draw smallest margins, with a panel for each output that depends on two inputs or more.
 
     A panel shows the last two inputs. Classes have their names in the program written as Python.
     Returns None if no output depends on two inputs.
     """
-    shown = list(rule.encoding.decode(judged.numbers))
+    shown = list(rule.encoding.decode(comparison.numbers))
     pairs: dict[tuple[int, *tuple[str, ...]], list[str]] = {}
     for number, (head, _, _) in enumerate(shown):
         for name in head.outputs:
@@ -219,7 +219,7 @@ def margins_figure(
         _, here, inputs = shown[number]
         own = [signal.partition(".")[2] for signal in signals]
         smallest = np.full([rule.signals[name] for name in own], np.inf)
-        np.minimum.at(smallest, tuple(inputs[name] for name in signals), judged.margin[here])
+        np.minimum.at(smallest, tuple(inputs[name] for name in signals), comparison.margin[here])
         smallest[np.isinf(smallest)] = np.nan
         down, across = (
             [str(n) for n in range(size)] if name in rule.codes else list(CLASSES[:size])
@@ -227,7 +227,7 @@ def margins_figure(
         )
         first, second = (signal.replace("_", " ").replace(".", ": ") for signal in signals)
         panels.append(Margins(", ".join(names), (first, second), (down, across), smallest))
-    return draw_margins(panels, float(np.median(judged.margin)), title) if panels else None
+    return draw_margins(panels, float(np.median(comparison.margin)), title) if panels else None
 
 
 def draw_margins(found: Sequence[Margins], most: float, title: str) -> Figure:

@@ -24,7 +24,7 @@ from trm import load_solver, solve
 from trm.cells.configs import CellConfig, rule_settings
 from trm.cells.model import CellModel
 from trm.cells.predictor import CellPredictor
-from trm.cells.proof.judge import Judged
+from trm.cells.proof.compare import Comparison
 from trm.cells.proof.notes import COMPUTES, LAWFUL, PROVED, proof_digest
 from trm.cells.proof.prove import prove
 from trm.commands.prove import sentence
@@ -44,10 +44,10 @@ def verdict(monkeypatch):
         outputs = rule.correct_outputs(numbers)
         yes, many = np.ones(len(numbers), dtype=bool), np.ones(len(numbers), np.float32)
         decided = {name: part.astype(np.uint8) for name, part in outputs.items()}
-        return Judged(numbers, decided, yes, many, many.astype(float), yes)
+        return Comparison(numbers, decided, yes, many, many.astype(float), yes)
 
-    monkeypatch.setattr("trm.cells.proof.prove.judge", perfect)
-    monkeypatch.setattr("trm.cells.proof.judge.THOROUGH", (100, 50))
+    monkeypatch.setattr("trm.cells.proof.prove.compare", perfect)
+    monkeypatch.setattr("trm.cells.proof.compare.THOROUGH", (100, 50))
 
     def of(task):
         model = CellModel(CellConfig(**rule_settings(task.local_rule()), **SHAPE)).eval()
@@ -139,7 +139,7 @@ def test_an_error_in_a_rule_of_the_package_breaks_a_law(verdict, monkeypatch):
 
     monkeypatch.setattr(ColumnRule, "cell", wrong)
     # As if no drawn canvas had such a cell.
-    monkeypatch.setattr("trm.cells.proof.judge.checked_canvases", lambda *_: iter(()))
+    monkeypatch.setattr("trm.cells.proof.compare.checked_canvases", lambda *_: iter(()))
     proof = verdict(Addition("column", base=3))
     assert proof.verdict == COMPUTES
     assert "against 'column_form: " in proof.laws.against
@@ -160,7 +160,7 @@ def test_rows_that_the_checker_knows_must_be_checked(verdict, monkeypatch):
         self.rows = self.rows | {"addend": row._replace(columns=columns)}
 
     monkeypatch.setattr(ColumnRule, "__init__", without_signs)
-    monkeypatch.setattr("trm.cells.proof.judge.checked_canvases", lambda *_: iter(()))
+    monkeypatch.setattr("trm.cells.proof.compare.checked_canvases", lambda *_: iter(()))
     proof = verdict(Addition("column", base=3))
     assert proof.verdict == COMPUTES
     assert proof.laws.against

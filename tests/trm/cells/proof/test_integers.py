@@ -22,7 +22,7 @@ def test_integers_are_fine_tuned_longer_if_some_decisions_differ(binary, monkeyp
     found, differ, number = integers.in_integers(solver, 4, lambda *_: None)
     assert tried == [1, 60]
     assert (differ, number) == (0, 184)
-    assert differing(binary.model, found, torch.from_numpy(binary.judged.numbers)) == 0
+    assert differing(binary.model, found, torch.from_numpy(binary.comparison.numbers)) == 0
     # Nothing is gained where a second time is worse.
     tried.clear()
     monkeypatch.setattr(integers, "TUNING", ((1, 1e-9), (3, 0.5)))

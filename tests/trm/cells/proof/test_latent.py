@@ -64,7 +64,7 @@ def test_latent_codes_are_proved_and_damaged_ones_refuted(inventor, work, tmp_pa
         spoilt.lm_head.bias[at + 2] = spoilt.lm_head.bias[at + 1] - 1
     proof = prove(Solver(CellPredictor(spoilt), task), print, search=200, bounded=False)
     assert proof.verdict in (REFUTED, OPEN)
-    assert len(proof.judged.wrong)
+    assert len(proof.comparison.wrong)
     assert proof.counterexample is not None
 
 

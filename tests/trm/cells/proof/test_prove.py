@@ -12,7 +12,7 @@ from canvas.choices import OwnCodeError
 from canvas.multiplication import Multiplication
 from trm.cells.model import CellModel
 from trm.cells.proof.bound import RoundingBound
-from trm.cells.proof.judge import NotProvableError, compare_with_canvases, provable
+from trm.cells.proof.compare import NotProvableError, compare_with_canvases, provable
 from trm.models.configs import GPTConfig
 from trm.models.gpt import GPT
 
@@ -20,11 +20,12 @@ from trm.models.gpt import GPT
 @pytest.mark.parametrize("name", ["binary", "ternary", "sums", "written"])
 def test_margins_of_a_proved_model_exceed_its_rounding_errors(name, request):
     trained = request.getfixturevalue(name)
-    assert trained.judged.wrong.size == 0
-    assert trained.judged.margin.min() > trained.judged.left.min() > 0
-    assert trained.judged.arithmetic == ("float64" if name == "ternary" else "float32")
+    assert trained.comparison.wrong.size == 0
+    assert trained.comparison.margin.min() > trained.comparison.left.min() > 0
+    assert trained.comparison.arithmetic == ("float64" if name == "ternary" else "float32")
     # Logits in float32 and float64 differ by less than what is allowed for.
-    numbers, answers = trained.judged.numbers, trained.rule.correct_outputs(trained.judged.numbers)
+    numbers = trained.comparison.numbers
+    answers = trained.rule.correct_outputs(numbers)
     op_inputs = torch.from_numpy(numbers)
     labels = {name: torch.from_numpy(part) for name, part in answers.items()}
     double = copy.deepcopy(trained.model).double()
@@ -65,7 +66,7 @@ def test_models_that_cannot_be_proved_are_refused(binary):
 
 
 def test_training_problems_have_reachable_inputs_alone(ternary):
-    found = compare_with_canvases(ternary.rule, ternary.task, ternary.judged.numbers)
+    found = compare_with_canvases(ternary.rule, ternary.task, ternary.comparison.numbers)
     seen, number = found.in_training, (found.trained, found.canvases)
     assert number == (2000, 2000 + 100 + 49), "fewer than where it is not tested"
     assert (seen <= found.shown).all()
@@ -75,7 +76,7 @@ def test_training_problems_have_reachable_inputs_alone(ternary):
 
 
 def test_a_reachable_set_that_lacks_an_input_proves_nothing(ternary):
-    numbers = ternary.judged.numbers
+    numbers = ternary.comparison.numbers
     seen = compare_with_canvases(ternary.rule, ternary.task, numbers).in_training
     first, *_, last = np.flatnonzero(seen)
     said = r"row \d+, column \d+ of \d+ x \d+, in which .+ stands, has an input that is not"

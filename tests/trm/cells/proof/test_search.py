@@ -54,8 +54,8 @@ def test_the_search_finds_the_smallest_incorrect_problem():
     assert first.index((9, 9)) < first.index((1, 10)) < first.index((9, 99)) < first.index((10, 10))
     sums = [one for batch in islice(small_problems(Addition(base=2)), 3) for one in batch]
     assert {len(one) for one in sums} == {2, 3}
-    judge = Fails(Multiplication(), lambda a, b: a >= 7 and b >= 38)
-    found, looked = smallest_wrong(judge, print)
+    scorer = Fails(Multiplication(), lambda a, b: a >= 7 and b >= 38)
+    found, looked = smallest_wrong(scorer, print)
     assert found is not None
     assert (found.operands, found.smallest) == ((7, 38), True)
     assert looked > 81
@@ -63,28 +63,28 @@ def test_the_search_finds_the_smallest_incorrect_problem():
 
 def test_structured_problems_are_hunted_and_mutations_climb():
     """Long runs of nines: no small problem has one."""
-    judge = Fails(Multiplication(), lambda a, b: "99999" in str(a) and b > 1)
-    found = hunt(judge, 5000, print)
+    scorer = Fails(Multiplication(), lambda a, b: "99999" in str(a) and b > 1)
+    found = hunt(scorer, 5000, print)
     assert found is not None
     assert found.operands == (99999, 2)
     # The model is the less sure, the more sevens a has.
-    judge = Fails(
+    scorer = Fails(
         Multiplication(),
         lambda a, b: str(a).count("7") >= 6,
         near=lambda a, b: 1 / (1 + str(a).count("7")),
     )
-    found = hunt(judge, 30_000, print)
+    found = hunt(scorer, 30_000, print)
     assert found is not None
     assert found.operands == (777777, 1)
 
 
 def test_a_search_without_errors_finds_nothing():
-    judge = Fails(Multiplication(), lambda a, b: False)
-    assert hunt(judge, 1000, print) is None
-    assert judge.solved == 0
-    judge = Fails(Multiplication(), lambda a, b: a == 101 and b == 11)
+    scorer = Fails(Multiplication(), lambda a, b: False)
+    assert hunt(scorer, 1000, print) is None
+    assert scorer.solved == 0
+    scorer = Fails(Multiplication(), lambda a, b: a == 101 and b == 11)
     found = Counterexample("101 x 11", (101, 11), *[np.zeros((1, 1), np.uint8)] * 3)
-    assert shrunk(judge, found) is found
+    assert shrunk(scorer, found) is found
 
 
 def test_incorrect_op_inputs_are_shown_by_problems(binary):
@@ -99,10 +99,10 @@ def test_incorrect_op_inputs_are_shown_by_problems(binary):
     assert proof.counterexample is not None
     assert proof.counterexample.smallest
     assert max(proof.counterexample.operands) < 4
-    judged = proof.judged
-    assert judged.arithmetic is None
-    assert len(judged.wrong) == (judged.margin <= 0).sum() > 0
-    cell_inputs = ByOpInputs(model, binary.rule, binary.task, judged)
+    comparison = proof.comparison
+    assert comparison.arithmetic is None
+    assert len(comparison.wrong) == (comparison.margin <= 0).sum() > 0
+    cell_inputs = ByOpInputs(model, binary.rule, binary.task, comparison)
     assert cell_inputs.score(binary.task.problems([(1, 1)])) == 0
     assert refute(spoilt, 100, print).verdict == REFUTED
     assert refute(Solver(CellPredictor(binary.model), binary.task), 20, print).verdict == OPEN
@@ -150,11 +150,11 @@ def test_the_search_stays_within_the_problems_of_the_task():
         def allows(self, problems):
             return np.array([a >= b for a, b in problems.to_ints()])
 
-    judge = Fails(Ordered("direct"), lambda a, b: a >= 7 and b >= 5)
-    found, _ = smallest_wrong(judge, print)
+    scorer = Fails(Ordered("direct"), lambda a, b: a >= 7 and b >= 5)
+    found, _ = smallest_wrong(scorer, print)
     assert found.operands == (7, 5)
-    judge = Fails(Ordered("direct"), lambda a, b: a >= 7777777 and b >= 5)
-    found = hunt(judge, 3000, print)
+    scorer = Fails(Ordered("direct"), lambda a, b: a >= 7777777 and b >= 5)
+    found = hunt(scorer, 3000, print)
     assert found.operands[0] >= found.operands[1]
     sums = [one for batch in islice(small_problems(Addition(), 2), 3) for one in batch]
     assert {len(one) for one in sums} == {2}

@@ -1,4 +1,4 @@
-"""Prove a model correct at every length: run its network on all cell inputs.
+"""Compare a model with its rule on all cell inputs, which proves it correct at every length.
 
 A model that passes decided messages reads one of finitely many cell inputs in every cell
 (`canvas.cells`). If its outputs for each of them are those of the layout's rule, induction over the
@@ -28,7 +28,7 @@ class NotProvableError(ValueError):
     """Nothing can be proved of a model; the message gives the reason."""
 
 
-class Judged(NamedTuple):
+class Comparison(NamedTuple):
     """Outputs of a network for N op inputs, and their margins."""
 
     numbers: np.ndarray  # int64 [N], sorted ids of the op inputs, see `LocalRule.op_input_ids`
@@ -103,14 +103,14 @@ def provable(model: Any, task: Task) -> LocalRule:
 
 @standard_settings(threads=1)
 @torch.no_grad()
-def judge(
+def compare(
     model: CellModel,
     rule: LocalRule,
     numbers: np.ndarray,
     report: Report = silent,
     bounded: bool = True,
     labels: Mapping[str, np.ndarray] | None = None,
-) -> Judged:
+) -> Comparison:
     """Run a network on op inputs, with the code that solves, and bound its rounding errors.
 
     The bound takes most of the time. A network of integers needs none.
@@ -155,13 +155,13 @@ def judge(
             float32 = right & (not integers)
         hopeless = hopeless or (bool(right.any()) and not float32.any())
         parts.append((right, margin, left, float32, *chosen))
-        report("judging", start + len(right), len(numbers))
+        report("running the network on all inputs", start + len(right), len(numbers))
     found = [torch.cat(part).numpy() for part in zip(*parts, strict=True)]
     by_name = {n: c.astype(np.uint8) for n, c in zip(model.outputs, found[4:], strict=True)}
-    return Judged(numbers, by_name, found[0], found[1], found[2], found[3], bounded, integers)
+    return Comparison(numbers, by_name, found[0], found[1], found[2], found[3], bounded, integers)
 
 
-class Compared(NamedTuple):
+class DrawnCanvases(NamedTuple):
     """Drawn canvases that agree with a rule and with its reachable inputs."""
 
     canvases: int  # number of them
@@ -174,7 +174,7 @@ class Compared(NamedTuple):
 
 def compare_with_canvases(
     rule: LocalRule, task: Task, numbers: np.ndarray, report: Report = silent
-) -> Compared:
+) -> DrawnCanvases:
     """Compare a rule and its reachable inputs with drawn canvases.
 
     Args:
@@ -201,4 +201,4 @@ def compare_with_canvases(
             in_training[at] = True
             trained += len(canvases.problems)
         report("comparing the rule with canvases", looked, sum(THOROUGH))
-    return Compared(looked, digits, trained, in_training, anywhere, drawn)
+    return DrawnCanvases(looked, digits, trained, in_training, anywhere, drawn)
