@@ -48,9 +48,10 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.predictor import Predictor
 from trm.solving.rollout import Prediction
 from trm.solving.solver import Solver
+from trm.training.carry import carried_step
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.optimisers import Schedule, build_optimizer
-from trm.training.step import carried_step, fresh_step
+from trm.training.step import fresh_step
 
 SHAPE, TASK = "trm/reference", "trm/quick"
 IGNORED = -100  # label of a cell that does not count, in both peers

@@ -35,9 +35,9 @@ from trm.solving.solver import Solver, solve_watched
 from trm.solving.voting_settings import Voting
 from trm.statistics import Share, risk_coverage
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
+from trm.training.curriculum import Curriculum, Stage
 from trm.training.data import CanvasDataModule
 from trm.training.iterative_module import IterativeModule
-from trm.training.samples import Curriculum, Stage
 
 OBLONG = np.full((1, 6, 4), symbols.BLANK, dtype=np.uint8)
 SLANTED = A.Rotate(limit=(30, 40), p=1.0)

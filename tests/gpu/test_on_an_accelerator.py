@@ -23,10 +23,11 @@ from trm.models.gpt import GPT
 from trm.models.iterative import Batch
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.voting_settings import Voting
+from trm.training.carry import carried_step
 from trm.training.configs import DepthConfig
 from trm.training.gpt_module import sequence_loss
 from trm.training.samples import RowStepSamples, SequenceSamples
-from trm.training.step import carried_step, fresh_step
+from trm.training.step import fresh_step
 
 ACCELERATOR = os.environ.get("TRM_TEST_ON", "gpu")
 DEVICE = "cpu" if ACCELERATOR == "cpu" else "auto"

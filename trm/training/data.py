@@ -21,14 +21,8 @@ from canvas.task import Task
 from canvas.tasks import task_data
 from trm.limits import MOST_SAMPLES, MOST_WORKERS, host_memory
 from trm.training.configs import NegativesConfig, check_range
-from trm.training.samples import (
-    Curriculum,
-    RowStepSamples,
-    Samples,
-    SolvedProblems,
-    Stage,
-    TrainingSamples,
-)
+from trm.training.curriculum import Curriculum, Stage
+from trm.training.samples import RowStepSamples, Samples, SolvedProblems, TrainingSamples
 
 _WHOLE = 4  # a validation batch is so many times as large as one of training: no gradients
 _LARGE = 10_000  # samples of a batch whose memory is estimated

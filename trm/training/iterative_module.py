@@ -15,10 +15,11 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.teacher_forced import TeacherForced
 from trm.torch_settings import standard_settings
 from trm.training.canvas_module import CanvasModule, Figures
+from trm.training.carry import Carry, carried_step
 from trm.training.configs import DepthConfig, check_range
 from trm.training.data import CanvasDataModule
 from trm.training.random_bits import random_bits
-from trm.training.step import LOSSES, Carry, carried_step, fresh_step, with_own_rows
+from trm.training.step import LOSSES, fresh_step, with_own_rows
 
 _CARRY = "carry"  # entry of a checkpoint: the fields of `Carry`, a dict for each device
 

@@ -9,9 +9,10 @@ from torch import nn
 
 from trm.models.iterative import IterativeModel, Loop, map_state, named, unnamed, where
 from trm.solving.iterative_predictor import IterativePredictor
+from trm.training.carry import Carry, carried_step
 from trm.training.configs import DepthConfig
 from trm.training.random_bits import uniform
-from trm.training.step import Carry, carried_step, random_starts
+from trm.training.step import random_starts
 
 
 class Pair(NamedTuple):

@@ -32,12 +32,13 @@ from trm.models.configs import GPTConfig
 from trm.models.gpt import GPT
 from trm.models.iterative import Loop
 from trm.training.auxiliary import AuxiliaryHeads
+from trm.training.carry import Carry, carried_step
 from trm.training.configs import AuxiliaryConfig, DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 from trm.training.gpt_module import GPTModule
 from trm.training.optimisers import build_optimizer
 from trm.training.samples import RowStepSamples, SequenceSamples
-from trm.training.step import Carry, carried_step, fresh_step
+from trm.training.step import fresh_step
 
 TASK = Multiplication("standard", digits_a=(1, 3), digits_b=(1, 3))
 NAMES = {"product": 0.3, "carry": 0.5}

@@ -17,8 +17,9 @@ from canvas.symbols import BLANK, END, MASK
 from trm.cells.samples import CellInputSamples
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
+from trm.training.curriculum import Curriculum, Stage
 from trm.training.data import Canvas, CanvasDataModule, EpochSampler
-from trm.training.samples import Curriculum, RowStepSamples, SequenceSamples, SolvedProblems, Stage
+from trm.training.samples import RowStepSamples, SequenceSamples, SolvedProblems
 
 TASK = Multiplication("lattice", digits_a=(1, 3), digits_b=(1, 2))
 

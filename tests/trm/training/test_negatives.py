@@ -29,11 +29,12 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rollout import Prediction
 from trm.solving.teacher_forced import teacher_forced
 from trm.training.auxiliary import AuxiliaryHeads
+from trm.training.carry import carried_step
 from trm.training.configs import AuxiliaryConfig, DepthConfig, NegativesConfig
 from trm.training.data import CanvasDataModule
 from trm.training.negatives import SampleKind, draw_kinds, other_problems
 from trm.training.samples import RowStepSamples
-from trm.training.step import LOSSES, carried_step, fresh_step, step_loss, supervised, with_own_rows
+from trm.training.step import LOSSES, fresh_step, step_loss, supervised, with_own_rows
 
 LENGTHS: dict[str, Any] = {"digits_a": (1, 3), "digits_b": (1, 3), "long_bias": 1.0}
 TASKS: dict[str, Task] = {

@@ -31,8 +31,8 @@ from trm.processes import ending_by_signals
 from trm.training.callbacks import CALLBACKS, Gradients
 from trm.training.cli import TrainingCLI, train
 from trm.training.configs import CycleStage
+from trm.training.curriculum import Curriculum
 from trm.training.iterative_module import IterativeModule
-from trm.training.samples import Curriculum
 from trm.training.tensorboard import Pictures, SavedConfig
 
 SECONDS = 8.0  # of timed steps in a measurement, after at least `_LEAST` steps

@@ -1,0 +1,85 @@
+"""A training step as in the published TRM: the state is carried over from batch to batch.
+
+One supervision step is taken in each training step, and samples are replaced as they halt
+(Jolicoeur-Martineau 2025, "Less is more: recursive reasoning with tiny networks"; after the ACT
+wrapper of SamsungSAILMontreal/TinyRecursiveModels).
+"""
+
+from typing import NamedTuple
+
+import torch
+from lightning.fabric.utilities import move_data_to_device
+from torch import Tensor
+
+from canvas.cells.drawn import UNDEFINED
+from trm.models.iterative import Batch, IterativeModel, Loop, named, unnamed, where
+from trm.training.auxiliary import AuxiliaryHeads
+from trm.training.configs import DepthConfig
+from trm.training.random_bits import uniform
+from trm.training.step import Figures, supervised
+
+
+class Carry(NamedTuple):
+    """State passed from one training step to the next."""
+
+    state: dict[str, Tensor]  # tensors by name, detached; empty at the start
+    steps: Tensor  # supervision steps of each sample so far, int64 [B]
+    halted: Tensor  # samples that the next batch replaces, bool [B]
+    batch: Batch  # the current samples
+
+
+def carried_step(
+    model: IterativeModel,
+    batch: Batch,
+    carry: Carry | None,
+    depth: DepthConfig,
+    loss: str = "softmax",
+    heads: AuxiliaryHeads | None = None,
+) -> tuple[Figures, Carry]:
+    """Take one supervision step on the samples in the carry; the batch replaces halted ones.
+
+    A sample halts when its halt logit is above 0, or after ``halt_max_steps``. With probability
+    ``exploration`` it takes at least a number of steps drawn from 2 to the maximum.
+
+    Args:
+        model: an iterative model.
+        batch: see `fresh_step`; may contain more tensors [B, ...].
+        carry: on any device; None: at the start all samples come from the batch.
+        depth: ``halt_max_steps`` and ``exploration``.
+        loss: a name in `LOSSES`.
+        heads: auxiliary heads; None: no auxiliary losses.
+
+    Returns:
+        The figures, see `step_loss`, and the new carry with the samples of this step.
+    """
+    inputs = batch["inputs"]
+    if carry is None:
+        halted = torch.ones(len(inputs), dtype=torch.bool, device=inputs.device)
+        carry = Carry({}, torch.zeros_like(halted, dtype=torch.long), halted, batch)
+    # A carry from a checkpoint is loaded before the model is on its device.
+    carry = Carry(*move_data_to_device(carry, inputs.device))
+    halted, held = carry.halted, carry.batch
+    # Samples of a carry from a checkpoint may lack what was added to the config since.
+    if "auxiliary" in batch:
+        unknown = torch.full_like(batch["auxiliary"], UNDEFINED)
+        held = {"auxiliary": unknown, **held}
+    if "correct" in batch or "correct" in held:
+        every = {"correct": torch.ones_like(halted)}
+        batch, held = every | batch, every | held
+    batch = {name: where(halted, part, held[name]) for name, part in batch.items()}
+    loop = Loop(model, batch["inputs"])
+    if carry.state:
+        loop.state = where(halted, loop.state, unnamed(loop.state, carry.state))
+    loop.step()
+    logits, halt_logits = loop.read()
+
+    steps, most = torch.where(halted, 0, carry.steps) + 1, depth.halt_max_steps
+    halts = steps >= most
+    if most > 1:
+        draw = uniform(batch["seeds"], 2 * steps)
+        least = 2 + uniform(batch["seeds"], 2 * steps + 1) * (most - 1)
+        sure = halt_logits.detach() > 0
+        halts |= sure & ((steps >= least.floor()) | (draw >= depth.exploration))
+    state = {name: part.detach() for name, part in named(loop.state).items()}
+    figures = supervised(loop, (logits, halt_logits), batch, loss, heads)
+    return figures, Carry(state, steps, halts, batch)

@@ -1,0 +1,66 @@
+"""Curricula: training begins with a part of a task's problems."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from canvas.choices import check_choice
+from canvas.sampling import sample
+from canvas.task import Task
+from trm.training.configs import check_ends, stage_at
+
+_FIXED = {"layout", "base"}  # settings of a task that stay the same in all stages of a curriculum
+
+
+@dataclass
+class Stage:
+    """Stage of a curriculum: a part of a task's problems, for some epochs of a run."""
+
+    until: int | float  # epochs after which the stage is over; below 1: a share of the run
+    task: dict[str, Any]  # task settings that differ until then, like ``{digits_a: [1, 2]}``
+
+
+class Curriculum:
+    """Task that training problems are drawn from, by epoch (Bengio et al. 2009).
+
+    After the last stage it is the whole task.
+
+    Raises:
+        ValueError: stages do not follow one another, contain problems that are not the task's, or
+            contain none of the training split.
+    """
+
+    def __init__(self, task: Task, stages: Sequence[Stage] = ()) -> None:
+        self.ends = [stage.until for stage in stages]
+        check_ends("data.curriculum: stages", self.ends)
+        self.task, self.tasks = task, list[Task]()
+        for stage in stages:
+            try:
+                self.tasks.append(_narrowed(task, stage.task))
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"data.curriculum, until {stage.until}: {error}") from None
+
+    def at(self, epoch: float, epochs: int | None = None) -> Task:
+        """Return the task that the problems of an epoch, from 0, are drawn from.
+
+        ``epochs`` is the length of the run, which stages with shares need.
+        """
+        return [*self.tasks, self.task][stage_at(self.ends, epoch, epochs)]
+
+
+def _narrowed(task: Task, settings: dict[str, Any]) -> Task:
+    names = {part.name for part in fields(task)} - _FIXED  # type: ignore[arg-type]
+    for name in settings:
+        check_choice("a setting", name, sorted(names))
+    found: Task = replace(task, **settings)  # type: ignore[type-var]
+    for measure, (low, high) in found.ranges.items():
+        least, most = task.ranges[measure]
+        if low < least or high > most:
+            raise ValueError(
+                f"{measure} [{low}, {high}] is not within the task's own, [{least}, {most}]: a "
+                "curriculum chooses among the task's problems"
+            )
+    sample(found, 0, "train", 0, np.arange(1))
+    return found
