@@ -17,6 +17,7 @@ import pytest
 from trm import evaluate
 
 PACKAGES = ("canvas", "augment", "trm")
+WEIGHTS = "docs/models/trm-lattice-seed0.safetensors"  # of the recursive transformer
 PIP = [sys.executable, "-m", "pip", "--isolated", "--disable-pip-version-check"]
 ENVIRONMENT = {
     name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_"))
@@ -40,6 +41,8 @@ def wheel(repository, tmp_path_factory) -> Path:
         shutil.copytree(repository / name, folder / "sources" / name, ignore=unwanted)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(repository / name, folder / "sources")
+    (folder / "sources/docs/models").mkdir(parents=True)
+    shutil.copy(repository / WEIGHTS, folder / "sources/docs/models")
     words = ("--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", folder)
     done(*PIP, "wheel", *words, folder / "sources", folder=folder)
     (built,) = folder.glob("*.whl")
@@ -61,7 +64,7 @@ def installed(wheel, tmp_path_factory) -> Path:
     return bin_
 
 
-def test_it_holds_every_module_the_configs_and_the_model(repository, wheel):
+def test_it_holds_every_module_the_configs_and_two_models(repository, wheel):
     wanted = {
         file.relative_to(repository).as_posix()
         for package in PACKAGES
@@ -70,6 +73,7 @@ def test_it_holds_every_module_the_configs_and_the_model(repository, wheel):
     }
     configs = repository / "configs"
     wanted |= {f"trm/recipes/{f.relative_to(configs).as_posix()}" for f in configs.rglob("*.yaml")}
+    wanted.add(f"trm/weights/{Path(WEIGHTS).name}")
     held = {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert held == wanted, "`packages` in pyproject.toml names every package"
     assert {f"{package}/py.typed" for package in PACKAGES} <= held
@@ -82,13 +86,18 @@ def test_commands_run_from_the_installed_wheel_with_its_configs(repository, inst
     assert str(repository) not in path
     assert [Path(folder).name for folder in folders] == list(PACKAGES)
     assert all(Path(folder).is_relative_to(installed.parent) for folder in folders)
-    version, configs, quickstart, models = (
+    version, configs, quickstart, models, solved = (
         done(installed / "trm", *words.split(), folder=tmp_path)
-        for words in ("--version", "configs", "configs quickstart", "models")
+        for words in (
+            *("--version", "configs", "configs quickstart", "models"),
+            "solve --checkpoint trm-lattice-seed0 --view random --quiet 12x34",
+        )
     )
     assert version.startswith("trm ")
     assert len(configs.splitlines()) == len(list((repository / "configs").rglob("*.yaml")))
-    assert models.startswith("lattice  cell model")
+    assert models.startswith("Recursive transformers: ")
+    assert all(name in models.split() for name in ("trm-lattice-seed0", "lattice"))
+    assert "12 x 34 = 408 (correct" in solved
     assert "run the command in the top folder of a checkout, or name a file" in models
     in_checkout = done(installed / "trm", "models", "--all", folder=repository)
     assert "\ncolumn-seed0 " in in_checkout

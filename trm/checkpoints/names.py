@@ -23,7 +23,8 @@ SUFFIX = ".safetensors"  # of a file of weights alone
 
 FAMILY_NAMES = {family: entry.name for family, entry in FAMILIES.items()}  # for people
 
-_PACKAGE = Path(__file__).parents[1] / "pretrained"
+# In the package; the second is a part of docs/models, and only where it is installed.
+_PACKAGE = [Path(__file__).parents[1] / name for name in ("pretrained", "weights")]
 _ROOT = Path(__file__).parents[2]
 _PROJECT = 'name = "canvas-trm"'  # a line of its pyproject.toml
 _REGIONS = ("in range", "first beyond", "second beyond", "both beyond")
@@ -34,7 +35,7 @@ _PACKED = "packed"  # last part of the name of bytes with two weights each
 
 def named_weights() -> dict[str, Path]:
     """Files of weights by name, those of the package first."""
-    folders = [_PACKAGE, *_saved_models()]
+    folders = [*_PACKAGE, *_saved_models()]
     found: dict[str, Path] = {}
     for file in (file for folder in folders for file in sorted(folder.glob(f"*{SUFFIX}"))):
         found.setdefault(file.stem, file)
@@ -60,7 +61,7 @@ def no_such_name(name: str) -> str:
     near = get_close_matches(name.removesuffix(SUFFIX), list(known), n=3, cutoff=0.6)
     nearest = f" (the nearest: {', '.join(near)})" if near else ""
     message = f"nor is it a name that `trm models` lists{nearest}"
-    return message if len(known) > 1 else f"{message}; {elsewhere()}"
+    return f"{message}; {elsewhere()}" if only_packaged() else message
 
 
 def in_history(name: str) -> str | None:
@@ -77,6 +78,11 @@ def in_history(name: str) -> str | None:
             if commit and full == name.removesuffix(SUFFIX):
                 return f"git show {commit[1]}:docs/models/{full}{SUFFIX} > {full}{SUFFIX}"
     return None
+
+
+def only_packaged() -> bool:
+    """Return whether there is no checkout, and so no weights but those in the package."""
+    return not any(_saved_models())
 
 
 def elsewhere() -> str:

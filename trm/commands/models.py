@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from textwrap import fill
 
-from trm.checkpoints.names import FileFacts, about, elsewhere, named_weights
+from trm.checkpoints.names import FileFacts, about, elsewhere, named_weights, only_packaged
 from trm.commands.arguments import Arguments, Parser
 
 EXAMPLES = """\
@@ -50,13 +50,13 @@ def run(args: Arguments) -> int:
         print("\n".join(map(model_card, args.names)), end="")
         return 0
     found = {name: about(file) for name, file in named_weights().items()}
-    print("\n".join(lines(found) if args.all or len(found) == 1 else overview(found)))
+    print("\n".join(lines(found) if args.all else overview(found)))
     # Beside the lines, which other programs read.
     note = "Verdicts are those that files note; `trm models NAME` checks one."
-    if not args.all and len(found) > 1:
+    if not args.all:
         note = "`trm models --all` prints a line about each, `trm models NAME` a model card."
     print(note, file=sys.stderr)
-    if len(found) == 1:
+    if only_packaged():
         args.info.print(f"\n{elsewhere()[0].upper()}{elsewhere()[1:]}.")
     return 0
 

@@ -78,7 +78,7 @@ def test_an_installed_package_names_the_place_of_other_weights(
     told = "in the installed package: run the command in the top folder of a checkout"
     with pytest.raises(FileNotFoundError, match=told):
         find_checkpoint("tiny-seed0")
-    ran = command("models")
+    ran = command("models", "--all")
     assert ran.out.startswith("lattice  cell model  multiplication, lattice  50,853 parameters")
     assert told in ran.out
 
