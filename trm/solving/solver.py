@@ -237,11 +237,11 @@ class Solver:
 
         votes = [[vote(*ballot) for ballot in decision.ballots] for decision in decisions]
         agreement = min(decision.agreement for decision in decisions)
-        looks, voting = sum(one.views for one in votes[0]), self.voting
+        number, voting = sum(one.views for one in votes[0]), self.voting
         assert voting is not None
         return replace(
             solution,
-            views=looks // voting.rollouts,
+            views=number // voting.rollouts,
             views_asked=voting.views,
             rollouts=voting.rollouts,
             agreement=agreement,

@@ -98,18 +98,18 @@ def solve_by_vote(
     size = drawing.canvases.shape[1:]
     boxes = np.stack([drawing.top, drawing.left, drawing.heights, drawing.widths], axis=1)
     anywhere = predictor.traits.translation_invariant
-    looks = [_looks_of(voting, size, *map(int, box), along_rows=anywhere) for box in boxes]
+    noisy_views = [_views_of(voting, size, *map(int, box), along_rows=anywhere) for box in boxes]
     if voting.per == "solution":
         if on_row is not None:
             raise ValueError(
                 "views that vote per solution have a canvas each, so there is no one canvas to "
                 "watch: let them vote per row, or watch one view"
             )
-        return _by_solution(predictor, voting, drawing, looks, answers)
+        return _by_solution(predictor, voting, drawing, noisy_views, answers)
     decisions: list[list[Decision]] = [[] for _ in range(len(drawing))]
 
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
-        mine = [looks[problem] for problem in active]
+        mine = [noisy_views[problem] for problem in active]
         back = np.repeat(np.arange(len(active)), [len(some) for some in mine])
         seen = in_views(predictor, inputs[back], *_columns(mine))
         answer = drawing.answer_cells(step)[active]
@@ -128,7 +128,7 @@ def solve_by_vote(
     return free_running(fill, drawing, on_row, predictor.options.report), decisions
 
 
-class Look(NamedTuple):
+class NoisyView(NamedTuple):
     """One view of a problem, and the number of its rollout."""
 
     view: View
@@ -136,7 +136,7 @@ class Look(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _looks_of(
+def _views_of(
     voting: Voting,
     size: tuple[int, int],
     top: int,
@@ -144,18 +144,18 @@ def _looks_of(
     rows: int,
     columns: int,
     along_rows: bool,
-) -> list[Look]:
-    """Return the looks at problems that fill the same box of their canvases."""
+) -> list[NoisyView]:
+    """Return the views of problems that fill the same box of their canvases."""
     content = np.zeros(size, dtype=bool)
     content[top : top + rows, left : left + columns] = True
     allowed = voting.symmetries or ()
     views = distinct_views(content, allowed, voting.views, voting.seed, along_rows)
-    return [Look(view, rollout) for rollout in range(voting.rollouts) for view in views]
+    return [NoisyView(view, rollout) for rollout in range(voting.rollouts) for view in views]
 
 
-def _columns(looks: Sequence[Sequence[Look]]) -> tuple[list[View], np.ndarray | None]:
-    """Return the views of all looks in order, and their rollouts; None without noise."""
-    views, rollouts = zip(*(look for some in looks for look in some), strict=True)
+def _columns(noisy_views: Sequence[Sequence[NoisyView]]) -> tuple[list[View], np.ndarray | None]:
+    """Return the views of all problems in order, and their rollouts; None without noise."""
+    views, rollouts = zip(*(one for some in noisy_views for one in some), strict=True)
     return [*views], np.array(rollouts) if any(rollouts) else None
 
 
@@ -163,11 +163,11 @@ def _by_solution(
     predictor: Predictor,
     voting: Voting,
     drawing: Drawing,
-    looks: list[list[Look]],
+    noisy_views: list[list[NoisyView]],
     answers: Callable[[int, np.ndarray], bool],
 ) -> tuple[Rollout, list[list[Decision]]]:
-    of = np.repeat(np.arange(len(drawing)), [len(mine) for mine in looks])
-    alone = predictor.free_running(drawing[of], *_columns(looks))
+    of = np.repeat(np.arange(len(drawing)), [len(mine) for mine in noisy_views])
+    alone = predictor.free_running(drawing[of], *_columns(noisy_views))
     voted, decisions = Rollout.begun(drawing), []
     if alone.most_steps is not None:
         first = np.unique(of, return_index=True)[1]
