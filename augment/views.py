@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from augment import symmetry as symmetries
 
@@ -52,6 +51,8 @@ def distinct_views(
     see where a canvas lies, shifts across rows give the same input again. Shifts along a row do
     not: more of the row, which is masked over its full width, then lies on one side.
     """
+    import torch  # the seeds of released results are those of its generator
+
     views = []
     for name in sorted({"e", *symmetries_allowed}, key=list(symmetries.SYMMETRIES).index):
         turned = symmetries.apply(name, content[None])

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image
 from rich.text import Text
 
 from canvas.layouts import CellIndex
@@ -275,6 +274,8 @@ def save_gif(path: str | Path, frames: Iterable[tuple["Figure", float]]) -> None
         path: of the GIF file.
         frames: figures of one size, each with the number of seconds for which it stays.
     """
+    from PIL import Image
+
     images, durations = [], []
     for figure, seconds in frames:
         images.append(Image.fromarray(pixels(figure)).quantize(dither=Image.Dither.NONE))

@@ -6,20 +6,15 @@ See `trm.api`. Heavy packages are imported at the first use of one of these func
 """
 
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from trm.families import ReleasedModules as _ReleasedModules
-
-try:
-    __version__ = version("canvas-trm")
-except PackageNotFoundError:  # sources without an installation
-    __version__ = "0+unknown"
 
 # First, as Python would import a module of a moved package a second time, under its old name.
 sys.meta_path.insert(0, _ReleasedModules())
 
 if TYPE_CHECKING:
+    __version__: str
     from trm.api import Solver as Solver
     from trm.api import evaluate as evaluate
     from trm.api import load_solver as load_solver
@@ -44,6 +39,13 @@ _API = (
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("canvas-trm")
+        except PackageNotFoundError:  # sources without an installation
+            return "0+unknown"
     if name not in _API:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from trm import api
@@ -52,4 +54,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_API]
+    return [*globals(), *_API, "__version__"]

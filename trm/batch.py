@@ -24,7 +24,6 @@ from threading import Thread
 from typing import IO, Any, BinaryIO, NamedTuple
 
 import numpy as np
-import torch
 
 from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
@@ -182,6 +181,8 @@ class Job(NamedTuple):
 
     def key(self, device: str) -> str:
         """Return a hash of everything that affects the records."""
+        import torch
+
         solver, predictor = self.solver, self.solver.predictor
         deciding = {
             "columns": COLUMNS,  # may differ in another version

@@ -25,16 +25,17 @@ def check_devices(accelerator: Any, devices: Any) -> None:
     Raises:
         ValueError: there is no such accelerator, or a CPU has far fewer cores than processes.
     """
-    import torch
+    if accelerator in ("gpu", "cuda", "mps"):
+        import torch
 
-    there: dict[str, Any] = {
-        "gpu": torch.accelerator.is_available,
-        "cuda": torch.cuda.is_available,
-        "mps": torch.backends.mps.is_available,
-    }
-    if isinstance(accelerator, str) and accelerator in there and not there[accelerator]():
-        name = "GPU" if accelerator == "gpu" else f"device {accelerator!r}"
-        raise ValueError(f"there is no {name} to compute on: take cpu or auto")
+        there: dict[str, Any] = {
+            "gpu": torch.accelerator.is_available,
+            "cuda": torch.cuda.is_available,
+            "mps": torch.backends.mps.is_available,
+        }
+        if not there[accelerator]():
+            name = "GPU" if accelerator == "gpu" else f"device {accelerator!r}"
+            raise ValueError(f"there is no {name} to compute on: take cpu or auto")
     processes = int(devices) if str(devices).isdecimal() else 1
     if processes > (most := max(_FEW, 2 * cores())) and on_cpu(accelerator):
         raise ValueError(

@@ -7,7 +7,6 @@ import importlib
 import importlib.util
 import sys
 import warnings
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
@@ -19,10 +18,18 @@ class Entry(NamedTuple):
     network: str  # base class of its networks
     record: str  # its `trm.solving.families.Family`
     name: str  # for people
+    # Called with a checkpoint's path, content and task, and a function that returns its network:
+    # returns a predictor that needs none as yet, or None. Empty: all predictors need one.
+    look_up: str = ""
 
 
 FAMILIES = {  # by the name in checkpoints
-    "cell": Entry("trm.cells.model.CellModel", "trm.cells.family.FAMILY", "cell model"),
+    "cell": Entry(
+        "trm.cells.model.CellModel",
+        "trm.cells.family.FAMILY",
+        "cell model",
+        "trm.cells.proof.notes.looked_up",
+    ),
     "iterative": Entry(
         "trm.models.iterative.IterativeModel", "trm.solving.families.ITERATIVE", "recursive"
     ),
@@ -112,15 +119,22 @@ def moved(package: str, own: str) -> Any:
     return load(RELEASED[name])
 
 
-class ReleasedModules(MetaPathFinder, Loader):
-    """Imports modules that have moved by their released names, with a warning of the new name."""
+class ReleasedModules:
+    """Imports modules that have moved by their released names, with a warning of the new name.
+
+    It is a finder and a loader. `importlib.abc` has base classes of both, and takes as long to
+    import as all of this package that a command needs.
+    """
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         """Return how to import a released name, and nothing for other names."""
         if (moved_to := _module_today(name)) is None:
             return None
         found = importlib.util.find_spec(moved_to)
-        return found and ModuleSpec(name, self, origin=found.origin)
+        return found and ModuleSpec(name, self, origin=found.origin)  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Leave it to Python to create an empty module."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Put the module of today in place of an empty one."""

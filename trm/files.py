@@ -7,20 +7,17 @@ import hashlib
 import io
 import json
 import os
-import platform
 import stat
 import time
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from canvas.choices import did_you_mean
-from trm import __version__
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -336,5 +333,10 @@ def versions() -> dict[str, str]:
 
     Sources that run without an installation have the version ``0+unknown``.
     """
+    import platform
+    from importlib.metadata import version
+
+    from trm import __version__
+
     own = {"python": platform.python_version(), "canvas-trm": __version__}
     return own | {name: version(name) for name in ("torch", "lightning", "numpy")}

@@ -4,7 +4,7 @@ PyTorch is imported inside functions, as command lines are parsed before. Precis
 accelerators have the values of Lightning's trainer.
 """
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from canvas.choices import did_you_mean
@@ -33,13 +33,13 @@ def settle(precision: Any, accelerator: str) -> Any:
     returned, see `NO_UNITS`. On a GPU, bfloat16 also permits TF32 for products that stay in
     float32, such as those of Muon; `32-true` does not.
     """
+    if precision != BFLOAT16:
+        return precision
     if on_cpu(accelerator):
-        emulated = precision == BFLOAT16 and not cpu_multiplies_bfloat16()
-        return FLOAT32 if emulated else precision
-    if precision == BFLOAT16:
-        import torch
+        return precision if cpu_multiplies_bfloat16() else FLOAT32
+    import torch
 
-        torch.set_float32_matmul_precision("high")
+    torch.set_float32_matmul_precision("high")
     return precision
 
 
@@ -61,6 +61,8 @@ def cpu_multiplies_bfloat16() -> bool:
 
 def computing_in(precision: str, device: str) -> AbstractContextManager[Any]:
     """Return a context that computes in one of `PRECISIONS` on a device type, like Lightning."""
+    if precision != BFLOAT16:
+        return nullcontext()
     import torch
 
-    return torch.autocast(device, torch.bfloat16, enabled=precision == BFLOAT16)
+    return torch.autocast(device, torch.bfloat16)

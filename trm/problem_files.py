@@ -15,8 +15,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import from_json
-
 from canvas.arithmetic import parse
 from canvas.choices import shortened
 from canvas.task import Task
@@ -204,6 +202,8 @@ def _text(line: bytes) -> str:
 
 def _from_json(text: str) -> Any:
     """Return the value of a text in JSON; numbers that Python does not print are strings."""
+    from pydantic_core import from_json
+
     try:
         try:
             values = from_json(text, allow_inf_nan=False)  # refuses too deep nesting, too

@@ -10,9 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress
-
 Report = Callable[[str, float, float], None]  # what is done now, how much of it, of how much
 
 _PAUSE = 0.1  # seconds between two movements of the bar
@@ -42,6 +39,9 @@ def progress(quiet: bool = False, lines: str = "") -> Iterator[Report]:
 
         yield name if lines and not quiet else silent
         return
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress
+
     console = Console(stderr=True)
     columns = (*Progress.get_default_columns(), MofNCompleteColumn())
     with Progress(

@@ -8,6 +8,8 @@ with zeros inside are always among them.
 The comparison finds a difference, or none on these canvases. It proves nothing about others.
 """
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Iterator
 from itertools import product

@@ -1,18 +1,22 @@
-"""Solving with a `CellModel`: every cell once, or in supervision steps of all cells at once.
+"""Solving with a `CellModel`: decisions looked up, every cell once, or steps of all cells at once.
 
-Both ways give the same symbols and messages. Every cell once, in the order of writing, is the
+All ways give the same symbols and messages. Every cell once, in the order of writing, is the
 shorter way (`trm.cells.wavefront`). Steps are for those who watch the model or limit their number.
-A proved model on a CPU computes nothing twice: decisions are looked up (`trm.cells.table`).
+A proved model on a CPU computes nothing twice: decisions are looked up (`trm.cells.table`). With a
+table of all decisions the network is built when it is first needed, and PyTorch imported then
+(`trm.cells.computing`).
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
 
 from augment.views import View
 from canvas import symbols
@@ -23,16 +27,17 @@ from canvas.cells.reachable import reachable_cell_inputs
 from canvas.cells.spec import OWN, TOKEN
 from canvas.drawing import Drawing
 from canvas.task import Task
-from trm.cells.cache import CellCache
-from trm.cells.model import CellContext, CellModel, CellState
+from trm.cells.configs import CellConfig
 from trm.cells.table import CellTable, GrowingTable, UnknownInputError
-from trm.cells.wavefront import Wavefront, run_wavefront
-from trm.models.attention import compute_dtype
-from trm.models.iterative import Loop, all_right, weights_hash
-from trm.solving.noise import generator_of
 from trm.solving.predictor import Predictor, Trace, Traits
 from trm.solving.rollout import OnRow, Prediction, Rollout, free_running, in_views
-from trm.torch_settings import standard_settings, tensor_for
+
+if TYPE_CHECKING:
+    import torch
+
+    from trm.cells.cache import CellCache
+    from trm.cells.model import CellModel
+    from trm.cells.wavefront import Wavefront
 
 _CELLS_IN_A_PAIR = 8  # that are looked up
 
@@ -76,6 +81,34 @@ class Worked(NamedTuple):
     settled: np.ndarray  # bool [B, H], whether no further step can change the row
 
 
+class LazyNetwork:
+    """Network that is built when it is first needed; copies of a predictor share it.
+
+    Args:
+        build: returns the network, on the device where it is to run.
+        config: of the network.
+        bits: hash of its weights, see `trm.models.weights.weights_hash`.
+        in_integers: True if it computes in integers, which are the same in every setting.
+    """
+
+    def __init__(
+        self, build: Callable[[], CellModel], config: CellConfig, bits: str, in_integers: bool
+    ) -> None:
+        self.build, self.config, self.bits, self.in_integers = build, config, bits, in_integers
+        self.model: CellModel | None = None
+
+    @property
+    def computes_as_proved(self) -> bool:
+        """True if the network would now compute in the arithmetic of its proof."""
+        if self.in_integers or "torch" not in sys.modules:  # then nobody has changed its settings
+            return True
+        import torch
+
+        from trm.models.attention import computes_float32
+
+        return computes_float32(torch.empty(0, dtype=torch.float32, device="cpu"))
+
+
 class CellPredictor(Predictor):
     """Fills in all masked cells of canvases, in any rows.
 
@@ -83,7 +116,8 @@ class CellPredictor(Predictor):
     state; else it computes every cell once.
 
     Args:
-        model: a cell model, on the device where it is to run.
+        model: a cell model, on the device where it is to run; or one that is built later, whose
+            weights in the file are those of a proof.
         proved: whether the model is proved correct at every length; the confidence is then 1. The
             proof holds for float32, or for integers: in any other arithmetic the network's own
             confidence is used.
@@ -97,23 +131,52 @@ class CellPredictor(Predictor):
 
     def __init__(
         self,
-        model: CellModel,
+        model: CellModel | LazyNetwork,
         proved: bool = False,
         rule: LocalRule | None = None,
         task: Task | None = None,
         max_steps: int | None = None,
     ) -> None:
-        self.model, self.rule, self.task = model, rule, task
+        self._lazy = model if isinstance(model, LazyNetwork) else None
+        self._model = None if isinstance(model, LazyNetwork) else model
+        self.rule, self.task = rule, task
         self.max_steps = max_steps
         self.doubt = ""  # why confidence is not calibrated although all inputs of cells are known
         self.most_confidence = 1.0  # of a row; below 1 where the model's rule was only tested
         self.most_operands: int | None = None  # limit of the rule; None: that of the task
         self.refutation: Refutation | None = None  # known wrong inputs; None: none are known
         self._caches: dict[torch.dtype, CellCache] = {}
-        self.proved = proved
+        if self._lazy is None:
+            self.proved = proved
+        else:
+            self._proved, self._bits, self._double = True, self._lazy.bits, False
         self.may_look_up = True  # False: run the network, also where the model is proved
         self._closed: CellTable | None = None  # all decisions, read from a file
         self._growing: GrowingTable | None = None
+
+    @property
+    def model(self) -> CellModel:
+        """The network; it is built if it was not needed before."""
+        if self._model is None:
+            assert self._lazy is not None
+            if self._lazy.model is None:
+                self._lazy.model = self._lazy.build()
+            self._model = self._lazy.model
+        return self._model
+
+    @model.setter
+    def model(self, model: CellModel) -> None:
+        self._lazy, self._model = None, model
+
+    @property
+    def _unbuilt(self) -> LazyNetwork | None:
+        """The network if nobody has needed it as yet."""
+        return self._lazy if self._lazy is not None and self._lazy.model is None else None
+
+    @property
+    def config(self) -> CellConfig:
+        """Settings of the network."""
+        return self._unbuilt.config if self._unbuilt else self.model.config
 
     @property
     def proved(self) -> bool:
@@ -123,14 +186,24 @@ class CellPredictor(Predictor):
         """
         if not self._proved:
             return False
+        if self._unbuilt is not None:
+            return self._unbuilt.computes_as_proved
         self._check_weights()
         if self._double:
+            import torch
+
+            from trm.models.attention import compute_dtype
+
             return self._proved and compute_dtype(self.model.H_init) == torch.float64
         return self._proved and self.model.computes_as_proved
 
     @proved.setter
     def proved(self, proved: bool) -> None:
         """Set for the weights of now, in float32, or in float64 if the model is in that."""
+        import torch
+
+        from trm.models.iterative import weights_hash
+
         self._proved, self._bits = proved, weights_hash(self.model)
         self._double = self.model.H_init.dtype == torch.float64
 
@@ -148,6 +221,8 @@ class CellPredictor(Predictor):
 
     def _check_weights(self) -> None:
         """Forget the proof, and all that was computed before, if the weights have changed."""
+        from trm.models.iterative import weights_hash
+
         if self._bits != (bits := weights_hash(self.model)):
             self._bits = bits
             self.clear_cache()
@@ -174,6 +249,9 @@ class CellPredictor(Predictor):
     @property
     def cache(self) -> CellCache:
         """Cached outputs of earlier op inputs, in the dtype that is computed in now."""
+        from trm.cells.cache import CellCache
+        from trm.models.attention import compute_dtype
+
         self._check_weights()
         dtype = compute_dtype(self.model.H_init)
         if dtype not in self._caches:
@@ -197,6 +275,10 @@ class CellPredictor(Predictor):
         self._closed = CellTable.read(file, digest=digest)
 
     @property
+    def device(self) -> str:
+        return "cpu" if self._unbuilt else super().device
+
+    @property
     def looks_up(self) -> bool:
         """True if decisions are looked up: of a proved model on a CPU, whose canvases are upright.
 
@@ -207,13 +289,13 @@ class CellPredictor(Predictor):
             return False
         return self.proved and self.device == "cpu" and not self.takes_steps
 
-    @standard_settings(threads=1)
-    @torch.inference_mode()
     def _looked_up(self, canvases: np.ndarray) -> np.ndarray | None:
         """Return filled canvases, uint8 [B, H, W]; None: a table lacks an input."""
         table = self._closed
         if table is None:
-            table = self._growing = self._growing or GrowingTable(self.cache)
+            from trm.cells.computing import growing_table
+
+            table = self._growing = self._growing or growing_table(self)
         try:
             return table.fill(canvases, self.options.report)
         except UnknownInputError:
@@ -229,8 +311,13 @@ class CellPredictor(Predictor):
         """Return the most steps that each problem can need, int64 [B]; None: it takes no steps."""
         if not self.takes_steps:
             return None
+        from trm.torch_settings import tensor_for
+
         context = self.model.encode(tensor_for(self.model, drawing.masked), self.cache)
         return self.model.settling_steps(context).amax(dim=1).cpu().numpy()
+
+    def _accepts(self, height: int, width: int) -> bool:
+        return bool(self._unbuilt) or super()._accepts(height, width)
 
     def _pairs(self, height: int, width: int) -> int:
         if self.looks_up and (self._closed is not None or self.cache.keeps):
@@ -241,7 +328,7 @@ class CellPredictor(Predictor):
 
     def for_task(self, task: Task, turned: bool = False) -> Predictor:
         if turned:
-            if self.model.config.codes:
+            if self.config.codes:
                 raise ValueError(
                     "a model with latent codes cannot recognise an upright canvas, as its cell "
                     "inputs are not known in advance: leave out --symmetries"
@@ -260,14 +347,14 @@ class CellPredictor(Predictor):
             wrong: ids of the op inputs with a wrong output, int64 [N], sorted.
             most: the highest confidence in a row, 0 to 1.
         """
-        rule = self.rule_of(task).with_codes(self.model.config.codes)
+        rule = self.rule_of(task).with_codes(self.config.codes)
         self.refutation = Refutation(rule, wrong, most)
 
     def rule_of(self, task: Task) -> LocalRule:
         """Return the local rule that the model follows in a task's layout."""
-        return task.local_rule(latent=bool(self.model.config.codes))
+        return task.local_rule(latent=bool(self.config.codes))
 
-    def for_upright(self, task: Task, rule: LocalRule) -> "CellPredictor":
+    def for_upright(self, task: Task, rule: LocalRule) -> CellPredictor:
         """Return a copy with confidence only in upright solutions of a rule."""
         one = copy(self)
         vars(one).pop("cell_inputs", None)  # those of the previous rule
@@ -333,7 +420,9 @@ class CellPredictor(Predictor):
         return rollout
 
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
-        worked = self._wavefront(inputs)
+        from trm.cells.computing import every_cell_once
+
+        worked = every_cell_once(self, inputs)
         written = worked.tokens.byte().cpu().numpy(), worked.log_symbol.cpu().numpy()
         return Trace.by_symbol(inputs, *written, labels)
 
@@ -350,7 +439,7 @@ class CellPredictor(Predictor):
         return {
             name: classes.masked_fill(there == 0, UNDEFINED).byte().cpu().numpy()
             for name, classes in zip(self.model.signals, found, strict=True)
-            if name not in self.model.config.codes
+            if name not in self.config.codes
         }
 
     def _solved(self, canvases: np.ndarray) -> tuple[np.ndarray, np.ndarray, Worked]:
@@ -380,64 +469,11 @@ class CellPredictor(Predictor):
 
     def _work(self, canvases: np.ndarray) -> tuple[Wavefront, Worked]:
         """Run the network."""
+        from trm.cells.computing import every_cell_once, in_steps
+
         if self.takes_steps and (canvases == symbols.MASK).any():
-            return self._in_steps(canvases)
-        return self._wavefront(canvases), _without_steps(canvases)
-
-    @standard_settings(threads=1)
-    @torch.inference_mode()
-    def _wavefront(self, canvases: np.ndarray) -> Wavefront:
-        return run_wavefront(
-            self.model, tensor_for(self.model, canvases), self.cache, self.options.report
-        )
-
-    @standard_settings(threads=1)
-    @torch.inference_mode()
-    def _in_steps(self, canvases: np.ndarray) -> tuple[Wavefront, Worked]:
-        """Update all cells at once, step by step, until nothing changes or the steps run out."""
-        tokens, on_step = tensor_for(self.model, canvases), self.options.on_step
-        loop = Loop(self.model, tokens, self.cache)
-        if self.options.start_seed is not None:
-            loop.state = self._random_states(loop.context, canvases, self.options.start_seed)
-            if on_step is not None:
-                symbols_now = loop.state.symbols.byte().cpu().numpy()
-                nothing = np.full(symbols_now.shape[:2], np.nan, np.float32)
-                on_step(0, np.arange(len(tokens)), symbols_now, nothing)
-        masked, bound = loop.context.masked, self.model.settling_steps(loop.context)
-        steps, settled = torch.zeros_like(bound), torch.zeros_like(bound, dtype=torch.bool)
-        number = 0
-        while number < (self.max_steps or int(bound.max())) and not settled.all():
-            before = loop.state
-            loop.step()
-            number += 1
-            self.options.report("supervision steps, at most", number, int(bound.max()))
-            differ = (before.messages != loop.state.messages).any(dim=-1)
-            changed = (differ | (before.symbols != loop.state.symbols)).any(dim=2)
-            steps[changed] = number
-            settled = (changed.cumsum(dim=1) == 0) | (number >= bound)
-            halt_logits = all_right(loop.state.log_right.masked_fill(~masked, 0).sum(dim=2))
-            if on_step is not None and (number == 1 or changed.any()):
-                sure = halt_logits.sigmoid() if not self.proved else torch.ones_like(halt_logits)
-                sure = sure.masked_fill(~settled, torch.nan)
-                shown = (one.cpu().numpy() for one in (loop.state.symbols.byte(), sure))
-                on_step(number, np.arange(len(tokens)), *shown)
-        found = Wavefront(
-            loop.state.symbols.to(tokens.dtype),
-            halt_logits,
-            torch.zeros_like(loop.state.log_right),
-            self.model.passed(loop.context, loop.state),
-        )
-        return found, Worked(steps.cummax(dim=1).values.cpu().numpy(), settled.cpu().numpy())
-
-    def _random_states(self, context: CellContext, canvases: np.ndarray, seed: int) -> CellState:
-        """Return a random state of each canvas, which does not depend on the others."""
-        one_by_one = [
-            self.model.random_state(
-                context.select(torch.tensor([i])), generator_of(seed, canvas, "start")
-            )
-            for i, canvas in enumerate(canvases)
-        ]
-        return CellState(*map(torch.cat, zip(*one_by_one, strict=True)))
+            return in_steps(self, canvases)
+        return every_cell_once(self, canvases), _without_steps(canvases)
 
 
 def _without_steps(canvases: np.ndarray) -> Worked:

@@ -1,5 +1,7 @@
 """The function of a cell as arrays: solving by looking decisions up, without the network.
 
+Imports no framework, except where a network runs.
+
 A cell reads a symbol and decided messages, so its function is a finite table (`CellTable`). Each
 decision that occurs has a number, its *state*; each direction has a class for every message that
 occurs in it. One array per direction leads from the symbol to the decision:
@@ -15,19 +17,22 @@ inputs by `closed_table`, merges values and classes with equal entries: the 1,20
 decimal lattice take an array of 1,342 x 700.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from canvas.cells.encoding import OpEncoding
 from canvas.cells.spec import NEIGHBOURS, OWN, SYMBOL, TOKEN, input_name
 from canvas.symbols import BLANK, MASK
-from trm.cells.cache import CellCache
 from trm.progress import Report, silent
+
+if TYPE_CHECKING:
+    from trm.cells.cache import CellCache
 
 _MOST_ENTRIES = 2**26  # of the arrays of a growing table
 
@@ -153,7 +158,7 @@ class CellTable:
         np.savez_compressed(file, **narrow)  # type: ignore[arg-type]
 
     @classmethod
-    def read(cls, file: Path, **notes: str) -> "CellTable | None":
+    def read(cls, file: Path, **notes: str) -> CellTable | None:
         """Read what `write` has written; None if the file has other notes.
 
         Raises:
@@ -233,6 +238,10 @@ class GrowingTable(CellTable):
 
     def _learn(self, tokens: np.ndarray, neighbours: Sequence[np.ndarray]) -> None:
         """Add the inputs of N cells; arguments as for `look_up`."""
+        import torch
+
+        from trm.torch_settings import standard_settings
+
         classes = [of.take(states) for of, states in zip(self.classes, neighbours, strict=True)]
         value = tokens.astype(np.intp)
         for depth, of in enumerate(classes[:-1]):
@@ -253,9 +262,10 @@ class GrowingTable(CellTable):
             # 1, then the signals, without the symbol.
             rows = self.decided[np.array(examples)[of[cells]]]
             around[:, place, 0], around[:, place, 1:] = rows[:, 0], rows[:, 2:]
-        found = self.cache.decide(
-            torch.from_numpy(tokens[cells].astype(np.int64)), torch.from_numpy(around)
-        )
+        with standard_settings(threads=1), torch.inference_mode():
+            found = self.cache.decide(
+                torch.from_numpy(tokens[cells].astype(np.int64)), torch.from_numpy(around)
+            )
         numbers = self._numbers(found.classes.numpy())  # may enlarge the array
         self.arrays[-1][value[cells], classes[-1][cells]] = numbers
 
@@ -313,6 +323,8 @@ def passed_outputs(cache: CellCache, inputs: Mapping[str, np.ndarray]) -> dict[s
     Returns:
         Outputs that a cell writes or passes, int64 [N] by name, the symbol first.
     """
+    import torch
+
     model = cache.model
     directions = {d: names for d, names in model.encoding.directions.items() if d != OWN}
     signals = list(model.signals)

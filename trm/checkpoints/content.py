@@ -9,7 +9,11 @@ weights by the digest, checkpoints by the CRCs of their archive.
 
 Example of a header: ``{"model": {"family": "cell", ...}, "data": {"task": {...}, ...}, "step": 800,
 "epoch": 4, "cost": {...}, "symbols": "...", "card": {...}, "sha256": "..."}``.
+
+`read_checkpoint` reads exported weights without PyTorch.
 """
+
+from __future__ import annotations
 
 import hashlib
 import json
@@ -17,14 +21,13 @@ import pickletools
 import re
 import warnings
 import zipfile
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+import numpy as np
 from safetensors import safe_open
-from safetensors.torch import save
-from torch import Tensor
 
 from canvas.symbols import CHARACTERS, VOCAB_SIZE
 from trm.checkpoints import (
@@ -37,7 +40,11 @@ from trm.checkpoints import (
     find_checkpoint,
     is_weights,
 )
-from trm.torch_settings import standard_settings
+from trm.models.weights import contiguous_bytes, dtype_name
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 _DIGEST = "sha256"  # an entry of the entry `HEADER`
 _HEADER = {"model": CHECKPOINT_KEY, "data": DATA_KEY}  # by name there: the key in a checkpoint
@@ -57,9 +64,17 @@ _NAMES = re.compile(
 )
 
 
-@standard_settings()
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """Return the content of a checkpoint file or of exported weights; nothing in it is executed.
+
+    Raises:
+        FileNotFoundError, ValueError: see `read_checkpoint`.
+    """
+    return with_tensors(read_checkpoint(path))
+
+
+def read_checkpoint(path: str | Path) -> dict[str, Any]:
+    """Return the same as `load_checkpoint`, with exported weights as NumPy arrays.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -69,13 +84,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickle protocols of strange files
-            if is_weights(path):
-                content = unpack(path)
-            else:
-                _check_archive(path)
-                with path.open("rb") as stream:  # of a path, the ending would choose the format
-                    content = torch.load(stream, map_location="cpu", weights_only=True)
-        _check_tensors(content, path.stat().st_size)
+            content = _unpacked(path) if is_weights(path) else _unpickled(path)
     except PermissionError:
         raise
     except Exception:
@@ -102,8 +111,23 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     return content
 
 
+def with_tensors(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of `read_checkpoint` with tensors in place of NumPy arrays."""
+    weights = content.get("state_dict")
+    if not isinstance(weights, dict) or not any(
+        isinstance(v, np.ndarray) for v in weights.values()
+    ):
+        return content
+    import torch
+
+    return content | {"state_dict": {k: torch.from_numpy(value) for k, value in weights.items()}}
+
+
 def network_weights(content: dict[str, Any]) -> dict[str, Tensor]:
-    """Return the network's weights in a checkpoint by name, averaged if training averaged them."""
+    """Return the network's weights in a checkpoint by name, averaged if training averaged them.
+
+    Those in the content of `read_checkpoint` may be NumPy arrays.
+    """
     found = content["state_dict"].items()
     return {k.removeprefix(_PREFIX): value for k, value in found if k.startswith(_PREFIX)}
 
@@ -135,6 +159,8 @@ def pack(
         weights: None: those of ``content``.
         dtype: of floating-point weights in the file; None: their own.
     """
+    from safetensors.torch import save
+
     header = {name: content.get(key) for name, key in _HEADER.items()}
     header |= {"symbols": CHARACTERS[:VOCAB_SIZE], "card": card}  # letters have come later
     weights = network_weights(content) if weights is None else weights
@@ -143,7 +169,8 @@ def pack(
         name: value.to(dtype if value.is_floating_point() else None, copy=True).contiguous()
         for name, value in weights.items()
     }
-    return save(tensors, {HEADER: json.dumps(header | {_DIGEST: _digest(header, tensors)})})
+    about = {name: (str(value.dtype), _array(value)) for name, value in tensors.items()}
+    return save(tensors, {HEADER: json.dumps(header | {_DIGEST: _digest(header, about)})})
 
 
 def unpack(path: Path) -> dict[str, Any]:
@@ -151,28 +178,67 @@ def unpack(path: Path) -> dict[str, Any]:
 
     Weights in bfloat16 are returned in float32, as NumPy has no bfloat16.
     """
-    with safe_open(path, framework="pt", device="cpu") as file:
+    return with_tensors(_unpacked(path))
+
+
+def _unpacked(path: Path) -> dict[str, Any]:
+    """Return the same as `unpack`, with NumPy arrays."""
+    with safe_open(path, framework="np") as file:
         header = json.loads((file.metadata() or {})[HEADER])
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    if header.pop(_DIGEST, None) not in (None, _digest(header, tensors)):  # old files have none
+        names = file.keys()
+        halves = {name for name in names if file.get_slice(name).get_dtype() == "BF16"}
+        stored = {name: file.get_tensor(name) for name in names if name not in halves}
+    weights = {_PREFIX + name: value for name, value in stored.items()}
+    about = {name: (dtype_name(value.dtype), value) for name, value in stored.items()}
+    if halves:
+        import torch
+
+        with safe_open(path, framework="pt", device="cpu") as file:
+            tensors = {name: file.get_tensor(name) for name in halves}
+        about |= {name: (str(torch.bfloat16), _array(value)) for name, value in tensors.items()}
+        weights |= {_PREFIX + name: value.float().numpy() for name, value in tensors.items()}
+    if header.pop(_DIGEST, None) not in (None, _digest(header, about)):  # old files have none
         raise ValueError("its content does not match its digest")
     if not CHARACTERS.startswith(header["symbols"]):
         raise ValueError("it was written with another vocabulary")
     content = {key: header.get(name) for name, key in _HEADER.items()}
-    weights = {
-        _PREFIX + name: value.float() if value.dtype == torch.bfloat16 else value
-        for name, value in tensors.items()
-    }
+    weights = {_PREFIX + name: weights[_PREFIX + name] for name in names}  # in the file's order
     return content | {"state_dict": weights, "card": header["card"]}
 
 
-def _digest(header: dict[str, Any], tensors: dict[str, Tensor]) -> str:
+def _array(tensor: Tensor) -> np.ndarray:
+    """Return a tensor's numbers as an array; those in bfloat16 as their bits, int16."""
+    import torch
+
+    half = tensor.dtype == torch.bfloat16
+    found: np.ndarray = (tensor.view(torch.int16) if half else tensor).numpy()
+    return found
+
+
+def _digest(header: dict[str, Any], weights: Mapping[str, tuple[str, np.ndarray]]) -> str:
     """Return the SHA-256 of exported weights: JSON, then each tensor's name, type, shape, bytes."""
     found = hashlib.sha256(json.dumps(header).encode())
-    for name, value in sorted(tensors.items()):
-        found.update(f"\n{name} {value.dtype} {list(value.shape)}\n".encode())
-        found.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    for name, (dtype, value) in sorted(weights.items()):
+        found.update(f"\n{name} {dtype} {list(value.shape)}\n".encode())
+        found.update(contiguous_bytes(value))
     return found.hexdigest()
+
+
+def _unpickled(path: Path) -> Any:
+    """Return what a Lightning checkpoint contains.
+
+    Raises:
+        Exception: of any kind; the file is damaged or contains something else.
+    """
+    import torch
+
+    from trm.torch_settings import standard_settings
+
+    _check_archive(path)
+    with standard_settings(), path.open("rb") as stream:  # a path's ending would choose the format
+        content = torch.load(stream, map_location="cpu", weights_only=True)
+    _check_tensors(content, path.stat().st_size)
+    return content
 
 
 def _check_archive(file: Path) -> None:
@@ -192,6 +258,9 @@ def _check_archive(file: Path) -> None:
 
 def _check_tensors(content: Any, size: int) -> None:
     """Raise a ValueError for nested tensors that a file of ``size`` bytes cannot contain."""
+    import torch
+    from torch import Tensor
+
     todo, seen, total = [content], set[int](), 0
     while todo:
         value = todo.pop()

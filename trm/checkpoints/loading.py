@@ -1,25 +1,22 @@
 """From a file to a solver: task, network and `Solver` are built from checked settings.
 
-`trm.checkpoints.content` reads the file.
+`trm.checkpoints.content` reads the file, `trm.checkpoints.networks` builds the network. PyTorch is
+imported where a network is needed.
 """
 
 import json
 import logging
 import re
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
-
-import torch
-from pydantic import TypeAdapter, ValidationError
-from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from augment.symmetry import SYMMETRIES
 from canvas.canvas_size import Canvas
-from canvas.check import check_layout
-from canvas.choices import OPEN, OwnCodeError, check_choice, check_imported, load_class
+from canvas.choices import OPEN, check_choice, check_imported
 from canvas.problems import MOST_CELLS
 from canvas.task import Task
 from canvas.tasks import task_class
@@ -31,26 +28,19 @@ from trm.checkpoints import (
     SHIPPED,
     find_checkpoint,
 )
-from trm.checkpoints.content import load_checkpoint, network_weights
-from trm.families import EARLIER, FAMILIES, NETWORKS, RESTORE_NOTE, load, today
+from trm.checkpoints.content import read_checkpoint
+from trm.families import EARLIER, FAMILIES, RESTORE_NOTE, load
 from trm.limits import MOST_STEPS, check_whole
-from trm.solving.families import family_named
-from trm.solving.gpt_predictor import Calibration
-from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
-from trm.torch_settings import standard_settings
 
 _PACKAGES = ("canvas", "augment", "trm")  # packages with classes that a file may name
-_MOST_UPDATES = 10_000  # of the states in a supervision step
 
 T = TypeVar("T")
-Network = TypeVar("Network", bound=nn.Module)
 
 _log = logging.getLogger(__name__)
 
 
-@standard_settings()
 def load_solver(
     path: str | Path | None = None,
     steps: int | None = None,
@@ -83,31 +73,53 @@ def load_solver(
     if not isinstance(voting, Voting | None):
         raise ValueError(f"voting is like Voting(views=4), from trm.solving.voting, not {voting!r}")
     path = SHIPPED if path is None else path
-    content = load_checkpoint(path)
+    content = read_checkpoint(path)
+    solver = None if steps else _looked_up(path, content, str(device))
+    if solver is None:
+        from trm.checkpoints.networks import with_network
+
+        solver = with_network(path, content, steps, str(device))
+        if has_note(path, content):
+            solver = load(RESTORE_NOTE)(solver, path, content)
+    canvas = solver.canvas
+    canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
+    about, predictor = content[CHECKPOINT_KEY], solver.predictor
+    _log.debug("%s: %s, %s, on %s", path, about["network"], solver.task, predictor.device)
+    solver = replace(solver, canvas=canvas)
+    return solver.with_voting(voting) if voting else solver
+
+
+def _looked_up(path: str | Path, content: dict[str, Any], device: str) -> Solver | None:
+    """Return a solver that needs no network as yet; None: it needs one, or the file is damaged.
+
+    `trm.checkpoints.networks.with_network` then names the damage.
+    """
     about, data = content[CHECKPOINT_KEY], content[DATA_KEY]
     try:
-        predictor = _predictor(about, network_weights(content), steps)
+        look_up = FAMILIES[about["family"]].look_up
+        if not look_up or device not in ("auto", "cpu") or not has_note(path, content):
+            return None
+        check_family(about)
         task, canvas = restored_task(data["task"]), restored(Canvas, data["canvas"])
-        check_layout(task)
-        predictor = predictor.for_task(task)
-        symmetries = tuple(data.get("symmetries", ["e"]))
-        for name in symmetries:
-            check_choice("a symmetry", name, SYMMETRIES)
-    except OwnCodeError as error:
-        raise OwnCodeError(f"{path}: {error}") from None
-    except (AttributeError, RuntimeError, TypeError, KeyError, ValueError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise ValueError(
-            f"{path} does not fit this version's models ({reason}): use the version that trained it"
-        ) from None
-    place = _device(str(device))
-    predictor.model.eval().to(place)
-    canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
-    _log.debug("%s: %s, %s, on %s", path, about["network"], task, predictor.device)
-    solver = Solver(predictor, task, canvas, symmetries)
-    if has_note(path, content):
-        solver = load(RESTORE_NOTE)(solver, path, content)
-    return solver.with_voting(voting) if voting else solver
+        predictor = load(look_up)(path, content, task, partial(_network, path, content, device))
+        return predictor and Solver(predictor, task, canvas, checked_symmetries(data))
+    except (AttributeError, TypeError, KeyError, ValueError):
+        return None
+
+
+def _network(path: str | Path, content: dict[str, Any], device: str) -> Any:
+    """Return the network of a file on a device. The file itself is not read again."""
+    from trm.checkpoints.networks import with_network
+
+    return with_network(path, content, None, device).predictor.model
+
+
+def checked_symmetries(data: dict[str, Any]) -> tuple[str, ...]:
+    """Return the symmetries of canvases in training."""
+    symmetries = tuple(data.get("symmetries", ["e"]))
+    for name in symmetries:
+        check_choice("a symmetry", name, SYMMETRIES)
+    return symmetries
 
 
 def has_note(path: str | Path, content: dict[str, Any]) -> bool:
@@ -134,14 +146,44 @@ def restored(kind: type[T], settings: dict[str, Any]) -> T:
             raise ValueError(f"{name} is {text[:40]}")
         if known[name] and isinstance(value, str) and "." in value:
             check_imported(value, name, _PACKAGES)
-    try:  # as JSON, which allows a list for a tuple
-        return TypeAdapter(kind).validate_json(json.dumps(settings), strict=True)
+    text = json.dumps(settings)  # as JSON, which allows a list for a tuple
+    with suppress(LookupError, NameError, TypeError, ValueError):
+        hints = get_type_hints(kind, include_extras=True)
+        return kind(**{name: _typed(part, hints[name]) for name, part in json.loads(text).items()})
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(kind).validate_json(text, strict=True)
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
         reason = wrong["msg"].removeprefix("Value error, ")  # the class's own message
         if wrong["loc"]:
             reason = f"{wrong['loc'][0]} is {str(wrong['input'])[:40]!r}"
         raise ValueError(reason) from None
+
+
+def _typed(value: Any, hint: Any) -> Any:
+    """Return a value of a file's JSON as a setting of this type, like pydantic in strict mode.
+
+    pydantic takes longer to import than to read all settings, and writes the messages.
+
+    Raises:
+        LookupError: the value does not fit, or the type is none of these: pydantic decides.
+    """
+    kind, parts = get_origin(hint) or hint, get_args(hint)
+    if kind in (bool, int, str, NoneType) and type(value) is kind:
+        return value
+    if kind is float and type(value) in (int, float) and abs(value) < 2**53:
+        return float(value)
+    if kind is UnionType and len(parts) == 2 and NoneType in parts:
+        return None if value is None else _typed(value, next(p for p in parts if p is not NoneType))
+    if kind is tuple and type(value) is list and len(value) == len(parts) and ... not in parts:
+        return tuple(map(_typed, value, parts))
+    if kind is list and type(value) is list and parts:
+        return [_typed(one, parts[0]) for one in value]
+    if kind is dict and type(value) is dict and parts[:1] == (str,):
+        return {key: _typed(one, parts[1]) for key, one in value.items()}
+    raise LookupError(hint)
 
 
 def restored_task(data: dict[str, Any]) -> Task:
@@ -165,89 +207,24 @@ def plain(config: Any) -> dict[str, Any]:
     return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(config).items()}
 
 
-def _predictor(about: dict[str, Any], weights: dict[str, Tensor], steps: int | None) -> Predictor:
+def check_family(about: dict[str, Any]) -> None:
+    """Raise a ValueError unless a file is of a family of this version."""
     if about["family"] in list(EARLIER):
         raise ValueError(EARLIER[about["family"]])
     if about["family"] not in list(FAMILIES) or about["format"] != FORMAT:
         raise ValueError(f"it holds a {about['family']} model in format {about['format']}")
-    family = family_named(about["family"])
-    if "calibration" in about:
-        about = about | {"calibration": restored(Calibration, about["calibration"])}
     most = about.get("solve_steps", 1)
     if type(most) is not int or most > 10**7:
         raise ValueError(f"solve_steps is {most!r}")
-    return family.predictor(lambda about: _network(about, family.network, weights), about, steps)
 
 
-def _network(about: dict[str, Any], kind: type[Network], weights: dict[str, Tensor]) -> Network:
-    """Return the network of a file with its weights.
-
-    Raises:
-        ValueError: sizes are too large, before anything large is built, or weights are not finite.
-    """
-    name = today(str(about["network"]))
-    if name.rpartition(".")[0] not in NETWORKS:
-        check_imported(name, "network", ())
-    found: Any = load_class(name, kind, "network")
-    config: Any = restored(get_type_hints(found.__init__)["config"], about["model"])
-    updates = getattr(config, "H_cycles", 1) * (getattr(config, "L_cycles", 0) + 1)
-    updates *= getattr(config, "loops", 1)
-    layers = getattr(config, "num_layers", 1)
-    if layers > len(weights) or updates > _MOST_UPDATES:
-        raise ValueError(f"{layers} layers, {updates} updates of the states in a step")
-    for weight, value in weights.items():
-        if not torch.isfinite(value).all():
-            raise ValueError(f"{weight} holds numbers that are not finite")
-    with torch.device("meta"), _Undrawn():  # shapes without memory
-        shapes = found(config)
-        dtypes = {weight: value.dtype for weight, value in shapes.state_dict().items()}
-    shapes.load_state_dict(weights, assign=True)  # raises if shapes do not fit
-    for weight, dtype in dtypes.items():  # PyTorch would convert numbers to integers
-        if not dtype.is_floating_point and weights[weight].dtype != dtype:
-            raise ValueError(f"{weight} holds {weights[weight].dtype}, and needs {dtype}")
-    network = found(config)
-    network.load_state_dict(weights)
-    network.check_weights()
-    return network
-
-
-class _Undrawn(TorchFunctionMode):
-    """Skips random initialisation, which imports PyTorch's compiler on the meta device."""
-
-    _DRAWS = (Tensor.normal_, Tensor.uniform_, Tensor.random_, Tensor.erfinv_)
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        named = kwargs or {}
-        if func in self._DRAWS or getattr(func, "__module__", None) == nn.init.__name__:
-            return args[0] if args else named["tensor"]
-        return func(*args, **named)
-
-
-def _device(name: str) -> torch.device:
-    kind, colon, index = name.partition(":")
-    if kind in ("auto", "gpu"):
-        there = torch.accelerator.is_available()
-        found = torch.accelerator.current_accelerator() if there else None
-        if found is None and kind == "gpu":
-            raise ValueError("there is no GPU to compute on: take cpu or auto")
-        kind = found.type if found else "cpu"
-    try:
-        device = torch.device(kind if kind == "cpu" else f"{kind}{colon}{index}")
-        torch.zeros(1, device=device).item()  # fails on "meta"
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0].split(". ")[0]
-        if reason.startswith("Expected one of"):  # two dozen kinds, most of them rare
-            reason = "take auto, cpu, cuda or mps"
-        raise ValueError(f"there is no device {name!r} to compute on: {reason}") from None
-    return device
-
-
-@standard_settings()
 def reinitialised(model: Any) -> Any:
     """Return a network of the same class, config and device with newly initialised weights."""
-    with torch.random.fork_rng(devices=[]):
+    import torch
+
+    from trm.torch_settings import standard_settings
+
+    with standard_settings(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         fresh = type(model)(model.config)
     return fresh.to(next(model.parameters()).device).eval()

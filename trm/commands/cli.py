@@ -11,12 +11,9 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
-from platform import python_version
 
 from canvas.choices import import_code
-from trm import __version__
 from trm.commands.arguments import VERBOSE, Arguments, Parser
 from trm.commands.streams import open_closed_streams, write_similar_characters
 from trm.files import removing_empty_folders
@@ -157,6 +154,11 @@ def _run(name: str, arguments: list[str]) -> int:
             import_code(word, f"--import {word}")
         code: int = args.run(args)
         return code
+    from importlib.metadata import version
+    from platform import python_version
+
+    from trm import __version__
+
     packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "lightning", "numpy"))
     versions = f"trm {__version__} (python {python_version()}, {packages})"
     parser = Parser("trm", "trm COMMAND ...", description=DESCRIPTION, epilog=EPILOG)

@@ -8,15 +8,16 @@ on any model and any state.
 A state is a tensor [B, ...], or a named tuple of such tensors.
 """
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from canvas.task import Task
+from trm.models import weights
 from trm.models.hook_points import Point, of_blocks, of_modules
 
 State = Any  # see above
@@ -66,18 +67,15 @@ class Network(nn.Module):
 
 
 def weights_hash(model: nn.Module) -> str:
-    """Return the SHA-256 of all tensors and their names.
+    """Return the SHA-256 of all tensors and their names, see `trm.models.weights`."""
 
-    Numbers in float64 that float32 holds exactly count as float32: a model that computes in float64
-    with weights from a file in float32 is the one in the file.
-    """
-    found = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        if tensor.dtype == torch.float64 and torch.equal(tensor, tensor.float().double()):
-            tensor = tensor.float()
-        found.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
-        found.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
+    def array(tensor: Tensor) -> np.ndarray:
+        if tensor.dtype == torch.bfloat16:  # which NumPy lacks: its bits
+            tensor = tensor.view(torch.int16)
+        found: np.ndarray = tensor.detach().cpu().numpy()
+        return found
+
+    return weights.weights_hash({name: array(one) for name, one in model.state_dict().items()})
 
 
 class IterativeModel(Network, ABC):

@@ -2,18 +2,20 @@
 
 A proof holds for a network with its settings, on solutions of one task and layout, by one rule, in
 float32. The digest covers all of these, among them the source of rule, layout and task, so that a
-note is ignored once one of them has changed.
+note is ignored once one of them has changed. PyTorch is imported where a network is read.
 """
+
+from __future__ import annotations
 
 import hashlib
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from torch import nn
 
 from canvas.cells.check import edge_problems
 from canvas.cells.drawn import drawn_cell_inputs
@@ -22,13 +24,20 @@ from canvas.choices import class_name
 from canvas.sources import sources
 from canvas.task import Task
 from canvas.tasks import task_data
-from trm.cells.model import CellModel
-from trm.cells.predictor import CellPredictor
-from trm.checkpoints import DECISIONS_SUFFIX, PROOF_SUFFIX, find_checkpoint
-from trm.families import released
+from trm.cells.configs import CellConfig, IntegerCellConfig
+from trm.cells.predictor import CellPredictor, LazyNetwork
+from trm.checkpoints import CHECKPOINT_KEY, DECISIONS_SUFFIX, PROOF_SUFFIX, find_checkpoint
+from trm.checkpoints.content import network_weights
+from trm.checkpoints.loading import restored as restored_settings
+from trm.families import released, today
 from trm.files import fingerprint, read_object
-from trm.models.iterative import weights_hash
+from trm.models.weights import weights_hash
 from trm.solving.solver import Solver
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from trm.cells.model import CellModel
 
 # Verdicts. Of a model that computes its rule in all inputs that its cells can have:
 PROVED = "proved"  # the checker's laws hold: it is correct at every length
@@ -37,6 +46,12 @@ COMPUTES = "computes its rule"  # which was only tested
 # Of others:
 REFUTED, OPEN = "refuted", "open"
 ARITHMETIC = "float32"  # in which a proof of most networks holds; others name theirs
+INTEGERS = "integers"
+# Settings of the networks whose decisions are looked up, by the name of their class.
+_CONFIGS: dict[str, type[CellConfig]] = {
+    "trm.cells.model.CellModel": CellConfig,
+    "trm.cells.integer.IntegerCellModel": IntegerCellConfig,
+}
 OUTDATED = (
     "its proof is of another rule, layout, task or settings, which have changed since: run `trm "
     "prove` again"
@@ -59,7 +74,27 @@ _RENAMED = {
 _log = logging.getLogger(__name__)
 
 
-def proof_digest(model: nn.Module, task: Task) -> str:
+class Premises(NamedTuple):
+    """Facts about a network on which a proof depends."""
+
+    weights: str  # their hash, see `trm.models.weights.weights_hash`
+    network: str  # dotted name of its class
+    config: Any
+    arithmetic: str  # in which it computes
+    has_rule: bool = True  # whether it is a cell model, which follows a local rule
+
+    @classmethod
+    def of(cls, model: nn.Module) -> Premises:
+        """Return those of a network."""
+        from trm.cells.model import CellModel
+        from trm.models import iterative
+
+        arithmetic = getattr(model, "arithmetic", ARITHMETIC)
+        about = class_name(type(model)), model.config, arithmetic, isinstance(model, CellModel)
+        return cls(iterative.weights_hash(model), *about)
+
+
+def proof_digest(model: nn.Module | Premises, task: Task) -> str:
     """Return the SHA-256 of all premises of a proof.
 
     These are weights, network, its settings, task, layout, rule and arithmetic. Layout and rule
@@ -67,18 +102,18 @@ def proof_digest(model: nn.Module, task: Task) -> str:
     by the source of their modules, see `canvas.sources`.
     """
     found = hashlib.sha256()
-    config: Any = model.config
+    known = model if isinstance(model, Premises) else Premises.of(model)
     about = {
-        "weights": weights_hash(model),
-        "network": released(class_name(type(model))),
-        "settings": {n: v for n, v in vars(config).items() if v or n not in _LATER},
+        "weights": known.weights,
+        "network": released(known.network),
+        "settings": {n: v for n, v in vars(known.config).items() if v or n not in _LATER},
         "task": task_data(task),
         "layout": class_name(type(task.layout_impl)),
-        "arithmetic": getattr(model, "arithmetic", ARITHMETIC),
+        "arithmetic": known.arithmetic,
     }
     problems, rule = edge_problems(task), None
-    if isinstance(model, CellModel):
-        rule = task.local_rule(latent=bool(config.codes))
+    if known.has_rule:
+        rule = task.local_rule(latent=bool(known.config.codes))
         about["rule"] = _declared(rule)
     kinds = [type(task), type(task.layout_impl), *([] if rule is None else [type(rule)])]
     if changed := sources(kinds):  # empty for the package's own of this version
@@ -123,20 +158,80 @@ def noted_proof(
     A note of other weights, or without a digest, is ignored. Of a note on these weights with
     another rule, layout, task or settings only ``outdated`` is left: what to do, in words.
     """
+    notes = _notes(path, content)
+    return _matching(notes, Premises.of(model), task) if notes else {}
+
+
+def _notes(path: str | Path, content: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the notes beside a file and in its card that have a digest."""
     beside = read_object(find_checkpoint(path).with_suffix(PROOF_SUFFIX))
     card = content.get("card")
     card = card.get("proof") if isinstance(card, dict) else None
-    notes = [note for note in (beside, card) if isinstance(note, dict) and note.get("digest")]
-    if not notes:
-        return {}
-    digest = proof_digest(model, task)
+    return [note for note in (beside, card) if isinstance(note, dict) and note.get("digest")]
+
+
+def _matching(notes: list[dict[str, Any]], known: Premises, task: Task) -> dict[str, Any]:
+    """Return the note on a network, see `noted_proof`."""
+    digest = proof_digest(known, task)
     for note in notes:
         if note["digest"] == digest:
             return with_new_keys(note)
-    mine = weights_hash(model)
-    if any(note.get("weights_sha256") == mine for note in notes):
+    if any(note.get("weights_sha256") == known.weights for note in notes):
         return {"outdated": OUTDATED}
     return {}
+
+
+def looked_up(
+    path: str | Path, content: dict[str, Any], task: Task, build: Callable[[], CellModel]
+) -> CellPredictor | None:
+    """Return a predictor of a proved model that needs no network as yet; None: it needs one.
+
+    The weights of the file are compared with the note, and the table with its hash there, as
+    `restored` does for a network.
+
+    Args:
+        path: of the file.
+        content: with NumPy arrays, see `trm.checkpoints.content.read_checkpoint`.
+        task: of the file.
+        build: returns the network.
+
+    Raises:
+        ValueError: the file is damaged, or is not of this package.
+    """
+    table = find_checkpoint(path).with_suffix(DECISIONS_SUFFIX)
+    about, notes = content[CHECKPOINT_KEY], _notes(path, content)
+    weights: dict[str, Any] = network_weights(content)
+    name = today(str(about["network"]))
+    if not notes or name not in _CONFIGS or not table.is_file():
+        return None
+    if not all(isinstance(one, np.ndarray) and _as_built(one) for one in weights.values()):
+        return None
+    config = restored_settings(_CONFIGS[name], about["model"])
+    in_integers = isinstance(config, IntegerCellConfig)
+    arithmetic = INTEGERS if in_integers else ARITHMETIC
+    known = Premises(weights_hash(weights), name, config, arithmetic)
+    rule = task.local_rule(latent=bool(config.codes))
+    own = any(
+        class_name(type(one)).partition(".")[0] != "canvas"
+        for one in (task, task.layout_impl, rule)
+    )
+    if own or rule.most_operands is not None:  # see `CellPredictor.for_task`
+        return None
+    proof = _matching(notes, known, task)
+    if proof.get("verdict") != PROVED or proof.get("arithmetic") == "float64":
+        return None
+    if fingerprint(table) != proof.get("decisions_sha256"):
+        return None
+    predictor = CellPredictor(LazyNetwork(build, config, known.weights, in_integers))
+    predictor.read_table(table, proof["digest"])
+    return predictor if predictor.looks_up else None
+
+
+def _as_built(weight: np.ndarray) -> bool:
+    """Return whether a network with this weight has the same bits: finite, in its own dtype."""
+    return weight.dtype.kind in "iu" or (
+        weight.dtype == np.float32 and bool(np.isfinite(weight).all())
+    )
 
 
 def restored(solver: Solver, path: str | Path, content: dict[str, Any]) -> Solver:
