@@ -109,9 +109,12 @@ def _looked_up(path: str | Path, content: dict[str, Any], device: str) -> Solver
 
 def _network(path: str | Path, content: dict[str, Any], device: str) -> Any:
     """Return the network of a file on a device. The file itself is not read again."""
+    import torch
+
     from trm.checkpoints.networks import with_network
 
-    return with_network(path, content, None, device).predictor.model
+    with torch.inference_mode(False):  # a later use of its weights may be outside of it
+        return with_network(path, content, None, device).predictor.model
 
 
 def checked_symmetries(data: dict[str, Any]) -> tuple[str, ...]:
