@@ -39,6 +39,7 @@ def test_a_command_without_its_subcommand_prints_its_help(command, words, listed
 def test_a_call_is_read_before_anything_heavy_is_imported(tmp_path):
     """In a process of its own: here, everything has been imported long ago."""
     light = [
+        "solve 123x456",  # of a proved model with its table
         "render 12x34",
         "models",
         f"benchmark export {SUITE} --output suite",
