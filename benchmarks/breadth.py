@@ -17,9 +17,9 @@ from votes import held_out, right
 
 from augment.views import View
 from trm import load_solver
-from trm.markdown import table
+from trm.evaluation.statistics import Share, auroc
+from trm.io.markdown import table
 from trm.solving.solver import Solver
-from trm.statistics import Share, auroc
 
 
 def rollouts_of(

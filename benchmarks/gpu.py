@@ -43,12 +43,12 @@ from timing import Config
 from augment.transforms import CanvasShift
 from canvas.sampling import sample
 from trm import load_solver
-from trm.devices import cores
-from trm.flops import counted_flops, known_peak
-from trm.markdown import safe, table
+from trm.io.markdown import safe, table
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
-from trm.precision import cpu_multiplies_bfloat16
+from trm.runtime.devices import cores
+from trm.runtime.flops import counted_flops, known_peak
+from trm.runtime.precision import cpu_multiplies_bfloat16
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
 from trm.training.data import CanvasDataModule

@@ -28,7 +28,7 @@ from augment.symmetry import SYMMETRIES
 from canvas.canvas_size import Canvas
 from canvas.problems import Problems
 from trm import load_solver
-from trm.grid_cells import cell_problems
+from trm.evaluation.grid_cells import cell_problems
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
 

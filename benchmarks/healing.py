@@ -29,14 +29,14 @@ from canvas.drawing import RowSteps, row_steps
 from canvas.picture import to_text
 from canvas.symbols import MASK
 from trm import load_solver
+from trm.evaluation.grid_cells import cell_problems
+from trm.evaluation.statistics import Share, bootstrap
 from trm.figures.style import mark, new_figure, save, tidy
-from trm.grid_cells import cell_problems
-from trm.markdown import table
+from trm.io.markdown import table
 from trm.models.iterative import Loop, map_state, named
+from trm.runtime.torch_settings import tensor_for
 from trm.solving.noise import random_state
 from trm.solving.solver import Solver
-from trm.statistics import Share, bootstrap
-from trm.torch_settings import tensor_for
 
 CELL_MODELS = ("lattice", "written-seed1")
 SIZES = (2, 4, 6, 8, 12, 16)

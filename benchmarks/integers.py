@@ -17,7 +17,7 @@ from canvas.cells.reachable import reachable_op_inputs
 from trm import load_solver
 from trm.cells.quantise import differing, some_of
 from trm.checkpoints import find_checkpoint
-from trm.markdown import table
+from trm.io.markdown import table
 
 PAIRS = (
     ("lattice", "lattice-int8-seed2"),

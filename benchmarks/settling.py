@@ -16,9 +16,9 @@ import numpy as np
 from canvas.problems import Problems
 from canvas.symbols import BLANK
 from trm import load_solver
+from trm.evaluation.grid_cells import cell_problems
 from trm.extras.analysis.settled import last_changes
-from trm.grid_cells import cell_problems
-from trm.markdown import table
+from trm.io.markdown import table
 from trm.solving.gpt_predictor import GPTPredictor
 from trm.solving.solver import Moment, Solver, solve_watched
 

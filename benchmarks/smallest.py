@@ -17,7 +17,7 @@ from canvas.cells.reachable import reachable_op_inputs
 from trm import load_solver
 from trm.cells.proof.compare import compare, provable
 from trm.figures.style import INK, mark, new_figure, save, tidy
-from trm.markdown import table
+from trm.io.markdown import table
 
 
 class Judgement(NamedTuple):

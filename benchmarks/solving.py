@@ -24,12 +24,12 @@ from canvas.drawing import tokens_to_write
 from canvas.problems import Problems
 from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
+from trm.evaluation.grid_cells import cell_problems
 from trm.evaluation.models import labels
-from trm.grid_cells import cell_problems
+from trm.evaluation.statistics import Share
 from trm.models.gpt import GPT
 from trm.solving.solution import Solution
 from trm.solving.solver import Solver
-from trm.statistics import Share
 
 
 def solve(

@@ -16,7 +16,7 @@ from torch import Tensor
 from canvas.sampling import sample
 from canvas.symbols import MASK
 from trm import load_solver
-from trm.markdown import table
+from trm.io.markdown import table
 from trm.models.iterative import Loop
 from trm.solving.iterative_predictor import IterativePredictor, Step
 

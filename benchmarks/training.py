@@ -19,7 +19,7 @@ import lightning as L
 import torch
 from timing import in_turn, show
 
-from trm.config_files import find_config
+from trm.io.config_files import find_config
 from trm.training.cli import TrainingCLI
 from trm.training.data import CanvasDataModule
 

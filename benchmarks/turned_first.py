@@ -23,9 +23,9 @@ from augment.views import View, apply_views, distinct_views
 from canvas import symbols
 from canvas.drawing import WorkedDrawing, row_steps
 from trm import load_solver
-from trm.markdown import table
+from trm.evaluation.statistics import Share
+from trm.io.markdown import table
 from trm.solving.predictor import Predictor
-from trm.statistics import Share
 
 
 def views_of(drawing: WorkedDrawing, count: int, seed: int) -> list[list[View]]:

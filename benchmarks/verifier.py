@@ -20,9 +20,9 @@ import torch
 
 from augment.transforms import CanvasShift, SampleTransform
 from trm import load_solver
-from trm.markdown import table
+from trm.evaluation.statistics import Share, auroc
+from trm.io.markdown import table
 from trm.solving.solver import Solver
-from trm.statistics import Share, auroc
 from trm.training.configs import NegativesConfig
 from trm.training.negatives import SampleKind
 from trm.training.samples import RowStepSamples

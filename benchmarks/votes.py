@@ -27,12 +27,12 @@ from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems, keys, random_below, random_words
 from canvas.sampling import sample
 from trm import load_solver
-from trm.grid_cells import cell_problems
-from trm.markdown import table
+from trm.evaluation.grid_cells import cell_problems
+from trm.evaluation.statistics import Share
+from trm.io.markdown import table
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting, decide
 from trm.solving.voting_settings import VOTES
-from trm.statistics import Share
 
 SPLIT = "test"
 _PLACE = 1  # purpose of a random key

@@ -15,7 +15,7 @@ import torch
 import yaml
 
 from trm.commands.cli import TRAINING, parser_of
-from trm.config_files import find_config
+from trm.io.config_files import find_config
 from trm.solving.solution import COLUMNS
 from trm.training.cli import train
 

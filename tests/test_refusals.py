@@ -20,7 +20,7 @@ from canvas.problems import Problems
 from trm import batch, evaluate, load_solver, render, run_with_cache, solve
 from trm.cells.configs import CellConfig, rule_settings
 from trm.cells.model import CellModel
-from trm.devices import open_devices
+from trm.evaluation.statistics import Share, risk_coverage
 from trm.extras import sharing
 from trm.extras.analysis.probe import fit
 from trm.extras.analysis.rasp import MaskedCanvases
@@ -29,11 +29,11 @@ from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.positions import make_position
 from trm.models.recursive import TinyRecursiveModel
+from trm.runtime.devices import open_devices
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver, solve_watched
 from trm.solving.voting_settings import Voting
-from trm.statistics import Share, risk_coverage
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.curriculum import Curriculum, Stage
 from trm.training.data import CanvasDataModule

@@ -38,9 +38,9 @@ from trm.checkpoints.loading import load_solver
 from trm.evaluation.grid import Grid
 from trm.extras.analysis.record import Recorder, open_recorder
 from trm.extras.sharing import Solver as Solver
-from trm.files import removing_empty_folders
-from trm.limits import check_whole
+from trm.io.files import removing_empty_folders
 from trm.models.hooks import Activations, Hook, Visit, record, sites
+from trm.runtime.limits import check_whole
 from trm.solving import solver as solving
 from trm.solving.families import family_of
 from trm.solving.solution import Solution

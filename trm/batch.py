@@ -27,12 +27,12 @@ import numpy as np
 
 from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
-from trm.csv_records import write_csv
-from trm.devices import join_processes, make_files, open_devices
-from trm.files import alone, fingerprint, make_folder, numbered_lines, writing
-from trm.precision import FLOAT32
-from trm.problem_files import Entry, carried_name, format_of, read_entries
-from trm.progress import Meter
+from trm.io.csv_records import write_csv
+from trm.io.files import alone, fingerprint, make_folder, numbered_lines, writing
+from trm.io.problem_files import Entry, carried_name, format_of, read_entries
+from trm.runtime.devices import join_processes, make_files, open_devices
+from trm.runtime.precision import FLOAT32
+from trm.runtime.progress import Meter
 from trm.solving.solution import COLUMNS, GUESSED, VOTED
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
@@ -153,7 +153,7 @@ class Job(NamedTuple):
     output: Path
     batch_size: int | None = None  # problems in a batch; None: by the device
     canvases: bool = False  # whether records contain the solved canvas
-    precision: str = FLOAT32  # one of `trm.precision.PRECISIONS`, after `settle`
+    precision: str = FLOAT32  # one of `trm.runtime.precision.PRECISIONS`, after `settle`
 
     @property
     def csv(self) -> bool:
@@ -238,7 +238,7 @@ def work_through(
 
     Args:
         job: files and settings.
-        accelerator: as in `trm.devices.open_devices`.
+        accelerator: as in `trm.runtime.devices.open_devices`.
         devices: as there.
         nodes: as there.
         quiet: whether to print no progress.

@@ -92,7 +92,7 @@ class Stage:
         return self.found[path]
 
     def place(self, path: Path) -> Path:
-        """Path of the page or of the copy, like index.md, or trm/limits.py.md; none is hidden."""
+        """Path of the page or of the copy, like index.md, or trm/batch.py.md; none is hidden."""
         place = Path(*(part.lstrip(".") for part in path.parts))
         if (self.root / path).is_dir():
             return place / "index.md"

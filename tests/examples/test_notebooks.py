@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from trm.commands.cli import TRAINING, parser_of
-from trm.config_files import find_config
+from trm.io.config_files import find_config
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = ["look_inside", "train_and_prove", "your_own_canvas"]

@@ -23,9 +23,9 @@ from trm.cells.samples import as_batch
 from trm.checkpoints import DATA_KEY, SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.grid import FORMAT, KEYS, Grid
-from trm.grid_cells import region
+from trm.evaluation.grid_cells import region
+from trm.evaluation.statistics import Share
 from trm.solving.solver import Solver
-from trm.statistics import Share
 
 AXES = ("digits_a", "digits_b")
 

@@ -17,8 +17,8 @@ from canvas.problems import Problems
 from trm import batch
 from trm.batch import Job, solve, work_through
 from trm.checkpoints.loading import load_solver
-from trm.files import alone
-from trm.problem_files import Entry
+from trm.io.files import alone
+from trm.io.problem_files import Entry
 from trm.solving.solution import GUESSED, VOTED
 from trm.solving.voting import Voting
 

@@ -8,8 +8,8 @@ from trm.cells.predictor import CellPredictor, Worked
 from trm.cells.table import GrowingTable
 from trm.cells.wavefront import Wavefront, run_wavefront
 from trm.models.iterative import Loop, all_right
+from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.noise import generator_of
-from trm.torch_settings import standard_settings, tensor_for
 
 
 @standard_settings(threads=1)

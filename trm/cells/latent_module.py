@@ -32,7 +32,7 @@ from trm.cells.module import BaseCellModule
 from trm.cells.samples import SolutionSamples, as_batch
 from trm.cells.state_merging import PageCells, merged_messages
 from trm.models.iterative import Batch
-from trm.torch_settings import standard_settings
+from trm.runtime.torch_settings import standard_settings
 from trm.training.canvas_module import logs_at
 from trm.training.configs import check_range
 from trm.training.data import CanvasDataModule

@@ -42,7 +42,7 @@ from trm.models.attention import (
 from trm.models.coordinates import span
 from trm.models.hook_points import INPUT, Point, of_layers
 from trm.models.iterative import IterativeModel, all_right, check_tokens, recur
-from trm.torch_settings import float32_default
+from trm.runtime.torch_settings import float32_default
 
 _CERTAIN = 30.0  # logit of a decided symbol
 

@@ -19,8 +19,8 @@ from trm.cells.model import CellModel
 from trm.cells.predictor import CellPredictor, right_cells
 from trm.cells.samples import CellInputSamples, SolutionSamples, as_batch
 from trm.models.iterative import Batch
+from trm.runtime.torch_settings import standard_settings
 from trm.solving.teacher_forced import TeacherForced
-from trm.torch_settings import standard_settings
 from trm.training.canvas_module import SIGNAL, CanvasModule, Figures
 from trm.training.configs import OptimizerConfig, ScheduleConfig, check_range
 from trm.training.data import CanvasDataModule

@@ -311,7 +311,7 @@ class CellPredictor(Predictor):
         """Return the most steps that each problem can need, int64 [B]; None: it takes no steps."""
         if not self.takes_steps:
             return None
-        from trm.torch_settings import tensor_for
+        from trm.runtime.torch_settings import tensor_for
 
         context = self.model.encode(tensor_for(self.model, drawing.masked), self.cache)
         return self.model.settling_steps(context).amax(dim=1).cpu().numpy()

@@ -23,7 +23,7 @@ from canvas.symbols import MASK
 from trm.cells.configs import IntegerCellConfig
 from trm.cells.integer import FRACTION, GATES, MOST, MOST_STATE, Fraction, IntegerCellModel, Rows
 from trm.cells.model import CellModel
-from trm.torch_settings import standard_settings
+from trm.runtime.torch_settings import standard_settings
 
 MOST_INPUTS = 16_384  # whose activations are measured, or whose decisions are compared
 # Fine-tuning, from the shortest: steps, and the learning rate at the first; it decays to 0. Small

@@ -29,7 +29,7 @@ import numpy as np
 from canvas.cells.encoding import OpEncoding
 from canvas.cells.spec import NEIGHBOURS, OWN, SYMBOL, TOKEN, input_name
 from canvas.symbols import BLANK, MASK
-from trm.progress import Report, silent
+from trm.runtime.progress import Report, silent
 
 if TYPE_CHECKING:
     from trm.cells.cache import CellCache
@@ -240,7 +240,7 @@ class GrowingTable(CellTable):
         """Add the inputs of N cells; arguments as for `look_up`."""
         import torch
 
-        from trm.torch_settings import standard_settings
+        from trm.runtime.torch_settings import standard_settings
 
         classes = [of.take(states) for of, states in zip(self.classes, neighbours, strict=True)]
         value = tokens.astype(np.intp)

@@ -13,7 +13,7 @@ from canvas.cells.order import front_of, in_order
 from trm.cells.cache import CellCache
 from trm.cells.model import CellModel
 from trm.models.iterative import all_right
-from trm.progress import Report, silent
+from trm.runtime.progress import Report, silent
 
 
 class Wavefront(NamedTuple):

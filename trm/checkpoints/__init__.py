@@ -16,7 +16,7 @@ from typing import Any
 
 from canvas.choices import shortened
 from trm.checkpoints.names import HEADER, SUFFIX, in_history, named_weights, no_such_name
-from trm.files import files_below
+from trm.io.files import files_below
 
 # Its training is described in docs/generalisation.md.
 SHIPPED = Path(__file__).parent.parent / "pretrained" / f"lattice{SUFFIX}"

@@ -232,7 +232,7 @@ def _unpickled(path: Path) -> Any:
     """
     import torch
 
-    from trm.torch_settings import standard_settings
+    from trm.runtime.torch_settings import standard_settings
 
     _check_archive(path)
     with standard_settings(), path.open("rb") as stream:  # a path's ending would choose the format

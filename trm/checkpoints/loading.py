@@ -30,7 +30,7 @@ from trm.checkpoints import (
 )
 from trm.checkpoints.content import read_checkpoint
 from trm.families import EARLIER, FAMILIES, RESTORE_NOTE, load
-from trm.limits import MOST_STEPS, check_whole
+from trm.runtime.limits import MOST_STEPS, check_whole
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
 
@@ -225,7 +225,7 @@ def reinitialised(model: Any) -> Any:
     """Return a network of the same class, config and device with newly initialised weights."""
     import torch
 
-    from trm.torch_settings import standard_settings
+    from trm.runtime.torch_settings import standard_settings
 
     with standard_settings(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

@@ -20,11 +20,11 @@ from trm.checkpoints.loading import (
     restored_task,
 )
 from trm.families import NETWORKS, today
+from trm.runtime.torch_settings import standard_settings
 from trm.solving.families import family_named
 from trm.solving.gpt_predictor import Calibration
 from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
-from trm.torch_settings import standard_settings
 
 _MOST_UPDATES = 10_000  # of the states in a supervision step
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trm.commands.arguments import Arguments, Parser, print_table, results, step_numbers, whole
-from trm.files import make_own_folder, versions, write_json, write_text
-from trm.grid_cells import size_name
-from trm.progress import progress
+from trm.evaluation.grid_cells import size_name
+from trm.io.files import make_own_folder, versions, write_json, write_text
+from trm.runtime.progress import progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -164,7 +164,7 @@ def gap(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     from trm.checkpoints.content import auxiliary_weights, load_checkpoint
     from trm.extras.analysis.figures import gap_figure
     from trm.extras.analysis.gap import GapSettings, run_gap
-    from trm.markdown import safe, table
+    from trm.io.markdown import safe, table
 
     found: dict[str, GapStudy] = {}
     steps = tuple(args.read_steps or (1, 2, 4, STEPS))

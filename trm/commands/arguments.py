@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from canvas.choices import did_you_mean, shortened
 from trm.checkpoints import SHIPPED, find_checkpoint, read_task
-from trm.limits import MOST_STEPS
-from trm.precision import FLOAT32, NO_UNITS, PRECISIONS, settle
+from trm.runtime.limits import MOST_STEPS
+from trm.runtime.precision import FLOAT32, NO_UNITS, PRECISIONS, settle
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -408,7 +408,7 @@ class Arguments(argparse.Namespace):
         voting, checkpoints = self.voting(), self.checkpoints
         self.find_checkpoints(*checkpoints)
 
-        from trm.devices import check_devices
+        from trm.runtime.devices import check_devices
 
         check_devices(getattr(self, "accelerator", "cpu"), getattr(self, "devices", 1))
 

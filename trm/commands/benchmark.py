@@ -10,7 +10,7 @@ from trm.evaluation.grid import AXES, FILES, GRID
 from trm.extras.benchmark.row_step_files import FORMATS, RowStepFiles
 from trm.extras.benchmark.scoring import grid_of, score, write_read
 from trm.extras.benchmark.suites import SUITES, Suite, export
-from trm.files import check_file, make_own_folder, write_json, write_text
+from trm.io.files import check_file, make_own_folder, write_json, write_text
 
 _PROBLEMS = {"train": 10_000, "test": 1_000}  # of row steps
 _SECRET = 2**32  # smallest seed of an organiser

@@ -16,8 +16,8 @@ from pathlib import Path
 from canvas.choices import import_code
 from trm.commands.arguments import VERBOSE, Arguments, Parser
 from trm.commands.streams import open_closed_streams, write_similar_characters
-from trm.files import removing_empty_folders
-from trm.processes import (
+from trm.io.files import removing_empty_folders
+from trm.runtime.processes import (
     INTERRUPTED,
     TERMINATED,
     Terminated,
@@ -133,7 +133,7 @@ def run(arguments: list[str]) -> int:
 
 def _run(name: str, arguments: list[str]) -> int:
     if name in TRAINING:
-        from trm.config_files import check_call
+        from trm.io.config_files import check_call
 
         parser = Parser(prog=f"trm {name}", add_help=False)
         parser.add_import()

@@ -12,8 +12,8 @@ from canvas.problems import MOST_CELLS
 from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, FORMAT, SUFFIX, is_weights
 from trm.commands.arguments import Arguments, Parser, whole
 from trm.evaluation.grid import AXES
-from trm.files import check_place, replacing
-from trm.limits import MOST_STEPS
+from trm.io.files import check_place, replacing
+from trm.runtime.limits import MOST_STEPS
 
 FORMATS = {
     "trm": "a file of the published TRM's training (SamsungSAILMontreal/TinyRecursiveModels)",

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, SUFFIX, find_checkpoint
 from trm.commands.arguments import Arguments
-from trm.files import check_place, fingerprint, replacing
-from trm.progress import progress
+from trm.io.files import check_place, fingerprint, replacing
+from trm.runtime.progress import progress
 
 if TYPE_CHECKING:
     from trm.extras.page.page import Shown

@@ -20,8 +20,8 @@ from canvas.drawing import RowSteps, WorkedDrawing, row_steps
 from trm.checkpoints import SUFFIX
 from trm.commands.arguments import Arguments, Parser, check_problems, print_table, results, whole
 from trm.commands.export import DTYPES, ONNX, PAGE, export
-from trm.files import make_folder, replacing
-from trm.progress import Report, progress
+from trm.io.files import make_folder, replacing
+from trm.runtime.progress import Report, progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from canvas.picture import to_terminal
 from trm.checkpoints import DECISIONS_SUFFIX, PROOF_SUFFIX, SHIPPED, find_checkpoint
 from trm.commands.arguments import Arguments, Parser, print_table, results, whole
-from trm.files import check_place, make_folder
-from trm.progress import progress
+from trm.io.files import check_place, make_folder
+from trm.runtime.progress import progress
 
 if TYPE_CHECKING:
     from canvas.cells.local_rule import LocalRule
@@ -137,7 +137,7 @@ def _note(args: Arguments, proof: Proof, checkpoint: Path, decisions: Path | Non
     """
     from trm.cells.proof.notes import OPEN, REFUTED, noted_proof
     from trm.checkpoints.content import load_checkpoint
-    from trm.files import fingerprint
+    from trm.io.files import fingerprint
 
     predictor, task = proof.solver.predictor, proof.solver.task
     noted = noted_proof(checkpoint, load_checkpoint(checkpoint), predictor.model, task)
@@ -161,8 +161,8 @@ def _write_decisions(proof: Proof, checkpoint: Path) -> Path:
     from trm.cells.cache import CellCache
     from trm.cells.proof.notes import proof_digest
     from trm.cells.table import closed_table, passed_outputs
-    from trm.files import replacing
-    from trm.torch_settings import standard_settings
+    from trm.io.files import replacing
+    from trm.runtime.torch_settings import standard_settings
 
     predictor, task, comparison = proof.solver.predictor, proof.solver.task, proof.comparison
     assert comparison is not None

@@ -19,7 +19,7 @@ from canvas.problems import MOST_CELLS, Problems
 from canvas.task import Task
 from canvas.tasks import TASKS, task_of
 from trm.commands.arguments import Arguments, Parser, whole
-from trm.files import replacing
+from trm.io.files import replacing
 from trm.solving.voting_settings import ANY
 
 _FRAME, _LAST = 0.6, 2.0  # seconds of an animation's frames, and of the last one

@@ -6,8 +6,8 @@ from pathlib import Path
 from trm.commands.arguments import Arguments, Parser, print_table, results
 from trm.evaluation.grid import GRID, grid_file, read_grid
 from trm.evaluation.names import distinct_names, side_by_side
-from trm.files import check_file, make_folder, numbered_lines
-from trm.statistics import Share
+from trm.evaluation.statistics import Share
+from trm.io.files import check_file, make_folder, numbered_lines
 
 TRUST = "calibration.png"
 
@@ -60,9 +60,9 @@ def _calibration(args: Arguments, files: list[Path], output: Path) -> int:
 
     import numpy as np
 
+    from trm.evaluation.statistics import COVERAGES, reliability, risk_coverage
     from trm.figures.grids import trust_figure
     from trm.figures.style import save
-    from trm.statistics import COVERAGES, reliability, risk_coverage
 
     curves, bins = {}, {}
     for name, rows in held.items():

@@ -18,10 +18,10 @@ from canvas.problems import Problems
 from canvas.sampling import sample
 from trm.checkpoints import SHIPPED
 from trm.commands.arguments import Arguments, Parser, check_problems, results, whole
-from trm.files import check_file
-from trm.precision import computing_in
-from trm.problem_files import format_of
-from trm.progress import progress
+from trm.io.files import check_file
+from trm.io.problem_files import format_of
+from trm.runtime.precision import computing_in
+from trm.runtime.progress import progress
 
 if TYPE_CHECKING:
     from trm.solving.solution import Solution

@@ -39,8 +39,8 @@ def add_arguments(parser: Parser) -> None:
 
 def run(args: Arguments) -> int:
     """Plan, train and evaluate the runs, and write the report."""
-    from trm.config_files import find_config
     from trm.extras.sweep.study import read_study
+    from trm.io.config_files import find_config
 
     begun = time.monotonic()
     timed = args.minutes is not None
@@ -50,11 +50,11 @@ def run(args: Arguments) -> int:
 
     import torch
 
-    from trm.devices import cores
     from trm.extras.sweep.budget import Budget, Worker, check_budget, share_of
     from trm.extras.sweep.report import PAGE, write_report
     from trm.extras.sweep.runs import Jobs, Run, plan
-    from trm.files import alone, make_folder
+    from trm.io.files import alone, make_folder
+    from trm.runtime.devices import cores
 
     if timed:
         check_budget(study)

@@ -32,7 +32,7 @@ from canvas.choices import OwnCodeError, failure
 from canvas.drawing import WorkedDrawing
 from canvas.layouts import PARTIAL, ROW_KINDS
 from canvas.task import Task
-from trm.statistics import Share
+from trm.evaluation.statistics import Share
 
 OTHER = "other"  # no explanation fits
 CARRIES = ("carry", "sum_carry")  # signals that are carries: of a product, and of a sum

@@ -19,11 +19,11 @@ from typing_extensions import TypedDict
 
 from augment.symmetry import SYMMETRIES
 from trm.evaluation.diagnosis import OTHER
-from trm.files import read_object, validated, versions
-from trm.grid_cells import BOTH, FAMILY, INSIDE, REGIONS, SHORTER, UNKNOWN, Key
-from trm.precision import FLOAT32
+from trm.evaluation.grid_cells import BOTH, FAMILY, INSIDE, REGIONS, SHORTER, UNKNOWN, Key
+from trm.evaluation.statistics import Share
+from trm.io.files import read_object, validated, versions
+from trm.runtime.precision import FLOAT32
 from trm.solving.voting_settings import ANY
-from trm.statistics import Share
 
 GRID, FORMAT = "grid.json", 2  # file name in the folder of an evaluation; version of the format
 STEPS = "steps.png"  # only where `Grid.shows_steps`
@@ -104,7 +104,7 @@ class CellData(TypedDict):
     seconds_per_problem: float | None  # wall-clock time of free-running solving
     solved: str | None  # one character a problem: 1 for a correct solution, else 0
     answered: str | None  # one character a problem: 1 for a correct answer, else 0
-    flops_per_problem: float | None  # operations of the first free-running solution, `trm.flops`
+    flops_per_problem: float | None  # operations of the first free-running solution
     # First wrong rows by kind, see `trm.evaluation.diagnosis`; not in old files, nor in scores.
     errors: NotRequired[dict[str, Diagnosis] | None]
 

@@ -33,10 +33,9 @@ from trm.evaluation.grid import (
     pooled,
     trust,
 )
+from trm.evaluation.grid_cells import FAMILY, INSIDE
 from trm.evaluation.names import by_setting
-from trm.grid_cells import FAMILY, INSIDE
-from trm.markdown import safe, table
-from trm.statistics import (
+from trm.evaluation.statistics import (
     SEEDS_MEANING,
     Paired,
     Share,
@@ -46,6 +45,7 @@ from trm.statistics import (
     reliability,
     risk_coverage,
 )
+from trm.io.markdown import safe, table
 
 _NAMES = {"solutions": "whole solutions", "answers": "answers"}  # in a sentence
 _MEANS = {  # of a summary's lines

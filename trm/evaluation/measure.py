@@ -32,8 +32,6 @@ from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.loading import load_solver
-from trm.csv_records import write_csv
-from trm.devices import join_processes, make_files, open_devices
 from trm.evaluation.diagnosis import KINDS, WrongRow, first_wrong_rows, tally
 from trm.evaluation.grid import (
     FIGURES,
@@ -48,19 +46,21 @@ from trm.evaluation.grid import (
     new_grid,
     pooled,
 )
+from trm.evaluation.grid_cells import SPLIT, fitted, region, size_name
 from trm.evaluation.models import check_models, describe_all
-from trm.files import make_own_folder, read_object, versions, write_json, writing
-from trm.flops import counted_flops
-from trm.grid_cells import SPLIT, fitted, region, size_name
-from trm.limits import lacks_memory
-from trm.precision import FLOAT32
-from trm.progress import Meter
+from trm.evaluation.statistics import Share
+from trm.io.csv_records import write_csv
+from trm.io.files import make_own_folder, read_object, versions, write_json, writing
+from trm.runtime.devices import join_processes, make_files, open_devices
+from trm.runtime.flops import counted_flops
+from trm.runtime.limits import lacks_memory
+from trm.runtime.precision import FLOAT32
+from trm.runtime.progress import Meter
 from trm.solving.orientation import relative
 from trm.solving.solution import GUESSED, VOTED, Solution
 from trm.solving.solver import Solver
 from trm.solving.teacher_forced import teacher_forced
 from trm.solving.voting import Voting
-from trm.statistics import Share
 
 _RECORDS = "records"  # key of a part's records
 _MOST_CELLS = 2**19  # of the canvases of a batch, some kilobytes each; larger batches are split
@@ -78,7 +78,7 @@ class EvaluationSettings:
     steps: int | None = None  # most supervision steps a row; None: the checkpoint's own
     batch_size: int = 128
     voting: Voting | None = None  # in free-running solving; None: one view
-    precision: str = FLOAT32  # resolved, see `trm.precision`
+    precision: str = FLOAT32  # resolved, see `trm.runtime.precision`
     start: str = "initial"  # "noise": every canvas starts from a random state
 
     @property
@@ -115,7 +115,7 @@ def measure(
 ) -> Grid | None:
     """Measure all cells that are not measured yet, and collect all cells in ``grid.json``.
 
-    The folder is the same for all nodes. Devices have the form of `trm.devices.open_devices`.
+    The folder is the same for all nodes. Devices are as for `trm.runtime.devices.open_devices`.
     Returns the written grid in the first process, None in the others.
 
     Raises:

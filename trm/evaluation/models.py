@@ -10,7 +10,7 @@ from trm.checkpoints import CHECKPOINT_KEY, COST_KEY, DATA_KEY, find_checkpoint
 from trm.checkpoints.content import load_checkpoint
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.names import check_alike, distinct_names, with_seeds
-from trm.files import fingerprint, read_object
+from trm.io.files import fingerprint, read_object
 
 
 def describe(checkpoint: str | Path, name: str, steps: int | None = None) -> dict[str, Any]:

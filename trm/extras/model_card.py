@@ -19,7 +19,7 @@ from trm.checkpoints.content import auxiliary_weights, load_checkpoint
 from trm.checkpoints.loading import load_solver
 from trm.checkpoints.names import named_weights
 from trm.evaluation.grid import share
-from trm.markdown import safe, table
+from trm.io.markdown import safe, table
 from trm.models.gpt import GPT
 from trm.solving.solver import Solver
 

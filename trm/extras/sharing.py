@@ -39,11 +39,11 @@ from trm.checkpoints.content import load_checkpoint, network_weights, pack
 from trm.checkpoints.loading import load_solver
 from trm.checkpoints.names import named_weights
 from trm.extras.model_card import LIBRARY, description, model_card
-from trm.files import make_folder, read_object, write_json
+from trm.io.files import make_folder, read_object, write_json
 from trm.models.iterative import where
 from trm.models.recursive import RecursiveState, TinyRecursiveModel
+from trm.runtime.torch_settings import standard_settings
 from trm.solving import solver as solving
-from trm.torch_settings import standard_settings
 
 _MODEL, _CONFIG, _CARD = f"model{SUFFIX}", "config.json", "README.md"  # files of a folder
 _ON_HUB = re.compile(r"[\w.-]+/[\w.-]+")  # owner/name

@@ -38,12 +38,19 @@ from trm.evaluation.grid import (
     mean_of,
     trust,
 )
+from trm.evaluation.grid_cells import INSIDE
 from trm.evaluation.grid_report import markdown
 from trm.evaluation.names import by_setting
+from trm.evaluation.statistics import (
+    BINS,
+    Reliability,
+    RiskCoverage,
+    Share,
+    reliability,
+    risk_coverage,
+)
 from trm.figures.style import COLOURS, LINES, colours, draw_table, mark, new_figure, save, tidy
-from trm.files import replacing, write_text
-from trm.grid_cells import INSIDE
-from trm.statistics import BINS, Reliability, RiskCoverage, Share, reliability, risk_coverage
+from trm.io.files import replacing, write_text
 
 _CURVES = (6.2, 4.4)  # inches of curves over length: legible in a column of a paper, too
 _FEW = 20  # answered problems below which a risk does not affect the scale

@@ -12,9 +12,9 @@ from matplotlib.ticker import MaxNLocator
 from canvas.drawing import RowSteps
 from canvas.picture import GREY, HIGHLIGHT, INK, PAPER, blank_figure, draw_canvas
 from canvas.symbols import BLANK
+from trm.evaluation.statistics import Share
 from trm.figures.style import new_figure, tidy
 from trm.solving.predictor import ConfidenceCurve, Trace
-from trm.statistics import Share
 
 _CELLS = (0.14, 0.22)  # inches of a cell, fewest and most
 _PANEL = (1.5, 3.1)  # inches of a canvas's width: with enlarged cells, and at most

@@ -18,7 +18,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from canvas.picture import DPI, GREY, GRID, INK, PAPER
-from trm.files import replacing
+from trm.io.files import replacing
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 WRONG = COLOURS[1]
@@ -66,7 +66,7 @@ def _wrapped(text: str, letters: float) -> str:
 
 
 def save(figure: Figure, file: Path) -> None:
-    """Save a figure as PNG, by `trm.files.replacing`."""
+    """Save a figure as PNG, by `trm.io.files.replacing`."""
     with replacing(file) as part:
         figure.savefig(part, format="png", dpi=_SAVED)
 

@@ -35,8 +35,8 @@ from trm.models.coordinates import Coordinates
 from trm.models.hook_points import Point, of_blocks
 from trm.models.iterative import Network, Settling
 from trm.models.positions import Learned, Learned2D, check_canvas, make_position
-from trm.progress import Report, silent
-from trm.torch_settings import float32_default
+from trm.runtime.progress import Report, silent
+from trm.runtime.torch_settings import float32_default
 
 INITIAL_STD = 0.02
 

@@ -31,7 +31,7 @@ from trm.models.coordinates import Coordinates, box, neighbourhood_mask
 from trm.models.hook_points import Point, of_blocks
 from trm.models.iterative import STATES, IterativeModel, all_right, check_tokens, recur
 from trm.models.positions import check_canvas, make_position
-from trm.torch_settings import float32_default
+from trm.runtime.torch_settings import float32_default
 
 _CERTAIN = 30.0  # logit of a blank cell that is no token
 

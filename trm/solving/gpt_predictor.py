@@ -10,9 +10,9 @@ from augment.views import View, apply_views, undo_views
 from canvas import symbols
 from canvas.drawing import Drawing, from_sequences, to_sequences, tokens_to_write
 from trm.models.gpt import GPT
+from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.predictor import Predictor, Trace, Traits
 from trm.solving.rollout import OnRow, Prediction, Rollout
-from trm.torch_settings import standard_settings, tensor_for
 
 FREE = -1  # a token that the model is to write
 # Range of log-probabilities: outside it float32 rounding decides.

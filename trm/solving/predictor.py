@@ -13,7 +13,7 @@ from canvas import symbols
 from canvas.drawing import Drawing
 from canvas.problems import MOST_CELLS
 from canvas.task import Task
-from trm.progress import Report, silent
+from trm.runtime.progress import Report, silent
 from trm.solving.rollout import OnRow, Prediction, Rollout, free_running, in_views
 
 # Called after each supervision step, with its number, from 1, and for samples still being solved
@@ -48,7 +48,7 @@ class Options:
     seed: int = 0  # of that noise
     start_seed: int | None = None  # of random first states; None: the model's own first state
     on_step: OnStep | None = None  # callback after a step; a GPT never calls it
-    report: Report = silent  # called as the work goes on, see `trm.progress`
+    report: Report = silent  # called as the work goes on, see `trm.runtime.progress`
 
 
 class ConfidenceCurve(NamedTuple):

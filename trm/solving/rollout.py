@@ -11,7 +11,7 @@ import numpy as np
 from augment.views import View, apply_views, possible_shifts, undo_views
 from canvas import symbols
 from canvas.drawing import Drawing
-from trm.progress import Report, part, silent
+from trm.runtime.progress import Report, part, silent
 
 if TYPE_CHECKING:
     from trm.solving.predictor import Predictor

@@ -14,7 +14,7 @@ from canvas.drawing import Drawing, WorkedDrawing
 from canvas.layouts import Reading, read
 from canvas.problems import MOST_CELLS, Problems
 from canvas.task import Task, describe_ranges
-from trm.progress import Report, part
+from trm.runtime.progress import Report, part
 from trm.solving.orientation import solve_given
 from trm.solving.predictor import Predictor
 from trm.solving.rollout import OnRow, Rollout

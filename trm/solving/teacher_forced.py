@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from canvas.drawing import RowSteps, WorkedDrawing, row_steps
-from trm.progress import Report, silent
+from trm.runtime.progress import Report, silent
 from trm.solving.rollout import Prediction, Rollout
 
 

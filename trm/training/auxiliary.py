@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from canvas.cells.drawn import UNDEFINED
 from trm.checkpoints import AUXILIARY_HEAD
-from trm.torch_settings import float32_default
+from trm.runtime.torch_settings import float32_default
 
 
 class AuxiliaryHeads(nn.Module):

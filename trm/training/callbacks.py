@@ -30,10 +30,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from canvas.choices import did_you_mean
 from trm.checkpoints import CHECKPOINTS, COST_KEY
 from trm.checkpoints.content import load_checkpoint
-from trm.files import replacing
-from trm.flops import counted_flops
-from trm.processes import end_at_once_by_signals
-from trm.statistics import Share
+from trm.evaluation.statistics import Share
+from trm.io.files import replacing
+from trm.runtime.flops import counted_flops
+from trm.runtime.processes import end_at_once_by_signals
 from trm.training.canvas_module import SIGNAL, CanvasModule, logs_at
 
 _UNSUITABLE = {

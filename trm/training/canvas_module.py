@@ -21,10 +21,10 @@ from canvas.task import Task
 from trm.checkpoints import AUXILIARY, AUXILIARY_HEAD, CHECKPOINT_KEY, DATA_KEY, FORMAT
 from trm.checkpoints.loading import plain
 from trm.families import released
+from trm.runtime.torch_settings import standard_settings
 from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
 from trm.solving.teacher_forced import TeacherForced, teacher_forced
-from trm.torch_settings import standard_settings
 from trm.training.auxiliary import AuxiliaryHeads
 from trm.training.configs import AuxiliaryConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule

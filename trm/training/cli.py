@@ -30,12 +30,12 @@ from canvas.symbols import vocab_size
 from canvas.task import Task
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.content import load_checkpoint, network_weights
-from trm.config_files import read_config, shipped_configs
-from trm.devices import check_devices
-from trm.limits import lacks_memory
+from trm.io.config_files import read_config, shipped_configs
 from trm.models.iterative import Network
-from trm.precision import NO_UNITS, check_precision, settle
-from trm.processes import start_processes
+from trm.runtime.devices import check_devices
+from trm.runtime.limits import lacks_memory
+from trm.runtime.precision import NO_UNITS, check_precision, settle
+from trm.runtime.processes import start_processes
 from trm.training.callbacks import CALLBACKS, BestCheckpoint, CheckpointFiles, Cost, check_callbacks
 from trm.training.canvas_module import CanvasModule
 from trm.training.data import CanvasDataModule

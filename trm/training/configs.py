@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from canvas.choices import check_choices, one_of
-from trm.limits import MOST_STEPS
+from trm.runtime.limits import MOST_STEPS
 
 OPTIMIZERS = ("adamw", "adam_atan2", "muon")
 DECAYS = ("constant", "cosine", "linear")

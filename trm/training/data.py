@@ -19,7 +19,7 @@ from canvas.problems import Split
 from canvas.sampling import sample
 from canvas.task import Task
 from canvas.tasks import task_data
-from trm.limits import MOST_SAMPLES, MOST_WORKERS, host_memory
+from trm.runtime.limits import MOST_SAMPLES, MOST_WORKERS, host_memory
 from trm.training.configs import NegativesConfig, check_range
 from trm.training.curriculum import Curriculum, Stage
 from trm.training.samples import RowStepSamples, Samples, SolvedProblems, TrainingSamples

@@ -15,10 +15,10 @@ from augment.symmetry import SYMMETRIES
 from canvas.drawing import IGNORE, WorkedDrawing, sequences
 from canvas.problems import Problems
 from trm.checkpoints import CHECKPOINT_KEY
-from trm.limits import MOST_STEPS
 from trm.models.gpt import GPT
+from trm.runtime.limits import MOST_STEPS
+from trm.runtime.torch_settings import standard_settings
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
-from trm.torch_settings import standard_settings
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.configs import check_range
 from trm.training.data import CanvasDataModule

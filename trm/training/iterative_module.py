@@ -9,11 +9,11 @@ from lightning.fabric.utilities import move_data_to_device
 from augment.views import View, apply_views
 from canvas.choices import check_choice
 from canvas.drawing import RowSteps, WorkedDrawing, row_steps
-from trm.limits import MOST_STEPS
 from trm.models.iterative import Batch, IterativeModel
+from trm.runtime.limits import MOST_STEPS
+from trm.runtime.torch_settings import standard_settings
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.teacher_forced import TeacherForced
-from trm.torch_settings import standard_settings
 from trm.training.canvas_module import CanvasModule, Figures
 from trm.training.carry import Carry, carried_step
 from trm.training.configs import DepthConfig, check_range

@@ -19,7 +19,7 @@ from canvas.layouts import ROW_KINDS
 from canvas.picture import pixels
 from canvas.task import Task
 from trm.figures.row_panels import sample_panels, samples_figure, steps_figure
-from trm.files import write_text
+from trm.io.files import write_text
 from trm.training.canvas_module import CanvasModule, Validated
 from trm.training.configs import check_range
 from trm.training.loggers import IDS, run_ids, without_run

@@ -13,7 +13,7 @@ from trm.cells.configs import CellConfig, IntegerCellConfig, rule_settings
 from trm.cells.integer import FRACTION, Fraction, IntegerCellModel, Rows, divided, powers, root
 from trm.cells.model import CellModel
 from trm.cells.quantise import decisions, differing, nearest, quantised, refined, some_of
-from trm.torch_settings import float32_default
+from trm.runtime.torch_settings import float32_default
 
 
 @pytest.fixture(scope="module", params=["binary", "ternary", "sums", "written"])

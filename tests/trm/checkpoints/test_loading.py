@@ -12,7 +12,7 @@ from canvas.problems import Problems
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, SHIPPED, find_checkpoint, read_task
 from trm.checkpoints.content import load_checkpoint, pack, unpack
 from trm.checkpoints.loading import load_solver
-from trm.files import files_below
+from trm.io.files import files_below
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ def test_tensorboard_gets_pictures_and_accuracy_by_length(command, checkpoint, t
 
 @pytest.mark.usefixtures("undrawn")
 def test_settings_of_an_evaluation_are_recorded(command, checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setattr("trm.precision.cpu_multiplies_bfloat16", lambda: True)
+    monkeypatch.setattr("trm.runtime.precision.cpu_multiplies_bfloat16", lambda: True)
     words = ("--views", 3, "--vote", "max_confidence", "--precision", "bf16-mixed")
     ran = command("evaluate", "--checkpoint", checkpoint, *ONE, *words, "--output", tmp_path)
     held = settings(tmp_path)

@@ -53,7 +53,7 @@ def test_numbers_are_typed_in_the_base_of_the_model(command, repository):
 
 @pytest.mark.parametrize("units", [True, False])
 def test_bfloat16_needs_units(command, checkpoint, tmp_path, monkeypatch, units):
-    monkeypatch.setattr("trm.precision.cpu_multiplies_bfloat16", lambda: units)
+    monkeypatch.setattr("trm.runtime.precision.cpu_multiplies_bfloat16", lambda: units)
     dtypes = set()
     step = TinyRecursiveModel.iterate
 

@@ -12,7 +12,7 @@ import pytest
 from trm.batch import Summary
 from trm.commands import cli
 from trm.commands.streams import write_similar_characters
-from trm.progress import progress
+from trm.runtime.progress import progress
 from trm.training.callbacks import Lines
 
 

@@ -10,8 +10,8 @@ from trm.commands import cli
 from trm.extras.sweep import runs
 from trm.extras.sweep.runs import Jobs
 from trm.extras.sweep.study import Run, Setting, Study
-from trm.files import alone
-from trm.processes import ENDS_WITH
+from trm.io.files import alone
+from trm.runtime.processes import ENDS_WITH
 
 STUDY = {
     "config": "debug",
@@ -97,7 +97,7 @@ def test_mistakes_are_named_before_anything_is_written(command, study, tmp_path,
 
 
 def test_runs_end_with_the_command_whatever_ends_it(tmp_path, monkeypatch):
-    """A process looks for this in its environment: see tests/trm/test_processes.py."""
+    """A process looks for this in its environment: see tests/trm/runtime/test_processes.py."""
     started = []
     monkeypatch.setattr(runs, "Popen", lambda words, **how: started.append(how["env"]))
     run = Run(Setting("a", {}, "debug", ()), 0)

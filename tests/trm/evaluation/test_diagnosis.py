@@ -22,8 +22,8 @@ from trm.evaluation.diagnosis import (
     kinds_of,
     tally,
 )
+from trm.evaluation.grid_cells import cell_problems
 from trm.evaluation.measure import measure_cell
-from trm.grid_cells import cell_problems
 from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
 

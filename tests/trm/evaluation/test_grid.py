@@ -5,8 +5,8 @@ import pytest
 from shares import right, short_only
 
 from trm.evaluation.grid import pooled, read_grid, share
-from trm.grid_cells import BOTH, FIRST, INSIDE, SECOND, SHORTER, region
-from trm.statistics import Share
+from trm.evaluation.grid_cells import BOTH, FIRST, INSIDE, SECOND, SHORTER, region
+from trm.evaluation.statistics import Share
 
 AXES = ("digits_a", "digits_b")
 PAIRS = {"digits_a": (2, 3), "digits_b": (1, 2)}

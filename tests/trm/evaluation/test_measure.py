@@ -21,11 +21,11 @@ from trm.checkpoints.loading import load_solver
 from trm.evaluation import measure as measuring
 from trm.evaluation.diagnosis import Kind
 from trm.evaluation.grid import KEYS, read_grid
+from trm.evaluation.grid_cells import FIRST, SECOND, cell_problems
 from trm.evaluation.measure import EvaluationSettings, measure, measure_cell
-from trm.files import versions
-from trm.grid_cells import FIRST, SECOND, cell_problems
-from trm.processes import ending_by_signals
-from trm.progress import Meter
+from trm.io.files import versions
+from trm.runtime.processes import ending_by_signals
+from trm.runtime.progress import Meter
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.rollout import Prediction
 from trm.solving.solver import Solver

@@ -7,10 +7,10 @@ from rich.console import Console
 from shares import right, short_only
 
 from trm.evaluation.grid import errors, read_grid
+from trm.evaluation.grid_cells import BOTH, FIRST, INSIDE, SECOND, SHORTER
 from trm.evaluation.grid_report import markdown, print_summary, shared_problems
+from trm.evaluation.statistics import Share
 from trm.figures.grids import grid_figure, lengths_figure
-from trm.grid_cells import BOTH, FIRST, INSIDE, SECOND, SHORTER
-from trm.statistics import Share
 
 
 def summary(grid: dict, width: int = 200) -> str:

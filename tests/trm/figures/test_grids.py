@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from shares import right, short_only
 
+from trm.evaluation.statistics import Share, reliability, risk_coverage
 from trm.figures.grids import (
     errors_figure,
     grid_figure,
@@ -15,7 +16,6 @@ from trm.figures.grids import (
     trust_figure,
     write_files,
 )
-from trm.statistics import Share, reliability, risk_coverage
 
 
 def half(a: int, b: int) -> float:

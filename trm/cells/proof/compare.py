@@ -17,8 +17,8 @@ from canvas.task import Task
 from trm.cells.integer import IntegerCellModel
 from trm.cells.model import CellModel
 from trm.cells.proof.bound import RoundingBound
-from trm.progress import Report, silent
-from trm.torch_settings import standard_settings
+from trm.runtime.progress import Report, silent
+from trm.runtime.torch_settings import standard_settings
 
 _BATCH = 2048  # cell inputs run at once
 _NARROW = 1.0  # what the coarse bound leaves of a margin; if less, the fine one is taken

@@ -7,8 +7,8 @@ from trm.cells.integer import IntegerCellModel
 from trm.cells.proof.compare import NotProvableError, Report, provable
 from trm.cells.proof.latent import explore
 from trm.cells.quantise import TUNING, differing, quantised, refined, some_of
+from trm.runtime.torch_settings import standard_settings
 from trm.solving.solver import Solver
-from trm.torch_settings import standard_settings
 
 
 @standard_settings(threads=1)

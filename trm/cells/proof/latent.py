@@ -23,8 +23,8 @@ from canvas.cells.spec import SYMBOL, TOKEN, Inputs, input_name
 from canvas.task import Task
 from trm.cells.cache import CellCache
 from trm.cells.model import CellModel
-from trm.progress import Report
-from trm.torch_settings import standard_settings
+from trm.runtime.progress import Report
+from trm.runtime.torch_settings import standard_settings
 
 _BATCH = 16384
 _MOST = 20_000_000  # cell inputs to explore; an incorrect model has far more

@@ -30,7 +30,7 @@ from trm.checkpoints import CHECKPOINT_KEY, DECISIONS_SUFFIX, PROOF_SUFFIX, find
 from trm.checkpoints.content import network_weights
 from trm.checkpoints.loading import restored as restored_settings
 from trm.families import released, today
-from trm.files import fingerprint, read_object
+from trm.io.files import fingerprint, read_object
 from trm.models.weights import weights_hash
 from trm.solving.solver import Solver
 

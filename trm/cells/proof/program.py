@@ -16,7 +16,7 @@ import numpy as np
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.spec import NEIGHBOUR_NAMES, SYMBOL, TOKEN
 from canvas.symbols import CHARACTERS, DIGIT_CHARACTERS, MASK
-from trm.files import replacing
+from trm.io.files import replacing
 
 FORMAT = 1  # of the file of the tables
 TABLE = "table.npz"  # file name in the folder of a proof

@@ -22,7 +22,7 @@ from trm.cells.proof.search import (
     Counterexample,
 )
 from trm.checkpoints import PROOF_SUFFIX
-from trm.files import make_own_folder, read_object, replacing, versions, write_json
+from trm.io.files import make_own_folder, read_object, replacing, versions, write_json
 from trm.models.iterative import weights_hash
 from trm.solving.solver import Solver
 

@@ -23,7 +23,7 @@ from trm.cells.proof.search import (
     shown_on,
     smallest_wrong,
 )
-from trm.progress import Report
+from trm.runtime.progress import Report
 from trm.solving.solver import Solver
 
 SEARCHED = 20_000  # structured problems to try where an op input is incorrect

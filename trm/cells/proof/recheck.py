@@ -31,8 +31,8 @@ from trm.cells.proof.program import TABLE, CellProgram
 from trm.cells.proof.proof import Tested
 from trm.cells.proof.prove import by_rule, with_codes
 from trm.checkpoints.loading import restored_task
-from trm.files import read_object
-from trm.progress import Report, progress
+from trm.io.files import read_object
+from trm.runtime.progress import Report, progress
 
 _PARTS = ("table against the set", "set against drawn canvases", "answers against the task")
 

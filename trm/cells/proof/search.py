@@ -25,9 +25,9 @@ from canvas.task import Task
 from trm.cells.model import CellModel
 from trm.cells.proof.compare import Comparison
 from trm.cells.wavefront import run_wavefront
-from trm.progress import Report
+from trm.runtime.progress import Report
+from trm.runtime.torch_settings import standard_settings
 from trm.solving.solver import Solver
-from trm.torch_settings import standard_settings
 
 _SMALL = 30_000  # sizes with more problems are not enumerated
 _AT_ONCE = 500

@@ -25,6 +25,7 @@ from torch import Tensor
 from canvas.cells.drawn import UNDEFINED
 from canvas.cells.subtasks import arithmetic_subtasks, subtask_classes
 from canvas.choices import check_choice
+from trm.evaluation.statistics import Share, paired
 from trm.extras.analysis.probe import (
     BLOCKS,
     INPUT,
@@ -37,10 +38,9 @@ from trm.extras.analysis.probe import (
     read_training,
 )
 from trm.extras.analysis.record import check_cells
-from trm.progress import Report, silent
+from trm.runtime.progress import Report, silent
+from trm.runtime.torch_settings import standard_settings
 from trm.solving.solver import Solver
-from trm.statistics import Share, paired
-from trm.torch_settings import standard_settings
 
 PROBE, HEAD = "probe", "auxiliary head"  # what a sub-task is read by
 _HELD_OUT = 4  # one training problem in so many is not for fitting, but for choosing a state

@@ -14,9 +14,9 @@ from torch import Tensor
 from canvas.symbols import MASK
 from trm.extras.analysis.record import SequenceRecorder, Site, StepRecorder, check_cells
 from trm.models.iterative import named
+from trm.runtime.torch_settings import standard_settings
 from trm.solving.families import family_of
 from trm.solving.predictor import Predictor
-from trm.torch_settings import standard_settings
 
 SHOWN = 6  # most supervision steps that are read
 

@@ -16,7 +16,7 @@ from canvas.choices import check_choice
 from canvas.drawing import RowSteps, WorkedDrawing, row_steps
 from canvas.problems import SPLITS, Problems, split_of
 from canvas.task import Task
-from trm.grid_cells import SPLIT, cell_problems
+from trm.evaluation.grid_cells import SPLIT, cell_problems
 from trm.solving.solver import Solver
 
 DIGIT, FACTOR, CARRY, TOTAL = "digit", "factor", "carry", "total"

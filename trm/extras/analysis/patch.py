@@ -23,15 +23,15 @@ import torch
 from torch import Tensor
 
 from canvas.symbols import MASK, ROW_END
+from trm.evaluation.grid_cells import size_name
+from trm.evaluation.statistics import bootstrap
 from trm.extras.analysis.pairs import draw_pairs, kinds_of
 from trm.extras.analysis.record import Change, SequenceRecorder, StepRecorder, check_cells
-from trm.grid_cells import size_name
-from trm.progress import Report, silent
+from trm.runtime.progress import Report, silent
+from trm.runtime.torch_settings import standard_settings
 from trm.solving.families import family_of
 from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
-from trm.statistics import bootstrap
-from trm.torch_settings import standard_settings
 
 _PAIRS = 2**21  # most pairs of tokens in attention, over all simultaneous runs
 _SITES = 12  # most sites with a map of effects

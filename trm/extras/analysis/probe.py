@@ -29,16 +29,16 @@ from canvas.cells.subtasks import draw_subtasks, needed, subtask_classes
 from canvas.drawing import row_steps
 from canvas.problems import Problems
 from canvas.sampling import sample
+from trm.evaluation.grid_cells import fitted, region, size_name
+from trm.evaluation.statistics import Share, bootstrap
 from trm.extras.analysis.record import SequenceRecorder, Site, StepRecorder, check_cells
-from trm.grid_cells import fitted, region, size_name
 from trm.models.iterative import named
 from trm.models.recursive import Context
-from trm.progress import Report, silent
+from trm.runtime.progress import Report, silent
+from trm.runtime.torch_settings import standard_settings
 from trm.solving.families import family_of
 from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
-from trm.statistics import Share, bootstrap
-from trm.torch_settings import standard_settings
 
 INPUT = "input"  # the embedded tokens, before any computation
 BLOCKS = "block"  # outputs of a GPT's blocks

@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from canvas.drawing import row_steps
+from trm.evaluation.grid_cells import cell_problems
 from trm.extras.analysis.probe import INPUT, observe_all
-from trm.grid_cells import cell_problems
 from trm.models.attention import PostNormBlock, SwiGLU
 from trm.models.gpt import Block
+from trm.runtime.torch_settings import standard_settings
 from trm.solving.families import CELL_STATES, family_of
 from trm.solving.solver import Solver
-from trm.torch_settings import standard_settings
 
 WEIGHTS, STATES = "weights", "states"
 _TOKENS = 4096  # most tokens whose states are used

@@ -8,16 +8,16 @@ import numpy as np
 
 from canvas import symbols
 from canvas.drawing import row_steps
+from trm.evaluation.grid_cells import cell_problems, size_name
+from trm.evaluation.statistics import bootstrap
 from trm.extras.analysis.rasp import NAMES, Selector
 from trm.extras.analysis.rasp_programs import write_row
 from trm.extras.analysis.record import SequenceRecorder, cell_attention, check_cells
-from trm.grid_cells import cell_problems, size_name
-from trm.progress import Report, silent
+from trm.runtime.progress import Report, silent
+from trm.runtime.torch_settings import standard_settings
 from trm.solving.families import family_of
 from trm.solving.predictor import Predictor
 from trm.solving.solver import Solver
-from trm.statistics import bootstrap
-from trm.torch_settings import standard_settings
 
 _CLOSE = 0.05  # gains that differ by less count as equal
 

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from canvas.drawing import to_sequences
-from trm.limits import MOST_STEPS, check_whole
 from trm.models.gpt import GPT
 from trm.models.hooks import Visit, record, sites
 from trm.models.iterative import IterativeModel, Loop, named, unnamed
 from trm.models.recursive import Context
+from trm.runtime.limits import MOST_STEPS, check_whole
+from trm.runtime.torch_settings import standard_settings
 from trm.solving.families import CELL_STATES, family_of
-from trm.torch_settings import standard_settings
 
 OUTPUT, ATTENTION, HEADS = "output", "attention", "heads"  # of blocks, see `trm.models.hooks`
 

@@ -21,13 +21,13 @@ from pydantic import ConfigDict, Field, StrictBool, StringConstraints, TypeAdapt
 from pydantic.dataclasses import dataclass
 
 from canvas.choices import check_choice
-from trm.config_files import read_config
+from trm.evaluation.grid_cells import FAMILY, Key
+from trm.evaluation.statistics import Share
 from trm.extras.benchmark.scoring import Scored, score
 from trm.extras.benchmark.suites import SUITES, Suite
-from trm.files import files_below, validated
-from trm.grid_cells import FAMILY, Key
-from trm.markdown import safe, table
-from trm.statistics import Share
+from trm.io.config_files import read_config
+from trm.io.files import files_below, validated
+from trm.io.markdown import safe, table
 
 CARD, NOTES = "card.yaml", "notes.md"
 ENOUGH = 0.99  # least accuracy at a size, for the longest size

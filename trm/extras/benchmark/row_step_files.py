@@ -22,7 +22,7 @@ from canvas.problems import Problems, Split, keys, random_below, random_words
 from canvas.sampling import sample
 from canvas.task import Task, describe_ranges
 from canvas.tasks import task_data
-from trm.files import make_folder, replacing
+from trm.io.files import make_folder, replacing
 
 SPLITS: tuple[Split, ...] = ("train", "test")
 FORMATS = {

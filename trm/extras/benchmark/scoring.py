@@ -16,10 +16,10 @@ from pydantic import BaseModel, TypeAdapter
 
 from canvas.choices import shortened
 from trm.evaluation.grid import KEYS, SHOWN, Grid, new_grid
+from trm.evaluation.grid_cells import Key, region
+from trm.evaluation.statistics import Share
 from trm.extras.benchmark.suites import Item, Suite
-from trm.files import fingerprint, numbered_lines, validated, writing
-from trm.grid_cells import Key, region
-from trm.statistics import Share
+from trm.io.files import fingerprint, numbered_lines, validated, writing
 
 Ranges = dict[str, tuple[int, int]]
 _RECORD = {"line", "operands", "answer", "correct", "confidence"}  # some keys of trm solve

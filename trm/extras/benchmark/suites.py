@@ -1,9 +1,9 @@
 """Suites: fixed sets of problems, drawn from the test split by a public rule, and their files.
 
-A suite is a list of cells. A cell is a size of problems, or a family and a size. `trm.grid_cells`
-draws its problems with the suite's seed. Problems of a cell are different from each other; there
-are fewer where the test split has no more. They are numbered in the order of drawing, like
-``multiply-v1/12x7/031``.
+A suite is a list of cells. A cell is a size of problems, or a family and a size. Its problems are
+drawn by `trm.evaluation.grid_cells` with the suite's seed. Problems of a cell are different from
+each other; there are fewer where the test split has no more. They are numbered in the order of
+drawing, like ``multiply-v1/12x7/031``.
 
 A suite never changes. A changed suite gets a new name, with the next version.
 """
@@ -27,9 +27,9 @@ from canvas.picture import to_text
 from canvas.problems import MOST_DRAWN, MOST_OPERANDS, Problems
 from canvas.sampling import FAMILIES, family_problems
 from canvas.task import Task
+from trm.evaluation.grid_cells import FAMILY, Key, cell_problems
 from trm.extras.benchmark.answers import read_canvas, read_number
-from trm.files import make_folder, write_text
-from trm.grid_cells import FAMILY, Key, cell_problems
+from trm.io.files import make_folder, write_text
 
 VIEWS = ("e", "r180", "t", "h")  # of canvas-v1: upright, upside down, transposed, mirrored
 _ADDENDS = 3  # of the additions of canvas-v1

@@ -22,7 +22,7 @@ from trm.checkpoints import COST_KEY
 from trm.extras.sweep.runs import Jobs
 from trm.extras.sweep.speed import SECONDS, Speed, device_name
 from trm.extras.sweep.study import EQUAL_LOSS, Run, Setting, Study
-from trm.files import read_object, validated, write_json
+from trm.io.files import read_object, validated, write_json
 
 _BUDGET = "budget.json"
 _MEASURES, _TRAINING = "measuring", "training"  # stages of a run

@@ -1,6 +1,6 @@
 """Report of a study, as Markdown and a picture: progress of its runs, and results by setting.
 
-Seeds of a setting are summarised together, see `trm.statistics`.
+Seeds of a setting are summarised together, see `trm.evaluation.statistics`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,14 +15,14 @@ from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter
 
 from canvas.picture import GRID
 from trm.evaluation.grid import Cell, Grid, Model, pooled
+from trm.evaluation.grid_cells import REGIONS, SHORTER, size_name
+from trm.evaluation.statistics import SEEDS_MEANING, Share, of_seeds
 from trm.extras.sweep.budget import speed_of
 from trm.extras.sweep.runs import Jobs
 from trm.extras.sweep.study import EQUAL_LOSS
 from trm.figures.style import mark, new_figure, save, tidy
-from trm.files import read_object, write_text
-from trm.grid_cells import REGIONS, SHORTER, size_name
-from trm.markdown import safe, table
-from trm.statistics import SEEDS_MEANING, Share, of_seeds
+from trm.io.files import read_object, write_text
+from trm.io.markdown import safe, table
 
 PAGE, PICTURE = "study.md", "study.png"
 _CELLS = 8  # most cells that have columns of their own; more are pooled by region

@@ -32,11 +32,11 @@ from pydantic import TypeAdapter
 
 from canvas.task import Task
 from trm.checkpoints import COST_KEY, SUFFIX, find_checkpoint
-from trm.config_files import config_of_run, find_config
 from trm.evaluation.grid import GRID
 from trm.extras.sweep.study import EQUAL_LOSS, LOSS, Run, Setting, Study
-from trm.files import fingerprint, read_object, replacing, validated, write_json
-from trm.processes import ENDS_WITH
+from trm.io.config_files import config_of_run, find_config
+from trm.io.files import fingerprint, read_object, replacing, validated, write_json
+from trm.runtime.processes import ENDS_WITH
 
 _LOG, _STATE, _CONFIG = "log.txt", "state.json", "config.yaml"
 _APART = 0.05  # relative difference that "equal" numbers of parameters may have

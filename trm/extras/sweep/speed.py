@@ -24,10 +24,10 @@ import lightning as L
 import torch
 from lightning.pytorch.callbacks import Checkpoint, ProgressBar
 
-from trm.files import write_json
-from trm.flops import counted_flops, known_peak
-from trm.limits import lacks_memory
-from trm.processes import ending_by_signals
+from trm.io.files import write_json
+from trm.runtime.flops import counted_flops, known_peak
+from trm.runtime.limits import lacks_memory
+from trm.runtime.processes import ending_by_signals
 from trm.training.callbacks import CALLBACKS, Gradients
 from trm.training.cli import TrainingCLI, train
 from trm.training.configs import CycleStage

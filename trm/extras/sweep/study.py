@@ -23,8 +23,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, TypeAdapter
 
 from canvas.choices import check_choice
-from trm.config_files import read_config
-from trm.files import validated
+from trm.io.config_files import read_config
+from trm.io.files import validated
 
 EQUAL_LOSS = "equal_loss"
 LOSS = "validation/loss"

@@ -29,7 +29,7 @@ from trm.cells.proof.notes import COMPUTES, LAWFUL, PROVED, proof_digest
 from trm.cells.proof.prove import prove
 from trm.commands.prove import sentence
 from trm.extras.model_card import model_card
-from trm.progress import silent
+from trm.runtime.progress import silent
 from trm.solving.solver import Solver
 
 MODELS = Path(__file__).parents[4] / "docs" / "models"

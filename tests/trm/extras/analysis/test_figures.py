@@ -7,6 +7,7 @@ import pytest
 from looking import assert_apart, axes_of
 
 from canvas.multiplication import Multiplication
+from trm.evaluation.statistics import Share
 from trm.extras.analysis import figures as analysis
 from trm.extras.analysis.gap import GapStudy, Reader, gap_of
 from trm.extras.analysis.patch import HeadEffects
@@ -14,7 +15,6 @@ from trm.extras.analysis.probe import ProbeScore, ProbeSettings, ProbeStudy
 from trm.extras.analysis.ranks import Rank
 from trm.extras.analysis.rasp import NAMES
 from trm.extras.analysis.rasp_heads import Head, Overlap
-from trm.statistics import Share
 
 SUBTASKS = Multiplication("lattice").local_rule().signals
 

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from canvas.cells.drawn import UNDEFINED
 from canvas.multiplication import Multiplication
+from trm.evaluation.statistics import Share
 from trm.extras.analysis import gap
 from trm.extras.analysis.gap import (
     BLOCKS,
@@ -23,7 +24,6 @@ from trm.extras.analysis.gap import (
     run_gap,
 )
 from trm.extras.analysis.probe import INPUT, CellFeatures, FeaturePlace, fit
-from trm.statistics import Share
 
 QUICK = GapSettings(steps=(1, 2), problems=5, train_problems=12)
 SIZES = [{"digits_a": 2, "digits_b": 2}, {"digits_a": 3, "digits_b": 2}]

@@ -11,11 +11,11 @@ from canvas import symbols
 from canvas.drawing import row_steps, to_sequences
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
+from trm.evaluation.statistics import bootstrap
 from trm.extras.analysis.rasp import Selector, select
 from trm.extras.analysis.rasp_heads import Head, compare_heads, heads_of, overlaps, watch
 from trm.extras.analysis.record import SequenceRecorder
 from trm.solving.gpt_predictor import GPTPredictor
-from trm.statistics import bootstrap
 
 CELLS = np.arange(3)
 LEFT = select(CELLS, CELLS - 1, np.equal)

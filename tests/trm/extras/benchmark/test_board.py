@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 from trm.checkpoints.loading import load_solver
+from trm.evaluation.statistics import Share
 from trm.extras.benchmark.board import ladder, longest, page, read_card
 from trm.extras.benchmark.suites import SUITES
-from trm.markdown import safe
-from trm.statistics import Share
+from trm.io.markdown import safe
 
 LONG = SUITES["multiply-long-v1"]  # the smallest suite
 STRUCTURED = SUITES["structured-v1"]

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from trm.evaluation.statistics import Share
 from trm.extras.benchmark.scoring import Scored, grid_of, score
 from trm.extras.benchmark.suites import SUITES
-from trm.statistics import Share
 
 SUITE = SUITES["multiply-v1"].within(2)
 ASKED = SUITE.items

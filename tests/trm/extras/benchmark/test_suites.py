@@ -12,8 +12,8 @@ from augment.symmetry import apply, invert
 from canvas.layouts import read
 from canvas.problems import SPLITS, Problems, split_of
 from canvas.symbols import BLANK, encode
+from trm.evaluation.grid_cells import cell_problems
 from trm.extras.benchmark.suites import SUITES, VIEWS, Item, export, record
-from trm.grid_cells import cell_problems
 
 # A suite never changes: what should change gets the next version's name.
 CHECKSUMS = {

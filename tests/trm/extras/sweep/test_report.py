@@ -3,11 +3,11 @@ from dataclasses import replace
 import pytest
 
 from trm.evaluation.grid import Grid
+from trm.evaluation.statistics import Share
 from trm.extras.sweep import report
 from trm.extras.sweep.runs import Jobs, State
 from trm.extras.sweep.study import Setting, Study
-from trm.files import write_json
-from trm.statistics import Share
+from trm.io.files import write_json
 
 COST = {"flops": 2e12, "samples": 960, "seconds": 120.0}
 

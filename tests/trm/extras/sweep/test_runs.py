@@ -9,7 +9,7 @@ from trm.checkpoints import content
 from trm.extras.sweep import runs as module
 from trm.extras.sweep.runs import Jobs, count, plan
 from trm.extras.sweep.study import EQUAL_LOSS, Setting, Study
-from trm.files import write_json
+from trm.io.files import write_json
 
 SIZE = "model.network.config.intermediate_size"
 LAYERS = "model.network.config.num_layers"
@@ -84,7 +84,7 @@ def test_runs_can_be_added_and_have_a_device_each(tmp_path, monkeypatch):
     do(tmp_path, replace(wider, checkpoint="best"))
     assert trm.commands[6:] == ["evaluate"] * 4
     do(tmp_path, a_study("b", "c", "d"), 3, devices=["2", "5"])
-    assert trm.devices[-3:] == ["2", "5", "2"]
+    assert trm.runtime.devices[-3:] == ["2", "5", "2"]
 
 
 @pytest.mark.parametrize("failing", ["fit", "evaluate", "b"])

@@ -5,8 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from trm import statistics
-from trm.statistics import Share, auroc, bootstrap, difference, paired, reliability, risk_coverage
+from trm.evaluation import statistics
+from trm.evaluation.statistics import (
+    Share,
+    auroc,
+    bootstrap,
+    difference,
+    paired,
+    reliability,
+    risk_coverage,
+)
 
 
 @pytest.mark.parametrize(

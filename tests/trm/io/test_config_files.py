@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from trm.config_files import about, find_config, read_config, shipped_configs
+from trm.io.config_files import about, find_config, read_config, shipped_configs
 
 
 def test_a_key_that_stands_twice_is_named_with_its_line(tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trm.files import (
+from trm.io.files import (
     alone,
     check_place,
     make_folder,
@@ -190,7 +190,7 @@ def version(name):
         raise metadata.PackageNotFoundError(name)
     return found(name)
 metadata.version = version
-from trm.files import versions
+from trm.io.files import versions
 print(versions()["canvas-trm"], sorted(versions()))
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

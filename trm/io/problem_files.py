@@ -18,7 +18,7 @@ from typing import Any
 from canvas.arithmetic import parse
 from canvas.choices import shortened
 from canvas.task import Task
-from trm.files import LONGEST, NO_UTF8
+from trm.io.files import LONGEST, NO_UTF8
 
 PROBLEM, OPERANDS = "problem", "operands"  # columns with a whole problem
 _METADATA = "metadata"  # key in JSON of `trm benchmark export`; its object may have operands
@@ -47,7 +47,7 @@ def format_of(path: str) -> str | None:
 def read_entries(
     lines: Iterator[tuple[int, bytes]], name: str, format: str | None, task: Task
 ) -> Iterator[Entry]:
-    """Yield the entries of `trm.files.numbered_lines`, each once and in order.
+    """Yield the entries of `trm.io.files.numbered_lines`, each once and in order.
 
     The format is `csv`, `jsonl`, or `text` with a problem in each line. None detects it by the
     first line: one that begins with ``{`` is JSON, and one that is no header, as ``12x34``, text.

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from canvas.addition import Addition
 from canvas.multiplication import Multiplication
 from canvas.task import Task
-from trm.files import numbered_lines
-from trm.problem_files import Entry, carried_name, format_of, read_entries
+from trm.io.files import numbered_lines
+from trm.io.problem_files import Entry, carried_name, format_of, read_entries
 
 MULTIPLICATION, ADDITION = Multiplication(), Addition()
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from trm.progress import Meter, part, progress, silent
+from trm.runtime.progress import Meter, part, progress, silent
 
 
 class Terminal(io.StringIO):
@@ -42,7 +42,7 @@ def test_the_time_left_is_estimated_from_rare_reports_too(monkeypatch):
     monkeypatch.setattr(sys, "stderr", screen := Terminal())
     now = 0.0
     monkeypatch.setattr("rich.console.monotonic", lambda: now)
-    monkeypatch.setattr("trm.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("trm.runtime.progress.time.monotonic", lambda: now)
     with progress() as report:
         for done in range(4):
             now = 100.0 * done
@@ -55,7 +55,7 @@ def test_a_bar_that_moves_often_is_drawn_ten_times_a_second(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     drawn = []
     monkeypatch.setattr("rich.progress.Progress.update", lambda *_, **how: drawn.append(how))
-    monkeypatch.setattr("trm.progress.time.monotonic", lambda: 100.0)
+    monkeypatch.setattr("trm.runtime.progress.time.monotonic", lambda: 100.0)
     with progress() as report:
         for done in range(1001):
             report("cells", done, 1000)

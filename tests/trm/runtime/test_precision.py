@@ -1,6 +1,6 @@
 import torch
 
-from trm.precision import settle
+from trm.runtime.precision import settle
 
 
 def test_tf32_is_used_unless_float32_is_requested():

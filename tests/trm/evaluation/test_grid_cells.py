@@ -8,7 +8,7 @@ from canvas.addition import Addition
 from canvas.multiplication import Multiplication
 from canvas.problems import SPLITS, Problems, split_of
 from canvas.task import Task
-from trm.grid_cells import cell_problems
+from trm.evaluation.grid_cells import cell_problems
 
 
 def held_out(task: Task, lengths: tuple[int, ...]) -> set[tuple[int, ...]]:

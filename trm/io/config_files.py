@@ -15,12 +15,12 @@ from typing import Any
 import yaml
 
 from canvas.choices import did_you_mean
-from trm.files import read_utf8
+from trm.io.files import read_utf8
 
 SUFFIX = ".yaml"
 _PREFIX = "configs/"  # folder in the sources; optional before a name
-_INSTALLED = Path(__file__).parent / "recipes"
-_SOURCES = Path(__file__).parents[1] / "configs"
+_INSTALLED = Path(__file__).parents[1] / "recipes"
+_SOURCES = Path(__file__).parents[2] / "configs"
 _ALIKE = 0.5  # least similarity of a suggested name
 _OPTIONS, _JOINED = ("--config", "-c"), "--config="
 

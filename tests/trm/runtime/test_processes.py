@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from lightning.fabric.plugins.environments import SLURMEnvironment
 
-from trm.processes import Terminated, ending_by_signals, settle_slurm
+from trm.runtime.processes import Terminated, ending_by_signals, settle_slurm
 
 # The agent and its two workers say who they are; a worker then hangs as a library may.
 JOB = """
 import os, signal, sys, time
-from trm.processes import ending_by_signals, launch, one_of_several
+from trm.runtime.processes import ending_by_signals, launch, one_of_several
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run below nohup
 with ending_by_signals():

@@ -4,7 +4,7 @@ from contextlib import nullcontext
 import torch
 from torch import nn
 
-from trm.flops import counted_flops, known_peak
+from trm.runtime.flops import counted_flops, known_peak
 
 
 def test_products_gradients_and_attention_are_counted():

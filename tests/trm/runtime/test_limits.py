@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from trm.limits import host_memory, lacks_memory
+from trm.runtime.limits import host_memory, lacks_memory
 
 
 def caused(error: Exception, cause: Exception) -> Exception:

@@ -3,7 +3,7 @@
 import csv
 import io
 
-from trm.csv_records import NESTED, write_csv
+from trm.io.csv_records import NESTED, write_csv
 from trm.solving.solution import COLUMNS
 
 LONG = "9" * 5000

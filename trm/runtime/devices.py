@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from trm.files import write_json
-from trm.precision import on_cpu
-from trm.processes import start_processes
-from trm.progress import Meter, progress
+from trm.io.files import write_json
+from trm.runtime.precision import on_cpu
+from trm.runtime.processes import start_processes
+from trm.runtime.progress import Meter, progress
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -50,7 +50,7 @@ def open_devices(
     """Return a Fabric for these devices, see `join_processes`.
 
     ``devices`` is a number, or a list of indices. ``precision`` is a result of
-    `trm.precision.settle`.
+    `trm.runtime.precision.settle`.
 
     Raises:
         ValueError: there are no such devices.
@@ -80,7 +80,7 @@ def join_processes(fabric: "Fabric") -> None:
     """Join the processes of a Fabric; start them if nobody has.
 
     Raises:
-        SystemExit: the started processes have ended, see `trm.processes.start_processes`.
+        SystemExit: the started processes have ended, see `trm.runtime.processes.start_processes`.
         ValueError: they are on several nodes, and nobody has started them.
     """
     start_processes(fabric.strategy)

@@ -1,8 +1,8 @@
 import pytest
 
-import trm.devices
+import trm.runtime.devices
 from trm.commands.arguments import Arguments, Parser
-from trm.devices import check_devices
+from trm.runtime.devices import check_devices
 
 
 def parsed(*words: str) -> Arguments:
@@ -33,12 +33,12 @@ def test_invalid_numbers_of_devices_are_refused(text, capsys):
 
 
 def test_many_more_processes_than_cores_are_refused(monkeypatch):
-    monkeypatch.setattr(trm.devices, "cores", lambda: 2)
+    monkeypatch.setattr(trm.runtime.devices, "cores", lambda: 2)
     for devices in (8, "3", "auto", [0, 99], -1):
         check_devices("cpu", devices)
     with pytest.raises(ValueError, match=r"99 devices .* has 2 cores: take at most 8"):
         check_devices("cpu", 99)
-    monkeypatch.setattr(trm.devices, "cores", lambda: 64)
+    monkeypatch.setattr(trm.runtime.devices, "cores", lambda: 64)
     check_devices("cpu", "99")
 
 

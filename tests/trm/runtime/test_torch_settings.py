@@ -16,7 +16,6 @@ from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from trm import evaluate, load_solver, solve
-from trm import torch_settings as settings
 from trm.cells import CellModule
 from trm.cells.configs import CellConfig, rule_settings
 from trm.cells.model import CellModel
@@ -28,10 +27,11 @@ from trm.extras.analysis.record import cell_attention
 from trm.models.configs import GPTConfig, RecursiveConfig
 from trm.models.gpt import GPT
 from trm.models.recursive import TinyRecursiveModel
+from trm.runtime import torch_settings as settings
+from trm.runtime.torch_settings import standard_settings
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
-from trm.torch_settings import standard_settings
 from trm.training import GPTModule, IterativeModule
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
@@ -257,7 +257,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_process_that_is_forked_after_solving_solves_as_well(repository):
-    folders = [str(repository / "tests" / part) for part in ("helpers", "trm")]
+    folders = [str(repository / "tests" / part) for part in ("helpers", "trm/runtime")]
     environment = os.environ | {"PYTHONPATH": str(repository)}
     environment.pop("OMP_NUM_THREADS", None)
     code = FORKED.format(helpers=folders)

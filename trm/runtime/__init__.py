@@ -1,0 +1,1 @@
+"""What runs where: devices, processes, arithmetic, limits, and progress."""
