@@ -7,6 +7,7 @@ in integers (`trm.cells.integer`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,8 +72,8 @@ def export(args: Arguments) -> int:
             figures=None,
         )
         first = first._replace(card={})  # proof and figures are of the weights before rounding
-    for folder in args.figures or ():
-        first = first._replace(card={**first.card, **_card(checkpoint, folder)})
+    if args.figures:
+        first = first._replace(card={**first.card, **_card(checkpoint, args.figures)})
     if output.suffix == PAGE:
         packed = page([first, *others]).encode()
     elif output.suffix == ONNX:
@@ -123,23 +124,39 @@ def shown(name: str, checkpoint: str | Path) -> Shown:
     return Shown(name, solver, network_weights(content), card)
 
 
-def _card(checkpoint: Path, evaluation: str | Path) -> dict[str, Any]:
-    """Return a checkpoint's figures from an evaluation.
+def _card(checkpoint: Path, evaluations: Sequence[str]) -> dict[str, Any]:
+    """Return a checkpoint's figures from evaluations, which differ in their cells alone.
 
     Raises:
-        ValueError: the evaluation did not measure this checkpoint.
+        ValueError: an evaluation did not measure this checkpoint, or its problems were drawn or
+            asked in another way than those of the first.
     """
     from trm.evaluation.grid import read_grid
 
-    grid, sha256 = read_grid(evaluation), fingerprint(checkpoint)
-    model = next((model for model in grid["models"] if model["sha256"] == sha256), None)
-    if model is None:
-        raise ValueError(f"{evaluation} has no figures of {checkpoint}: evaluate it first")
-    settings = ("split", "seed", "axes", "problems")
-    cells = [cell for cell in model["cells"] if cell["applicable"]]
-    return {
-        "checkpoint_sha256": sha256,
-        "measured": grid["created"],
-        "settings": {key: grid["settings"][key] for key in settings},
-        "cells": [{key: cell[key] for key in _CARD_FIGURES} for cell in cells],
-    }
+    card: dict[str, Any] = {}
+    sha256 = fingerprint(checkpoint)
+    for evaluation in evaluations:
+        grid = read_grid(evaluation)
+        model = next((model for model in grid["models"] if model["sha256"] == sha256), None)
+        if model is None:
+            raise ValueError(f"{evaluation} has no figures of {checkpoint}: evaluate it first")
+        settings = {key: grid["settings"][key] for key in ("split", "seed", "axes")}
+        if asked := grid.how_asked(model):
+            settings["asked"] = asked
+        before = {k: v for k, v in card.get("settings", settings).items() if k != "problems"}
+        if before != settings:
+            raise ValueError(
+                f"{evaluation} was measured in another way than {evaluations[0]}: write the "
+                "figures of one kind of evaluation into a file"
+            )
+        cells = {(cell["row"], cell["column"]): cell for cell in card.get("cells", ())}
+        for cell in filter(lambda cell: cell["applicable"], model["cells"]):
+            cells[cell["row"], cell["column"]] = {key: cell[key] for key in _CARD_FIGURES}
+        problems = max(grid["settings"]["problems"], card.get("settings", {}).get("problems", 0))
+        card = {
+            "checkpoint_sha256": sha256,
+            "measured": max(grid["created"], card.get("measured", "")),
+            "settings": settings | {"problems": problems},
+            "cells": [cells[place] for place in sorted(cells)],
+        }
+    return card

@@ -133,7 +133,8 @@ class ModelData(TypedDict):
     task: TaskData
     ranges: dict[str, list[int]] | None  # fewest and most of each measure in training
     step: int | None  # of training
-    cost: dict[str, float] | None  # flops, samples, seconds: `Cost` of training
+    # flops, samples, seconds: `Cost` of training; ``before``: the same of the weights it began with
+    cost: dict[str, Any] | None
     cells: list[CellData]  # row by row
 
 

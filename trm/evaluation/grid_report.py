@@ -176,6 +176,8 @@ def _models(grid: Grid) -> str:
         cost = "not known"
         if known := model["cost"]:
             cost = f"{known['flops'] / 1e12:,.3g} TFLOP, {known['seconds'] / 60:,.3g} min"
+            if before := known.get("before"):
+                cost += f", after {before['seconds'] / 60:,.3g} min"
         numbers = (model["parameters"], model["step"])
         parameters, step = ("not known" if n is None else f"{n:,}" for n in numbers)
         sizes = describe_ranges(model["ranges"]) if model["ranges"] else "not known"

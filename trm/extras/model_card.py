@@ -217,10 +217,11 @@ def _tested(card: dict[str, Any]) -> str:
             "with `--figures` writes them into a file."
         )
     settings = card["settings"]
+    asked = f"; {settings['asked']}" if settings.get("asked") else ""
     intro = (
         f"Up to {settings['problems']:,} problems of the {settings['split']} split in each row "
-        f"(problem seed {settings['seed']}). Correct are whole solutions, on the model's own rows, "
-        "with 95 % intervals:"
+        f"(problem seed {settings['seed']}{asked}). Correct are whole solutions, on the model's "
+        "own rows, with 95 % intervals:"
     )
     figures = ["solutions" if any(cell["solutions"] for cell in cells) else "answers"]
     rows = [
@@ -237,7 +238,7 @@ def _training(content: dict[str, Any]) -> str:
     if cost := content.get(COST_KEY):
         facts += [f"{cost['samples']:,} samples", f"{cost['seconds'] / 60:,.1f} minutes"]
     seed = content[DATA_KEY].get("seed")
-    facts += [] if seed is None else [f"seed {seed}"]
+    facts += [] if seed is None else [f"samples of seed {seed}"]
     if before := (cost or {}).get("before"):
         facts.append(
             f"after {before['steps']:,} steps, {before['samples']:,} samples and "

@@ -130,6 +130,13 @@ def test_a_card_repeats_the_figures_of_its_own_checkpoint_alone(command, checkpo
     assert card["settings"] == {"split": "test", "seed": 0, "problems": 4, "axes": axes}
     assert [(cell["row"], cell["column"]) for cell in card["cells"]] == [(1, 1), (2, 1)]
     assert all(cell["solutions"]["total"] == 4 for cell in card["cells"])
+    more, both = tmp_path / "more", tmp_path / "both.safetensors"
+    longer = [*map(str, CELL)]
+    longer[longer.index("--digits-a") + 1] = "3"
+    command("evaluate", *longer, "--output", more, "--checkpoint", checkpoint)
+    export(command, checkpoint, both, "--figures", more, grid)
+    cells = [(cell["row"], cell["column"]) for cell in unpack(both)["card"]["cells"]]
+    assert cells == [(1, 1), (2, 1), (3, 1)]
     again = tmp_path / "again.safetensors"
     export(command, file, again)
     assert again.read_bytes() == file.read_bytes(), "an exported file keeps its card"

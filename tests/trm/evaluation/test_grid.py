@@ -6,6 +6,7 @@ from shares import right, short_only
 
 from trm.evaluation.grid import pooled, read_grid, share
 from trm.evaluation.grid_cells import BOTH, FIRST, INSIDE, SECOND, SHORTER, region
+from trm.evaluation.grid_report import markdown
 from trm.evaluation.statistics import Share
 
 AXES = ("digits_a", "digits_b")
@@ -41,6 +42,17 @@ def test_shares_are_pooled_by_problems_and_empty_cells_are_none(make_grid):
 def lacking(grid: dict) -> dict:
     del grid["models"][0]["cells"][3]["solutions"]
     return grid
+
+
+def test_a_cost_with_that_of_earlier_weights_is_read_and_shown(make_grid, tmp_path):
+    grid = make_grid({"one": short_only})
+    earlier = {"steps": 10, "samples": 640, "seconds": 120.0}
+    cost = {"flops": 1e12, "samples": 64, "seconds": 60.0, "before": earlier}
+    grid.models[0]["cost"] = cost
+    (tmp_path / "grid.json").write_text(json.dumps(grid))
+    read = read_grid(tmp_path)
+    assert read.models[0]["cost"] == cost
+    assert "1 TFLOP, 1 min, after 2 min" in markdown(read)
 
 
 def test_a_grid_is_read_as_it_was_written(make_grid, tmp_path):
