@@ -14,7 +14,8 @@ CALLS = (
     "trm evaluate --digits-a x",
     "trm fit",
     "trm render 12x3",
-    "trm solve 12x3",
+    "trm solve 12x3",  # looked up, without PyTorch
+    "trm solve 12x3 --steps 9",  # by the network
     "trm fit --help",
 )
 
@@ -24,7 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    words = {f"import {name}": ["-c", f"import {name}"] for name in ("torch", "lightning")}
+    words = {f"import {name}": ["-c", f"import {name}"] for name in ("numpy", "torch", "lightning")}
     words |= {call: ["-m", *call.split()] for call in CALLS}
 
     def call(words: list[str], _: int) -> None:

@@ -279,12 +279,15 @@ def buffer(model):
 @pytest.mark.parametrize(
     "change", [in_place, through_data, through_numpy, load_weights, round_trip, replaced, buffer]
 )
-def test_weights_changed_in_memory_are_not_proved(change):
-    solver = load_solver("column-seed0", device="cpu")
-    first = solve("19+28", solver)
+@pytest.mark.parametrize(("name", "problem"), [("column-seed0", "19+28"), ("lattice", "19x28")])
+def test_weights_changed_in_memory_are_not_proved(change, name, problem):
+    """Those of the lattice, which has a table of its decisions, are built by their first use."""
+    solver = load_solver(name, device="cpu")
+    first = solve(problem, solver)
     assert (first.correct, first.confidence, first.uncalibrated_reason) == (True, 1, "")
+    assert solver.predictor.looks_up
     change(solver.predictor.model)
-    after = solve("19+28", solver)
+    after = solve(problem, solver)
     assert not solver.predictor.proved
     assert after.confidence < 1
     assert "its weights have changed since they were loaded" in after.uncalibrated_reason

@@ -1,0 +1,242 @@
+"""A proved model with a table of its decisions solves without its network, and prints the same."""
+
+import copy
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from trm import load_solver, solve
+from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY, SHIPPED, find_checkpoint
+from trm.checkpoints import loading as loading_module
+from trm.checkpoints.content import network_weights, pack, unpack
+from trm.models.iterative import weights_hash
+from trm.solving.voting_settings import Voting
+
+PROVED = {  # by the name of a saved model that is proved in a second or two: problems
+    "lattice": ("123x456", "7x80", "99999x99999"),
+    "column-seed0": ("12+34", "5+9+876", "99999+1"),
+    "column-int4-seed0": ("12+34", "5+9+876", "99999+1"),
+    "lattice-base2-seed0": ("101x11", "1x10", "1111111x1111111"),
+    "lattice-base3-seed0": ("12x21", "2x2", "2222222x22222"),
+    "untold-base2-seed0": ("101x11", "1x10", "1111111x1111111"),
+}
+
+
+def with_table(name: str, folder: Path, command: Callable) -> Path:
+    """A copy of a saved model with the note of its proof and a table of its decisions."""
+    file = folder / f"{name}.safetensors"
+    shutil.copyfile(find_checkpoint(name), file)
+    arithmetic = () if "int" in name else ("--as-computed",)
+    command("prove", "--checkpoint", file, *arithmetic, "--decisions", "--quiet")
+    return file
+
+
+@pytest.fixture(scope="module")
+def proved(command, once) -> Callable[[str], Path]:
+    def made(name: str) -> Path:
+        if name == "lattice":
+            return SHIPPED
+        folder = once(f"proved-{name}", lambda folder: with_table(name, folder, command))
+        return folder / f"{name}.safetensors"
+
+    return made
+
+
+@pytest.fixture
+def column(proved, tmp_path) -> Path:
+    """A copy of the proved adder that a test may damage."""
+    file = proved("column-seed0")
+    for one in file.parent.iterdir():
+        shutil.copyfile(one, tmp_path / one.name)
+    return tmp_path / file.name
+
+
+def is_built(solver) -> bool:
+    return solver.predictor._unbuilt is None
+
+
+# Output
+
+OPTIONS = [
+    (),
+    ("--quiet",),
+    ("--accelerator", "cpu"),
+    ("--height", "40", "--width", "40"),
+    ("--orders", "2"),
+    ("--views", "3", "--vote-per", "solution"),
+    ("--steps", "4"),
+    ("--start", "noise"),
+    ("--precision", "bf16-mixed"),
+    ("--watch",),
+]
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_a_table_prints_what_its_network_prints(name, proved, command, tmp_path, monkeypatch):
+    file, problems = proved(name), PROVED[name]
+    assert not is_built(load_solver(file, device="cpu"))
+    lines = tmp_path / "problems.txt"
+    lines.write_text("\n".join([*problems, "12x", ""]))
+    written = [(), ("--canvases",), ("--batch-size", "1")]
+
+    def outputs() -> list[object]:
+        found: list[object] = []
+        for options in OPTIONS:
+            ran = command("solve", "--checkpoint", file, *options, *problems)
+            found.append((ran.out, ran.err))
+        for options in written:
+            for ending in ("jsonl", "csv") if not options else ("jsonl",):
+                out = tmp_path / f"answers.{ending}"
+                words = ("--input", lines, "--output", out, "--accelerator", "cpu", *options)
+                ran = command("solve", "--checkpoint", file, *words, code=1)
+                found.append((ran.err, out.read_bytes()))
+                out.unlink()
+            ran = command(
+                *("solve", "--checkpoint", file, "--input", lines, "--output", "-", *options),
+                code=1,
+            )
+            found.append((ran.out, ran.err))
+        return found
+
+    looked_up = outputs()
+    monkeypatch.setattr(loading_module, "_looked_up", lambda *_: None)
+    assert is_built(load_solver(file, device="cpu"))
+    assert outputs() == looked_up
+
+
+def test_problems_are_solved_without_pytorch_in_pipes_too():
+    code = """
+import sys
+from trm.commands import cli
+for words in (["solve", "123x456"], ["solve", "-q", "12x3"], ["solve", "12x"], ["solve", "1+2"],
+              ["solve", "--input", "-", "--output", "-", "--canvases"],
+              ["solve", "9" * 5000 + "x" + "8" * 20]):
+    cli.run(words)
+    assert not {"torch", "pydantic", "lightning", "scipy", "matplotlib"} & set(sys.modules), words
+cli.run(["solve", "--steps", "2", "12x3"])
+assert "torch" in sys.modules
+"""
+    lines = "a,b\n12,34\n5,six\n"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], input=lines, capture_output=True, text=True, check=True
+    )
+    assert "56088 (correct; confidence 100.0%)" in ran.stdout
+    assert '"answer": "408"' in ran.stdout
+    assert "'12x' is not a problem" in ran.stderr
+
+
+# Proof
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_the_hash_of_a_file_is_that_of_its_network(name, proved):
+    predictor = load_solver(proved(name), device="cpu").predictor
+    bits = predictor._unbuilt.bits
+    assert weights_hash(predictor.model) == bits
+    assert weights_hash(copy.deepcopy(predictor.model).double()) == bits
+    integers = "int" in name  # which no conversion changes
+    assert (weights_hash(copy.deepcopy(predictor.model).bfloat16()) == bits) is integers
+
+
+def changed_weight(content: dict) -> None:
+    weights = content["state_dict"]
+    name = next(name for name in weights if name.endswith("lm_head.bias"))
+    weights[name] = weights[name].clone()
+    weights[name][3] = torch.nextafter(weights[name][3], torch.tensor(9.0))
+
+
+def changed_setting(content: dict) -> None:
+    content[CHECKPOINT_KEY]["model"]["H_cycles"] += 1
+
+
+def changed_task(content: dict) -> None:
+    content[DATA_KEY]["task"]["digits"] = [1, 9]
+
+
+@pytest.mark.parametrize("change", [changed_weight, changed_setting, changed_task])
+def test_a_changed_file_is_not_looked_up(change, column):
+    content = unpack(column)
+    change(content)
+    column.write_bytes(pack(content, content["card"], network_weights(content)))
+    solver = load_solver(column, device="cpu")
+    assert is_built(solver)
+    assert not solver.predictor.proved
+    assert solve("12+34", solver).confidence < 1
+
+
+@pytest.mark.parametrize("entry", ["digest", "verdict", "decisions_sha256", "arithmetic"])
+def test_a_note_that_says_something_else_leads_to_the_network(entry, column):
+    note = column.with_suffix(".proof.json")
+    record = json.loads(note.read_text())
+    value = {"arithmetic": "float64"}.get(entry, "0" * 64)
+    note.write_text(json.dumps(record | {entry: value}))
+    content = unpack(column)
+    column.write_bytes(pack(content, {}, network_weights(content)))  # without the card's note
+    assert is_built(load_solver(column, device="cpu"))
+
+
+def test_a_missing_or_damaged_table_leads_to_the_network(column, caplog):
+    table = column.with_suffix(".decisions.npz")
+    held = bytearray(table.read_bytes())
+    held[len(held) // 2] ^= 1
+    table.write_bytes(held)
+    solver = load_solver(column, device="cpu")
+    assert is_built(solver)
+    assert caplog.text.count("is not the table that was proved, and is not used") == 1
+    table.unlink()
+    assert is_built(load_solver(column, device="cpu"))
+    assert solve("12+34", solver).confidence == 1  # the network is proved
+
+
+@pytest.mark.parametrize("how", [{"steps": 3}, {"device": "cpu:0"}])
+def test_a_network_that_was_asked_for_is_built(how):
+    assert is_built(load_solver(**({"device": "cpu"} | how)))
+
+
+# The network of a solver that looks up
+
+
+def test_a_network_is_built_once_for_all_copies(shipped):
+    solver = load_solver(device="cpu")
+    reporting = replace(solver, predictor=solver.predictor.with_options(report=lambda *_: None))
+    assert reporting.predictor.model is solver.predictor.model
+    assert weights_hash(solver.predictor.model) == weights_hash(shipped.predictor.model)
+    assert solve("12x34", solver).confidence == 1
+
+
+def test_a_network_that_is_built_while_solving_can_be_trained():
+    solver = load_solver(device="cpu", voting=Voting(2, ("e", "h"), per="solution"))
+    assert not is_built(solver)
+    assert solve("12x34", solver).correct
+    assert is_built(solver)
+    assert not any(weight.is_inference() for weight in solver.predictor.model.state_dict().values())
+
+
+def test_a_network_needs_its_file_no_more(column):
+    solver = load_solver(column, device="cpu")
+    assert not is_built(solver)
+    shutil.rmtree(column.parent)
+    same = pickle.loads(pickle.dumps(solver))
+    for one in (solver, same):
+        assert one.predictor.model.num_parameters
+        assert solve("12+34", one).answer == 46
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+def test_a_table_holds_for_the_arithmetic_of_its_proof(autocast):
+    solver = load_solver(device="cpu")
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        confidence = solve("12x34", solver).confidence
+        assert solver.predictor.proved is not autocast
+    assert (confidence == 1) is not autocast
+    assert is_built(solver) is autocast
+    np.testing.assert_equal(solve("12x34", solver).confidence, 1)
