@@ -13,18 +13,42 @@ INSTALLED := .venv/.installed
 # Python's own pip may be too old for dependency groups: 25.1 or newer is installed first.
 PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: quickstart test check notebooks install docs docs-serve lowest clean
+# Printed by the quickstart at its end.
+define NEXT
+5. Next (the commands are in .venv/bin):
+  runs/first/compared.png     the recursive transformer and the GPT, by length
+  tensorboard --logdir runs   curves, samples and attention of the runs, at http://localhost:6006
+  trm solve --checkpoint runs/trm-first --view random 101x110     # a problem of your own, in binary
+  trm solve 123456789x987654321                                     # the shipped model, decimal
+  trm fit --config trm/quick_turned                                 # decimal, some twenty minutes
+endef
+export NEXT
+
+.PHONY: quickstart first-trm first-gpt test check notebooks install docs docs-serve lowest clean
 
 # One thread: as fast, and sums are rounded as in the runs of the log.
 quickstart: export OMP_NUM_THREADS ?= 1
 quickstart: $(INSTALLED)
-	$(BIN)/trm fit --config configs/trm/first.yaml
-	$(BIN)/trm fit --config configs/gpt/first.yaml
-	$(BIN)/trm evaluate --checkpoint runs/trm-first runs/gpt-first --digits-a 4,8 --digits-b 4,8 --problems 20 --output runs/first
-	$(BIN)/trm solve --checkpoint runs/trm-first --view random 10110x1101
+	@echo "1. A recursive transformer and a GPT of its size learn binary multiplication, side by side."
+	@$(MAKE) --no-print-directory --jobs 2 first-trm first-gpt
+	@echo "In the meantime the GPT has printed:"; cat runs/gpt-first.log
+	@rm -rf runs/first  # of an earlier quickstart
+	@echo "2. Both solve problems of training's lengths, and longer ones."
+	$(BIN)/trm evaluate --checkpoint runs/trm-first runs/gpt-first --digits-a 4,5,7 --digits-b 4,5,7 --problems 10 --output runs/first
+	@echo "3. The recursive transformer solves a longer problem, in an orientation that it is not told."
+	$(BIN)/trm solve --checkpoint runs/trm-first --view random 101101x11011
+	@echo "4. A cell model learns decimal multiplication, and is proved correct at every length."
 	$(BIN)/trm fit --config configs/quickstart.yaml
 	-$(BIN)/trm prove --checkpoint runs/quickstart --as-computed
 	$(BIN)/trm solve --checkpoint runs/quickstart --demo
+	@echo "$$NEXT"
+
+first-trm:
+	$(BIN)/trm fit --config configs/trm/first.yaml
+
+first-gpt:
+	@mkdir -p runs
+	@$(BIN)/trm fit --config configs/gpt/first.yaml >runs/gpt-first.log 2>&1 || { cat runs/gpt-first.log; exit 1; }
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal

@@ -168,37 +168,40 @@ def compared_figure(grid: Grid) -> Figure:
     Lengths are those of `lengths_figure`. Each model has a line in each panel.
     """
     notes = f"{grid.problems_asked}. Means over problems. " + " ".join(grid.caveats)
-    figure = new_figure(2 * _CURVES[0], 1.7 * _CURVES[1], note=notes)
     panels: dict[str, tuple[str, float]] = {
         "": ("correct, %", 100),
-        "agreement": ("agreement of the views, %", 100),
         "confidence": ("mean confidence, %", 100),
         "seconds_per_problem": ("seconds a problem", 1),
+        "agreement": ("agreement of the views, %", 100),
     }
-    for axes, (key, (label, scale)) in zip(figure.subplots(2, 2).flat, panels.items(), strict=True):
-        every = set[int]()
-        for i, model in enumerate(grid.models):
-            found = {
-                n: mean_of(cells, key) if key else grid.pooled(cells).value
-                for n, cells in cells_by_length(grid, model).items()
-                if grid.pooled(cells).total
-            }
-            known = {n: scale * value for n, value in found.items() if value is not None}
-            if known:
-                axes.plot([*known], [*known.values()], label=model["name"], zorder=3, **mark(i))
-            every |= {*known}
-        _finish_lengths(axes, every, grid.equal_lengths)
+    lines = {key: [_means_by_length(grid, model, key) for model in grid.models] for key in panels}
+    drawn = [key for key in panels if not key or any(lines[key])]  # agreement: of votes alone
+    figure = new_figure(len(drawn) * 0.8 * _CURVES[0], _CURVES[1], note=notes)
+    for axes, key in zip(figure.subplots(1, len(drawn), squeeze=False).flat, drawn, strict=True):
+        label, scale = panels[key]
+        for i, (model, means) in enumerate(zip(grid.models, lines[key], strict=True)):
+            values = [scale * mean for mean in means.values()]
+            axes.plot([*means], values, label=model["name"], zorder=3, **mark(i))
+        _finish_lengths(axes, set().union(*lines[key]), grid.equal_lengths)
         axes.set(ylabel=label)
         if scale == 100:
             axes.set(ylim=(-2, 102))
-        elif every:
+        else:
             axes.set_yscale("log")
         if not key:
             axes.legend(frameon=False, fontsize=8, loc="best")
             axes.set_title("By length", loc="left", weight="bold", fontsize=12, color=INK)
-        if not every:
-            axes.text(0.5, 0.5, "no votes", ha="center", transform=axes.transAxes, color=GREY)
     return figure
+
+
+def _means_by_length(grid: Grid, model: Model, key: str) -> dict[int, float]:
+    """Return the means of a figure of cells by length, or, without ``key``, the accuracy."""
+    means = {
+        n: mean_of(cells, key) if key else grid.pooled(cells).value
+        for n, cells in cells_by_length(grid, model).items()
+        if grid.pooled(cells).total
+    }
+    return {n: mean for n, mean in means.items() if mean is not None}
 
 
 def confidence_figure(grid: Grid) -> Figure | None:
