@@ -16,11 +16,11 @@ PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-c
 # Printed by the quickstart at its end.
 define NEXT
 5. Next (the commands are in .venv/bin):
-  runs/first/compared.png     the recursive transformer and the GPT, by length
-  tensorboard --logdir runs   curves, samples and attention of the runs, at http://localhost:6006
-  trm solve --checkpoint runs/trm-first --view random 101x110     # a problem of your own, in binary
-  trm solve 123456789x987654321                                     # the shipped model, decimal
-  trm fit --config trm/quick_turned                                 # decimal, some twenty minutes
+  runs/first/compared.png                                       the transformer and the GPT, by length
+  tensorboard --logdir runs                                     curves, samples and attention, at http://localhost:6006
+  trm solve --checkpoint runs/trm-first --view random 101x110   a problem of your own, in binary
+  trm solve 123456789x987654321                                 the shipped model, decimal
+  trm fit --config trm/quick_turned                             the same in decimal, some twenty minutes
 endef
 export NEXT
 
