@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "f73cec98642fae4d6db80b710f406ee4cf0f6efc224b2dc3f19c51072882241a"
+SOURCES = "e6aae73a5c931ea97ab235be13fe3a36a4a00eeded937667eae34fb445420c5c"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

@@ -60,6 +60,9 @@ RELEASED = {
     "trm.models.configs.rule_settings": "trm.cells.rule_settings",
     "trm.training.samples.CellInputSamples": "trm.cells.samples.CellInputSamples",
     "trm.training.samples.SolutionSamples": "trm.cells.samples.SolutionSamples",
+    "trm.evaluation.measure.Settings": "trm.evaluation.measure.EvaluationSettings",
+    "trm.extras.analysis.gap.Settings": "trm.extras.analysis.gap.GapSettings",
+    "trm.extras.analysis.probe.Settings": "trm.extras.analysis.probe.ProbeSettings",
 }
 # Released name of a module, or of a package and all in it → its name today.
 MODULES = {

@@ -1,7 +1,7 @@
 """Vocabulary of local rules: outputs, inputs, neighbours, ops, columns and rows."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,3 +67,9 @@ class RowKind(NamedTuple):
     columns: Mapping[str, ColumnKind]
     first: tuple[str, ...]  # columns that can stand at the canvas's right edge
     below: tuple[str, ...]  # kinds of rows that can stand above; "" for the solution's upper edge
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Column":  # its released name
+        return ColumnKind
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

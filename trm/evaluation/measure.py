@@ -49,6 +49,7 @@ from trm.evaluation.grid import (
 from trm.evaluation.grid_cells import SPLIT, fitted, region, size_name
 from trm.evaluation.models import check_models, describe_all
 from trm.evaluation.statistics import Share
+from trm.families import moved
 from trm.io.csv_records import write_csv
 from trm.io.files import make_own_folder, read_object, versions, write_json, writing
 from trm.runtime.devices import join_processes, make_files, open_devices
@@ -379,3 +380,7 @@ def _wrong_rows(
 def _views(voting: Voting | None, solutions: list[Solution]) -> float | None:
     """Return the mean views of a problem in one order of its operands; None without a vote."""
     return float(np.mean([s.views for s in solutions])) / voting.orders if voting else None
+
+
+def __getattr__(name: str) -> Any:
+    return moved(__name__, name)

@@ -38,6 +38,7 @@ from trm.extras.analysis.probe import (
     read_training,
 )
 from trm.extras.analysis.record import check_cells
+from trm.families import moved
 from trm.runtime.progress import Report, silent
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.solver import Solver
@@ -238,3 +239,7 @@ def best_probe(
     best = points[int(np.argmax(right))]
     states = cells.features[best]
     return best, fit(states, target.to(states.device), classes)
+
+
+def __getattr__(name: str) -> Any:
+    return moved(__name__, name)

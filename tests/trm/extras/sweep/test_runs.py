@@ -84,7 +84,7 @@ def test_runs_can_be_added_and_have_a_device_each(tmp_path, monkeypatch):
     do(tmp_path, replace(wider, checkpoint="best"))
     assert trm.commands[6:] == ["evaluate"] * 4
     do(tmp_path, a_study("b", "c", "d"), 3, devices=["2", "5"])
-    assert trm.runtime.devices[-3:] == ["2", "5", "2"]
+    assert trm.devices[-3:] == ["2", "5", "2"]
 
 
 @pytest.mark.parametrize("failing", ["fit", "evaluate", "b"])
