@@ -1,1 +1,1 @@
-"""What runs where: devices, processes, arithmetic, limits, and progress."""
+"""Devices, processes, arithmetic, limits and progress."""
