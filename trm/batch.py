@@ -190,6 +190,7 @@ class Job(NamedTuple):
             "files": (fingerprint(find_checkpoint(self.checkpoint)), fingerprint(self.source)),
             "model": (predictor.model.config, getattr(predictor, "max_steps", None)),
             "start": predictor.options.start_seed,
+            "sampling": predictor.options.sampling,
             "solver": (solver.canvas, solver.voting, predictor.traits.certain),
             "records": (self.batch_size, self.canvases),
         }

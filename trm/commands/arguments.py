@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from canvas.task import Task
+    from trm.solving.predictor import Sampling
     from trm.solving.solver import Solver
     from trm.solving.voting_settings import Voting
 
@@ -289,6 +290,15 @@ class Parser(argparse.ArgumentParser):
         what = "noise: a recursive model starts every canvas from a random state (default: initial)"
         self.add_argument("--start", choices=("initial", "noise"), default="initial", help=what)
         add = self.add_argument_group(
+            "sampling", "draw the symbols of a GPT instead of writing the likeliest ones"
+        ).add_argument
+        what = "above 0: draw symbols from softmax(logits / T) (default: the likeliest ones)"
+        add("--temperature", type=float, metavar="T", help=what)
+        what = "draw from the K likeliest symbols (default: from all)"
+        add("--top-k", type=whole(1), metavar="K", help=what)
+        what = "of the draws, which otherwise depend on the canvas alone (default: 0)"
+        add("--sampling-seed", type=whole(0), default=0, metavar="N", help=what)
+        add = self.add_argument_group(
             "many views", "solve each problem in several views, and let the answers vote"
         ).add_argument
         what = "most views of a problem, the unchanged one included (default: 1)"
@@ -385,6 +395,21 @@ class Arguments(argparse.Namespace):
         self.refuse(alone, symmetries=None, vote=None, vote_per=None)
         return None
 
+    def sampling(self) -> Sampling | None:
+        """Return the sampling of the options; None: the likeliest symbols.
+
+        Raises:
+            ValueError: a value is out of its range, or has no effect without a temperature.
+        """
+        if getattr(self, "temperature", None) is None:
+            if hasattr(self, "temperature"):
+                alone = "only with --temperature symbols are drawn, so add it"
+                self.refuse(alone, top_k=None, sampling_seed=0)
+            return None
+        from trm.solving.predictor import Sampling
+
+        return Sampling(self.temperature, self.top_k, self.sampling_seed)
+
     def note_views(self, share: float, where: str = "") -> None:
         """Print a note if problems got a smaller share than 1 of the requested views."""
         requested = getattr(self, "views", 1)
@@ -405,7 +430,7 @@ class Arguments(argparse.Namespace):
             FileNotFoundError, ValueError: see `trm.checkpoints.loading.load_solver`.
             ValueError: a model cannot start from a random state.
         """
-        voting, checkpoints = self.voting(), self.checkpoints
+        voting, sampling, checkpoints = self.voting(), self.sampling(), self.checkpoints
         self.find_checkpoints(*checkpoints)
 
         from trm.runtime.devices import check_devices
@@ -417,7 +442,8 @@ class Arguments(argparse.Namespace):
         size = getattr(self, "height", None), getattr(self, "width", None)
         solvers = [load_solver(path, steps, *size, device, voting) for path in checkpoints]
         noise = getattr(self, "start", "initial") == "noise"
-        return [solver.from_noise() if noise else solver for solver in solvers]
+        solvers = [solver.from_noise() if noise else solver for solver in solvers]
+        return [solver.sampled(sampling) if sampling else solver for solver in solvers]
 
     def described_task(self, what: str) -> Task:
         """Return the task of the options of `Parser.add_task`, with the sizes of training.

@@ -39,6 +39,7 @@ def run(args: Arguments) -> int:
     (first, rows), (second, columns) = grid_sizes(args, solvers[0].task).items()
     how: dict[str, Any] = {n: getattr(args, n) for n in ("problems", "seed", "steps", "batch_size")}
     how |= {"voting": args.voting(), "precision": args.settled_precision(), "start": args.start}
+    how["sampling"] = args.sampling()
     settings = EvaluationSettings((first, second), tuple(rows), tuple(columns), **how)
     output, where = Path(args.output), (args.accelerator, args.devices, args.nodes)
     grid = measure(checkpoints, settings, output, *where, args.quiet)

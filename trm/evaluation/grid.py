@@ -23,6 +23,7 @@ from trm.evaluation.grid_cells import BOTH, FAMILY, INSIDE, REGIONS, SHORTER, UN
 from trm.evaluation.statistics import Share
 from trm.io.files import read_object, validated, versions
 from trm.runtime.precision import FLOAT32
+from trm.solving.predictor import Sampling
 from trm.solving.voting_settings import ANY
 
 GRID, FORMAT = "grid.json", 2  # file name in the folder of an evaluation; version of the format
@@ -260,6 +261,8 @@ class Grid(dict[str, Any]):
             parts.append(f"at most {steps} supervision steps a row")
         if settings.get("start", "initial") == "noise":
             parts.append("from random states")
+        if sampling := settings.get("sampling"):
+            parts.append(str(Sampling(**sampling)))
         vote = (voting.get("vote") or "").replace("_", " ")
         if voting:
             symmetries = voting["symmetries"] or model.get("symmetries") or ()

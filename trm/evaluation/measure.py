@@ -58,6 +58,7 @@ from trm.runtime.limits import lacks_memory
 from trm.runtime.precision import FLOAT32
 from trm.runtime.progress import Meter
 from trm.solving.orientation import relative
+from trm.solving.predictor import Sampling
 from trm.solving.solution import GUESSED, VOTED, Solution
 from trm.solving.solver import Solver
 from trm.solving.teacher_forced import teacher_forced
@@ -81,6 +82,7 @@ class EvaluationSettings:
     voting: Voting | None = None  # in free-running solving; None: one view
     precision: str = FLOAT32  # resolved, see `trm.runtime.precision`
     start: str = "initial"  # "noise": every canvas starts from a random state
+    sampling: Sampling | None = None  # of a GPT; None: the likeliest symbols
 
     @property
     def parts(self) -> list[int]:
@@ -100,6 +102,8 @@ class EvaluationSettings:
         del deciding["rows"], deciding["columns"]
         if self.start == "initial":  # as in files before this setting
             del deciding["start"]
+        if self.sampling is None:
+            del deciding["sampling"]
         if self.voting and self.voting.given is None:
             del deciding["voting"]["given"]
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:12]
@@ -156,7 +160,8 @@ def measure(
             loaded.clear()  # frees memory first
             options: Any = {"device": str(fabric.device), "voting": settings.voting}
             solver = load_solver(checkpoint, settings.steps, **options).reporting(meter)
-            loaded[checkpoint] = solver.from_noise() if settings.start == "noise" else solver
+            solver = solver.from_noise() if settings.start == "noise" else solver
+            loaded[checkpoint] = solver.sampled(settings.sampling)
         arguments = (settings.problems, settings.seed, settings.batch_size)
         of_cell = Part(start, start + step, cold)
         return measure_cell(loaded[checkpoint], settings.axes, size, *arguments, meter, of_cell)

@@ -35,6 +35,7 @@ from trm.models.coordinates import Coordinates
 from trm.models.hook_points import Point, of_blocks
 from trm.models.iterative import Network, Settling
 from trm.models.positions import Learned, Learned2D, check_canvas, make_position
+from trm.models.sampling import Sampler
 from trm.runtime.progress import Report, silent
 from trm.runtime.torch_settings import float32_default
 
@@ -161,9 +162,15 @@ class GPT(Network):
 
     @torch.no_grad()
     def generate(
-        self, forced: Tensor, height: int, width: int, end: int, report: Report = silent
+        self,
+        forced: Tensor,
+        height: int,
+        width: int,
+        end: int,
+        report: Report = silent,
+        sampler: Sampler | None = None,
     ) -> Generated:
-        """Write the likeliest token wherever none is given. Call in evaluation mode.
+        """Write a token wherever none is given: the likeliest one. Call in evaluation mode.
 
         All samples move in lock-step, until every sequence has its end token.
 
@@ -175,6 +182,8 @@ class GPT(Network):
             width: of the canvas.
             end: the end token. All tokens after it become ``end``, even given ones.
             report: called as the work goes on.
+            sampler: draws the tokens; None: the likeliest ones. Log-probabilities remain those of
+                the model itself, at temperature 1.
 
         Raises:
             ValueError: the shape or the canvas size does not suit the model, or no start is given.
@@ -202,7 +211,7 @@ class GPT(Network):
                 report("tokens, at most", t, length)
                 writes = ~given[:, t] & ~ended
                 reading.read(t)
-                chosen, known, *looped = self._next(reading, writes)
+                chosen, known, *looped = self._next(reading, writes, sampler)
                 ids[:, t] = torch.where(writes, chosen, ids[:, t])
                 log_probs[:, t] = torch.where(writes, known, 0.0)
                 for part, value in zip((loops, changed, unsettled), looped, strict=True):
@@ -211,7 +220,9 @@ class GPT(Network):
         ids = ids.masked_fill((ids == end).cumsum(dim=1) > 0, end)
         return Generated(ids, log_probs, loops, changed, unsettled)
 
-    def _next(self, reading: "_Reading", writes: Tensor) -> tuple[Tensor, ...]:
+    def _next(
+        self, reading: "_Reading", writes: Tensor, sampler: Sampler | None
+    ) -> tuple[Tensor, ...]:
         """Run loops on the last token, until those samples have halted that write, bool [B].
 
         Returns:
@@ -224,12 +235,14 @@ class GPT(Network):
         token = torch.full_like(writes, -1, dtype=torch.int64)
         loops, changed = torch.zeros_like(token), torch.zeros_like(token)
         log_prob = torch.zeros(len(writes), dtype=torch.float32, device=writes.device)
+        if sampler is not None:
+            sampler.next_token(writes, self.config.vocab_size)
         for loop in range(self.config.loops):
             if done.all():
                 break
             x = self.norm(reading.loop(loop)[:, -1])  # [B, D]
             logits = self.head(x).float()  # [B, V]
-            chosen = logits.argmax(dim=-1)
+            chosen = logits.argmax(dim=-1) if sampler is None else sampler(logits)
             if halting:
                 halt_logits = self.halt_logits(x)
                 known = F.logsigmoid(halt_logits)

@@ -1,4 +1,4 @@
-"""Solving with a GPT: a canvas is a sequence, its rows reversed, decoded greedily."""
+"""Solving with a GPT: a canvas is a sequence, its rows reversed, decoded greedily or sampled."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,9 @@ from augment.views import View, apply_views, undo_views
 from canvas import symbols
 from canvas.drawing import Drawing, from_sequences, to_sequences, tokens_to_write
 from trm.models.gpt import GPT
+from trm.models.sampling import Sampler
 from trm.runtime.torch_settings import standard_settings, tensor_for
+from trm.solving.noise import generator_of
 from trm.solving.predictor import Predictor, Trace, Traits
 from trm.solving.rollout import OnRow, Prediction, Rollout
 
@@ -111,7 +113,11 @@ class GPTPredictor(Predictor):
         self.model, self.calibration = model, calibration
         # Tokens between rows are part of a solution.
         self.traits = Traits(
-            "loops of a symbol", turned=False, row_by_row=False, loops=model.config.loops
+            "loops of a symbol",
+            sampled=True,
+            turned=False,
+            row_by_row=False,
+            loops=model.config.loops,
         )
 
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
@@ -240,7 +246,12 @@ class GPTPredictor(Predictor):
             width: of the canvas.
         """
         tokens = tensor_for(self.model, forced)
-        generated = self.model.generate(tokens, height, width, symbols.END, self.options.report)
+        options, sampler = self.options, {}
+        if (how := options.sampling) is not None:
+            generators = [generator_of(how.seed, one, "sampling") for one in forced]
+            sampler = {"sampler": Sampler(how.temperature, how.top_k, generators)}
+        end = symbols.END
+        generated = self.model.generate(tokens, height, width, end, options.report, **sampler)
         written = Written(*(part.cpu().numpy() for part in generated))
         cells = slice(0, 1 + height * (width + 1))  # no end token belongs here
         missing = (written.ids == symbols.END) & (forced == FREE)

@@ -17,7 +17,7 @@ def generator_of(seed: int, canvas: np.ndarray, purpose: object) -> torch.Genera
 
     Args:
         seed: any whole number.
-        canvas: uint8 [H, W].
+        canvas: uint8 [H, W], or any other array of integers.
         purpose: what is drawn; generators of different purposes differ.
     """
     about = f"{seed} {purpose} {canvas.shape} ".encode() + canvas.tobytes()

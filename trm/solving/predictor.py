@@ -1,5 +1,6 @@
 """Base class of predictors, which fill in canvases with a model; traces of rows over steps."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -30,6 +31,7 @@ class Traits:
     unit: str = "supervision steps"  # name of a row's steps
     stepwise: bool = False  # whether it takes supervision steps, at least when it is watched
     noisy: bool = False  # whether noise can be added to its states
+    sampled: bool = False  # whether it can draw its symbols instead of the likeliest ones
     turned: bool = True  # whether it can work on turned canvases
     translation_invariant: bool = False  # whether shifting all cells never changes the output
     row_by_row: bool = True  # whether a row depends only on those above it
@@ -41,12 +43,44 @@ class Traits:
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """Settings of a GPT that draws its symbols, see `trm.models.sampling.Sampler`.
+
+    Attributes:
+        temperature: divisor of the logits, above 0.
+        top_k: number of likeliest symbols that can be drawn; None: all.
+        seed: of the draws, which also depend on the canvas, and on nothing else.
+
+    Raises:
+        ValueError: a value is out of its range.
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < math.inf:
+            raise ValueError(
+                f"a temperature is a finite number above 0, not {self.temperature}; leave it out "
+                "for the likeliest symbols"
+            )
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"top-k is a number of symbols from 1 up, not {self.top_k}")
+
+    def __str__(self) -> str:
+        among = "" if self.top_k is None else f", top-k {self.top_k}"
+        return f"sampled at temperature {self.temperature:g}{among}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
 class Options:
     """Settings of a predictor that do not belong to its model."""
 
     noise: float = 0.0  # standard deviation of noise on the states, in rollouts above 0
     seed: int = 0  # of that noise
     start_seed: int | None = None  # of random first states; None: the model's own first state
+    sampling: Sampling | None = None  # of a GPT; None: the likeliest symbols
     on_step: OnStep | None = None  # callback after a step; a GPT never calls it
     report: Report = silent  # called as the work goes on, see `trm.runtime.progress`
 
@@ -162,8 +196,14 @@ class Predictor(ABC):
         """Return a copy with other `Options`.
 
         Raises:
-            ValueError: the model takes no supervision steps, or has no states for noise.
+            ValueError: the model takes no supervision steps, has no states for noise, or writes no
+                symbols one by one.
         """
+        if changes.get("sampling") and not self.traits.sampled:
+            raise ValueError(
+                "sampling is for GPTs, which write symbol by symbol, and this model fills in whole "
+                "rows: leave out --temperature and --top-k"
+            )
         if changes.get("noise") and not self.traits.noisy:
             raise ValueError(
                 "noise is added to the states of a recursive model, and this model has none: leave "

@@ -16,7 +16,7 @@ from canvas.problems import MOST_CELLS, Problems
 from canvas.task import Task, describe_ranges
 from trm.runtime.progress import Report, part
 from trm.solving.orientation import solve_given
-from trm.solving.predictor import Predictor
+from trm.solving.predictor import Predictor, Sampling
 from trm.solving.rollout import OnRow, Rollout
 from trm.solving.solution import Solution, Vote
 from trm.solving.voting import Decision, Voting, agreed, solve_by_vote
@@ -86,6 +86,14 @@ class Solver:
             ValueError: the model takes no supervision steps.
         """
         return replace(self, predictor=self.predictor.with_options(start_seed=seed))
+
+    def sampled(self, sampling: Sampling | None) -> "Solver":
+        """Return a copy of the solver whose GPT draws its symbols; None: the likeliest ones.
+
+        Raises:
+            ValueError: the model is not a GPT.
+        """
+        return replace(self, predictor=self.predictor.with_options(sampling=sampling))
 
     def reporting(self, report: Report) -> "Solver":
         """Return a copy of the solver that calls ``report`` as its work goes on."""
@@ -183,6 +191,8 @@ class Solver:
             views = self.voting.symmetries if self.voting else None
             if set(views or ()) - set(self.trained_symmetries) and not traits.certain:
                 reasons.append("shown in symmetries that it was not trained on")
+            if options.sampling is not None:
+                reasons.append(str(options.sampling))
             if options.start_seed is not None and not traits.certain:
                 reasons.append("started from a random state")
             if unsettled := [str(k + 1) for k in range(n) if not rollout.settled[i, k]]:

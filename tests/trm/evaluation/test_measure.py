@@ -27,6 +27,7 @@ from trm.io.files import versions
 from trm.runtime.processes import ending_by_signals
 from trm.runtime.progress import Meter
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
+from trm.solving.predictor import Sampling
 from trm.solving.rollout import Prediction
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
@@ -173,15 +174,16 @@ def test_the_meter_moves_within_a_batch_of_a_cell_model(shipped, voting, monkeyp
     assert max(right - left for left, right in pairwise(seen)) < 0.2
 
 
-def test_settings_without_a_random_start_keep_their_key(monkeypatch):
+def test_settings_without_a_random_start_or_sampling_keep_their_key(monkeypatch):
     usual = EvaluationSettings(AXES, (1,), (1,))
+    assert usual.key("cpu") != replace(usual, sampling=Sampling(0.8, 3)).key("cpu")
     assert usual.key("cpu") != replace(usual, start="noise").key("cpu")
     content = {}
     monkeypatch.setattr(
         "trm.evaluation.measure.json.dumps", lambda one, **_: content.update(one) or ""
     )
     usual.key("cpu")
-    assert "start" not in content
+    assert not {"start", "sampling"} & content.keys()
 
 
 TERNARY = Addition("column_carries", base=3, digits=(1, 2), addends=(2, 3))
@@ -287,6 +289,7 @@ def test_a_grid_holds_every_cell_and_how_it_was_measured(checkpoint, tmp_path, s
         **{"split": "test", "seed": 0, "problems": 4, "axes": ["digits_a", "digits_b"]},
         **{"rows": [1, 3], "columns": [1, 2], "steps": None, "batch_size": 128, "devices": 1},
         **{"voting": None, "precision": "32-true", "device": "cpu", "start": "initial"},
+        "sampling": None,
     }
     one, two = grid["models"]
     assert (one["name"], two["name"]) == ("debug", "twin")

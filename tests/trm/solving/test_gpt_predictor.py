@@ -20,6 +20,7 @@ from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
 from trm.models.gpt import GPT, Generated
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
+from trm.solving.predictor import Sampling
 from trm.solving.rollout import free_running
 from trm.solving.teacher_forced import teacher_forced
 
@@ -188,6 +189,24 @@ def test_a_watcher_sees_rows_masked_and_then_written():
         assert (masked == there).all()
         assert (after[1][there] == drawing.truth[there]).all()
     assert (frames[-1][1] == drawing.truth).all()
+
+
+def test_sampled_symbols_depend_on_seed_and_canvas_alone():
+    drawing = drawing_of("standard")
+    predictor = GPTPredictor(tiny_gpt(height=HEIGHT, width=WIDTH), Calibration())
+
+    def solved(sampling, index=(0, 1, 2)):
+        return (
+            predictor.with_options(sampling=sampling)
+            .free_running(drawing[np.array(index)])
+            .canvases
+        )
+
+    first = solved(Sampling(5.0))
+    assert (first == solved(Sampling(5.0))).all()
+    assert (first[1:2] == solved(Sampling(5.0), (1,))).all()
+    assert (first != solved(Sampling(5.0, seed=1))).any()
+    assert (solved(None) == solved(Sampling(5.0, top_k=1))).all()
 
 
 def test_a_shifted_view_decodes_the_shifted_canvas():
