@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "e6aae73a5c931ea97ab235be13fe3a36a4a00eeded937667eae34fb445420c5c"
+SOURCES = "900223c288a7f66360f36f6a998de72ab2516f131346a371a7cf7de939791f2c"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

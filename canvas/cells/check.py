@@ -11,7 +11,7 @@ The comparison finds a difference, or none on these canvases. It proves nothing 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from random import Random
 from typing import NamedTuple
@@ -89,8 +89,12 @@ def check_rule(task: Task, rule: LocalRule, how_many: tuple[int, int] = QUICK) -
 
 
 def check_reachable(
-    task: Task, rule: LocalRule, ids: np.ndarray, how_many: tuple[int, int] = QUICK
-) -> None:
+    task: Task,
+    rule: LocalRule,
+    ids: np.ndarray,
+    how_many: tuple[int, int] = QUICK,
+    report: Callable[[str, int, int], object] | None = None,
+) -> tuple[int, int]:
     """Compare a set of reachable cell inputs with drawn canvases.
 
     Args:
@@ -98,14 +102,24 @@ def check_reachable(
         rule: of its layout.
         ids: of the set, sorted, see `canvas.cells.reachable.reachable_cell_inputs`.
         how_many: see `checked_canvases`.
+        report: called after each batch of canvases.
+
+    Returns:
+        The number of canvases, and the digits of the longest operand on them.
 
     Raises:
         OwnCodeError: a canvas has an input that the set lacks; the message names canvas and cell.
     """
+    looked = digits = 0
     for canvases in checked_canvases(task, rule, how_many):
         found = canvases.found
         occurring = rule.whole.encode(0, found.cell_inputs)
         places(ids, occurring, found, np.arange(len(occurring)), canvases.names, rule)
+        looked += len(canvases.problems)
+        digits = max(digits, int(canvases.problems.lengths.max(initial=0)))
+        if report:
+            report("comparing the rule with canvases", looked, sum(how_many))
+    return looked, digits
 
 
 def places(
@@ -302,4 +316,5 @@ def _text(drawing: WorkedDrawing, canvas: int) -> str:
 
 
 def _rule_name(rule: LocalRule) -> str:
-    return f"the local rule {type(rule).__name__}"
+    own = getattr(rule, "named_as", rule)  # what a rule that wraps another one is called
+    return f"the local rule {type(own).__name__}"

@@ -2,16 +2,19 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from canvas.cells.spec import SYMBOL
+from trm.runtime.torch_settings import standard_settings
 
 if TYPE_CHECKING:
     from trm.cells.model import CellModel
 
 _MOST_KNOWN = 2**24  # most possible op inputs of a model with a cache
+_AT_ONCE = 16384  # op inputs, to bound the memory
 
 
 class Decided(NamedTuple):
@@ -56,7 +59,14 @@ class CellCache:
         assert self.found is not None
         return Decided(*(part[index] for part in self.found))
 
-    def decide(self, tokens: Tensor, around: Tensor) -> Decided:
+    @standard_settings(threads=1)
+    @torch.no_grad()
+    def decide(self, ids: np.ndarray) -> np.ndarray:
+        """Return the classes alone, see `canvas.cells.local_rule.Decide`."""
+        parts = torch.from_numpy(ids).split(_AT_ONCE)
+        return torch.cat([self(part).classes for part in parts]).numpy()
+
+    def of_cells(self, tokens: Tensor, around: Tensor) -> Decided:
         """Return the decisions of N cells, op after op.
 
         Args:

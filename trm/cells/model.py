@@ -226,7 +226,7 @@ class CellModel(Indexed, IterativeModel):
         there = self.passed(context, state).flatten(0, 2)
         place = (canvas * (H + 1) + row + 1) * (W + 2) + column + 1
         around = there[place.unsqueeze(1) + self.neighbours(W, place.device)].long()
-        decided = context.cache.decide(token, around)
+        decided = context.cache.of_cells(token, around)
         messages, symbols, log_right = (part.clone() for part in state)
         messages[canvas, row, column] = decided.classes[:, 1:].to(messages.dtype)
         symbols[canvas, row, column] = torch.where(masked, decided.classes[:, 0], token)

@@ -263,7 +263,7 @@ class GrowingTable(CellTable):
             rows = self.decided[np.array(examples)[of[cells]]]
             around[:, place, 0], around[:, place, 1:] = rows[:, 0], rows[:, 2:]
         with standard_settings(threads=1), torch.inference_mode():
-            found = self.cache.decide(
+            found = self.cache.of_cells(
                 torch.from_numpy(tokens[cells].astype(np.int64)), torch.from_numpy(around)
             )
         numbers = self._numbers(found.classes.numpy())  # may enlarge the array
@@ -334,7 +334,7 @@ def passed_outputs(cache: CellCache, inputs: Mapping[str, np.ndarray]) -> dict[s
         for name in names:
             around[:, place, 1 + signals.index(name)] = inputs[input_name(direction, name)]
     tokens = torch.from_numpy(inputs[TOKEN].astype(np.int64))
-    classes = cache.decide(tokens, torch.from_numpy(around)).classes.numpy()
+    classes = cache.of_cells(tokens, torch.from_numpy(around)).classes.numpy()
     outputs = dict(zip(model.outputs, classes.T, strict=True))
     return {n: outputs[n] for n in (SYMBOL, *dict.fromkeys(chain(*directions.values())))}
 

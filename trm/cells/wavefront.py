@@ -67,7 +67,7 @@ def run_wavefront(
     around = model.neighbours(W, place.device)
     found, done = [], 0
     for here, its in zip(place.split(fronts), token.split(fronts), strict=True):
-        decided = context.cache.decide(its, passed[here.unsqueeze(1) + around].long())
+        decided = context.cache.of_cells(its, passed[here.unsqueeze(1) + around].long())
         found.append((decided.classes[:, 0].clone(), decided.log_right, decided.log_symbol))
         decided.classes[:, 0] = 1
         passed[here] = decided.classes.to(passed.dtype)

@@ -3,6 +3,7 @@
 import torch
 
 from canvas.cells.reachable import reachable_op_inputs
+from trm.cells.cache import CellCache
 from trm.cells.integer import IntegerCellModel
 from trm.cells.proof.compare import NotProvableError, Report, provable
 from trm.cells.proof.latent import explore
@@ -32,7 +33,7 @@ def in_integers(solver: Solver, bits: int, report: Report) -> tuple[IntegerCellM
     rule = provable(model, task)
     report("enumerating", 0, 1)
     if rule.codes:
-        explored = explore(task.local_rule(latent=True), rule, model, report)
+        explored = explore(task.local_rule(latent=True), rule, CellCache(model).decide, report)
         if not explored.complete:
             raise NotProvableError("the model's codes have too many inputs: train it longer")
         ids = torch.from_numpy(explored.numbers).unique()

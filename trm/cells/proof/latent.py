@@ -9,24 +9,18 @@ labelled signals in each, every canvas of any size is correct. Equality of two a
 in the same way, by their product (Hopcroft & Karp 1971).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from canvas import symbols
-from canvas.cells.check import THOROUGH, checked_canvases, places
-from canvas.cells.local_rule import LocalRule
+from canvas.cells.check import THOROUGH, check_reachable
+from canvas.cells.local_rule import Decide, LocalRule
 from canvas.cells.reachable import reachable_cell_inputs
 from canvas.cells.spec import SYMBOL, TOKEN, Inputs, input_name
 from canvas.task import Task
-from trm.cells.cache import CellCache
-from trm.cells.model import CellModel
 from trm.runtime.progress import Report
-from trm.runtime.torch_settings import standard_settings
 
-_BATCH = 16384
 _MOST = 20_000_000  # cell inputs to explore; an incorrect model has far more
 _CODE = "code for "  # prefix of a signal's name
 
@@ -49,39 +43,21 @@ class Explored:
     left_out: int = 0  # inputs that `LocalRule.can_occur` excluded, counted as often as they came
 
 
-Decide = Callable[
-    [torch.Tensor], torch.Tensor
-]  # ids of op inputs, int64 [N], to classes, int64 [N, outputs]
-
-
-@standard_settings(threads=1)
 def explore(
-    rule: LocalRule,
-    mine: LocalRule,
-    model: CellModel,
-    report: Report,
-    task: Task | None = None,
+    rule: LocalRule, mine: LocalRule, decide: Decide, report: Report, task: Task | None = None
 ) -> Explored:
     """Return every pair of truth and codes that can meet on a canvas of any size.
 
     Args:
         rule: the true one.
         mine: the same with the network's codes.
-        model: the network.
+        decide: of a network, or of its table.
         report: called as the work goes on.
         task: draws canvases that are compared with the result; None: compare with none.
 
     Raises:
         OwnCodeError: rule and canvases differ, or a canvas has an input that was not found.
     """
-    known = CellCache(model)
-    return explore_by(rule, mine, lambda numbers: known(numbers).classes, report, task)
-
-
-def explore_by(
-    rule: LocalRule, mine: LocalRule, decide: Decide, report: Report, task: Task | None = None
-) -> Explored:
-    """Explore like `explore`, with any function from op inputs to decided classes."""
     together, complete = Together(rule, mine, decide, report), True
     agreed = digits = 0
     try:
@@ -94,49 +70,32 @@ def explore_by(
         name: np.unique(np.concatenate(parts), axis=0) for name, parts in together.meanings.items()
     }
     if complete and task is not None:
-        agreed, digits = together.compare_with_canvases(task, cell_inputs)
+        together.exploring = False
+        agreed, digits = check_reachable(task, together, cell_inputs, THOROUGH, report)
     numbers, left_out = op_inputs[:, 0].copy(), together.left_out
     return Explored(numbers, labels, meanings, complete, agreed, digits, left_out)
+
+
+explore_by = explore  # its released name
 
 
 class Together(LocalRule):
     """A rule that passes a network's codes beside its own classes; arguments as for `explore`."""
 
     def __init__(self, rule: LocalRule, mine: LocalRule, decide: Decide, report: Report) -> None:
-        self.rule, self.mine, self.decide, self.report = rule, mine, decide, report
+        self.rule, self.mine, self.codes_of, self.report = rule, mine, decide, report
         for direction, names in rule.messages.items():
             setattr(
                 self, direction, (*names, *(_CODE + name for name in names if name in mine.codes))
             )
         self.exact_together = rule.exact_together
         self.marks_neighbour = not rule.exact_together
-        self.looked = self.left_out = 0
+        self.named_as, self.looked, self.left_out = rule, 0, 0
         self.asked: list[np.ndarray] = []
         self.meanings: dict[str, list[np.ndarray]] = {name: [] for name in mine.codes}
         super().__init__(rule.base)
         self.rows, self.most_operands = rule.rows, rule.most_operands
         self.exploring = True  # False: do not collect `asked` and `meanings`
-
-    def compare_with_canvases(self, task: Task, cell_inputs: np.ndarray) -> tuple[int, int]:
-        """Compare the explored set with drawn canvases.
-
-        Returns:
-            The number of canvases, and the digits of the longest operand on them.
-
-        The cells of the canvases pass the network's codes beside the true classes.
-
-        Raises:
-            OwnCodeError: a canvas and the rule differ, or the set lacks an input of a canvas.
-        """
-        self.exploring, looked, digits = False, 0, 0
-        for canvases in checked_canvases(task, self, THOROUGH):
-            shown = self.whole.encode(0, canvases.found.cell_inputs)
-            cells, names = np.arange(len(shown)), canvases.names
-            places(cell_inputs, shown, canvases.found, cells, names, self.rule)
-            looked += len(canvases.problems)
-            digits = max(digits, int(canvases.problems.lengths.max(initial=0)))
-            self.report("comparing the rule with canvases", looked, sum(THOROUGH))
-        return looked, digits
 
     def classes(self, signal: str) -> int:
         name = signal.removeprefix(_CODE)
@@ -155,7 +114,6 @@ class Together(LocalRule):
         self.left_out += int(np.count_nonzero(~possible))
         return possible
 
-    @torch.no_grad()
     def cell(self, outputs: tuple[str, ...], seen: Inputs) -> dict[str, np.ndarray]:
         """Return the outputs of the true rule, and the codes that the network passes."""
         if self.exploring:
@@ -180,8 +138,7 @@ class Together(LocalRule):
         }
         op_inputs = self.mine.op_input_ids(seen | codes, {})[0]
         different, index = np.unique(op_inputs, return_inverse=True)
-        parts = torch.from_numpy(different).split(_BATCH)
-        classes = torch.cat([self.decide(part) for part in parts]).numpy()
+        classes = self.codes_of(different)
         decided = dict(zip((SYMBOL, *self.mine.signals), classes.T, strict=True))
         if not self.exploring:
             return found | {_CODE + name: decided[name][index] for name in self.mine.codes}

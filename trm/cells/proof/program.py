@@ -175,8 +175,8 @@ class CellProgram(NamedTuple):
         except Exception:  # another or a damaged file can fail in any way
             raise ValueError(f"{file} is no table of `trm prove`, or is damaged") from None
 
-    def decide(self, rule: LocalRule, numbers: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the outputs of the tables for N op inputs: int64 [N] by output, −1 for none.
+    def decide(self, rule: LocalRule, numbers: np.ndarray) -> np.ndarray:
+        """Return the classes of the tables for N op inputs, as `LocalRule.decide`.
 
         Args:
             rule: of the layout.
@@ -185,7 +185,8 @@ class CellProgram(NamedTuple):
         Raises:
             LookupError: a table has no entry for an input, or there is no table.
         """
-        found = {name: np.full(len(numbers), -1) for name in (SYMBOL, *rule.signals)}
+        outputs = [SYMBOL, *rule.signals]
+        found = np.full((len(numbers), len(outputs)), -1)
         for op, here, inputs in rule.encoding.decode(numbers):
             for name in op.outputs:
                 if name not in self.tables:
@@ -195,7 +196,8 @@ class CellProgram(NamedTuple):
                     some = inputs[TOKEN] == MASK
                 table = self.tables[name]
                 parts = {n: inputs[n][some] for n in table.inputs}
-                found[name][here[some]] = table.look_up(name, parts, int(some.sum()))
+                column = outputs.index(name)
+                found[here[some], column] = table.look_up(name, parts, int(some.sum()))
         return found
 
 

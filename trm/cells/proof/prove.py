@@ -9,6 +9,7 @@ import torch
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.reachable import reachable_op_inputs
 from canvas.task import Task
+from trm.cells.cache import CellCache
 from trm.cells.model import CellModel
 from trm.cells.proof.compare import DrawnCanvases, compare, compare_with_canvases, provable
 from trm.cells.proof.latent import Explored, explore
@@ -24,6 +25,7 @@ from trm.cells.proof.search import (
     smallest_wrong,
 )
 from trm.runtime.progress import Report
+from trm.runtime.torch_settings import standard_settings
 from trm.solving.solver import Solver
 
 SEARCHED = 20_000  # structured problems to try where an op input is incorrect
@@ -51,7 +53,10 @@ def prove(solver: Solver, report: Report, search: int = 0, bounded: bool = True)
     rule, explored = provable(model, task), None
     known: dict[str, Any] = {"rule": rule}
     if rule.codes:
-        explored = explore(task.local_rule(latent=True), rule, model, report, task)
+        with standard_settings(threads=1):
+            network = CellCache(model)
+        true = task.local_rule(latent=True)
+        explored = explore(true, rule, network.decide, report, task)
         tested = Tested(explored.agreed, explored.digits)
         known["explored"] = explored
         comparison = compare(model, rule, explored.numbers, report, bounded, explored.labels)

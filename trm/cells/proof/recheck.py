@@ -12,19 +12,20 @@ parts can be checked for all layouts. They need the layout, its local rule and t
 """
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
+from canvas.cells.local_rule import LocalRule
 from canvas.cells.reachable import reachable_op_inputs
 from canvas.cells.spec import SYMBOL
 from canvas.choices import OwnCodeError
 from canvas.task import Task
 from trm.cells.proof import check
 from trm.cells.proof.compare import compare_with_canvases
-from trm.cells.proof.latent import explore_by
+from trm.cells.proof.latent import explore
 from trm.cells.proof.laws import Laws
 from trm.cells.proof.notes import LAWFUL, PROVED
 from trm.cells.proof.program import TABLE, CellProgram
@@ -113,38 +114,32 @@ def _checked(program: CellProgram, task: Task, report: Report) -> tuple[int, int
         numbers = reachable_op_inputs(rule)
         drawn = compare_with_canvases(rule, task, numbers, report)
         tested = Tested(drawn.canvases, drawn.digits)
-        _compare(program.decide(rule, numbers), rule.correct_outputs(numbers))
+        _compare(rule, program.decide(rule, numbers), rule.decide(numbers))
         decided = by_rule(task, rule, program, numbers, drawn, tested)
         return len(numbers), drawn.canvases, decided
     sizes = {name: 1 + int(program.tables[name].values.max(initial=1)) for name in program.codes}
     mine = rule.with_codes(sizes)
 
-    def decide(numbers: torch.Tensor) -> torch.Tensor:
-        outputs = program.decide(mine, numbers.numpy())
-        return torch.from_numpy(
-            np.stack([outputs[name] for name in (SYMBOL, *mine.signals)], axis=1)
-        )
-
-    explored = explore_by(rule, mine, decide, report, task)
+    explored = explore(rule, mine, partial(program.decide, mine), report, task)
     if not explored.complete:
         raise AssertionError("its cells have more inputs than those of a correct table can have")
-    outputs = program.decide(mine, explored.numbers)
-    _compare({n: part for n, part in outputs.items() if n not in program.codes}, explored.labels)
+    right = np.stack(list(explored.labels.values()), axis=1)
+    _compare(mine, program.decide(mine, explored.numbers), right)
     decided = with_codes(task, explored, Tested(explored.agreed, explored.digits))
     return len(explored.numbers), explored.agreed, decided
 
 
-def _compare(outputs: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> None:
-    """Compare the outputs of a table with the labels.
+def _compare(rule: LocalRule, classes: np.ndarray, right: np.ndarray) -> None:
+    """Compare the classes of a table with the labels, int64 [N, outputs] each; codes have none.
 
     Raises:
         AssertionError: they differ; the message names the first such output.
     """
-    for name, part in outputs.items():
-        wrong = (part != right[name]) & (right[name] >= 0)
+    for name, part, label in zip((SYMBOL, *rule.signals), classes.T, right.T, strict=True):
+        wrong = (part != label) & (label >= 0) & (name not in rule.codes)
         if wrong.any():
             i = int(np.argmax(wrong))
             raise AssertionError(
                 f"in {int(wrong.sum()):,} of {len(wrong):,} reachable inputs the table returns "
-                f"another {name} than the rule: first {part[i]}, where it is {right[name][i]}"
+                f"another {name} than the rule: first {part[i]}, where it is {label[i]}"
             )

@@ -9,11 +9,12 @@ from canvas.cells.spec import SYMBOL, TOKEN, input_name
 from canvas.choices import OwnCodeError
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
+from trm.cells.cache import CellCache
 from trm.cells.latent_module import work_relaxed
 from trm.cells.model import CellModel
 from trm.cells.predictor import CellPredictor
 from trm.cells.proof import check
-from trm.cells.proof.latent import explore, explore_by
+from trm.cells.proof.latent import explore
 from trm.cells.proof.notes import OPEN, PROVED, REFUTED
 from trm.cells.proof.prove import prove
 from trm.cells.samples import SolutionSamples
@@ -40,7 +41,9 @@ def permuted(model: CellModel, order: list[int]) -> CellModel:
 def test_exploration_finds_the_meaning_of_each_latent_code(inventor) -> None:
     (model, task), order = inventor, [2, 0, 3, 1]
     rule = task.local_rule(latent=True)
-    found = explore(rule, rule.with_codes({"carry": 4}), permuted(model, order), print)
+    found = explore(
+        rule, rule.with_codes({"carry": 4}), CellCache(permuted(model, order)).decide, print
+    )
     assert found.complete
     assert len(np.unique(found.numbers)) == len(found.numbers)
     pairs = {(true, code) for _, true, code in found.meanings["carry"].tolist()}
@@ -97,7 +100,8 @@ def test_a_reachable_set_that_lacks_an_input_is_refused(inventor, monkeypatch) -
     model, task = inventor
     rule = task.local_rule(latent=True)
     mine = rule.with_codes(model.config.codes)
-    found = explore(rule, mine, model, print, task)
+    known = CellCache(model)
+    found = explore(rule, mine, known.decide, print, task)
     assert found.complete
     assert found.agreed == 2149
 
@@ -106,7 +110,7 @@ def test_a_reachable_set_that_lacks_an_input_is_refused(inventor, monkeypatch) -
 
     monkeypatch.setattr("trm.cells.proof.latent.reachable_cell_inputs", without_some)
     with pytest.raises(OwnCodeError, match="LatentLatticeRule are too few: the cell in row"):
-        explore(rule, mine, model, print, task)
+        explore(rule, mine, known.decide, print, task)
 
 
 @pytest.mark.parametrize(("layout", "number"), [("accumulate", 233), ("standard", 543)])
@@ -118,8 +122,8 @@ def test_exploration_covers_latent_codes_for_all_signals(layout: str, number: in
     used = {name: np.unique(outputs[name]) for name in rule.signals if name != "written"}
     mine = rule.with_codes({name: len(classes) for name, classes in used.items()})
 
-    def decide(numbers: torch.Tensor) -> torch.Tensor:
-        inputs = mine.cell_inputs(numbers.numpy())
+    def decide(numbers: np.ndarray) -> np.ndarray:
+        inputs = mine.cell_inputs(numbers)
         for direction, names in rule.messages.items():
             for name in set(names) & set(used):
                 known = input_name(direction, name)
@@ -131,14 +135,14 @@ def test_exploration_covers_latent_codes_for_all_signals(layout: str, number: in
         for i, name in enumerate(rule.signals, 1):
             if name in used:
                 parts[i] = np.searchsorted(used[name], parts[i]).clip(max=len(used[name]) - 1)
-        return torch.from_numpy(np.stack(parts, axis=1))
+        return np.stack(parts, axis=1)
 
     drawn = task if layout == "accumulate" else None
-    found = explore_by(rule, mine, decide, print, drawn)
+    found = explore(rule, mine, decide, print, drawn)
     assert found.complete
     assert (found.agreed > 2000) == (drawn is not None)
     assert len(np.unique(found.numbers)) == len(found.numbers) == number
-    classes = decide(torch.from_numpy(found.numbers)).numpy()
+    classes = decide(found.numbers)
     asked = found.labels[SYMBOL] >= 0
     assert (classes[asked, 0] == found.labels[SYMBOL][asked]).all()
     for name, classes_of in used.items():
