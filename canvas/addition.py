@@ -98,6 +98,7 @@ class Addition(Task):
         base: of the digits, 2 to 16.
         digits: fewest and most digits of an addend.
         addends: fewest and most addends.
+        left_out: lengths between these ends that no addend has in training, like ``[18]``.
         long_bias: an addend's length is drawn with probability ∝ digits ^ long_bias, the number of
             addends with probability ∝ addends ^ long_bias.
     """
@@ -112,11 +113,18 @@ class Addition(Task):
     digits: tuple[int, int] = (1, 3)
     addends: tuple[int, int] = (2, 2)
     long_bias: float = 0.0
+    left_out: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.digits = digits_range("digits", self.digits)
         self.addends = digits_range("addends", self.addends, 2, MOST_OPERANDS)
+        self.left_out = tuple(sorted({int(n) for n in self.left_out}))
+        if {*self.left_out} & {*self.digits} or min(self.left_out, default=1) < 1:
+            raise ValueError(
+                f"left_out has lengths between the ends of digits, {list(self.digits)}, from 1 up, "
+                f"not {list(self.left_out)}: to leave out an end, change digits"
+            )
 
     @property
     def longest(self) -> tuple[int, ...]:
@@ -127,6 +135,7 @@ class Addition(Task):
 
     def lengths(self, words: np.ndarray) -> np.ndarray:
         counts, sizes = (np.arange(low, high + 1) for low, high in (self.addends, self.digits))
+        sizes = np.setdiff1d(sizes, self.left_out)
         drawn = random_words(words, 1 + self.addends[1])
         addends = counts[draw_sizes(drawn[:, 0], counts, self.long_bias)]
         lengths = sizes[draw_sizes(drawn[:, 1:], sizes, self.long_bias)]
@@ -136,6 +145,11 @@ class Addition(Task):
     def ranges(self) -> dict[str, tuple[int, int]]:
         sizes = {"digits": self.digits, "addends": self.addends}
         return sizes | ({} if self.addends[0] > 2 else dict.fromkeys(_BY_OPERAND, self.digits))
+
+    @property
+    def gaps(self) -> dict[str, tuple[int, ...]]:
+        gaps = {name: self.left_out for name in self.ranges if name != "addends"}
+        return gaps if self.left_out else {}
 
     def measures(self, problems: Problems) -> dict[str, np.ndarray]:
         lengths, counts = problems.lengths, problems.counts
@@ -155,7 +169,8 @@ class Addition(Task):
 
     def in_range(self, problems: Problems) -> np.ndarray:
         (low, _), lengths = self.digits, problems.lengths
-        return super().in_range(problems) & ((lengths >= low) | (lengths == 0)).all(axis=1)
+        drawn = ((lengths >= low) | (lengths == 0)) & ~np.isin(lengths, self.left_out)
+        return super().in_range(problems) & drawn.all(axis=1)
 
     def of_size(self, **size: int) -> tuple[int, ...]:
         """Return lengths: ``addends`` operands of ``digits`` digits, or ``digits_a, digits_b``."""

@@ -64,6 +64,11 @@ class Task(ABC):
     def ranges(self) -> dict[str, tuple[int, int]]:
         """Lowest and highest value of each measure of a problem's size in training."""
 
+    @property
+    def gaps(self) -> dict[str, tuple[int, ...]]:
+        """Values within `ranges` that training leaves out, by measure; a missing one has none."""
+        return {}
+
     @abstractmethod
     def answer(self, operands: Sequence[int]) -> int:
         """Return the correct answer."""
@@ -273,10 +278,17 @@ def draw_sizes(words: np.ndarray, sizes: np.ndarray, bias: float) -> np.ndarray:
     return np.minimum(np.searchsorted(cumulative, share, side="right"), len(cumulative) - 1)
 
 
-def describe_ranges(ranges: Mapping[str, tuple[int, int]]) -> str:
-    """Return sizes of problems as text, like ``1 to 4 x 1 to 4 digits``."""
+def describe_ranges(
+    ranges: Mapping[str, tuple[int, int]], gaps: Mapping[str, tuple[int, ...]] | None = None
+) -> str:
+    """Return sizes of problems as text, like ``1 to 4 x 1 to 4 digits``.
+
+    ``gaps`` are values that are left out, see `Task.gaps`.
+    """
     if "addends" in ranges:
         (low, high), (fewest, most) = ranges["digits"], ranges["addends"]
         addends = f"{fewest} to {most}" if fewest < most else fewest
-        return f"{low} to {high} digits, {addends} addends"
+        left_out = ", ".join(map(str, (gaps or {}).get("digits", ())))
+        left_out = f" without {left_out}" if left_out else ""
+        return f"{low} to {high} digits{left_out}, {addends} addends"
     return " x ".join(f"{low} to {high}" for low, high in ranges.values()) + " digits"

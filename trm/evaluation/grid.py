@@ -19,7 +19,16 @@ from typing_extensions import TypedDict
 
 from augment.symmetry import SYMMETRIES
 from trm.evaluation.diagnosis import OTHER
-from trm.evaluation.grid_cells import BOTH, FAMILY, INSIDE, REGIONS, SHORTER, UNKNOWN, Key
+from trm.evaluation.grid_cells import (
+    BOTH,
+    FAMILY,
+    INSIDE,
+    LEFT_OUT,
+    REGIONS,
+    SHORTER,
+    UNKNOWN,
+    Key,
+)
 from trm.evaluation.statistics import Share
 from trm.io.files import read_object, validated, versions
 from trm.runtime.precision import FLOAT32
@@ -186,7 +195,7 @@ class Grid(dict[str, Any]):
         """Regions that get a column in a table; with families there are none by operand."""
         found = {cell["region"] for model in self.models for cell in model["cells"]}
         known = [INSIDE, BOTH] if self.axes[0] == FAMILY else REGIONS
-        others = (other for other in (SHORTER, UNKNOWN) if other in found)
+        others = (other for other in (LEFT_OUT, SHORTER, UNKNOWN) if other in found)
         return [*([] if found == {UNKNOWN} else known), *others]
 
     @property

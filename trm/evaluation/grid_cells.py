@@ -22,6 +22,7 @@ SPLIT: Split = "test"
 FAMILY = "family"  # axis of a suite's structured problems, see `canvas.sampling`
 INSIDE, FIRST, SECOND, BOTH = "in range", "first beyond", "second beyond", "both beyond"
 SHORTER = "below"  # smaller than any in training: rare
+LEFT_OUT = "left out"  # between the smallest and the largest of training: rare
 UNKNOWN = "range unknown"  # the ranges of training are not known
 REGIONS = (INSIDE, FIRST, SECOND, BOTH)
 
@@ -83,12 +84,18 @@ def cell_problems(task: Task, lengths: Sequence[int], problems: int, seed: int) 
         count += 2 * (problems - len(first))
 
 
-def region(ranges: Mapping[str, Sequence[int]] | None, axes: Sequence[str], size: Key) -> str:
+def region(
+    ranges: Mapping[str, Sequence[int]] | None,
+    axes: Sequence[str],
+    size: Key,
+    gaps: Mapping[str, Sequence[int]] | None = None,
+) -> str:
     """Return the region of a size relative to the sizes of a model's training.
 
-    This is one of `REGIONS`, `SHORTER`, or without ranges `UNKNOWN`. A size in a measure without a
-    range is beyond it, like the second of two operands for a model of three addends. A family is in
-    range or beyond in both, as either operand may be the longer one.
+    This is one of `REGIONS`, `SHORTER`, `LEFT_OUT` (by ``gaps``, see `Task.gaps`), or without
+    ranges `UNKNOWN`. A size in a measure without a range is beyond it, like the second of two
+    operands for a model of three addends. A family is in range or beyond in both, as either operand
+    may be the longer one.
     """
     if not ranges:
         return UNKNOWN
@@ -99,6 +106,8 @@ def region(ranges: Mapping[str, Sequence[int]] | None, axes: Sequence[str], size
     first, second = (n > most for (_, most), n in ends)
     if first or second:
         return BOTH if first and second else FIRST if first else SECOND
+    if any(n in (gaps or {}).get(axis, ()) for axis, n in zip(axes, size, strict=True)):
+        return LEFT_OUT
     return INSIDE if all(n >= fewest for (fewest, _), n in ends) else SHORTER
 
 

@@ -229,7 +229,7 @@ def measure_cell(
     cell = dict.fromkeys(KEYS) | {
         "row": size[0],
         "column": size[1],
-        "region": region(solver.task.ranges, axes, size),
+        "region": region(solver.task.ranges, axes, size, solver.task.gaps),
         "applicable": on_canvas is not None,
         "problems": len(drawn),
         "reason": reason,

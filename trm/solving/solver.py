@@ -222,7 +222,7 @@ class Solver:
     @property
     def trained_on(self) -> str:
         """Sizes of the training problems, in words."""
-        return describe_ranges(self.task.ranges)
+        return describe_ranges(self.task.ranges, self.task.gaps)
 
     def _read(self, canvas: np.ndarray, operands: tuple[int, ...] | None) -> Reading | None:
         """Read a solved canvas; None if no answer to these operands, or any, can be read."""

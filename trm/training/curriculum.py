@@ -62,5 +62,11 @@ def _narrowed(task: Task, settings: dict[str, Any]) -> Task:
                 f"{measure} [{low}, {high}] is not within the task's own, [{least}, {most}]: a "
                 "curriculum chooses among the task's problems"
             )
+    for measure, lengths in task.gaps.items():
+        if more := {*lengths} - {*found.gaps.get(measure, ())}:
+            raise ValueError(
+                f"{measure} {sorted(more)} is left out of the task: a curriculum chooses among the "
+                "task's problems"
+            )
     sample(found, 0, "train", 0, np.arange(1))
     return found

@@ -324,7 +324,7 @@ def drawn_sizes(
         on_canvas, drawn, reason = fitted(solver, axes, (a, b), problems, seed)
         if on_canvas is None or reason is not None:
             raise ValueError(f"there is nothing to probe: {reason}")
-        where = region(solver.task.ranges, axes, (a, b))
+        where = region(solver.task.ranges, axes, (a, b), solver.task.gaps)
         found.append(Drawn(size_name(axes, (a, b)), where, on_canvas, drawn))
     return found
 

@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter
 
 from canvas.picture import GRID
 from trm.evaluation.grid import Cell, Grid, Model, pooled
-from trm.evaluation.grid_cells import REGIONS, SHORTER, size_name
+from trm.evaluation.grid_cells import LEFT_OUT, REGIONS, SHORTER, size_name
 from trm.evaluation.statistics import SEEDS_MEANING, Share, of_seeds
 from trm.extras.sweep.budget import speed_of
 from trm.extras.sweep.runs import Jobs
@@ -140,7 +140,11 @@ def columns_of(grid: Grid) -> list[str]:
     cells = [cell for model in grid.models for cell in model["cells"]]
     sizes = dict.fromkeys(size_name(grid.axes, (cell["row"], cell["column"])) for cell in cells)
     there = {cell["region"] for cell in cells}
-    return list(sizes) if len(sizes) <= _CELLS else [r for r in (*REGIONS, SHORTER) if r in there]
+    return (
+        list(sizes)
+        if len(sizes) <= _CELLS
+        else [r for r in (*REGIONS, LEFT_OUT, SHORTER) if r in there]
+    )
 
 
 def by_name(grid: Grid) -> dict[str, list[Model]]:
