@@ -2,6 +2,7 @@
 
 import io
 import json
+import locale
 import os
 import subprocess
 import sys
@@ -94,14 +95,15 @@ def test_an_error_is_a_sentence_in_any_encoding(how, repository):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="closes streams by a shell")
-@pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&- <&-"])
-def test_closed_streams_change_no_file(closed, repository, tmp_path):
+@pytest.mark.parametrize(
+    "words", ["--output - >answers.jsonl 2>&-", "--output answers.jsonl >&- 2>&- <&-"]
+)
+def test_closed_streams_change_no_file(words, repository, tmp_path):
     """Services and pythonw close streams; libraries may open files by their numbers."""
     (tmp_path / "problems.csv").write_text("a,b\n12,34\n")
-    words = f"{sys.executable} -m trm solve --input problems.csv --output answers.jsonl"
+    shell = f"{sys.executable} -m trm solve --input problems.csv {words}"
     environment = os.environ | {"PYTHONPATH": str(repository)}
-    shell = ["sh", "-c", f"{words} {closed}"]
-    assert subprocess.run(shell, env=environment, cwd=tmp_path).returncode == 0
+    assert subprocess.run(["sh", "-c", shell], env=environment, cwd=tmp_path).returncode == 0
     assert json.loads((tmp_path / "answers.jsonl").read_text())["answer"] == "408"
 
 
@@ -117,37 +119,42 @@ def test_streams_that_are_none_fail_nowhere(monkeypatch):
     assert disabled
 
 
-@pytest.mark.parametrize("backend", ["nonsense", "module://matplotlib_inline.backend_inline"])
-def test_pictures_need_no_backend(backend, repository, tmp_path):
+@pytest.mark.parametrize(
+    ("backend", "words"),
+    [
+        ("nonsense", "render 12x3 --output 1.png"),
+        ("module://matplotlib_inline.backend_inline", "inspect 12x3 --output ."),
+    ],
+)
+def test_pictures_need_no_backend(backend, words, repository, tmp_path):
     """A notebook's commands inherit that of the notebook, whose package they may lack."""
     environment = os.environ | {"PYTHONPATH": str(repository), "MPLBACKEND": backend}
-    words = [sys.executable, "-m", "trm", "inspect", "12x3", "--output", "inspected"]
+    words = [sys.executable, "-m", "trm", *words.split()]
     ran = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True)
     assert ran.returncode == 0, ran.stderr
-    assert list(tmp_path.glob("inspected/*.png"))
+    assert list(tmp_path.glob("*.png"))
 
 
-COMMANDS = """
-import locale
-from trm.commands import cli
-assert "utf" not in locale.getencoding().lower()
-for words in (
-    ["solve", "--input", "problems.csv", "--output", "answers.csv"],
-    ["render", "12x34", "--output", "canvas.svg"],
-    ["inspect", "--export", "page.html"],
-):
-    assert cli.run(words) == 0, words
-"""
+@pytest.fixture
+def ascii_system():
+    """The C locale, in which Python opens files as ASCII unless an encoding is given."""
+    before = locale.setlocale(locale.LC_CTYPE)
+    locale.setlocale(locale.LC_CTYPE, "C")
+    yield
+    locale.setlocale(locale.LC_CTYPE, before)
 
 
-def test_files_are_utf8_in_any_encoding_of_the_system(repository, tmp_path):
+@pytest.mark.skipif(os.name == "nt", reason="has another way to say it")
+@pytest.mark.usefixtures("ascii_system")
+def test_files_are_utf8_in_any_encoding_of_the_system(command, tmp_path):
     """Windows has files in cp1252 unless an encoding is given; here ASCII stands for that."""
     (tmp_path / "problems.csv").write_text("a,b,name\n12,34,café\n", encoding="utf-8")
-    system = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
-    environment = os.environ | {"PYTHONPATH": str(repository)} | system
-    words = [sys.executable, "-c", COMMANDS]
-    ran = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True)
-    assert ran.returncode == 0, ran.stderr
-    assert "café" in (tmp_path / "answers.csv").read_text(encoding="utf-8")
-    assert "<svg" in (tmp_path / "canvas.svg").read_text(encoding="utf-8")
-    assert "×" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    with pytest.raises(UnicodeDecodeError):
+        (tmp_path / "problems.csv").read_text()
+    for words, file, there in (
+        ("solve --input problems.csv --output answers.csv", "answers.csv", "café"),
+        ("render 12x34 --output canvas.svg", "canvas.svg", "<svg"),
+        ("inspect --export page.html", "page.html", "×"),
+    ):
+        command(*words.split(), folder=tmp_path)
+        assert there in (tmp_path / file).read_text(encoding="utf-8")
