@@ -1,13 +1,17 @@
 """Short runs, uninterrupted and resumed."""
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
+
+from trm.training.callbacks import CheckpointFiles
 
 # Training of the published TRM with a tiny network: takes seconds, and learns nothing.
 TINY_TRM = """
@@ -51,13 +55,22 @@ def charts_without_a_curve(folder: Path) -> list[str]:
 def whole_and_resumed(
     command: Callable, folder: Path, *words: object, epochs: tuple[int, int] = (1, 2)
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the last checkpoints of an uninterrupted run and of a resumed run."""
-    for name, ends in (("whole", epochs[1:]), ("resumed", epochs)):
-        (folder / name).mkdir()
-        for end in ends:
-            more = ("--ckpt_path", "last") if end > ends[0] else ()
-            command("fit", *words, "--trainer.max_epochs", end, *more, folder=folder / name)
-    return last_of(folder / "whole"), last_of(folder / "resumed")
+    """Return the last checkpoints of a run, and of the same run resumed after some epochs."""
+    fit = ("fit", *words, "--trainer.max_epochs", epochs[1])
+    whole, resumed, save = folder / "whole", folder / "resumed", CheckpointFiles.save_checkpoint
+    whole.mkdir()
+
+    def keep(files: CheckpointFiles, checkpoint: dict[str, Any], path: Path, **_: Any) -> None:
+        save(files, checkpoint, path)
+        if (Path(path).name, checkpoint["epoch"]) == ("last.ckpt", epochs[0] - 1):
+            shutil.copytree(whole, resumed)  # as if it had been killed then
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CheckpointFiles, "save_checkpoint", keep)
+        command(*fit, folder=whole)
+    assert last_of(resumed)["global_step"] < last_of(whole)["global_step"]
+    command(*fit, "--ckpt_path", "last", folder=resumed)
+    return last_of(whole), last_of(resumed)
 
 
 def assert_same(one: dict[str, Any], other: dict[str, Any], *parts: str, near: float = 0) -> None:

@@ -426,6 +426,8 @@ def test_a_resumed_run_goes_on_exactly(schedule, command, debug, tmp_path):
     extra = tmp_path / "extra.yaml"
     extra.write_text(EXTRA)
     words = [*debug, "--config", extra, "--model.schedule.decay", "constant"]
+    words += ["--data.batches_per_epoch", 2, "--data.batch_size", 16]
+    words += ["--data.validation_problems", 2, "--data.training_problems", 0]
     if schedule == "carry":
         words += ["--model.depth.schedule", "carry", "--model.depth.halt_max_steps", 3]
         words += ["--data.canvas.height", 8, "--data.canvas.width", 8]
