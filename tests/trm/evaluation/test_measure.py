@@ -402,12 +402,12 @@ def test_parts_of_a_cell_together_are_the_cell(checkpoint, tmp_path):
 
 def test_turned_prompts_are_counted_with_and_without_the_reader(shipped):
     solver = shipped.with_voting(Voting(given="random", vote="max_confidence", per="solution"))
-    cell = measure_cell(solver, AXES, (2, 2), problems=6)
+    cell = measure_cell(solver, AXES, (2, 1), problems=3)
     for name in ("solutions", "answers", "readable"):
-        assert (cell[name]["right"], cell[name]["total"]) == (6, 6)
-    assert cell["read_as"] == {"e": 6}
+        assert (cell[name]["right"], cell[name]["total"]) == (3, 3)
+    assert cell["read_as"] == {"e": 3}
     assert (cell["views"], cell["agreement"]) == (8, 1)
-    assert cell["confidences"] == [1] * 6
+    assert cell["confidences"] == [1] * 3
 
 
 def test_a_damaged_cell_is_measured_again(checkpoint, tmp_path, sizes):

@@ -9,12 +9,10 @@ import lightning as L
 import numpy as np
 import pytest
 import torch
-from tiny import tiny_gpt, tiny_trm
+from tiny import PROBLEMS, TASK, figures, small_solvers
 
 from canvas import symbols
 from canvas.canvas_size import Canvas
-from canvas.multiplication import Multiplication
-from canvas.problems import Problems
 from trm import evaluate, load_solver, solve
 from trm.cells import CellModule
 from trm.cells.configs import CellConfig, rule_settings
@@ -29,16 +27,12 @@ from trm.models.gpt import GPT
 from trm.models.recursive import TinyRecursiveModel
 from trm.runtime import torch_settings as settings
 from trm.runtime.torch_settings import standard_settings
-from trm.solving.gpt_predictor import Calibration, GPTPredictor
-from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.solver import Solver
 from trm.training import GPTModule, IterativeModule
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 
 DEFAULTS = [torch.float16, torch.bfloat16, torch.float64, "meta"]
-TASK = Multiplication("lattice", digits_a=(1, 2), digits_b=(1, 2))
-PROBLEMS = Problems.from_ints([(12, 34), (98, 7)])
 
 
 @pytest.fixture(params=DEFAULTS, ids=str)
@@ -57,22 +51,6 @@ def changed_default(request):
     finally:
         torch.set_default_device(None)
         torch.set_default_dtype(torch.float32)
-
-
-def figures(solver: Solver) -> list[tuple]:
-    solutions = solver.solve(PROBLEMS)
-    return [(one.canvas.tobytes(), one.row_confidence, one.row_steps) for one in solutions]
-
-
-def small_solvers() -> list[Solver]:
-    canvas = Canvas(5, 8)
-    predictors = [
-        GPTPredictor(tiny_gpt(5, 8), Calibration()),
-        IterativePredictor(tiny_trm(position="alibi"), 3),
-        IterativePredictor(tiny_trm(position="relative_2d", neighbourhood="local_lines"), 3),
-        IterativePredictor(tiny_trm(skip_blank=True, halt_pool="mask"), 3),
-    ]
-    return [Solver(predictor, TASK, canvas) for predictor in predictors]
 
 
 SOLVERS = small_solvers()
@@ -236,19 +214,19 @@ FORKED = """
 import os, signal, sys
 import numpy as np, torch
 torch.set_num_threads(2)
-sys.path[:0] = {helpers!r}
-from test_torch_settings import SOLVERS, figures, EXPECTED
+sys.path.insert(0, sys.argv[1])
+from tiny import figures, small_solvers
 from trm import load_solver, solve
 big = torch.randn(600, 600)
 (big @ big).exp().sum()  # starts OpenMP's threads
-solver = load_solver(device="cpu")
-right = [solve("123x456", solver).answer, *map(figures, SOLVERS)]
+solver, solvers = load_solver(device="cpu"), small_solvers()
+right = [solve("123x456", solver).answer, *map(figures, solvers)]
 child = os.fork()
 if not child:
     signal.alarm(60)  # ends it where it hangs
-    for one in (solver, *SOLVERS):
+    for one in (solver, *solvers):
         one.predictor.clear_cache()
-    again = [solve("123x456", solver).answer, *map(figures, SOLVERS)]
+    again = [solve("123x456", solver).answer, *map(figures, solvers)]
     loaded = solve("98x76").answer == 7448
     os._exit(0 if again == right and loaded else 3)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
@@ -257,9 +235,8 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_process_that_is_forked_after_solving_solves_as_well(repository):
-    folders = [str(repository / "tests" / part) for part in ("helpers", "trm/runtime")]
     environment = os.environ | {"PYTHONPATH": str(repository)}
     environment.pop("OMP_NUM_THREADS", None)
-    code = FORKED.format(helpers=folders)
-    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+    words = [sys.executable, "-c", FORKED, repository / "tests/helpers"]
+    ran = subprocess.run(words, env=environment, capture_output=True)
     assert ran.returncode == 0, ran.stderr.decode()

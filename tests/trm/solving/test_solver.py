@@ -361,7 +361,8 @@ def test_views_of_a_cell_model_count_their_steps(shipped):
     predictor = copy(shipped.predictor)
     predictor.max_steps = 100
     voting = Voting(views=8, symmetries=tuple(SYMMETRIES), per="solution")
-    (solution,) = replace(shipped, predictor=predictor).with_voting(voting).solve(WATCHED)
+    solver = replace(shipped, predictor=predictor).with_voting(voting)
+    (solution,) = solver.solve(Problems.from_ints([(253, 83)]))
     assert solution.correct
     assert 8 * 4 < solution.steps <= 8 * solution.longest_chain
     assert solution.steps_text() == f"supervision steps, all views together: {solution.steps}"

@@ -259,9 +259,10 @@ def test_a_run_with_a_carry_and_averages_resumes_with_its_heads(command, tmp_pat
 
 
 def test_heads_stay_out_of_solving_testing_and_exported_weights(command, debug, tmp_path):
+    debug = (*debug, "--data.validation_problems", 4, "--data.training_problems", 2)
     learned = (*debug, "--model.auxiliary={carry: 0.3, product: 0.3}")
     short = ("--trainer.max_epochs", 1)
-    command("fit", *learned, *short, folder=tmp_path, pictures=True)
+    command("fit", *learned, *short, folder=tmp_path)
     assert charts_without_a_curve(tmp_path) == []
     logged = set(events_of(tmp_path).Tags()["scalars"])
     assert {"train/auxiliary/carry", "train/auxiliary_accuracy/product"} <= logged

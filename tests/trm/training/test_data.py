@@ -1,3 +1,5 @@
+import pickle
+from multiprocessing.reduction import ForkingPickler
 from types import SimpleNamespace
 
 import albumentations as A
@@ -46,14 +48,16 @@ def test_samples_are_the_same_in_any_order_and_one_by_one():
     assert (together.truth == np.concatenate(alone)).all()
 
 
-def test_a_spawned_worker_draws_the_same_batches():
+def test_a_worker_draws_the_same_batches_from_what_it_is_sent():
     """macOS and Windows start workers by spawn, to which all settings are sent."""
     more = {"transforms": [A.D4(p=1.0), CanvasShift()], "batches_per_epoch": 2}
     more["curriculum"] = [Stage(until=1, task={"digits_b": [1, 1]})]
     square = Canvas(square=True)
-    loader = module(square, workers=1, **more).train_dataloader()
-    loader.multiprocessing_context = "spawn"
-    there, here = list(loader), list(module(square, **more).train_dataloader())
+    here, loader = (module(square, **more).train_dataloader() for _ in range(2))
+    sent = ForkingPickler.dumps((loader.dataset, loader.collate_fn, loader.worker_init_fn))
+    dataset, collate, _ = pickle.loads(sent)
+    there = [collate(dataset.__getitems__(list(indices))) for indices in loader.batch_sampler]
+    here = list(here)
     assert len(there) == len(here) == 2
     assert all(same(*pair) for pair in zip(there, here, strict=True))
 
