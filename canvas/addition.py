@@ -1,7 +1,7 @@
 """Long addition: the task and two layouts."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import count
 
@@ -15,7 +15,7 @@ from canvas.cells.rules.column_carries import ColumnCarriesRule
 from canvas.choices import one_of
 from canvas.layouts import ANSWER, CARRIES, CellIndex, Layout, Row, table, write
 from canvas.problems import MOST_OPERANDS, Problems, random_words
-from canvas.task import Task, digits_range, draw_sizes
+from canvas.task import ADDED, Task, digits_range, draw_sizes
 
 
 class Column(Layout):
@@ -113,7 +113,7 @@ class Addition(Task):
     digits: tuple[int, int] = (1, 3)
     addends: tuple[int, int] = (2, 2)
     long_bias: float = 0.0
-    left_out: tuple[int, ...] = ()
+    left_out: tuple[int, ...] = field(default=(), metadata={ADDED: True})
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "900223c288a7f66360f36f6a998de72ab2516f131346a371a7cf7de939791f2c"
+SOURCES = "4dd3fc834d395f7b9e4e5ba80018699e7ae50ec1da9c206994bb9ec354bee588"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

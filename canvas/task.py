@@ -18,6 +18,10 @@ from canvas.choices import OwnCodeError, resolve, shortened
 from canvas.layouts import Layout
 from canvas.problems import MOST_DRAWN, Problems
 
+# Marks a setting, in the metadata of its field, that tasks did not always have. At its default it
+# is not part of a task's data, so that runs and proofs of before stay those of the same task.
+ADDED = "added"
+
 
 class Task(ABC):
     """Kind of problem and its layout: a dataclass of settings."""

@@ -1,12 +1,12 @@
 """The tasks by their names."""
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from canvas.addition import Addition
 from canvas.choices import class_name, resolve
 from canvas.multiplication import Multiplication
-from canvas.task import Task
+from canvas.task import ADDED, Task
 
 TASKS: dict[str, type[Task]] = {"multiplication": Multiplication, "addition": Addition}
 
@@ -26,7 +26,14 @@ def task_of(text: str, task: str | None = None, layout: str | None = None, base:
 
 
 def task_data(task: Task) -> dict[str, Any]:
-    """A task as plain data: the name by which `task_class` finds its class, and its settings."""
+    """A task as plain data: the name by which `task_class` finds its class, and its settings.
+
+    A setting that is marked `ADDED` is left out at its default.
+    """
     kind = type(task)
     name = next((name for name, known in TASKS.items() if known is kind), class_name(kind))
-    return {"task": name, **asdict(task)}  # type: ignore[call-overload]
+    settings = asdict(task)  # type: ignore[call-overload]
+    for one in fields(task):  # type: ignore[arg-type]
+        if ADDED in one.metadata and settings[one.name] == one.default:
+            del settings[one.name]
+    return {"task": name, **settings}

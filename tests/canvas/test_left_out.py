@@ -4,6 +4,7 @@ import pytest
 from canvas.addition import Addition
 from canvas.sampling import sample
 from canvas.task import describe_ranges
+from canvas.tasks import task_data
 from trm.evaluation.grid_cells import INSIDE, LEFT_OUT, SECOND, region
 from trm.training.curriculum import Curriculum, Stage
 
@@ -32,3 +33,8 @@ def test_ends_are_not_left_out_and_a_curriculum_keeps_the_gap():
     assert short.left_out == (4,)
     with pytest.raises(ValueError, match="is left out of the task"):
         Curriculum(TASK, [Stage(1, {"left_out": ()})])
+
+
+def test_a_task_that_leaves_nothing_out_has_the_data_of_before():
+    assert "left_out" not in task_data(Addition(digits=(1, 4)))
+    assert task_data(TASK)["left_out"] == (4,)

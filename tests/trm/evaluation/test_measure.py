@@ -174,7 +174,7 @@ def test_the_meter_moves_within_a_batch_of_a_cell_model(shipped, voting, monkeyp
     assert max(right - left for left, right in pairwise(seen)) < 0.2
 
 
-def test_settings_without_a_random_start_or_sampling_keep_their_key(monkeypatch):
+def test_settings_without_noise_or_sampling_keep_their_key(monkeypatch):
     usual = EvaluationSettings(AXES, (1,), (1,))
     assert usual.key("cpu") != replace(usual, sampling=Sampling(0.8, 3)).key("cpu")
     assert usual.key("cpu") != replace(usual, start="noise").key("cpu")
