@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "4dd3fc834d395f7b9e4e5ba80018699e7ae50ec1da9c206994bb9ec354bee588"
+SOURCES = "79763172ac760ef3c5ffe0e8610766392b7aff3884da3b28e1315cce0dc77bff"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

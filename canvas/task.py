@@ -292,7 +292,7 @@ def describe_ranges(
     if "addends" in ranges:
         (low, high), (fewest, most) = ranges["digits"], ranges["addends"]
         addends = f"{fewest} to {most}" if fewest < most else fewest
-        left_out = ", ".join(map(str, (gaps or {}).get("digits", ())))
+        left_out = ", ".join(str(n) for n in (gaps or {}).get("digits", ()) if low < n < high)
         left_out = f" without {left_out}" if left_out else ""
         return f"{low} to {high} digits{left_out}, {addends} addends"
     return " x ".join(f"{low} to {high}" for low, high in ranges.values()) + " digits"

@@ -17,6 +17,8 @@ def test_no_addend_has_a_length_that_is_left_out():
     assert TASK.in_range(problems).all()
     assert not TASK.in_range(TASK.problems([(1234, 1), (1, 1234)])).any()
     assert describe_ranges(TASK.ranges, TASK.gaps) == "1 to 5 digits without 4, 2 addends"
+    shorter = Addition(digits=(1, 3), left_out=(4,))  # of a curriculum
+    assert describe_ranges(shorter.ranges, shorter.gaps) == "1 to 3 digits, 2 addends"
 
 
 def test_a_length_that_is_left_out_is_a_region_of_its_own():

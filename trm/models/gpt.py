@@ -170,7 +170,7 @@ class GPT(Network):
         report: Report = silent,
         sampler: Sampler | None = None,
     ) -> Generated:
-        """Write a token wherever none is given: the likeliest one. Call in evaluation mode.
+        """Write a token wherever none is given. Call in evaluation mode.
 
         All samples move in lock-step, until every sequence has its end token.
 

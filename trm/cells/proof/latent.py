@@ -76,9 +76,6 @@ def explore(
     return Explored(numbers, labels, meanings, complete, agreed, digits, left_out)
 
 
-explore_by = explore  # its released name
-
-
 class Together(LocalRule):
     """A rule that passes a network's codes beside its own classes; arguments as for `explore`."""
 
