@@ -37,13 +37,12 @@ from trm.checkpoints import SHIPPED
 from trm.checkpoints.loading import load_solver
 from trm.evaluation.grid import Grid
 from trm.extras.analysis.record import Recorder, open_recorder
-from trm.extras.sharing import Solver as Solver
 from trm.io.files import removing_empty_folders
 from trm.models.hooks import Activations, Hook, Visit, record, sites
 from trm.runtime.limits import check_whole
-from trm.solving import solver as solving
 from trm.solving.families import family_of
 from trm.solving.solution import Solution
+from trm.solving.solver import Solver
 from trm.solving.voting_settings import Voting
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ _SHOWN = 20  # solutions printed in full; further ones are counted
 
 _LIKE = "give a text like '123x456' or a tuple of operands like (123, 456)"
 Problem = str | tuple[int, ...]  # as text, like "123x456", or as operands, like (123, 456)
-_Model = solving.Solver | str | Path | None
+_Model = Solver | str | Path | None
 _Inputs = Problem | Sequence[Problem] | Problems | np.ndarray | torch.Tensor
 
 
@@ -111,7 +110,7 @@ def solve(
     Raises:
         ValueError: a problem does not belong to the model's task, or does not fit its canvas.
     """
-    if not isinstance(solver, solving.Solver):
+    if not isinstance(solver, Solver):
         solver = load_solver(solver)
     solutions = Solutions(solver.solve(_problems(problems, solver.task), with_truth))
     return solutions[0] if _alone(problems) else solutions
@@ -213,7 +212,7 @@ def _recorder(
                 "has a task, to read problems"
             )
         return open_recorder(model, inputs, steps)
-    solver = model if isinstance(model, solving.Solver) else load_solver(model)
+    solver = model if isinstance(model, Solver) else load_solver(model)
     predictor = solver.predictor
     sequences = family_of(predictor.model).reads_sequences
     if not isinstance(inputs, np.ndarray):

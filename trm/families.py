@@ -42,6 +42,8 @@ NETWORKS = ("trm.models.gpt", "trm.models.recursive", "trm.cells.model", "trm.ce
 # Called with a solver, a checkpoint's path and its content, if there is a note of `trm prove`:
 # returns a solver that makes use of it.
 RESTORE_NOTE = "trm.cells.proof.notes.restored"
+# Module with the functions of `Solver.from_pretrained`, `save_pretrained` and `push_to_hub`.
+SHARING = "trm.extras.sharing"
 
 # Released dotted name of a class that has moved → its name today. Checkpoints name networks,
 # configs name networks and modules, and a proof is of a network by its released name.

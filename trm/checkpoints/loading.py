@@ -72,7 +72,7 @@ def load_solver(
         check_whole(side, cells, 1, MOST_CELLS)
     if not isinstance(voting, Voting | None):
         raise ValueError(f"voting is like Voting(views=4), from trm.solving.voting, not {voting!r}")
-    path = SHIPPED if path is None else path
+    path = find_checkpoint(SHIPPED if path is None else path)
     content = read_checkpoint(path)
     solver = None if steps else _looked_up(path, content, str(device))
     if solver is None:
@@ -85,7 +85,7 @@ def load_solver(
     canvas = replace(canvas, height=height or canvas.height, width=width or canvas.width)
     about, predictor = content[CHECKPOINT_KEY], solver.predictor
     _log.debug("%s: %s, %s, on %s", path, about["network"], solver.task, predictor.device)
-    solver = replace(solver, canvas=canvas)
+    solver = replace(solver, canvas=canvas, file=path)
     return solver.with_voting(voting) if voting else solver
 
 

@@ -1,7 +1,7 @@
 """Sharing of models: a folder with a model card, local or on a hub, and networks as ONNX.
 
-`Solver` has the methods of Hugging Face's `PyTorchModelHubMixin`, which saves a network only. A
-folder of a model has:
+`Solver` has the methods of Hugging Face's `PyTorchModelHubMixin`, which saves a network only, and
+calls these functions. A folder of a model has:
 
     model.safetensors    weights, with task, canvas, figures, proof, and a hash of all
     config.json          the settings in its header, for readers and for the hub
@@ -17,7 +17,6 @@ import re
 import shutil
 import tempfile
 import warnings
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,7 @@ from trm.io.files import make_folder, read_object, write_json
 from trm.models.iterative import where
 from trm.models.recursive import RecursiveState, TinyRecursiveModel
 from trm.runtime.torch_settings import standard_settings
-from trm.solving import solver as solving
+from trm.solving.solver import Solver
 
 _MODEL, _CONFIG, _CARD = f"model{SUFFIX}", "config.json", "README.md"  # files of a folder
 _ON_HUB = re.compile(r"[\w.-]+/[\w.-]+")  # owner/name
@@ -51,79 +50,41 @@ _ON_HUB = re.compile(r"[\w.-]+/[\w.-]+")  # owner/name
 _HUB_OPTIONS = ("token", "cache_dir", "local_files_only", "force_download")
 
 
-@dataclass(frozen=True, repr=False)
-class Solver(solving.Solver):
-    """A solver that is loaded by name, and saved as a folder with a model card.
-
-    Example: ``solve("12x3", Solver.from_pretrained("lattice")).answer`` is 36.
-    """
-
-    file: Path = Path()  # from which the model was loaded
-
-    @classmethod
-    def from_pretrained(
-        cls, name: str | Path, revision: str | None = None, **options: Any
-    ) -> "Solver":
-        """Load a model.
-
-        Args:
-            name: a folder, a file, or a name that `trm models` lists; else a model on the hub, like
-                ``me/multiply``.
-            revision: on the hub: a branch, a tag or a commit; None: the newest.
-            options: those of `load_solver`, and token, cache_dir, local_files_only and
-                force_download of ``huggingface_hub.snapshot_download``.
-
-        Raises:
-            FileNotFoundError: there is no such model here, and none on the hub can be read.
-            ImportError: the hub is needed, and huggingface_hub is not installed.
-            ValueError: see `load_solver`; or config.json differs from the weights.
-        """
-        hub = {key: options.pop(key) for key in _HUB_OPTIONS if key in options}
-        file = _find(name, revision=revision, **hub)
-        loaded = load_solver(file, **options)
-        config = read_object(file.with_name(_CONFIG)) if file.name == _MODEL else None
-        if config is not None and config != _settings(load_checkpoint(file)):
-            raise ValueError(
-                f"{file.with_name(_CONFIG)} differs from the settings in {file.name}, which are "
-                "used: save the model again, or delete that file"
-            )
-        return cls(**{one.name: getattr(loaded, one.name) for one in fields(loaded)}, file=file)
-
-    def save_pretrained(self, folder: str | Path, repo_id: str | None = None) -> None:
-        """Write the model into a folder, see `save_pretrained`.
-
-        Changed weights are written as they are now, without the old ones' proof and figures.
-        """
-        content = load_checkpoint(self.file)
-        saved = network_weights(content)
-        now = {k: value.detach().cpu() for k, value in self.predictor.model.state_dict().items()}
-        if all(torch.equal(now[key].to(value.dtype), value) for key, value in saved.items()):
-            save_pretrained(self.file, folder, repo_id)
-            return
-        with tempfile.TemporaryDirectory() as made:
-            changed = Path(made) / _MODEL
-            changed.write_bytes(pack(content, {}, now))
-            save_pretrained(changed, folder, repo_id or str(folder))
-
-    def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Upload the folder of `save_pretrained` to the hub; return its URL.
-
-        Args:
-            repo_id: like ``me/multiply``.
-            options: those of ``huggingface_hub.create_repo``, like private and token.
-
-        Raises:
-            ImportError: huggingface_hub is not installed.
-            OSError: the hub cannot be reached, or refuses.
-        """
-        with tempfile.TemporaryDirectory() as folder:
-            self.save_pretrained(folder, repo_id)
-            return _push(folder, repo_id, **options)
-
-
 def from_pretrained(name: str | Path, revision: str | None = None, **options: Any) -> Solver:
     """Load a model, see `Solver.from_pretrained`."""
-    return Solver.from_pretrained(name, revision, **options)
+    hub = {key: options.pop(key) for key in _HUB_OPTIONS if key in options}
+    file = _find(name, revision=revision, **hub)
+    solver = load_solver(file, **options)
+    config = read_object(file.with_name(_CONFIG)) if file.name == _MODEL else None
+    if config is not None and config != _settings(load_checkpoint(file)):
+        raise ValueError(
+            f"{file.with_name(_CONFIG)} differs from the settings in {file.name}, which are "
+            "used: save the model again, or delete that file"
+        )
+    return solver
+
+
+def save_solver(solver: Solver, folder: str | Path, repo_id: str | None = None) -> None:
+    """Write the model of a solver into a folder, see `Solver.save_pretrained`."""
+    if solver.file is None:
+        raise ValueError("this solver was not loaded from a file: save a checkpoint, and load that")
+    content = load_checkpoint(solver.file)
+    saved = network_weights(content)
+    now = {k: value.detach().cpu() for k, value in solver.predictor.model.state_dict().items()}
+    if all(torch.equal(now[key].to(value.dtype), value) for key, value in saved.items()):
+        save_pretrained(solver.file, folder, repo_id)
+        return
+    with tempfile.TemporaryDirectory() as made:
+        changed = Path(made) / _MODEL
+        changed.write_bytes(pack(content, {}, now))
+        save_pretrained(changed, folder, repo_id or str(folder))
+
+
+def push_solver(solver: Solver, repo_id: str, **options: Any) -> str:
+    """Upload the model of a solver to the hub, see `Solver.push_to_hub`."""
+    with tempfile.TemporaryDirectory() as folder:
+        save_solver(solver, folder, repo_id)
+        return _push(folder, repo_id, **options)
 
 
 def save_pretrained(weights: str | Path, folder: str | Path, repo_id: str | None = None) -> None:

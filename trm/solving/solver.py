@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from canvas.drawing import Drawing, WorkedDrawing
 from canvas.layouts import Reading, read
 from canvas.problems import MOST_CELLS, Problems
 from canvas.task import Task, describe_ranges
+from trm.families import SHARING, load
 from trm.runtime.progress import Report, part
 from trm.solving.orientation import solve_given
 from trm.solving.predictor import Predictor, Sampling
@@ -35,11 +37,63 @@ class Solver:
     trained_symmetries: tuple[str, ...] = ("e",)  # of canvases in training
     voting: Voting | None = None  # number of views and how they vote; None: one view
     known_wrong: tuple[tuple[int, ...], ...] = ()  # problems with a known incorrect answer
+    file: Path | None = None  # from which the model was loaded
 
     def __repr__(self) -> str:
         model = type(getattr(self.predictor, "model", self.predictor)).__name__
         layout = f"{self.task.layout} in base {self.task.base}"
         return f"Solver({model}, {layout}, trained on {self.trained_on})"
+
+    @classmethod
+    def from_pretrained(
+        cls, name: str | Path, revision: str | None = None, **options: Any
+    ) -> "Solver":
+        """Load a model.
+
+        Example: ``solve("12x3", Solver.from_pretrained("lattice")).answer`` is 36.
+
+        Args:
+            name: a folder, a file, or a name that `trm models` lists; else a model on the hub, like
+                ``me/multiply``.
+            revision: on the hub: a branch, a tag or a commit; None: the newest.
+            options: those of `load_solver`, and token, cache_dir, local_files_only and
+                force_download of ``huggingface_hub.snapshot_download``.
+
+        Raises:
+            FileNotFoundError: there is no such model here, and none on the hub can be read.
+            ImportError: the hub is needed, and huggingface_hub is not installed.
+            ValueError: see `load_solver`; or config.json differs from the weights.
+        """
+        solver: Solver = load(f"{SHARING}.from_pretrained")(name, revision, **options)
+        return solver
+
+    def save_pretrained(self, folder: str | Path, repo_id: str | None = None) -> None:
+        """Write weights, settings and a model card into a folder.
+
+        Changed weights are written as they are now, without the claims and figures of the old ones.
+
+        Args:
+            folder: is made.
+            repo_id: the model's name in the card; None: the folder.
+
+        Raises:
+            ValueError: the folder has other files of these names, or the solver is of no file.
+        """
+        load(f"{SHARING}.save_solver")(self, folder, repo_id)
+
+    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+        """Upload the folder of `save_pretrained` to the hub; return its URL.
+
+        Args:
+            repo_id: like ``me/multiply``.
+            options: those of ``huggingface_hub.create_repo``, like private and token.
+
+        Raises:
+            ImportError: huggingface_hub is not installed.
+            OSError: the hub cannot be reached, or refuses.
+        """
+        url: str = load(f"{SHARING}.push_solver")(self, repo_id, **options)
+        return url
 
     def with_voting(self, voting: Voting) -> "Solver":
         """Return a copy of the solver that solves each problem in many views.

@@ -16,6 +16,7 @@ from trm.checkpoints.loading import load_solver
 from trm.extras.sharing import from_pretrained, push_to_hub, save_pretrained, to_onnx
 from trm.models.iterative import where
 from trm.solving.solver import Solver
+from trm.solving.voting import Voting
 
 
 class Hub:
@@ -59,6 +60,16 @@ def test_a_shared_folder_loads_and_has_a_card_with_the_proof(tmp_path):
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(ValueError, match=r"differs from the settings in model\.safetensors"):
         trm.Solver.from_pretrained(folder)
+
+
+def test_a_loaded_solver_can_be_saved_and_one_without_a_file_not(tmp_path):
+    solver = trm.load_solver("tiny-seed0", device="cpu").with_voting(Voting())
+    solver.save_pretrained(tmp_path / "saved")
+    assert (tmp_path / "saved/model.safetensors").read_bytes() == solver.file.read_bytes()
+    made = Solver(solver.predictor, solver.task)
+    with pytest.raises(ValueError, match="not loaded from a file: save a checkpoint"):
+        made.save_pretrained(tmp_path / "made")
+    assert not (tmp_path / "made").exists()
 
 
 def test_changed_weights_are_saved_without_proof_and_figures(tmp_path):
