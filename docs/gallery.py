@@ -224,9 +224,12 @@ def encodings() -> Iterator[str]:
     """Yield a table row per position encoding."""
     yield "| `position` | what it is | best figure | |\n|---|---|---|---|"
     for name, kind in POSITIONS.items():
+        what = first_sentence(load_class(kind, Position, "position"))
+        if name not in ENCODINGS:  # in a study that was not run yet
+            yield f"| `{name}` | {what} | not measured | [a study](studies.md) |"
+            continue
         model, problems, page, column = ENCODINGS[name]
         found = problems + figure(page, ROWS.get(name, name), column)
-        what = first_sentence(load_class(kind, Position, "position"))
         yield f"| `{name}` | {what} | {found} | [{model}]({page}) |"
 
 

@@ -11,16 +11,33 @@ Rotation = tuple[Tensor, Tensor]  # cosines and sines, [S, head_dim / 2] each
 
 
 class RelativeKeys(NamedTuple):
-    """Vectors that are added to keys, chosen by the offset from query to key."""
+    """Vectors a for keys, and possibly b for queries, chosen by the offset from query to key.
 
-    vectors: Tensor  # [C, head_dim], the same for all heads
+    The score of query q and key k has the further terms q · a and, with b, b · k.
+    """
+
+    vectors: Tensor  # a: [C, head_dim], the same for all heads
     classes: Tensor  # int64 [Q, K] or [B, Q, K], index of the vector for each query and key
+    queries: Tensor | None = None  # b: [C, head_dim]
 
-    def scores(self, q: Tensor) -> Tensor:
-        """Return terms of the scores, [B, heads, Q, K], for queries [B, heads, Q, head_dim]."""
-        each = (q * q.shape[-1] ** -0.5) @ self.vectors.to(q.dtype).T  # [B, heads, Q, C]
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        """Return terms of the scores, [B, heads, Q, K].
+
+        Args:
+            q: queries [B, heads, Q, head_dim].
+            k: keys [B, heads, K, head_dim].
+        """
         classes = self.classes if self.classes.ndim == 2 else self.classes.unsqueeze(1)
-        return each.gather(-1, classes.expand(*each.shape[:-1], -1))
+        scores = _chosen(q, self.vectors, classes)
+        if self.queries is None:
+            return scores
+        return scores + _chosen(k, self.queries, classes.mT).mT
+
+
+def _chosen(x: Tensor, vectors: Tensor, classes: Tensor) -> Tensor:
+    """Return scaled products of x, [B, heads, S, D], with vectors [C, D] chosen by classes."""
+    each = (x * x.shape[-1] ** -0.5) @ vectors.to(x.dtype).T  # [B, heads, S, C]
+    return each.gather(-1, classes.expand(*each.shape[:-1], -1))
 
 
 class Terms(NamedTuple):
@@ -32,7 +49,7 @@ class Terms(NamedTuple):
     vectors: Tensor | None = None  # added to embeddings, [S, D]
     rotation: Rotation | None = None  # of queries and keys; per sample [B, 1, S, head_dim / 2] each
     bias: Tensor | None = None  # of attention, [heads or 1, S, S]; minus infinity forbids
-    relative: RelativeKeys | None = None  # added to keys
+    relative: RelativeKeys | None = None  # added to keys and queries
 
     def select(self, index: Tensor) -> "Terms":
         """Return the same for some samples, by bool [B] or int64 indices; without vectors."""
@@ -272,7 +289,7 @@ class Attention(nn.Module):
         known = k.shape[2] - q.shape[2]  # tokens that were in the cache before these
         bias = terms.bias
         if terms.relative is not None:
-            own = terms.relative.scores(q)
+            own = terms.relative.scores(q, k)
             bias = own if bias is None else bias + own
         if causal and known and q.shape[2] > 1:  # a single token attends to all before it
             future = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device)

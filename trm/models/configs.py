@@ -23,7 +23,9 @@ POSITIONS = {  # position encodings, and the class of each
     "abacus": "trm.models.positions.Abacus",
     "alibi": "trm.models.positions.Alibi",
     "fire": "trm.models.positions.Fire",
+    "t5": "trm.models.positions.T5",
     "shaw": "trm.models.positions.Shaw",
+    "deberta": "trm.models.positions.Deberta",
     "relative_2d": "trm.models.positions.Relative2D",
 }
 RANDOMISED_RANGE = 2048  # number of positions that randomised ones are drawn from

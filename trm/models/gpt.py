@@ -93,6 +93,7 @@ class GPT(Network):
             width=config.width + 1,  # the row end
             prefix_length=1,  # the start token
             bias_scale=math.sqrt(D),
+            causal=True,
         )
         self.layers = nn.ModuleList(Block(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(D, bias=config.bias)

@@ -67,7 +67,7 @@ class Position(nn.Module):
         return None
 
     def relative_keys(self, cells: Coordinates) -> RelativeKeys | None:
-        """Return vectors to add to key j when query i reads it, for [S, S] pairs."""
+        """Return vectors to add to key j, and to query i, when i reads j, for [S, S] pairs."""
         return None
 
     def terms(
@@ -111,8 +111,9 @@ def make_position(name: str, **settings: Any) -> Position:
     Args:
         name: one of ``POSITIONS``, or ``module.Class`` of your own.
         settings: hidden_size, num_heads, height and width of the canvas. Optional ones are
-            prefix_length, radius, std (of learned vectors), amplitude (of sinusoids), bias_scale
-            and direction_bias. head_dim is computed.
+            prefix_length, radius, std (of learned vectors), amplitude (of sinusoids), bias_scale,
+            direction_bias and causal (whether tokens attend to earlier ones alone). head_dim is
+            computed.
 
     Raises:
         ValueError: the class requires another setting.
@@ -376,6 +377,68 @@ class Shaw(RelativePosition):
         return RelativeKeys(self.weight, distance.clamp(-farthest, farthest) + farthest)
 
 
+class Deberta(Shaw):
+    """`Shaw` with both terms: also a learned vector for each distance, added to the queries.
+
+    DeBERTa, He et al. 2021 (arXiv 2006.03654), equation 4: the score of query i and key j is
+    (q_i · k_j + q_i · a_clip(j - i) + b_clip(j - i) · k_j) / sqrt(head_dim). The second term is
+    content to position, the third one position to content. The third one is also the key's term of
+    Transformer-XL (Dai et al. 2019), u · k_j, with a u for each distance.
+
+    As in `Shaw` heads and layers share the vectors. The paper projects vectors of its own for each
+    layer, and divides by sqrt(3 head_dim).
+    """
+
+    def __init__(self, head_dim: int, max_distance: int = 16):
+        super().__init__(head_dim, max_distance)
+        self.queries = _drawn(2 * max_distance + 1, head_dim, 1 / math.sqrt(head_dim))
+
+    def relative_keys(self, cells: Coordinates) -> RelativeKeys:
+        """Return the vectors of both terms, and their index for each pair, as in `Shaw`."""
+        return super().relative_keys(cells)._replace(queries=self.queries)
+
+
+class T5(RelativePosition):
+    """Learned bias per head for the bucket of the distance from query to key (T5).
+
+    Raffel et al. 2020 (arXiv 1910.10683), section 2.1. Half of the buckets of a direction are of
+    one distance each. The other half grow logarithmically up to ``max_distance``, and the last one
+    has all farther distances. A causal model has all buckets for earlier keys; another one has half
+    of them for each direction. With 32 buckets and ``causal``, distances of 0 to 15 have a bucket
+    each, 128 and more share the last one.
+
+    As in the paper all layers share the table, [num_heads, buckets]. It starts at zero, and the
+    bias is ``bias_scale`` times the table, as in `Relative2D`.
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        buckets: int = 32,
+        max_distance: int = 128,
+        causal: bool = False,
+        bias_scale: float = 1.0,
+    ):
+        super().__init__()
+        self.max_distance, self.causal, self.scale = max_distance, causal, bias_scale
+        self.weight = nn.Parameter(torch.zeros(num_heads, buckets))
+
+    def buckets(self, offset: Tensor) -> Tensor:
+        """Return the bucket of each offset from query to key, int64 of any shape."""
+        count = self.weight.shape[1] if self.causal else self.weight.shape[1] // 2
+        distance, exact = (-offset).clamp(0) if self.causal else offset.abs(), count // 2
+        # log2 is exact where a bucket begins at a power of two.
+        octaves = torch.log2(distance.clamp(exact) / exact)
+        share = octaves / math.log2(self.max_distance / exact)
+        far = (exact + (share * (count - exact)).long()).clamp(max=count - 1)
+        bucket = torch.where(distance < exact, distance, far)
+        return bucket if self.causal else bucket + count * (offset > 0)
+
+    def bias(self, cells: Coordinates) -> Tensor:
+        offset = cells.index.unsqueeze(-2) - cells.index.unsqueeze(-1)
+        return _biases(self.weight * self.scale, self.buckets(offset))
+
+
 class Relative2D(RelativePosition):
     """Learned bias per head for the offset from query to key; supports canvases of any size.
 
@@ -407,10 +470,15 @@ class Relative2D(RelativePosition):
         self.weight = nn.Parameter(torch.empty(start.shape).copy_(start))
 
     def bias(self, cells: Coordinates) -> Tensor:
-        classes, table = relative_classes(cells, self.radius), (self.weight * self.scale).t()
         # The cache is kept small; the gradient with int32 indices takes three times as long.
-        bias = table.index_select(0, classes.flatten().long()).view(*classes.shape, -1)
-        return bias.movedim(-1, -3).contiguous()
+        classes = relative_classes(cells, self.radius).long()
+        return _biases(self.weight * self.scale, classes)
+
+
+def _biases(table: Tensor, classes: Tensor) -> Tensor:
+    """Return biases [..., heads, S, S] from a table [heads, C] and classes, int64 [..., S, S]."""
+    bias = table.t().index_select(0, classes.flatten()).view(*classes.shape, -1)
+    return bias.movedim(-1, -3).contiguous()
 
 
 def _drawn(count: int, size: int, std: float) -> nn.Parameter:

@@ -25,9 +25,9 @@ FAMILIES = {
     "trm": {"position": "relative_2d"},
     "trm prefix": PREFIX,
     "trm nearest": NEAREST,
-    "trm shaw": {"position": "shaw"},
+    "trm deberta": {"position": "deberta"},
     "gpt": {"position": "rope_2d"},
-    "gpt looped": {"position": "shaw", "loops": 3},
+    "gpt looped": {"position": "deberta", "loops": 3},
     "cell": {},
 }
 

@@ -181,17 +181,22 @@ def test_with_a_compass_each_head_begins_with_one_direction():
         torch.testing.assert_close(from_the_middle[head].detach(), expected)
 
 
-def test_shaw_adds_a_vector_for_the_clipped_distance_to_each_key():
-    """Against equation 4 of Shaw et al. 2018, worked out pair by pair."""
-    position = make("shaw", max_distance=2)
+@pytest.mark.parametrize("name", ["shaw", "deberta"])
+def test_relative_terms_are_those_of_the_clipped_distance(name):
+    """Against equation 4 of Shaw et al. 2018 and of He et al. 2021, pair by pair."""
+    position = make(name, max_distance=2)
     cells = Coordinates.canvas(2, 3, prefix_length=1)
     attention = Attention(16, 2)
     x = torch.randn(3, 7, 16)
     q, k, v = attention.project(x)
     scores = torch.empty(3, 2, 7, 7)
     for i, j in itertools.product(range(7), repeat=2):
-        key = k[:, :, j] + position.weight[min(max(j - i, -2), 2) + 2]
-        scores[:, :, i, j] = (q[:, :, i] * key).sum(-1) / math.sqrt(8)
+        distance = min(max(j - i, -2), 2) + 2
+        key, query = k[:, :, j], q[:, :, i]
+        score = (query * (key + position.weight[distance])).sum(-1)
+        if name == "deberta":
+            score = score + (position.queries[distance] * key).sum(-1)
+        scores[:, :, i, j] = score / math.sqrt(8)
     for causal in (False, True):
         if causal:
             scores = scores.masked_fill(torch.ones(7, 7).triu(1).bool(), -math.inf)
@@ -199,6 +204,41 @@ def test_shaw_adds_a_vector_for_the_clipped_distance_to_each_key():
         expected = attention.out(y.transpose(1, 2).flatten(2))
         found = attention(x, position.terms(cells, x.dtype), causal=causal)
         torch.testing.assert_close(found, expected)
+
+
+def test_shaw_is_the_first_of_both_terms_bit_for_bit():
+    shaw, both = make("shaw"), make("deberta")
+    both.load_state_dict({**shaw.state_dict(), "queries": torch.zeros(33, 8)})
+    cells, (q, k) = Coordinates.canvas(2, 3), torch.randn(2, 3, 2, 6, 8)
+    first, sum_of_both = (part.relative_keys(cells).scores(q, k) for part in (shaw, both))
+    assert torch.equal(first, sum_of_both)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_buckets_of_t5_grow_with_the_distance(causal):
+    """Against the definition: exact up to half of the buckets, then logarithmic up to 128."""
+    position, count = make("t5", causal=causal), 32 if causal else 16
+    assert position.weight.shape == (2, 32)
+    found = position.buckets(torch.arange(-300, 301)).tolist()
+    exact = count // 2
+    for bucket, offset in zip(found, range(-300, 301), strict=True):
+        distance = max(-offset, 0) if causal else abs(offset)
+        expected = distance
+        if distance >= exact:
+            share = math.log(distance / exact) / math.log(128 / exact)
+            # A bucket that begins at a whole distance has it.
+            expected = min(exact + math.floor(share * (count - exact) + 1e-9), count - 1)
+        assert bucket == expected + (16 if offset > 0 and not causal else 0)
+    assert {*found} == {*range(32)} - (set() if causal else {16})  # no positive distance is 0
+
+
+def test_the_bias_of_t5_is_that_of_the_bucket():
+    position = make("t5", num_heads=3, bias_scale=2.0)
+    torch.nn.init.normal_(position.weight)
+    bias = position.bias(Coordinates.canvas(4, 5, prefix_length=1))
+    assert bias.shape == (3, 21, 21)
+    for query, key, bucket in [(5, 5, 0), (5, 2, 3), (2, 5, 19), (20, 4, 10), (0, 20, 26)]:
+        torch.testing.assert_close(bias[:, query, key], 2 * position.weight[:, bucket])
 
 
 def test_abacus_counts_digits_and_shifts_them_by_an_offset():

@@ -95,7 +95,7 @@ NEAREST = {"skip_blank": True, "neighbourhood": "local_nearest", "radius": 1}
     ("family", "how"),
     [
         *(("gpt", {"position": "relative_2d", "loops": loops}) for loops in (1, 2)),
-        *(("gpt", {"position": "shaw"}), ("trm", {"position": "shaw"})),
+        *(("gpt", {"position": "deberta"}), ("trm", {"position": "deberta"})),
         *(("trm", how) for how in ({}, {"skip_blank": True}, PREFIX, NEAREST)),
     ],
 )
