@@ -106,6 +106,25 @@ class Problems:
             operands.append(replace(numbers, lengths=np.where(there, numbers.lengths, 0)))
         return cls(tuple(operands))
 
+    @classmethod
+    def where(cls, first: np.ndarray, one: "Problems", other: "Problems") -> "Problems":
+        """Return the problem of ``one`` where ``first``, bool [B], is true, else that of ``other``.
+
+        Example: ``where([True, False], [12+3, 1+1], [4+5, 6+7+8])`` is ``[12+3, 6+7+8]``.
+        """
+        operands = []
+        for k in range(max(len(one.operands), len(other.operands))):
+            pair = [part.operands[k] if k < len(part.operands) else None for part in (one, other)]
+            width = max(numbers.digits.shape[1] for numbers in pair if numbers is not None)
+            digits, lengths = [], []
+            for numbers in pair:
+                none = np.zeros((len(first), width), dtype=np.uint8)
+                digits.append(none if numbers is None else numbers.padded(width))
+                lengths.append(none[:, 0].astype(int) if numbers is None else numbers.lengths)
+            chosen = np.where(first[:, None], *digits), np.where(first, *lengths)
+            operands.append(Numbers(*chosen, other.base))
+        return cls(tuple(operands))
+
     def to_ints(self) -> list[tuple[int, ...]]:
         """The operands of each problem as Python integers."""
         rows = zip(*(numbers.to_ints() for numbers in self.operands), strict=True)

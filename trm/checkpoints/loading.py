@@ -102,7 +102,8 @@ def _looked_up(path: str | Path, content: dict[str, Any], device: str) -> Solver
         check_family(about)
         task, canvas = restored_task(data["task"]), restored(Canvas, data["canvas"])
         predictor = load(look_up)(path, content, task, partial(_network, path, content, device))
-        return predictor and Solver(predictor, task, canvas, checked_symmetries(data))
+        symmetries, primed = checked_symmetries(data), primed_task(data)
+        return predictor and Solver(predictor, task, canvas, symmetries, primed=primed)
     except (AttributeError, TypeError, KeyError, ValueError):
         return None
 
@@ -123,6 +124,15 @@ def checked_symmetries(data: dict[str, Any]) -> tuple[str, ...]:
     for name in symmetries:
         check_choice("a symmetry", name, SYMMETRIES)
     return symmetries
+
+
+def primed_task(data: dict[str, Any]) -> Task | None:
+    """Return the task of the longer problems in training, see `trm.training.priming`; None: none.
+
+    Raises:
+        ValueError, TypeError, KeyError: see `restored_task`.
+    """
+    return restored_task(data["primed"]["task"]) if "primed" in data else None
 
 
 def has_note(path: str | Path, content: dict[str, Any]) -> bool:

@@ -16,6 +16,7 @@ from trm.checkpoints.content import network_weights, with_tensors
 from trm.checkpoints.loading import (
     check_family,
     checked_symmetries,
+    primed_task,
     restored,
     restored_task,
 )
@@ -53,7 +54,7 @@ def with_network(
         task, canvas = restored_task(data["task"]), restored(Canvas, data["canvas"])
         check_layout(task)
         predictor = predictor.for_task(task)
-        symmetries = checked_symmetries(data)
+        symmetries, primed = checked_symmetries(data), primed_task(data)
     except OwnCodeError as error:
         raise OwnCodeError(f"{path}: {error}") from None
     except (AttributeError, RuntimeError, TypeError, KeyError, ValueError) as error:
@@ -62,7 +63,7 @@ def with_network(
             f"{path} does not fit this version's models ({reason}): use the version that trained it"
         ) from None
     predictor.model.eval().to(_device(device))
-    return Solver(predictor, task, canvas, symmetries)
+    return Solver(predictor, task, canvas, symmetries, primed=primed)
 
 
 def _predictor(about: dict[str, Any], weights: dict[str, Tensor], steps: int | None) -> Predictor:

@@ -24,6 +24,7 @@ from trm.evaluation.grid_cells import (
     FAMILY,
     INSIDE,
     LEFT_OUT,
+    PRIMED,
     REGIONS,
     SHORTER,
     UNKNOWN,
@@ -195,7 +196,7 @@ class Grid(dict[str, Any]):
         """Regions that get a column in a table; with families there are none by operand."""
         found = {cell["region"] for model in self.models for cell in model["cells"]}
         known = [INSIDE, BOTH] if self.axes[0] == FAMILY else REGIONS
-        others = (other for other in (LEFT_OUT, SHORTER, UNKNOWN) if other in found)
+        others = (other for other in (PRIMED, LEFT_OUT, SHORTER, UNKNOWN) if other in found)
         return [*([] if found == {UNKNOWN} else known), *others]
 
     @property

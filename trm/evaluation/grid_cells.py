@@ -23,6 +23,7 @@ FAMILY = "family"  # axis of a suite's structured problems, see `canvas.sampling
 INSIDE, FIRST, SECOND, BOTH = "in range", "first beyond", "second beyond", "both beyond"
 SHORTER = "below"  # smaller than any in training: rare
 LEFT_OUT = "left out"  # between the smallest and the largest of training: rare
+PRIMED = "primed"  # not of the task, but of `trm.training.priming`: rare
 UNKNOWN = "range unknown"  # the ranges of training are not known
 REGIONS = (INSIDE, FIRST, SECOND, BOTH)
 
@@ -82,6 +83,15 @@ def cell_problems(task: Task, lengths: Sequence[int], problems: int, seed: int) 
         if len(first) >= problems:
             return found[first[:problems]]
         count += 2 * (problems - len(first))
+
+
+def region_of(solver: "Solver", axes: Sequence[str], size: Key) -> str:
+    """Return the region of a size relative to a solver's training, see `region`."""
+    found = region(solver.task.ranges, axes, size, solver.task.gaps)
+    if found == INSIDE or solver.primed is None or axes[0] == FAMILY:
+        return found
+    ranges, gaps = solver.primed.ranges, solver.primed.gaps
+    return PRIMED if region(ranges, axes, size, gaps) == INSIDE else found
 
 
 def region(

@@ -46,7 +46,7 @@ from trm.evaluation.grid import (
     new_grid,
     pooled,
 )
-from trm.evaluation.grid_cells import SPLIT, fitted, region, size_name
+from trm.evaluation.grid_cells import SPLIT, fitted, region_of, size_name
 from trm.evaluation.models import check_models, describe_all
 from trm.evaluation.statistics import Share
 from trm.families import moved
@@ -229,7 +229,7 @@ def measure_cell(
     cell = dict.fromkeys(KEYS) | {
         "row": size[0],
         "column": size[1],
-        "region": region(solver.task.ranges, axes, size, solver.task.gaps),
+        "region": region_of(solver, axes, size),
         "applicable": on_canvas is not None,
         "problems": len(drawn),
         "reason": reason,

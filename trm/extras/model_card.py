@@ -239,6 +239,9 @@ def _training(content: dict[str, Any]) -> str:
         facts += [f"{cost['samples']:,} samples", f"{cost['seconds'] / 60:,.1f} minutes"]
     seed = content[DATA_KEY].get("seed")
     facts += [] if seed is None else [f"samples of seed {seed}"]
+    if primed := content[DATA_KEY].get("primed"):
+        share = f"{100 * primed['share']:g} % of the samples"
+        facts.append(f"{share} from {primed['problems']} longer problems (priming)")
     if before := (cost or {}).get("before"):
         facts.append(
             f"after {before['steps']:,} steps, {before['samples']:,} samples and "

@@ -38,6 +38,7 @@ class Solver:
     voting: Voting | None = None  # number of views and how they vote; None: one view
     known_wrong: tuple[tuple[int, ...], ...] = ()  # problems with a known incorrect answer
     file: Path | None = None  # from which the model was loaded
+    primed: Task | None = None  # of a few longer problems that training had as well
 
     def __repr__(self) -> str:
         model = type(getattr(self.predictor, "model", self.predictor)).__name__
@@ -276,7 +277,10 @@ class Solver:
     @property
     def trained_on(self) -> str:
         """Sizes of the training problems, in words."""
-        return describe_ranges(self.task.ranges, self.task.gaps)
+        ranges = describe_ranges(self.task.ranges, self.task.gaps)
+        if self.primed is None:
+            return ranges
+        return f"{ranges}, primed with {describe_ranges(self.primed.ranges, self.primed.gaps)}"
 
     def _read(self, canvas: np.ndarray, operands: tuple[int, ...] | None) -> Reading | None:
         """Read a solved canvas; None if no answer to these operands, or any, can be read."""

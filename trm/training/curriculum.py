@@ -11,7 +11,7 @@ from canvas.sampling import sample
 from canvas.task import Task
 from trm.training.configs import check_ends, stage_at
 
-_FIXED = {"layout", "base"}  # settings of a task that stay the same in all stages of a curriculum
+_FIXED = {"layout", "base"}  # settings of a task that are the same for all training problems
 
 
 @dataclass
@@ -50,11 +50,21 @@ class Curriculum:
         return [*self.tasks, self.task][stage_at(self.ends, epoch, epochs)]
 
 
-def _narrowed(task: Task, settings: dict[str, Any]) -> Task:
+def with_settings(task: Task, settings: dict[str, Any]) -> Task:
+    """Return a task with other sizes of problems, in the same layout and base.
+
+    Raises:
+        TypeError, ValueError: there is no such setting, or it has a wrong value.
+    """
     names = {part.name for part in fields(task)} - _FIXED  # type: ignore[arg-type]
     for name in settings:
         check_choice("a setting", name, sorted(names))
     found: Task = replace(task, **settings)  # type: ignore[type-var]
+    return found
+
+
+def _narrowed(task: Task, settings: dict[str, Any]) -> Task:
+    found = with_settings(task, settings)
     for measure, (low, high) in found.ranges.items():
         least, most = task.ranges[measure]
         if low < least or high > most:

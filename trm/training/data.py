@@ -22,6 +22,7 @@ from canvas.tasks import task_data
 from trm.runtime.limits import MOST_SAMPLES, MOST_WORKERS, host_memory
 from trm.training.configs import NegativesConfig, check_range
 from trm.training.curriculum import Curriculum, Stage
+from trm.training.priming import PrimedProblems, Priming
 from trm.training.samples import RowStepSamples, Samples, SolvedProblems, TrainingSamples
 
 _WHOLE = 4  # a validation batch is so many times as large as one of training: no gradients
@@ -82,6 +83,7 @@ class CanvasDataModule(L.LightningDataModule):
         seed: of all random numbers.
         transforms: albumentations transforms for training samples, applied after masking.
         curriculum: stages of training in which problems are drawn from a part of the task.
+        priming: a few longer problems among the training samples. None: there are none.
         blanks: highest number of blank rows and columns inserted into training samples.
         workers: processes that draw samples; 0 draws them in the training process.
         negatives: shares of the row steps that teach the confidence alone; only those that are
@@ -102,6 +104,7 @@ class CanvasDataModule(L.LightningDataModule):
         seed: int = 0,
         transforms: list[BasicTransform] | None = None,
         curriculum: list[Stage] | None = None,
+        priming: Priming | None = None,
         blanks: Blanks | None = None,
         negatives: NegativesConfig | None = None,
         workers: int = 0,
@@ -116,6 +119,9 @@ class CanvasDataModule(L.LightningDataModule):
         self.stage = ""
         canvas.check(task, (self.blanks.rows, self.blanks.columns))
         check_layout(task)
+        self.primed = PrimedProblems(task, priming, seed) if priming else None
+        if self.primed:
+            canvas.check(self.primed.task, (self.blanks.rows, self.blanks.columns))
         check_range("data.batch_size", batch_size, 1, MOST_SAMPLES)
         check_range("data.workers", workers, 0, MOST_WORKERS)
         for name in ("batches_per_epoch", "validation_problems"):
@@ -229,6 +235,8 @@ class CanvasDataModule(L.LightningDataModule):
         more: dict[str, Any] = {"negatives": asdict(self.negatives)} if self.negatives else {}
         if self.transform and self.transform.shifts:
             more["shifted"] = True
+        if self.primed:
+            more["primed"] = self.primed.data()
         return settings | more
 
     def train_dataloader(self) -> DataLoader:
@@ -250,7 +258,7 @@ class CanvasDataModule(L.LightningDataModule):
         if (auxiliary := getattr(module, "auxiliary_config", None)) is not None:
             parts["auxiliary"] = auxiliary
         self.check_samples(getattr(module, "samples", RowStepSamples))
-        for name in ("negatives", "pool"):
+        for name in ("negatives", "pool", "primed"):
             if held := getattr(self, name):
                 parts[name] = held
         return {"transform": self.transform, **parts}

@@ -36,11 +36,12 @@ from trm.training.negatives import (
     shifted,
     with_incorrect_rows,
 )
+from trm.training.priming import PrimedProblems
 
 TrainingBatch = dict[str, Any]
 
 # Purposes of random keys; purpose 0 draws the problem.
-STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS, _NEGATIVE = range(1, 8)
+STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS, _NEGATIVE = range(1, 8)  # 8: priming
 SHIFTS_ALONE = (
     "data.transforms turn or reflect canvases, but a GPT writes from the lowest digit up, row "
     "below row: use only augment.transforms.CanvasShift"
@@ -91,6 +92,7 @@ class TrainingSamples(Samples):
 
     transform: SampleTransform | None = None
     curriculum: Curriculum | None = None
+    primed: PrimedProblems | None = None
     epochs: int | None = None  # of the whole run
     blanks: Blanks = field(default_factory=Blanks)
     auxiliary: AuxiliaryConfig = field(default_factory=AuxiliaryConfig)
@@ -102,6 +104,8 @@ class TrainingSamples(Samples):
         epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
         task = self.curriculum.at(epoch, self.epochs) if self.curriculum else self.task
         problems = sample(task, self.seed, self.split, epoch, index)
+        if self.primed:
+            problems = self.primed.mixed(problems, epoch, index)
         sizes = self.task.layout_impl.sizes(problems)
         rows, columns = sizes.max(axis=1).tolist()
         # The margin and the number of blank lines are the same in the whole batch.

@@ -29,7 +29,7 @@ from canvas.cells.subtasks import draw_subtasks, needed, subtask_classes
 from canvas.drawing import row_steps
 from canvas.problems import Problems
 from canvas.sampling import sample
-from trm.evaluation.grid_cells import fitted, region, size_name
+from trm.evaluation.grid_cells import fitted, region_of, size_name
 from trm.evaluation.statistics import Share, bootstrap
 from trm.extras.analysis.record import SequenceRecorder, Site, StepRecorder, check_cells
 from trm.families import moved
@@ -324,7 +324,7 @@ def drawn_sizes(
         on_canvas, drawn, reason = fitted(solver, axes, (a, b), problems, seed)
         if on_canvas is None or reason is not None:
             raise ValueError(f"there is nothing to probe: {reason}")
-        where = region(solver.task.ranges, axes, (a, b), solver.task.gaps)
+        where = region_of(solver, axes, (a, b))
         found.append(Drawn(size_name(axes, (a, b)), where, on_canvas, drawn))
     return found
 

@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter
 
 from canvas.picture import GRID
 from trm.evaluation.grid import Cell, Grid, Model, pooled
-from trm.evaluation.grid_cells import LEFT_OUT, REGIONS, SHORTER, size_name
+from trm.evaluation.grid_cells import LEFT_OUT, PRIMED, REGIONS, SHORTER, size_name
 from trm.evaluation.statistics import SEEDS_MEANING, Share, of_seeds
 from trm.extras.sweep.budget import speed_of
 from trm.extras.sweep.runs import Jobs
@@ -143,7 +143,7 @@ def columns_of(grid: Grid) -> list[str]:
     return (
         list(sizes)
         if len(sizes) <= _CELLS
-        else [r for r in (*REGIONS, LEFT_OUT, SHORTER) if r in there]
+        else [r for r in (*REGIONS, PRIMED, LEFT_OUT, SHORTER) if r in there]
     )
 
 
