@@ -3,13 +3,13 @@
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from trm.io.files import write_json
-from trm.runtime.precision import on_cpu
-from trm.runtime.processes import start_processes
+from trm.runtime.precision import computing_in, on_cpu
+from trm.runtime.processes import one_of_several, start_processes
 from trm.runtime.progress import Meter, progress
 
 if TYPE_CHECKING:
@@ -44,10 +44,31 @@ def check_devices(accelerator: Any, devices: Any) -> None:
         )
 
 
+class OneProcess:
+    """This process alone, on the CPU, in place of a Fabric: Lightning takes seconds to import."""
+
+    is_global_zero, global_rank, world_size, strategy = True, 0, 1, None
+
+    def __init__(self, precision: str) -> None:
+        import torch
+
+        self.device, self.precision = torch.device("cpu"), precision
+
+    def launch(self) -> None:
+        """Start no other process."""
+
+    def barrier(self) -> None:
+        """Wait for no other process."""
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Return a context that computes in the precision."""
+        return computing_in(self.precision, "cpu")
+
+
 def open_devices(
     accelerator: str, devices: int | list[int], nodes: int, precision: str
-) -> "Fabric":
-    """Return a Fabric for these devices, see `join_processes`.
+) -> "Fabric | OneProcess":
+    """Return a Fabric for these devices, see `join_processes`; for one CPU process `OneProcess`.
 
     ``devices`` is a number, or a list of indices. ``precision`` is a result of
     `trm.runtime.precision.settle`.
@@ -55,10 +76,13 @@ def open_devices(
     Raises:
         ValueError: there are no such devices.
     """
+    check_devices(accelerator, devices)
+    started = one_of_several() or os.environ.get("SLURM_NTASKS", "1") != "1"
+    if (devices, nodes) == (1, 1) and not started and on_cpu(accelerator):
+        return OneProcess(precision)
     from lightning.fabric import Fabric
     from lightning.fabric.utilities.exceptions import MisconfigurationException
 
-    check_devices(accelerator, devices)
     if isinstance(devices, list) and on_cpu(accelerator):
         raise ValueError(
             "there is no accelerator here, and processes on a CPU have no indices: give --devices "
@@ -76,7 +100,7 @@ def open_devices(
         raise ValueError(str(error)) from error  # Lightning's own message
 
 
-def join_processes(fabric: "Fabric") -> None:
+def join_processes(fabric: "Fabric | OneProcess") -> None:
     """Join the processes of a Fabric; start them if nobody has.
 
     Raises:
@@ -103,7 +127,7 @@ def _quiet() -> Iterator[None]:
 
 
 def make_files(
-    fabric: "Fabric",
+    fabric: "Fabric | OneProcess",
     files: Mapping[Path, T],
     make: Callable[[T], Any],
     is_made: Callable[[Path], bool],

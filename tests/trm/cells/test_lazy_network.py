@@ -113,19 +113,24 @@ def test_a_table_prints_what_its_network_prints(name, proved, command, tmp_path,
     assert outputs() == looked_up
 
 
-def test_problems_are_solved_without_pytorch_in_pipes_too():
-    code = """
+def test_problems_are_solved_without_pytorch_in_pipes_too(tmp_path):
+    others = {"torch", "pydantic", "lightning", "scipy", "matplotlib"}
+    output = tmp_path / "out.jsonl"
+    code = f"""
 import sys
 from trm.commands import cli
 for words in (["solve", "123x456"], ["solve", "-q", "12x3"], ["solve", "12x"], ["solve", "1+2"],
               ["solve", "--input", "-", "--output", "-", "--canvases"],
               ["solve", "9" * 5000 + "x" + "8" * 20]):
     cli.run(words)
-    assert not {"torch", "pydantic", "lightning", "scipy", "matplotlib"} & set(sys.modules), words
+    assert not {others} & set(sys.modules), words
 cli.run(["solve", "--steps", "2", "12x3"])
 assert "torch" in sys.modules
+cli.run(["solve", "--input", {str(tmp_path / "in.csv")!r}, "--output", {str(output)!r}, "-q"])
+assert not {{"lightning", "scipy", "matplotlib"}} & set(sys.modules)
 """
     lines = "a,b\n12,34\n5,six\n"
+    (tmp_path / "in.csv").write_text(lines)
     ran = subprocess.run(
         [sys.executable, "-c", code], input=lines, capture_output=True, text=True, check=True
     )

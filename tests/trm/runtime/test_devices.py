@@ -1,8 +1,9 @@
 import pytest
+import torch
 
 import trm.runtime.devices
 from trm.commands.arguments import Arguments, Parser
-from trm.runtime.devices import check_devices
+from trm.runtime.devices import OneProcess, check_devices, open_devices
 
 
 def parsed(*words: str) -> Arguments:
@@ -55,3 +56,17 @@ def test_a_missing_accelerator_is_named_before_loading(name, named, command, tmp
         ran = command(*words, folder=tmp_path, code=2)
         assert ran.err.endswith(f"there is no {named} to compute on: take cpu or auto\n")
     assert not list(tmp_path.iterdir())
+
+
+def test_one_process_computes_like_a_fabric_of_one_device(monkeypatch):
+    one = open_devices("cpu", 1, 1, "bf16-mixed")
+    assert isinstance(one, OneProcess)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")  # torchrun has started this process
+    fabric = open_devices("cpu", 1, 1, "bf16-mixed")
+    assert not isinstance(fabric, OneProcess)
+    for same in ("is_global_zero", "global_rank", "world_size", "device"):
+        assert getattr(one, same) == getattr(fabric, same)
+    x = torch.ones(2, 2)
+    for some in (one, fabric):
+        with some.autocast():
+            assert (x @ x).dtype == torch.bfloat16
