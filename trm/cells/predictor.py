@@ -109,6 +109,11 @@ class LazyNetwork:
         return computes_float32(torch.empty(0, dtype=torch.float32, device="cpu"))
 
 
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Test if tensors have the same dtype, device, shape and elements."""
+    return (one.dtype, one.device) == (other.dtype, other.device) and one.equal(other)
+
+
 class CellPredictor(Predictor):
     """Fills in all masked cells of canvases, in any rows.
 
@@ -151,6 +156,7 @@ class CellPredictor(Predictor):
         else:
             self._proved, self._bits, self._double = True, self._lazy.bits, False
         self.may_look_up = True  # False: run the network, also where the model is proved
+        self._seen: dict[str, torch.Tensor] = {}  # copies of those weights; empty: hash them
         self._closed: CellTable | None = None  # all decisions, read from a file
         self._growing: GrowingTable | None = None
 
@@ -204,7 +210,7 @@ class CellPredictor(Predictor):
 
         from trm.models.iterative import weights_hash
 
-        self._proved, self._bits = proved, weights_hash(self.model)
+        self._proved, self._bits, self._seen = proved, weights_hash(self.model), {}
         self._double = self.model.H_init.dtype == torch.float64
 
     @property
@@ -223,6 +229,12 @@ class CellPredictor(Predictor):
         """Forget the proof, and all that was computed before, if the weights have changed."""
         from trm.models.iterative import weights_hash
 
+        now = self.model.state_dict()
+        if self._seen.keys() == now.keys() and all(
+            _equal(self._seen[name], tensor) for name, tensor in now.items()
+        ):
+            return  # as at the last call, without a hash
+        self._seen = {name: tensor.detach().clone() for name, tensor in now.items()}
         if self._bits != (bits := weights_hash(self.model)):
             self._bits = bits
             self.clear_cache()

@@ -295,6 +295,16 @@ def test_weights_changed_in_memory_are_not_proved(change, name, problem):
         assert not after.correct  # nothing that was decided before is used
 
 
+def test_a_proof_of_changed_weights_is_not_one_of_those_before():
+    predictor = load_solver("column-seed0", device="cpu").predictor
+    before = {name: part.clone() for name, part in predictor.model.state_dict().items()}
+    assert predictor.proved
+    in_place(predictor.model)
+    predictor.proved = True
+    predictor.model.load_state_dict(before)
+    assert not predictor.proved
+
+
 def test_a_changed_table_of_decisions_is_not_used(command, tmp_path, caplog):
     file = tmp_path / "column.safetensors"
     shutil.copyfile(MODELS / "column-seed0.safetensors", file)
