@@ -13,7 +13,7 @@ from canvas.layouts import table
 from canvas.symbols import BLANK, DIGIT_IDS, MASK
 from canvas.task import TwoOperands
 
-FAR = 30  # columns, more than drawn canvases have
+FAR = 16  # columns, more than drawn canvases have
 PATTERN = (1, 0, 0, 0, 0, 0, 0, 0, 1)  # digits of a sum from the right: a number like 100000001
 
 

@@ -177,7 +177,7 @@ def _fewer_problems_beside_a_proof():
     """Those that say how much of what there is to see training shows."""
     with pytest.MonkeyPatch.context() as patch:
         for module in ("compare", "latent"):
-            patch.setattr(f"trm.cells.proof.{module}.THOROUGH", (2000, 100))
+            patch.setattr(f"trm.cells.proof.{module}.THOROUGH", (500, 50))
         yield
 
 

@@ -41,7 +41,7 @@ def test_a_proof_lists_its_assumptions(proof, ternary):
     folder, said = proof
     assert {file.name for file in folder.iterdir()} == FILES
     said = " ".join(said.split())
-    assert "the network computes the rule on every canvas, the rule agreed with 2,149" in said
+    assert "the network computes the rule on every canvas, the rule agreed with 599" in said
     assert "laws of the layout lattice hold in all 1,368 cell inputs that the checker found" in said
     assert "in this call: correct on every problem of any length" in said
     assert "1,368" in said
@@ -64,8 +64,8 @@ def test_a_proof_is_checked_again(proof, command, tmp_path):
     assert command("prove", "--check", folder, "--quiet").err == ""
     assert "proved: lattice in base 3, all 1,368 cell inputs" in ran.out
     assert "table against the set: in all 1,368 reachable inputs it returns the rule" in ran.out
-    assert "set against drawn canvases: 2,149 canvases have no other input" in ran.out
-    assert "answers against the task: 2,149 canvases are solved by the rule" in ran.out
+    assert "set against drawn canvases: 599 canvases have no other input" in ran.out
+    assert "answers against the task: 599 canvases are solved by the rule" in ran.out
     assert "checked: all three parts; the laws of the layout prove it for all canvases" in ran.out
     words = [sys.executable, "-I", folder / "check.py", folder]
     alone = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
@@ -298,7 +298,7 @@ def test_an_own_layout_is_tested_on_canvases_without_laws(learn, command, tmp_pa
     file = saved(tmp_path, trained.task, trained.model)
     words = ("--import", "twice", "--checkpoint", file)
     ran = command("prove", *words, "--output", "proof", folder=tmp_path, code=1)
-    assert "The rule is tested, on 2,149 drawn canvases" in ran.out
+    assert "The rule is tested, on 599 drawn canvases" in ran.out
     assert "any length" not in ran.out
     folder = tmp_path / "proof"
     assert {one.name for one in folder.iterdir()} == FILES - {"check.py"}
@@ -347,7 +347,7 @@ def test_latent_codes_are_checked_again_without_laws(command, tmp_path):
     file = tmp_path / "model.safetensors"
     shutil.copyfile(MODELS / "untold-base2-seed0.safetensors", file)
     ran = command("prove", "--checkpoint", file, "--output", tmp_path / "proof")
-    assert "the rule agreed with 2,149 drawn canvases" in ran.out
+    assert "the rule agreed with 599 drawn canvases" in ran.out
     assert "in this call: correct on every problem of any length" in ran.out
     said = command("prove", "--check", tmp_path / "proof").out
     assert "table against the set: in all 48 reachable inputs it returns the rule's outputs" in said

@@ -78,12 +78,17 @@ def test_a_correct_table_is_proved_for_all_inputs(layout, checked):
 def test_incorrect_entries_of_each_output_are_noticed(layout, checked, work):
     """But those of which nothing follows: what the last row hands down, or a cell of b."""
     right, random, noticed = known(layout), np.random.default_rng(0), []
-    for output, table in right.tables.items():
+    outputs = [*right.tables]
+    if layout in IN_STEPS and layout != "standard":  # as others, but for a few laws
+        outputs = random.permutation(outputs)[:6].tolist()
+    for output in outputs:
+        table = right.tables[output]
         digits = DIGIT_IDS[: right.base] if output == SYMBOL else np.arange(right.base) + 1
         every = [*digits, BLANK] if output == SYMBOL else range(int(table.values.max()) + 2)
         order = random.permutation(len(table.values))
         digit = order[np.isin(table.values[order], digits)][:1]  # is another one afterwards
-        for i in {*order[: 4 if layout in WHOLE else 1], *digit}:
+        one = digit if len(digit) else order[:1]
+        for i in {*order[:4], *digit} if layout in WHOLE else one:
             values = table.values.copy()
             others = digits if values[i] in digits else every
             values[i] = random.choice([one for one in others if one != values[i]])
@@ -218,9 +223,9 @@ def test_no_carry_enters_a_row():
 @pytest.mark.parametrize("layout", BASES)
 def test_every_entry_is_needed_and_other_canvases_are_noticed(layout, checked):
     right, random = known(layout), np.random.default_rng(0)
-    for output in random.permutation([*right.tables])[:5].tolist():
+    for output in random.permutation([*right.tables])[: 5 if layout in WHOLE else 2].tolist():
         table = right.tables[output]
-        for i in (0, random.integers(len(table.values))):
+        for i in (0, random.integers(len(table.values))) if layout in WHOLE else (0,):
             keys, values = (np.delete(part, i, axis=0) for part in (table.keys, table.values))
             code, said = checked(changed(right, output, keys=keys, values=values))
             assert code == 1
