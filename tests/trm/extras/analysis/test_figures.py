@@ -96,7 +96,7 @@ def test_ranks_have_a_panel_per_kind_and_a_line_per_model():
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["gpt", "trm"]
 
 
-@pytest.mark.parametrize("panels", range(1, 13))
+@pytest.mark.parametrize("panels", [1, 2, 3, 4, 7, 12])  # 1 to 4 rows, full or not
 def test_any_number_of_panels_of_margins_fills_the_picture(panels):
     classes = list("-0123456789A"), list("-012")
     smallest = np.arange(48.0).reshape(12, 4) - 1  # of which two are wrong
@@ -105,7 +105,6 @@ def test_any_number_of_panels_of_margins_fills_the_picture(panels):
     title = f"open: 2 cell inputs are wrong, and {'many words more. ' * 6}"  # of several lines
     figure = analysis.draw_margins([one] * panels, 20.0, title)
     assert_apart(figure)
-    figure.draw_without_rendering()
     *drawn, _ = (axes for axes in axes_of(figure) if axes.get_visible())
     assert len(drawn) == panels
     boxes = [axes.get_position() for axes in drawn]
