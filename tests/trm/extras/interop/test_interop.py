@@ -2,6 +2,7 @@
 
 import enum
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -335,9 +336,14 @@ def test_token_ids_of_other_projects_are_converted():
             renumbered(theirs, wrong, needed, START)
 
 
+def single(name):
+    return re.search(r"(layers|h)\.[1-9]", name) is None
+
+
 def broken(weights):
-    """Each weight in turn missing, of another form, of another size, or not finite."""
-    for name, value in weights.items():
+    """Each weight but those of further layers: missing, in another form or size, or not finite."""
+    for name in filter(single, weights):
+        value = weights[name]
         yield {key: one for key, one in weights.items() if key != name}
         if value.is_floating_point():
             yield weights | {name: value.flatten()[:1]}
@@ -356,6 +362,6 @@ def test_broken_weights_are_refused_in_one_line(kind):
             load(numbers, weights)
         except ValueError as error:
             refused.append(str(error))
-    free = sum(name.endswith(fixed) for name in params(numbers))
-    assert len(refused) > 3 * (len(params(numbers)) - free)
+    needed = [name for name in params(numbers) if single(name) and not name.endswith(fixed)]
+    assert len(refused) > 3 * len(needed) > 15
     assert not any("\n" in sentence or len(sentence) > 400 for sentence in refused)
