@@ -15,13 +15,20 @@ def smallest(repository, monkeypatch):
 
 def test_saved_models_are_checked_on_all_reachable_inputs(smallest, tmp_path, monkeypatch, capsys):
     file = tmp_path / "smallest.png"
-    words = ["smallest.py", "--checkpoint", "lattice-base2-seed0", "tiny-seed0", "--output", file]
+    words = [
+        "smallest.py",
+        "--checkpoint",
+        "lattice-base2-seed0",
+        "smallest-adder-seed0",
+        "--output",
+        file,
+    ]
     monkeypatch.setattr("sys.argv", [str(word) for word in words])
     smallest.main()
     lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
     assert [line[:3] for line in lines] == [
         ["lattice-base2-seed0", "lattice", "45,693"],
-        ["tiny-seed0", "standard", "8,314"],
+        ["smallest-adder-seed0", "column", "288"],
     ]
-    assert lines[1][3:] == ["1,976", "0", "4.96", "float32"]
+    assert lines[1][3:] == ["5,593", "0", "0.203", "float32"]
     assert file.read_bytes().startswith(b"\x89PNG")

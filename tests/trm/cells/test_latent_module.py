@@ -80,7 +80,7 @@ def test_merged_op_inputs_are_those_of_canvases_each_once(inventor):
 
 def test_a_run_with_state_merging_resumes_exactly(command, tmp_path):
     settings = (*SMALL, "--model.cooling", "[0,0.001]", "--model.merging", 0.6)
-    settings += ("--model.coldest", 0.35, "--data.batches_per_epoch", 4)
+    settings += ("--model.coldest", 0.35, "--data.batches_per_epoch", 2)
     settings += ("--trainer.logger", "CSVLogger")
     whole, resumed = whole_and_resumed(command, tmp_path, *settings, epochs=(2, 3))
     assert_same(whole, resumed)

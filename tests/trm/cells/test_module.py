@@ -22,7 +22,7 @@ TASK = Multiplication(base=2, digits_a=(1, 3), digits_b=(1, 3), smallest=0)
 SMALL = (
     "--config", "generalise/lattice", "--data.task.base", 2, "--data.batch_size", 32,
     "--data.task.digits_a", "[1,3]", "--data.task.digits_b", "[1,3]",
-    "--data.batches_per_epoch", 100, "--data.validation_problems", 20,
+    "--data.batches_per_epoch", 100, "--data.validation_problems", 10,
     "--data.training_problems", 0, "--model.schedule.decay", "constant",
     "--model.optimizer.matrix_lr", 0.01, "--trainer.max_epochs", 2,
     "--trainer.check_val_every_n_epoch", 1, "--trainer.logger.name", "small",
