@@ -105,6 +105,12 @@ def test_a_model_is_measured_on_a_grid(tmp_path, capsys):
     first = {"model": "lattice", "digits_a": 1, "digits_b": 2, "region": "in range", "answers": 1.0}
     assert first.items() <= grid.rows[0].items()
     assert (grid.rows[0]["answers_right"], grid.rows[0]["answers_total"]) == (4, 4)
+    columns = list(grid.rows[0])  # scripts read them by name
+    assert columns[:9] == [
+        *("model", "seed", "asked", "digits_a", "digits_b"),
+        *("region", "applicable", "problems", "solutions"),
+    ]
+    assert columns[-1] == "reason"
     assert "answers" in repr(grid)
     assert "100.0 %" in repr(grid)
     assert {"<svg", "<pre>"} <= set(re.findall(r"<svg|<pre>", grid._repr_html_()))

@@ -7,7 +7,7 @@ from typing import Any
 
 from canvas.task import Task
 from trm.commands.arguments import Arguments, Parser, whole
-from trm.evaluation.grid import FILES, Grid
+from trm.evaluation.grid import FILES, REPORT, Grid
 
 
 def add_arguments(parser: Parser) -> None:
@@ -63,7 +63,7 @@ def show_grid(args: Arguments, grid: Grid, output: Path) -> None:
         from trm.figures.grids import write_events
 
         write_events(grid, output / "tensorboard")
-    print_summary(Console(highlight=False), grid)
+    print_summary(Console(highlight=False), grid, output / REPORT)
     for file in filter(Path.exists, (output / name for name in FILES)):
         args.info.print(str(file))
 

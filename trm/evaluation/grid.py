@@ -9,7 +9,7 @@ for predictions:
 - predicted numbers have answers only, predicted canvases have solutions only.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NotRequired
@@ -42,8 +42,9 @@ ERRORS = "errors.png"  # only where a solution is incorrect
 COMPARED = "compared.png"  # accuracy, agreement, confidence and seconds a problem, by length
 TRUST = "calibration.png"  # only where the confidence in each problem is known
 RECORDS = ("records.jsonl", "records.csv")  # of all problems; not of a comparison
+REPORT = "grid.md"
 # Files of an evaluation.
-FILES: tuple[str, ...] = (GRID, "lengths.png", "grid.png", STEPS, ERRORS, "grid.md", "grid.csv")
+FILES: tuple[str, ...] = (GRID, "lengths.png", "grid.png", STEPS, ERRORS, REPORT, "grid.csv")
 FILES += (COMPARED, TRUST, *RECORDS)
 
 AXES = {  # measures of problem sizes
@@ -236,7 +237,10 @@ class Grid(dict[str, Any]):
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Flat row of each cell of each model, as in ``grid.csv``; None: not known."""
+        """Row of each model and size as in ``grid.csv``, a column for each figure; None: not known.
+
+        Only ``grid.json`` has what is no single number, such as results per problem.
+        """
         (first, second), kinds = self.axes, self.kinds
         rows = []
         for model in self.models:
@@ -246,13 +250,13 @@ class Grid(dict[str, Any]):
                 row = about | {first: cell["row"], second: cell["column"]}
                 row |= {key: cell[key] for key in ("region", "applicable", "problems")}
                 for figure in FIGURES:
-                    counts = cell[figure] or {}
-                    total = counts.get("total")
-                    row[figure] = counts["right"] / total if total else None
-                    row |= {f"{figure}_{key}": counts.get(key) for key in Counts.__annotations__}
-                errors = cell.get("errors") or {}
-                row |= {f"errors_{k}": errors.get(k, {}).get("right") for k in kinds}
-                rows.append(row | {key: cell.get(key) for key in MEANS})
+                    row |= _columns(figure, cell[figure])
+                found = {kind: (cell.get("errors") or {}).get(kind, {}) for kind in kinds}
+                row |= {f"errors_{kind}": one.get("right") for kind, one in found.items()}
+                row |= {key: cell.get(key) for key in MEANS}
+                row |= _columns("readable", cell.get("readable"))
+                row |= {f"errors_{kind}_chance": one.get("chance") for kind, one in found.items()}
+                rows.append(row | {"reason": cell["reason"]})
         return rows
 
     def asked(self, model: Model) -> dict[str, Any]:
@@ -331,6 +335,13 @@ class Grid(dict[str, Any]):
         return warnings
 
 
+def _columns(figure: str, counts: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the columns of a share, like ``solutions`` and ``solutions_right``."""
+    known = counts or dict.fromkeys(Counts.__annotations__)
+    value = known["right"] / known["total"] if known["total"] else None
+    return {figure: value} | {f"{figure}_{key}": known[key] for key in Counts.__annotations__}
+
+
 def read_grid(path: str | Path) -> Grid:
     """Read the grid in a folder of `trm evaluate`, or in a file.
 
@@ -383,6 +394,22 @@ def cells_by_length(grid: Grid, model: Model) -> dict[int, list[Cell]]:
     return dict(sorted(cells.items()))
 
 
+def by_length(grid: Grid, model: Model, key: str | None = None) -> dict[int, float]:
+    """Return the accuracy by length, or the mean of a figure; lengths without it are left out."""
+    found = {
+        n: (mean_of(cells, key) if key else right.value)
+        for n, cells in cells_by_length(grid, model).items()
+        if (right := grid.pooled(cells)).total
+    }
+    return {n: value for n, value in found.items() if value is not None}
+
+
+def empty_cell(size: Key, where: str) -> Cell:
+    """Return a cell in a region, a `CellData`; it is applicable, without problems and figures."""
+    about = {"row": size[0], "column": size[1], "region": where}
+    return dict.fromkeys(KEYS) | about | {"applicable": True, "problems": 0}
+
+
 def mean_of(cells: Iterable[Cell], key: str) -> float | None:
     """Return the mean of a figure over the problems of some cells; None: it is not known."""
     known = [(cell[key], cell["problems"]) for cell in cells if cell.get(key) is not None]
@@ -396,15 +423,10 @@ def in_order(labels: Iterable[Any]) -> list[Any]:
     return found if isinstance(next(iter(found), 0), str) else sorted(found)
 
 
-def share(cell: Cell, figure_of: str = "solutions") -> Share:
-    """Return one of a cell's shares (a name in `FIGURES`); 0 of 0 where there are no figures."""
-    counts = cell[figure_of]
-    return Share(counts["right"], counts["total"]) if counts else Share(0, 0)
-
-
 def pooled(cells: Iterable[Cell], figure_of: str = "solutions") -> Share:
-    """Return a share over all cells."""
-    return sum((share(cell, figure_of) for cell in cells), Share(0, 0))
+    """Return one of the shares (a name in `FIGURES`) over all cells; 0 of 0 without figures."""
+    known = [counts for cell in cells if (counts := cell[figure_of])]
+    return Share(sum(c["right"] for c in known), sum(c["total"] for c in known))
 
 
 def trust(cells: Iterable[Cell]) -> tuple[np.ndarray, np.ndarray]:

@@ -57,16 +57,40 @@ _MEANS = {  # of a summary's lines
     "agreement": ("agreement", "{:.3f}"),
     "confidence": ("mean confidence", "{:.3f}"),
 }
+_MOST_KINDS = 10  # rows about errors in a terminal
 _AT_COVERAGE = 0.5  # of the problems, those of the highest confidence
 
 
-def print_summary(console: Console, grid: Grid) -> None:
-    """Print each model's accuracy and errors by region; for structured problems also by family."""
+def print_summary(console: Console, grid: Grid, report: str | Path | None = None) -> None:
+    """Print each model's accuracy and errors by region; for structured problems also by family.
+
+    Of the errors, the most frequent explanations are printed, and ``report`` is named, the file
+    that has all of them; None: there is no such file.
+    """
     families = _by_cell(grid) if grid.axes[0] == FAMILY else []
-    found = _errors_by_region(grid)
+    frequent, left_out = _most_frequent(grid)
+    found = _errors_by_region(grid, frequent)
     if found:
         found = ["**First wrong cells**, by the explanation that fits", *found]
+    if found and left_out:
+        rest = f"the {left_out} others are in {report}" if report else f"{left_out} others"
+        found.append(f"The most frequent explanations; {safe(rest)}.")
     console.print(Markdown("\n\n".join([*families, *_summary(grid), *found])))
+
+
+def _most_frequent(grid: Grid) -> tuple[set[tuple[str, str]], int]:
+    """Return the model and kind of the most frequent errors, and how many others there are.
+
+    Kinds without an error do not count.
+    """
+    counts = {
+        (model["name"], kind): share.right
+        for model in grid.models
+        for kind, (share, _) in errors(model["cells"]).items()
+        if share.right
+    }
+    ranked = sorted(counts, key=lambda one: -counts[one])
+    return {*ranked[:_MOST_KINDS]}, len(ranked[_MOST_KINDS:])
 
 
 def markdown(grid: Grid) -> str:
@@ -235,9 +259,8 @@ def _entries(cells: Sequence[Cell], grid: Grid) -> dict[str, str]:
     for name, symmetry in (("read upright", "e"), ("read reflected, hvt", "hvt")):
         entries[name] = Share(read_as[symmetry], read_as.total()).short
     for key, (name, form) in _MEANS.items():
-        known = [(n, cell["problems"]) for cell in cells if (n := cell.get(key)) is not None]
-        total = sum(n for _, n in known)
-        entries[name] = form.format(sum(value * n for value, n in known) / total) if total else "–"
+        mean = mean_of(cells, key)
+        entries[name] = "–" if mean is None else form.format(mean)
     entries |= _trust(cells)
     return entries | {"problems": str(sum(cell["problems"] for cell in cells) or "–")}
 
@@ -361,8 +384,11 @@ def _diagnosed(*cells: Cell) -> str:
     return f"{wrong} of {sum(cell['problems'] for cell in known)}"
 
 
-def _errors_by_region(grid: Grid) -> list[str]:
-    """Return a table for each model: the share of each kind of error by region, and by chance."""
+def _errors_by_region(grid: Grid, chosen: set[tuple[str, str]] | None = None) -> list[str]:
+    """Return a table for each model: the share of each kind of error by region, and by chance.
+
+    ``chosen`` are the models and kinds that are listed; None: all.
+    """
     parts = []
     for model in grid.models:
         everywhere = errors(model["cells"])
@@ -373,8 +399,11 @@ def _errors_by_region(grid: Grid) -> list[str]:
             for where in grid.regions
         }
         found = {where: errors(cells) for where, cells in regions.items()}
+        kinds = [k for k in grid.kinds if chosen is None or (model["name"], k) in chosen]
+        if not kinds:
+            continue
         rows = []
-        for kind in grid.kinds:
+        for kind in kinds:
             shares = [some[kind][0].short if kind in some else "–" for some in found.values()]
             by_chance = f"{100 * everywhere[kind][1]:.1f} %" if kind in everywhere else "–"
             rows.append([safe(kind), *shares, by_chance])

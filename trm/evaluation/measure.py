@@ -42,6 +42,7 @@ from trm.evaluation.grid import (
     MEANS,
     RECORDS,
     Grid,
+    empty_cell,
     errors,
     new_grid,
     pooled,
@@ -226,10 +227,7 @@ def measure_cell(
     on_canvas, drawn, reason = fitted(solver, axes, size, problems, seed)
     if part is not None:
         drawn = drawn[part.start : part.stop]
-    cell = dict.fromkeys(KEYS) | {
-        "row": size[0],
-        "column": size[1],
-        "region": region_of(solver, axes, size),
+    cell = empty_cell(size, region_of(solver, axes, size)) | {
         "applicable": on_canvas is not None,
         "problems": len(drawn),
         "reason": reason,

@@ -18,7 +18,7 @@ from trm.checkpoints import COST_KEY, DATA_KEY
 from trm.checkpoints.content import auxiliary_weights, load_checkpoint
 from trm.checkpoints.loading import load_solver
 from trm.checkpoints.names import named_weights
-from trm.evaluation.grid import share
+from trm.evaluation.grid import pooled
 from trm.io.markdown import safe, table
 from trm.models.gpt import GPT
 from trm.solving.solver import Solver
@@ -225,7 +225,7 @@ def _tested(card: dict[str, Any]) -> str:
     )
     figures = ["solutions" if any(cell["solutions"] for cell in cells) else "answers"]
     rows = [
-        [str(c["row"]), str(c["column"]), c["region"], *(share(c, f).short for f in figures)]
+        [str(c["row"]), str(c["column"]), c["region"], *(pooled([c], f).short for f in figures)]
         for c in cells
     ]
     heads = [axis.replace("_", " ") for axis in settings["axes"]]

@@ -31,6 +31,7 @@ from trm.evaluation.grid import (
     TRUST,
     Grid,
     Model,
+    by_length,
     cells_by_length,
     cells_of,
     errors,
@@ -119,10 +120,8 @@ def write_events(grid: Grid, folder: Path) -> None:
                 writer.add_image(f"evaluation/{name}", picture, dataformats="HWC")
         writer.add_text("evaluation/report", markdown(grid))
         for model in grid.models:
-            for length, cells in cells_by_length(grid, model).items():
-                tag = f"evaluation/accuracy_by_length/{model['name']}"
-                if (found := grid.pooled(cells)).total:
-                    writer.add_scalar(tag, found.value, length)
+            for length, value in by_length(grid, model).items():
+                writer.add_scalar(f"evaluation/accuracy_by_length/{model['name']}", value, length)
 
 
 def lengths_figure(grid: Grid) -> Figure:
@@ -174,7 +173,7 @@ def compared_figure(grid: Grid) -> Figure:
         "seconds_per_problem": ("seconds a problem", 1),
         "agreement": ("agreement of the views, %", 100),
     }
-    lines = {key: [_means_by_length(grid, model, key) for model in grid.models] for key in panels}
+    lines = {key: [by_length(grid, model, key) for model in grid.models] for key in panels}
     drawn = [key for key in panels if not key or any(lines[key])]  # agreement: of votes alone
     figure = new_figure(len(drawn) * 0.8 * _CURVES[0], _CURVES[1], note=notes)
     for axes, key in zip(figure.subplots(1, len(drawn), squeeze=False).flat, drawn, strict=True):
@@ -192,16 +191,6 @@ def compared_figure(grid: Grid) -> Figure:
             axes.legend(frameon=False, fontsize=8, loc="best")
             axes.set_title("By length", loc="left", weight="bold", fontsize=12, color=INK)
     return figure
-
-
-def _means_by_length(grid: Grid, model: Model, key: str) -> dict[int, float]:
-    """Return the means of a figure of cells by length, or, without ``key``, the accuracy."""
-    means = {
-        n: mean_of(cells, key) if key else grid.pooled(cells).value
-        for n, cells in cells_by_length(grid, model).items()
-        if grid.pooled(cells).total
-    }
-    return {n: mean for n, mean in means.items() if mean is not None}
 
 
 def confidence_figure(grid: Grid) -> Figure | None:

@@ -4,7 +4,7 @@ import re
 import pytest
 from shares import right, short_only
 
-from trm.evaluation.grid import pooled, read_grid, share
+from trm.evaluation.grid import pooled, read_grid
 from trm.evaluation.grid_cells import BOTH, FIRST, INSIDE, SECOND, SHORTER, region
 from trm.evaluation.grid_report import markdown
 from trm.evaluation.statistics import Share
@@ -36,7 +36,7 @@ def test_shares_are_pooled_by_problems_and_empty_cells_are_none(make_grid):
     (model,) = make_grid({"one": lambda a, b: 0.0 if b == 1 else 1.0}, 1, 2)["models"]
     assert pooled(model["cells"]) == Share(128, 136)  # of eight problems none, of 128 all
     (model,) = make_grid({"one": short_only}, 1, 3, problems=0)["models"]
-    assert [share(cell) for cell in model["cells"]] == [Share(0, 0)] * 3
+    assert [pooled([cell]) for cell in model["cells"]] == [Share(0, 0)] * 3
 
 
 def lacking(grid: dict) -> dict:

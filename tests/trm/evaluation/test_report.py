@@ -219,9 +219,21 @@ def test_kinds_of_errors_are_listed_by_region_and_cell(make_grid):
     for word in ("First wrong cells", "31.3–83.2", "by chance"):
         assert word in summary(grid)
     assert [row["errors_carry"] for row in grid.rows] == [0, 6, None, None]
+    assert [row["errors_carry_chance"] for row in grid.rows] == [None, 0.25, None, None]
     assert grid.kinds == ["carry", "mine", "other"]
     share, chance = errors([inside, beyond, beyond])["carry"]
     assert (share, chance) == (Share(12, 20), 0.25)
+
+
+def test_a_terminal_shows_the_most_frequent_errors(make_grid):
+    grid = make_grid({"one": right, "two": right}, [4], [2], problems=100)
+    for model, first in zip(grid.models, (9, 1), strict=True):
+        (cell,) = model["cells"]
+        cell["errors"] = diagnosed({f"kind{n}": n and first + n for n in range(8)}, 0.0)
+    text = summary(grid)  # nine are 10 to 16 and 6 to 8; kind0 never fits
+    assert [text.count(f"kind{n} ") for n in range(8)] == [0, 1, 1, 1, 1, 2, 2, 2]
+    assert "The most frequent explanations; 4 others." in text
+    assert markdown(grid).count("| kind0 |") == 4  # by region and by size, of each model
 
 
 def test_a_grid_without_kinds_of_errors_has_no_section(make_grid, tmp_path):

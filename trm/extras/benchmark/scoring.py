@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from canvas.choices import shortened
-from trm.evaluation.grid import KEYS, SHOWN, Grid, new_grid
+from trm.evaluation.grid import SHOWN, Grid, empty_cell, new_grid
 from trm.evaluation.grid_cells import Key, region
 from trm.evaluation.statistics import Share
 from trm.extras.benchmark.suites import Item, Suite
@@ -130,20 +130,15 @@ def score(file: str | Path, suite: Suite, name: str) -> Scored:
     for item in suite.items:
         by_cell[item.row, item.column].append(item)
     cells, shares, wrong = [], dict[Key, Share](), list[Item]()
-    for (row, column), items in by_cell.items():
+    for size, items in by_cell.items():
         right = [read.get(item.id) == suite.read(item.answer) for item in items]
         wrong += [a for a, good in zip(items, right, strict=True) if a.id in read and not good]
-        cell = dict.fromkeys(KEYS) | {
-            "row": row,
-            "column": column,
-            "region": region(about.ranges, suite.axes, (row, column)),
-            "applicable": True,
-            "reason": None if items else "no such problem belongs to the test split",
-            "problems": len(items),
-        }
+        cell = empty_cell(size, region(about.ranges, suite.axes, size))
+        cell["problems"] = len(items)
+        cell["reason"] = None if items else "no such problem belongs to the test split"
         if items:
-            shares[row, column] = Share(sum(right), len(right))
-            cell[figure] = shares[row, column].data()
+            shares[size] = Share(sum(right), len(right))
+            cell[figure] = shares[size].data()
             cell[SHOWN[figure]] = "".join("01"[one] for one in right)
         cells.append(cell)
     unknown = ("family", "model", "solve_steps", "seed", "canvas", "step", "cost")
