@@ -12,7 +12,7 @@ def axes_of(figure: Figure) -> list[Axes]:
 
 def assert_apart(figure: Figure) -> None:
     """Require that axes, title, note and legends lie on the figure, and that none overlap."""
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     renderer, edge = figure.canvas.get_renderer(), figure.bbox
     boxes = [box for axes in axes_of(figure) if (box := axes.get_tightbbox(renderer)) is not None]
     boxes += [text.get_window_extent(renderer) for text in figure.texts if text.get_text()]

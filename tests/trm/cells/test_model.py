@@ -15,6 +15,7 @@ from trm.cells.cache import CellCache
 from trm.cells.configs import CellConfig, rule_settings
 from trm.cells.model import CellModel, CellState
 from trm.cells.samples import CellInputSamples
+from trm.cells.table import GrowingTable
 from trm.cells.wavefront import run_wavefront
 from trm.checkpoints.loading import load_solver
 from trm.checkpoints.names import about, named_weights
@@ -141,8 +142,8 @@ def scribbled(loop: Loop, by: torch.Tensor, generator: torch.Generator) -> CellS
 
 @pytest.mark.parametrize("name", SAVED)
 @torch.no_grad()
-def test_all_start_states_reach_the_fixed_point_of_the_wavefront(name: str) -> None:
-    """From any state, in at most as many steps as a chain has cells.
+def test_steps_and_tables_agree_with_the_wavefront(name: str) -> None:
+    """Steps from any state reach its fixed point, in at most as many as a chain has cells.
 
     The states: no messages; random messages and digits; the same with half of the canvas erased;
     the solution with random messages and digits in one half, and with the other half erased.
@@ -153,6 +154,9 @@ def test_all_start_states_reach_the_fixed_point_of_the_wavefront(name: str) -> N
     tokens = torch.from_numpy(solver.draw(drawn).masked)
     worked = run_wavefront(net, tokens)
     cache = CellCache(net)
+    table = GrowingTable(cache)
+    for _ in range(2):  # with inputs that are new, then with known ones
+        assert np.array_equal(table.fill(tokens.numpy()), worked.tokens.numpy())
     loops = [Loop(net, tokens, cache) for _ in range(4)]
     blank, scrambled, half, healed = loops
     generator = torch.Generator().manual_seed(0)

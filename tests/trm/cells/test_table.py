@@ -72,14 +72,6 @@ def test_table_decides_as_the_network_on_all_reachable_inputs(name: str) -> None
     np.testing.assert_array_equal(table.decided[states][:, 1:], classes.numpy())
 
 
-def test_growing_table_writes_the_symbols_of_the_network(solver: Solver) -> None:
-    table = GrowingTable(CellCache(solver.predictor.model))
-    for digits in ((1, 2), (5, 1), (1, 2), (7, 9)):  # new inputs, and known ones
-        canvases = masked(solver, digits)
-        wanted = run_wavefront(solver.predictor.model, torch.from_numpy(canvases)).tokens.numpy()
-        np.testing.assert_array_equal(table.fill(canvases), wanted)
-
-
 def test_growing_table_passes_the_messages_of_the_network(solver: Solver) -> None:
     model, canvases = solver.predictor.model, masked(solver, (6, 5), problems=1)
     table = GrowingTable(CellCache(model))
