@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from canvas.choices import shortened
-from canvas.symbols import DIGIT_CHARACTERS
+from canvas.symbols import DIGIT_CHARACTERS, Alphabet
 
 BASES = range(2, 17)
-_CHARACTERS = np.frombuffer(DIGIT_CHARACTERS.encode("ascii"), dtype=np.uint8)
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,15 @@ class Numbers:
 
     def to_ints(self) -> list[int]:
         """Return the numbers as Python integers."""
+        if isinstance(self.base, Alphabet):
+            rows = zip(self.digits.tolist(), self.lengths.tolist(), strict=True)
+            return [_from_digits(row[:length][::-1], self.base) for row, length in rows]
         return [_to_int(text, self.base) for text in self.to_text()]
 
     def to_text(self) -> list[str]:
         """Return the numbers as text in their own base, the highest digit first."""
-        characters = _CHARACTERS[self.digits]
+        alphabet = self.base.characters if isinstance(self.base, Alphabet) else DIGIT_CHARACTERS
+        characters = np.frombuffer(alphabet.encode("ascii"), dtype=np.uint8)[self.digits]
         return [
             row[:length][::-1].tobytes().decode("ascii")
             for row, length in zip(characters, self.lengths, strict=True)
@@ -86,6 +89,11 @@ def parse(text: str, base: int = 10) -> int:
     Raises:
         ValueError: the text is no such number.
     """
+    if isinstance(base, Alphabet):
+        values = [base.characters.find(c, 1) for c in text]
+        if min(values, default=-1) < 0:
+            raise ValueError(f"{shortened(text)} is no text; write it with {base} alone")
+        return _from_digits(values, base)
     digits = DIGIT_CHARACTERS[:base]
     text = text.strip()
     if not text or text.upper().strip(digits):
@@ -94,6 +102,14 @@ def parse(text: str, base: int = 10) -> int:
             f"{shortened(text)} is not {kind}; write it with the digits {digits} alone"
         )
     return _to_int(text, base)
+
+
+def _from_digits(digits: Sequence[int], base: int) -> int:
+    """Return the number with these digits, the highest first."""
+    value = 0
+    for digit in digits:
+        value = value * int(base) + digit
+    return value
 
 
 def _to_int(text: str, base: int) -> int:
@@ -115,6 +131,10 @@ def numbers_from_words(words: np.ndarray, lengths: np.ndarray, base: int, smalle
         smallest: the smallest one-digit number.
     """
     high = words >> np.uint64(32)
+    if isinstance(base, Alphabet):
+        letters = ((high * np.uint64(base.letters)) >> np.uint64(32)) + np.uint64(1)
+        letters[np.arange(words.shape[1]) >= lengths[:, None]] = 0
+        return Numbers(letters.astype(np.uint8), lengths.astype(np.int64), base)
     digits = (high * np.uint64(base)) >> np.uint64(32)
     leading = ((high * np.uint64(base - 1)) >> np.uint64(32)) + np.uint64(1)
     place = np.arange(words.shape[1])

@@ -12,7 +12,7 @@ from canvas.choices import OwnCodeError, failure
 from canvas.layouts import read
 from canvas.problems import Problems
 from canvas.sampling import sample
-from canvas.symbols import BLANK, DIGIT_IDS
+from canvas.symbols import BLANK, ids_of
 from canvas.task import Task
 
 _PROBLEMS = 32  # of a sample
@@ -64,6 +64,7 @@ def _own_rules(task: Task) -> Iterator[LocalRule]:
 
 def _wrong_rows(task: Task, problems: Problems) -> Iterator[str]:
     layout, base, names = task.layout_impl, task.base, task.names(problems)
+    ids = ids_of(base)
 
     def written(number: int) -> str:
         return Numbers.from_ints([number], base).to_text()[0]
@@ -94,7 +95,7 @@ def _wrong_rows(task: Task, problems: Problems) -> Iterator[str]:
         if said.answer != answer:
             cells = said.answer_cells
             right = [answer // base**k % base for k in range(len(cells))]
-            rows = [c[0] for c, d in zip(cells, right, strict=True) if canvas[c] != DIGIT_IDS[d]]
+            rows = [c[0] for c, d in zip(cells, right, strict=True) if canvas[c] != ids[d]]
             row = min(rows, default=cells[-1][0]) + 1
             yield (
                 f"row {row} of {names[i]} shows the answer {written(said.answer)}, and it is "

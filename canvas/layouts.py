@@ -47,7 +47,8 @@ class Layout(ABC):
     """
 
     name: str  # in configs
-    sign: int  # id of the symbol that stands on the canvas once, between or beside the operands
+    # Id of the symbol that stands on the canvas once, between or beside the operands; None: none.
+    sign: int | None
     margin: int = 0  # columns at the right end that digits of the rows never use
     given_columns: int = 0  # columns at the right end that are given in every row
     # Messages and function of its cells; None: not declared.
@@ -82,7 +83,7 @@ class Layout(ABC):
 
         Args:
             content: uint8 [R, C], one worked solution, left to right, cut to its bounding box.
-            sign: row and column of the sign.
+            sign: row and column of the sign; (0, 0) in a layout without one.
 
         Raises:
             ValueError: the sign is not at its place in this layout.
@@ -97,7 +98,9 @@ class Layout(ABC):
         Args:
             content: uint8 [R, C], the given cells of one problem, cut to their bounding box.
         """
-        written = (content != symbols.BLANK) & (content != self.sign)
+        written = content != symbols.BLANK
+        if self.sign is not None:
+            written &= content != self.sign
         return [max(1, int(n)) for n in written.sum(axis=1)]
 
     def answer_cells(self, content: np.ndarray) -> list[CellIndex]:
@@ -231,7 +234,8 @@ class Layout(ABC):
     def _error(self, problems: Problems, i: int, what: str) -> OwnCodeError:
         """Return an error about a problem, in which PROBLEM and ROOM stand for it and its room."""
         operands = [numbers.to_text()[i] for numbers in problems.operands]
-        name = f" {symbols.CHARACTERS[self.sign]} ".join(filter(None, operands))
+        sign = " " if self.sign is None else f" {symbols.CHARACTERS[self.sign]} "
+        name = sign.join(filter(None, operands))
         if "ROOM" in what:
             lengths = [n for n in problems.lengths[i].tolist() if n]
             height, width = self.room(lengths, problems.base)
@@ -329,7 +333,7 @@ def write(
 ) -> None:
     """Write numbers into a row of right-to-left content, ``shift`` columns from the right end."""
     n = min(numbers.digits.shape[1], content.shape[2] - shift)
-    ids = symbols.DIGIT_IDS[numbers.digits[:, :n]]
+    ids = symbols.ids_of(numbers.base)[numbers.digits[:, :n]]
     inside = np.arange(n) < numbers.lengths[:, None]
     if present is not None:
         inside &= present[:, None]
@@ -408,11 +412,13 @@ def read(canvas: np.ndarray, layout: Layout, base: int = 10) -> Reading:
     content = canvas[rows, columns]
     if (content == symbols.MASK).any():
         raise ValueError("a row is still masked: the canvas is not solved")
-    signs = np.argwhere(content == layout.sign)
-    if len(signs) != 1:
-        sign = symbols.CHARACTERS[layout.sign]
-        raise ValueError(f"a canvas has one sign {sign!r}, this one has {len(signs)}")
-    row, column = signs[0].tolist()
+    row = column = 0
+    if layout.sign is not None:
+        signs = np.argwhere(content == layout.sign)
+        if len(signs) != 1:
+            sign = symbols.CHARACTERS[layout.sign]
+            raise ValueError(f"a canvas has one sign {sign!r}, this one has {len(signs)}")
+        row, column = signs[0].tolist()
     named = {}
     for name, ids in layout.read_operands(content, (row, column)).items():
         filled = np.flatnonzero(ids != symbols.BLANK)
@@ -435,7 +441,10 @@ def _number(ids: np.ndarray, name: str, base: int) -> int:
     """Return a number from ids, least significant first; each has to be a digit's."""
     if not ids.size:
         raise ValueError(f"the {name} is blank")
-    digits = symbols.DIGIT_OF[ids]
+    digits = symbols.digits_of(base)[ids]
     if ((digits < 0) | (digits >= base)).any():
-        raise ValueError(f"the {name} {symbols.decode(ids[::-1])!r} is not a number in base {base}")
+        due = (
+            f"text over {base}" if isinstance(base, symbols.Alphabet) else f"number in base {base}"
+        )
+        raise ValueError(f"the {name} {symbols.decode(ids[::-1])!r} is not a {due}")
     return Numbers.from_digits(digits[None].astype(np.uint8), base).to_ints()[0]

@@ -16,7 +16,7 @@ import numpy as np
 from rich.text import Text
 
 from canvas.layouts import CellIndex
-from canvas.symbols import BLANK, CHARACTERS, MASK, TIMES, decode
+from canvas.symbols import ALL_CHARACTERS, BLANK, MASK, TIMES, decode
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +40,7 @@ _MOST_PIXELS = 2**26
 
 def for_people(symbol: int) -> str:
     """Return the sign of a symbol in pictures and in the terminal; a blank has none."""
-    return _SIGNS.get(symbol, CHARACTERS[symbol])
+    return _SIGNS.get(symbol, ALL_CHARACTERS[symbol])
 
 
 def to_text(canvas: np.ndarray) -> str:
@@ -123,7 +123,7 @@ def draw_canvas(
     inks[canvas == MASK] = MASK_INK
     for cell in read:
         fills[cell], inks[cell] = READ, PAPER
-    signs = np.array([for_people(symbol) for symbol in range(len(CHARACTERS))])
+    signs = np.array([for_people(symbol) for symbol in range(len(ALL_CHARACTERS))])
     right = None if truth is None else signs[truth]
     draw_cells(axes, signs[canvas], fills, inks, wrong=wrong, right=right, row=highlight_row)
 

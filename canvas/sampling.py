@@ -14,7 +14,7 @@ from random import Random
 
 import numpy as np
 
-from canvas.arithmetic import Numbers, numbers_from_words
+from canvas.arithmetic import Numbers
 from canvas.problems import SPLITS, Problems, Split, keys, random_words, split_of
 from canvas.task import Task
 
@@ -61,7 +61,7 @@ def sample(
             start = _LENGTH_DRAWS + (draw * _ATTEMPTS + attempt) * width
             words = random_words(key[todo], at_once * width, start).reshape(-1, width)
             parts = zip(np.split(words, ends, axis=1), drawn.T.repeat(at_once, axis=1), strict=True)
-            operands = [numbers_from_words(*part, task.base, task.smallest) for part in parts]
+            operands = [task.draw(*part) for part in parts]
             problems = Problems(tuple(operands))
             fits = (split_of(problems) == SPLITS.index(split)) & task.allows(problems)
             every = np.concatenate([one.digits for one in operands], axis=1)
@@ -74,7 +74,7 @@ def sample(
                 return Problems(tuple(Numbers(*one, task.base) for one in each))
     ranges = ", ".join(f"{name} {low}-{high}" for name, (low, high) in task.ranges.items())
     raise ValueError(
-        f"no problem of {ranges} in base {task.base} belongs to the {split} split: allow longer "
+        f"no problem of {ranges} {task.digits_in_words} belongs to the {split} split: allow longer "
         "operands"
     )
 

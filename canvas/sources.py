@@ -18,12 +18,13 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "79763172ac760ef3c5ffe0e8610766392b7aff3884da3b28e1315cce0dc77bff"
+SOURCES = "1e4090e60861f94b1f086fc01109b9fa0807df393dc5bbd868b5f4a447dd8e26"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.
 _FILES = (
     *("addition.py", "arithmetic.py", "layouts.py", "multiplication.py", "symbols.py", "task.py"),
+    "texts.py",
     *("cells/local_rule.py", "cells/spec.py", "cells/rules/*.py"),
 )
 _FOREIGN = {"numpy", "torch", *sys.stdlib_module_names}  # top-level packages that are not hashed

@@ -1,7 +1,7 @@
 """Base class of tasks: their problems, correct answers, text form and layouts.
 
 A task defines the lengths of random operands, the correct answer, the text form of a problem, and
-the layouts that draw it. Multiplication and addition are in modules of their own.
+the layouts that draw it. Multiplication, addition and texts are in modules of their own.
 """
 
 import re
@@ -12,11 +12,12 @@ from numbers import Integral
 
 import numpy as np
 
-from canvas.arithmetic import BASES, parse
+from canvas.arithmetic import BASES, Numbers, numbers_from_words, parse
 from canvas.cells.local_rule import LocalRule
 from canvas.choices import OwnCodeError, resolve, shortened
 from canvas.layouts import Layout
 from canvas.problems import MOST_DRAWN, Problems
+from canvas.symbols import Alphabet
 
 # Marks a setting, in the metadata of its field, that tasks did not always have. At its default it
 # is not part of a task's data, so that runs and proofs of before stay those of the same task.
@@ -51,7 +52,7 @@ class Task(ABC):
             if missing := [part for part in ("name", "sign") if not hasattr(found, part)]:
                 raise OwnCodeError(f"layout {self.layout} has no {' and no '.join(missing)}")
         self.layout_impl: Layout = found  # the layout itself
-        if self.base not in BASES:
+        if not isinstance(self.base, Alphabet) and self.base not in BASES:
             raise ValueError(f"the base is {BASES[0]} to {BASES[-1]}, not {self.base}")
         if not np.isfinite(self.long_bias):
             raise ValueError(f"long_bias is a finite number, not {self.long_bias}")
@@ -92,6 +93,25 @@ class Task(ABC):
     @abstractmethod
     def of_size(self, **size: int) -> tuple[int, ...]:
         """Return the digits of each operand of a problem of a size, given by two measures."""
+
+    def draw(self, words: np.ndarray, lengths: np.ndarray) -> Numbers:
+        """Draw an operand of exactly the given lengths for each of B problems.
+
+        Args:
+            words: random words, uint64 [B, n], one a digit.
+            lengths: int64 [B]; 0: no operand.
+        """
+        return numbers_from_words(words, lengths, self.base, self.smallest)
+
+    def count(self, length: int) -> int:
+        """Return the number of operands of a length."""
+        first = self.smallest if length == 1 else self.base ** (length - 1)
+        return self.base**length - first
+
+    def every(self, length: int) -> Iterable[int]:
+        """Return all operands of a length."""
+        last = self.base**length
+        return range(last - self.count(length), last)
 
     def in_range(self, problems: Problems) -> np.ndarray:
         """Mask of the problems whose size is drawn in training, ``bool [B]``.
@@ -139,9 +159,7 @@ class Task(ABC):
         """
         parts = re.split(f"[{re.escape(self.signs)}]", text)
         if len(parts) < 2 or not all(part.strip() for part in parts):
-            raise ValueError(
-                f"{shortened(text)} is no {self.name}; write it like 123{self.sign}456"
-            )
+            raise ValueError(f"{shortened(text)} is no {self.name}; write it like {self.example}")
         operands = tuple(parse(part, self.base) for part in parts)
         self.problems([operands])
         return operands
@@ -211,6 +229,16 @@ class Task(ABC):
     def name(self) -> str:
         """Name of the task in a sentence."""
         return type(self).__name__.lower()
+
+    @property
+    def example(self) -> str:
+        """Problem as it is typed, for messages."""
+        return f"123{self.sign}456"
+
+    @property
+    def digits_in_words(self) -> str:
+        """Base, or alphabet, in a sentence."""
+        return f"{'over' if isinstance(self.base, Alphabet) else 'in base'} {self.base}"
 
 
 @dataclass
@@ -289,6 +317,9 @@ def describe_ranges(
 
     ``gaps`` are values that are left out, see `Task.gaps`.
     """
+    if "letters" in ranges:
+        (low, high), (_, texts) = ranges["letters"], ranges["texts"]
+        return f"{low} to {high} letters" + (f", {texts} texts" if texts > 1 else "")
     if "addends" in ranges:
         (low, high), (fewest, most) = ranges["digits"], ranges["addends"]
         addends = f"{fewest} to {most}" if fewest < most else fewest

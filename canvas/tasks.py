@@ -22,7 +22,12 @@ def task_of(text: str, task: str | None = None, layout: str | None = None, base:
     """The task of a problem as it is typed: as named, or by its sign; in a layout, or its first."""
     signed = (kind for kind in TASKS.values() if any(sign in text for sign in kind.signs))
     kind = task_class(task) if task else next(signed, Multiplication)
-    return kind(**{"layout": layout or next(iter(kind.layouts)), "base": base})
+    layout = layout or next(iter(kind.layouts))
+    if any(one.name == "base" for one in fields(kind)):  # type: ignore[arg-type]
+        return kind(**{"layout": layout, "base": base})
+    if base != 10:
+        raise ValueError(f"the task {task} has an alphabet and no base: leave --base out")
+    return kind(**{"layout": layout})
 
 
 def task_data(task: Task) -> dict[str, Any]:

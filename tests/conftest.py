@@ -50,7 +50,7 @@ def own_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     text = (REPOSITORY / "docs/extending.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     code = [block for block in blocks if "class " in block or "KINDS" in block]
-    assert len(code) == 6
+    assert len(code) == 7
     folder = tmp_path_factory.mktemp("own")
     (folder / "mine.py").write_text("\n\n".join(code))
     with pytest.MonkeyPatch.context() as patch:

@@ -47,7 +47,7 @@ class LocalRule(ABC):
     def __init__(self, base: int) -> None:
         self.base = base  # of the digits
         self.codes: dict[str, int] = {}  # number of codes of latent signals, see `with_codes`
-        self.digits = tuple(symbols.DIGIT_IDS[:base].tolist())
+        self.digits = tuple(symbols.ids_of(base).tolist())
 
     def with_codes(self, codes: Mapping[str, int]) -> Self:
         """Return the same rule for a network without hints for some signals.

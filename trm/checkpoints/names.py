@@ -118,7 +118,7 @@ def about(file: Path) -> FileFacts:
             family += f", H {model['model']['H_cycles']}, L {model['model']['L_cycles']}"
         if "weight_bits" in model["model"]:
             family += f" in int{model['model']['weight_bits']}"
-        base = "" if task["base"] == 10 else f", base {task['base']}"
+        base = "" if task.get("base", 10) == 10 else f", base {task['base']}"
         facts = FileFacts(
             family,
             f"{task['task']}, {task['layout']}{base}",

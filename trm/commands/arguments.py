@@ -85,22 +85,23 @@ def check_problems(texts: list[str], checkpoint: str | Path | None = None) -> No
     Raises:
         ValueError: a text is not a problem of any task, or not of the checkpoint's task.
     """
-    for text in texts:
+    settings = {} if checkpoint is None else read_task(checkpoint)
+    own = "." in settings.get("task", "")  # its problems may be of any form
+    for text in () if own else texts:
         numbers = re.split(r"[^0-9A-Fa-f]", text.replace(" ", ""))  # digits of base 16, too
         if len(numbers) < 2 or not all(numbers):
             raise ValueError(
                 f"{shortened(text)} is not a problem; write it like 123x456, or 12+34+5 for a "
                 "model that adds"
             )
-    if checkpoint is not None and (task := _task_of(checkpoint)):
+    if task := _task_of(settings):
         task.parsed(texts)
 
 
-def _task_of(checkpoint: str | Path) -> Task | None:
-    """Return the task of a file of weights; None: loading the file raises a better error."""
+def _task_of(settings: dict[str, Any]) -> Task | None:
+    """Return a task from its settings; None: loading the checkpoint raises a better error."""
     from canvas.tasks import TASKS
 
-    settings = read_task(checkpoint)
     name = settings.pop("task", None)
     settings.pop("repeats", None)  # of older files
     try:
@@ -497,4 +498,7 @@ class Arguments(argparse.Namespace):
         if axes is None:
             known = "; ".join(map(options, task.grids))
             raise ValueError(f"{task.name.capitalize()} uses {known}, not {options(given)}")
-        return {axis: given.get(axis) or [*usual(*task.ranges.get(axis, (1, 3)))] for axis in axes}
+        found = {axis: given.get(axis) or [*usual(*task.ranges.get(axis, (1, 3)))] for axis in axes}
+        if "texts" in axes and "texts" not in given:
+            found["texts"] = [task.arity[0]]
+        return found

@@ -238,7 +238,7 @@ def by_chance(row: WrongRow, names: Sequence[str]) -> dict[str, float]:
 
     The wrong symbols are all digits and the blank, but the true one. The rest of the row stays.
     """
-    every = {*symbols.DIGIT_IDS[: row.base].tolist(), symbols.BLANK} - {int(row.truth[row.at])}
+    every = {*symbols.ids_of(row.base).tolist(), symbols.BLANK} - {int(row.truth[row.at])}
     found = dict.fromkeys(names, 0.0)
     for symbol in every:
         written = row.written.copy()

@@ -52,7 +52,10 @@ AXES = {  # measures of problem sizes
     "digits_b": "digits of b",
     "digits": "digits",  # of the longest addend; short, as axes are
     "addends": "addends",
+    "letters": "letters of each text",
+    "texts": "texts of a problem",
 }
+LENGTHS = {"digits_a", "digits_b", "digits", "letters"}  # those that are lengths
 LABELS = AXES | {FAMILY: "family"}
 FIGURES = {
     "solutions": "Whole free-running solutions correct",
@@ -66,7 +69,7 @@ MEANS = (  # per cell
     *("seconds_per_problem", "flops_per_problem"),
 )
 
-Axis = Literal["family", "digits_a", "digits_b", "digits", "addends"]
+Axis = Literal["family", "digits_a", "digits_b", "digits", "addends", "letters", "texts"]
 Model = dict[str, Any]  # a `ModelData`
 Cell = dict[str, Any]  # a `CellData`
 
@@ -126,7 +129,7 @@ class TaskData(TypedDict):
 
     task: str
     layout: str | None
-    base: int
+    base: NotRequired[int]  # texts have none
 
 
 class ModelData(TypedDict):
@@ -213,6 +216,13 @@ class Grid(dict[str, Any]):
         """True if lengths are those of cells whose two operands are equally long."""
         pairs = {key for model in self.models for key in cells_of(model) if key[0] == key[1]}
         return self.axes == ("digits_a", "digits_b") and len(pairs) > 1
+
+    @property
+    def length_in_words(self) -> str:
+        """Meaning of the length in figures by length."""
+        if LABELS[self.axes[0]] == LABELS["letters"]:
+            return LABELS["letters"]
+        return "digits of each operand" if self.equal_lengths else "digits of the longest operand"
 
     @property
     def shows_steps(self) -> bool:
@@ -388,7 +398,7 @@ def cells_by_length(grid: Grid, model: Model) -> dict[int, list[Cell]]:
     cells: dict[int, list[Cell]] = {}
     for size, cell in cells_of(model).items():
         sizes = zip(grid.axes, size, strict=True)
-        length = max(int(n) for axis, n in sizes if axis.startswith("digits"))
+        length = max(int(n) for axis, n in sizes if axis in LENGTHS)
         if not grid.equal_lengths or size[0] == size[1]:
             cells.setdefault(length, []).append(cell)
     return dict(sorted(cells.items()))

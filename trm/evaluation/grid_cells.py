@@ -52,7 +52,7 @@ def fitted(
                 f"(height x width), which {name} need"
             )
         elif not len(drawn):
-            reason = f"no problem of {name} in base {task.base} belongs to the {SPLIT} split"
+            reason = f"no problem of {name} {task.digits_in_words} belongs to the {SPLIT} split"
     except ValueError as error:  # the layout has no room for as many operands
         reason = str(error)
     return on_canvas, drawn, reason
@@ -65,12 +65,10 @@ def cell_problems(task: Task, lengths: Sequence[int], problems: int, seed: int) 
     The result depends on the arguments and the task's base, but not on its layout or ranges, so all
     models of a task get the same problems.
     """
-    base = task.base
-    ranges = [(task.smallest if n == 1 else base ** (n - 1), base**n) for n in lengths]
     stream = reduce(lambda stream, n: stream << 32 | n, lengths)  # no two cells share digits
-    if prod(end - start for start, end in ranges) <= max(_FEW, _SPARE * problems):
+    if prod(map(task.count, lengths)) <= max(_FEW, _SPARE * problems):
         # All problems of these lengths, in an order that depends on the seed.
-        everything = Problems.from_ints([*product(*(range(*ends) for ends in ranges))], base)
+        everything = Problems.from_ints([*product(*map(task.every, lengths))], task.base)
         allowed = (split_of(everything) == SPLITS.index(SPLIT)) & task.allows(everything)
         index = np.flatnonzero(allowed)
         order = random_words(keys(seed, SPLIT, stream, index), 1)[:, 0]
@@ -126,4 +124,6 @@ def size_name(axes: Iterable[str], size: Iterable[int | str]) -> str:
     measures = dict(zip(axes, size, strict=True))
     if [*measures] == ["digits_a", "digits_b"]:
         return "{digits_a} x {digits_b} digits".format(**measures)
+    if measures.get("texts") == 1:
+        return f"{measures['letters']} letters"
     return ", ".join(f"{n} {axis.replace('_', ' ')}" for axis, n in measures.items())

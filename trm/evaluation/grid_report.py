@@ -132,10 +132,20 @@ def _by_length(grid: Grid) -> list[str]:
             seconds = mean_of(cells, "seconds_per_problem")
             words.append("–" if seconds is None else f"{seconds:.3g}")
             rows.append([safe(model["name"]), str(length), right.short, *words])
-    heads = ["model", "digits", "correct", "agreement", "confidence", "seconds a problem"]
-    about = "digits of each operand" if grid.equal_lengths else "digits of the longest operand"
+    heads = [
+        "model",
+        grid.length_in_words.partition(" ")[0],
+        "correct",
+        "agreement",
+        "confidence",
+        "seconds a problem",
+    ]
     picture = f"![Accuracy, agreement, confidence and seconds a problem, by length]({COMPARED})"
-    return ["## By length", picture, f"By the {about}.", table(heads, rows)] if rows else []
+    return (
+        ["## By length", picture, f"By the {grid.length_in_words}.", table(heads, rows)]
+        if rows
+        else []
+    )
 
 
 def shared_problems(

@@ -39,7 +39,10 @@ def check_alike(models: Sequence[Model]) -> None:
     Raises:
         ValueError: a task, base or measure differs.
     """
-    kinds = {model["name"]: "{task} in base {base}".format(**model["task"]) for model in models}
+    kinds = {}
+    for model in models:
+        task = model["task"]
+        kinds[model["name"]] = task["task"] + (f" in base {task['base']}" if "base" in task else "")
     for model in models:
         if settings := model.get("settings"):
             kinds[model["name"]] += " by {} and {}".format(*settings["axes"])

@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import nn
 
+from canvas.symbols import Alphabet
 from canvas.task import Task
 from trm.cells.model import CellModel
 from trm.cells.proof.notes import COMPUTES, LAWFUL, PROVED, REFUTED, noted_proof
@@ -75,11 +76,11 @@ def model_card(checkpoint: str | Path, name: str | None = None) -> str:
     kind = type(model).__name__
     card = description(checkpoint, content, model, task)
     name = str(checkpoint) if name is None else name
-    tags = ["arithmetic", task.name, task.layout]
+    tags = [*(() if isinstance(task.base, Alphabet) else ("arithmetic",)), task.name, task.layout]
     parts = [
         f"---\n{LIBRARY}\ntags: [{', '.join(tags)}]\n---\n\n# {safe(name)}",
         f"{'An' if kind[0] in 'AEIOU' else 'A'} `{kind}` of {model.num_parameters:,} parameters "
-        f"for {task.name} in base {task.base}, layout `{task.layout}`, "
+        f"for {task.name} {task.digits_in_words}, layout `{task.layout}`, "
         f"trained on {solver.trained_on}.",
         *_given_and_learned(solver, card),
         *([] if isinstance(model, CellModel) else [f"**Views.** {_views(content[DATA_KEY])}"]),
@@ -89,7 +90,7 @@ def model_card(checkpoint: str | Path, name: str | None = None) -> str:
     ]
     loaded = "load_solver" if name in named_weights() else "Solver.from_pretrained"
     imports = f"from trm import {', '.join(sorted(('solve', loaded.partition('.')[0])))}"
-    code = f'{imports}\n\nprint(solve("12{task.sign}3", {loaded}("{name}")))'
+    code = f'{imports}\n\nprint(solve("{task.example}", {loaded}("{name}")))'
     return "\n\n".join([*parts, f"```python\n{code}\n```\n"])
 
 

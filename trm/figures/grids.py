@@ -28,6 +28,7 @@ from trm.evaluation.grid import (
     FIGURES,
     FILES,
     LABELS,
+    LENGTHS,
     TRUST,
     Grid,
     Model,
@@ -151,10 +152,10 @@ def lengths_figure(grid: Grid) -> Figure:
         axes.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)
         every |= set(x)
         ranges = (models[0]["ranges"] or {}).items()
-        if longest := [most for axis, (_, most) in ranges if axis.startswith("digits")]:
+        if longest := [most for axis, (_, most) in ranges if axis in LENGTHS]:
             most = min(longest) if alike else max(longest)
             axes.axvline(most, color=style["color"], linestyle=":", linewidth=1.2)
-    _finish_lengths(axes, every, alike)
+    _finish_lengths(axes, every, grid.length_in_words)
     axes.set(ylim=(-2, 102), ylabel="correct, %")
     axes.set_title(FIGURES[grid.figure_shown], loc="left", weight="bold", fontsize=12, color=INK)
     axes.legend(frameon=False, fontsize=8.5, loc="best")
@@ -181,7 +182,7 @@ def compared_figure(grid: Grid) -> Figure:
         for i, (model, means) in enumerate(zip(grid.models, lines[key], strict=True)):
             values = [scale * mean for mean in means.values()]
             axes.plot([*means], values, label=model["name"], zorder=3, **mark(i))
-        _finish_lengths(axes, set().union(*lines[key]), grid.equal_lengths)
+        _finish_lengths(axes, set().union(*lines[key]), grid.length_in_words)
         axes.set(ylabel=label)
         if scale == 100:
             axes.set(ylim=(-2, 102))
@@ -216,7 +217,7 @@ def steps_figure(grid: Grid) -> Figure:
     Lengths are those of `lengths_figure`. Each model has a line. For a model that fills in all rows
     together a dashed line shows the most steps that its canvases can need.
     """
-    alike, every = grid.equal_lengths, set[int]()
+    every = set[int]()
     notes = f"{grid.problems_asked}. Free-running, means over problems. "
     notes += "Dashed: the longest chain of cells, the most steps until nothing changes. "
     figure = new_figure(*_CURVES, note=notes + " ".join(grid.caveats))
@@ -231,7 +232,7 @@ def steps_figure(grid: Grid) -> Figure:
             elif points:
                 axes.plot(*zip(*points, strict=True), linestyle="--", color=mark(i)["color"])
             every |= {n for n, _ in points}
-    _finish_lengths(axes, every, alike)
+    _finish_lengths(axes, every, grid.length_in_words)
     together = all(cell["steps"] is None or cell.get("longest_chain")
                    for model in grid.models for cell in model["cells"])  # fmt: skip
     axes.set(ylim=(0, None), ylabel=f"supervision steps of a {'canvas' if together else 'row'}")
@@ -240,8 +241,8 @@ def steps_figure(grid: Grid) -> Figure:
     return figure
 
 
-def _finish_lengths(axes: Axes, every: set[int], alike: bool) -> None:
-    """Label the axis of lengths."""
+def _finish_lengths(axes: Axes, every: set[int], what: str) -> None:
+    """Label the axis of lengths as ``what``."""
     lengths = sorted(every)
     if lengths and lengths[-1] > 2 * len(lengths):  # a few sizes far apart
         axes.set_xscale("log")
@@ -249,7 +250,6 @@ def _finish_lengths(axes: Axes, every: set[int], alike: bool) -> None:
         axes.set_xticks(lengths, [str(n) for n in lengths])
     else:
         axes.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
-    what = "digits of each operand" if alike else "digits of the longest operand, pooled"
     axes.set(xlabel=what)
     tidy(axes)
 

@@ -42,7 +42,7 @@ class Solver:
 
     def __repr__(self) -> str:
         model = type(getattr(self.predictor, "model", self.predictor)).__name__
-        layout = f"{self.task.layout} in base {self.task.base}"
+        layout = f"{self.task.layout} {self.task.digits_in_words}"
         return f"Solver({model}, {layout}, trained on {self.trained_on})"
 
     @classmethod

@@ -167,8 +167,8 @@ class CanvasModule(L.LightningModule):
         there = getattr(getattr(self.model, "config", None), "vocab_size", None)
         if there is not None and there < (needed := vocab_size(task.base)):
             raise ValueError(
-                f"base {task.base} has {needed} symbols, and the network is built for {there}: set "
-                f"vocab_size={needed} in its config"
+                f"{task.name} {task.digits_in_words} has {needed} symbols, and the network is "
+                f"built for {there}: set vocab_size={needed} in its config"
             )
 
     def trained(self, **settings: Any) -> Any:

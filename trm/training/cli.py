@@ -165,8 +165,7 @@ class TrainingCLI(LightningCLI):
             if settings and side in settings:
                 settings[side] = config.data.canvas[side] or 20
         if settings and "vocab_size" in settings:
-            base = config.data.task.init_args.get("base", 10)
-            settings["vocab_size"] = vocab_size(base if type(base) is int else 10)
+            settings["vocab_size"] = vocab_size(_base(config.data.task))
         if not settings:
             return
         kind: Any = load_class(network.class_path, Network, "network")
@@ -240,6 +239,16 @@ class TrainingCLI(LightningCLI):
         if self.trainer.world_size == 1:  # a process that is started later cannot take over a run
             begin_runs(self.trainer.loggers)
         rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
+
+
+def _base(task: Namespace) -> int:
+    """Return the base of a task's settings; 10 for wrong ones, which are refused later."""
+    try:
+        kind: Any = load_class(task.class_path, Task, "task")
+        base: int = kind(**task.init_args).base
+        return base
+    except (TypeError, ValueError):
+        return 10
 
 
 def _start_alike(trainer: Namespace) -> None:

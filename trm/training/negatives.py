@@ -23,7 +23,7 @@ import numpy as np
 
 from canvas.drawing import RowSteps, WorkedDrawing
 from canvas.problems import Problems, random_below, split_of
-from canvas.symbols import BLANK, DIGIT_IDS, DIGIT_OF, MASK
+from canvas.symbols import BLANK, MASK, Alphabet, digits_of, ids_of
 from canvas.task import Task
 from trm.training.configs import NegativesConfig
 
@@ -99,7 +99,8 @@ def with_incorrect_rows(
         # Rows of held-out problems stay unseen.
         shown = written[mine] & (split_of(others) == 0)[:, None, None]
         inputs[mine] = np.where(shown, rows, inputs[mine])
-    digits = written & (DIGIT_OF[inputs] >= 0) & (kind == SampleKind.DIGIT)[:, None, None]
+    digits = written & (kind == SampleKind.DIGIT)[:, None, None]
+    digits &= digits_of(task.base)[inputs] >= 0
     return steps._replace(inputs=_change_a_digit(inputs, digits, task.base, words))
 
 
@@ -114,9 +115,12 @@ def other_problems(problems: Problems, words: np.ndarray) -> Problems:
     place = random_below(words[:, 1], first.lengths)
     at = np.arange(len(problems)), place
     least = ((place == first.lengths - 1) & (first.lengths > 1)).astype(np.int64)  # no leading 0
-    more = random_below(words[:, 2], np.maximum(first.base - 1 - least, 1))
+    different = first.base - least
+    if isinstance(first.base, Alphabet):
+        least, different = np.ones_like(least), np.full_like(least, first.base.letters)
+    more = random_below(words[:, 2], np.maximum(different - 1, 1))
     digits = first.digits.copy()
-    digits[at] = least + (digits[at].astype(np.int64) - least + 1 + more) % (first.base - least)
+    digits[at] = least + (digits[at].astype(np.int64) - least + 1 + more) % different
     return Problems((replace(first, digits=digits), *problems.operands[1:]))
 
 
@@ -128,7 +132,7 @@ def _change_a_digit(
     Args:
         inputs: uint8 [B, H, W].
         digits: the digits to choose from, bool [B, H, W]; a canvas without any stays the same.
-        base: of the number system.
+        base: of the number system, or the alphabet of texts.
         words: random, [B, `WORDS`].
     """
     chosen = np.flatnonzero(digits.any(axis=(1, 2)))
@@ -138,9 +142,11 @@ def _change_a_digit(
     nth = random_below(words[chosen, 1], flat.sum(axis=1))
     cell = (flat.cumsum(axis=1) > nth[:, None]).argmax(axis=1)
     at = chosen, *np.unravel_index(cell, inputs.shape[1:])
-    more = 1 + random_below(words[chosen, 2], base - 1)
+    ids = ids_of(base)[isinstance(base, Alphabet) :]  # texts have no digit 0
+    more = 1 + random_below(words[chosen, 2], len(ids) - 1)
     changed = inputs.copy()
-    changed[at] = DIGIT_IDS[(DIGIT_OF[inputs[at]] + more) % base]
+    places = np.searchsorted(ids, inputs[at], sorter=(order := ids.argsort()))
+    changed[at] = ids[(order[places] + more) % len(ids)]
     return changed
 
 

@@ -17,13 +17,13 @@ from matplotlib.ticker import MaxNLocator
 from canvas import picture
 from canvas.cells.drawn import UNDEFINED
 from canvas.picture import draw_canvas, draw_cells, for_people
-from canvas.symbols import BLANK, CHARACTERS
+from canvas.symbols import ALL_CHARACTERS, BLANK
 from trm.cells.predictor import right_cells
 from trm.extras.analysis.lens import Lens
 from trm.extras.analysis.patch import Patching
 from trm.figures.style import WRONG, colours, ink, new_figure
 
-_SIGNS = np.array([for_people(symbol) for symbol in range(len(CHARACTERS))])
+_SIGNS = np.array([for_people(symbol) for symbol in range(len(ALL_CHARACTERS))])
 _SCORED, _DIFFERENT = "#1A1A1A", "#E69F00"
 _CELL = (0.1, 0.24)  # inches of a cell, fewest and most
 _WIDE = 10.0  # inches of maps side by side; more if cells have the smallest size

@@ -8,10 +8,12 @@ import numpy as np
 
 from canvas import symbols
 from canvas.drawing import row_steps
+from canvas.texts import TextTask
 from trm.evaluation.grid_cells import cell_problems, size_name
 from trm.evaluation.statistics import bootstrap
 from trm.extras.analysis.rasp import NAMES, Selector
 from trm.extras.analysis.rasp_programs import write_row
+from trm.extras.analysis.rasp_texts import write_texts
 from trm.extras.analysis.record import SequenceRecorder, cell_attention, check_cells
 from trm.runtime.progress import Report, silent
 from trm.runtime.torch_settings import standard_settings
@@ -193,7 +195,10 @@ def compare_heads(
         report(f"problems of {name}", number, len(drawn))
         rows = steps.problem == number
         inputs, labels, answer = steps.inputs[rows], steps.labels[rows], steps.answer[rows]
-        written, page = write_row(task.layout, inputs, task.base)
+        if isinstance(task, TextTask):
+            written, page = write_texts(task, inputs)
+        else:
+            written, page = write_row(task.layout, inputs, task.base)
         used |= {*page.selectors}  # so far only those of the program
         selectors = {name: page.selector(name) for name in NAMES} | page.selectors
         cells = (answer & (labels != symbols.BLANK)).reshape(len(inputs), -1)

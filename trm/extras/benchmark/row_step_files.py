@@ -199,7 +199,7 @@ def _lines(files: RowStepFiles) -> Files:
 def _card(files: RowStepFiles, counts: dict[str, tuple[int, int]]) -> str:
     """Return a dataset card, whose front matter names the files of each split."""
     task = files.task
-    name = f"{task.name.capitalize()}, row by row, layout {task.layout}, base {task.base}"
+    name = f"{task.name.capitalize()}, row by row, layout {task.layout}, {task.digits_in_words}"
     data = [f"  - split: {split}\n    path: {split}.jsonl" for split in SPLITS]
     front = ["---", f'pretty_name: "{name}"', "configs:", "- config_name: default", "  data_files:"]
     sizes = [

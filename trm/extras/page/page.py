@@ -80,7 +80,7 @@ def _about(shown: Shown) -> dict[str, Any]:
         "config": asdict(model.config),
         "layout": layout.name,
         "base": base,
-        "sign": CHARACTERS[layout.sign],
+        "sign": "" if layout.sign is None else CHARACTERS[layout.sign],
         "operands": [fewest, min(most, rule.most_operands or most)],
         "heights": [layout.room(each, base)[0] for each in lengths],
         "ranges": [task.ranges[axis] for axis in task.grids[0]],
