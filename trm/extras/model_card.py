@@ -112,6 +112,8 @@ def _given_and_learned(solver: Solver, card: dict[str, Any]) -> list[str]:
             learned += ", and what the codes stand for"
     elif isinstance(model, GPT):
         design = "the layout, and the order of tokens: rows from the top, each from its last digit"
+        if pauses := model.config.pauses:
+            design += f", with {pauses} pause tokens after the operands"
         learned = "the arithmetic, the carries, and where rows end"
     else:
         design = "the layout, and the order of rows"

@@ -69,9 +69,20 @@ class Terms(NamedTuple):
         new, rotation, keys = slice(first, last), self.rotation, self.relative
         return Terms(
             None if self.vectors is None else self.vectors[..., new, :],
-            rotation and (rotation[0][new], rotation[1][new]),
-            None if self.bias is None else self.bias[:, new, :last],
-            keys and keys._replace(classes=keys.classes[new, :last]),
+            rotation and (rotation[0][..., new, :], rotation[1][..., new, :]),
+            None if self.bias is None else self.bias[..., new, :last],
+            keys and keys._replace(classes=keys.classes[..., new, :last]),
+        )
+
+    def at(self, index: Tensor) -> "Terms":
+        """Return for each sample the terms of some tokens, or repeated ones: int64 [B, N]."""
+        rotation, bias, keys = self.rotation, self.bias, self.relative
+        query, key = index[:, :, None], index[:, None, :]
+        return Terms(
+            None if self.vectors is None else self.vectors[index],
+            rotation and (rotation[0][index].unsqueeze(1), rotation[1][index].unsqueeze(1)),
+            None if bias is None else bias[:, query, key].transpose(0, 1),
+            keys and keys._replace(classes=keys.classes[query, key]),
         )
 
 

@@ -30,7 +30,8 @@ POSITIONS = {  # position encodings, and the class of each
 }
 RANDOMISED_RANGE = 2048  # number of positions that randomised ones are drawn from
 _MOST = {"hidden_size": MOST_CHANNELS, "intermediate_size": 4 * MOST_CHANNELS}
-_MOST |= {"num_layers": MOST_LAYERS} | dict.fromkeys(("H_cycles", "L_cycles", "loops"), MOST_STEPS)
+_MOST |= {"num_layers": MOST_LAYERS, "pauses": MOST_STEPS}
+_MOST |= dict.fromkeys(("H_cycles", "L_cycles", "loops"), MOST_STEPS)
 NEIGHBOURHOODS = ("all", "local_lines", "local_nearest")
 HALT_POOLS = ("first", "mask", "every")  # the first token; the mean of masked ones; each by itself
 
@@ -95,12 +96,13 @@ class GPTConfig:
     num_layers: int = 12  # blocks
     loops: int = 1  # times that the stack of blocks is applied; with halting, the most
     halting: bool = False  # whether a head decides after each loop if a token needs more of them
+    pauses: int = 0  # tokens that it reads between the operands and the answer
     intermediate_size: int | None = None  # inside the MLP; None: 4 * hidden_size
     position: str = one_of("learned_2d", POSITIONS, open=True)  # how it is encoded
     bias: bool = False  # in linear layers and layer norms
 
     def __post_init__(self) -> None:
-        check_sizes(self)
+        check_sizes(self, may_be_0=("pauses",))
         length = 1 + self.height * (self.width + 1)
         if self.position == "randomised" and length > RANDOMISED_RANGE:
             raise ValueError(

@@ -8,6 +8,7 @@ The architecture of nanoGPT (Radford et al. 2019; karpathy/nanoGPT):
 - normal initial weights of deviation 0.02; those that end a residual branch are scaled by depth
 - any position encoding of `trm.models.positions`; a row end counts as one more column
 - greedy or sampled decoding with a cache of keys and values
+- optional pause tokens between operands and answer (`trm.models.pauses`)
 
 A looped GPT applies its stack of blocks several times, with the embedded tokens added before every
 loop (Yang et al. 2023, "Looped Transformers are Better at Learning Learning Algorithms"). Keys and
@@ -34,6 +35,7 @@ from trm.models.configs import GPTConfig
 from trm.models.coordinates import Coordinates
 from trm.models.hook_points import Point, of_blocks
 from trm.models.iterative import Network, Settling
+from trm.models.pauses import FIRST, Pauses
 from trm.models.positions import Learned, Learned2D, check_canvas, make_position
 from trm.models.sampling import Sampler
 from trm.runtime.progress import Report, silent
@@ -111,6 +113,9 @@ class GPT(Network):
             self.halt_head = nn.Linear(D, 1)
             nn.init.zeros_(self.halt_head.weight)  # even odds at first
             nn.init.zeros_(self.halt_head.bias)
+        self.pauses: nn.Parameter | None = None
+        if config.pauses:
+            self.pauses = nn.Parameter(torch.randn(config.pauses, D) * INITIAL_STD)
 
     def hook_points(self, states: Sequence[str] = ()) -> dict[str, Point]:
         """Return the sites of the network, see `trm.models.hooks`."""
@@ -158,8 +163,14 @@ class GPT(Network):
     ) -> list[Tensor]:
         """Return the state of each token after each loop, [B, T, D] each, as for `activations`."""
         self._check(ids, height, width, most=1 + height * (width + 1))
-        terms = self._terms(height, width, generator).part(0, ids.shape[1])
-        return self.hidden(ids, terms, self.position.token_vectors(ids, generator))
+        terms = self._terms(height, width, generator)
+        if self.pauses is None:
+            terms = terms.part(0, ids.shape[1])
+            return self.hidden(ids, terms, self.position.token_vectors(ids, generator))
+        pauses = Pauses.of(ids, len(self.pauses))
+        ids, terms = pauses.inserted(ids), terms.at(pauses.sources)
+        states = self.hidden(ids, terms, self.position.token_vectors(ids, generator))
+        return [pauses.of_writers(x) for x in states]
 
     @torch.no_grad()
     def generate(
@@ -193,6 +204,11 @@ class GPT(Network):
         given = forced >= 0
         if not given[:, 0].all():
             raise ValueError("forced[:, 0] must be the start token in every sample, got -1.")
+        pauses = None
+        if self.pauses is not None:
+            pauses = Pauses.of(forced, len(self.pauses))
+            forced = pauses.inserted(forced)
+            given = forced >= 0
         kind = forced.device.type
         # A CPU multiplies a handful of rows in float32 up to five times as fast as in bfloat16.
         autocast = kind != "cpu" and torch.is_autocast_enabled(kind)
@@ -202,7 +218,10 @@ class GPT(Network):
         loops, changed = torch.zeros_like(ids), torch.zeros_like(ids)
         unsettled = torch.zeros_like(given)
         with torch.autocast(kind, enabled=autocast):
-            reading = _Reading(self, ids, self._terms(height, width))
+            terms = self._terms(height, width)
+            if pauses is not None:  # the end token is never read, and has no terms
+                terms = terms.at(pauses.sources[:, : length - 1])
+            reading = _Reading(self, ids, terms)
             # The longest beginning that is given in all samples is read in one pass.
             first = int(given.all(dim=0).long().cumprod(dim=0).sum())
             ended = (ids[:, :first] == end).any(dim=1)
@@ -218,8 +237,11 @@ class GPT(Network):
                 for part, value in zip((loops, changed, unsettled), looped, strict=True):
                     part[:, t] = value * writes
                 ended |= ids[:, t] == end
-        ids = ids.masked_fill((ids == end).cumsum(dim=1) > 0, end)
-        return Generated(ids, log_probs, loops, changed, unsettled)
+        found = Generated(ids, log_probs, loops, changed, unsettled)
+        if pauses is not None:
+            found = Generated(*map(pauses.removed, found))
+        ids = found.ids.masked_fill((found.ids == end).cumsum(dim=1) > 0, end)
+        return found._replace(ids=ids)
 
     def _next(
         self, reading: "_Reading", writes: Tensor, sampler: Sampler | None
@@ -257,9 +279,12 @@ class GPT(Network):
         return token, log_prob, loops, changed, ~done if halting else sure
 
     def _terms(self, height: int, width: int, generator: torch.Generator | None = None) -> Terms:
-        weight = self.embed_tokens.weight
-        cells = Coordinates.canvas(height, width + 1, prefix_length=1, device=weight.device)
+        cells, weight = self._places(height, width), self.embed_tokens.weight
         return self.position.terms(cells, compute_dtype(weight), generator=generator)
+
+    def _places(self, height: int, width: int) -> Coordinates:
+        device = self.embed_tokens.weight.device
+        return Coordinates.canvas(height, width + 1, prefix_length=1, device=device)
 
     def hidden(self, ids: Tensor, terms: Terms, of_tokens: Tensor | None = None) -> list[Tensor]:
         """Return states after each loop and the last norm, [B, T, D]: the part to compile."""
@@ -285,7 +310,13 @@ class GPT(Network):
 
     def embed(self, ids: Tensor, terms: Terms, of_tokens: Tensor | None = None) -> Tensor:
         """Return embedded tokens with the vectors of their positions, [B, T, D]."""
-        embedded = self.embed_tokens(ids)
+        if self.pauses is None:
+            embedded = self.embed_tokens(ids)
+        else:
+            pause = ids >= FIRST
+            embedded = self.embed_tokens(ids.masked_fill(pause, 0))
+            of_pauses = self.pauses[(ids - FIRST).clamp(min=0)]
+            embedded = torch.where(pause.unsqueeze(-1), of_pauses, embedded)
         for vectors in (terms.vectors, of_tokens):
             if vectors is not None:
                 embedded = embedded + vectors

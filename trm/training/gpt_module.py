@@ -16,6 +16,7 @@ from canvas.drawing import IGNORE, WorkedDrawing, sequences
 from canvas.problems import Problems
 from trm.checkpoints import CHECKPOINT_KEY
 from trm.models.gpt import GPT
+from trm.models.pauses import SIGNS
 from trm.runtime.limits import MOST_STEPS
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
@@ -155,6 +156,11 @@ class GPTModule(CanvasModule):
             raise ValueError(
                 f"{position} positions are learned for each place: set data.canvas.height and "
                 "data.canvas.width, or another model.network.config.position"
+            )
+        if self.model.config.pauses and data.task.layout_impl.sign not in SIGNS:
+            raise ValueError(
+                "a GPT's pauses stand behind the row with the operation's sign, and the layout "
+                f"{data.task.layout} has no sign: set model.network.config.pauses to 0"
             )
         if turned := sorted(set(data.symmetries) - {"e"}, key=list(SYMMETRIES).index):
             raise ValueError(f"{SHIFTS_ALONE} (now: {', '.join(turned)})")

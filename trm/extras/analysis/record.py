@@ -243,6 +243,11 @@ class SequenceRecorder(Recorder):
     @standard_settings()
     def __init__(self, model: GPT, canvases: np.ndarray, height: int | None = None) -> None:
         self.model, device = model, next(model.parameters()).device
+        if model.config.pauses:
+            raise ValueError(
+                "the cells of a GPT with pauses are no sites that can be compared: look inside one "
+                "trained with model.network.config.pauses 0, or take trm.models.hooks.record"
+            )
         B, h, W = canvases.shape
         self.shape, self.height = (h, W), height or h
         self.ids = torch.from_numpy(to_sequences(canvases)).to(device)

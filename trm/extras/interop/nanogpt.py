@@ -160,6 +160,7 @@ def nanogpt_checkpoint(model: GPT) -> dict[str, Any]:
         f"position {config.position}": config.position in GPT_POSITIONS,
         f"{config.loops} loops": config.loops == 1,
         "halting": not config.halting,
+        f"{config.pauses} pauses": not config.pauses,
         f"intermediate_size {config.intermediate_size} at hidden_size {D}": (
             config.intermediate_size in (None, 4 * D)
         ),
