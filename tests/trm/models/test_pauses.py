@@ -37,7 +37,7 @@ def ids_of(text: str) -> torch.Tensor:
     return torch.from_numpy(encode(text).astype(np.int64))
 
 
-def test_pauses_follow_the_row_with_the_sign_and_are_removed_again():
+def test_pauses_follow_the_row_with_the_sign():
     ids = torch.stack([ids_of("^3_#2*#6_#"), ids_of("^___#3_*#6"), ids_of("^3_#2_#6_#")])
     pauses = Pauses.of(ids, 2)
     assert pauses.after.tolist() == [7, 9, 10]
@@ -66,7 +66,7 @@ def test_decoding_puts_the_pauses_in_that_training_had(position, loops):
     torch.testing.assert_close(log_probs[:, 1:][free], likely.values[free], rtol=1e-4, atol=1e-5)
 
 
-def test_pauses_change_answers_but_nothing_that_is_read_before_them():
+def test_pauses_change_nothing_that_is_read_before_them():
     batch, model = batch_of(), make()
     ids, first = batch["ids"], (batch["labels"] >= 0).byte().argmax(dim=1)
     before = model(ids, 4, 5)
