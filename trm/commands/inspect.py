@@ -34,17 +34,27 @@ EXAMPLES = f"""\
 examples:
   trm inspect 123x456 --output inspected
   trm inspect --checkpoint C 987x65 --row 2 --cell 3,3 --output inspected
+  trm inspect --checkpoint C 987x65 --row 2 --saliency --output inspected
   trm inspect --checkpoint C 2539x839 --row 2 --lens --patch 2539x849 --output inspected
   trm inspect --checkpoint runs/quickstart --export quickstart{SUFFIX} --figures grid
   trm inspect --checkpoint C --export C.int8{SUFFIX} --dtype int8
   trm inspect --export multiply.html --beside C docs/models/column-seed0{SUFFIX}
 
 The folder gets solving.gif and pictures of the rows, of the step in which each cell settled, of
-attention and of signals, where the model has these. --lens and --patch add theirs.
+attention and of signals, where the model has these. --lens, --patch and --saliency add theirs.
 """
 _SPARE = 4  # supervision steps that are shown beyond those that were taken
+_EXPLAINED = 3  # supervision steps with maps of saliency
 _FILM = "solving.gif"
-_PICTURES = ("rows", "settled", "attention", "signals", "lens", "patch")  # all possible ones
+_PICTURES = (
+    "rows",
+    "settled",
+    "attention",
+    "signals",
+    "lens",
+    "patch",
+    "saliency",
+)  # all possible ones
 
 
 def add_arguments(parser: Parser) -> None:
@@ -56,9 +66,12 @@ def add_arguments(parser: Parser) -> None:
     what = "show attention, signals and layers of the N-th row to fill in, from 1 "
     add("--row", type=whole(1), metavar="N", help=f"{what}(default: the last)")
     what = "show the attention of this cell of the canvas; 1,1 is at the top left (default: in the "
-    add("--cell", type=_cell, metavar="ROW,COLUMN", help=f"{what}middle of the row)")
+    what += "middle of the row); --saliency explains it"
+    add("--cell", type=_cell, metavar="ROW,COLUMN", help=what)
     what = "also show the symbols of the row that the output head would write from every layer"
     add("--lens", action="store_true", help=what)
+    what = "also show how much each cell counts for the symbol of one cell: input x gradient, and "
+    add("--saliency", action="store_true", help=f"{what}integrated gradients")
     what = "put activations of another problem, with numbers of the same lengths, into the run, "
     add("--patch", metavar="B", help=f"{what}one cell after the other")
     add = parser.add_argument_group("export of the weights, without a problem").add_argument
@@ -94,15 +107,20 @@ def run(args: Arguments) -> int:
         raise ValueError(f"--row {args.row}: {args.problem} has {number} rows to fill in")
     row = (args.row or number) - 1
     cell = _chosen(args.cell, drawing, row)
-    if args.lens or args.patch or args.cell:
+    if args.lens or args.patch or args.cell or args.saliency:
         check_cells(solver.predictor.model)
-    if solver.predictor.traits.rows_at_once or not solver.predictor.traits.stepwise:
+    stepwise = solver.predictor.traits.stepwise and not solver.predictor.traits.rows_at_once
+    if not stepwise and not args.saliency:
         args.refuse("attention is shown only for recursive models", cell=None)
+    if args.saliency and not drawing.answer_cells(row)[0][cell]:
+        raise ValueError(
+            f"--saliency explains a cell that row {row + 1} fills in: --cell names another one"
+        )
     with progress(args.quiet) as report:
         patching = None if args.patch is None else _patched(args, solver, row, report)
         report("solving", 0, 1)
         watched = _watch(args, solver, drawing, row)
-        if args.cell:
+        if args.cell and stepwise:
             _check_cell(watched, cell)
         make_folder(Path(args.output))
         draw: dict[str, Callable[[], Figure | None]] = {
@@ -113,6 +131,8 @@ def run(args: Arguments) -> int:
         }
         if args.lens:
             draw["lens"] = lambda: _lens(watched)
+        if args.saliency:
+            draw["saliency"] = lambda: _saliency(watched, cell, report)
         if patching is not None:
             draw["patch"] = lambda: _patch(args, watched, patching)
         figures = {}
@@ -288,6 +308,32 @@ def _lens(watched: Watched) -> Figure:
     watched.print_tables.append(show)
     title = f"{watched.titles[watched.row]}: the output head applied to each layer"
     return lens_figure(lens, canvas, truth, title)
+
+
+def _saliency(watched: Watched, cell: tuple[int, int], report: Report) -> Figure:
+    """Draw how much each cell counts for the symbol of one cell."""
+    from canvas.picture import for_people
+    from trm.extras.analysis.inspection_figures import saliency_figure
+    from trm.extras.analysis.lens import some_steps
+    from trm.extras.analysis.saliency import explain
+
+    steps = some_steps(max(1, int(watched.used[watched.row])))[-_EXPLAINED:]
+    found = explain(watched.solver.predictor, watched.canvas, cell, steps, report=report)
+    symbol = for_people(found.symbol).strip() or "blank"
+    place = f"canvas row {cell[0] + 1}, column {cell[1] + 1}"
+
+    def show() -> None:
+        rows = [
+            (name, *(f"{value:.2f}" for value in (score, blank, score - blank, np.nansum(of))))
+            for name, score, blank, of in zip(
+                found.names, found.scores, found.baselines, found.integrated, strict=True
+            )
+        ]
+        columns = ("", "score", "without symbols", "difference", "sum of integrated gradients")
+        print_table(columns, rows, f"{symbol} in {place}: logit less the mean logit")
+
+    watched.print_tables.append(show)
+    return saliency_figure(found, f"{watched.name}: saliency for {symbol} in {place}")
 
 
 def _patch(args: Arguments, watched: Watched, patching: Patching) -> Figure:

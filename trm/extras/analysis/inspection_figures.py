@@ -21,6 +21,7 @@ from canvas.symbols import ALL_CHARACTERS, BLANK
 from trm.cells.predictor import right_cells
 from trm.extras.analysis.lens import Lens
 from trm.extras.analysis.patch import Patching
+from trm.extras.analysis.saliency import Saliency
 from trm.figures.style import WRONG, colours, ink, new_figure
 
 _SIGNS = np.array([for_people(symbol) for symbol in range(len(ALL_CHARACTERS))])
@@ -108,6 +109,36 @@ def attention_figure(
         _frame(one, (cell[0] - int(used[0]), cell[1]), WRONG)
     bar: Any = {"aspect": 25, "shrink": min(1, 3 / high), "pad": 0.01, "anchor": (0, 1)}
     figure.colorbar(scale, ax=axes, **bar).set_label("attention", fontsize=8.5)
+    return _within(figure)
+
+
+def saliency_figure(found: Saliency, title: str) -> Figure:
+    """Draw the saliency of cells as maps over the canvas, a line for each method.
+
+    The explained cell is framed. The strongest value of a method has the strongest colour. Blank
+    rows at the edges are left out.
+    """
+    used = np.flatnonzero((found.canvas != BLANK).any(axis=1))
+    down = slice(used[0], used[-1] + 1)
+    shown, cell = found.canvas[down], (found.cell[0] - int(used[0]), found.cell[1])
+    (height, width), across = shown.shape, len(found.names)
+    lines = 2 if across > 1 else 1  # methods below each other, or side by side
+    side = _cell_size(width, max(across, 2))
+    wide = max(side * max(across, 2) * (width + 1.5) + 1.0, 7.6)
+    note = "Red: raises the logit of the written symbol, less the mean logit; blue: lowers it. The "
+    note += "framed cell is explained. Integrated gradients: from a canvas without symbols"
+    figure = new_figure(wide, lines * (side * (height + 1) + 0.3) + 1.1, title, note)
+    parts: Any = figure.subfigures(lines, 3 - lines)
+    methods = {"input x gradient": found.gradient, "integrated gradients": found.integrated}
+    for part, (method, maps) in zip(parts, methods.items(), strict=True):
+        most = float(np.nanmax(np.abs(maps[:, down]))) or 1.0
+        scale = colours("RdBu_r", -most, most)
+        axes = _panels(part, across, [f"{method}, {name}" for name in found.names])
+        for one, values in zip(axes, maps[:, down], strict=True):
+            draw_map(one, shown, values, scale)
+            _frame(one, cell, _SCORED)
+        bar: Any = {"aspect": 12, "pad": 0.01, "ticks": MaxNLocator(3, symmetric=True)}
+        part.colorbar(scale, ax=axes, shrink=0.8, **bar)
     return _within(figure)
 
 

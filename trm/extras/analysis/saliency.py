@@ -1,0 +1,219 @@
+"""Saliency: how much each cell that a model reads counts for one symbol that it writes.
+
+The score is the logit of the symbol that the model writes into a cell, less the mean logit of all
+symbols. Its gradients are those with respect to the embedded symbols e, without positions, through
+all steps, cycles and loops of the run. There are two maps, with a value for each cell:
+
+- *input x gradient*: e · ∂score/∂e (Shrikumar et al. 2016, "Not just a black box").
+- *integrated gradients*: (e − b) · mean of ∂score/∂e on the way from b to e (Sundararajan et al.
+  2017, "Axiomatic attribution for deep networks"). The baseline b is the canvas with every written
+  symbol blank; masked cells stay masked. With enough points on the way the values add up to the
+  score less that of the baseline.
+
+A gradient shows what a small change would do, and not what a model uses: compare with patching.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from canvas.symbols import BLANK, MASK
+from trm.extras.analysis.record import Recorder, SequenceRecorder, StepRecorder, check_cells
+from trm.models.hooks import record
+from trm.runtime.progress import Report, silent
+from trm.runtime.torch_settings import standard_settings
+from trm.solving.families import family_of
+from trm.solving.predictor import Predictor
+
+POINTS = 64  # on the way from the baseline to the canvas
+_AT_ONCE = 100_000  # most tokens times passes through a layer whose activations are kept
+
+
+@dataclass(frozen=True)
+class Saliency:
+    """Maps of one cell of the answer, after each of N steps; NaN where a cell is no token."""
+
+    cell: tuple[int, int]  # row and column
+    symbol: int  # that the model writes there
+    canvas: np.ndarray  # uint8 [H, W], as the model reads it; masked where it has not yet written
+    names: list[str]  # of the steps; of a GPT, which has none, ``answer``
+    gradient: np.ndarray  # float32 [N, H, W], input x gradient
+    integrated: np.ndarray  # float32 [N, H, W], integrated gradients
+    scores: np.ndarray  # float32 [N], of the canvas
+    baselines: np.ndarray  # float32 [N], of the baseline
+
+
+@standard_settings()
+def explain(
+    predictor: Predictor,
+    canvas: np.ndarray,
+    cell: tuple[int, int],
+    steps: Sequence[int] = (1,),
+    points: int = POINTS,
+    report: Report = silent,
+) -> Saliency:
+    """Return the saliency of the cells of a canvas for a masked one.
+
+    Args:
+        predictor: with a recursive transformer, another iterative model with ``embed_tokens``, or a
+            GPT, which reads its own symbols in the cells of the row before this one.
+        canvas: uint8 [H, W], with a masked row.
+        cell: row and column of a masked cell.
+        steps: supervision steps from 1, of which the last one gives the symbol; a GPT ignores them.
+        points: gradients on the way from the baseline.
+        report: called as the work goes on.
+
+    Raises:
+        ValueError: the cell is not masked; the model is a cell model, or embeds no symbols.
+    """
+    check_cells(predictor.model)
+    if canvas[cell] != MASK:
+        raise ValueError(
+            f"the cell {cell[0] + 1},{cell[1] + 1} is not to be filled in: choose one of the row"
+        )
+    if not hasattr(predictor.model, "embed_tokens"):
+        raise ValueError(
+            f"{type(predictor.model).__name__} has no embed_tokens, whose output gradients could "
+            "be computed for"
+        )
+    kind = _Sequence if family_of(predictor.model).reads_sequences else _Steps
+    run = kind(predictor, canvas, cell, sorted(steps))
+    embedded = run.embedded()
+    blank = predictor.model.embed_tokens.weight[BLANK].detach()
+    baseline = torch.where(run.written[:, None], blank.to(embedded), embedded)
+    with torch.enable_grad():
+        last = run.logits(embedded[None])[-1]
+    symbol = int(last[0].argmax())
+    scores, gradients = run.gradients(embedded[None], symbol)
+    first = run.gradients(baseline[None], symbol)[0]
+    mean = torch.zeros_like(gradients[:, 0])
+    shares = (torch.arange(points, device=embedded.device) + 0.5) / points
+    at_once = max(1, _AT_ONCE // (len(embedded) * run.passes))
+    for done, some in enumerate(shares.split(at_once)):
+        report("gradients", done * at_once, points)
+        between = baseline + some[:, None, None] * (embedded - baseline)
+        mean += run.gradients(between, symbol)[1].sum(dim=1) / points
+    maps = embedded * gradients[:, 0], (embedded - baseline) * mean
+    on_canvas = [run.on_canvas(one.sum(dim=-1).cpu().numpy()) for one in maps]
+    ends = (one[:, 0].detach().cpu().numpy() for one in (scores, first))
+    return Saliency(cell, symbol, run.canvas, run.names, *on_canvas, *ends)
+
+
+class _Run(ABC):
+    """A model on one canvas, which it reads as S embedded tokens.
+
+    Attributes:
+        canvas: see `Saliency`.
+        recorder: of the model on it.
+        cells: int64 [S], the cell of each token; H * W: none.
+        names: of the answers.
+        passes: tokens pass through layers so many times.
+    """
+
+    recorder: Recorder
+    cells: Tensor
+    names: list[str]
+    passes: int
+
+    def __init__(self, canvas: np.ndarray) -> None:
+        self.canvas, self.shape = canvas, canvas.shape
+        self.symbols = torch.from_numpy(np.append(canvas.ravel(), np.uint8(BLANK)).astype(np.int64))
+
+    @property
+    def written(self) -> Tensor:
+        """Tokens with a symbol other than blank and masked ones, bool [S]."""
+        symbols = self.symbols.to(self.cells.device)[self.cells]
+        return (symbols != BLANK) & (symbols != MASK)
+
+    def embedded(self) -> Tensor:
+        """Return the embedded symbols, float32 [S, D]."""
+        found = self.recorder.run(sites := self.recorder.input_sites()).values[sites[0]][0]
+        return self.recorder.by_token(sites[0].name, found)[0].float()
+
+    @abstractmethod
+    def logits(self, embedded: Tensor) -> list[Tensor]:
+        """Return the cell's logits, [B, V], of each answer, for other embeddings, [B, S, D]."""
+
+    def gradients(self, embedded: Tensor, symbol: int) -> tuple[Tensor, Tensor]:
+        """Return scores [N, B] and their gradients [N, B, S, D] for embeddings [B, S, D]."""
+        with torch.enable_grad():
+            leaf = embedded.detach().requires_grad_()
+            logits = [one.float() for one in self.logits(leaf)]
+            scores = [one[:, symbol] - one.mean(dim=-1) for one in logits]
+            found = [torch.autograd.grad(one.sum(), leaf, retain_graph=True)[0] for one in scores]
+        return torch.stack(scores).detach(), torch.stack(found)
+
+    def on_canvas(self, values: np.ndarray) -> np.ndarray:
+        """Return values of tokens, [N, S], as maps, float32 [N, H, W]; NaN: no token."""
+        H, W = self.shape
+        full = np.full((len(values), H * W + 1), np.nan, dtype=np.float32)
+        full[:, self.cells.cpu().numpy()] = values
+        return full[:, :-1].reshape(-1, H, W)
+
+
+class _Steps(_Run):
+    """An iterative model, with a gradient through all steps and cycles.
+
+    A supervision step of a recursive model carries a gradient in its last H cycle alone. A copy of
+    the model has one H cycle, and takes as many more steps.
+    """
+
+    recorder: StepRecorder
+
+    def __init__(
+        self, predictor: Predictor, canvas: np.ndarray, cell: tuple[int, int], steps: Sequence[int]
+    ) -> None:
+        super().__init__(canvas)
+        model: Any = copy(predictor.model)
+        self.recorder, self.cell, self.steps = StepRecorder(model, canvas[None], 1), cell, steps
+        self.cells = self.recorder.cells[0]
+        self.cycles = getattr(model.config, "H_cycles", 1)
+        self.passes = max(1, len(model.updates) * len(getattr(model, "layers", "_"))) * steps[-1]
+        if self.cycles > 1:
+            model.config = replace(model.config, H_cycles=1)
+        self.model, self.names = model, [f"step {step}" for step in steps]
+
+    def logits(self, embedded: Tensor) -> list[Tensor]:
+        found, model, (row, column) = [], self.model, self.cell
+        site = self.recorder.input_sites()[0].of[0]
+        with record(model, [], hooks=[(site, lambda *_: embedded)]):
+            context = model.encode(self.recorder.tokens.expand(len(embedded), -1, -1))
+        state = model.initial_state(context)
+        for step in range(1, self.steps[-1] + 1):
+            for _ in range(self.cycles):
+                state = model.iterate(context, state)
+            if step in self.steps:
+                found.append(model.read(state, context)[0][:, row, column])
+        return found
+
+
+class _Sequence(_Run):
+    """A GPT, which reads its own symbols in the row."""
+
+    recorder: SequenceRecorder
+
+    def __init__(
+        self, predictor: Predictor, canvas: np.ndarray, cell: tuple[int, int], steps: Sequence[int]
+    ) -> None:
+        filled = predictor(canvas[None]).canvases[0]
+        later = (canvas == MASK) & (np.arange(canvas.shape[1]) <= cell[1])  # it writes leftwards
+        super().__init__(np.where(later, canvas, filled))
+        self.recorder = SequenceRecorder(predictor.model, filled[None])
+        self.model, writers = self.recorder.model, self.recorder.writers
+        self.writer = writers[cell[0] * canvas.shape[1] + cell[1]]
+        self.cells = writers.new_full((self.recorder.length,), filled.size)
+        self.cells[writers + 1] = torch.arange(filled.size, device=writers.device)
+        self.names, self.passes = ["answer"], len(self.model.layers) * self.recorder.last
+
+    def logits(self, embedded: Tensor) -> list[Tensor]:
+        ids, (_, width) = self.recorder.ids.expand(len(embedded), -1), self.shape
+        site = self.recorder.input_sites()[0].of[0]
+        with record(self.model, [], hooks=[(site, lambda *_: embedded)]):
+            states = self.model.activations(ids, self.recorder.height, width)
+        return [self.model.head(states[:, self.writer])]
