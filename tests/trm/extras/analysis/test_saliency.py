@@ -66,7 +66,7 @@ def test_the_gradient_is_that_of_the_score_through_all_steps():
             return output
 
         handle = model.embed_tokens.register_forward_hook(grown)
-        logits = model(tokens, steps=3)[0][0, CELL[0], CELL[1]]
+        logits = model(tokens, steps=3)[0][0, CELL[0], CELL[1]].detach()
         scores.append(float(logits[found.symbol] - logits.mean()))
         handle.remove()
     slope = (scores[1] - scores[0]) / (2 * growth)
