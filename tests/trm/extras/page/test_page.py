@@ -26,7 +26,7 @@ from trm.extras.page.page import Shown, page
 from trm.models.iterative import Loop
 
 MODELS = ("written-seed1", "running-sum-seed0", "column-seed0", "written-hex-seed0")
-MODELS += ("lattice-base2-seed0", "column-carries-seed0", "untold-seed0")
+MODELS += ("lattice-base2-seed0", "column-carries-seed0", "untold-seed1")
 MODELS += ("lattice-int8-seed2", "written-int4-seed1")
 MODELS += ("smallest-multiplier-seed0", "smallest-adder-seed0")
 FILES = [SHIPPED, *(Path(f"docs/models/{name}.safetensors") for name in MODELS)]
