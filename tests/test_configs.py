@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "configs"
 EVERY = sorted(CONFIGS.rglob("*.yaml"))
 FILES = [path for path in EVERY if path.parent.name != "studies"]
+BUILT = [path for path in FILES if path.parent.name != "puzzles"]  # whose data are not files
 STUDIES = [path for path in EVERY if path.parent.name == "studies"]
 
 
@@ -29,7 +30,7 @@ def name(path: Path) -> str:
     return str(path.relative_to(CONFIGS))
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
+@pytest.mark.parametrize("path", BUILT, ids=name)
 def test_a_config_builds_its_model_and_its_batches(path, monkeypatch):
     words = ["--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.logger=false"]
     monkeypatch.setattr("sys.argv", ["trm"])

@@ -144,6 +144,16 @@ def read_task(path: str | Path) -> dict[str, Any]:
     PyTorch is not imported, and nothing in the file is executed. `trm.checkpoints.content` reads
     the same entry with all checks and error messages.
     """
+    return _settings(path, "task")
+
+
+def read_puzzle_format(path: str | Path) -> dict[str, Any]:
+    """Return the settings of a file's puzzles; empty if it has none, or they cannot be read."""
+    return _settings(path, "puzzles")
+
+
+def _settings(path: str | Path, entry: str) -> dict[str, Any]:
+    """Return an entry of a file's data settings without PyTorch; empty if it cannot be read."""
     try:
         file = find_checkpoint(path)
         if is_weights(file):
@@ -153,7 +163,7 @@ def read_task(path: str | Path) -> dict[str, Any]:
             data = json.loads(header["__metadata__"][HEADER])["data"]
         else:
             data = _plain_content(file)[DATA_KEY]
-        return dict(data["task"])
+        return dict(data[entry])
     except Exception:  # other bytes can fail in any way
         return {}
 

@@ -74,6 +74,12 @@ def load_solver(
         raise ValueError(f"voting is like Voting(views=4), from trm.solving.voting, not {voting!r}")
     path = find_checkpoint(SHIPPED if path is None else path)
     content = read_checkpoint(path)
+    if "puzzles" in content[DATA_KEY]:
+        raise ValueError(
+            f"{path} was trained on arrays of puzzles, not on arithmetic: `trm solve --input FILE` "
+            "and `trm evaluate --data FOLDER` read puzzles (in Python "
+            "trm.checkpoints.puzzles.load_puzzle_solver), and other commands do not"
+        )
     solver = None if steps else _looked_up(path, content, str(device))
     if solver is None:
         from trm.checkpoints.networks import with_network

@@ -62,8 +62,23 @@ def with_network(
         raise ValueError(
             f"{path} does not fit this version's models ({reason}): use the version that trained it"
         ) from None
-    predictor.model.eval().to(_device(device))
+    to_device(predictor.model.eval(), device)
     return Solver(predictor, task, canvas, symmetries, primed=primed)
+
+
+@standard_settings()
+def network_of(about: dict[str, Any], weights: dict[str, Tensor]) -> Any:
+    """Return the network of a checkpoint of any family, see `with_network`."""
+    return _network(about, family_named(about["family"]).network, weights)
+
+
+def to_device(model: nn.Module, name: str) -> None:
+    """Move a network to a device, like cpu, cuda:1 or auto.
+
+    Raises:
+        ValueError: there is no such device.
+    """
+    model.to(_device(name))
 
 
 def _predictor(about: dict[str, Any], weights: dict[str, Tensor], steps: int | None) -> Predictor:

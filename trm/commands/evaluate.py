@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from canvas.task import Task
+from trm.commands import puzzles
 from trm.commands.arguments import Arguments, Parser, whole
 from trm.evaluation.grid import FILES, REPORT, Grid
 
@@ -21,6 +22,8 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_sizes(group=sizes)
     add("--problems", type=whole(1), default=128, help="held-out ones per cell (default: 128)")
+    what = "of a checkpoint of puzzles: folder of arrays, whose test split is measured"
+    add("--data", metavar="FOLDER", help=what)
     add("--seed", type=whole(0), default=0, help="selects the problems (default: 0)")
     what = "problems at once, all views together; devices share a cell by batches (default: 32)"
     add("--batch-size", type=whole(1), default=32, help=what)
@@ -31,6 +34,9 @@ def add_arguments(parser: Parser) -> None:
 
 def run(args: Arguments) -> int:
     """Measure the grid, or continue an earlier measurement; then draw and print a summary."""
+    if puzzles.of_puzzles(args):
+        return puzzles.evaluate(args)
+    args.refuse("only a checkpoint of puzzles is measured on arrays", data=None)
     # Wrong arguments raise here, before anything is measured.
     solvers, checkpoints = args.solvers("cpu", args.steps), args.checkpoints
 

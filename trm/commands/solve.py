@@ -17,6 +17,7 @@ from canvas.picture import to_terminal
 from canvas.problems import Problems
 from canvas.sampling import sample
 from trm.checkpoints import SHIPPED
+from trm.commands import puzzles
 from trm.commands.arguments import Arguments, Parser, check_problems, results, whole
 from trm.io.files import check_file
 from trm.io.problem_files import format_of
@@ -39,6 +40,9 @@ A file of problems is CSV with the columns a and b, JSON Lines with those keys, 
 problem in each line (problems.txt). Each line gets a
 record, in order, which repeats the line's other values; a line without a problem gets an error.
 After a stop of any kind the same command continues; the output appears once it is complete.
+
+A checkpoint of puzzles (docs/arrays.md) reads .npy, or text with a puzzle in each line:
+  trm solve --checkpoint C --input puzzles.npy --views 8 --vote max_confidence
 """
 
 PAUSE = 0.25  # seconds that --watch shows a row, or a step of it
@@ -69,6 +73,8 @@ def add_arguments(parser: Parser) -> None:
 
 def run(args: Arguments) -> int:
     """Solve and print problems, solve a file, or demonstrate a model."""
+    if puzzles.of_puzzles(args):
+        return puzzles.solve(args)
     if [bool(args.problems), args.input is not None, args.demo].count(True) != 1:
         raise ValueError(
             "give one of the three: problems, like 123x456; a file of problems by --input; --demo"

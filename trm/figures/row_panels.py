@@ -115,16 +115,16 @@ def _draw_curve(axes: Axes, curve: ConfidenceCurve, heading: str, points: str) -
     axes.legend(loc="lower right", fontsize=9, frameon=False, **place)
 
 
-def steps_figure(right: np.ndarray) -> Figure:
+def steps_figure(right: np.ndarray, what: str = "rows") -> Figure:
     """Draw the share of correct rows after each supervision step; ``right`` is ``bool [T, N]``."""
     figure = new_figure(4.2, 2.6)  # which TensorBoard shows without shrinking it much
     axes = figure.subplots()
-    axes.set_title(f"{right.shape[1]} rows after each step, 95 % intervals", fontsize=11)
+    axes.set_title(f"{right.shape[1]} {what} after each step, 95 % intervals", fontsize=11)
     tidy(axes)
     shares, x = [Share(int(step.sum()), right.shape[1]) for step in right], range(1, len(right) + 1)
     low, high = 100 * np.array([share.interval for share in shares]).T
     axes.fill_between(x, low, high, color=HIGHLIGHT, alpha=0.2, linewidth=0)
     axes.plot(x, [100 * share.value for share in shares], "o-", color=HIGHLIGHT, markersize=4)
-    axes.set(xlabel="supervision step", ylabel="rows correct, %", ylim=(0, 102))
+    axes.set(xlabel="supervision step", ylabel=f"{what} correct, %", ylim=(0, 102))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure

@@ -116,6 +116,17 @@ def config_of_run(name: str) -> dict[str, Any]:
     return content
 
 
+def reads_arrays(words: list[str]) -> bool:
+    """Return whether a training command is about a folder of arrays, by its configs and options."""
+    found = any(word.partition("=")[0] == "--data.folder" for word in words)
+    for before, word in pairwise(["", *words]):
+        option = _JOINED if word.startswith(_JOINED) else ""
+        if (option or before in _OPTIONS) and Path(name := word.removeprefix(option)).is_file():
+            data = read_config(Path(name)).get("data")
+            found = found or (isinstance(data, dict) and "folder" in data)
+    return found
+
+
 def check_call(words: list[str]) -> list[str]:
     """Return the words of a training command, with files in place of names of configurations.
 

@@ -1,6 +1,6 @@
 """Solving with an iterative model: supervision steps until a row has settled."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +37,8 @@ class IterativePredictor(Predictor):
         halt: False: no sample stops before ``max_steps``.
         patience: unchanged steps after which a row stops even if the model holds it incorrect, as
             in a view that a model was trained to reject; None: it goes on.
+        filled_in: returns the cells that are filled in, bool [B, H, W], of inputs [B, H, W]; None:
+            the masked ones.
 
     Raises:
         ValueError: ``max_steps`` or ``patience`` is below 1.
@@ -48,12 +50,14 @@ class IterativePredictor(Predictor):
         max_steps: int,
         halt: bool = True,
         patience: int | None = None,
+        filled_in: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         if max_steps < 1:
             raise ValueError(f"a row takes at least one supervision step, not {max_steps}")
         if patience is not None and patience < 1:
             raise ValueError(f"a patience is one unchanged step or more, not {patience}")
         self.model, self.max_steps, self.halt, self.patience = model, max_steps, halt, patience
+        self.filled_in = filled_in or (lambda tokens: tokens == symbols.MASK)
         self.traits = Traits(
             stepwise=True, noisy=True, translation_invariant=model.translation_invariant
         )
@@ -81,6 +85,20 @@ class IterativePredictor(Predictor):
 
     @standard_settings()
     @torch.no_grad()
+    def watched(self, inputs: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return all cells after each step, uint8 [T, B, H, W], and confidence, float32 [T, B].
+
+        No sample stops before ``steps``.
+        """
+        seen = [
+            (step.cells, step.halt_logits.float().sigmoid())
+            for step in self._steps(inputs, steps, halt=False)
+        ]
+        cells, confidence = (torch.stack(part).cpu().numpy() for part in zip(*seen, strict=True))
+        return cells, confidence
+
+    @standard_settings()
+    @torch.no_grad()
     def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
         """Fill in masked rows, in as many supervision steps as each needs."""
         parts = []
@@ -102,7 +120,7 @@ class IterativePredictor(Predictor):
         """Yield at most ``steps`` supervision steps; with ``halt``, settled rows drop out."""
         tokens, options = tensor_for(self.model, inputs), self.options
         loop = Loop(self.model, tokens)
-        settling = Settling(tokens == symbols.MASK, self.patience)
+        settling = Settling(self.filled_in(tokens), self.patience)
         samples = torch.arange(len(tokens), device=tokens.device)
         if options.start_seed is not None:
             runs = np.zeros(len(inputs), np.int64) if rollouts is None else rollouts

@@ -8,9 +8,11 @@ from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.data import CanvasDataModule
 from trm.training.gpt_module import GPTModule
 from trm.training.iterative_module import IterativeModule
+from trm.training.puzzle_data import PuzzleDataModule
+from trm.training.puzzle_module import PuzzleModule
 
 __all__ = ["CanvasDataModule", "CanvasModule", "GPTModule", "IterativeModule"]
-__all__ += ["DepthConfig", "OptimizerConfig", "ScheduleConfig"]
+__all__ += ["DepthConfig", "OptimizerConfig", "PuzzleDataModule", "PuzzleModule", "ScheduleConfig"]
 
 
 def __getattr__(name: str) -> Any:

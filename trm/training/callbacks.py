@@ -292,7 +292,7 @@ class Lines(L.Callback):
     """Prints a line for each validation, in place of a progress bar, without a terminal."""
 
     _SHOWN = (
-        *("train/loss", "validation/loss", "train/row_accuracy"),
+        *("train/loss", "validation/loss", "train/row_accuracy", "train/exact_accuracy"),
         *(f"{group}/solved" for group in ("validation", "training_problems", "beyond")),
     )
 
@@ -345,8 +345,7 @@ class Scores(L.Callback):
         self._counts = np.zeros(2, np.int64)  # problems and rows so far, on this device
 
     def on_validation_batch_end(self, trainer: Any, module: Any, outputs: Any, *_: Any) -> None:
-        done = outputs["validated"]
-        self._counts += (len(done.problems), len(done.forced.rows_exact))
+        self._counts += outputs["validated"].counts
 
     def on_validation_end(self, trainer: Any, module: Any) -> None:
         if trainer.state.fn == "fit":
@@ -361,9 +360,12 @@ class Scores(L.Callback):
             if total := totals.get(figure):
                 text = str(Share(round(value * total), total))
                 if figure == "confidence_accuracy":
-                    held = float(trainer.callback_metrics[name.replace(figure, self._OF_ROWS[1])])
-                    text += f"; {100 * held:.1f} % of these rows are correct"
-            elif figure == "teacher_forced_cells" or figure.startswith(SIGNAL):
+                    correct = name.replace(figure, self._OF_ROWS[1])
+                    what = "rows" if correct in trainer.callback_metrics else "puzzles"
+                    correct = correct if what == "rows" else name.replace(figure, "solved")
+                    held = float(trainer.callback_metrics[correct])
+                    text += f"; {100 * held:.1f} % of these {what} are correct"
+            elif figure in ("teacher_forced_cells", "cells") or figure.startswith(SIGNAL):
                 text = f"{100 * value:.2f} %"
             console.print(f"{name:<{widest}}  {text}")
 

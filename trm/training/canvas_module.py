@@ -47,6 +47,11 @@ class Validated(NamedTuple):
     drawing: WorkedDrawing
     forced: TeacherForced
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Numbers of problems, and of their rows."""
+        return len(self.problems), len(self.forced.rows_exact)
+
 
 def logs_at(trainer: L.Trainer, step: int) -> bool:
     """Return whether the trainer keeps values logged at an optimiser step, from 1.
@@ -123,6 +128,10 @@ class CanvasModule(L.LightningModule):
     def state_width(self) -> int | None:
         """Channels of the states that auxiliary heads read; None: the model has no such states."""
         return None
+
+    def prepare(self, data: Any) -> None:
+        """Add the parts of the module that depend on the data, once, see `add_auxiliary`."""
+        self.add_auxiliary(data.task)
 
     def add_auxiliary(self, task: Task) -> None:
         """Add the auxiliary heads of the config, once, before weights are loaded or averaged.
@@ -303,10 +312,14 @@ class CanvasModule(L.LightningModule):
             figures["loss"] = self.loss_on(drawing)
         if group != "training_problems":
             figures |= self.more_figures(drawing, forced)
+        self.add_figures(group, figures)
+        return Validated(problems, drawing, forced)
+
+    def add_figures(self, group: str, figures: Figures) -> None:
+        """Add figures of a batch to those of the whole validation, under a group's name."""
         for name, (value, weight) in figures.items():
             total, of = self._totals.get(f"{group}/{name}", (0.0, 0))
             self._totals[f"{group}/{name}"] = total + float(value) * weight, of + weight
-        return Validated(problems, drawing, forced)
 
     def on_validation_epoch_start(self) -> None:
         """Clear the figures of the previous validation."""

@@ -12,6 +12,7 @@ from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
 from canvas.cells.drawn import UNDEFINED
+from canvas.symbols import PAD
 from trm.models.iterative import Batch, IterativeModel, Loop, named, unnamed, where
 from trm.training.auxiliary import AuxiliaryHeads
 from trm.training.configs import DepthConfig
@@ -35,6 +36,7 @@ def carried_step(
     depth: DepthConfig,
     loss: str = "softmax",
     heads: AuxiliaryHeads | None = None,
+    ignored: int = PAD,
 ) -> tuple[Figures, Carry]:
     """Take one supervision step on the samples in the carry; the batch replaces halted ones.
 
@@ -48,6 +50,7 @@ def carried_step(
         depth: ``halt_max_steps`` and ``exploration``.
         loss: a name in `LOSSES`.
         heads: auxiliary heads; None: no auxiliary losses.
+        ignored: label of cells that never count.
 
     Returns:
         The figures, see `step_loss`, and the new carry with the samples of this step.
@@ -81,5 +84,5 @@ def carried_step(
         sure = halt_logits.detach() > 0
         halts |= sure & ((steps >= least.floor()) | (draw >= depth.exploration))
     state = {name: part.detach() for name, part in named(loop.state).items()}
-    figures = supervised(loop, (logits, halt_logits), batch, loss, heads)
+    figures = supervised(loop, (logits, halt_logits), batch, loss, heads, ignored)
     return figures, Carry(state, steps, halts, batch)

@@ -30,7 +30,8 @@ from canvas.symbols import vocab_size
 from canvas.task import Task
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.content import load_checkpoint, network_weights
-from trm.io.config_files import read_config, shipped_configs
+from trm.io.config_files import read_config, reads_arrays, shipped_configs
+from trm.io.puzzle_files import read_format
 from trm.models.iterative import Network
 from trm.runtime.devices import check_devices
 from trm.runtime.limits import lacks_memory
@@ -42,6 +43,9 @@ from trm.training.data import CanvasDataModule
 from trm.training.iterative_module import IterativeModule
 from trm.training.loggers import add_table, begin_runs, give_ids, keep_tables, share_version
 from trm.training.optimisers import build_optimizer
+from trm.training.puzzle_data import PuzzleDataModule
+from trm.training.puzzle_module import PuzzleModule
+from trm.training.puzzle_pictures import PuzzlePictures
 from trm.training.runs import NEWEST, check_folders, find_newest, print_sentence, settle_folder
 from trm.training.tensorboard import CONFIG_KEY, Pictures, SavedConfig, flattened, hyperparameters
 
@@ -57,7 +61,10 @@ _NOT_OURS = (
     r".*You're resuming from a checkpoint that ended before the epoch.*",  # our loaders support it
 )
 # Keys whose change makes scores incomparable, as the problems differ.
-_PROBLEMS = ("data.task", "data.canvas", "data.seed", "data.validation_problems", "checkpoint.")
+_PROBLEMS = (
+    *("data.task", "data.canvas", "data.seed", "data.validation_problems", "checkpoint."),
+    *("data.folder", "data.height", "data.width"),
+)
 _BARE = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
 _FROM_1 = ("accumulate_grad_batches", "check_val_every_n_epoch", "val_check_interval")
 _USAGE = "trm {} --config FILE [--KEY VALUE ...]"
@@ -72,6 +79,8 @@ as trm.training.IterativeModule.
 class TrainingCLI(LightningCLI):
     """CLI for models and data from one YAML file; the canvas size is set once, under `data`."""
 
+    pictures: type[Pictures] = Pictures
+
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Add the parts of every run: best checkpoint, seed and pictures."""
         parser.add_lightning_class_args(BestCheckpoint, "checkpoint")
@@ -82,7 +91,7 @@ class TrainingCLI(LightningCLI):
         parser.add_argument("--seed", type=int | None, help=means)
         begins = "weights or checkpoint that a new run begins with, in place of random weights"
         parser.add_argument("--weights", type=str | None, help=begins)
-        parser.add_lightning_class_args(Pictures, "panels")
+        parser.add_lightning_class_args(self.pictures, "panels")
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         """Also set seeds and find the checkpoint; Lightning would do so only after building."""
@@ -195,7 +204,7 @@ class TrainingCLI(LightningCLI):
     def instantiate_classes(self) -> None:
         """Build model, data and trainer, and the auxiliary heads, which depend on the task."""
         super().instantiate_classes()
-        self.model.add_auxiliary(self.datamodule.task)
+        self.model.prepare(self.datamodule)
 
     def _run_subcommand(self, subcommand: str) -> None:
         """Run a subcommand; remove the folder of a run that fails before its first batch."""
@@ -216,12 +225,13 @@ class TrainingCLI(LightningCLI):
         check_callbacks(self.trainer)
         self.model.check(self.datamodule)
         epochs = self.trainer.max_epochs
-        self.datamodule.curriculum.at(0, epochs)  # shares of a run without an end are refused
         if isinstance(self.model, IterativeModule):
-            self.model.depth.at(0, epochs)
-        self.model.auxiliary_config.at(0, epochs)
-        self.datamodule.check_samples(self.model.samples)
-        self.datamodule.check_memory(self.model.samples)
+            self.model.depth.at(0, epochs)  # shares of a run without an end are refused
+        if isinstance(self.datamodule, CanvasDataModule):
+            self.datamodule.curriculum.at(0, epochs)
+            self.model.auxiliary_config.at(0, epochs)
+            self.datamodule.check_samples(self.model.samples)
+            self.datamodule.check_memory(self.model.samples)
         if self.content:
             CanvasModule.on_load_checkpoint(self.model, self.content)
             optimizer = build_optimizer(self.model, self.model.optimizer)
@@ -249,6 +259,21 @@ def _base(task: Namespace) -> int:
         return base
     except (TypeError, ValueError):
         return 10
+
+
+class PuzzleCLI(TrainingCLI):
+    """CLI for puzzles; their folder sets the canvas size and the symbols of the network."""
+
+    pictures = PuzzlePictures
+
+    def _settle_size(self, config: Namespace) -> None:
+        network = config.model.init_args.get("network")
+        settings = network.get("init_args.config") if isinstance(network, Namespace) else None
+        sides = {side: config.data.get(side) for side in ("height", "width")}
+        form = read_format(config.data.folder, **sides)
+        for name in ("height", "width", "vocab_size"):
+            if settings and name in settings:
+                settings[name] = getattr(form, name)
 
 
 def _start_alike(trainer: Namespace) -> None:
@@ -292,7 +317,12 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
     quiet = {"exit_on_error": False, "allow_abbrev": False}
     subcommands = {name: LightningCLI.subcommands()[name] for name in arguments[:1] if run}
     help = {"usage": _USAGE.format("".join(subcommands)), "epilog": _HELP}
-    cli = type("OneCLI", (TrainingCLI,), {"subcommands": staticmethod(lambda: subcommands)})
+    model: Any = CanvasModule
+    data: type[L.LightningDataModule] = CanvasDataModule
+    kind = TrainingCLI
+    if reads_arrays(arguments):
+        model, data, kind = PuzzleModule, PuzzleDataModule, PuzzleCLI
+    cli = type("OneCLI", (kind,), {"subcommands": staticmethod(lambda: subcommands)})
     # Written at the end of every epoch: `save_last` of the best checkpoint keeps the best alone.
     last = ModelCheckpoint(
         filename="last", save_on_train_epoch_end=True, enable_version_counter=False
@@ -300,8 +330,8 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
     tensorboard = "lightning.pytorch.loggers.TensorBoardLogger"
     try:
         made: TrainingCLI = cli(
-            CanvasModule,
-            CanvasDataModule,
+            model,
+            data,
             subclass_mode_model=True,
             args=arguments,
             parser_kwargs=quiet | dict.fromkeys(subcommands, quiet | help),
@@ -316,7 +346,7 @@ def train(arguments: list[str], run: bool = True) -> TrainingCLI:
             },
         )
     except (MisconfigurationException, ArgumentError, ValueError) as error:
-        raise ValueError(explained(str(error))) from error
+        raise ValueError(explained(str(error), data)) from error
     except (MemoryError, RuntimeError) as error:
         if not lacks_memory(error):
             raise
@@ -347,7 +377,7 @@ _ALIKE = 0.6  # least similarity of a suggested name
 _TYPING_ERROR = 0.85  # of one that differs by a typing error
 
 
-def explained(message: str) -> str:
+def explained(message: str, data: type = CanvasDataModule) -> str:
     """Rewrite an error message of jsonargparse or Lightning as a sentence, with the nearest name.
 
     Example: a message about an unknown key ``--model.optimizer.rl`` becomes ``there is no setting
@@ -359,7 +389,7 @@ def explained(message: str) -> str:
     if unknown := _UNKNOWN.search(message):
         name = ".".join(filter(None, unknown.groups())).replace("init_args.", "")
         inside = "class_path '" in message and not name.startswith("model.")
-        return _no_setting(f"{place}.{name}" if inside else name, _classes_in(message))
+        return _no_setting(f"{place}.{name}" if inside else name, _classes_in(message), data)
     if no_class := _NO_CLASS.search(message):
         module, own, bare = no_class.groups()
         homes = [importlib.import_module(home) for home in ([module] if module else _HOMES)]
@@ -443,7 +473,7 @@ def _settings_of(kind: type) -> set[str]:
     return names
 
 
-def _no_setting(name: str, classes: dict[str, type]) -> str:
+def _no_setting(name: str, classes: dict[str, type], data: type) -> str:
     """Return a message about an unknown setting, with the nearest existing one.
 
     A setting beside it with nearly the same name is nearest, then one with the same last part,
@@ -457,7 +487,9 @@ def _no_setting(name: str, classes: dict[str, type]) -> str:
         )
     configs = (read_config(f) for name, f in shipped_configs().items() if "studies/" not in name)
     known = {key for config in configs for key, _ in flattened(config)}
-    kinds = {"data": CanvasDataModule, "trainer": L.Trainer, "checkpoint": BestCheckpoint}
+    here = {f"data.{key}" for key in inspect.signature(data).parameters}
+    known = {k for k in known if not k.startswith("data.") or ".".join(k.split(".")[:2]) in here}
+    kinds: dict[str, Any] = {"data": data, "trainer": L.Trainer, "checkpoint": BestCheckpoint}
     for start, kind in kinds.items():
         known |= {f"{start}.{key}" for key in inspect.signature(kind).parameters}
     for place, kind in classes.items():

@@ -51,7 +51,7 @@ class EpochSampler(DistributedSampler):
         return len(range(self.rank, self.size, self.num_replicas))
 
 
-class _Loader(DataLoader):
+class EpochLoader(DataLoader):
     """Starts an epoch when its first batch is requested.
 
     Workers start to draw as soon as they exist. In a resumed run Lightning creates them before it
@@ -299,7 +299,7 @@ class CanvasDataModule(L.LightningDataModule):
 
     def _loader(
         self, kind: type[Samples], split: Split, size: int, task: Task | None = None, **more: Any
-    ) -> _Loader:
+    ) -> EpochLoader:
         devices, rank = 1, 0
         if self.trainer:
             devices, rank = self.trainer.world_size, self.trainer.global_rank
@@ -310,7 +310,7 @@ class CanvasDataModule(L.LightningDataModule):
             )
         data = kind(task or self.task, self.canvas, split, self.seed, size, self.batch_size, **more)
         times = _WHOLE if kind is SolvedProblems else 1
-        return _Loader(
+        return EpochLoader(
             data,
             batch_size=times * self.batch_size // devices,
             sampler=EpochSampler(data, devices, rank),

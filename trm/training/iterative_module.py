@@ -9,6 +9,7 @@ from lightning.fabric.utilities import move_data_to_device
 from augment.views import View, apply_views
 from canvas.choices import check_choice
 from canvas.drawing import RowSteps, WorkedDrawing, row_steps
+from canvas.symbols import PAD
 from trm.models.iterative import Batch, IterativeModel
 from trm.runtime.limits import MOST_STEPS
 from trm.runtime.torch_settings import standard_settings
@@ -42,6 +43,7 @@ class IterativeModule(CanvasModule):
         *("train/loss_cells", "train/loss_halting", "validation/supervision_steps"),
     )
     compiled_method = "iterate"
+    ignored: int = PAD  # label of cells that never count
 
     def __init__(
         self,
@@ -112,12 +114,11 @@ class IterativeModule(CanvasModule):
         batch = {**batch, "seeds": random_bits(batch["seeds"], self.seed)}
         if "above" in batch:
             batch = with_own_rows(model, batch, sum(depth.middle))
+        how = self.loss, self.auxiliary, self.ignored
         if depth.schedule == "fresh":
-            figures = fresh_step(model, batch, depth, seed, self.loss, self.auxiliary)
+            figures = fresh_step(model, batch, depth, seed, *how)
         else:
-            figures, self.carry = carried_step(
-                model, batch, self.carry, depth, self.loss, self.auxiliary
-            )
+            figures, self.carry = carried_step(model, batch, self.carry, depth, *how)
             figures["supervision_steps"] = self.carry.steps  # under `fresh` the number is random
         self.log_training({n: part.detach().float().mean() for n, part in figures.items()})
         return figures["loss"]
@@ -134,22 +135,25 @@ class IterativeModule(CanvasModule):
         if carries and len(carries) == self.trainer.world_size:
             self.carry = Carry(**carries[self.global_rank])
 
-    @torch.no_grad()
     def loss_on(self, drawing: WorkedDrawing) -> tuple[float, int]:
         """Return the loss on one row of each problem, as in training, and its weight.
 
         All rows get the same number of supervision steps. Under `fresh` these are the middle number
         of steps without gradient and then the supervised ones, under `carry` the maximum.
         """
-        steps = _one_row_each(drawing)
+        return self.loss_of(_one_row_each(drawing)), len(drawing)
+
+    @torch.no_grad()
+    def loss_of(self, steps: Any) -> float:
+        """Return the loss on samples with ``inputs``, ``labels`` and ``answer``, [B, H, W] each."""
         batch = {
             name: torch.from_numpy(getattr(steps, name)).to(self.device)
             for name in ("inputs", "labels", "answer")
         }
         free, supervised = self.depth.middle
         settled = DepthConfig("fresh", no_grad_steps=(free, free), supervised_steps=supervised)
-        figures = fresh_step(self.model, batch, settled, seed=0, loss=self.loss)
-        return float(figures["loss"]), len(drawing)
+        figures = fresh_step(self.model, batch, settled, 0, self.loss, ignored=self.ignored)
+        return float(figures["loss"])
 
     def more_figures(self, drawing: WorkedDrawing, forced: TeacherForced) -> Figures:
         """Return what the confidence knows, if turned canvases teach it.

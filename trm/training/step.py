@@ -65,14 +65,16 @@ def step_loss(
     answer: Tensor,
     loss: str = "softmax",
     correct: Tensor | None = None,
+    ignored: int = PAD,
 ) -> Figures:
     """Compute loss and metrics of one supervision step of a canvas model.
 
     Losses are averaged over a sample's answer cells, then over samples (the reference TRM sums), so
-    that a wide canvas counts no more than a narrow one. Cells labelled ``PAD`` lie outside their
-    sample's canvas and never count. The halting head learns, at half the weight, whether all answer
-    cells of a sample are correct. A sample without answer cells counts as correct. A sample whose
-    canvas is not ``correct`` has no loss of cells, and its row is never correct for the head.
+    that a wide canvas counts no more than a narrow one. Cells with the label ``ignored`` lie
+    outside their sample's canvas and never count. The halting head learns, at half the weight,
+    whether all answer cells of a sample are correct. A sample without answer cells counts as
+    correct. A sample whose canvas is not ``correct`` has no loss of cells, and its row is never
+    correct for the head.
 
     Args:
         logits: float [B, H, W, V].
@@ -82,6 +84,7 @@ def step_loss(
         loss: a name in `LOSSES`.
         correct: whether the canvas of a sample is upright and correct, bool [B], see
             `trm.training.configs.NegativesConfig`; None: all are.
+        ignored: label of cells that never count.
 
     Returns:
         A dictionary by the names of curves:
@@ -97,7 +100,7 @@ def step_loss(
     """
     B, H, W, V = logits.shape
     labels, answer = labels.reshape(B, H * W), answer.reshape(B, H * W)
-    inside = labels != PAD
+    inside = labels != ignored
     counted = answer & inside  # [B, H * W]
     if correct is not None:
         counted = counted & correct[:, None]
@@ -113,7 +116,7 @@ def step_loss(
         kept = counted.flatten().nonzero().squeeze(1)
         cells = cells.index_select(0, kept)  # its gradient is far cheaper than that of cells[kept]
     targets = labels.flatten()[kept].long()
-    losses = LOSSES[loss](cells.float(), targets, ignore_index=PAD)
+    losses = LOSSES[loss](cells.float(), targets, ignore_index=ignored)
     learned = B if correct is None else correct.sum().clamp(min=1)
     lm = ((losses * weights.flatten()[kept]).sum() / learned).float()
 
@@ -149,9 +152,11 @@ def supervised(
     batch: Batch,
     loss: str,
     heads: AuxiliaryHeads | None,
+    ignored: int = PAD,
 ) -> Figures:
     """Return `step_loss` of a loop's ``outputs``, with the auxiliary losses of its state added."""
-    figures = step_loss(*outputs, batch["labels"], batch["answer"], loss, batch.get("correct"))
+    cells, correct = (batch["labels"], batch["answer"]), batch.get("correct")
+    figures = step_loss(*outputs, *cells, loss, correct, ignored)
     if heads is None:
         return figures
     model: Any = loop.model  # with `cell_states`, see `IterativeModel`
@@ -218,6 +223,7 @@ def fresh_step(
     seed: int,
     loss: str = "softmax",
     heads: AuxiliaryHeads | None = None,
+    ignored: int = PAD,
 ) -> Figures:
     """Start from initial states, take some steps without gradient, then the supervised ones.
 
@@ -230,6 +236,7 @@ def fresh_step(
         seed: of the batch, for the number of steps without gradient; the same on every device.
         loss: a name in `LOSSES`.
         heads: auxiliary heads; None: no auxiliary losses.
+        ignored: label of cells that never count.
 
     Returns:
         The figures of the last step, see `step_loss`, with the mean loss of all supervised steps.
@@ -241,5 +248,5 @@ def fresh_step(
     steps = []
     for _ in range(depth.supervised_steps):
         loop.step()
-        steps.append(supervised(loop, loop.read(), batch, loss, heads))
+        steps.append(supervised(loop, loop.read(), batch, loss, heads, ignored))
     return steps[-1] | {"loss": torch.stack([step["loss"] for step in steps]).mean()}

@@ -32,7 +32,7 @@ CONFIG_KEY = "trm.config"  # entry of a checkpoint: the config of its run
 CUSTOM_SCALARS = {
     "How good": {
         figure: f"(validation|training_problems|beyond)/{figure}$"
-        for figure in ("solved", "loss", "free_running_rows", "teacher_forced_rows")
+        for figure in ("solved", "cells", "loss", "free_running_rows", "teacher_forced_rows")
     },
     "How it trains": {
         "train/loss": "train/loss$",
@@ -45,7 +45,7 @@ CUSTOM_SCALARS = {
     },
     "Confidence": {
         "validation": "validation/(confidence_accuracy|teacher_forced_rows)$",
-        "training": "train/(halting_accuracy|row_accuracy)$",
+        "training": "train/(halting|row|exact)_accuracy$",
         "supervision steps": "validation/supervision_steps$",
         "parts of the loss": "train/loss_(cells|halting)$",
         "turned and incorrect canvases rejected": (
@@ -55,8 +55,7 @@ CUSTOM_SCALARS = {
     },
 }
 _OF_ALL = (  # figures of charts that all modules log
-    *(f"validation/{figure}" for figure in CUSTOM_SCALARS["How good"]),
-    *("validation/confidence_accuracy", "train/loss", "train/gradient_norm"),
+    *("train/loss", "train/gradient_norm"),
     *("learning_rate/rest", "speed/samples_per_second"),
 )
 _LONGEST_NAME = 23  # characters of the problem in a title
@@ -73,7 +72,8 @@ def writers(trainer: L.Trainer) -> list[SummaryWriter]:
 
 def charts(module: Any) -> dict[str, dict[str, list[Any]]]:
     """Return pages of charts for TensorBoard, without charts that a module logs nothing for."""
-    logged = (*_OF_ALL, *module.charted)
+    validated = [f"validation/{figure}" for figure in module.validated_figures]
+    logged = (*_OF_ALL, *validated, *module.charted)
     return {
         page: {
             title: ["Multiline", [tags]]
@@ -177,7 +177,7 @@ class Pictures(L.Callback):
             return
         first = trainer.current_epoch * len(data)
         shown = data.shown(range(first, first + min(data.batch_size, _SHOWN)))
-        _add(trainer, "figures/samples", pixels(samples_figure(*shown)))
+        add_image(trainer, "figures/samples", pixels(samples_figure(*shown)))
 
     # The model runs before the validation's end, when averaged weights may be replaced already.
     def on_validation_batch_end(
@@ -204,7 +204,7 @@ class Pictures(L.Callback):
         seen = module.predictor().trace(shown.inputs, shown.labels)
         image = pixels(sample_panels(shown, np.stack(given), seen, names))
         for tag, panel in zip(chosen, np.split(image, len(chosen)), strict=True):
-            _add(trainer, f"panels/{tag}", panel)
+            add_image(trainer, f"panels/{tag}", panel)
 
     def _draw_steps(self, trainer: L.Trainer, module: CanvasModule) -> None:
         """Draw the accuracy of rows after each supervision step, if the model has steps."""
@@ -212,10 +212,11 @@ class Pictures(L.Callback):
         if predictor.traits.stepwise and not predictor.traits.rows_at_once:
             seen = predictor.trace(steps.inputs[:_TRACED], steps.labels[:_TRACED])
             figure = steps_figure(np.stack([curve.right for curve in seen.curves], axis=1))
-            _add(trainer, "figures/supervision_steps", pixels(figure))
+            add_image(trainer, "figures/supervision_steps", pixels(figure))
 
 
-def _add(trainer: L.Trainer, tag: str, image: np.ndarray) -> None:
+def add_image(trainer: L.Trainer, tag: str, image: np.ndarray) -> None:
+    """Add a picture, uint8 [height, width, 3], to the trainer's TensorBoard writers."""
     step = max(0, trainer.global_step - 1)  # the step of a validation's figures in curves
     for writer in writers(trainer):
         writer.add_image(tag, image, step, dataformats="HWC")

@@ -1,0 +1,279 @@
+"""From a folder of arrays to a solved puzzle: fit, resume, evaluate, solve, and refusals."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+from runs import charts_without_a_curve, events_of, last_of, whole_and_resumed
+from tiny import tiny_trm
+
+from augment.symmetry import SYMMETRIES, apply, invert
+from canvas.drawing import IGNORE
+from trm.checkpoints.loading import load_solver
+from trm.checkpoints.puzzles import load_puzzle_solver
+from trm.io.config_files import find_config
+from trm.io.puzzle_files import PuzzleFormat, Puzzles, read_puzzles, write_puzzles
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.puzzles import PuzzleSolver
+from trm.solving.voting_settings import Voting
+from trm.training.cli import train
+from trm.training.puzzle_data import PuzzleDataModule, PuzzleSamples
+
+TINY = """
+    --model.network.config.hidden_size 16 --model.network.config.num_heads 2
+    --model.network.config.intermediate_size 16 --model.network.config.H_cycles 1
+    --model.network.config.L_cycles 1 --model.solve_steps 2 --data.batch_size 4
+    --data.batches_per_epoch 2 --data.validation_problems 3 --trainer.max_epochs 2
+    --trainer.check_val_every_n_epoch 1 --trainer.log_every_n_steps 1
+    --trainer.precision 32-true --model.schedule.decay constant
+""".split()  # noqa: SIM905
+RUN = "runs/puzzles-sudoku4/version_0"
+
+
+@pytest.fixture(scope="session")
+def arrays(once, repository):
+    """Folder with Sudoku as the generator writes it, and the run of a tiny network."""
+
+    def make(folder):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(repository / "benchmarks")
+            puzzles = __import__("puzzles")
+            words = ["--size=4", "--clues=8", "--train=12", "--test=6", "--variants=3"]
+            output = ["--output", str(folder / "data/sudoku4")]
+            patch.setattr(sys, "argv", ["puzzles.py", "sudoku", *words, *output])
+            puzzles.main()
+
+    return once("arrays", make)
+
+
+@pytest.fixture(scope="session")
+def fitted(arrays, once, command):
+    def make(folder):
+        (folder / "data").symlink_to(arrays / "data")
+        command("fit", "--config", "puzzles/sudoku4", *TINY, folder=folder, pictures=True)
+
+    return once("fitted_puzzles", make)
+
+
+def test_a_run_on_arrays_leaves_curves_and_pictures(fitted):
+    events = events_of(fitted)
+    figures = {"solved", "cells", "loss", "confidence_accuracy", "supervision_steps"}
+    scalars = set(events.Tags()["scalars"])
+    assert {f"validation/{name}" for name in figures} <= scalars
+    assert {"train/loss", "train/exact_accuracy", "train/cell_accuracy"} <= scalars
+    pictures = {"panels/puzzle_1", "panels/wrong_1", "figures/supervision_steps"}
+    assert pictures | {"figures/samples"} <= set(events.Tags()["images"])
+    assert charts_without_a_curve(fitted) == []
+    content = last_of(fitted)
+    assert content["CanvasDataModule"]["puzzles"]["characters"] == "~.1234"
+    assert content["trm"]["model"]["vocab_size"] == 6
+    assert content["trm"]["model"]["height"] == 4
+
+
+def test_a_resumed_run_on_arrays_ends_as_the_whole_one(arrays, command, tmp_path):
+    (tmp_path / "data").symlink_to(arrays / "data")
+    words = ["--config", "puzzles/sudoku4", *TINY, "--data.folder", tmp_path / "data/sudoku4"]
+    whole, resumed = whole_and_resumed(command, tmp_path, *words)
+    for name, value in whole["state_dict"].items():
+        assert torch.equal(resumed["state_dict"][name], value)
+
+
+def test_the_test_split_is_evaluated_with_views(fitted, command, tmp_path):
+    words = ("--data", fitted / "data/sudoku4", "--checkpoint", fitted / RUN)
+    views = ("--views", 8, "--vote", "max_confidence")
+    out = command("evaluate", *words, *views, "--output", tmp_path / "seen").out
+    about = json.loads((tmp_path / "seen/puzzles.json").read_text())
+    records = [
+        json.loads(line) for line in (tmp_path / "seen/puzzles.jsonl").read_text().splitlines()
+    ]
+    (one,) = about["models"]
+    assert one["exact"]["total"] == len(records) == 6
+    assert one["exact"]["right"] == sum(record["correct"] for record in records)
+    assert one["views"] == 8
+    assert {"low", "high"} <= one["exact"].keys()
+    assert "of 6; 95 % interval" in out
+    assert "in 8.0 views" in out
+    test = read_puzzles(fitted / "data/sudoku4", "test")
+    voting = Voting(8, vote="max_confidence")
+    solved = load_puzzle_solver(fitted / RUN, device="cpu", voting=voting).solve(test.inputs)
+    exact = (solved.canvases == test.labels).all(axis=(1, 2)).sum()
+    assert exact == one["exact"]["right"]
+    scored = command("test", "--config", fitted / RUN / "config.yaml", "--ckpt_path",
+                     fitted / RUN / "checkpoints/best.ckpt", folder=fitted).out  # fmt: skip
+    assert "test/solved" in scored
+    assert "of 6; 95 % interval" in scored
+
+
+def test_puzzles_of_a_file_are_solved(fitted, command, tmp_path):
+    test = read_puzzles(fitted / "data/sudoku4", "test")
+    text, array = tmp_path / "puzzles.txt", tmp_path / "puzzles.npy"
+    text.write_text("".join(f"{test.format.to_text(one)}\n" for one in test.inputs))
+    np.save(array, test.inputs)
+    solver = load_puzzle_solver(fitted / RUN, device="cpu")
+    expected = [test.format.to_text(one) for one in solver.solve(test.inputs).canvases]
+    words = ("solve", "--checkpoint", fitted / RUN)
+    for file in (text, array):
+        out = command(*words, "--input", file, "--quiet").out
+        assert out.split() == expected
+    shown = command(*words, "--input", text, "--views", 8).out
+    assert "confidence" in shown
+    assert "of 8 views" in shown
+    for name in ("out.jsonl", "out.txt", "out.npy"):
+        command(*words, "--input", text, "--output", tmp_path / name)
+    assert (tmp_path / "out.txt").read_text().split() == expected
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [line["solution"] for line in lines] == expected
+    assert np.load(tmp_path / "out.npy").shape == test.inputs.shape
+
+
+def test_what_puzzles_lack_is_refused(fitted, checkpoint, command, tmp_path):
+    file = tmp_path / "puzzles.txt"
+    file.write_text("1...............\n")
+    solve, run = ("solve", "--checkpoint", fitted / RUN), fitted / RUN
+    cases = {
+        (*solve, "123x456"): "give a file of them by --input",
+        (*solve, "--input", file, "--orders", 2): "leave out --orders",
+        (*solve, "--input", file, "--output", tmp_path / "out.csv"): "solutions are .jsonl, .txt",
+        (*solve, "--input", tmp_path / "none.npy"): "there is no such file",
+        ("evaluate", "--checkpoint", run, "--output", tmp_path / "o"): "folder of arrays by --data",
+        ("evaluate", "--checkpoint", run, "--data", tmp_path, "--output", tmp_path / "o"): (
+            "has no folder test"
+        ),
+        ("inspect", "--checkpoint", run, "1x1", "--output", tmp_path / "o"): (
+            "trained on arrays of puzzles, not on arithmetic"
+        ),
+        ("evaluate", "--checkpoint", checkpoint, "--data", tmp_path, "--output", tmp_path / "o"): (
+            "leave out --data"
+        ),
+        ("evaluate", "--checkpoint", checkpoint, run, "--output", tmp_path / "o"): (
+            "evaluate one kind at a time"
+        ),
+    }
+    for words, why in cases.items():
+        err = command(*words, code=2).err
+        assert why in err
+        assert "Traceback" not in err
+    assert {path.name for path in tmp_path.iterdir()} == {"puzzles.txt"}
+    with pytest.raises(ValueError, match="trained on arrays of puzzles"):
+        load_solver(run)
+    with pytest.raises(ValueError, match="trained on arithmetic, not on arrays"):
+        load_puzzle_solver(checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--data.folder", "nowhere"), "there is no such folder of arrays"),
+        (("--data.height", "3"), "16 cells, and not 3 x"),
+        (("--data.symmetries", "[up]"), "must be one of e, r90"),
+        (("--data.shifts", "true", "--model.auxiliary", "{carry: 1.0}"), "puzzles have no sub"),
+        (("--data.validation_problems", "99"), "holds out all 12 groups"),
+        (("--model.network.config.skip_blank", "true"), "skip_blank is of the blank cells"),
+        (("--model.network.config.halt_pool", "mask"), "needs masked cells"),
+        (("--data.batchsize", "3"), "Did you mean data.batch_size?"),
+        (("--data.folder", "bad"), "has float64, and not whole numbers"),
+    ],
+)
+def test_a_wrong_run_on_arrays_is_refused(arrays, command, tmp_path, words, why):
+    (tmp_path / "data").symlink_to(arrays / "data")
+    if "bad" in words:
+        cells = np.ones((4, 4), np.uint8)
+        write_puzzles(tmp_path / "bad", "train", PuzzleFormat(2, 2, 3), cells, cells)
+        np.save(tmp_path / "bad/train/all__inputs.npy", cells / 2)
+    err = command("fit", "--config", "puzzles/sudoku4", *TINY, *words, folder=tmp_path, code=2).err
+    assert why in err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_config_of_puzzles_builds_its_model(arrays, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["trm"])
+    monkeypatch.chdir(arrays)
+    words = [f"--config={find_config('puzzles/sudoku4')}", "--trainer.logger=false"]
+    words += ["--trainer.accelerator=cpu"]
+    with torch.device("meta"):
+        cli = train([*words, "--data.validation_problems=3"], run=False)
+    assert cli.model.model.config.vocab_size == 6
+    batch = next(iter(cli.datamodule.train_dataloader()))
+    assert batch["inputs"].shape == (64, 4, 4)
+    assert batch["answer"].all()
+
+
+def padded(count: int = 6) -> Puzzles:
+    """Puzzles of 2 x 2 symbols in the corner of 4 x 4 cells, whose solution is the puzzle."""
+    cells = np.zeros((count, 4, 4), np.uint8)
+    cells[:, :2, :2] = np.random.default_rng(0).integers(1, 5, (count, 2, 2))
+    starts = np.arange(count + 1)
+    form = PuzzleFormat(4, 4, 5, 0, 0)
+    return Puzzles(form, cells, cells, cells != 0, starts, starts)
+
+
+def test_samples_show_every_group_once_a_round():
+    data = PuzzleSamples(padded(6), np.array([0, 2, 5]), seed=1, size=6)
+    rows = data.rows(np.arange(12)).reshape(4, 3)
+    assert {tuple(sorted(part)) for part in rows.tolist()} == {(0, 2, 5)}
+    assert len({tuple(part) for part in rows.tolist()}) > 1
+    whole = data.__getitems__(range(6))
+    parts = [data.__getitems__(range(i, i + 3)) for i in (0, 3)]
+    for name, value in whole.items():
+        assert torch.equal(value, torch.cat([part[name] for part in parts]))
+
+
+def test_views_of_samples_move_label_and_answer_along():
+    puzzles = padded(6)
+    data = PuzzleSamples(puzzles, np.arange(6), 0, 64, list(SYMMETRIES), shifts=True)
+    batch = data.__getitems__(range(64))
+    inputs, labels, answer = (batch[name].numpy() for name in ("inputs", "labels", "answer"))
+    assert np.array_equal(answer, inputs != 0)
+    assert np.array_equal(labels, np.where(answer, inputs.astype(int), IGNORE))
+    assert (answer.sum(axis=(1, 2)) == 4).all()  # nothing has crossed an edge
+    corners = {tuple(map(int, np.argwhere(one)[0])) for one in answer}
+    assert len(corners) == 9
+
+
+def test_held_out_groups_are_never_drawn(arrays):
+    data = PuzzleDataModule(str(arrays / "data/sudoku4"), 4, 5, validation_problems=4)
+    loader = data.train_dataloader()
+    held = data.training.rows_of(data.held_out)
+    drawn = loader.dataset.rows(np.arange(200))
+    assert not set(held.tolist()) & set(drawn.tolist())
+    assert set(drawn.tolist()) | set(held.tolist()) == set(range(len(data.training)))
+    other = PuzzleDataModule(str(arrays / "data/sudoku4"), 4, 5, validation_problems=4, seed=7)
+    assert np.array_equal(other.held_out, data.held_out)
+
+
+@pytest.mark.parametrize("symmetries", [("e",), tuple(SYMMETRIES)])
+def test_votes_are_counted_in_the_puzzles_own_frame(symmetries):
+    """A model that depends on places votes as its answers, turned back, say."""
+    puzzles = padded(5)
+    model = tiny_trm(height=4, width=4, vocab_size=5, position="learned_2d")
+    predictor = IterativePredictor(model, 2, filled_in=puzzles.format.inside)
+    voting = Voting(8, symmetries=symmetries, vote="max_confidence")
+    solver = PuzzleSolver(predictor, puzzles.format, voting=voting)
+    solved = solver.solve(puzzles.inputs)
+    assert (solved.views == len(symmetries)).all()
+    assert (solved.canvases[puzzles.inputs == 0] == 0).all()
+    for i, puzzle in enumerate(puzzles.inputs):
+        alone = PuzzleSolver(predictor, puzzles.format)
+        answers = []
+        for name in symmetries:
+            one = alone.solve(np.ascontiguousarray(apply(name, puzzle))[None])
+            answers.append((float(one.confidence[0]), apply(invert(name), one.canvases[0])))
+        sure, best = max(answers, key=lambda pair: pair[0])
+        assert solved.confidence[i] == pytest.approx(sure, abs=1e-5)
+        assert np.array_equal(solved.canvases[i], best)
+
+
+def test_a_puzzle_of_another_size_needs_positions_for_it():
+    form = PuzzleFormat(4, 4, 5)
+    cells = np.ones((1, 6, 5), np.uint8)
+    fixed = tiny_trm(height=4, width=4, vocab_size=5, position="learned_2d")
+    with pytest.raises(ValueError, match="cannot work on canvases of 6 x 5"):
+        PuzzleSolver(IterativePredictor(fixed, 1, filled_in=form.inside), form).solve(cells)
+    free = tiny_trm(height=4, width=4, vocab_size=5, position="rope_2d")
+    solver = PuzzleSolver(IterativePredictor(free, 1, filled_in=form.inside), form)
+    assert solver.solve(cells).canvases.shape == cells.shape
+    turned = solver.with_voting(Voting(2, symmetries=("e", "t")))
+    with pytest.raises(ValueError, match="views t exchange rows and columns"):
+        turned.solve(cells)

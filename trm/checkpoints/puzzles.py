@@ -1,0 +1,60 @@
+"""From a checkpoint that was trained on arrays of puzzles to a solver."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY
+from trm.checkpoints.content import network_weights, read_checkpoint, with_tensors
+from trm.checkpoints.loading import check_family, checked_symmetries, restored
+from trm.io.puzzle_files import PuzzleFormat
+from trm.runtime.limits import MOST_STEPS, check_whole
+
+if TYPE_CHECKING:
+    from trm.solving.puzzles import PuzzleSolver
+    from trm.solving.voting_settings import Voting
+
+
+def load_puzzle_solver(
+    path: str | Path,
+    steps: int | None = None,
+    device: str = "auto",
+    voting: "Voting | None" = None,
+) -> "PuzzleSolver":
+    """Load a model that was trained on arrays of puzzles.
+
+    Args:
+        path: the file of a checkpoint, or the folder of a run, which loads its best one.
+        steps: highest number of supervision steps; None: that of the checkpoint.
+        device: like cpu or cuda:1; `auto` uses an accelerator if there is one.
+        voting: number of views of a puzzle, and how they vote; None: one view.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is damaged, or no checkpoint of puzzles, or the model cannot use such views.
+    """
+    from trm.checkpoints.networks import network_of, to_device
+    from trm.solving.iterative_predictor import IterativePredictor
+    from trm.solving.puzzles import PuzzleSolver
+
+    check_whole("steps", steps, 1, MOST_STEPS)
+    content: dict[str, Any] = with_tensors(read_checkpoint(path))
+    about, data = content[CHECKPOINT_KEY], content[DATA_KEY]
+    if "puzzles" not in data:
+        raise ValueError(
+            f"{path} was trained on arithmetic, not on arrays of puzzles: take a checkpoint of "
+            "trm.training.PuzzleModule, such as of `trm fit --config puzzles/sudoku4`"
+        )
+    try:
+        check_family(about)
+        form = restored(PuzzleFormat, data["puzzles"])
+        network = network_of(about, network_weights(content))
+        most, patience = steps or about["solve_steps"], about.get("patience")
+        symmetries, shifted = checked_symmetries(data), bool(data.get("shifted"))
+    except (AttributeError, RuntimeError, TypeError, KeyError, ValueError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ValueError(
+            f"{path} does not fit this version's models ({reason}): use the version that trained it"
+        ) from None
+    predictor = IterativePredictor(network, most, patience=patience, filled_in=form.inside)
+    to_device(predictor.model.eval(), device)
+    return PuzzleSolver(predictor, form, symmetries, shifted, voting)

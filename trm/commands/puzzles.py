@@ -1,0 +1,176 @@
+"""`trm solve` and `trm evaluate` with checkpoints that were trained on arrays of puzzles."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trm.checkpoints import read_puzzle_format
+from trm.commands.arguments import Arguments
+from trm.io.files import check_place, make_folder, writing
+from trm.io.puzzle_files import PuzzleFormat, read_inputs, read_puzzles
+from trm.runtime.precision import computing_in
+from trm.runtime.progress import progress
+
+if TYPE_CHECKING:
+    from trm.solving.puzzles import PuzzleSolver, SolvedPuzzles
+
+_ENDINGS = (".jsonl", ".txt", ".npy")
+_PRINTED = 20  # puzzles that are printed as canvases
+_ONLY = "puzzles have views, steps and one device, and no other settings of solving"
+_USUAL: dict[str, Any] = {
+    "nodes": 1,
+    "view": None,
+    "start": "initial",
+    "temperature": None,
+    "top_k": None,
+    "sampling_seed": 0,
+    "vote_per": None,
+    "orders": 1,
+    "rollouts": 1,
+    "noise": 0.0,
+}
+_OTHERS = (
+    "{} was trained on arrays of puzzles, and {} on arithmetic: evaluate one kind at a time, the "
+    "first by --data FOLDER"
+)
+
+
+def of_puzzles(args: Arguments) -> bool:
+    """Return whether the checkpoints of a command were trained on arrays of puzzles.
+
+    Raises:
+        ValueError: only some of them were.
+    """
+    kinds = {str(path): bool(read_puzzle_format(path)) for path in args.checkpoints}
+    if len(set(kinds.values())) > 1:
+        raise ValueError(_OTHERS.format(*sorted(kinds, key=kinds.__getitem__, reverse=True)[:2]))
+    return all(kinds.values())
+
+
+def solve(args: Arguments) -> int:
+    """Solve the puzzles of ``--input``; print the solutions, or write them to ``--output``."""
+    if args.input is None or args.problems:
+        raise ValueError(
+            "this checkpoint solves puzzles: give a file of them by --input, .npy or text"
+        )
+    if args.input == "-":
+        raise ValueError("puzzles are read from a file: name it by --input")
+    args.refuse(_ONLY, watch=False, demo=False, canvases=False, batch_size=None, **_USUAL)
+    form = PuzzleFormat(**read_puzzle_format(args.checkpoint))
+    output = None if args.output in (None, "-") else Path(args.output)
+    if output is not None:
+        if output.suffix not in _ENDINGS:
+            raise ValueError(
+                f"--output {output}: solutions are {', '.join(_ENDINGS)} by the end of its name"
+            )
+        check_place(output, "--output")
+    inputs = read_inputs(args.input, form, args.height, args.width)
+    ((_, solver),) = _solvers(args)
+    device = solver.predictor.device
+    with computing_in(args.settled_precision(), device), progress(args.quiet) as report:
+        solved = solver.solve(inputs, report)
+    if output is not None and output.suffix == ".npy":
+        _write_array(output, solved)
+    elif output is not None:
+        with writing(output) as sink:
+            sink.writelines(_lines(solver, inputs, solved, output.suffix))
+    else:
+        _print_solutions(args, solver, inputs, solved)
+    if output is not None:
+        sure = f"mean confidence {100 * float(solved.confidence.mean()):.1f} %"
+        args.info.print(f"{len(inputs):,} puzzles, {sure} → {output}")
+    return 0
+
+
+def evaluate(args: Arguments) -> int:
+    """Measure the accuracy on a folder's test split; print it, and write the figures."""
+    if args.data is None:
+        raise ValueError(
+            "this checkpoint is of puzzles: name the folder of arrays by --data; its test split is "
+            "measured"
+        )
+    sizes = [name for name in vars(args) if name.startswith(("digits", "addends"))]
+    usual: dict[str, Any] = {"tensorboard": False, "seed": 0, "problems": 128, "batch_size": 32}
+    all_of_it = "all puzzles of the test split are measured"
+    args.refuse(all_of_it, **usual, **dict.fromkeys(sizes))
+    args.refuse(_ONLY, **_USUAL)
+    form = PuzzleFormat(**read_puzzle_format(args.checkpoints[0]))
+    puzzles = read_puzzles(args.data, "test", characters=form.characters)
+    make_folder(Path(args.output))
+    models = _solvers(args)
+
+    from trm.evaluation.puzzles import FILES, write_measured
+    from trm.evaluation.statistics import Share
+
+    device = models[0][1].predictor.device
+    with computing_in(args.settled_precision(), device), progress(args.quiet) as report:
+        found = write_measured(Path(args.output), models, puzzles, str(args.data), report)
+    for one in found:
+        exact = Share(one["exact"]["right"], one["exact"]["total"])
+        ranked = "–" if one["auroc"] is None else f"{one['auroc']:.3f}"
+        print(f"{one['model']}: {exact} exact, {100 * one['cells']:.2f} % of cells")
+        print(
+            f"  confidence {100 * one['confidence']:.1f} %, calibration error "
+            f"{one['calibration_error']:.3f}, AUROC {ranked}; a puzzle takes {one['steps']:.1f} "
+            f"supervision steps in {one['views']:.1f} views"
+        )
+    for name in FILES:
+        args.info.print(str(Path(args.output) / name))
+    return 0
+
+
+def _solvers(args: Arguments) -> list[tuple[str, PuzzleSolver]]:
+    """Load the models of the arguments; return them with their names."""
+    voting, device = args.voting(), args.one_device()
+    args.find_checkpoints(*args.checkpoints)
+
+    from trm.runtime.devices import check_devices
+
+    check_devices(args.accelerator, args.devices)
+
+    from trm.checkpoints.puzzles import load_puzzle_solver
+
+    return [
+        (str(path), load_puzzle_solver(path, args.steps, device, voting))
+        for path in args.checkpoints
+    ]
+
+
+def _lines(
+    solver: PuzzleSolver, inputs: Any, solved: SolvedPuzzles, ending: str = ".jsonl"
+) -> list[str]:
+    if ending == ".txt":
+        return [f"{solver.format.to_text(canvas)}\n" for canvas in solved.canvases]
+    return [f"{json.dumps(record)}\n" for record in solver.records(inputs, solved)]
+
+
+def _write_array(output: Path, solved: SolvedPuzzles) -> None:
+    import numpy as np
+
+    from trm.io.files import replacing
+
+    with replacing(output) as part, part.open("wb") as sink:
+        np.save(sink, solved.canvases)
+
+
+def _print_solutions(
+    args: Arguments, solver: PuzzleSolver, inputs: Any, solved: SolvedPuzzles
+) -> None:
+    """Print records for ``--output -``, else canvases, or a line each if there are many."""
+    if args.output == "-":
+        sys.stdout.writelines(_lines(solver, inputs, solved))
+        return
+    form = solver.format
+    for i, canvas in enumerate(solved.canvases):
+        views = f", agreement {solved.agreement[i]:.0%} of {solved.views[i]} views"
+        sure = f"confidence {solved.confidence[i]:.1%}{views if solver.voting else ''}"
+        if args.quiet or len(inputs) > _PRINTED:
+            print(form.to_text(canvas) + ("" if args.quiet else f"  {sure}"))
+            continue
+        pairs = zip(inputs[i], canvas, strict=True)
+        for given, found in pairs:
+            print("  ".join(form.to_text(row) for row in (given, found)))
+        print(f"{sure}\n")

@@ -1,0 +1,118 @@
+"""Accuracy, confidence and calibration of a model on the puzzles of a folder of arrays."""
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trm.evaluation.statistics import Share, auroc, reliability
+from trm.io.files import make_own_folder, versions, write_json, writing
+from trm.io.puzzle_files import Puzzles
+from trm.runtime.progress import Report, silent
+from trm.solving.puzzles import PuzzleSolver
+
+FILES = ("puzzles.json", "puzzles.jsonl")
+FORMAT = 1
+
+
+def check_symbols(solver: PuzzleSolver, puzzles: Puzzles) -> None:
+    """Check that puzzles are of a model's kind.
+
+    Raises:
+        ValueError: they have another number of symbols, or the model does not accept their size.
+    """
+    mine, theirs = solver.format.vocab_size, puzzles.format.vocab_size
+    if mine != theirs:
+        raise ValueError(
+            f"the puzzles have {theirs} symbols, and the model was trained on {mine}: take puzzles "
+            "like those of its training"
+        )
+    solver.check_size(puzzles.format.height, puzzles.format.width)
+
+
+def measure_puzzles(
+    solver: PuzzleSolver, puzzles: Puzzles, report: Report = silent
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Solve puzzles and compare the solutions with the labels.
+
+    Args:
+        solver: of the model, with its views.
+        puzzles: with solutions.
+        report: called as the work goes on.
+
+    Returns:
+        Figures, and a record of each puzzle.
+
+        - ``exact``: share of puzzles all of whose counted cells are correct, see `Share.data`.
+        - ``cells``: share of counted cells that are correct, float.
+        - ``confidence``: mean; ``calibration_error``: see `trm.evaluation.statistics.Reliability`.
+        - ``auroc``: of the confidence, see `trm.evaluation.statistics.auroc`.
+        - ``steps``: mean supervision steps, of all views together; ``views``: mean number.
+
+    Raises:
+        ValueError: see `check_symbols`.
+    """
+    check_symbols(solver, puzzles)
+    began = time.perf_counter()
+    solved = solver.solve(puzzles.inputs, report)
+    seconds = time.perf_counter() - began
+    right = (solved.canvases == puzzles.labels) | ~puzzles.answer
+    exact, sure = right.all(axis=(1, 2)), solved.confidence.astype(np.float64)
+    figures = {
+        "exact": Share(int(exact.sum()), len(exact)).data(),
+        "cells": float(right[puzzles.answer].mean()),
+        "confidence": float(sure.mean()),
+        "calibration_error": reliability(sure, exact).error,
+        "auroc": auroc(sure, exact),
+        "steps": float(solved.steps.mean()),
+        "views": float(solved.views.mean()),
+        "agreement": float(solved.agreement.mean()),
+        "settled": float(solved.settled.mean()),
+        "seconds_per_puzzle": seconds / len(exact),
+    }
+    records = solver.records(puzzles.inputs, solved)
+    for record, label, one in zip(records, puzzles.labels, exact.tolist(), strict=True):
+        record |= {"label": puzzles.format.to_text(label), "correct": one}
+    return figures, records
+
+
+def write_measured(
+    output: Path,
+    models: list[tuple[str, PuzzleSolver]],
+    puzzles: Puzzles,
+    folder: str,
+    report: Report = silent,
+) -> list[dict[str, Any]]:
+    """Measure models on the same puzzles, and write ``puzzles.json`` and ``puzzles.jsonl``.
+
+    Args:
+        output: folder of the files.
+        models: name of each model, and its solver.
+        puzzles: with solutions.
+        folder: of the puzzles, as a note in the file.
+        report: called as the work goes on.
+
+    Returns:
+        The figures of each model, see `measure_puzzles`, with its name.
+
+    Raises:
+        ValueError: the folder holds files of another program, or see `check_symbols`.
+    """
+    for _, solver in models:
+        check_symbols(solver, puzzles)
+    make_own_folder(output, "trm evaluate", FILES)
+    found, lines = [], []
+    for name, solver in models:
+        figures, records = measure_puzzles(solver, puzzles, report)
+        found.append({"model": name, **figures})
+        lines += [{"model": name, **record} for record in records]
+    voting = models[0][1].voting
+    about = {"format": FORMAT, "data": folder, "puzzles": asdict(puzzles.format)}
+    about |= {"voting": voting and asdict(voting), "versions": versions(), "models": found}
+    with writing(output / FILES[1]) as sink:
+        sink.writelines(json.dumps(line) + "\n" for line in lines)
+    write_json(output / FILES[0], about)
+    return found

@@ -1,0 +1,93 @@
+"""Panels of puzzles: the puzzle, its solution and a model's."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from canvas.picture import FILLED, FILLED_INK, GIVEN, INK, PAPER, WRONG, blank_figure, draw_cells
+from trm.io.puzzle_files import PuzzleFormat
+
+_CELL = 22  # pixels of a cell
+_LEAST = 110  # pixels of a canvas, which a heading needs
+_MOST = 700
+_TITLE, _HEADING, _GAP = 24, 22, 14  # pixels
+
+
+def puzzle_panels(
+    format: PuzzleFormat,
+    puzzle: np.ndarray,
+    solution: np.ndarray,
+    found: np.ndarray,
+    counted: np.ndarray,
+    title: str = "",
+) -> Figure:
+    """Draw a puzzle, its solution and a model's, uint8 [H, W] each, side by side.
+
+    Cells that differ from the puzzle are blue, incorrect ones orange, with the right sign on a tag.
+
+    Args:
+        format: of the puzzles.
+        puzzle, solution, found: uint8 [H, W].
+        counted: cells that are compared, bool [H, W].
+        title: above all.
+    """
+    wrong = (found != solution) & counted
+    panels = {"puzzle": puzzle, "solution": solution, "prediction": found}
+    figure = _figure(format, puzzle.shape, len(panels), 1, _TITLE)
+    width, height = figure.get_size_inches() * figure.dpi
+    figure.text(_GAP / width, 1 - 12 / height, title, fontsize=10, va="center", color=INK)
+    every: Any = figure.subplots(1, len(panels), squeeze=False)
+    for axes, (heading, canvas) in zip(every.flat, panels.items(), strict=True):
+        marked: dict[str, Any] = {}
+        if heading == "prediction":
+            marked = {"wrong": wrong, "right": _signs(format)[solution]}
+        fills = np.where(canvas == puzzle, GIVEN, FILLED)
+        fills[~format.inside(puzzle)] = PAPER
+        inks = np.where(canvas == puzzle, INK, FILLED_INK)
+        if marked:
+            fills[wrong] = WRONG
+        draw_cells(axes, _signs(format)[canvas], fills, inks, **marked)
+        axes.set_title(heading, fontsize=10, color=INK, pad=2)
+    _fill(figure, _TITLE)
+    return figure
+
+
+def puzzles_figure(
+    format: PuzzleFormat, canvases: np.ndarray, titles: Sequence[str] = ()
+) -> Figure:
+    """Draw puzzles, uint8 [N, H, W], at most four in a line, with their titles, if any."""
+    across = min(4, len(canvases))
+    lines = -(-len(canvases) // across)
+    figure = _figure(format, canvases.shape[1:], across, lines, 0)
+    every: Any = figure.subplots(lines, across, squeeze=False)
+    for i, axes in enumerate(every.flat):
+        if i >= len(canvases):
+            axes.axis("off")
+            continue
+        fills = np.where(format.inside(canvases[i]), GIVEN, PAPER)
+        signs = _signs(format)[canvases[i]]
+        draw_cells(axes, signs, fills, np.full(signs.shape, INK))
+        axes.set_title(titles[i] if i < len(titles) else "", fontsize=9, color=INK, pad=2)
+    _fill(figure, 0)
+    return figure
+
+
+def _signs(format: PuzzleFormat) -> np.ndarray:
+    """Return the sign of each id in pictures, str [V]."""
+    names = format.characters or [str(i) for i in range(format.vocab_size)]
+    return np.array(["" if i == format.pad else name for i, name in enumerate(names)], dtype=object)
+
+
+def _figure(
+    format: PuzzleFormat, size: tuple[int, ...], across: int, lines: int, above: int
+) -> Figure:
+    height, width = (min(_MOST, max(_LEAST, _CELL * (cells + 1))) for cells in size)
+    return blank_figure(across * (width + _GAP) + _GAP, lines * (height + _HEADING + _GAP) + above)
+
+
+def _fill(figure: Figure, above: int) -> None:
+    width, height = figure.get_size_inches() * figure.dpi
+    sides = _GAP / width, _GAP / height, 1 - _GAP / width, 1 - (above + _HEADING) / height
+    figure.subplots_adjust(*sides, 0.08, 0.2)

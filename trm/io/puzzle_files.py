@@ -1,0 +1,464 @@
+"""Puzzles of any kind as files: folders of arrays, as of HRM and the published TRM, and text.
+
+A folder has one folder for each split, ``train`` and ``test``, with these files:
+
+- ``dataset.json``: ``vocab_size``, ``seq_len``, ``pad_id``, ``ignore_label_id`` (may be null) and
+  ``sets``, usually ``["all"]``. This package adds ``height``, ``width`` and ``characters``, which
+  other readers ignore.
+- for each set ``all__inputs.npy`` and ``all__labels.npy``, whole numbers [N, seq_len], a puzzle in
+  each row; ``all__puzzle_indices.npy`` [P + 1] and ``all__group_indices.npy`` [G + 1], where the
+  puzzles and the groups of puzzles begin; ``all__puzzle_identifiers.npy`` [P].
+
+Puzzles of one group are variants of each other. An epoch has one of each group.
+
+Text has a puzzle in each line, a character for each cell.
+"""
+
+import io
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from math import isqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trm.io.files import check_file, read_utf8, replacing
+
+SPLITS = ("train", "test")
+_FIELDS = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_indices")
+_ABOUT = "dataset.json"
+_MOST_SYMBOLS = 256  # as cells are uint8
+_MOST_CELLS = 2**16  # of a canvas
+_OWN = ("height", "width", "characters")  # entries of `_ABOUT` that other programs do not write
+
+
+@dataclass(frozen=True)
+class PuzzleFormat:
+    """Canvas and symbols of puzzles.
+
+    Raises:
+        ValueError: a number is out of range, or numbers do not fit together.
+    """
+
+    height: int
+    width: int
+    vocab_size: int  # symbols have the ids from 0 up to below this number
+    pad: int | None = None  # id of cells outside a puzzle, which are copied; None: none
+    ignored: int | None = None  # label of cells that are neither learned nor scored; None: of none
+    characters: str = ""  # character of each id, in text and pictures; empty: the ids themselves
+
+    def __post_init__(self) -> None:
+        for name, most in (("height", _MOST_CELLS), ("width", _MOST_CELLS)):
+            _check_number(name, getattr(self, name), 1, most)
+        _check_number("vocab_size", self.vocab_size, 2, _MOST_SYMBOLS)
+        if self.pad is not None:
+            _check_number("pad_id", self.pad, 0, self.vocab_size - 1)
+        if self.cells > _MOST_CELLS:
+            raise ValueError(f"a canvas of {self.cells:,} cells is too large: {_MOST_CELLS:,} fit")
+        if self.ignored is not None and type(self.ignored) is not int:
+            raise ValueError(f"ignore_label_id is a whole number or null, not {self.ignored!r}")
+        text = self.characters
+        if not isinstance(text, str) or (text and len(set(text)) != self.vocab_size):
+            raise ValueError(
+                f"characters has one character for each of the {self.vocab_size} symbols, all "
+                f"different, not {text!r}"
+            )
+        if any(one.isspace() for one in text):
+            raise ValueError("characters: a blank has no place in a line of text, take another")
+
+    @property
+    def cells(self) -> int:
+        """Cells of a canvas."""
+        return self.height * self.width
+
+    def inside(self, inputs: Any) -> Any:
+        """Return the cells of puzzles that are filled in, bool of the shape of ``inputs``."""
+        return inputs == inputs if self.pad is None else inputs != self.pad
+
+    def of_size(self, height: int, width: int) -> "PuzzleFormat":
+        """Return the same symbols on another canvas."""
+        return replace(self, height=height, width=width)
+
+    def to_text(self, canvas: np.ndarray) -> str:
+        """Return a canvas as a line: its characters, or its ids with blanks between them."""
+        ids = canvas.reshape(-1).tolist()
+        if self.characters:
+            return "".join(self.characters[i] for i in ids)
+        return " ".join(map(str, ids))
+
+    def from_text(self, line: str) -> list[int]:
+        """Return the ids of a line, see `to_text`; ids may be separated by commas, too.
+
+        Raises:
+            ValueError: there is no such symbol.
+        """
+        if not self.characters:
+            words = line.replace(",", " ").split()
+            wrong = [word for word in words if not word.isascii() or not word.isdigit()]
+            if wrong:
+                raise ValueError(
+                    f"{wrong[0][:20]!r} is no id of a symbol: without data.characters in the "
+                    "config of the training a line has ids, like 1 3 2"
+                )
+            return [int(word) for word in words]
+        ids = {one: i for i, one in enumerate(self.characters)}
+        if wrong := [one for one in line if one not in ids]:
+            raise ValueError(f"{wrong[0]!r} is none of the symbols {self.characters}")
+        return [ids[one] for one in line]
+
+
+@dataclass(frozen=True)
+class Puzzles:
+    """Puzzles with their solutions."""
+
+    format: PuzzleFormat
+    inputs: np.ndarray  # uint8 [N, H, W]
+    labels: np.ndarray  # uint8 [N, H, W], 0 where `answer` is False
+    answer: np.ndarray  # bool [N, H, W], cells that are learned and scored
+    puzzles: np.ndarray  # int64 [P + 1], first row of each puzzle; a puzzle may have several
+    groups: np.ndarray  # int64 [G + 1], first puzzle of each group
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def rows_of(self, groups: np.ndarray) -> np.ndarray:
+        """Return the rows of all puzzles of some groups, int64 [R], in the order of the groups."""
+        first, end = (self.puzzles[self.groups[groups + i]] for i in (0, 1))
+        parts = [np.arange(a, b) for a, b in zip(first.tolist(), end.tolist(), strict=True)]
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+    def take(self, rows: np.ndarray) -> "Puzzles":
+        """Return some rows, each a puzzle and a group of its own."""
+        starts = np.arange(len(rows) + 1)
+        cells = self.inputs[rows], self.labels[rows], self.answer[rows]
+        return Puzzles(self.format, *cells, starts, starts)
+
+
+def read_format(folder: str | Path, split: str = "train", **more: Any) -> PuzzleFormat:
+    """Return the format of a folder from its ``dataset.json`` alone.
+
+    Args:
+        folder: of the splits.
+        split: ``train`` or ``test``.
+        more: ``height``, ``width`` and ``characters`` in place of those of the file; None or an
+            empty text: those of the file. One side alone is enough.
+
+    Raises:
+        FileNotFoundError: there is no such folder or file.
+        ValueError: the file has no such entries, or they do not fit together.
+    """
+    return _format(_about(Path(folder), split), Path(folder) / split / _ABOUT, **more)
+
+
+def read_puzzles(folder: str | Path, split: str = "train", **more: Any) -> Puzzles:
+    """Read the puzzles of a split; see `read_format` for the arguments.
+
+    Raises:
+        FileNotFoundError: there is no such folder, or a file is missing.
+        ValueError: an array is damaged, empty, of another type or shape, or has symbols that
+            ``dataset.json`` does not allow.
+    """
+    folder = Path(folder)
+    about = _about(folder, split)
+    found = _format(about, folder / split / _ABOUT, **more)
+    sets = about.get("sets", ["all"])
+    if not isinstance(sets, list) or not sets or not all(_is_name(name) for name in sets):
+        raise ValueError(f'{folder / split / _ABOUT}: sets is a list of names, like ["all"]')
+    parts = [_read_set(folder / split, name, found) for name in sets]
+    joined = parts[0]
+    if any(part.format.pad is None for part in parts):
+        found = replace(found, pad=None)
+    for part in parts[1:]:
+        inputs, labels, answer = (
+            np.concatenate([getattr(one, name) for one in (joined, part)])
+            for name in ("inputs", "labels", "answer")
+        )
+        puzzles = np.concatenate([joined.puzzles, joined.puzzles[-1] + part.puzzles[1:]])
+        groups = np.concatenate([joined.groups, joined.groups[-1] + part.groups[1:]])
+        joined = Puzzles(found, inputs, labels, answer, puzzles, groups)
+    return joined
+
+
+def write_puzzles(
+    folder: str | Path,
+    split: str,
+    format: PuzzleFormat,
+    inputs: np.ndarray,
+    labels: np.ndarray,
+    groups: np.ndarray | None = None,
+) -> None:
+    """Write a split of a folder, in the format that HRM and the published TRM read.
+
+    Args:
+        folder: made if it is missing.
+        split: ``train`` or ``test``.
+        format: of the puzzles.
+        inputs: ids, whole numbers [N, H, W] or [N, H * W].
+        labels: the solutions, of the same shape.
+        groups: first puzzle of each group and the end, [G + 1]; None: each is a group of its own.
+
+    Raises:
+        ValueError: the arrays have another shape, or the files exist.
+    """
+    place = Path(folder) / split
+    if place.exists() and any(place.iterdir()):
+        raise ValueError(f"{place} has files already: name another folder")
+    count = len(inputs)
+    shapes = {tuple(array.shape) for array in (inputs, labels)}
+    if shapes not in ({(count, format.cells)}, {(count, format.height, format.width)}):
+        raise ValueError(f"inputs and labels are [N, {format.height}, {format.width}] both")
+    starts = np.arange(count + 1, dtype=np.int32)
+    arrays = {
+        "inputs": inputs.reshape(count, -1),
+        "labels": labels.reshape(count, -1),
+        "puzzle_identifiers": np.zeros(count, dtype=np.int32),
+        "puzzle_indices": starts,
+        "group_indices": starts if groups is None else np.asarray(groups, dtype=np.int32),
+    }
+    about = {
+        "pad_id": format.pad or 0,
+        "ignore_label_id": format.ignored,
+        "blank_identifier_id": 0,
+        "vocab_size": format.vocab_size,
+        "seq_len": format.cells,
+        "num_puzzle_identifiers": 1,
+        "total_groups": len(arrays["group_indices"]) - 1,
+        "mean_puzzle_examples": 1.0,
+        "total_puzzles": count,
+        "sets": ["all"],
+        **{name: asdict(format)[name] for name in _OWN},
+    }
+    place.mkdir(parents=True, exist_ok=True)
+    for name, array in arrays.items():
+        stream = io.BytesIO()
+        np.save(stream, array)
+        with replacing(place / f"all__{name}.npy") as part:
+            part.write_bytes(stream.getvalue())
+    with replacing(place / _ABOUT) as part:
+        part.write_text(json.dumps(about) + "\n", encoding="utf-8")
+    with replacing(Path(folder) / "identifiers.json") as part:
+        part.write_text('["<blank>"]\n', encoding="utf-8")
+
+
+def read_inputs(
+    file: str | Path, format: PuzzleFormat, height: int | None = None, width: int | None = None
+) -> np.ndarray:
+    """Read puzzles without solutions, uint8 [N, H, W].
+
+    Args:
+        file: ``.npy`` with whole numbers [N, H, W], [N, H * W] or [H, W]; any other file is text
+            with a puzzle in each line.
+        format: of the puzzles in training.
+        height: of the canvas; None: that of the array or of training, or else a square.
+        width: as ``height``.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it has no puzzles, or symbols or sizes do not fit; a line is named.
+    """
+    file = Path(file)
+    check_file(file, f"--input {file}", "a file of puzzles, .npy or text")
+    if file.suffix == ".npy":
+        cells = _load(file)
+        if cells.ndim == 3:
+            height, width = height or cells.shape[1], width or cells.shape[2]
+        elif cells.ndim == 2 and cells.shape == (format.height, format.width) and not height:
+            cells = cells[None]
+        if cells.ndim not in (2, 3):
+            raise ValueError(f"{file} has the shape {list(cells.shape)}: puzzles are [N, H, W]")
+        cells = cells.reshape(len(cells), -1)
+    else:
+        cells = _read_lines(file, format)
+    if not cells.size:
+        raise ValueError(f"{file} has no puzzle")
+    sides = (height, width)
+    if sides == (None, None) and cells.shape[1] == format.cells:
+        sides = (format.height, format.width)
+    height, width = _sides(cells.shape[1], *sides, f"{file}: a puzzle", "--height and --width")
+    _check_symbols(file, cells, format.vocab_size)
+    return cells.astype(np.uint8).reshape(-1, height, width)
+
+
+def _read_lines(file: Path, format: PuzzleFormat) -> np.ndarray:
+    found = list[list[int]]()
+    for number, line in enumerate(read_utf8(file).splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            found.append(format.from_text(line.strip()))
+        except ValueError as error:
+            raise ValueError(f"{file}, line {number}: {error}") from None
+        if len(found[-1]) != len(found[0]):
+            raise ValueError(
+                f"{file}, line {number} has {len(found[-1])} cells, and the first puzzle "
+                f"{len(found[0])}: all are of one size"
+            )
+    return np.array(found, dtype=np.int64).reshape(len(found), -1 if found else 0)
+
+
+def _about(folder: Path, split: str) -> dict[str, Any]:
+    """Return the content of a split's ``dataset.json``."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: there is no such folder of arrays")
+    file = folder / split / _ABOUT
+    if not (folder / split).is_dir():
+        there = ", ".join(sorted(one.name for one in folder.iterdir() if one.is_dir()))
+        raise FileNotFoundError(f"{folder} has no folder {split}, but {there or 'none'}")
+    check_file(file, str(file), "a folder of arrays, in which each split has one")
+    try:
+        about = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        about = None
+    if not isinstance(about, dict):
+        raise ValueError(f"{file} is no JSON object")
+    return about
+
+
+def _format(
+    about: dict[str, Any],
+    file: Path,
+    height: int | None = None,
+    width: int | None = None,
+    characters: str | None = None,
+) -> PuzzleFormat:
+    missing = [name for name in ("vocab_size", "seq_len") if name not in about]
+    if missing:
+        raise ValueError(f"{file} has no {missing[0]}")
+    try:
+        _check_number("seq_len", about["seq_len"], 1, _MOST_CELLS)
+        sides = (height, width) if height or width else (about.get("height"), about.get("width"))
+        for name, side in zip(("height", "width"), sides, strict=True):
+            if side is not None:
+                _check_number(name, side, 1, _MOST_CELLS)
+        high, wide = sides
+        high, wide = _sides(about["seq_len"], high, wide, "seq_len", "data.height and data.width")
+        return PuzzleFormat(
+            high,
+            wide,
+            about["vocab_size"],
+            about.get("pad_id"),
+            about.get("ignore_label_id"),
+            characters or about.get("characters") or "",
+        )
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+
+
+def _sides(
+    cells: int, height: int | None, width: int | None, what: str, remedy: str
+) -> tuple[int, int]:
+    """Return height and width of a canvas of so many cells; a square unless a side is given."""
+    if height is None and width is None:
+        if isqrt(cells) ** 2 != cells:
+            raise ValueError(f"{what} has {cells} cells, which is no square: set {remedy}")
+        return isqrt(cells), isqrt(cells)
+    high = height or cells // (width or 1)
+    wide = width or cells // high
+    if high * wide != cells:
+        raise ValueError(f"{what} has {cells} cells, and not {high} x {wide} (height x width)")
+    return high, wide
+
+
+def _read_set(folder: Path, name: str, format: PuzzleFormat) -> Puzzles:
+    files = {field: folder / f"{name}__{field}.npy" for field in _FIELDS}
+    for file in files.values():
+        check_file(file, str(file), "all arrays of a split")
+    arrays = {field: _load(file) for field, file in files.items()}
+    for field in ("inputs", "labels"):
+        shape, file = arrays[field].shape, files[field]
+        if len(shape) != 2:
+            raise ValueError(f"{file} has the shape {list(shape)}, and not [puzzles, cells]")
+        if shape[1] != format.cells:
+            raise ValueError(
+                f"{file} has {shape[1]} cells a puzzle, and {_ABOUT} a seq_len of {format.cells}"
+            )
+    count = len(arrays["inputs"])
+    if not count:
+        raise ValueError(f"{files['inputs']} has no puzzle")
+    if len(arrays["labels"]) != count:
+        raise ValueError(
+            f"{files['labels']} has {len(arrays['labels']):,} rows, and the inputs have {count:,}"
+        )
+    _check_symbols(files["inputs"], arrays["inputs"], format.vocab_size)
+    labels = np.asarray(arrays["labels"])
+    answer = np.ones(labels.shape, bool)
+    if format.ignored is not None:
+        answer = labels != format.ignored
+    _check_symbols(files["labels"], labels, format.vocab_size, answer)
+    if not answer.any(axis=1).all():
+        first = int(answer.any(axis=1).argmin())
+        raise ValueError(f"{files['labels']}: row {first} has no label, only the ignored one")
+    puzzles = _starts(files["puzzle_indices"], arrays["puzzle_indices"], count, "rows of inputs")
+    groups = _starts(files["group_indices"], arrays["group_indices"], len(puzzles) - 1, "puzzles")
+    identifiers = arrays["puzzle_identifiers"]
+    if len(identifiers) != len(puzzles) - 1:
+        raise ValueError(
+            f"{files['puzzle_identifiers']} has {len(identifiers):,} entries for "
+            f"{len(puzzles) - 1:,} puzzles"
+        )
+    if len(different := np.unique(identifiers)) > 1:
+        raise ValueError(
+            f"{files['puzzle_identifiers']} has {len(different):,} different identifiers: puzzles "
+            "whose rule follows from their identifier, as in ARC, are not learned here"
+        )
+    shape = count, format.height, format.width
+    cells = np.where(answer, labels, 0).astype(np.uint8).reshape(shape)
+    inputs, answer = arrays["inputs"].astype(np.uint8).reshape(shape), answer.reshape(shape)
+    if (answer & ~format.inside(inputs)).any():  # its id of padding is a symbol like others
+        format = replace(format, pad=None)
+    return Puzzles(format, inputs, cells, answer, puzzles, groups)
+
+
+def _load(file: Path) -> np.ndarray:
+    """Return an array of whole numbers; it stays on the disk until it is used."""
+    try:
+        array = np.load(file, mmap_mode="r", allow_pickle=False)
+    except PermissionError:
+        raise
+    except Exception:  # other bytes can fail in any way
+        raise ValueError(f"{file} is no array of NumPy, or damaged") from None
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu":
+        kind = getattr(array, "dtype", "an archive")
+        raise ValueError(f"{file} has {kind}, and not whole numbers")
+    return array
+
+
+def _check_symbols(
+    file: Path, cells: np.ndarray, vocab_size: int, counted: np.ndarray | None = None
+) -> None:
+    """Raise a ValueError that names the first symbol outside the vocabulary."""
+    wrong = (cells < 0) | (cells >= vocab_size)
+    if counted is not None:
+        wrong &= counted
+    if wrong.any():
+        row, cell = (int(part[0]) for part in wrong.nonzero())
+        ends = f"0 to {vocab_size - 1}"
+        raise ValueError(
+            f"{file}: row {row}, cell {cell} is {int(cells[row, cell])}, and symbols are {ends}"
+        )
+
+
+def _starts(file: Path, array: np.ndarray, total: int, what: str) -> np.ndarray:
+    """Return checked places where parts begin, int64 [parts + 1]."""
+    starts = array.astype(np.int64)
+    if starts.ndim != 1 or len(starts) < 2 or starts[0] != 0 or starts[-1] != total:
+        raise ValueError(f"{file} begins with 0 and ends with the number of {what}, {total:,}")
+    if (np.diff(starts) <= 0).any():
+        raise ValueError(f"{file} does not rise: every part has one entry or more")
+    return starts
+
+
+def _check_number(name: str, value: Any, least: int, most: int) -> None:
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{name} is a whole number from {least} to {most:,}, not {value!r}")
+
+
+def _is_name(name: Any) -> bool:
+    return isinstance(name, str) and name.replace("_", "").replace("-", "").isalnum()
+
+
+def text_lines(format: PuzzleFormat, canvases: Iterable[np.ndarray]) -> Iterator[str]:
+    """Yield canvases as lines of text, see `PuzzleFormat.to_text`."""
+    return (f"{format.to_text(canvas)}\n" for canvas in canvases)

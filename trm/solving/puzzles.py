@@ -1,0 +1,178 @@
+"""Solving puzzles of any kind: canvases whose cells a model fills in all at once.
+
+What a task is to numbers, a `PuzzleFormat` is to puzzles: symbols and the size of a canvas, which
+come from the data. `trm.io.puzzle_files` reads both.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from augment.symmetry import lookup
+from augment.views import View, distinct_views
+from trm.io.puzzle_files import PuzzleFormat
+from trm.runtime.progress import Report, silent
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.rollout import in_views
+from trm.solving.voting import decide
+from trm.solving.voting_settings import Voting
+
+_AT_ONCE = 256  # puzzles, of which all views are solved together
+
+
+class SolvedPuzzles(NamedTuple):
+    """Solutions of B puzzles."""
+
+    canvases: np.ndarray  # uint8 [B, H, W]
+    confidence: np.ndarray  # float32 [B], 0 to 1
+    steps: np.ndarray  # int64 [B], supervision steps, of all views together
+    settled: np.ndarray  # bool [B], see `trm.solving.rollout.Prediction`
+    views: np.ndarray  # int64 [B], number of different views
+    agreement: np.ndarray  # float32 [B], share of the views that gave this solution
+
+    @staticmethod
+    def joined(parts: Sequence["SolvedPuzzles"]) -> "SolvedPuzzles":
+        """Concatenate batches."""
+        return SolvedPuzzles(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+@dataclass(frozen=True)
+class PuzzleSolver:
+    """A model that solves puzzles.
+
+    Raises:
+        ValueError: puzzles have no such votes, or a view turns a canvas that is not square.
+    """
+
+    predictor: IterativePredictor
+    format: PuzzleFormat  # of training
+    symmetries: tuple[str, ...] = ("e",)  # of canvases in training
+    shifted: bool = False  # whether training moved canvases
+    voting: Voting | None = None  # None: one view
+
+    def __post_init__(self) -> None:
+        if self.voting is None:
+            return
+        if self.voting.orders > 1 or self.voting.rollouts > 1 or self.voting.given is not None:
+            raise ValueError(
+                "views of a puzzle vote, and nothing else does: leave out --orders, --rollouts, "
+                "--noise and --view"
+            )
+
+    def with_voting(self, voting: Voting | None) -> "PuzzleSolver":
+        """Return the same solver with another voting; symmetries that are None: of training."""
+        return replace(self, voting=voting)
+
+    def solve(self, inputs: np.ndarray, report: Report = silent) -> SolvedPuzzles:
+        """Solve puzzles, uint8 [B, H, W], of any size that the model accepts.
+
+        Args:
+            inputs: at least one puzzle.
+            report: called as the work goes on.
+
+        Raises:
+            ValueError: the model does not accept this size, or a view cannot turn it.
+        """
+        self.check_size(*inputs.shape[1:])
+        parts = []
+        for start in range(0, len(inputs), _AT_ONCE):
+            report("puzzles", start, len(inputs))
+            parts.append(self._solve(inputs[start : start + _AT_ONCE]))
+        return SolvedPuzzles.joined(parts)
+
+    def check_size(self, height: int, width: int) -> None:
+        """Raise a ValueError unless the model accepts canvases of this size, in all views."""
+        if not self.predictor.at_once(height, width):
+            size = f"{self.format.height} x {self.format.width}"
+            raise ValueError(
+                f"the model cannot work on canvases of {height} x {width} cells: it was trained on "
+                f"{size}, and its position encoding has no more places, or attention too many pairs"
+            )
+        turned = [name for name in self._symmetries if lookup(name).transpose]
+        if height != width and turned:
+            raise ValueError(
+                f"views {', '.join(turned)} exchange rows and columns, and canvases are {height} x "
+                f"{width}: choose others, like --symmetries e,r180,v,h"
+            )
+
+    @property
+    def _symmetries(self) -> tuple[str, ...]:
+        voting = self.voting
+        if voting is None:
+            return ("e",)
+        return self.symmetries if voting.symmetries is None else voting.symmetries
+
+    def views(self, content: np.ndarray) -> list[View]:
+        """Return the views of a puzzle by its cells that are not padding, bool [H, W]."""
+        if self.voting is None:
+            return [View()]
+        # Without padding there is no room for a shift.
+        content = content if self.shifted else np.ones_like(content)
+        voting = self.voting
+        return _views(content.tobytes(), content.shape, self._symmetries, voting.views, voting.seed)
+
+    def _solve(self, inputs: np.ndarray) -> SolvedPuzzles:
+        inside = self.format.inside(inputs)
+        views = [self.views(cells) for cells in inside]
+        numbers = np.array([len(some) for some in views])
+        of = np.repeat(np.arange(len(inputs)), numbers)
+        seen = in_views(self.predictor, inputs[of], [view for some in views for view in some])
+        found = np.where(inside[of], seen.canvases, inputs[of])
+        if self.voting is None:
+            alone = np.ones(len(inputs), np.float32)
+            return SolvedPuzzles(found, seen.confidence, seen.steps, seen.settled, numbers, alone)
+        chosen, confidence, agreement = [], [], []
+        for i, first in enumerate((np.cumsum(numbers) - numbers).tolist()):
+            mine = slice(first, first + int(numbers[i]))
+            answers = [canvas.tobytes() for canvas in found[mine]]
+            decision = decide(self.voting.vote, answers, seen.confidence[mine])
+            chosen.append(first + decision.behind[0])
+            confidence.append(decision.confidence)
+            agreement.append(decision.agreement)
+        return SolvedPuzzles(
+            found[chosen],
+            np.array(confidence, np.float32),
+            np.bincount(of, weights=seen.steps, minlength=len(inputs)).astype(np.int64),
+            seen.settled[chosen],
+            numbers,
+            np.array(agreement, np.float32),
+        )
+
+    def records(self, inputs: np.ndarray, solved: SolvedPuzzles) -> list[dict[str, Any]]:
+        """Return a record for JSON of each puzzle: puzzle and solution as text, and figures."""
+        parts = zip(inputs, solved.canvases, *(part.tolist() for part in solved[1:]), strict=True)
+        return [
+            {
+                "puzzle": self.format.to_text(given),
+                "solution": self.format.to_text(canvas),
+                **dict(zip(SolvedPuzzles._fields[1:], figures, strict=True)),
+            }
+            for given, canvas, *figures in parts
+        ]
+
+    def watched(
+        self, inputs: np.ndarray, steps: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the solutions after each supervision step, in one view.
+
+        Args:
+            inputs: puzzles, uint8 [B, H, W].
+            steps: after which they stop, and not before; None: the most that solving takes.
+
+        Returns:
+            Solutions, uint8 [T, B, H, W], and confidence, float32 [T, B].
+        """
+        self.check_size(*inputs.shape[1:])
+        seen, confidence = self.predictor.watched(inputs, steps or self.predictor.max_steps)
+        return np.where(self.format.inside(inputs), seen, inputs), confidence
+
+
+@lru_cache(maxsize=4096)
+def _views(
+    content: bytes, size: tuple[int, int], symmetries: tuple[str, ...], most: int, seed: int
+) -> list[View]:
+    cells = np.frombuffer(content, bool).reshape(size)
+    return distinct_views(cells, symmetries, most, seed)

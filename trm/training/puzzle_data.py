@@ -1,0 +1,249 @@
+"""Puzzles from a folder of arrays as a LightningDataModule; see `trm.io.puzzle_files`."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import lightning as L
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from augment.symmetry import SYMMETRIES, lookup
+from augment.views import View, apply_views, possible_shifts
+from canvas.choices import check_choice
+from canvas.drawing import IGNORE
+from canvas.problems import keys, random_below, random_words
+from trm.io.puzzle_files import PuzzleFormat, Puzzles, read_puzzles
+from trm.runtime.limits import MOST_SAMPLES, MOST_WORKERS
+from trm.training.configs import check_range
+from trm.training.data import EpochLoader, EpochSampler
+
+# Purposes of random keys.
+_ORDER, _VARIANT, _VIEW, _MODEL, _HELD_OUT = range(1, 6)
+
+
+class PuzzleBatch(NamedTuple):
+    """Puzzles of a validation, with their solutions."""
+
+    inputs: np.ndarray  # uint8 [B, H, W]
+    labels: np.ndarray  # int64 [B, H, W], `IGNORE` where a cell is not scored
+    answer: np.ndarray  # bool [B, H, W], cells that are scored
+
+
+@dataclass(eq=False)
+class PuzzleSamples(Dataset):
+    """Training samples; an index is epoch · size + i.
+
+    A batch has ``inputs``: uint8 [B, H, W], ``labels``: int64 [B, H, W], `IGNORE` where a cell is
+    not learned, ``answer``: bool [B, H, W], the others, and ``seeds``: int64 [B].
+
+    One puzzle of each group is drawn before a group is drawn again.
+    """
+
+    puzzles: Puzzles
+    groups: np.ndarray  # int64 [G], groups of training
+    seed: int
+    size: int  # of an epoch, over all devices
+    symmetries: Sequence[str] = ("e",)
+    shifts: bool = False
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitems__(self, indices: Sequence[int]) -> dict[str, torch.Tensor]:
+        index = np.asarray(indices, dtype=np.int64)
+        batch = _with_labels(self.puzzles, self.rows(index))
+        views = self.views(batch.inputs, index)
+        arrays = {name: apply_views(views, part) for name, part in batch._asdict().items()}
+        arrays["seeds"] = keys(self.seed, "train", 0, index, _MODEL).view(np.int64)
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+    def rows(self, index: np.ndarray) -> np.ndarray:
+        """Return the row of the arrays that each sample shows, int64 [B]."""
+        rounds, place = np.divmod(index, len(self.groups))
+        groups = np.empty_like(index)
+        for number in np.unique(rounds).tolist():
+            order = np.argsort(
+                keys(self.seed, "train", number, np.arange(len(self.groups)), _ORDER)
+            )
+            mine = rounds == number
+            groups[mine] = self.groups[order[place[mine]]]
+        first, end = (self.puzzles.puzzles[self.puzzles.groups[groups + i]] for i in (0, 1))
+        word = random_words(keys(self.seed, "train", 0, index, _VARIANT), 1)[:, 0]
+        return first + random_below(word, end - first)
+
+    def views(self, inputs: np.ndarray, index: np.ndarray) -> list[View]:
+        """Return the view of each sample; shifts move padding alone over an edge."""
+        words = random_words(keys(self.seed, "train", 0, index, _VIEW), 3)
+        which = random_below(words[:, 0], len(self.symmetries)).tolist()
+        views = [View(self.symmetries[i]) for i in which]
+        if not self.shifts:
+            return views
+        inside = self.puzzles.format.inside(apply_views(views, inputs))
+        up, down, left, right = possible_shifts(inside)
+        moved = random_below(words[:, 1], up + down + 1) - up
+        across = random_below(words[:, 2], left + right + 1) - left
+        parts = zip(views, moved.tolist(), across.tolist(), strict=True)
+        return [View(view.symmetry, *shift) for view, *shift in parts]
+
+
+@dataclass(eq=False)
+class SolvedPuzzleRows(Dataset):
+    """Batches of puzzles for validation, in the order of their rows."""
+
+    puzzles: Puzzles
+    rows: np.ndarray  # int64 [N]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitems__(self, indices: Sequence[int]) -> PuzzleBatch:
+        return _with_labels(self.puzzles, self.rows[np.asarray(indices) % len(self.rows)])
+
+
+def _with_labels(puzzles: Puzzles, rows: np.ndarray) -> PuzzleBatch:
+    answer = puzzles.answer[rows]
+    labels = np.where(answer, puzzles.labels[rows].astype(np.int64), IGNORE)
+    return PuzzleBatch(puzzles.inputs[rows], labels, answer)
+
+
+def _as_drawn(batch: Any) -> Any:
+    return batch
+
+
+class PuzzleDataModule(L.LightningDataModule):
+    """Puzzles of a folder of arrays, all of whose cells are filled in at once.
+
+    Some groups of the training puzzles are held out for validation, the same ones for every seed.
+
+    Args:
+        folder: with ``train`` and ``test``, as HRM and the published TRM read it, see
+            `trm.io.puzzle_files`; `write_puzzles` there writes one.
+        batch_size: puzzles of a training step, over all devices.
+        batches_per_epoch: steps of one (virtual) epoch, at whose end a checkpoint is written.
+        validation_problems: number of groups held out for validation, which has one puzzle of each.
+        symmetries: in which training shows puzzles, names like e, r90, h, or all; none: as given.
+            The rules of the puzzles have to allow them.
+        shifts: whether training moves puzzles that are smaller than the canvas.
+        height: of the canvas; null: that of the folder, or else it is a square.
+        width: as ``height``.
+        characters: one for each symbol, in files of text; null: those of the folder.
+        seed: of all random numbers.
+        workers: processes that draw samples; 0 draws them in the training process.
+
+    Raises:
+        FileNotFoundError: there is no such folder, or a file is missing.
+        ValueError: a setting is out of range, or the arrays do not fit together.
+    """
+
+    training_problems = 0  # of training, solved beside those of validation
+
+    def __init__(
+        self,
+        folder: str,
+        batch_size: int = 128,
+        batches_per_epoch: int = 200,
+        validation_problems: int = 256,
+        symmetries: list[str] | str | None = None,
+        shifts: bool = False,
+        height: int | None = None,
+        width: int | None = None,
+        characters: str | None = None,
+        seed: int = 0,
+        workers: int = 0,
+    ) -> None:
+        super().__init__()
+        self.folder, self.seed, self.workers = folder, seed, workers
+        self.batch_size, self.batches_per_epoch = batch_size, batches_per_epoch
+        self.validation_problems, self.shifts = validation_problems, shifts
+        check_range("data.batch_size", batch_size, 1, MOST_SAMPLES)
+        check_range("data.workers", workers, 0, MOST_WORKERS)
+        for name in ("batches_per_epoch", "validation_problems"):
+            check_range(f"data.{name}", getattr(self, name), 1)
+        names = symmetries or ["e"]
+        self.symmetries = [*SYMMETRIES] if names in ("all", ["all"]) else [*names]
+        for name in self.symmetries:
+            check_choice("data.symmetries: a name", name, SYMMETRIES)
+        self._more = {"height": height, "width": width, "characters": characters}
+        high, wide = self.format.height, self.format.width
+        if high != wide and any(lookup(name).transpose for name in self.symmetries):
+            raise ValueError(
+                f"data.symmetries exchange rows and columns, and the canvas is {high} x {wide}: "
+                "leave out r90, r270, t and hvt"
+            )
+        if shifts and self.format.pad is None:
+            raise ValueError(
+                "data.shifts: these puzzles have no padding, and fill their canvas: set it to false"
+            )
+        if len(self.held_out) == len(self.training.groups) - 1:
+            raise ValueError(
+                f"data.validation_problems {validation_problems} holds out all "
+                f"{len(self.held_out)} groups of puzzles: set it lower"
+            )
+
+    @cached_property
+    def training(self) -> Puzzles:
+        """Puzzles of the folder's training split, those held out among them."""
+        return read_puzzles(self.folder, "train", **self._more)
+
+    @cached_property
+    def test(self) -> Puzzles:
+        """Puzzles of the folder's test split."""
+        return read_puzzles(self.folder, "test", **self._more)
+
+    @property
+    def format(self) -> PuzzleFormat:
+        """Canvas and symbols of the puzzles."""
+        return self.training.format
+
+    @cached_property
+    def held_out(self) -> np.ndarray:
+        """Groups of validation, int64 [G]."""
+        order = np.argsort(
+            keys(0, "validation", 0, np.arange(len(self.training.groups) - 1), _HELD_OUT)
+        )
+        return np.sort(order[: self.validation_problems])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the settings that a checkpoint needs to read and solve puzzles like these."""
+        settings = {"puzzles": asdict(self.format), "seed": self.seed}
+        return settings | {"symmetries": self.symmetries, "shifted": self.shifts}
+
+    def train_dataloader(self) -> DataLoader:
+        every = np.arange(len(self.training.groups) - 1)
+        groups = np.setdiff1d(every, self.held_out)
+        size = self.batch_size * self.batches_per_epoch
+        views = self.symmetries, self.shifts
+        samples = PuzzleSamples(self.training, groups, self.seed, size, *views)
+        return self._loader(samples, self.batch_size)
+
+    def val_dataloader(self) -> DataLoader:
+        first = self.training.puzzles[self.training.groups[self.held_out]]
+        return self._loader(SolvedPuzzleRows(self.training, first), 4 * self.batch_size)
+
+    def test_dataloader(self) -> DataLoader:
+        rows = np.arange(len(self.test))
+        return self._loader(SolvedPuzzleRows(self.test, rows), 4 * self.batch_size)
+
+    predict_dataloader = test_dataloader
+
+    def _loader(self, data: Any, batch_size: int) -> DataLoader:
+        devices, rank = 1, 0
+        if self.trainer:
+            devices, rank = self.trainer.world_size, self.trainer.global_rank
+        if self.batch_size % devices or len(data) < devices:
+            raise ValueError(
+                f"data.batch_size {self.batch_size} has to be a multiple of the {devices} devices "
+                "that share it, and each device needs at least one puzzle of validation"
+            )
+        return EpochLoader(
+            data,
+            batch_size=batch_size // devices,
+            sampler=EpochSampler(data, devices, rank),
+            collate_fn=_as_drawn,
+            num_workers=self.workers,
+            persistent_workers=self.workers > 0,
+            pin_memory=torch.cuda.is_available(),
+        )

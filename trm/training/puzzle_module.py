@@ -1,0 +1,155 @@
+"""LightningModule that trains an iterative model on puzzles of any kind, all cells at once."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from canvas.drawing import IGNORE
+from canvas.symbols import BLANK
+from trm.checkpoints import DATA_KEY
+from trm.runtime.torch_settings import standard_settings
+from trm.solving.iterative_predictor import IterativePredictor
+from trm.solving.puzzles import PuzzleSolver, SolvedPuzzles
+from trm.training.iterative_module import IterativeModule
+from trm.training.puzzle_data import PuzzleBatch, PuzzleDataModule
+
+
+class ValidatedPuzzles(NamedTuple):
+    """A batch of puzzles with a model's solutions."""
+
+    problems: PuzzleBatch
+    solved: SolvedPuzzles
+    exact: np.ndarray  # bool [B], whether all cells that count are correct
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Numbers of puzzles, and of those with a confidence."""
+        return len(self.exact), len(self.exact)
+
+
+class PuzzleModule(IterativeModule):
+    """Trains an `IterativeModel` to fill in all cells of a puzzle.
+
+    The arguments are those of `IterativeModule`, without auxiliary losses.
+    """
+
+    ignored = IGNORE
+    charted: tuple[str, ...] = (
+        *("train/cell_accuracy", "train/exact_accuracy", "train/halting_accuracy"),
+        *("train/loss_cells", "train/loss_halting", "validation/supervision_steps"),
+    )
+
+    @property
+    def data(self) -> Any:
+        """Data module of training or evaluation, a `PuzzleDataModule`."""
+        return self.trainer.datamodule  # type: ignore[attr-defined]
+
+    @property
+    def validated_figures(self) -> list[str]:
+        return ["solved", "cells", "loss", "confidence_accuracy", "supervision_steps"]
+
+    @property
+    def _turning(self) -> list[str]:
+        return []
+
+    def setup(self, stage: str) -> None:
+        """Check the data."""
+        if self.data is not None:
+            self.check(self.data)
+
+    def prepare(self, data: Any) -> None:
+        """Add nothing: puzzles have no sub-tasks."""
+
+    def check(self, data: Any) -> None:
+        """Check that the model can be trained on puzzles.
+
+        Raises:
+            ValueError: it cannot: its symbols or its canvas are others, or a setting is of the
+                symbols of arithmetic.
+        """
+        if not isinstance(data, PuzzleDataModule):
+            raise ValueError(
+                "trm.training.PuzzleModule is trained on puzzles: name their folder in data.folder"
+            )
+        if self.auxiliary_config.weights:
+            raise ValueError("model.auxiliary: puzzles have no sub-tasks, leave it out")
+        config, form = self.model.config, data.format
+        if getattr(config, "vocab_size", form.vocab_size) != form.vocab_size:
+            raise ValueError(
+                f"the puzzles have {form.vocab_size} symbols, and the network is built for "
+                f"{config.vocab_size}: set vocab_size={form.vocab_size} in its config"
+            )
+        for name in ("skip_blank", "crop"):
+            if getattr(config, name, False):
+                raise ValueError(f"{name} is of the blank cells of arithmetic: set it to false")
+        if getattr(config, "halt_pool", "") == "mask":
+            raise ValueError("halt_pool mask needs masked cells: set it to first or every")
+        near = getattr(config, "neighbourhood", "all")
+        if near != "all" and form.vocab_size > BLANK:
+            raise ValueError(
+                f"neighbourhood {near} is of the symbols of arithmetic, and with "
+                f"{form.vocab_size} symbols some ids of puzzles mean others: set it to all"
+            )
+        if not self.model.accepts(form.height, form.width):
+            raise ValueError(
+                f"the network does not accept canvases of {form.height} x {form.width} cells: set "
+                "height and width in its config"
+            )
+
+    def predictor(self) -> IterativePredictor:
+        most = self.solve_steps
+        return IterativePredictor(
+            self.model, most, patience=self.patience, filled_in=self.data.format.inside
+        )
+
+    def solver(self) -> PuzzleSolver:
+        """Return the solver of puzzles, in one view."""
+        data = self.data
+        return PuzzleSolver(self.predictor(), data.format, tuple(data.symmetries), data.shifts)
+
+    def log_training(self, figures: dict[str, Any]) -> None:
+        """Log a training step's figures; the share of exact puzzles is ``exact_accuracy``."""
+        names = {"row_accuracy": "exact_accuracy"}
+        super().log_training({names.get(name, name): value for name, value in figures.items()})
+
+    def validation_step(
+        self, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> dict[str, Any]:
+        """Solve puzzles that are held out."""
+        return {"validated": self._solved(batch, "validation")}
+
+    def test_step(self, batch: Any, batch_idx: int) -> dict[str, Any]:
+        """Solve puzzles of the test split."""
+        return {"validated": self._solved(batch, "test")}
+
+    def predict_step(self, batch: Any, batch_idx: int) -> Any:
+        """Solve puzzles and return a record of each, see `trm.solving.puzzles.records`."""
+        solver = self.solver()
+        return solver.records(batch.inputs, solver.solve(batch.inputs))
+
+    def _solved(self, batch: PuzzleBatch, group: str) -> ValidatedPuzzles:
+        with standard_settings(self.threads), torch.no_grad():
+            solved = self.solver().solve(batch.inputs)
+            loss = self.loss_of(batch)
+        right = (solved.canvases == batch.labels) | ~batch.answer
+        exact, number = right.all(axis=(1, 2)), len(right)
+        cells = int(batch.answer.sum())
+        trusted = solved.confidence > 0.5
+        self.add_figures(
+            group,
+            {
+                "solved": (exact.mean(), number),
+                "cells": (right[batch.answer].mean(), cells),
+                "loss": (loss, number),
+                "confidence_accuracy": ((trusted == exact).mean(), number),
+                "supervision_steps": (solved.steps.mean(), number),
+            },
+        )
+        return ValidatedPuzzles(batch, solved, exact)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_save_checkpoint(checkpoint)
+        data = getattr(self._trainer, "datamodule", None)
+        if isinstance(data, PuzzleDataModule):
+            checkpoint[DATA_KEY] = data.state_dict()
