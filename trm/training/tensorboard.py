@@ -32,7 +32,7 @@ CONFIG_KEY = "trm.config"  # entry of a checkpoint: the config of its run
 CUSTOM_SCALARS = {
     "How good": {
         figure: f"(validation|training_problems|beyond)/{figure}$"
-        for figure in ("solved", "cells", "loss", "free_running_rows", "teacher_forced_rows")
+        for figure in ("solved", "loss", "free_running_rows", "teacher_forced_rows")
     },
     "How it trains": {
         "train/loss": "train/loss$",
