@@ -198,9 +198,9 @@ def learn(once: Callable) -> Learn:
             batch = as_batch(rule.samples_of(numbers))
             labels = dict(zip(model.outputs, batch["labels"].T, strict=True))
             optimiser = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.0)
+            inputs = model.reader.read(batch["ops"], batch["inputs"])
             for step in range(steps):
                 optimiser.param_groups[0]["lr"] = 0.01 * (1 - step / steps)
-                inputs = model.reader.read(batch["ops"], batch["inputs"])
                 parts = model.parts(model.cells(inputs)[0])
                 loss = sum(F.cross_entropy(parts[n], labels[n], ignore_index=-1) for n in parts)
                 optimiser.zero_grad()
