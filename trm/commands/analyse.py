@@ -286,6 +286,7 @@ def rasp(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     "Thinking like transformers"; trm/extras/analysis/rasp_programs.py). The attention of the heads
     is compared with the program's selectors.
     """
+    from canvas.symbols import Alphabet
     from trm.extras.analysis.figures import head_name, overlap_figure
     from trm.extras.analysis.rasp_heads import compare_heads
 
@@ -298,7 +299,9 @@ def rasp(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     figures = {}
     for one in found:
         ending = "" if len(found) == 1 else "_" + "x".join(map(str, one.size.values()))
-        of_size = f"{one.problems} problems of {one.name}, {solver.task.layout}"
+        task = solver.task
+        name = task.name if isinstance(task.base, Alphabet) else task.layout
+        of_size = f"{one.problems} problems of {one.name}, {name}"
         heading = f"{model['name']}: attention on selected cells\n{of_size}"
         figures[f"overlap{ending}"] = overlap_figure(one.heads, heading)
         several, rows = len({head.update for head in one.heads}) > 1, []
@@ -310,7 +313,7 @@ def rasp(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
         columns = ("head", "selector", "overlap", "baseline")
         print_table(columns, rows, f"{one.name}: {one.problems} problems, {one.rows} rows")
         results().print(
-            f"* in the program of {solver.task.layout}, which writes {one.program_right} of these "
+            f"* in the program of {name}, which writes {one.program_right} of these "
             "rows correctly. Overlap: attention on the selected cells, with its 95 % interval; "
             "baseline: the same of uniform attention over all cells that the head may attend to."
         )

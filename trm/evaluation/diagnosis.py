@@ -84,7 +84,7 @@ def copied(row: WrongRow) -> bool:
     The rest begins at the first wrong cell. A sign in the row above counts as blank.
     """
     above = row.above[row.at :]
-    above = np.where(symbols.DIGIT_OF[above] >= 0, above, symbols.BLANK)
+    above = np.where(symbols.digits_of(row.base)[above] >= 0, above, symbols.BLANK)
     return np.array_equal(row.written[row.at :], above) and _filled(above) >= 2
 
 
@@ -148,7 +148,8 @@ def wrong_product(row: WrongRow) -> bool:
 def ends(row: WrongRow) -> bool:
     """Test if the row ends here and should go on, or goes on where it should end."""
     early = not _filled(row.written[row.at :])
-    late = not _filled(row.truth[row.at :]) and symbols.DIGIT_OF[row.written[row.at]] >= 0
+    digit = symbols.digits_of(row.base)[row.written[row.at]]
+    late = not _filled(row.truth[row.at :]) and digit >= 0
     return bool(early or late)
 
 

@@ -275,7 +275,9 @@ class Grid(dict[str, Any]):
 
     def all_of(self, setting: str) -> list[str]:
         """Return the distinct values of an evaluation or task setting, in order of the models."""
-        return list(dict.fromkeys(str((self.asked(m) | m["task"])[setting]) for m in self.models))
+        return list(
+            dict.fromkeys(str((self.asked(m) | m["task"]).get(setting)) for m in self.models)
+        )
 
     def how_asked(self, model: Model) -> str:
         """Describe a model's evaluation in a line; empty: the checkpoint's steps and one view."""

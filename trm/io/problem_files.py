@@ -66,7 +66,7 @@ def read_entries(
     if format == "csv":
         if first is None:
             raise ValueError(f"{name} is empty: a CSV file begins with a line like a,b")
-        columns = _header(first[1], name)
+        columns = _header(first[1], name, task)
     elif first is not None:
         lines = chain([first], lines)
     number = None
@@ -88,19 +88,21 @@ def _detected(line: bytes, task: Task) -> str:
     return "text"
 
 
-def _header(line: bytes, name: str) -> list[str]:
+def _header(line: bytes, name: str, task: Task) -> list[str]:
+    letters = _LETTERS[: min(2, task.arity[0])]
     try:
         columns = [column.strip() for column in _fields(_text(line))]
     except ValueError as error:
-        raise ValueError(f"{name} has no header like a,b: {error}") from None
+        raise ValueError(f"{name} has no header like {','.join(letters)}: {error}") from None
     whole = {PROBLEM, OPERANDS} & set(columns)
-    missing = [column for column in "ab" if column not in columns and not whole]
+    missing = [column for column in letters if column not in columns and not whole]
     if missing or len(set(columns)) < len(columns):
         fault = f"no column {missing[0]!r}" if missing else "a column twice"
         raise ValueError(
-            f"{name} has {fault}: its first line must name the columns, separated by commas, a "
-            f"and b or problem among them, and is {shortened(','.join(columns))}. A file with a "
-            "problem in each line, like 12x34, needs no header: name it .txt"
+            f"{name} has {fault}: its first line must name the columns, separated by commas, "
+            f"{' and '.join(letters)} or problem among them, and is "
+            f"{shortened(','.join(columns))}. A file with a problem in each line, like "
+            f"{task.example}, needs no header: name it .txt"
         )
     return columns
 
