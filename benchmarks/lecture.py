@@ -92,14 +92,14 @@ def main() -> None:
     args = parser.parse_args()
     args.output.mkdir(parents=True, exist_ok=True)
     file = args.output / "results.json"
-    results = json.loads(file.read_text()) if file.exists() else {}
+    results = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     for name in args.tasks:
         for family in args.families:
             key = f"{name} {family} {args.seed}"
             if key not in results:
                 found = learned(name, family, args.output, args.epochs, args.seed)
-                results = json.loads(file.read_text()) if file.exists() else {}
-                file.write_text(json.dumps(results | {key: found}, indent=1))
+                results = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+                file.write_text(json.dumps(results | {key: found}, indent=1), encoding="utf-8")
                 results[key] = found
     print_table(results)
 
