@@ -58,10 +58,10 @@ def voting(predictor, **how: object) -> Solver:
     return Solver(predictor, TASK, Canvas(4, 5)).with_voting(Voting(2, **how))
 
 
-def carrying(**tokens: bool) -> IterativeModule:
+def carrying(solve_steps: int = 16, **tokens: bool) -> IterativeModule:
     network = TinyRecursiveModel(RecursiveConfig(**UP_TO, **tokens))
     how = {"optimizer": OptimizerConfig(), "schedule": ScheduleConfig()}
-    return IterativeModule(network, depth=DepthConfig("carry"), **how)
+    return IterativeModule(network, depth=DepthConfig("carry"), solve_steps=solve_steps, **how)
 
 
 def staged(*stages: tuple[int, dict], task: Multiplication = TASK) -> Curriculum:
@@ -122,6 +122,8 @@ CASES = {
         (lambda: RecursiveConfig(neighbourhood="local_line"), "Did you mean local_lines"),
         (lambda: RecursiveConfig(position="randomised"), "choose another position"),
         (lambda: RecursiveConfig(L_cycles=0), "L_cycles must be 1 or more, got 0"),
+        (lambda: RecursiveConfig(H_cycles=99_999), "H_cycles .*10,000 or less"),
+        (lambda: RecursiveConfig(hidden_size=99_999), "hidden_size .*16,384 or less"),
         (lambda: RecursiveConfig(radius=-1), "radius must be 0 or more"),
         (lambda: RecursiveConfig(direction_bias=4.0), "set direction_bias to 0 or position to"),
         (lambda: RecursiveConfig(num_prefixes=2), "go together"),
@@ -199,13 +201,18 @@ CASES = {
         (lambda: DepthConfig("cary"), "Did you mean carry"),
         (lambda: DepthConfig(no_grad_steps=(3, 1)), r"from 0 to 10,000, not \[3, 1\]"),
         (lambda: DepthConfig(exploration=1.5), "exploration is from 0 to 1, not 1.5"),
+        (lambda: DepthConfig(supervised_steps=10_001), "supervised_steps is from 1 to 10,000, not"),
+        (lambda: carrying(solve_steps=10**9), "solve_steps is from 1 to 10,000, not 1000"),
         (lambda: carrying(skip_blank=True), r"a token for every cell: set depth\.schedule: fresh"),
         (lambda: carrying(crop=True), r"a token for every cell: set depth\.schedule: fresh"),
         (lambda: OptimizerConfig(matrix_lr=math.nan), "matrix_lr is 0 or more, not nan"),
         (lambda: OptimizerConfig(betas=(0.9, 1.0)), "optimizer.betas are from 0 to below 1"),
         (lambda: ScheduleConfig(min_ratio=2.0), "schedule.min_ratio is from 0 to 1, not 2.0"),
         (lambda: CanvasDataModule(TASK, Canvas(), validation_problems=0), "validation_problems is"),
-        (lambda: CanvasDataModule(TASK, Canvas(), workers=-1), "data.workers is .* not -1"),
+        *(
+            (lambda n=n: CanvasDataModule(TASK, Canvas(), workers=n), f"data.workers is .* not {n}")
+            for n in (-1, 1000)
+        ),
         (lambda: CanvasDataModule(TASK, Canvas(), blanks=Blanks(-1)), "blanks.rows is 0 or more"),
         (lambda: staged((3, {}), (3, {})), "with a later `until` than the one before, not 3, 3"),
         (lambda: staged((3, {"digit_a": [1, 2]})), "until 3: .*Did you mean digits_a"),
