@@ -6,15 +6,12 @@ Nothing is downloaded: the packages that it needs are those of the environment t
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-
-from trm import evaluate
 
 PACKAGES = ("canvas", "augment", "trm")
 WEIGHTS = "docs/models/trm-lattice-seed0.safetensors"  # of the recursive transformer
@@ -103,40 +100,3 @@ def test_commands_run_from_the_installed_wheel_with_its_configs(repository, inst
     assert "\ncolumn-seed0 " in in_checkout
     assert "\ntrm-note-seed0 " in in_checkout
     assert quickstart == (repository / "configs/quickstart.yaml").read_text()
-
-
-TWO = """
-import os, sys
-from trm.commands import cli
-import trm.evaluation.measure  # once for both
-
-def measure(rank):
-    os.environ |= {"RANK": rank, "LOCAL_RANK": rank}
-    os._exit(cli.run(sys.argv[1:]))
-
-os.environ |= {"WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "two", "MASTER_ADDR": "localhost"}
-os.environ |= {"MASTER_PORT": "PORT", "GROUP_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
-started = [os.fork() or measure(rank) for rank in "01"]
-sys.exit(any(os.waitpid(one, 0)[1] for one in started))
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the two processes are forks")
-def test_two_processes_measure_the_same_cells_as_one(installed, tmp_path):
-    """Each cell has three parts of at most eight problems."""
-    with socket.create_server(("localhost", 0)) as free:
-        script = TWO.replace("PORT", str(free.getsockname()[1]))
-    words = ("evaluate", "--digits-a", "1,3", "--digits-b", 2, "--problems", 20)
-    words += ("--batch-size", 8)
-    words += ("--accelerator", "cpu", "--devices", 2, "--output", "two")
-    done(installed / "python", "-c", script, *words, folder=tmp_path)
-    two = json.loads((tmp_path / "two/grid.json").read_text())
-    assert len({*(tmp_path / "two/cells").glob("*/3x2-*.json")}) == 3
-    assert len((tmp_path / "two/records.jsonl").read_text().splitlines()) == 40
-    one = evaluate(digits_a=[1, 3], digits_b=[2], problems=20, accelerator="cpu", progress=False)
-    assert (two["settings"]["devices"], one["settings"]["devices"]) == (2, 1)
-    for grid in (two, one):
-        for cell in grid["models"][0]["cells"]:
-            assert cell.pop("seconds_per_problem") > 0
-            assert cell["answers"]["right"] == 20
-    assert two["models"][0]["cells"] == one["models"][0]["cells"]

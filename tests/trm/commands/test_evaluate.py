@@ -1,11 +1,15 @@
 import argparse
 import json
+import os
 from pathlib import Path
 
 import pytest
+from forked import forked
 from PIL import Image
 from runs import events_of
 
+from trm import evaluate
+from trm.commands import cli
 from trm.commands.arguments import lengths
 
 CELLS = ("--digits-a", "1..2,3", "--digits-b", "2", "--problems", 5, "--accelerator", "cpu")
@@ -117,3 +121,21 @@ def test_a_grid_has_the_sizes_of_its_task(command, request, tmp_path, model, wor
     assert (held["axes"], held["rows"], held["columns"]) == (axes, *sizes)
     asked = [(cell["row"], cell["column"]) for cell in found]
     assert asked == [(row, column) for row in sizes[0] for column in sizes[1]]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the two processes are forks")
+def test_two_processes_measure_the_same_cells_as_one(tmp_path):
+    """Each cell has three parts of at most eight problems."""
+    sizes = ("--digits-a", "1,3", "--digits-b", "2", "--problems", "20", "--batch-size", "8")
+    words = (*sizes, "--accelerator", "cpu", "--devices", "2", "--output", str(tmp_path / "two"))
+    assert forked(lambda: cli.run(["evaluate", *words])) == [0, 0]
+    two = json.loads((tmp_path / "two/grid.json").read_text())
+    assert len({*(tmp_path / "two/cells").glob("*/3x2-*.json")}) == 3
+    assert len((tmp_path / "two/records.jsonl").read_text().splitlines()) == 40
+    one = evaluate(digits_a=[1, 3], digits_b=[2], problems=20, accelerator="cpu", progress=False)
+    assert (two["settings"]["devices"], one["settings"]["devices"]) == (2, 1)
+    for grid in (two, one):
+        for cell in grid["models"][0]["cells"]:
+            assert cell.pop("seconds_per_problem") > 0
+            assert cell["answers"]["right"] == 20
+    assert two["models"][0]["cells"] == one["models"][0]["cells"]

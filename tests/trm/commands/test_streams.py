@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
+from forked import forked
 
 from trm.batch import Summary
 from trm.commands import cli
@@ -95,15 +97,29 @@ def test_an_error_is_a_sentence_in_any_encoding(how, repository):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="closes streams by a shell")
-@pytest.mark.parametrize(
-    "words", ["--output - >answers.jsonl 2>&-", "--output answers.jsonl >&- 2>&- <&-"]
-)
-def test_closed_streams_change_no_file(words, repository, tmp_path):
+def test_a_closed_stream_changes_no_output(repository, tmp_path):
+    (tmp_path / "problems.csv").write_text("a,b\n12,34\n")
+    words = "-m trm solve --input problems.csv --output - >answers.jsonl 2>&-"
+    environment = os.environ | {"PYTHONPATH": str(repository)}
+    how = {"env": environment, "cwd": tmp_path}
+    assert subprocess.run(["sh", "-c", f"{sys.executable} {words}"], **how).returncode == 0
+    assert json.loads((tmp_path / "answers.jsonl").read_text())["answer"] == "408"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the process is a fork")
+def test_closed_streams_change_no_file(tmp_path, monkeypatch):
     """Services and pythonw close streams; libraries may open files by their numbers."""
     (tmp_path / "problems.csv").write_text("a,b\n12,34\n")
-    shell = f"{sys.executable} -m trm solve --input problems.csv {words}"
-    environment = os.environ | {"PYTHONPATH": str(repository)}
-    assert subprocess.run(["sh", "-c", shell], env=environment, cwd=tmp_path).returncode == 0
+    monkeypatch.chdir(tmp_path)
+
+    def without_streams() -> NoReturn:
+        for number, name in enumerate(("stdin", "stdout", "stderr")):
+            os.close(number)
+            setattr(sys, name, None)
+        sys.argv = ["trm", "solve", "--input", "problems.csv", "--output", "answers.jsonl"]
+        cli.main()
+
+    assert forked(without_streams, 1) == [0]
     assert json.loads((tmp_path / "answers.jsonl").read_text())["answer"] == "408"
 
 
@@ -119,17 +135,11 @@ def test_streams_that_are_none_fail_nowhere(monkeypatch):
     assert disabled
 
 
-@pytest.mark.parametrize(
-    ("backend", "words"),
-    [
-        ("nonsense", "render 12x3 --output 1.png"),
-        ("module://matplotlib_inline.backend_inline", "inspect 12x3 --output ."),
-    ],
-)
-def test_pictures_need_no_backend(backend, words, repository, tmp_path):
+@pytest.mark.parametrize("backend", ["nonsense", "module://matplotlib_inline.backend_inline"])
+def test_pictures_need_no_backend(backend, repository, tmp_path):
     """A notebook's commands inherit that of the notebook, whose package they may lack."""
     environment = os.environ | {"PYTHONPATH": str(repository), "MPLBACKEND": backend}
-    words = [sys.executable, "-m", "trm", *words.split()]
+    words = [sys.executable, "-m", "trm", "render", "12x3", "--output", "1.png"]
     ran = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True)
     assert ran.returncode == 0, ran.stderr
     assert list(tmp_path.glob("*.png"))

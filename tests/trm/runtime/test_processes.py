@@ -1,6 +1,5 @@
 """Processes of one job end together, whichever of them is stopped and by what."""
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -33,24 +32,56 @@ with ending_by_signals():
     if os.environ["RANK"] == "1":
         sys.exit(int(sys.argv[2]))
 """
+# Starts agents, and prints how each ended. PyTorch is imported once for all of them.
+STARTER = """
+import os, signal, sys
+import torch.distributed.launcher.api
+
+for line in sys.stdin:
+    file, *words = line.split()
+    if agent := os.fork():
+        print(os.waitstatus_to_exitcode(os.waitpid(agent, 0)[1]), flush=True)
+        continue
+    signal.alarm(60)  # ends it where it hangs, and its workers with it
+    for number, name in ((1, "out"), (2, "err")):
+        os.dup2(os.open(file + name, os.O_WRONLY | os.O_CREAT), number)
+    sys.argv = [file, *words]
+    exec(compile(open(file).read(), file, "exec"), {})
+    sys.exit()
+"""
 
 
-@contextlib.contextmanager
-def job(folder: Path, *words: str) -> Iterator[subprocess.Popen]:
-    (folder / "job.py").write_text(JOB)
-    running = subprocess.Popen(
-        [sys.executable, str(folder / "job.py"), *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        yield running
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(running.pid, signal.SIGKILL)
-        running.communicate()
+class Agents:
+    """Jobs of one agent and two workers, one after the other."""
+
+    def __init__(self, starter: subprocess.Popen, file: Path) -> None:
+        self.starter, self.file = starter, file
+        file.write_text(JOB)
+
+    def begin(self, *words: str) -> None:
+        for name in ("out", "err"):
+            Path(f"{self.file}{name}").unlink(missing_ok=True)
+        print(self.file, *words, file=self.starter.stdin, flush=True)
+
+    def pids(self) -> list[int]:
+        out, until = Path(f"{self.file}out"), time.monotonic() + 60
+        while not out.exists() or len(lines := out.read_text().splitlines()) < 3:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        return [int(line) for line in lines]
+
+    def ended(self) -> tuple[int, str]:
+        """Return the agent's exit code, and what was printed to standard error."""
+        return int(self.starter.stdout.readline()), Path(f"{self.file}err").read_text()
+
+
+@pytest.fixture(scope="module")
+def agents(tmp_path_factory) -> Iterator[Agents]:
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as starter:
+        yield Agents(starter, tmp_path_factory.mktemp("agents") / "job.py")
+        starter.stdin.close()
 
 
 def gone(pid: int) -> bool:
@@ -74,19 +105,18 @@ def gone(pid: int) -> bool:
         (signal.SIGKILL, 0, -signal.SIGKILL),
     ],
 )
-def test_a_signal_to_one_ends_all(tmp_path, stop, whom, code):
-    with job(tmp_path, "hang") as running:
-        pids = [int(running.stdout.readline()) for _ in range(3)]
-        os.kill(pids[whom], stop)
-        running.communicate(timeout=60)
-        assert all(gone(pid) for pid in pids)
-        assert running.returncode == code
+def test_a_signal_to_one_ends_all(agents, stop, whom, code):
+    agents.begin("hang")
+    pids = agents.pids()
+    os.kill(pids[whom], stop)
+    assert agents.ended()[0] == code
+    assert all(gone(pid) for pid in pids)
 
 
-def test_all_end_with_the_code_of_one_that_fails(tmp_path):
-    with job(tmp_path, "go", "2") as running:
-        said = running.communicate(timeout=60)[1]
-        assert (running.returncode, said) == (2, "")
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such processes")
+def test_all_end_with_the_code_of_one_that_fails(agents):
+    agents.begin("go", "2")
+    assert agents.ended() == (2, "")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
