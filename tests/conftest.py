@@ -1,6 +1,7 @@
 """Fixtures: the command `trm`, and a model that it trained for some steps."""
 
 import contextlib
+import importlib
 import io
 import os
 import re
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from filelock import FileLock
@@ -96,6 +98,19 @@ def command() -> Command:
         return Ran(out.getvalue(), err.getvalue())
 
     return run
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Pictures are empty files, and a pixel on TensorBoard: they take most of a command's time."""
+    # First the modules that bind the names: nothing of this must stay in them.
+    importlib.import_module("trm.commands.render")
+    importlib.import_module("trm.training.tensorboard")
+    for module in ("trm.figures.style", "trm.figures.grids", "trm.extras.sweep.report"):
+        importlib.import_module(module)
+        monkeypatch.setattr(f"{module}.save", lambda figure, file: Path(file).touch())
+    monkeypatch.setattr("canvas.picture.pixels", lambda figure: np.zeros((1, 1, 3), np.uint8))
+    monkeypatch.setattr("canvas.picture.save_gif", lambda path, film: Path(path).touch())
 
 
 @pytest.fixture(scope="session")

@@ -159,6 +159,12 @@ def shipped() -> Solver:
     return load_solver(SHIPPED, device="cpu")
 
 
+@pytest.fixture(scope="session")
+def base_2(repository: Path) -> Solver:
+    """A proved model, of whose 184 cell inputs turned canvases have others."""
+    return load_solver(repository / "docs/models/lattice-base2-seed0.safetensors", device="cpu")
+
+
 @dataclass(frozen=True)
 class Trained:
     """A model that is right on all cell inputs, and the comparison with its rule."""

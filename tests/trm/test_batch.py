@@ -22,7 +22,7 @@ from trm.io.problem_files import Entry
 from trm.solving.solution import GUESSED, VOTED
 from trm.solving.voting import Voting
 
-PAIRS = [(a, b) for a in range(1, 34) for b in (3, 47)]
+PAIRS = [(a, b) for a in range(1, 18) for b in (3, 47)]
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_each_line_gets_the_record_of_its_solution(command, checkpoint, source, 
     output = tmp_path / "answers.jsonl"
     words = ("--input", source, "--output", output, "--canvases")
     ran = command("solve", "--checkpoint", checkpoint, *words, code=1)
-    assert "66 records: " in ran.err
+    assert "34 records: " in ran.err
     assert "2 lines with an error" in ran.err
     records = records_of(output)
     assert [record.pop("line") for record in records] == list(range(2, 2 + len(PAIRS)))
@@ -112,7 +112,7 @@ def test_finished_units_are_not_solved_again(command, checkpoint, source, tmp_pa
     assert not output.exists()
     assert len(list(tmp_path.glob(".cut.jsonl.*.parts/*.json"))) == 3
     command(*words, "--output", output, code=1)
-    assert asked == [2, 10, 18, 26, 26, 34, 42, 50, 58, 66]
+    assert asked == [2, 10, 18, 26, 26, 34]
     assert output.read_bytes() == whole.read_bytes()
     assert not list(tmp_path.glob(".*"))
 
@@ -212,7 +212,7 @@ class OneOfTwo(Fabric):
 def test_two_processes_give_the_records_of_one(checkpoint, source, tmp_path, monkeypatch):
     solver = load_solver(checkpoint, voting=Voting(views=3))
     one = Job(solver, checkpoint, source, tmp_path / "one.jsonl", batch_size=8)
-    assert str(work_through(one, "cpu", quiet=True)).startswith("66 records")
+    assert str(work_through(one, "cpu", quiet=True)).startswith("34 records")
     two, fabrics = one._replace(output=tmp_path / "two.jsonl"), [OneOfTwo(0), OneOfTwo(1)]
     monkeypatch.setattr(batch, "open_devices", lambda *_: fabrics.pop())
     with ThreadPoolExecutor() as both:

@@ -227,6 +227,7 @@ def test_files_that_carry_a_proof_are_proved(file):
         assert "outdated" not in solver.predictor.doubt
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_files_are_written_before_anything_is_printed(ternary, command, tmp_path):
     """A reader may close the pipe at once, as in `trm prove | head`."""
     file = saved(tmp_path, ternary.task, ternary.model)
@@ -293,6 +294,7 @@ def test_confidence_is_0_on_the_problem_that_refutes_a_model(checkpoint, command
     assert solve("12x3", replace(sure, known_wrong=((12, 3),))).confidence == 0
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_own_layout_is_tested_on_canvases_without_laws(learn, command, tmp_path):
     trained = learn(AddTwice(base=3))
     file = saved(tmp_path, trained.task, trained.model)
@@ -343,6 +345,7 @@ def test_a_reachable_set_that_is_too_small_proves_nothing(learn, command, tmp_pa
     assert "NoFourRule are too few" in ran.err
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_latent_codes_are_checked_again_without_laws(command, tmp_path):
     file = tmp_path / "model.safetensors"
     shutil.copyfile(MODELS / "untold-base2-seed0.safetensors", file)
@@ -359,6 +362,7 @@ def test_latent_codes_are_checked_again_without_laws(command, tmp_path):
     assert "not proved: " in command("prove", "--check", tmp_path / "proof", code=1).out
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_incorrect_model_is_refuted_by_its_smallest_problem(
     ternary, command, tmp_path, checkpoint
 ):
@@ -433,6 +437,7 @@ def integer_file(binary, command, tmp_path_factory) -> Path:
     return integers
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_integers_are_proved_without_a_bound_on_rounding(integer_file, binary, command, tmp_path):
     file, folder = tmp_path / "model.safetensors", tmp_path / "proof"
     shutil.copyfile(integer_file, file)

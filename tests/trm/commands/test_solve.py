@@ -159,18 +159,20 @@ def test_quiet_prints_the_answer_alone(command):
     assert ran.err == ""
 
 
-def test_a_turned_prompt_is_shown_as_given_and_recognised(command, tmp_path):
-    ran = command("solve", "--view", "r90", "12x34")
+def test_a_turned_prompt_is_shown_as_given_and_recognised(command, repository, tmp_path):
+    base_2 = repository / "docs/models/lattice-base2-seed0.safetensors"
+    words = ("solve", "--checkpoint", base_2, "--view")
+    ran = command(*words, "r90", "110x101")
     given, solved = (
         ran.out.split("given, in an orientation that the model is not told:")[1]
         .split("taken for r90, which is right: the most confident of 8 guesses")[0]
-        .split("4  8")
+        .split("1  1  0  ·  ×")
     )
-    assert "×  4  3" in given
-    assert "✓ 12 x 34 = 408 (correct; confidence 100.0%)" in solved
+    assert "×  1  0  1" in given
+    assert "✓ 110 x 101 = 11110 (correct; confidence 100.0%)" in solved
     problems, answers = tmp_path / "problems.csv", tmp_path / "answers.jsonl"
-    problems.write_text("a,b\n7,8\n9,12\n43,2\n")
-    command("solve", "--view", "random", "--input", problems, "--output", answers)
+    problems.write_text("a,b\n111,110\n10,11\n1,101\n")
+    command(*words, "random", "--input", problems, "--output", answers)
     records = [json.loads(line) for line in answers.read_text().splitlines()]
     assert all(record["guess"] == record["view"] for record in records)
     assert all(record["readable_answer"] == record["answer"] for record in records)

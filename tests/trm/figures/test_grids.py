@@ -214,6 +214,7 @@ def test_risk_curves_show_their_numbers_of_problems():
     assert not any("problems" in label for label in labels)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_kinds_of_errors_are_stacked_in_a_bar_per_cell(make_grid, tmp_path):
     grid = make_grid({"a-long-name-of-a-run/version_1": right, "two": right, "three": right}, 4, 2)
     counts = {"carry": 6, "ends": 0, "mine": 1, "other": 3}
@@ -235,6 +236,6 @@ def test_kinds_of_errors_are_stacked_in_a_bar_per_cell(make_grid, tmp_path):
     assert said[0].startswith("carry: a carry is dropped")
     assert said[2:] == ["mine", "other"]
     write_files(grid, tmp_path)
-    assert (tmp_path / "errors.png").stat().st_size > 1000
+    assert (tmp_path / "errors.png").exists()
     write_files(make_grid({"one": right}, 2, 2), tmp_path)
     assert not (tmp_path / "errors.png").exists()

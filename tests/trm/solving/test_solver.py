@@ -357,12 +357,12 @@ def test_models_without_steps_have_no_random_start():
         Solver(Oracle(), Multiplication("lattice")).from_noise()
 
 
-def test_views_of_a_cell_model_count_their_steps(shipped):
-    predictor = copy(shipped.predictor)
+def test_views_of_a_cell_model_count_their_steps(base_2):
+    predictor = copy(base_2.predictor)
     predictor.max_steps = 100
     voting = Voting(views=8, symmetries=tuple(SYMMETRIES), per="solution")
-    solver = replace(shipped, predictor=predictor).with_voting(voting)
-    (solution,) = solver.solve(Problems.from_ints([(253, 83)]))
+    solver = replace(base_2, predictor=predictor).with_voting(voting)
+    (solution,) = solver.solve(Problems.from_ints([(5, 3)], base=2))
     assert solution.correct
     assert 8 * 4 < solution.steps <= 8 * solution.longest_chain
     assert solution.steps_text() == f"supervision steps, all views together: {solution.steps}"
