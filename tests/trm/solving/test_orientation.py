@@ -15,7 +15,6 @@ from canvas.drawing import Drawing
 from canvas.layouts import written_box
 from canvas.multiplication import Multiplication
 from canvas.symbols import BLANK, MASK
-from trm.cells.predictor import CellPredictor
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.orientation import _guesses, given_view, relative
@@ -62,13 +61,11 @@ def test_a_guess_ignores_place_and_size_of_the_given_canvas():
 
 
 @pytest.mark.parametrize("view", SYMMETRIES)
-def test_a_proved_model_recognises_every_orientation(binary, view):
-    solver = Solver(CellPredictor(binary.model, proved=True), binary.task)
-    problems = binary.task.problems([*itertools.product((0, 3, 8), repeat=2)])
-    upright = solver.solve(problems, with_truth=True)
-    for one, plain in zip(
-        solver.with_voting(asked(view)).solve(problems, with_truth=True), upright, strict=True
-    ):
+def test_a_proved_model_recognises_every_orientation(base_2, view):
+    problems = base_2.task.problems([(1, 3), (3, 8), (8, 8)])
+    upright = base_2.solve(problems, with_truth=True)
+    found = base_2.with_voting(asked(view)).solve(problems, with_truth=True)
+    for one, plain in zip(found, upright, strict=True):
         assert (one.view, one.guess, one.readable.guess) == (view, view, view)
         assert (one.exact, one.confidence, one.agreement) == (True, 1, 1)
         np.testing.assert_array_equal(one.canvas, plain.canvas)
@@ -121,7 +118,7 @@ def test_a_guess_does_not_depend_on_other_problems_of_the_batch():
     predictor = IterativePredictor(tiny_trm(position="relative_2d", skip_blank=True), 3)
     solver = Solver(predictor, Multiplication(digits_b=(1, 3)))
     solver = solver.with_voting(asked("random", seed=3))
-    problems = solver.task.problems(PAIRS)
+    problems = solver.task.problems(PAIRS[:3])
     together = solver.solve(problems)
     assert len({one.view for one in together}) > 1
     for i, solution in enumerate(together):
@@ -174,7 +171,7 @@ def test_guesses_that_cannot_win_are_skipped(biased, monkeypatch):
     model.halt_head.bias.data += biased
     solver = Solver(IterativePredictor(model, 3), Multiplication(digits_b=(1, 3)))
     solver = solver.with_voting(asked("random", seed=3))
-    problems = solver.task.problems(PAIRS)
+    problems = solver.task.problems(PAIRS[:3])
     quick = solver.solve(problems, with_truth=True)
 
     def unknown(solver, guesses):

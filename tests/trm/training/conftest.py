@@ -6,6 +6,7 @@ from pathlib import Path
 
 import lightning as L
 import pytest
+import yaml
 from lightning.pytorch.loggers import TensorBoardLogger
 from tiny import tiny_module
 
@@ -16,8 +17,14 @@ from trm.training.iterative_module import IterativeModule
 
 
 @pytest.fixture(scope="session")
-def debug(repository: Path) -> tuple:
-    return "--config", repository / "configs/debug.yaml"
+def debug(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple:
+    """The config debug with a quarter of its samples: two epochs of two steps."""
+    config = yaml.safe_load((repository / "configs/debug.yaml").read_text())
+    config["data"] |= {"batch_size": 4, "batches_per_epoch": 2}
+    config["data"] |= {"validation_problems": 4, "training_problems": 2}
+    file = tmp_path_factory.mktemp("config") / "debug.yaml"
+    file.write_text(yaml.safe_dump(config))
+    return "--config", file
 
 
 def _fit(tmp_path, *added: L.Callback, module=None, **settings) -> IterativeModule:

@@ -4,7 +4,12 @@ import lightning as L
 import pytest
 import torch
 from lightning.pytorch.accelerators import CPUAccelerator, CUDAAccelerator
-from lightning.pytorch.callbacks import DeviceStatsMonitor
+from lightning.pytorch.callbacks import (
+    BatchSizeFinder,
+    DeviceStatsMonitor,
+    LearningRateFinder,
+    StochasticWeightAveraging,
+)
 from runs import events_of, last_of
 from tiny import tiny_module
 
@@ -98,6 +103,36 @@ def test_a_cpu_is_monitored_only_with_the_package_for_it(monkeypatch):
     monkeypatch.setattr("trm.training.callbacks.find_spec", lambda name: object())
     kinds["cpu"].callbacks = [DeviceStatsMonitor()]
     check_callbacks(kinds["cpu"])
+
+
+@pytest.mark.parametrize(
+    ("unsuitable", "told"),
+    [
+        (LearningRateFinder(), "Set model.optimizer.lr, or compare some by"),
+        (BatchSizeFinder(), "Set data.batch_size, or data.workers if the"),
+        (StochasticWeightAveraging(0.1), "Take WeightAveraging or EMAWeightAveraging, whose"),
+    ],
+)
+def test_callbacks_of_no_use_are_refused_with_what_to_take(unsuitable, told):
+    trainer = SimpleNamespace(accelerator=CPUAccelerator(), callbacks=[unsuitable])
+    with pytest.raises(ValueError, match=rf"trainer\.callbacks: \w+ .*{told}"):
+        check_callbacks(trainer)
+
+
+@pytest.mark.parametrize(
+    ("monitor", "told"),
+    [
+        ("beyond/solved", "which must not choose a checkpoint"),
+        ("nope", r"no validation logs nope\. Take validation/solved"),
+        ("validation/solve", r"Did you mean validation/solved\?"),
+        ("validation/loss", "set checkpoint.mode: min"),
+    ],
+)
+def test_the_best_checkpoint_is_that_of_a_logged_figure(monitor, told):
+    module = tiny_module()
+    module._trainer = SimpleNamespace(datamodule=None)
+    with pytest.raises(ValueError, match=rf"checkpoint\.monitor: .*{told}"):
+        BestCheckpoint(monitor=monitor, mode="max").setup(module._trainer, module, "fit")
 
 
 FAILING = """

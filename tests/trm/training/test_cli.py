@@ -42,16 +42,8 @@ MISTAKES = [
     ),
     ("checkpoint: {dirpath: 'gs://a'}", "checkpoint.dirpath: gs://a is not on this machine"),
     ("trainer: {callbacks: [LearningRateFinder]}", "Set model.optimizer.lr, or compare some by"),
-    ("trainer: {callbacks: [BatchSizeFinder]}", "Set data.batch_size, or data.workers if the"),
-    (
-        "trainer: {callbacks: {class_path: StochasticWeightAveraging, init_args: {swa_lrs: 0.1}}}",
-        "Take WeightAveraging or EMAWeightAveraging, whose averages are validated",
-    ),
     ("checkpoint: {save_topk: 3}", "Did you mean checkpoint.save_top_k?"),
-    ("checkpoint: {monitor: beyond/solved}", "which must not choose a checkpoint"),
     ("checkpoint: {monitor: nope}", "no validation logs nope. Take validation/solved."),
-    ("checkpoint: {monitor: validation/solve}", "Did you mean validation/solved?"),
-    ("checkpoint: {monitor: validation/loss}", "set checkpoint.mode: min"),
     ("axes: {}", "is a study, of many runs: trm sweep"),
 ]
 
