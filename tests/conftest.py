@@ -103,11 +103,10 @@ def command() -> Command:
 @pytest.fixture
 def undrawn(monkeypatch):
     """Pictures are empty files, and a pixel on TensorBoard: they take most of a command's time."""
-    # First the modules that bind the names: nothing of this must stay in them.
-    importlib.import_module("trm.commands.render")
-    importlib.import_module("trm.training.tensorboard")
-    for module in ("trm.figures.style", "trm.figures.grids", "trm.extras.sweep.report"):
-        importlib.import_module(module)
+    saving = ("trm.figures.style", "trm.figures.grids", "trm.extras.sweep.report")
+    for module in (*saving, "trm.commands.render", "trm.training.tensorboard"):
+        importlib.import_module(module)  # first all: nothing must bind what is put in below
+    for module in saving:
         monkeypatch.setattr(f"{module}.save", lambda figure, file: Path(file).touch())
     monkeypatch.setattr("canvas.picture.pixels", lambda figure: np.zeros((1, 1, 3), np.uint8))
     monkeypatch.setattr("canvas.picture.save_gif", lambda path, film: Path(path).touch())

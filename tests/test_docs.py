@@ -8,6 +8,7 @@ import runpy
 import shlex
 import warnings
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,7 @@ def modules() -> set[Path]:
 # Links
 
 
+@cache
 def anchors(page: Path) -> set[str]:
     """Anchors of a page: those that GitHub makes of headings, and those of its own."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
@@ -190,21 +192,32 @@ def test_a_command_line_can_be_read(words):
     parser_of(words[0]).parse_args(words[1:])
 
 
-@pytest.mark.parametrize("words", [words for _, words in LINES if words[0] in TRAINING], ids=str)
-def test_training_commands_name_existing_configs_and_keys(words, monkeypatch):
-    config = words[words.index("--config") + 1]
-    if config in ("mine.yaml", "my.yaml"):
-        return  # a copy
-    pairs = [f"{key}={value}" for key, value in zip(words[1::2], words[2::2], strict=True)]
-    keys = [word for word in pairs if word.startswith(("--model", "--data", "--seed"))]
-    if any("mine." in word for word in keys):
-        keys = []  # such lines are run below
+def training_keys() -> dict[str, dict[str, str]]:
+    """The keys of all training commands by config, of which each key has one value."""
+    found: dict[str, dict[str, str]] = {}
+    for words in (words for _, words in LINES if words[0] in TRAINING):
+        pairs = dict(zip(words[1::2], words[2::2], strict=True))
+        config = pairs.pop("--config")
+        if config in ("mine.yaml", "my.yaml"):
+            continue  # a copy
+        keys = {k: v for k, v in pairs.items() if k.startswith(("--model", "--data", "--seed"))}
+        if any("mine." in value for value in keys.values()):
+            keys = {}  # such lines are run below
+        known = found.setdefault(config, {})
+        assert all(known.get(key, value) == value for key, value in keys.items())
+        known |= keys
+    return found
+
+
+@pytest.mark.parametrize(("config", "keys"), training_keys().items())
+def test_training_commands_name_existing_configs_and_keys(config, keys, monkeypatch):
     file = find_config(config)  # complains if there is none
     if keys:
         monkeypatch.setattr("sys.argv", ["trm"])
         cpu = ["--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.logger=false"]
+        words = [f"{key}={value}" for key, value in keys.items()]
         with torch.device("meta"):  # weights have shapes without memory
-            train([f"--config={file}", *keys, *cpu], run=False)
+            train([f"--config={file}", *words, *cpu], run=False)
 
 
 # Python
@@ -263,6 +276,7 @@ def test_the_example_of_augmentation_moves_all_arrays(capsys):
     assert capsys.readouterr().out == "True 3\n"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_own_kind_of_error_is_counted_and_named_in_the_report(own_folder, command, checkpoint):
     words = ("--digits-a", 1, "--digits-b", 1, "--problems", 4, "--accelerator", "cpu")
     more = ("--import", "mine", "--checkpoint", checkpoint, "--output", "kinds")
@@ -275,6 +289,8 @@ def test_an_own_kind_of_error_is_counted_and_named_in_the_report(own_folder, com
 def test_the_example_of_a_trainer_of_ones_own_trains_and_solves(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (block,) = (b for b in blocks(ROOT / "docs/extending.md", "python") if "L.Trainer(" in b)
+    block, shorter = re.subn("batch_size=32, batches_per_epoch=5", "2, 1", block)
+    assert shorter == 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Lightning's, of its defaults
         exec(compile(block, "extending.md", "exec"), {})
@@ -284,6 +300,7 @@ def test_the_example_of_a_trainer_of_ones_own_trains_and_solves(tmp_path, monkey
     assert os.listdir(tmp_path) == ["mine.ckpt"]
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("which", ["totals", "diagonal", "subtraction", "my-model"])
 def test_own_classes_are_trained_and_used(which, own_folder, command):
     """The lines of a section of extending.md, in their order; training is cut short."""
@@ -293,7 +310,7 @@ def test_own_classes_are_trained_and_used(which, own_folder, command):
     (own_folder / "my.yaml").write_text(yaml.safe_dump(config))
     lines = [words for words in extending() if words[-1] == which or f"runs/{which}" in words]
     assert [words[0] for words in lines] == ["fit", "evaluate" if which == "diagonal" else "solve"]
-    shorter = {"fit": SHORT, "evaluate": ("--digits-a", 1, "--digits-b", 1)}
+    shorter = {"fit": SHORT, "evaluate": ("--digits-a", 1, "--digits-b", 1, "--problems", 2)}
     for words in lines:
         command(*words, *shorter.get(words[0], ()), folder=own_folder)
     assert "--import" in lines[-1]

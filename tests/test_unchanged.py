@@ -63,12 +63,12 @@ def answered(path: str) -> list[object]:
     if "trm-note" in path:  # 36 times the parameters of the others: one small problem
         problems = sample(solver.task, 77, "test", 0, np.arange(1), (3, 2)).to_ints()
     else:
-        problems = sample(solver.task, 77, "test", 0, np.arange(6)).to_ints()
+        problems = sample(solver.task, 77, "test", 0, np.arange(3)).to_ints()
     one_size = "multiplication-trm" in path
     if not one_size and "trm-note" not in path:
         longest = solver.task.longest[:2]
         longer = [n + max(1, n // 2) for n in longest]
-        problems += sample(solver.task, 78, "test", 0, np.arange(3), longer).to_ints()
+        problems += sample(solver.task, 78, "test", 0, np.arange(1), longer).to_ints()
     solutions = solve(problems, solver)
     answers = [str(solution.answer) for solution in solutions]
     sure = [round(float(solution.confidence), 3) for solution in solutions]

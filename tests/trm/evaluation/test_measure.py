@@ -162,11 +162,11 @@ def test_the_meter_moves_with_each_row_and_batch():
 @pytest.mark.parametrize(
     "voting", [None, Voting(views=4, symmetries=("e", "r90", "h", "v"), per="solution", orders=2)]
 )
-def test_the_meter_moves_within_a_batch_of_a_cell_model(shipped, voting, monkeypatch):
-    monkeypatch.setattr(type(shipped.predictor), "at_once", lambda *_: 3)
+def test_the_meter_moves_within_a_batch_of_a_cell_model(base_2, voting, monkeypatch):
+    monkeypatch.setattr(type(base_2.predictor), "at_once", lambda *_: 3)
     meter = Meter("cells")
     seen = moved(meter)
-    solver = shipped.reporting(meter)
+    solver = base_2.reporting(meter)
     solver = solver if voting is None else solver.with_voting(voting)
     measure_cell(solver, AXES, (3, 2), problems=4, meter=meter)
     assert seen == sorted(seen)
@@ -400,9 +400,9 @@ def test_parts_of_a_cell_together_are_the_cell(checkpoint, tmp_path):
     assert again["solved"] == one["solved"]
 
 
-def test_turned_prompts_are_counted_with_and_without_the_reader(shipped):
-    solver = shipped.with_voting(Voting(given="random", vote="max_confidence", per="solution"))
-    cell = measure_cell(solver, AXES, (2, 1), problems=3)
+def test_turned_prompts_are_counted_with_and_without_the_reader(base_2):
+    solver = base_2.with_voting(Voting(given="random", vote="max_confidence", per="solution"))
+    cell = measure_cell(solver, AXES, (5, 4), problems=3)
     for name in ("solutions", "answers", "readable"):
         assert (cell[name]["right"], cell[name]["total"]) == (3, 3)
     assert cell["read_as"] == {"e": 3}
