@@ -34,10 +34,15 @@ def sources() -> dict[str, Path]:
 
 
 @cache
+def parsed(module: str) -> ast.Module:
+    return ast.parse(sources()[module].read_text())
+
+
+@cache
 def imports(module: str, at_once: bool = False) -> frozenset[str]:
     """Modules that a module imports, also within functions, or only when it is imported itself."""
     found = set()
-    for node in _statements(ast.parse(sources()[module].read_text()), at_once):
+    for node in _statements(parsed(module), at_once):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -154,9 +159,8 @@ def test_names_of_tests_are_distinct_and_short():
     """At most 60 characters: a statement about the domain; a detail goes into its docstring."""
     long, twice = [], []
     for file in sorted((ROOT / "tests").rglob("test_*.py")):
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        names = [one.name for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]
-        tests = [name for name in names if name.startswith("test_")]
+        text = file.read_text(encoding="utf-8")
+        tests = re.findall(r"^ *(?:async )?def (test_\w+)", text, re.MULTILINE)
         long += [f"{file.name}: {name}" for name in tests if len(name) > 60]
         twice += [f"{file.name}: {name}" for name in {*tests} if tests.count(name) > 1]
     assert long == []

@@ -1,6 +1,7 @@
 """Several processes of one job, forked from this one, so that nothing is imported again."""
 
 import os
+import signal
 import socket
 import sys
 import traceback
@@ -23,6 +24,7 @@ def forked(run: Callable[[], int], processes: int = 2) -> list[int]:
 def _end(run: Callable[[], int], job: dict[str, str], rank: str) -> int:
     os.environ |= job | {"RANK": rank, "LOCAL_RANK": rank}
     code = 70
+    signal.alarm(300)  # ends it where it hangs
     try:
         code = run()
         for stream in filter(None, (sys.stdout, sys.stderr)):

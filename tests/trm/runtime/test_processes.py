@@ -113,6 +113,17 @@ def test_a_signal_to_one_ends_all(agents, stop, whom, code):
     assert all(gone(pid) for pid in pids)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
+def test_a_killed_worker_is_named_and_ends_all(agents):
+    agents.begin("hang")
+    pids = agents.pids()
+    os.kill(max(pids), signal.SIGKILL)
+    code, said = agents.ended()
+    assert code == 1
+    assert "was ended by signal 9, and so all of them end" in said
+    assert all(gone(pid) for pid in pids)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such processes")
 def test_all_end_with_the_code_of_one_that_fails(agents):
     agents.begin("go", "2")

@@ -3,8 +3,6 @@ import itertools
 import os
 import re
 import signal
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,6 +16,7 @@ from trm.checkpoints.content import load_checkpoint
 from trm.checkpoints.loading import load_solver
 from trm.commands import cli
 from trm.solving.teacher_forced import teacher_forced
+from trm.training.callbacks import CheckpointFiles
 from trm.training.cli import train
 from trm.training.samples import SolvedProblems
 
@@ -104,29 +103,21 @@ def test_a_run_with_carry_averages_and_heads_resumes_exactly(command, tmp_path):
     assert len(solver.solve(Problems.from_ints([(12, 34)]))[0].rows) == 3
 
 
-def children() -> set[int]:
-    """The processes that the main thread of this one has started."""
-    return set(map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()))
-
-
-def wait_for(file: Path, steps: int = 0) -> None:
-    """Until there is a checkpoint of at least as many steps."""
-    until = time.monotonic() + 300
-    while not (file.exists() and torch.load(file, weights_only=True)["global_step"] >= steps):
-        assert time.monotonic() < until, "it took too long"
-        time.sleep(0.2)
-
-
 def launched(words: list[str], processes: int) -> NoReturn:
-    """In place of new processes, of which each imports Lightning."""
-    raise SystemExit(max(forked(lambda: cli.run(words[3:]), processes)))
+    """Stand in for `launch`, whose processes import Lightning anew."""
+    assert words[:3] == ["-P", "-m", "trm"]
+    codes = forked(lambda: cli.run(words[3:]), processes)
+    raise SystemExit(next(filter(None, codes), 0))
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are found in /proc")
+@pytest.mark.skipif(
+    not hasattr(os, "fork") or torch.cuda.is_available(),
+    reason="the processes are forks, which lack the threads of gradients on a GPU",
+)
 def test_two_processes_train_as_one_and_end_and_resume_together(
     command, debug, tmp_path, monkeypatch
 ):
-    words = ("fit", *debug, "--model.schedule.decay", "constant")
+    words = ("fit", *debug, "--model.schedule.decay", "constant", "--trainer.max_epochs", 3)
     words += ("--model.depth.schedule", "carry")
     words += ("--model.depth.halt_max_steps", 3)  # some samples are replaced in each epoch
     words += ("--data.canvas.height", 4, "--data.canvas.width", 6)  # as many masked cells each
@@ -136,45 +127,41 @@ def test_two_processes_train_as_one_and_end_and_resume_together(
     two, one = tmp_path / "two", tmp_path / "one"
     two.mkdir()
     one.mkdir()
-    last, before = two / "runs/debug/version_0/checkpoints/last.ckpt", children()
+    save = CheckpointFiles.save_checkpoint
 
-    def kill_one() -> tuple[bytes, set[int]]:
-        try:
-            wait_for(last)
-            early = last.read_bytes()
-            wait_for(last, 3 * 2)
-        finally:  # else the processes would go on
-            found = children() - before
-            os.kill(max(found), signal.SIGKILL)
-        return early, found
+    def end(files: CheckpointFiles, checkpoint: dict, path: Path, **more: object) -> None:
+        save(files, checkpoint, path, **more)
+        if Path(path).name == "last.ckpt":
+            os.kill(os.getpid(), signal.SIGTERM)  # the other process waits for this one
 
-    with ThreadPoolExecutor() as beside:
-        killing = beside.submit(kill_one)
-        ran = command(*several, "--trainer.max_epochs", 500, folder=two, code=1)
-    early, found = killing.result()
-    assert "process 2 of 2 was ended by signal 9, and so all of them end; with --ckpt" in ran.err
-    assert len(found) == 2
-    assert not any(Path(f"/proc/{pid}").exists() for pid in found)
-    whole = last_of(two)
-    first, second = whole["carry"]
-    assert not torch.equal(first["batch"]["inputs"], second["batch"]["inputs"])
-    steps = whole["global_step"]
-    assert steps >= 6
-    epochs = ("--trainer.max_epochs", steps // 2)
-    last.write_bytes(early)  # as if it had been killed then
-    if not torch.cuda.is_available():  # else gradients have a thread, and no fork has it
-        monkeypatch.setattr("trm.runtime.processes.launch", launched)
-    command(*several, *epochs, "--ckpt_path", "last", folder=two)
+    monkeypatch.setattr("trm.runtime.processes.launch", launched)
+    with monkeypatch.context() as patch:
+        patch.setattr(CheckpointFiles, "save_checkpoint", end)
+        patch.setattr("trm.commands.cli._PATIENCE", 0)
+        command(*several, folder=two, code=-signal.SIGTERM)
+    assert last_of(two)["global_step"] == 2
+    command(*several, "--ckpt_path", "last", folder=two)
     assert [path.name for path in (two / "runs/debug").iterdir()] == ["version_0"]
-    command(*words, *epochs, folder=one)
+    command(*words, folder=one)
     resumed, alone = last_of(two), last_of(one)
-    assert resumed["global_step"] == alone["global_step"] == steps
-    assert_same(whole, resumed)
-    assert_same(whole, alone, near=1e-4)
-    for folder in (two, one):  # one row a step: of two processes one writes, also after the kill
+    assert resumed["global_step"] == alone["global_step"] == 6
+    assert_same(resumed, alone, near=1e-4)
+    (whole,) = alone["carry"]
+    for rank, carry in enumerate(resumed["carry"]):
+        assert torch.equal(carry["batch"]["inputs"], whole["batch"]["inputs"][rank::2])
+    for folder in (two, one):  # one row a step: of two processes one writes, also after the end
         with (folder / "runs/debug/version_0/metrics.csv").open(newline="") as file:
             logged = [int(row["step"]) for row in csv.DictReader(file) if row["train/loss"]]
-        assert logged == list(range(steps))
+        assert logged == list(range(6))
+
+
+def test_the_end_of_a_process_is_told_with_how_to_go_on(command, debug, tmp_path, monkeypatch):
+    def launch(words: list[str], processes: int) -> NoReturn:
+        raise ChildProcessError("process 2 of 2 was ended by signal 9, and so all of them end")
+
+    monkeypatch.setattr("trm.runtime.processes.launch", launch)
+    ran = command("fit", *debug, CSV, "--trainer.devices", 2, folder=tmp_path, code=1)
+    assert "was ended by signal 9, and so all of them end; with --ckpt_path last it" in ran.err
 
 
 def test_without_a_terminal_training_prints_its_progress(command, debug, tmp_path, monkeypatch):
