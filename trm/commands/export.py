@@ -73,7 +73,7 @@ def export(args: Arguments) -> int:
         )
         first = first._replace(card={})  # proof and figures are of the weights before rounding
     if args.figures:
-        first = first._replace(card={**first.card, **_card(checkpoint, args.figures)})
+        first = first._replace(card={**first.card, **_card(checkpoint, args.figures, first.card)})
     if output.suffix == PAGE:
         packed = page([first, *others]).encode()
     elif output.suffix == ONNX:
@@ -124,8 +124,11 @@ def shown(name: str, checkpoint: str | Path) -> Shown:
     return Shown(name, solver, network_weights(content), card)
 
 
-def _card(checkpoint: Path, evaluations: Sequence[str]) -> dict[str, Any]:
+def _card(checkpoint: Path, evaluations: Sequence[str], old: dict[str, Any]) -> dict[str, Any]:
     """Return a checkpoint's figures from evaluations, which differ in their cells alone.
+
+    Figures of the old card stay where they were measured in the same way: they are of the same
+    weights.
 
     Raises:
         ValueError: an evaluation did not measure this checkpoint, or its problems were drawn or
@@ -143,8 +146,9 @@ def _card(checkpoint: Path, evaluations: Sequence[str]) -> dict[str, Any]:
         settings = {key: grid["settings"][key] for key in ("split", "seed", "axes")}
         if asked := grid.how_asked(model):
             settings["asked"] = asked
-        before = {k: v for k, v in card.get("settings", settings).items() if k != "problems"}
-        if before != settings:
+        if not card and _way(old.get("settings", {})) == settings:
+            card = {key: old[key] for key in ("measured", "settings", "cells")}
+        if card and _way(card["settings"]) != settings:
             raise ValueError(
                 f"{evaluation} was measured in another way than {evaluations[0]}: write the "
                 "figures of one kind of evaluation into a file"
@@ -160,3 +164,8 @@ def _card(checkpoint: Path, evaluations: Sequence[str]) -> dict[str, Any]:
             "cells": [cells[place] for place in sorted(cells)],
         }
     return card
+
+
+def _way(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return how problems were drawn and asked, without their number."""
+    return {key: value for key, value in settings.items() if key != "problems"}

@@ -144,6 +144,10 @@ def test_a_card_repeats_the_figures_of_its_own_checkpoint_alone(command, checkpo
     ran = export(command, file, other, "--figures", grid, code=2)
     assert "has no figures of" in " ".join(ran.err.split())
     assert not other.exists()
+    # Figures of the file itself are added to those of its card.
+    command("evaluate", *longer, "--output", tmp_path / "of-file", "--checkpoint", file)
+    export(command, file, other, "--figures", tmp_path / "of-file")
+    assert unpack(other)["card"]["cells"] == unpack(both)["card"]["cells"]
 
 
 @pytest.mark.usefixtures("undrawn")
