@@ -46,7 +46,7 @@ from trm.models.iterative import Loop
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.predictor import Predictor
-from trm.solving.rollout import Prediction
+from trm.solving.rows import Prediction
 from trm.solving.solver import Solver
 from trm.training.carry import carried_step
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig

@@ -63,6 +63,7 @@ RELEASED = {
     "trm.training.samples.CellInputSamples": "trm.cells.samples.CellInputSamples",
     "trm.training.samples.SolutionSamples": "trm.cells.samples.SolutionSamples",
     "trm.evaluation.measure.Settings": "trm.evaluation.measure.EvaluationSettings",
+    "trm.solving.rollout.Rollout": "trm.solving.rows.FilledCanvases",
     "trm.extras.analysis.gap.Settings": "trm.extras.analysis.gap.GapSettings",
     "trm.extras.analysis.probe.Settings": "trm.extras.analysis.probe.ProbeSettings",
 }
@@ -101,6 +102,7 @@ MODULES = {
     "trm.proof": "trm.cells.proof",
     "trm.sharing": "trm.extras.sharing",
     "trm.solving.cell_predictor": "trm.cells.predictor",
+    "trm.solving.rollout": "trm.solving.rows",
     "trm.statistics": "trm.evaluation.statistics",
     "trm.sweep": "trm.extras.sweep",
     "trm.torch_settings": "trm.runtime.torch_settings",

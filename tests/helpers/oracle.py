@@ -6,7 +6,7 @@ import numpy as np
 
 from canvas.drawing import WorkedDrawing
 from trm.solving.predictor import Predictor
-from trm.solving.rollout import Prediction
+from trm.solving.rows import Prediction
 
 
 @dataclass(eq=False)

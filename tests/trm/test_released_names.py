@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", RELEASED)
-@pytest.mark.filterwarnings("ignore:trm.models.:DeprecationWarning")  # tested below
+@pytest.mark.filterwarnings("ignore:trm.(models|solving).:DeprecationWarning")  # tested below
 def test_a_class_is_imported_by_its_released_name(name):
     module, _, own = name.rpartition(".")
     assert getattr(importlib.import_module(module), own) is load(today(name))

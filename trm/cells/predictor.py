@@ -30,7 +30,7 @@ from canvas.task import Task
 from trm.cells.configs import CellConfig
 from trm.cells.table import CellTable, GrowingTable, UnknownInputError
 from trm.solving.predictor import Predictor, Trace, Traits
-from trm.solving.rollout import OnRow, Prediction, Rollout, free_running, in_views
+from trm.solving.rows import FilledCanvases, OnRow, Prediction, free_running, in_views
 
 if TYPE_CHECKING:
     import torch
@@ -387,28 +387,28 @@ class CellPredictor(Predictor):
         views: Sequence[View] | None = None,
         rollouts: np.ndarray | None = None,
         on_row: OnRow | None = None,
-    ) -> Rollout:
+    ) -> FilledCanvases:
         """See `Predictor`. All rows are solved at once; ``on_row`` gets them one by one.
 
         In views the rows share the confidence evenly.
         """
         if views is None:
-            rollout = self._all_rows(drawing, on_row)
+            written = self._all_rows(drawing, on_row)
         else:
-            rollout = self._all_rows_in_views(drawing, views)
-        return rollout._replace(most_steps=self.longest_chain(drawing))
+            written = self._all_rows_in_views(drawing, views)
+        return written._replace(most_steps=self.longest_chain(drawing))
 
-    def _all_rows(self, drawing: Drawing, on_row: OnRow | None) -> Rollout:
+    def _all_rows(self, drawing: Drawing, on_row: OnRow | None) -> FilledCanvases:
         filled, confidence, worked = self._solved(drawing.masked)
         if on_row is None:
-            rollout = Rollout.begun(drawing)
-            np.copyto(rollout.canvases, filled, where=drawing.unknown)
-            sample, step = (np.arange(rollout.steps.shape[1]) < drawing.steps[:, None]).nonzero()
+            written = FilledCanvases.begun(drawing)
+            np.copyto(written.canvases, filled, where=drawing.unknown)
+            sample, step = (np.arange(written.steps.shape[1]) < drawing.steps[:, None]).nonzero()
             row = sample, drawing.row_of_step(0)[sample] + step
-            rollout.confidence[sample, step] = confidence[row]
-            rollout.steps[sample, step] = worked.steps[row]
-            rollout.settled[sample, step] = worked.settled[row]
-            return rollout
+            written.confidence[sample, step] = confidence[row]
+            written.steps[sample, step] = worked.steps[row]
+            written.settled[sample, step] = worked.settled[row]
+            return written
 
         def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
             row = active, drawing.row_of_step(step)[active]
@@ -419,17 +419,17 @@ class CellPredictor(Predictor):
 
         return free_running(fill, drawing, on_row)
 
-    def _all_rows_in_views(self, drawing: Drawing, views: Sequence[View]) -> Rollout:
-        rollout, unknown = Rollout.begun(drawing), drawing.unknown
+    def _all_rows_in_views(self, drawing: Drawing, views: Sequence[View]) -> FilledCanvases:
+        written, unknown = FilledCanvases.begun(drawing), drawing.unknown
         filled = in_views(self, drawing.masked, views)
-        rollout.canvases[unknown] = filled.canvases[unknown]
+        written.canvases[unknown] = filled.canvases[unknown]
         steps = drawing.steps[:, None]
         share = filled.confidence[:, None] ** (1 / steps)
         there = np.arange(int(steps.max())) < steps
-        rollout.confidence[:] = np.where(there, share, 1)
-        rollout.steps[:] = np.where(there, filled.steps[:, None], 0)
-        rollout.settled[:] = ~there | filled.settled[:, None]
-        return rollout
+        written.confidence[:] = np.where(there, share, 1)
+        written.steps[:] = np.where(there, filled.steps[:, None], 0)
+        written.settled[:] = ~there | filled.settled[:, None]
+        return written
 
     def trace(self, inputs: np.ndarray, labels: np.ndarray, steps: int | None = None) -> Trace:
         from trm.cells.computing import every_cell_once

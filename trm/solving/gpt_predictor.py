@@ -14,7 +14,7 @@ from trm.models.sampling import Sampler
 from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.noise import generator_of
 from trm.solving.predictor import Predictor, Trace, Traits
-from trm.solving.rollout import OnRow, Prediction, Rollout
+from trm.solving.rows import FilledCanvases, OnRow, Prediction
 
 FREE = -1  # a token that the model is to write
 # Range of log-probabilities: outside it float32 rounding decides.
@@ -178,7 +178,7 @@ class GPTPredictor(Predictor):
         views: Sequence[View] | None = None,
         rollouts: np.ndarray | None = None,
         on_row: OnRow | None = None,
-    ) -> Rollout:
+    ) -> FilledCanvases:
         """See `Predictor`. The whole sequence is decoded; then ``on_row`` gets row by row.
 
         Views are shifts alone, as a GPT writes in one direction.
@@ -190,22 +190,22 @@ class GPTPredictor(Predictor):
             top = drawing.top + [view.down for view in views]
             left = drawing.left + [view.right for view in views]
             shifted = replace(drawing, canvases=canvases, given=given, top=top, left=left)
-            rollout = self._decode(shifted)
-            return rollout._replace(canvases=undo_views(views, rollout.canvases))
-        rollout = self._decode(drawing)
+            filled = self._decode(shifted)
+            return filled._replace(canvases=undo_views(views, filled.canvases))
+        filled = self._decode(drawing)
         if on_row is None:
-            return rollout
+            return filled
         shown, height = drawing.canvases, drawing.canvases.shape[1]
         for step in range(int(drawing.steps.max())):  # the last one uncovers all
             masked = drawing.answer_cells(step) & (drawing.steps > step)[:, None, None]
             on_row(step, np.where(masked, np.uint8(symbols.MASK), shown))
             done = np.arange(height) <= drawing.row_of_step(step)[:, None]
             done |= (drawing.steps <= step + 1)[:, None]
-            shown = np.where(done[:, :, None], rollout.canvases, shown)
+            shown = np.where(done[:, :, None], filled.canvases, shown)
             on_row(step, shown)
-        return rollout
+        return filled
 
-    def _decode(self, drawing: Drawing) -> Rollout:
+    def _decode(self, drawing: Drawing) -> FilledCanvases:
         """Decode whole solutions."""
         B, height, width = drawing.canvases.shape
         found = self._sequences(drawing)
@@ -220,15 +220,15 @@ class GPTPredictor(Predictor):
         known = [np.where(np.isneginf(p), 0, p) for p in (written, symbol_log_probs)]
         symbol_log_probs[sample, drawing.steps - 1] += known[0].sum(axis=-1) - known[1].sum(axis=-1)
         confidence = np.where(present, self.calibration(symbol_log_probs), np.float32(1))
-        rollout = Rollout.begun(drawing)._replace(canvases=canvases, confidence=confidence)
+        filled = FilledCanvases.begun(drawing)._replace(canvases=canvases, confidence=confidence)
         if not self._halts:
-            return rollout
+            return filled
         loops, unsettled = (
             _on_canvas(part, height, width)[sample[:, None], rows]
             for part in (found.loops, found.unsettled)
         )
         most = np.where(present, loops.max(axis=2), 0)
-        return rollout._replace(steps=most, settled=~unsettled.any(axis=2) | ~present)
+        return filled._replace(steps=most, settled=~unsettled.any(axis=2) | ~present)
 
     def _sequences(self, drawing: Drawing) -> Written:
         """Write the sequences of whole solutions."""

@@ -12,7 +12,7 @@ from trm.models.iterative import IterativeModel, Loop, Settling
 from trm.runtime.torch_settings import standard_settings, tensor_for
 from trm.solving.noise import Noise, random_state
 from trm.solving.predictor import ConfidenceCurve, Predictor, Trace, Traits
-from trm.solving.rollout import Prediction
+from trm.solving.rows import Prediction
 
 
 class Step(NamedTuple):

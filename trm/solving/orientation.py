@@ -103,8 +103,8 @@ def solve_given(solver: Solver, problems: Problems, drawing: Drawing) -> list[So
     while len(chosen := _to_solve(of, bound, found)):
         for index in _alike(guesses, chosen):
             joined = _joined([guesses[i].drawing for i in index])
-            rollout = solver.predictor.free_running(joined, [View()] * len(index))
-            mine = solver.solutions(problems[of[index]], joined, rollout)
+            written = solver.predictor.free_running(joined, [View()] * len(index))
+            mine = solver.solutions(problems[of[index]], joined, written)
             found.update(zip(index.tolist(), mine, strict=True))
     return [
         _elected(
@@ -131,9 +131,9 @@ def _first_rows(solver: Solver, guesses: Sequence[Guess]) -> tuple[np.ndarray, n
         for index in _alike(guesses, np.arange(len(guesses))):
             joined = _joined([guesses[i].drawing for i in index])
             first = replace(joined, heights=joined.first_step + 1)
-            rollout = predictor.free_running(first, [View()] * len(index))
-            bound[index] = np.nan_to_num(rollout.confidence[:, 0])
-            spent[index] = rollout.steps[:, 0]
+            written = predictor.free_running(first, [View()] * len(index))
+            bound[index] = np.nan_to_num(written.confidence[:, 0])
+            spent[index] = written.steps[:, 0]
     return bound, spent
 
 

@@ -15,7 +15,7 @@ from canvas.drawing import Drawing
 from canvas.problems import MOST_CELLS
 from canvas.task import Task
 from trm.runtime.progress import Report, silent
-from trm.solving.rollout import OnRow, Prediction, Rollout, free_running, in_views
+from trm.solving.rows import FilledCanvases, OnRow, Prediction, free_running, in_views
 
 # Called after each supervision step, with its number, from 1, and for samples still being solved
 # their indices, int64 [N], cells, uint8 [N, H, W], and the confidence, float32 [N]. A predictor
@@ -149,7 +149,7 @@ class Predictor(ABC):
         views: Sequence[View] | None = None,
         rollouts: np.ndarray | None = None,
         on_row: OnRow | None = None,
-    ) -> Rollout:
+    ) -> FilledCanvases:
         """Fill every row of every canvas, each from the rows that it wrote itself.
 
         Args:

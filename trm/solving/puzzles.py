@@ -16,7 +16,7 @@ from augment.views import View, distinct_views
 from trm.io.puzzle_files import PuzzleFormat
 from trm.runtime.progress import Report, silent
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.rollout import in_views
+from trm.solving.rows import in_views
 from trm.solving.voting import decide
 from trm.solving.voting_settings import Voting
 
@@ -29,7 +29,7 @@ class SolvedPuzzles(NamedTuple):
     canvases: np.ndarray  # uint8 [B, H, W]
     confidence: np.ndarray  # float32 [B], 0 to 1
     steps: np.ndarray  # int64 [B], supervision steps, of all views together
-    settled: np.ndarray  # bool [B], see `trm.solving.rollout.Prediction`
+    settled: np.ndarray  # bool [B], see `trm.solving.rows.Prediction`
     views: np.ndarray  # int64 [B], number of different views
     agreement: np.ndarray  # float32 [B], share of the views that gave this solution
 

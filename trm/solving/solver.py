@@ -19,7 +19,7 @@ from trm.families import SHARING, load
 from trm.runtime.progress import Report, part
 from trm.solving.orientation import solve_given
 from trm.solving.predictor import Predictor, Sampling
-from trm.solving.rollout import OnRow, Rollout
+from trm.solving.rows import FilledCanvases, OnRow
 from trm.solving.solution import Solution, Vote
 from trm.solving.voting import Decision, Voting, agreed, solve_by_vote
 
@@ -200,8 +200,8 @@ class Solver:
         """
         voting = self.voting
         if voting is None:
-            rollout = self.predictor.free_running(drawing, on_row=on_row)
-            return self.solutions(problems, drawing, rollout)
+            written = self.predictor.free_running(drawing, on_row=on_row)
+            return self.solutions(problems, drawing, written)
         if voting.given is not None:
             if on_row is not None:
                 raise ValueError(
@@ -223,21 +223,23 @@ class Solver:
         def answers(i: int, canvas: np.ndarray) -> bool:
             return self._read(canvas, operands[i]) is not None
 
-        rollout, decisions = solve_by_vote(self.predictor, voting, drawing, on_row, answers)
-        return list(map(self._with_votes, self.solutions(problems, drawing, rollout), decisions))
+        written, decisions = solve_by_vote(self.predictor, voting, drawing, on_row, answers)
+        return list(map(self._with_votes, self.solutions(problems, drawing, written), decisions))
 
-    def solutions(self, problems: Problems, drawing: Drawing, rollout: Rollout) -> list[Solution]:
+    def solutions(
+        self, problems: Problems, drawing: Drawing, written: FilledCanvases
+    ) -> list[Solution]:
         """Read the solutions from a model's canvases."""
         names, in_range = self.task.names(problems), self.task.in_range(problems)
-        confidence = np.nan_to_num(rollout.confidence)  # NaN if weights are far too large
+        confidence = np.nan_to_num(written.confidence)  # NaN if weights are far too large
         refuted = [operands in self.known_wrong for operands in problems.to_ints()]
         confidence = np.where(np.array(refuted, dtype=bool)[:, None], 0, confidence)
         traits, options = self.predictor.traits, self.predictor.options
-        chains, solutions = rollout.most_steps, []
+        chains, solutions = written.most_steps, []
         for i, operands in enumerate(problems.to_ints()):
             n = int(drawing.steps[i])
             guessed = self.voting is not None and self.voting.given is not None
-            reading = self._read(rollout.canvases[i], None if guessed else operands)
+            reading = self._read(written.canvases[i], None if guessed else operands)
             reasons = [traits.doubt] if traits.doubt and not traits.certain else []
             if not in_range[i] and not traits.certain:
                 zero = self.task.smallest and 0 in operands
@@ -250,7 +252,7 @@ class Solver:
                 reasons.append(str(options.sampling))
             if options.start_seed is not None and not traits.certain:
                 reasons.append("started from a random state")
-            if unsettled := [str(k + 1) for k in range(n) if not rollout.settled[i, k]]:
+            if unsettled := [str(k + 1) for k in range(n) if not written.settled[i, k]]:
                 named = ("row " if len(unsettled) == 1 else "rows ") + ", ".join(unsettled)
                 reasons.append(f"{named} did not settle within the {traits.unit}")
             solutions.append(
@@ -261,11 +263,11 @@ class Solver:
                     right_answer=self.task.answer(operands),
                     in_range=bool(in_range[i]),
                     base=self.task.base,
-                    canvas=rollout.canvases[i],
+                    canvas=written.canvases[i],
                     given=drawing.given[i],
                     rows=[int(drawing.row_of_step(k)[i]) for k in range(n)],
                     row_confidence=confidence[i, :n].tolist(),
-                    row_steps=rollout.steps[i, :n].tolist(),
+                    row_steps=written.steps[i, :n].tolist(),
                     longest_chain=None if chains is None else int(chains[i]),
                     truth=drawing.truth[i] if isinstance(drawing, WorkedDrawing) else None,
                     answer_cells=() if reading is None else reading.answer_cells,

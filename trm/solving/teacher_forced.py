@@ -7,7 +7,7 @@ import numpy as np
 
 from canvas.drawing import RowSteps, WorkedDrawing, row_steps
 from trm.runtime.progress import Report, silent
-from trm.solving.rollout import Prediction, Rollout
+from trm.solving.rows import FilledCanvases, Prediction
 
 
 class TeacherForced(NamedTuple):
@@ -22,7 +22,7 @@ class TeacherForced(NamedTuple):
 def teacher_forced(
     predictor: Callable[[np.ndarray], Prediction],
     drawing: WorkedDrawing,
-    written: Rollout | None = None,
+    written: FilledCanvases | None = None,
     report: Report = silent,
 ) -> TeacherForced:
     """Fill every row of every problem from the true rows before it.

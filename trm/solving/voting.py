@@ -22,7 +22,7 @@ import numpy as np
 from augment.views import View, distinct_views
 from canvas.drawing import Drawing
 from trm.solving.predictor import Predictor
-from trm.solving.rollout import OnRow, Prediction, Rollout, free_running, in_views
+from trm.solving.rows import FilledCanvases, OnRow, Prediction, free_running, in_views
 from trm.solving.solution import Solution, Vote
 from trm.solving.voting_settings import VOTES, Voting, mean_confidence
 
@@ -74,7 +74,7 @@ def solve_by_vote(
     drawing: Drawing,
     on_row: OnRow | None = None,
     answers: Callable[[int, np.ndarray], bool] = lambda *_: True,
-) -> tuple[Rollout, list[list[Decision]]]:
+) -> tuple[FilledCanvases, list[list[Decision]]]:
     """Solve problems in many views that vote.
 
     The views of a problem depend on its place on its canvas and the seed, not on other problems.
@@ -88,7 +88,7 @@ def solve_by_vote(
             whether an answer can be read from it. If not, the confidence of that solution is 0.
 
     Returns:
-        The rollout that won, with the steps of all views together, and for each problem its
+        The canvases that won, with the steps of all views together, and for each problem its
         decisions: one for each row, or one for its solution.
 
     Raises:
@@ -165,10 +165,10 @@ def _by_solution(
     drawing: Drawing,
     noisy_views: list[list[NoisyView]],
     answers: Callable[[int, np.ndarray], bool],
-) -> tuple[Rollout, list[list[Decision]]]:
+) -> tuple[FilledCanvases, list[list[Decision]]]:
     of = np.repeat(np.arange(len(drawing)), [len(mine) for mine in noisy_views])
     alone = predictor.free_running(drawing[of], *_columns(noisy_views))
-    voted, decisions = Rollout.begun(drawing), []
+    voted, decisions = FilledCanvases.begun(drawing), []
     if alone.most_steps is not None:
         first = np.unique(of, return_index=True)[1]
         voted = voted._replace(most_steps=alone.most_steps[first])

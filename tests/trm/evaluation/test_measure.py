@@ -28,7 +28,7 @@ from trm.runtime.processes import ending_by_signals
 from trm.runtime.progress import Meter
 from trm.solving.gpt_predictor import Calibration, GPTPredictor
 from trm.solving.predictor import Sampling
-from trm.solving.rollout import Prediction
+from trm.solving.rows import Prediction
 from trm.solving.solver import Solver
 from trm.solving.voting import Voting
 

@@ -21,7 +21,7 @@ from canvas.symbols import BLANK, END, MASK, ROW_END, START, VOCAB_SIZE
 from trm.models.gpt import GPT, Generated
 from trm.solving.gpt_predictor import Calibration, GPTPredictor, fit_calibration
 from trm.solving.predictor import Sampling
-from trm.solving.rollout import free_running
+from trm.solving.rows import free_running
 from trm.solving.teacher_forced import teacher_forced
 
 HEIGHT, WIDTH = 10, 9

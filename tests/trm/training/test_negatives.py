@@ -27,7 +27,7 @@ from trm.checkpoints.loading import load_solver
 from trm.extras.model_card import model_card
 from trm.models.iterative import Loop
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.rollout import Prediction
+from trm.solving.rows import Prediction
 from trm.solving.teacher_forced import teacher_forced
 from trm.training import GPTModule, IterativeModule
 from trm.training.auxiliary import AuxiliaryHeads

@@ -16,7 +16,7 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from canvas.multiplication import Multiplication
 from canvas.problems import Problems
 from trm.solving.iterative_predictor import IterativePredictor
-from trm.solving.rollout import Prediction
+from trm.solving.rows import Prediction
 from trm.solving.teacher_forced import TeacherForced, teacher_forced
 from trm.training.canvas_module import Validated
 from trm.training.tensorboard import CUSTOM_SCALARS, Pictures, chosen_rows, hyperparameters, title

@@ -11,7 +11,7 @@ from canvas.symbols import BLANK, DIGIT_ZERO, MASK
 from trm.models.iterative import PATIENCE, Loop, Settling
 from trm.models.recursive import TinyRecursiveModel
 from trm.solving.iterative_predictor import IterativePredictor, Step
-from trm.solving.rollout import free_running
+from trm.solving.rows import free_running
 from trm.solving.teacher_forced import teacher_forced
 
 
@@ -33,9 +33,9 @@ def scribble(page: Page, shown: np.ndarray, filled: np.ndarray) -> None:
 def test_an_oracle_for_single_masked_rows_solves_every_layout(layout):
     drawing = drawing_of(layout)
     for predictor in (Oracle(drawing), Oracle(drawing, fault=scribble)):
-        rollout = free_running(predictor, drawing)
-        assert (rollout.canvases == drawing.truth).all()
-        assert (drawing.rows_right(rollout.canvases).sum(axis=1) == drawing.steps).all()
+        written = free_running(predictor, drawing)
+        assert (written.canvases == drawing.truth).all()
+        assert (drawing.rows_right(written.canvases).sum(axis=1) == drawing.steps).all()
     for step, inputs in enumerate(predictor.seen):
         for canvas in inputs:  # the mask covers a row but its givens, and nothing below is shown
             page = predictor.page(canvas)
@@ -81,12 +81,12 @@ def test_a_row_with_one_incorrect_cell_is_not_exact():
 def test_a_finished_problem_is_not_shown_again():
     drawing = drawing_of("standard")
     predictor = Oracle(drawing)
-    rollout = free_running(predictor, drawing)
+    written = free_running(predictor, drawing)
     beyond = np.arange(drawing.steps.max()) >= drawing.steps[:, None]
     assert [len(inputs) for inputs in predictor.seen] == (~beyond).sum(axis=0).tolist()
-    assert (rollout.steps == np.where(beyond, 0, 2)).all()
-    assert (rollout.confidence == np.where(beyond, 1, 0.5)).all()
-    assert not drawing.rows_right(rollout.canvases)[beyond].any()
+    assert (written.steps == np.where(beyond, 0, 2)).all()
+    assert (written.confidence == np.where(beyond, 1, 0.5)).all()
+    assert not drawing.rows_right(written.canvases)[beyond].any()
 
 
 @pytest.mark.parametrize("fault", [{}, {"fault": slip}])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from augment.views import View, apply_views, possible_shifts, undo_views
 from canvas import symbols
 from canvas.drawing import Drawing
+from trm.families import moved
 from trm.runtime.progress import Report, part, silent
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Prediction:
         return Prediction(*map(np.concatenate, parts))
 
 
-class Rollout(NamedTuple):
+class FilledCanvases(NamedTuple):
     """Canvases filled free-running, with one column of figures for each row."""
 
     canvases: np.ndarray  # uint8 [B, H, W]
@@ -57,8 +58,8 @@ class Rollout(NamedTuple):
     most_steps: np.ndarray | None = None  # int64 [B], most steps it can need; None: unknown
 
     @classmethod
-    def begun(cls, drawing: Drawing) -> Rollout:
-        """Return the rollout of problems before the first row is written."""
+    def begun(cls, drawing: Drawing) -> FilledCanvases:
+        """Return the canvases of problems before the first row is filled."""
         shape = len(drawing), int(drawing.steps.max())
         figures = np.ones(shape, np.float32), np.zeros(shape, np.int64), np.ones(shape, bool)
         return cls(drawing.canvases.copy(), *figures)
@@ -66,13 +67,13 @@ class Rollout(NamedTuple):
 
 def free_running(
     fill: Fill, drawing: Drawing, on_row: OnRow | None = None, report: Report = silent
-) -> Rollout:
+) -> FilledCanvases:
     """Fill every row of every canvas from the operands alone, see `Predictor.free_running`.
 
     ``report`` is called as the work goes on.
     """
-    rollout = Rollout.begun(drawing)
-    canvases = rollout.canvases
+    written = FilledCanvases.begun(drawing)
+    canvases = written.canvases
     for step in range(most := int(drawing.steps.max())):
         report("rows", step, most)
         active = np.flatnonzero(drawing.steps > step)
@@ -84,12 +85,12 @@ def free_running(
             on_row(step, shown)
         filled = fill(inputs, active, step)
         canvases[active] = np.where(answer, filled.canvases, inputs)
-        rollout.confidence[active, step] = filled.confidence
-        rollout.steps[active, step] = filled.steps
-        rollout.settled[active, step] = filled.settled
+        written.confidence[active, step] = filled.confidence
+        written.steps[active, step] = filled.steps
+        written.settled[active, step] = filled.settled
         if on_row:
             on_row(step, canvases)
-    return rollout
+    return written
 
 
 def in_views(
@@ -135,3 +136,7 @@ def in_views(
     steps = np.zeros_like(filled.steps)
     steps[first] = filled.steps[first]  # a canvas that was solved once counts once
     return replace(filled, canvases=canvases, steps=steps)
+
+
+def __getattr__(name: str) -> Any:
+    return moved("trm.solving.rollout", name)
