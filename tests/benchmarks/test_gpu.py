@@ -1,6 +1,5 @@
 """The benchmark for accelerators, tried out on the CPU."""
 
-import importlib
 import sys
 import time
 
@@ -8,17 +7,16 @@ import pytest
 import torch
 
 
-@pytest.fixture(scope="module")
-def gpu(repository):
-    sys.path.insert(0, str(repository / "benchmarks"))
-    yield importlib.import_module("gpu")
-    sys.path.remove(str(repository / "benchmarks"))
+@pytest.fixture
+def gpu(program, monkeypatch):
+    found = program("gpu")
+    monkeypatch.setattr(found.gc, "collect", lambda: None)  # which takes as long as the cases
+    return found
 
 
 def test_every_case_is_a_line_with_figures(gpu, tmp_path, monkeypatch):
     words = "gpu.py --device cpu --tiny --batch 2 --steps 1 --eager --devices 0 --output"
     monkeypatch.setattr("sys.argv", [*words.split(), str(tmp_path / "gpu.md")])
-    monkeypatch.setattr(gpu.gc, "collect", lambda: None)  # which takes as long as the cases
     gpu.main()
     text = (tmp_path / "gpu.md").read_text()
     assert torch.__version__ in text

@@ -1,8 +1,5 @@
 """The benchmark of states that heal: few small problems, of a cell model and of a transformer."""
 
-import importlib
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -11,10 +8,8 @@ from trm.models.recursive import RecursiveState
 
 
 @pytest.fixture(scope="module")
-def healing(repository):
-    sys.path.insert(0, str(repository / "benchmarks"))
-    yield importlib.import_module("healing")
-    sys.path.remove(str(repository / "benchmarks"))
+def healing(program):
+    return program("healing")
 
 
 def test_steps_of_a_proved_model_stay_below_the_longest_chain(

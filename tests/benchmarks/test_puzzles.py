@@ -1,7 +1,5 @@
 """The generator of puzzles: one solution each, one path each, and splits without equivalents."""
 
-import importlib
-import sys
 from itertools import product
 
 import numpy as np
@@ -11,10 +9,8 @@ from trm.io.puzzle_files import read_puzzles
 
 
 @pytest.fixture(scope="module")
-def puzzles(repository):
-    sys.path.insert(0, str(repository / "benchmarks"))
-    yield importlib.import_module("puzzles")
-    sys.path.remove(str(repository / "benchmarks"))
+def puzzles(program):
+    return program("puzzles")
 
 
 def written(puzzles, monkeypatch, folder, words):

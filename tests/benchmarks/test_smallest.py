@@ -1,16 +1,11 @@
 """The benchmark of small cell models: their incorrect inputs, and which of them are proved."""
 
-import importlib
-import sys
-
 import pytest
 
 
 @pytest.fixture
-def smallest(repository, monkeypatch):
-    monkeypatch.syspath_prepend(repository / "benchmarks")
-    yield importlib.import_module("smallest")
-    del sys.modules["smallest"]
+def smallest(program):
+    return program("smallest")
 
 
 def test_saved_models_are_checked_on_all_reachable_inputs(smallest, tmp_path, monkeypatch, capsys):

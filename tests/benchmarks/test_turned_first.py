@@ -1,8 +1,5 @@
 """The benchmark of views that are turned before they are masked, on a model that knows nothing."""
 
-import importlib
-import sys
-
 import numpy as np
 import pytest
 from oracle import Oracle, Page
@@ -14,10 +11,8 @@ from canvas.symbols import MASK
 
 
 @pytest.fixture(scope="module")
-def bench(repository):
-    sys.path.insert(0, str(repository / "benchmarks"))
-    yield importlib.import_module("turned_first")
-    sys.path.remove(str(repository / "benchmarks"))
+def bench(program):
+    return program("turned_first")
 
 
 @pytest.mark.parametrize("turned_first", [False, True])

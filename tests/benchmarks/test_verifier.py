@@ -1,8 +1,5 @@
 """The benchmarks of the confidence: what it rejects, and whether it chooses among rollouts."""
 
-import importlib
-import sys
-
 import numpy as np
 import pytest
 from tiny import tiny_trm
@@ -15,10 +12,8 @@ from trm.training.negatives import SampleKind
 
 
 @pytest.fixture(scope="module")
-def benches(repository):
-    sys.path.insert(0, str(repository / "benchmarks"))
-    yield [importlib.import_module(name) for name in ("verifier", "breadth")]
-    sys.path.remove(str(repository / "benchmarks"))
+def benches(program):
+    return [program(name) for name in ("verifier", "breadth")]
 
 
 @pytest.fixture

@@ -101,26 +101,11 @@ class Odd(Direct):
 @pytest.mark.parametrize(
     ("layout", "sentence"),
     [
-        (
-            Odd((3, 3)),
-            r"operands of 123 \* 4056 take 6 columns, and room\(\[3, 4\], 10\) ",
-        ),
-        (
-            Odd((1, 9)),
-            r"operands of 123 \* 4056 take 2 rows, and .* returns 1 x 9",
-        ),
-        (
-            Odd((2, 9)),
-            r"row 3 of 123 \* 4056 takes columns 1 to 6, and .* returns 2 x 9",
-        ),
-        (
-            Odd((5, 9)),
-            r"yields no row 4 of 123 \* 4056, and .* `present` true, of at least",
-        ),
-        (
-            Odd((4.5, 9)),
-            r"room\(\[3, 4\], 10\) returns \(4\.5, 9\)",
-        ),
+        (Odd((3, 3)), r"operands of 123 \* 4056 take 6 columns, and room\(\[3, 4\], 10\) "),
+        (Odd((1, 9)), r"operands of 123 \* 4056 take 2 rows, and .* returns 1 x 9"),
+        (Odd((2, 9)), r"row 3 of 123 \* 4056 takes columns 1 to 6, and .* returns 2 x 9"),
+        (Odd((5, 9)), r"yields no row 4 of 123 \* 4056, and .* `present` true, of at least"),
+        (Odd((4.5, 9)), r"room\(\[3, 4\], 10\) returns \(4\.5, 9\)"),
         (Odd(9), r"room\(\[3, 4\], 10\) returns 9"),
         (Odd(present=np.zeros(1, dtype=bool)), r"rows\(\) yields no row 3 of 123 \* 4056"),
         (Odd(present=True), r"a Row with a wrong part: `present` is bool \[1\], one a problem"),

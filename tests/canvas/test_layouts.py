@@ -170,10 +170,7 @@ class Misjudged(Standard):
 @pytest.mark.parametrize(
     ("layout", "message"),
     [
-        (
-            Misjudged("low", -1, 0),
-            r"low is wrong: row \d of 9+ \* 9+ takes columns 1 to \d, and",
-        ),
+        (Misjudged("low", -1, 0), r"low is wrong: row \d of 9+ \* 9+ takes columns 1 to \d, and"),
         (Misjudged("narrow", 0, -1), r"row \d of 9+ \* 9+ takes columns 1 to \d, and room\(\[\d"),
         (Misjudged("high", 1, 0), r"rows\(\) yields no row \d of 9+ \* 9+, and room\(\[\d"),
     ],

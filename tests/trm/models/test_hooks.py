@@ -252,10 +252,7 @@ def test_after_an_error_no_hook_stays(family, hook, error):
     model = made(family)
     before, nothing = run(model), left_behind(model)
     message = r"division|hook at 'blocks.0.attention' returned (int|\[)"
-    with (
-        pytest.raises(error, match=message),
-        record(model, hooks=[("blocks.0.attention", hook)]),
-    ):
+    with pytest.raises(error, match=message), record(model, hooks=[("blocks.0.attention", hook)]):
         run(model)
     assert left_behind(model) == nothing
     assert equal(before, run(model))
