@@ -30,6 +30,7 @@ examples:
   trm analyse probe --checkpoint C --digits-a 4,8 --digits-b 4,8 --steps 1..4,16 --output probed
   trm analyse gap --checkpoint C1 C2 --digits-a 3..5 --digits-b 3..5 --output gaps
   trm analyse heads --checkpoint C --digits 7 --addends 2 --kinds carry --output heads
+  trm analyse induction --checkpoint C --output induction
   trm analyse rasp --checkpoint C --output compared
   trm analyse ranks --checkpoint depth-1 depth-2 depth-4 --output ranks   # side by side
 
@@ -49,12 +50,15 @@ def add_arguments(parser: Parser) -> None:
         several = name in ("ranks", "gap")
         kind.add_checkpoint(several=several, required=not several)
         add("--output", required=True, metavar="DIR", help="folder for the results")
-        if name != "ranks":
+        if name not in ("ranks", "induction"):
             kind.add_sizes(", like 4 or 1..4,8: all combinations (default: training's longest)")
-        usual = {"heads": 50, "rasp": 16, "gap": 100}
-        what, most = "pairs" if name == "heads" else "problems", usual.get(name, 32)
-        least = 2 if name in ("heads", "rasp") else 1  # these have intervals over problems
-        add(f"--{what}", type=whole(least), default=most, help=f"held-out ones (default: {most})")
+        usual = {"heads": 50, "rasp": 16, "gap": 100, "induction": 64}
+        counted = {"heads": "pairs", "induction": "sequences"}
+        what, most = counted.get(name, "problems"), usual.get(name, 32)
+        # These have intervals over problems.
+        least = 2 if name in ("heads", "rasp", "induction") else 1
+        those = "repeated ones" if name == "induction" else "held-out ones"
+        add(f"--{what}", type=whole(least), default=most, help=f"{those} (default: {most})")
         add("--seed", type=whole(0), default=0, help="selects them (default: 0)")
         if name in ("probe", "gap"):
             what = "problems of the training split that the probes are fitted to (default: 400)"
@@ -244,6 +248,36 @@ def heads(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     return data, {"heads": heads_figure(found, title)}
 
 
+def induction(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
+    """Induction heads of a GPT: attention to the token after an earlier occurrence.
+
+    A row of random digits is repeated in a later row of a blank canvas. The control has the same
+    second row below another order of digits (Olsson et al. 2022).
+    """
+    from trm.extras.analysis.figures import induction_figure, signed
+    from trm.extras.analysis.induction import induction_scores
+
+    (solver,), (model,) = solvers, models
+    with progress(args.quiet) as report:
+        found = induction_scores(solver, args.sequences, args.seed, report)
+    loops, rows = len({one.update for one in found}) > 1, []
+    for one in found:
+        block = f"{one.update}, block {one.block}" if loops else str(one.block)
+        gain = "{} ({}–{})".format(*map(signed, (one.gain, one.low, one.high)))
+        means = f"{one.score:.2f}", f"{one.control:.2f}"
+        rows.append(("" if one.head > 1 else block, str(one.head), *means, gain))
+    print_table(("block", "head", "score", "without repetition", "difference"), rows)
+    results().print(
+        f"Score: attention on the token after the earlier occurrence, a mean over {args.sequences} "
+        "sequences. The difference has its 95 % bootstrap interval over sequences; a head that "
+        "attends by places alone has none."
+    )
+    settings = {"sequences": args.sequences, "seed": args.seed}
+    data = {"model": model, "settings": settings, "heads": list(map(asdict, found))}
+    figure = induction_figure(found, f"{model['name']}: induction scores of heads")
+    return data, {"induction": figure}
+
+
 def ranks(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     """Effective ranks of feed-forward weights and of states, layer by layer.
 
@@ -322,7 +356,10 @@ def rasp(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
 
 
 KINDS: dict[str, Callable[[Arguments, list[Solver], list[Model]], Found]]
-KINDS = {"probe": probe, "gap": gap, "heads": heads, "rasp": rasp, "ranks": ranks}
+KINDS = {
+    **{"probe": probe, "gap": gap, "heads": heads, "induction": induction},
+    **{"rasp": rasp, "ranks": ranks},
+}
 
 
 def _sizes(args: Arguments, task: Task) -> list[dict[str, int]]:

@@ -99,6 +99,7 @@ def run(args: Arguments) -> int:
     check_problems([args.problem, *filter(None, [args.patch])], args.checkpoint)
 
     from trm.extras.analysis.record import check_cells
+    from trm.extras.analysis.saliency import check_embeddings
 
     (solver,) = args.solvers(args.one_device(), args.steps)
     drawing = solver.draw_worked(solver.task.parsed([args.problem]))
@@ -107,8 +108,10 @@ def run(args: Arguments) -> int:
         raise ValueError(f"--row {args.row}: {args.problem} has {number} rows to fill in")
     row = (args.row or number) - 1
     cell = _chosen(args.cell, drawing, row)
-    if args.lens or args.patch or args.cell or args.saliency:
+    if args.lens or args.patch or args.cell:
         check_cells(solver.predictor.model)
+    if args.saliency:
+        check_embeddings(solver.predictor.model)
     stepwise = solver.predictor.traits.stepwise and not solver.predictor.traits.rows_at_once
     if not stepwise and not args.saliency:
         args.refuse("attention is shown only for recursive models", cell=None)

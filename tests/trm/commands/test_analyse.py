@@ -107,6 +107,23 @@ def test_effects_of_heads_of_a_lattice(command, repository, tmp_path):
     assert wide(tmp_path / "heads.png") > 300
 
 
+@pytest.mark.usefixtures("undrawn")
+def test_induction_scores_of_a_gpt_are_a_table(command, repository, tmp_path):
+    words = ("induction", "--sequences", 4, "--output", tmp_path)
+    gpt = repository / "docs/models/addition-gpt-seed0.safetensors"
+    ran = command("analyse", *words, "--checkpoint", gpt)
+    assert ran.err == ""
+    data = json.loads((tmp_path / "induction.json").read_text())
+    assert data["settings"] == {"sequences": 4, "seed": 0}
+    assert len(data["heads"]) == 16
+    one = data["heads"][5]
+    assert (one["block"], one["head"]) == (2, 2)
+    assert re.search(rf" 2 +{one['score']:.2f} +{one['control']:.2f} ", ran.out)
+    assert (tmp_path / "induction.png").exists()
+    ran = command("analyse", *words, "--checkpoint", repository / LATTICE, code=2)
+    assert "give --checkpoint a GPT" in ran.err
+
+
 def test_ranks_of_models_stand_side_by_side(command, checkpoint, adder, tmp_path):
     words = ("--checkpoint", checkpoint, adder, SHIPPED, "--problems", 2, "--output", tmp_path)
     ran = command("analyse", "ranks", *words)

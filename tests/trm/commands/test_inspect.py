@@ -26,11 +26,14 @@ def pictures(folder) -> set[str]:
 
 def test_pictures_of_a_model_that_takes_steps(command, checkpoint, tmp_path):
     words = ("inspect", "--checkpoint", checkpoint, "12x3", "--output", tmp_path)
-    ran = command(*words, "--cell", "2,3", "--lens")
+    ran = command(*words, "--cell", "2,3", "--lens", "--saliency")
     steps = list(
         map(int, re.search(r"supervision steps per row: ([\d, ]+)", ran.out)[1].split(", "))
     )
-    assert pictures(tmp_path) == {"rows.png", "settled.png", "attention.png", "lens.png"}
+    assert pictures(tmp_path) == {
+        *("rows.png", "settled.png", "attention.png", "lens.png", "saliency.png")
+    }
+    assert "in canvas row 2, column 3: logit less the mean logit" in ran.out
     with Image.open(tmp_path / "solving.gif") as film:
         # Each row masked and after each supervision step, and how the product is read off.
         assert film.n_frames > sum(step + 1 for step in steps)
@@ -61,12 +64,14 @@ def test_a_cell_model_is_shown_step_by_step(command, tmp_path):
 @pytest.mark.usefixtures("undrawn")
 def test_a_gpt_is_patched_and_read_block_by_block(command, repository, tmp_path):
     model = repository / "docs/models/addition-gpt-seed0.safetensors"
-    words = ["--checkpoint", model, "1212+5613", "--patch", "1212+5643", "--lens"]
+    words = ["--checkpoint", model, "1212+5613", "--patch", "1212+5643", "--lens", "--saliency"]
     ran = command("inspect", *words, "--output", tmp_path)
     assert "row 1 of 1212 + 5613 with activations of 1212 + 5643" in ran.out
     assert "(1 cell differs)" in ran.out
     assert [site for site, *_ in lens(ran.out)] == [f"block {i}" for i in (1, 2, 3, 4)]
-    assert pictures(tmp_path) == {"rows.png", "lens.png", "patch.png"}
+    assert pictures(tmp_path) == {"rows.png", "lens.png", "patch.png", "saliency.png"}
+    ran = command("inspect", *words, "--cell", "1,1", "--output", tmp_path, code=2)
+    assert "--saliency explains a cell that row 1 fills in" in ran.err
 
 
 def export(command, checkpoint, file, *more, code=0):

@@ -15,6 +15,7 @@ from canvas.picture import GREY, GRID
 from trm.cells.proof.compare import Comparison
 from trm.cells.proof.program import CLASSES, CellProgram
 from trm.extras.analysis.gap import GapStudy
+from trm.extras.analysis.induction import Induction
 from trm.extras.analysis.inspection_figures import effect_colours
 from trm.extras.analysis.patch import HeadEffects
 from trm.extras.analysis.probe import INPUT, ProbeStudy
@@ -81,6 +82,30 @@ def heads_figure(found: Sequence[HeadEffects], title: str) -> Figure:
         axes.set_title(title, fontsize=10, weight="bold", loc="left")
     bar: Any = {"extend": "both", "ticks": [-1, 0, 1], "aspect": 15, "pad": 0.01}
     figure.colorbar(scale, ax=all_axes, shrink=min(1, 2 / size[1]), **bar)
+    return figure
+
+
+def induction_figure(found: Sequence[Induction], title: str) -> Figure:
+    """Draw induction scores: blocks down and heads across, a table for each loop."""
+    updates = [*dict.fromkeys(one.update for one in found)]
+    blocks, heads = max(one.block for one in found), max(one.head for one in found)
+    size = max(0.82 * heads + 2.2, 8), len(updates) * (0.4 * blocks + 0.75) + 1.1
+    note = "attention on the token after the earlier occurrence; below, without the repetition"
+    figure = new_figure(*size, title, note)
+    all_axes, scale = figure.subplots(len(updates), 1, squeeze=False)[:, 0], colours("Blues", 0, 1)
+    for axes, update in zip(all_axes, updates, strict=True):
+        here = [one for one in found if one.update == update]
+        score, control = (
+            np.array([getattr(one, part) for one in here]).reshape(blocks, heads)
+            for part in ("score", "control")
+        )
+        texts, small = (np.vectorize("{:.2f}".format)(part) for part in (score, control))
+        names = [f"head {head + 1}" for head in range(heads)]
+        lines = [f"block {block + 1}" for block in range(blocks)]
+        draw_table(axes, score, texts, lines, names, scale, small=small)
+        if len(updates) > 1:
+            axes.set_title(update, fontsize=10, weight="bold", loc="left")
+    figure.colorbar(scale, ax=all_axes, shrink=min(1, 2 / size[1]), aspect=15, pad=0.01)
     return figure
 
 

@@ -243,11 +243,7 @@ class SequenceRecorder(Recorder):
     @standard_settings()
     def __init__(self, model: GPT, canvases: np.ndarray, height: int | None = None) -> None:
         self.model, device = model, next(model.parameters()).device
-        if model.config.pauses:
-            raise ValueError(
-                "the cells of a GPT with pauses are no sites that can be compared: look inside one "
-                "trained with model.network.config.pauses 0, or take trm.models.hooks.record"
-            )
+        _check_pauses(model)
         B, h, W = canvases.shape
         self.shape, self.height = (h, W), height or h
         self.ids = torch.from_numpy(to_sequences(canvases)).to(device)
@@ -351,9 +347,19 @@ def check_cells(model: nn.Module) -> None:
     """Require a model whose cells read each other's states.
 
     Raises:
-        ValueError: the model is a cell model, whose cells exchange decided messages only.
+        ValueError: the model is a cell model, whose cells exchange decided messages only; or a GPT
+            with pauses.
     """
     family_of(model).require(CELL_STATES)
+    _check_pauses(model)
+
+
+def _check_pauses(model: Any) -> None:
+    if getattr(model.config, "pauses", 0):
+        raise ValueError(
+            "the cells of a GPT with pauses are no sites that can be compared: look inside one "
+            "trained with model.network.config.pauses 0, or take trm.models.hooks.record"
+        )
 
 
 def token_of_cell(height: int, width: int) -> np.ndarray:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from canvas.symbols import BLANK, MASK
 from trm.extras.analysis.record import Recorder, SequenceRecorder, StepRecorder, check_cells
@@ -72,15 +72,10 @@ def explain(
     Raises:
         ValueError: the cell is not masked; the model is a cell model, or embeds no symbols.
     """
-    check_cells(predictor.model)
+    check_embeddings(predictor.model)
     if canvas[cell] != MASK:
         raise ValueError(
             f"the cell {cell[0] + 1},{cell[1] + 1} is not to be filled in: choose one of the row"
-        )
-    if not hasattr(predictor.model, "embed_tokens"):
-        raise ValueError(
-            f"{type(predictor.model).__name__} has no embed_tokens, whose output gradients could "
-            "be computed for"
         )
     kind = _Sequence if family_of(predictor.model).reads_sequences else _Steps
     run = kind(predictor, canvas, cell, sorted(steps))
@@ -103,6 +98,20 @@ def explain(
     on_canvas = [run.on_canvas(one.sum(dim=-1).cpu().numpy()) for one in maps]
     ends = (one[:, 0].detach().cpu().numpy() for one in (scores, first))
     return Saliency(cell, symbol, run.canvas, run.names, *on_canvas, *ends)
+
+
+def check_embeddings(model: nn.Module) -> None:
+    """Require a model whose cells read each other's states, and which embeds symbols.
+
+    Raises:
+        ValueError: it does not, or it has no ``embed_tokens``.
+    """
+    check_cells(model)
+    if not hasattr(model, "embed_tokens"):
+        raise ValueError(
+            f"saliency is of embedded symbols, and {type(model).__name__} has no embed_tokens: "
+            "give the network's embedding that name"
+        )
 
 
 class _Run(ABC):
