@@ -98,9 +98,9 @@ def induction_scores(
         for block in range(len(score)):
             low, high = bootstrap(score[block] - control[block])
             for head in range(score.shape[2]):
-                means = (float(of[block, :, head].mean()) for of in (score, control))
+                mean, other = (float(of[block, :, head].mean()) for of in (score, control))
                 ends = float(low[head]), float(high[head])
-                results.append(Induction(update, block + 1, head + 1, *means, *ends))
+                results.append(Induction(update, block + 1, head + 1, mean, other, *ends))
     return results
 
 
