@@ -55,7 +55,7 @@ def learned(name: str, family: str, output: Path, epochs: int, seed: int) -> dic
         solutions = solver.solve(problems)
         found["accuracy"][length] = [sum(one.correct for one in solutions), len(solutions)]
     found["heads"] = {}
-    compared = compare_heads(solver, {"letters": LENGTHS[0], "texts": 1}, problems=16)
+    compared = compare_heads(solver, {"length": LENGTHS[0], "texts": 1}, problems=16)
     for selector in compared.program_selectors:
         best = max((head.of(selector) for head in compared.heads), key=lambda one: one.gain)
         shares = (best.overlap, best.low, best.high, best.baseline)

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "1e4090e60861f94b1f086fc01109b9fa0807df393dc5bbd868b5f4a447dd8e26"
+SOURCES = "848b3bf98045d5cd4f30b279bfce231a722649f92589c4687912aa13fec7935c"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

@@ -317,8 +317,8 @@ def describe_ranges(
 
     ``gaps`` are values that are left out, see `Task.gaps`.
     """
-    if "letters" in ranges:
-        (low, high), (_, texts) = ranges["letters"], ranges["texts"]
+    if "length" in ranges:
+        (low, high), (_, texts) = ranges["length"], ranges["texts"]
         return f"{low} to {high} letters" + (f", {texts} texts" if texts > 1 else "")
     if "addends" in ranges:
         (low, high), (fewest, most) = ranges["digits"], ranges["addends"]

@@ -64,7 +64,7 @@ class TextTask(Task):
     layouts = table([TwoRows()])
     sign = signs = " "
     arity = (1, 1)
-    grids = (("letters", "texts"),)
+    grids = (("length", "texts"),)
 
     layout: str = one_of("two_rows", layouts, open=True)
     length: tuple[int, int] = (1, 8)
@@ -110,7 +110,7 @@ class TextTask(Task):
 
     @property
     def ranges(self) -> dict[str, tuple[int, int]]:
-        return {"letters": self.length, "texts": self.arity}
+        return {"length": self.length, "texts": self.arity}
 
     def answer(self, operands: Sequence[int]) -> int:
         numbers = Numbers.from_ints(operands, self.base)
@@ -122,12 +122,12 @@ class TextTask(Task):
         return np.repeat(drawn[:, None], self.arity[1], axis=1)
 
     def measures(self, problems: Problems) -> dict[str, np.ndarray]:
-        return {"letters": problems.lengths.max(axis=1), "texts": problems.counts}
+        return {"length": problems.lengths.max(axis=1), "texts": problems.counts}
 
     def of_size(self, **size: int) -> tuple[int, ...]:
         if size["texts"] != self.arity[0]:
             raise ValueError(f"a problem of {self.name} has {self.arity[0]} texts: leave texts out")
-        return (size["letters"],) * size["texts"]
+        return (size["length"],) * size["texts"]
 
     def count(self, length: int) -> int:
         return self.alphabet.letters**length

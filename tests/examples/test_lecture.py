@@ -87,7 +87,7 @@ def test_a_model_of_texts_is_solved_with_and_measured(short_run, command, tmp_pa
     first, second = map(json.loads, (tmp_path / "answers.jsonl").read_text().splitlines())
     assert (first["problem"], first["operands"]) == ("reverse abcab", ["abcab"])
     assert "'abx' is no text; write it with abcde alone" in second["error"]
-    grid = ("--letters", "3,5", "--problems", 2, "--output", tmp_path / "grid")
+    grid = ("--length", "3,5", "--problems", 2, "--output", tmp_path / "grid")
     command("evaluate", *ours, *grid, folder=ROOT)
     data = json.loads((tmp_path / "grid/grid.json").read_text())
     cells = data["models"][0]["cells"]
@@ -109,7 +109,7 @@ def test_a_model_of_texts_is_solved_with_and_measured(short_run, command, tmp_pa
             code=2,
         ).err
     )
-    compared = ("--letters", 4, "--output", tmp_path / "heads", "--problems", 4)
+    compared = ("--length", 4, "--output", tmp_path / "heads", "--problems", 4)
     told = command("analyse", "rasp", *ours, *compared, folder=ROOT).out
     assert "in the program of reverse, which writes 4 of these rows correctly" in " ".join(
         told.split()

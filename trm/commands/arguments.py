@@ -461,7 +461,10 @@ class Arguments(argparse.Namespace):
             raise ValueError(f"{what} needs the layout of the worked solutions: name --layout")
         names = [name for name, kind in TASKS.items() if self.layout in kind.layouts]
         kind: Any = task_class(self.task or (names or ["multiplication"])[0])
-        kind(layout=self.layout, base=self.base)  # raises if there is no such layout
+        named = {"layout": self.layout}
+        if any(part.name == "base" for part in fields(kind)):
+            named["base"] = self.base
+        kind(**named)  # raises if there is no such layout
         axes = [part.name for part in fields(kind) if part.name in AXES]
         given = {axis: n for axis in AXES if (n := getattr(self, axis)) is not None}
         if sorted(given) != sorted(axes):
@@ -477,7 +480,7 @@ class Arguments(argparse.Namespace):
                     f"--{option} is a range of sizes here, without gaps: write --{option} {ends}"
                 )
         sizes = {axis: (min(numbers), max(numbers)) for axis, numbers in given.items()}
-        task: Task = kind(layout=self.layout, base=self.base, **sizes)
+        task: Task = kind(**named, **sizes)
         return task
 
     def sizes(self, task: Task, usual: Callable[[int, int], Iterable[int]]) -> dict[str, list[int]]:

@@ -186,7 +186,8 @@ def _packed(args: Arguments, model: Any, kind: str) -> bytes:
     canvas = Canvas(model.config.height, model.config.width)
     canvas.check(task)
     check_layout(task)
-    needed = [*symbols.DIGIT_IDS[: task.base].tolist(), symbols.BLANK, task.layout_impl.sign]
+    sign = task.layout_impl.sign
+    needed = [*symbols.ids_of(task.base).tolist(), symbols.BLANK, *([] if sign is None else [sign])]
     needed += [symbols.MASK] if kind == TRM else [symbols.ROW_END, symbols.START, symbols.END]
     if args.symbols is not None:
         absent = symbols.PAD if kind == TRM else symbols.START

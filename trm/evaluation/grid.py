@@ -52,10 +52,10 @@ AXES = {  # measures of problem sizes
     "digits_b": "digits of b",
     "digits": "digits",  # of the longest addend; short, as axes are
     "addends": "addends",
-    "letters": "letters of each text",
+    "length": "letters of each text",
     "texts": "texts of a problem",
 }
-LENGTHS = {"digits_a", "digits_b", "digits", "letters"}  # those that are lengths
+LENGTHS = {"digits_a", "digits_b", "digits", "length"}  # those that are lengths
 LABELS = AXES | {FAMILY: "family"}
 FIGURES = {
     "solutions": "Whole free-running solutions correct",
@@ -69,7 +69,7 @@ MEANS = (  # per cell
     *("seconds_per_problem", "flops_per_problem"),
 )
 
-Axis = Literal["family", "digits_a", "digits_b", "digits", "addends", "letters", "texts"]
+Axis = Literal["family", "digits_a", "digits_b", "digits", "addends", "length", "texts"]
 Model = dict[str, Any]  # a `ModelData`
 Cell = dict[str, Any]  # a `CellData`
 
@@ -220,8 +220,8 @@ class Grid(dict[str, Any]):
     @property
     def length_in_words(self) -> str:
         """Meaning of the length in figures by length."""
-        if LABELS[self.axes[0]] == LABELS["letters"]:
-            return LABELS["letters"]
+        if LABELS[self.axes[0]] == LABELS["length"]:
+            return LABELS["length"]
         return "digits of each operand" if self.equal_lengths else "digits of the longest operand"
 
     @property

@@ -125,5 +125,5 @@ def size_name(axes: Iterable[str], size: Iterable[int | str]) -> str:
     if [*measures] == ["digits_a", "digits_b"]:
         return "{digits_a} x {digits_b} digits".format(**measures)
     if measures.get("texts") == 1:
-        return f"{measures['letters']} letters"
+        return f"{measures['length']} letters"
     return ", ".join(f"{n} {axis.replace('_', ' ')}" for axis, n in measures.items())
