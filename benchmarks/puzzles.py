@@ -8,7 +8,8 @@ Every Sudoku has one solution. Its clues are as few as chance and ``--clues`` al
 away in random order as long as the solution stays the only one. Two puzzles are equivalent if a
 change of digits, rows, columns and, with square boxes, of rows for columns makes one of the other.
 A hash of its class puts a puzzle into train or test, so that no test puzzle has an equivalent in
-train. Train has ``--variants`` of each class, which are a group of the arrays; test has one.
+train; of sizes 8 and 9 that is too slow, and a hash of the puzzle does. Train has ``--variants`` of
+each class, which are a group of the arrays, and test ``--test-variants``.
 
 A maze is a spanning tree of its rooms, so that one path leads from start to goal. Train and test
 have no maze in common; the start and the goal are a part of the maze.
@@ -145,8 +146,8 @@ def symmetries(size: int) -> np.ndarray:
 
 
 def exact_classes(size: int) -> bool:
-    """Return whether `symmetries` are all of them."""
-    return size < 9
+    """Return whether `symmetries` are all of them, as of sizes 4 and 6."""
+    return size <= 6
 
 
 def canonical(grid: np.ndarray) -> bytes:
