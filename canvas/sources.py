@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "848b3bf98045d5cd4f30b279bfce231a722649f92589c4687912aa13fec7935c"
+SOURCES = "fafc39e020825ccdb4a14620067adfc57967fccd0cbcd36c7d0d97b68ecba0cb"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

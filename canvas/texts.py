@@ -30,7 +30,9 @@ class TwoRows(Layout):
 
     name = "two_rows"
     sign = None
-    solve: Callable[..., str]  # from texts to the answer; set by the task
+    # Set by the task: the answer to texts, and their number.
+    solve: Callable[..., str]
+    texts: int
 
     def room(self, lengths: Sequence[int], base: int) -> tuple[int, int]:
         return len(lengths) + 1, max(lengths)
@@ -46,7 +48,7 @@ class TwoRows(Layout):
         yield Row(ANSWER, answers, 0, len(operands), np.ones(len(answers), dtype=bool))
 
     def read_operands(self, content: np.ndarray, sign: CellIndex) -> dict[str, np.ndarray]:
-        return {f"text {i + 1}": row[::-1] for i, row in enumerate(content[:-1])}
+        return {f"text {i + 1}": row[::-1] for i, row in enumerate(content[: self.texts])}
 
 
 @dataclass
@@ -79,7 +81,7 @@ class TextTask(Task):
         self.length = digits_range("length", self.length)
         self.layout_impl = copy(self.layout_impl)
         if isinstance(self.layout_impl, TwoRows):
-            self.layout_impl.solve = self._solved
+            self.layout_impl.solve, self.layout_impl.texts = self._solved, self.arity[0]
 
     @abstractmethod
     def solve(self, *texts: str) -> str:

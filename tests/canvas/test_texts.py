@@ -10,13 +10,13 @@ from canvas.arithmetic import Numbers, parse
 from canvas.check import check_layout
 from canvas.choices import OwnCodeError
 from canvas.drawing import row_steps
-from canvas.layouts import read
+from canvas.layouts import PARTIAL, Row, read
 from canvas.picture import to_text
 from canvas.problems import Problems
 from canvas.sampling import sample
 from canvas.symbols import MASK, Alphabet, decode, digits_of, ids_of, vocab_size
 from canvas.tasks import task_data
-from canvas.texts import TextTask
+from canvas.texts import TextTask, TwoRows
 from trm.evaluation.grid_cells import cell_problems
 from trm.training.negatives import other_problems
 
@@ -129,6 +129,28 @@ def test_data_of_a_text_task_has_no_base():
         "length": (1, 8),
         "long_bias": 0.0,
     }
+
+
+class Worked(TwoRows):
+    """A row between text and answer: the text once more."""
+
+    name = "worked"
+
+    def room(self, lengths, base):
+        height, width = super().room(lengths, base)
+        return height + 1, width
+
+    def rows(self, operands):
+        (answer,) = super().rows(operands)
+        yield Row(PARTIAL, operands[0], 0, 1, answer.present)
+        yield answer._replace(row=2)
+
+
+def test_a_layout_of_texts_can_have_more_rows():
+    task = Shifted(layout=f"{__name__}.Worked")
+    assert check_layout(task) > 30
+    worked = task.layout_impl.draw_worked(task.parsed(["0101"]))
+    assert to_text(worked.truth[0]) == "0101\n0101\n101x"
 
 
 @dataclass
