@@ -12,9 +12,11 @@ from canvas.arithmetic import Numbers, add_shifted
 from canvas.cells.local_rule import LocalRule
 from canvas.cells.rules.column import ColumnRule, PairRule
 from canvas.cells.rules.column_carries import ColumnCarriesRule
-from canvas.choices import one_of
+from canvas.choices import CHOICES, check_choice, one_of
+from canvas.formats import Formatted
 from canvas.layouts import ANSWER, CARRIES, CellIndex, Layout, Row, table, write
 from canvas.problems import MOST_OPERANDS, Problems, random_words
+from canvas.symbols import vocab_size
 from canvas.task import ADDED, Task, digits_range, draw_sizes
 
 
@@ -89,6 +91,9 @@ class ColumnCarries(Column):
         yield Row(ANSWER, total, 0, row + 1, everywhere)
 
 
+ORDERS = ("reversed", "plain")
+
+
 @dataclass
 class Addition(Task):
     """The sum of two or more numbers from 0 up.
@@ -101,6 +106,10 @@ class Addition(Task):
         left_out: lengths between these ends that no addend has in training, like ``[18]``.
         long_bias: an addend's length is drawn with probability ∝ digits ^ long_bias, the number of
             addends with probability ∝ addends ^ long_bias.
+        order: of the digits as a GPT reads and writes them: reversed, the lowest first, or plain,
+            the highest first.
+        index_hints: whether each digit is preceded by a marker of its place (Zhou et al. 2023),
+            see `canvas.formats`.
     """
 
     layouts = table([Column(), ColumnCarries()])
@@ -114,9 +123,15 @@ class Addition(Task):
     addends: tuple[int, int] = (2, 2)
     long_bias: float = 0.0
     left_out: tuple[int, ...] = field(default=(), metadata={ADDED: True})
+    order: str = field(default="reversed", metadata={ADDED: True, CHOICES: ORDERS})
+    index_hints: bool = field(default=False, metadata={ADDED: True})
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_choice("order", self.order, ORDERS)
+        if self.order == "plain" or self.index_hints:
+            plain = self.order == "plain"
+            self.layout_impl = Formatted(self.layout_impl, plain, self.index_hints)
         self.digits = digits_range("digits", self.digits)
         self.addends = digits_range("addends", self.addends, 2, MOST_OPERANDS)
         self.left_out = tuple(sorted({int(n) for n in self.left_out}))
@@ -129,6 +144,10 @@ class Addition(Task):
     @property
     def longest(self) -> tuple[int, ...]:
         return (self.digits[1],) * self.addends[1]
+
+    @property
+    def vocab_size(self) -> int:
+        return vocab_size(self.base, self.index_hints)
 
     def answer(self, operands: Sequence[int]) -> int:
         return sum(operands)
@@ -157,6 +176,11 @@ class Addition(Task):
         return {"digits": lengths.max(axis=1), "addends": counts, **dict(by_operand)}
 
     def local_rule(self, latent: bool = False) -> LocalRule:
+        if isinstance(self.layout_impl, Formatted):
+            raise ValueError(
+                "additions in plain order or with index hints have no local rule, the messages of "
+                "cells: set order to reversed and index_hints to false"
+            )
         rule = super().local_rule(latent)
         if rule.most_operands is not None and self.addends[1] > rule.most_operands:
             raise ValueError(

@@ -51,6 +51,7 @@ class Layout(ABC):
     sign: int | None
     margin: int = 0  # columns at the right end that digits of the rows never use
     given_columns: int = 0  # columns at the right end that are given in every row
+    from_the_left: bool = False  # whether the rows of a drawing begin at its left end
     # Messages and function of its cells; None: not declared.
     local_rule: type[LocalRule] | None = None
     latent_rule: type[LocalRule] | None = None  # the same for networks with latent codes
@@ -152,6 +153,12 @@ class Layout(ABC):
         Raises:
             ValueError: a solution does not fit, or `rows` and `room` do not agree.
         """
+        drawn = self._work(problems, trim)
+        kinds = drawn.pop("kinds")
+        return WorkedDrawing(**_placed(drawn, height, width, top, left), kinds=kinds)
+
+    def _work(self, problems: Problems, trim: bool) -> dict[str, Any]:
+        """Return the parts of a `WorkedDrawing` by name, with columns from right to left."""
         drawn = self._begin(problems)
         sizes = drawn["heights"], drawn["widths"]
         content = drawn["truth"] = drawn["canvases"].copy()
@@ -184,7 +191,7 @@ class Layout(ABC):
         if trim:
             used = (content != symbols.BLANK).any(axis=1)
             drawn["widths"] = used.shape[1] - used[:, ::-1].argmax(axis=1)
-        return WorkedDrawing(**_placed(drawn, height, width, top, left), kinds=kinds)
+        return {**drawn, "kinds": kinds}
 
     def checked_rows(self, problems: Problems) -> Iterator[Row]:
         """Yield `rows`, after a check of their types.
@@ -273,7 +280,9 @@ class Layout(ABC):
         height, width, top, left = place(rows, columns)
         canvas = np.full((1, height, width), symbols.BLANK, dtype=np.uint8)
         right = left + columns
-        canvas[0, top : top + len(content), right - content.shape[1] : right] = content
+        first_column = left if self.from_the_left else right - content.shape[1]
+        written = slice(first_column, first_column + content.shape[1])
+        canvas[0, top : top + len(content), written] = content
         example = Problems.from_ints([[base ** (n - 1) for n in lengths]], base)
         first = self.first_step(example)
         given = canvas != symbols.BLANK

@@ -57,16 +57,26 @@ def random_below(words: np.ndarray, bound: np.ndarray | int) -> np.ndarray:
     return ((high * np.asarray(bound, dtype=np.uint64)) >> np.uint64(32)).astype(np.int64)
 
 
+def hashes(problems: "Problems") -> np.ndarray:
+    """Return a hash of each problem's operands in any order, uint64 [B]."""
+    return mix(mix(_sums(problems)) + _GOLDEN + _GOLDEN)
+
+
 def split_of(problems: "Problems") -> np.ndarray:
     """Each problem's index in `SPLITS`, ``int64 [B]``: 80 % train, 10 % validation, 10 % test."""
+    share = (mix(mix(_sums(problems)) + _GOLDEN) >> np.uint64(11)) / float(2**53)
+    return np.searchsorted(np.cumsum(_SHARES)[:-1], share, side="right")
+
+
+def _sums(problems: "Problems") -> np.ndarray:
+    """Return the sum of the operands' hashes, uint64 [B]."""
     both = np.zeros(len(problems), dtype=np.uint64)
     for numbers in problems.operands:  # a sum, so that order does not matter
         powers = np.full(numbers.digits.shape[1], 0xD1342543DE82EF95, dtype=np.uint64)
         powers[:1] = 1
         mixed = mix(numbers.digits.astype(np.uint64) @ powers.cumprod() + _GOLDEN)
         both += np.where(numbers.lengths > 0, mixed, np.uint64(0))
-    share = (mix(mix(both) + _GOLDEN) >> np.uint64(11)) / float(2**53)
-    return np.searchsorted(np.cumsum(_SHARES)[:-1], share, side="right")
+    return both
 
 
 @dataclass(frozen=True)

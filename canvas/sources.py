@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "fafc39e020825ccdb4a14620067adfc57967fccd0cbcd36c7d0d97b68ecba0cb"
+SOURCES = "0ad50ab487950d4f49bdfde277a1595b76ed8ef610061bc882229aa613cebe20"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

@@ -15,8 +15,9 @@ END = 16
 PLUS = 17
 
 CHARACTERS = "~0123456789_*.#^$+ABCDEF"  # the character of id i is CHARACTERS[i]
-# The same of all ids; those after `CHARACTERS` are for tasks on texts alone.
+# The same of all ids; those after `CHARACTERS` are for tasks on texts, and markers of index hints.
 ALL_CHARACTERS = f"{CHARACTERS}{ascii_lowercase}()[]{{}}<>GHIJKLMNOPQRSTUVWXYZ-=/|:;,?!&%@"
+MARKER_CHARACTERS = f"{ascii_lowercase}GHIJKLMNOPQRSTUVWXYZ"  # in the order of places
 VOCAB_SIZE = 18  # of what bases up to 10 need, which is the usual vocabulary of a model
 DIGIT_CHARACTERS = "0123456789ABCDEF"
 
@@ -26,6 +27,8 @@ _IDS[_CODES] = np.arange(len(_CODES), dtype=np.uint8)
 DIGIT_IDS = _IDS[np.frombuffer(DIGIT_CHARACTERS.encode("ascii"), dtype=np.uint8)]  # of digit d
 DIGIT_OF = np.full(256, -1, dtype=np.int16)  # the digit that an id stands for, -1: none
 DIGIT_OF[DIGIT_IDS] = np.arange(len(DIGIT_IDS), dtype=np.int16)
+# Ids of the markers of places, in order.
+MARKERS = _IDS[np.frombuffer(MARKER_CHARACTERS.encode("ascii"), dtype=np.uint8)]
 
 
 class Alphabet(int):
@@ -86,8 +89,10 @@ def digits_of(base: int) -> np.ndarray:
     return digits
 
 
-def vocab_size(base: int) -> int:
+def vocab_size(base: int, index_hints: bool = False) -> int:
     """Return the number of ids that a model needs for numbers, or texts, in a base."""
+    if index_hints:
+        return int(MARKERS.max()) + 1
     if isinstance(base, Alphabet):
         return max(VOCAB_SIZE, int(ids_of(base).max()) + 1)
     return VOCAB_SIZE if base <= 10 else len(CHARACTERS)

@@ -17,7 +17,7 @@ from canvas.cells.local_rule import LocalRule
 from canvas.choices import OwnCodeError, resolve, shortened
 from canvas.layouts import Layout
 from canvas.problems import MOST_DRAWN, Problems
-from canvas.symbols import Alphabet
+from canvas.symbols import Alphabet, vocab_size
 
 # Marks a setting, in the metadata of its field, that tasks did not always have. At its default it
 # is not part of a task's data, so that runs and proofs of before stay those of the same task.
@@ -224,6 +224,11 @@ class Task(ABC):
         """Return each problem as text, like ``321 x 654``."""
         columns = [numbers.to_text() for numbers in problems.operands]
         return [f" {self.sign} ".join(filter(None, row)) for row in zip(*columns, strict=True)]
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids that a model needs for the task's canvases."""
+        return vocab_size(self.base)
 
     @property
     def name(self) -> str:

@@ -58,10 +58,13 @@ def test_ids_are_the_same_in_every_release():
     digits = {str(digit): digit + 1 for digit in range(10)}
     others = {"~": 0, "_": 11, "*": 12, ".": 13, "#": 14, "^": 15, "$": 16, "+": 17}
     assert ids == digits | others | dict(zip("ABCDEF", range(18, 24), strict=True))
+    assert symbols.MARKERS.tolist() == [*range(24, 50), *range(58, 78)]
+    assert symbols.decode(symbols.MARKERS) == "abcdefghijklmnopqrstuvwxyzGHIJKLMNOPQRSTUVWXYZ"
     assert symbols.decode(symbols.DIGIT_IDS) == symbols.DIGIT_CHARACTERS
     assert (symbols.DIGIT_OF[symbols.DIGIT_IDS] == np.arange(16)).all()
     assert symbols.DIGIT_OF[symbols.BLANK] == -1
     assert (symbols.vocab_size(10), symbols.vocab_size(16)) == (18, 24)
+    assert symbols.vocab_size(10, index_hints=True) == 78
     named = (symbols.PAD, symbols.BLANK, symbols.TIMES, symbols.MASK, symbols.ROW_END)
     assert (*named, symbols.START, symbols.END, symbols.PLUS) == tuple(others.values())
 

@@ -16,7 +16,6 @@ from canvas.cells.subtasks import subtask_classes
 from canvas.choices import check_choice, class_name
 from canvas.drawing import WorkedDrawing
 from canvas.problems import Problems, keys
-from canvas.symbols import vocab_size
 from canvas.task import Task
 from trm.checkpoints import AUXILIARY, AUXILIARY_HEAD, CHECKPOINT_KEY, DATA_KEY, FORMAT
 from trm.checkpoints.loading import plain
@@ -174,7 +173,7 @@ class CanvasModule(L.LightningModule):
     def _check_symbols(self, task: Task) -> None:
         """Raise a ValueError if the network has too few symbols for the task's digits."""
         there = getattr(getattr(self.model, "config", None), "vocab_size", None)
-        if there is not None and there < (needed := vocab_size(task.base)):
+        if there is not None and there < (needed := task.vocab_size):
             raise ValueError(
                 f"{task.name} {task.digits_in_words} has {needed} symbols, and the network is "
                 f"built for {there}: set vocab_size={needed} in its config"

@@ -26,7 +26,7 @@ from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from canvas.choices import class_name, did_you_mean, load_class, look_here
-from canvas.symbols import vocab_size
+from canvas.symbols import VOCAB_SIZE
 from canvas.task import Task
 from trm.checkpoints import find_checkpoint
 from trm.checkpoints.content import load_checkpoint, network_weights
@@ -174,7 +174,7 @@ class TrainingCLI(LightningCLI):
             if settings and side in settings:
                 settings[side] = config.data.canvas[side] or 20
         if settings and "vocab_size" in settings:
-            settings["vocab_size"] = vocab_size(_base(config.data.task))
+            settings["vocab_size"] = _vocab_size(config.data.task)
         if not settings:
             return
         kind: Any = load_class(network.class_path, Network, "network")
@@ -251,14 +251,14 @@ class TrainingCLI(LightningCLI):
         rank_zero_info(f"The model has {self.model.model.num_parameters:,} parameters.")
 
 
-def _base(task: Namespace) -> int:
-    """Return the base of a task's settings; 10 for wrong ones, which are refused later."""
+def _vocab_size(task: Namespace) -> int:
+    """Return the ids that a task needs by its settings; wrong ones are refused later."""
     try:
         kind: Any = load_class(task.class_path, Task, "task")
-        base: int = kind(**task.init_args).base
-        return base
+        made: Task = kind(**task.init_args)
+        return made.vocab_size
     except (TypeError, ValueError):
-        return 10
+        return VOCAB_SIZE
 
 
 class PuzzleCLI(TrainingCLI):

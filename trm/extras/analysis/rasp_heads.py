@@ -8,6 +8,7 @@ import numpy as np
 
 from canvas import symbols
 from canvas.drawing import row_steps
+from canvas.formats import Formatted
 from canvas.texts import TextTask
 from trm.evaluation.grid_cells import cell_problems, size_name
 from trm.evaluation.statistics import bootstrap
@@ -180,11 +181,13 @@ def compare_heads(
     called as the work goes on.
 
     Raises:
-        ValueError: the model has no attention between cells, the layout has no program, or fewer
-            than two problems of the size are held out.
+        ValueError: the model has no attention between cells, the layout or its format has no
+            program, or fewer than two problems of the size are held out.
     """
     task, predictor = solver.task, solver.predictor
     check_cells(predictor.model)
+    if isinstance(task.layout_impl, Formatted):
+        raise ValueError("additions in plain order or with index hints have no program")
     name = size_name(size, size.values())
     drawn = cell_problems(task, task.of_size(**size), problems, seed)
     if len(drawn) < 2:

@@ -154,7 +154,7 @@ def _arrays(files: RowStepFiles) -> Files:
             "pad_id": symbols.PAD,
             "ignore_label_id": symbols.PAD,
             "blank_identifier_id": 0,
-            "vocab_size": symbols.vocab_size(files.task.base),
+            "vocab_size": files.task.vocab_size,
             "seq_len": files.height * files.width,
             "num_puzzle_identifiers": 1,
             "total_groups": len(groups) - 1,
