@@ -146,5 +146,6 @@ def test_auroc_is_the_share_of_pairs_in_the_right_order():
     pairs = [(a > b) + (a == b) / 2 for a in score[right] for b in score[~right]]
     assert auroc(score, right) == pytest.approx(np.mean(pairs))
     assert auroc(np.array([0.9, 0.6, 0.7]), np.array([True, True, False])) == 0.5
+    assert auroc(np.full(5, 0.3), np.arange(5) < 2) == 0.5  # all scores are equal
     for all_alike in (np.ones(3, bool), np.zeros(3, bool)):
         assert auroc(np.array([0.1, 0.2, 0.3]), all_alike) is None
