@@ -342,7 +342,7 @@ def evaluate(
         FileNotFoundError: there is no such checkpoint.
         ValueError: checkpoints or sizes do not fit.
     """
-    from trm.evaluation.measure import (  # imports Lightning, which takes seconds
+    from trm.evaluation.measure import (  # imports PyTorch, which takes seconds
         EvaluationSettings,
         measure,
     )
