@@ -159,7 +159,7 @@ def test_the_first_epochs_take_fewer_cycles_of_the_same_weights(monkeypatch):
     mine = set_up(tiny_module({"H_cycles": 2, "L_cycles": 3}, depth=depth))
     seen = []
 
-    def step(model, batch, depth, seed, loss, heads):
+    def step(model, batch, depth, seed, *_):
         assert model.layers is mine.model.layers
         cycles = model.config.H_cycles, model.config.L_cycles
         seen.append((*cycles, depth.no_grad_steps, depth.supervised_steps))
