@@ -30,7 +30,7 @@ def test_the_card_of_the_shipped_model_has_its_proof_and_figures():
         "| digits a | digits b | region | correct |",
         "| 16 | 16 | both beyond | 100.0 % (99.2–100.0) |",
         "**Training.** 1,500 steps, 2,604,540 samples, 6.8 minutes, samples of seed 2.",
-        'print(solve("12x3", load_solver("lattice")))',
+        'print(solve("123x456", load_solver("lattice")))',
     ):
         assert part in card
 

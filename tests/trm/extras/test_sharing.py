@@ -49,7 +49,7 @@ def test_a_shared_folder_loads_and_has_a_card_with_the_proof(tmp_path):
     assert {file.name for file in folder.iterdir()} == names
     assert (folder / "model.safetensors").read_bytes() == SHIPPED.read_bytes()
     card = (folder / "README.md").read_text()
-    assert f'solve("12x3", Solver.from_pretrained("{folder}"))' in card
+    assert f'solve("123x456", Solver.from_pretrained("{folder}"))' in card
     solver = trm.Solver.from_pretrained(folder, device="cpu")
     assert solver.file == folder / "model.safetensors"
     solution = solve("12x3", solver)
@@ -104,7 +104,7 @@ def test_a_model_goes_to_the_hub_and_comes_back(tmp_path, monkeypatch):
     assert push_to_hub("column-seed0", "me/add", private=True) == "https://hub/me/add"
     assert hub.created == {"me/add": {"exist_ok": True, "private": True}}
     card = (tmp_path / "me/add/README.md").read_text()
-    assert 'solve("12+3", Solver.from_pretrained("me/add"))' in card
+    assert 'solve("123+456", Solver.from_pretrained("me/add"))' in card
     solver = from_pretrained("me/add", revision="v1", cache_dir=tmp_path, device="cpu")
     assert hub.options == {"revision": "v1", "cache_dir": tmp_path}
     assert solve("12+3", solver).answer == 15
