@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "0ad50ab487950d4f49bdfde277a1595b76ed8ef610061bc882229aa613cebe20"
+SOURCES = "c2d81fbf85a58568e845c2c175c15e6e80f0d38b16ab0fa61a093c134bf533cc"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

@@ -6,7 +6,7 @@ import numpy as np
 
 from canvas import symbols
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.order import front_of, in_fronts
+from canvas.cells.order import WritingOrder, wavefront
 from canvas.cells.spec import TOKEN
 from canvas.drawing import WorkedDrawing
 
@@ -21,6 +21,7 @@ class DrawnCellInputs(NamedTuple):
     canvas: np.ndarray  # int64 [N], index of the cell's canvas
     row: np.ndarray  # int64 [N], of the canvas
     column: np.ndarray  # int64 [N], of the canvas
+    sources: np.ndarray  # int64 [N, directions], see `canvas.cells.order.WritingOrder`
 
 
 def drawn_cell_inputs(
@@ -42,22 +43,25 @@ def drawn_cell_inputs(
     written = drawing.first_step if known_rows is None else drawing.first_step + known_rows
     given = drawing.given | (row < written[:, None])[..., None]
     tokens = np.where(given, drawing.truth, np.uint8(symbols.MASK)).astype(np.int64)
-    # Messages of all cells: 1 for a cell that exists, then its signals; 0 beyond the edges.
-    messages = np.zeros((B, H + 1, W + 2, 1 + len(rule.signals)), dtype=np.int64)
-    found: list[tuple[dict[str, np.ndarray], ...]] = []
-    cells = np.stack(np.broadcast_to(inside[..., None], (B, H, W)).nonzero())
-    for front in in_fronts(front_of(cells[1], W - 1 - cells[2])):
-        canvas, r, c = cells[:, front]
-        cell_inputs = {TOKEN: tokens[canvas, r, c]} | rule.around(messages, canvas, r, c)
+    cells = np.broadcast_to(inside[..., None], (B, H, W))
+    order = WritingOrder.of(cells, rule.whole.directions)
+    token = tokens[order.canvas, order.row, order.column]
+    found: list[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]] = []
+
+    def decide(cells: slice, around: np.ndarray) -> np.ndarray:
+        cell_inputs = {TOKEN: token[cells]} | rule.received(around)
         outputs = rule.apply(cell_inputs)
-        passed = [np.ones_like(r), *(outputs[name] for name in rule.signals)]
-        messages[canvas, r + 1, c + 1] = np.stack(passed, axis=1)
-        found.append((cell_inputs, outputs, {"canvas": canvas, "row": r, "column": c}))
-    cell_inputs, outputs, where = (
+        found.append((cell_inputs, outputs))
+        passed = [np.ones_like(token[cells]), *(outputs[name] for name in rule.signals)]
+        return np.stack(passed, axis=1)
+
+    messages = np.zeros((len(token) + 1, 1 + len(rule.signals)), dtype=np.int64)
+    wavefront(decide, messages, order.fronts)
+    cell_inputs, outputs = (
         {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         for parts in zip(*found, strict=True)
     )
-    return DrawnCellInputs(cell_inputs, outputs, **where)
+    return DrawnCellInputs(cell_inputs, outputs, *order[:4])
 
 
 def draw_signals(

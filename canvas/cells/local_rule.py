@@ -183,13 +183,23 @@ class LocalRule(ABC):
             row: counted from the top, without the margin.
             column: counted from the left, without the margin.
         """
+        steps = [NEIGHBOURS[direction] for direction in self.whole.directions]
+        parts = [messages[canvas, row + 1 + down, column + 1 + right] for down, right in steps]
+        return self.received(np.stack(parts, axis=1).astype(np.int64, copy=False))
+
+    def received(self, around: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the messages that N cells receive by input name, int64 [N] each.
+
+        Args:
+            around: messages of the neighbours in the directions of `whole`, int64
+                [N, directions, 1 + signals]: 1, then classes; all 0 where there is no neighbour.
+        """
         place = {name: i for i, name in enumerate(("", *self.signals))}
-        found: dict[str, np.ndarray] = {}
-        for direction, names in self.whole.directions.items():
-            down, right = NEIGHBOURS[direction]
-            read = messages[canvas, row + 1 + down, column + 1 + right].astype(np.int64, copy=False)
-            found |= {input_name(direction, name): read[:, place[name]] for name in ("", *names)}
-        return found
+        return {
+            input_name(direction, name): around[:, number, place[name]]
+            for number, (direction, names) in enumerate(self.whole.directions.items())
+            for name in ("", *names)
+        }
 
     def apply(self, cell_inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Compute all outputs of N cells, op after op: int64 [N] by output.

@@ -1,4 +1,4 @@
-"""The order of writing: which cells of a canvas can be computed together.
+"""The order of writing, and the loop that computes cells in it.
 
 A cell depends on its neighbours on the right, above, above left and above right, and on no others.
 So a row can be computed while the row above it is still two columns ahead. The cells that are
@@ -9,11 +9,74 @@ corner to the lower left one:
     row 0                    3  2  1  0
     row 1                    5  4  3  2
     row 2                    7  6  5  4
+
+All programs that compute canvases share `wavefront`: it takes the function of a cell as an
+argument, be it that of a rule, of a network or of a table. Front after front it computes each cell
+once. With all cells in a single front it takes one step of all cells at once; repeated, these steps
+lead to the same messages, as no cell depends on a later one.
 """
 
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from canvas.cells.spec import NEIGHBOURS
+
+
+def wavefront(
+    decide: Callable[[Any, Any], Any], messages: Any, fronts: Iterable[tuple[Any, Any]]
+) -> None:
+    """Compute cells front after front, in place, each from the messages of its neighbours.
+
+    Args:
+        decide: function of a cell. It is called with the cells of a front and the messages of their
+            neighbours, and returns the messages that these cells pass.
+        messages: of all cells: an array, a tensor, or anything else with such an index.
+        fronts: indices of the cells of each front, and indices of their neighbours.
+    """
+    for cells, neighbours in fronts:
+        messages[cells] = decide(cells, messages[neighbours])
+
+
+class WritingOrder(NamedTuple):
+    """N cells of canvases in the order of writing, front after front.
+
+    Arrays, or tensors of the same content. Messages are rows of an array [N + 1, ...], of which
+    the last one is 0: that of a missing neighbour.
+    """
+
+    canvas: Any  # int64 [N], index of the cell's canvas
+    row: Any  # int64 [N]
+    column: Any  # int64 [N], from the left
+    sources: Any  # int64 [N, directions], index of the neighbour in each direction; −1: none
+    sizes: Sequence[int]  # of the fronts
+
+    @classmethod
+    def of(cls, cells: np.ndarray, directions: Iterable[str]) -> "WritingOrder":
+        """Return the order of some cells.
+
+        Args:
+            cells: which cells of B canvases, bool [B, H, W].
+            directions: in which messages are passed, by the names of `NEIGHBOURS`.
+        """
+        B, H, W = cells.shape
+        found = np.stack(cells.nonzero())
+        order, sizes = in_order(front_of(found[1], W - 1 - found[2]))
+        canvas, row, column = found[:, order]
+        index = np.full((B, H + 1, W + 2), -1)
+        index[canvas, row + 1, column + 1] = np.arange(len(order))
+        steps = [NEIGHBOURS[direction] for direction in directions]
+        sources = [index[canvas, row + 1 + down, column + 1 + right] for down, right in steps]
+        return cls(canvas, row, column, np.stack(sources, axis=1), sizes)
+
+    @property
+    def fronts(self) -> Iterator[tuple[slice, Any]]:
+        """Cells of each front, as a slice, and the indices of their neighbours, for `wavefront`."""
+        end = 0
+        for size in self.sizes:
+            cells = slice(end, end := end + size)
+            yield cells, self.sources[cells]
 
 
 def front_of(row: Any, column: Any) -> Any:

@@ -1,5 +1,6 @@
 """Cache of a cell model's decisions: the outputs for each op input are computed once."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -7,7 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from canvas.cells.order import wavefront
 from canvas.cells.spec import SYMBOL
+from trm.runtime.progress import Report, silent
 from trm.runtime.torch_settings import standard_settings
 
 if TYPE_CHECKING:
@@ -85,6 +88,34 @@ class CellCache:
             # In place, as inputs of the next ops; each output is of one op alone.
             inputs[:, -outputs:] += found.classes.view(-1, N, outputs).sum(dim=0)
         return Decided(inputs[:, -outputs:], log_right, log_symbol)
+
+    def compute(
+        self,
+        tokens: Tensor,
+        messages: Tensor,
+        fronts: Iterable[tuple[slice, Tensor]],
+        report: Report = silent,
+    ) -> Decided:
+        """Return the decisions of N cells, computed by `canvas.cells.order.wavefront`.
+
+        Args:
+            tokens: int64 [N].
+            messages: int16 [N + 1, 1 + signals], which are replaced: 1, then classes. The last row,
+                for no cell, is 0.
+            fronts: the cells front after front, each with its neighbours.
+            report: called after each front.
+        """
+        found: list[Decided] = []
+
+        def decide(cells: slice, around: Tensor) -> Tensor:
+            found.append(self.of_cells(tokens[cells], around.long()))
+            report("cells", cells.stop, len(tokens))
+            passed = found[-1].classes.to(messages.dtype)
+            passed[:, 0] = 1  # in place of the symbol
+            return passed
+
+        wavefront(decide, messages, fronts)
+        return Decided(*map(torch.cat, zip(*found, strict=True)))
 
     def _answers(self, ids: Tensor) -> Decided:
         """Compute the decisions for op inputs, int64 [N], without the cache."""

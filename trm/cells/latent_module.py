@@ -24,8 +24,8 @@ from lightning.fabric.utilities import move_data_to_device
 from torch import Tensor
 
 from canvas.cells.local_rule import LocalRule
-from canvas.cells.order import front_of, in_fronts
-from canvas.cells.spec import TOKEN, input_name
+from canvas.cells.order import front_of, in_fronts, wavefront
+from canvas.cells.spec import TOKEN
 from trm.cells.cache import CellCache
 from trm.cells.model import CellModel
 from trm.cells.module import BaseCellModule
@@ -146,22 +146,15 @@ class LatentModule(BaseCellModule):
         return super().training_step(batch, batch_idx)
 
 
-def _op_inputs(
-    mine: LocalRule, tokens: np.ndarray, sources: np.ndarray, messages: np.ndarray
-) -> np.ndarray:
+def _op_inputs(mine: LocalRule, tokens: np.ndarray, around: np.ndarray) -> np.ndarray:
     """Return the ids of N cells' inputs, int64 [N], as op inputs of `LocalRule.whole`.
 
     Args:
         mine: the rule with the model's codes.
         tokens: int64 [N].
-        sources: neighbours, int64 [N, directions], see `SolutionSamples`.
-        messages: int64 [cells + 1, 1 + signals]. Each cell's row is 1 and its signals; the last row
-            is 0, for no cell.
+        around: messages of the neighbours, as `LocalRule.received` takes them.
     """
-    seen, by = {TOKEN: tokens}, dict(zip(("", *mine.signals), messages.T, strict=True))
-    for (direction, names), source in zip(mine.whole.directions.items(), sources.T, strict=True):
-        seen |= {input_name(direction, name): by[name][source] for name in ("", *names)}
-    return mine.whole.encode(0, seen)
+    return mine.whole.encode(0, {TOKEN: tokens} | mine.received(around))
 
 
 def _solved(mine: LocalRule, known: CellCache, batch: Batch) -> dict[str, np.ndarray]:
@@ -176,13 +169,18 @@ def _solved(mine: LocalRule, known: CellCache, batch: Batch) -> dict[str, np.nda
     messages = np.pad(cells["labels"], ((0, 1), (0, 0)))
     messages[:-1, 0] = 1
     op_inputs, written = np.zeros((2, len(cells["tokens"])), dtype=np.int64)
-    front = _fronts(known.model, batch).cpu().numpy()
-    for here in in_fronts(front):
-        op_inputs[here] = _op_inputs(mine, cells["tokens"][here], cells["sources"][here], messages)
+
+    def decide(here: np.ndarray, around: np.ndarray) -> np.ndarray:
+        op_inputs[here] = _op_inputs(mine, cells["tokens"][here], around)
         ids = torch.from_numpy(op_inputs[here]).to(known.tables[0].device)
         decided = known(ids).classes.cpu().numpy()
         written[here] = decided[:, 0]
-        messages[here[:, None], columns] = decided[:, columns]
+        passed = messages[here]
+        passed[:, columns] = decided[:, columns]
+        return passed
+
+    fronts = _fronts(known.model, batch)
+    wavefront(decide, messages, ((here, cells["sources"][here]) for here in fronts))
     return cells | {"op_inputs": op_inputs, "written": written, "codes": messages[:-1, columns]}
 
 
@@ -235,7 +233,7 @@ def merged_op_inputs(rule: LocalRule, model: CellModel, canvases: Iterable[Batch
         """Return the ids of all cells' inputs, given the codes that cells pass."""
         passed = np.pad(labels, ((0, 1), (0, 0)))
         passed[:-1, 0], passed[:-1, theirs] = 1, codes
-        return _op_inputs(mine, tokens, sources, passed)
+        return _op_inputs(mine, tokens, passed[sources])
 
     # For directions with codes: index of the direction, its codes, its signals with hints.
     split = (
@@ -273,8 +271,8 @@ def merged_op_inputs(rule: LocalRule, model: CellModel, canvases: Iterable[Batch
     return as_batch(mine.samples_of(seen)._replace(labels=labels))
 
 
-def _fronts(model: CellModel, batch: Batch) -> Tensor:
-    """Return the front of each cell, int64 [N]: later than those of all cells that pass it a code.
+def _fronts(model: CellModel, batch: Batch) -> list[np.ndarray]:
+    """Return the indices of the cells of each front: after all cells that pass them a code.
 
     If codes are passed only to the left, rows do not wait for the rows above.
     """
@@ -282,8 +280,8 @@ def _fronts(model: CellModel, batch: Batch) -> Tensor:
     down = any(
         name in codes for direction, names in directions if direction != "left" for name in names
     )
-    row, column = batch["places"].unbind(1)
-    return front_of(row if down else torch.zeros_like(row), column)
+    row, column = batch["places"].cpu().numpy().T
+    return in_fronts(front_of(row if down else 0, column))
 
 
 def work_relaxed(model: CellModel, batch: Batch, temperature: float) -> tuple[Tensor, Tensor]:
@@ -302,14 +300,9 @@ def work_relaxed(model: CellModel, batch: Batch, temperature: float) -> tuple[Te
     codes, starts = model.config.codes, model.class_starts
     place = {name: i for i, name in enumerate(model.signals)}
     directions = list(model.encoding.directions.items())
-    fronts = in_fronts(_fronts(model, batch).cpu().numpy())
-    order = torch.from_numpy(np.concatenate(fronts)).to(batch["tokens"].device)
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(len(order), device=order.device)
-    present = batch["sources"][order] >= 0  # [N, directions]
-    sources = torch.where(present, rank[batch["sources"][order]], -1)
-    classes = batch["labels"][order, 1:]
-    messages = torch.zeros(*sources.shape, starts[""], device=order.device)
+    tokens, sources = batch["tokens"], batch["sources"]  # [N] and [N, directions]
+    present, classes = sources >= 0, batch["labels"][:, 1:]
+    messages = torch.zeros(*sources.shape, starts[""], device=tokens.device)
     for direction, (_, names) in enumerate(directions):
         for name in names:
             if name not in codes:
@@ -317,24 +310,27 @@ def work_relaxed(model: CellModel, batch: Batch, temperature: float) -> tuple[Te
                 messages[:, direction].scatter_(
                     1, channel[:, None], present[:, direction, None].float()
                 )
-    # Probabilities: a row of 0 for no cell, then a row for each cell.
-    shares = torch.zeros(1, sum(codes.values()), device=order.device)
     found: list[tuple[Tensor, Tensor]] = []
-    end = 0
-    for front in fronts:
-        here = slice(end, end := end + len(front))
-        message = messages[here].clone()
+
+    def decide(here: Tensor, around: Tensor) -> Tensor:
+        message = messages[here]
         for direction, (_, names) in enumerate(directions):
             begin = 0
             for name, count in codes.items():
                 if name in names:
-                    known = shares[1 + sources[here, direction], begin : begin + count]
+                    known = around[:, direction, begin : begin + count]
                     message[:, direction, starts[name] : starts[name] + count] = known
                 begin += count
-        outputs, halt_logits = model.relaxed(batch["tokens"][order[here]], message, present[here])
+        outputs, halt_logits = model.relaxed(tokens[here], message, present[here])
         found.append((outputs, halt_logits))
         logits = model.parts(outputs)
         decided = [(logits[name] / temperature).softmax(dim=-1) for name in codes]
-        shares = torch.cat((shares, torch.cat(decided, dim=-1)))
+        return torch.cat(decided, dim=-1)
+
+    # Probabilities of each cell; last, a row of 0 for no cell.
+    shares = torch.zeros(len(tokens) + 1, sum(codes.values()), device=tokens.device)
+    fronts = [torch.from_numpy(here).to(tokens.device) for here in _fronts(model, batch)]
+    wavefront(decide, shares, ((here, sources[here]) for here in fronts))
+    rank = torch.cat(fronts).argsort()
     outputs, halt_logits = (torch.cat(parts)[rank] for parts in zip(*found, strict=True))
     return outputs, halt_logits

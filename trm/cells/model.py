@@ -14,6 +14,8 @@ inputs are in `trm.cells.op_inputs`.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -23,6 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from canvas.cells.encoding import OpEncoding
+from canvas.cells.order import WritingOrder
 from canvas.cells.spec import NEIGHBOURS, OWN, SYMBOL, Op
 from canvas.symbols import BLANK, MASK
 from canvas.task import Task
@@ -47,13 +50,24 @@ from trm.runtime.torch_settings import float32_default
 _CERTAIN = 30.0  # logit of a decided symbol
 
 
-class CellContext(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class CellContext:
     """Encoded batch of canvases."""
 
     tokens: Tensor  # int64 [B, H, W], symbol ids as given
     masked: Tensor  # bool [B, H, W], cells to fill in
     cells: Tensor  # bool [B, H, W], cells to compute: from the first row to the last to fill in
     cache: CellCache  # decisions of the model
+
+    @cached_property
+    def order(self) -> WritingOrder:
+        """The cells to compute, in the order of writing, as tensors on the canvases' device."""
+        directions = [one for one in self.cache.model.encoding.directions if one != OWN]
+        *parts, sizes = WritingOrder.of(self.cells.cpu().numpy(), directions)
+        canvas, row, column, sources = (
+            torch.from_numpy(one).to(self.cells.device) for one in parts
+        )
+        return WritingOrder(canvas, row, column, sources, sizes)
 
     def select(self, index: Tensor) -> "CellContext":
         """Return the same for some samples, by bool [B] or int64 indices."""
@@ -220,15 +234,15 @@ class CellModel(Indexed, IterativeModel):
     @torch.no_grad()
     def iterate(self, context: CellContext, state: CellState) -> CellState:
         """Update all cells at once, each from the messages that its neighbours had before."""
-        _, H, W = context.tokens.shape
-        canvas, row, column = context.cells.nonzero().unbind(1)
+        canvas, row, column, sources, sizes = context.order
+        if not sizes:
+            return state
         token, masked = context.tokens[canvas, row, column], context.masked[canvas, row, column]
-        there = self.passed(context, state).flatten(0, 2)
-        place = (canvas * (H + 1) + row + 1) * (W + 2) + column + 1
-        around = there[place.unsqueeze(1) + self.neighbours(W, place.device)].long()
-        decided = context.cache.of_cells(token, around)
+        passed = F.pad(state.messages[canvas, row, column], (1, 0, 0, 1))
+        passed[:-1, 0] = 1
+        decided = context.cache.compute(token, passed, [(slice(0, len(token)), sources)])
         messages, symbols, log_right = (part.clone() for part in state)
-        messages[canvas, row, column] = decided.classes[:, 1:].to(messages.dtype)
+        messages[canvas, row, column] = passed[:-1, 1:]
         symbols[canvas, row, column] = torch.where(masked, decided.classes[:, 0], token)
         log_right[canvas, row, column] = decided.log_right
         return CellState(messages, symbols, log_right)
@@ -264,17 +278,6 @@ class CellModel(Indexed, IterativeModel):
         """
         logits = F.one_hot(state.symbols, self.config.vocab_size).float() * _CERTAIN
         return logits, all_right((state.log_right.masked_fill(~context.masked, 0)).sum(dim=(1, 2)))
-
-    def neighbours(self, width: int, device: torch.device) -> Tensor:
-        """Return the offset of each neighbour in a flat list of all cells, int64 [neighbours].
-
-        The list contains canvases of this width with a margin of one column on both sides.
-        """
-        steps = [
-            NEIGHBOURS[direction] for direction in self.encoding.directions if direction != OWN
-        ]
-        offsets = [down * (width + 2) + right for down, right in steps]
-        return torch.tensor(offsets, device=device)
 
     def cells(
         self, op_inputs: OpInputs, tables: list[Tensor] | None = None

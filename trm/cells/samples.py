@@ -9,7 +9,7 @@ import torch
 
 from canvas.cells.drawn import drawn_cell_inputs
 from canvas.cells.local_rule import LocalRule, OpSamples
-from canvas.cells.spec import NEIGHBOURS, SYMBOL, TOKEN
+from canvas.cells.spec import SYMBOL, TOKEN
 from canvas.drawing import WorkedDrawing
 from canvas.problems import random_below, random_words
 from canvas.symbols import MASK
@@ -90,18 +90,13 @@ class SolutionSamples(TrainingSamples):
     def batch(rule: LocalRule, drawing: WorkedDrawing) -> TrainingBatch:
         """Return the cells of solutions as tensors."""
         found = drawn_cell_inputs(rule, drawing)
-        B, H, W = drawing.truth.shape
-        cells = np.full((B, H + 1, W + 2), -1)
-        at = found.canvas, found.row + 1, found.column + 1
-        cells[at] = np.arange(len(found.canvas))
-        directions = [NEIGHBOURS[direction] for direction, names in rule.messages.items() if names]
-        sources = [cells[at[0], at[1] + down, at[2] + right] for down, right in directions]
+        width = drawing.truth.shape[2]
         symbols = np.where(found.cell_inputs[TOKEN] == MASK, found.outputs[SYMBOL], -1)
-        places = found.row - drawing.top[found.canvas], W - 1 - found.column
+        places = found.row - drawing.top[found.canvas], width - 1 - found.column
         batch = {
             "tokens": found.cell_inputs[TOKEN],
             "labels": np.stack([symbols, *(found.outputs[name] for name in rule.signals)], axis=1),
-            "sources": np.stack(sources, axis=1),
+            "sources": found.sources,
             "places": np.stack(places, axis=1),
             "canvases": found.canvas,
         }

@@ -27,6 +27,7 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 
 from canvas.cells.encoding import OpEncoding
+from canvas.cells.order import wavefront
 from canvas.cells.spec import NEIGHBOURS, OWN, SYMBOL, TOKEN, input_name
 from canvas.symbols import BLANK, MASK
 from trm.runtime.progress import Report, silent
@@ -77,7 +78,7 @@ class CellTable:
         for array, classes, states in zip(self.arrays, self.classes, neighbours, strict=True):
             index = np.multiply(value, array.shape[1], dtype=np.intp)
             index += classes.take(states)
-            value = array.reshape(-1).take(index)
+            value = array.take(index)
         if not value.all():
             raise UnknownInputError
         return value
@@ -111,37 +112,33 @@ class CellTable:
     def _fill(
         self, cells: np.ndarray, report: Report, top: int, bottom: int, left: int, right: int
     ) -> None:
-        """Compute the cells of a box in place, front after front, see `canvas.cells.order`.
+        """Compute the cells of a box in place by `canvas.cells.order.wavefront`.
 
         The cells of a front lie two columns apart, in one row after the other. So in the flat
-        canvas they are a slice, and in the fronts before their neighbours are slices, too.
+        canvas they are a slice, and in the fronts before their neighbours are slices, too. A front
+        is its number, its first row and the row after its last one.
         """
         B, H, W = cells.shape
         height, width = bottom - top, right - left
         flat, step = cells.reshape(B, H * W), W + 2
-        steps = [NEIGHBOURS[direction] for direction in self.directions]
-        # The states of the last four fronts by row, after a row that is missing: 0 without a cell.
-        states = np.zeros((4, B, height + 1), dtype=np.intp)
-        lows, done = [0] * 4, 0
-        for front in range(width + 2 * height - 2 if height and width else 0):
-            low, high = max(0, (front - width + 2) // 2), min(height - 1, front // 2) + 1
-            here = states[front % 4]
-            here[:, lows[front % 4] + 1 : low + 1] = 0
-            lows[front % 4] = low
-            if low >= high:
-                continue
-            start = top * W + right - 1 - front + low * step
-            symbols = flat[:, start : start + (high - low - 1) * step + 1 : step]
+        numbers = range(width + 2 * height - 2 if height and width else 0)
+        fronts = [(n, max(0, (n - width + 2) // 2), min(height, n // 2 + 1)) for n in numbers]
+        done = 0
+
+        def decide(front: tuple[int, int, int], neighbours: list[np.ndarray]) -> np.ndarray:
+            nonlocal done
+            number, low, high = front
+            start = top * W + right - 1 - number + low * step
+            symbols = flat[:, start : start + (high - low) * step : step]
             token = symbols.copy()
-            neighbours = [
-                states[(front - beside + 2 * below) % 4, :, low + 1 + below : high + 1 + below]
-                for below, beside in steps
-            ]
             found = self.look_up(token, neighbours)
-            here[:, low + 1 : high + 1] = found
             np.copyto(symbols, self.symbol.take(found), where=token == MASK)
             done += found.size
             report("cells", done, B * height * width)
+            return found
+
+        states = _LastFronts(self.directions, B, height)
+        wavefront(decide, states, zip(fronts, fronts, strict=True))
 
     def write(self, file: IO[bytes], **notes: str) -> None:
         """Write the table, compressed, with notes by name."""
@@ -192,6 +189,32 @@ class CellTable:
             fits = fits and classes.min() >= 0 and classes.max() < array.shape[1]
         if not fits:
             raise ValueError("entries lead out of the arrays")
+
+
+class _LastFronts:
+    """States of the cells of the last four fronts, which a front reads; 0 without a cell."""
+
+    def __init__(self, directions: Sequence[str], canvases: int, height: int) -> None:
+        self.steps = [NEIGHBOURS[direction] for direction in directions]
+        # By row, after a row that is missing.
+        self.states = np.zeros((4, canvases, height + 1), dtype=np.intp)
+        self.lows = [0] * 4
+
+    def __getitem__(self, front: tuple[int, int, int]) -> list[np.ndarray]:
+        """Return the states of a front's neighbours in each direction, integers [B, rows] each."""
+        number, low, high = front
+        return [
+            self.states[(number - beside + 2 * below) % 4, :, low + 1 + below : high + 1 + below]
+            for below, beside in self.steps
+        ]
+
+    def __setitem__(self, front: tuple[int, int, int], states: np.ndarray) -> None:
+        """Replace the front four before; the rows above the first one are missing from now on."""
+        number, low, high = front
+        here = self.states[number % 4]
+        here[:, self.lows[number % 4] + 1 : low + 1] = 0
+        here[:, low + 1 : high + 1] = states
+        self.lows[number % 4] = low
 
 
 class GrowingTable(CellTable):

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from canvas.cells.order import front_of, in_order
 from trm.cells.cache import CellCache
 from trm.cells.model import CellModel
 from trm.models.iterative import all_right
@@ -27,21 +26,6 @@ class Wavefront(NamedTuple):
     messages: Tensor
 
 
-def schedule(cells: Tensor) -> tuple[Tensor, list[int]]:
-    """Return cells in the order of writing.
-
-    Args:
-        cells: bool [B, H, W], the cells to compute.
-
-    Returns:
-        Sample, row and column of each cell, int64 [N, 3], and the number of cells in each front.
-    """
-    found = cells.nonzero()
-    fronts = front_of(found[:, 1], cells.shape[2] - 1 - found[:, 2])
-    order, sizes = in_order(fronts.cpu().numpy())
-    return found[torch.from_numpy(order).to(found.device)], sizes
-
-
 @torch.no_grad()
 def run_wavefront(
     model: CellModel, tokens: Tensor, cache: CellCache | None = None, report: Report = silent
@@ -57,28 +41,19 @@ def run_wavefront(
         report: called as the work goes on.
     """
     context = model.encode(tokens, cache)
+    canvas, row, column, _, sizes = order = context.order
     B, H, W = tokens.shape
-    cells, fronts = schedule(context.cells)
-    canvas, row, column = cells.unbind(1)
-    token, masked = context.tokens[canvas, row, column], context.masked[canvas, row, column]
-    # Messages, with a margin around each canvas, as one list of cells.
-    margin = tokens.new_zeros(B, H + 1, W + 2, 1 + len(model.signals), dtype=torch.int16)
-    passed, place = margin.flatten(0, 2), (canvas * (H + 1) + row + 1) * (W + 2) + column + 1
-    around = model.neighbours(W, place.device)
-    found, done = [], 0
-    for here, its in zip(place.split(fronts), token.split(fronts), strict=True):
-        decided = context.cache.of_cells(its, passed[here.unsqueeze(1) + around].long())
-        found.append((decided.classes[:, 0].clone(), decided.log_right, decided.log_symbol))
-        decided.classes[:, 0] = 1
-        passed[here] = decided.classes.to(passed.dtype)
-        done += len(here)
-        report("cells", done, len(place))
     filled = tokens.clone()
     log_symbol = torch.zeros(B, H, W, dtype=torch.float32, device=tokens.device)
+    margin = tokens.new_zeros(B, H + 1, W + 2, 1 + len(model.signals), dtype=torch.int16)
     sure = log_symbol[..., 0].clone()
-    if found:
-        classes, right, log = map(torch.cat, zip(*found, strict=True))
-        filled[canvas, row, column] = torch.where(masked, classes, token).to(tokens.dtype)
-        log_symbol[canvas, row, column] = log * masked
-        sure.index_put_((canvas, row), right * masked, accumulate=True)
+    if sizes:
+        token, masked = context.tokens[canvas, row, column], context.masked[canvas, row, column]
+        messages = margin.new_zeros(len(token) + 1, margin.shape[-1])
+        decided = context.cache.compute(token, messages, order.fronts, report)
+        symbols = torch.where(masked, decided.classes[:, 0], token)
+        filled[canvas, row, column] = symbols.to(tokens.dtype)
+        log_symbol[canvas, row, column] = decided.log_symbol * masked
+        sure.index_put_((canvas, row), decided.log_right * masked, accumulate=True)
+        margin[canvas, row + 1, column + 1] = messages[:-1]
     return Wavefront(filled, all_right(sure), log_symbol, margin)

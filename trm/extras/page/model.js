@@ -1,6 +1,7 @@
 // The network of trm/cells/model.py and the canvases that it fills in, in double precision: more
 // exact than the float32 for which it is proved; and that of trm/cells/integer.py, whose integers
-// are exact in it. Independent of the browser; tests run it in Node.
+// are exact in it. Independent of the browser; tests run it in Node. It shares no code with them on
+// purpose: it is a second opinion on the network and on the loop over cells.
 "use strict";
 
 // Rows `first` to `last` of a matrix, as wide as the vector is long, times that vector.
