@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from canvas.drawing import WorkedDrawing
-from trm.solving.predictor import Predictor
+from trm.solving.predictor import Predictor, batch_size
 from trm.solving.rows import Prediction
 
 
@@ -56,8 +56,8 @@ class Oracle(Predictor):
         alike = (page for page in self.pages if page.truth.shape == shown.shape)
         return next(page for page in alike if (page.truth == shown)[page.given].all())
 
-    def _accepts(self, height: int, width: int) -> bool:
-        return max(height, width) <= self.most
+    def at_once(self, height: int, width: int) -> int:
+        return batch_size("cpu", (height * width) ** 2) if max(height, width) <= self.most else 0
 
     def __call__(self, inputs: np.ndarray, *_: object) -> Prediction:
         self.seen.append(inputs.copy())

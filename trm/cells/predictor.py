@@ -29,7 +29,7 @@ from canvas.drawing import Drawing
 from canvas.task import Task
 from trm.cells.configs import CellConfig
 from trm.cells.table import CellTable, GrowingTable, UnknownInputError
-from trm.solving.predictor import Predictor, Trace, Traits
+from trm.solving.predictor import Predictor, Trace, Traits, batch_size
 from trm.solving.rows import FilledCanvases, OnRow, Prediction, free_running, in_views
 
 if TYPE_CHECKING:
@@ -328,15 +328,13 @@ class CellPredictor(Predictor):
         context = self.model.encode(tensor_for(self.model, drawing.masked), self.cache)
         return self.model.settling_steps(context).amax(dim=1).cpu().numpy()
 
-    def _accepts(self, height: int, width: int) -> bool:
-        return bool(self._unbuilt) or super()._accepts(height, width)
-
-    def _pairs(self, height: int, width: int) -> int:
+    def at_once(self, height: int, width: int) -> int:
         if self.looks_up and (self._closed is not None or self.cache.keeps):
             # A cell that is looked up takes the time and memory of a fraction of a pair.
-            return -(-height * width // _CELLS_IN_A_PAIR)
-        directions = sum(direction != OWN for direction in self.model.encoding.directions)
-        return len(self.model.encoding.ops) * directions * height * width
+            return batch_size(self.device, -(-height * width // _CELLS_IN_A_PAIR))
+        encoding = self.model.encoding
+        directions = sum(direction != OWN for direction in encoding.directions)
+        return batch_size(self.device, len(encoding.ops) * directions * height * width)
 
     def for_task(self, task: Task, turned: bool = False) -> Predictor:
         if turned:

@@ -27,8 +27,9 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 
 from canvas.cells.encoding import OpEncoding
+from canvas.cells.local_rule import Decide
 from canvas.cells.order import wavefront
-from canvas.cells.spec import NEIGHBOURS, OWN, SYMBOL, TOKEN, input_name
+from canvas.cells.spec import NEIGHBOURS, OWN, SYMBOL, input_name
 from canvas.symbols import BLANK, MASK
 from trm.runtime.progress import Report, silent
 
@@ -336,30 +337,22 @@ class GrowingTable(CellTable):
         self.arrays[number][: have[0], : have[1]] = array
 
 
-def passed_outputs(cache: CellCache, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Run the network of a cell, all its ops, on N cell inputs.
+def passed_outputs(
+    encoding: OpEncoding, decide: Decide, inputs: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Decide the outputs that N cells write or pass, op after op: int64 [N] by name.
 
     Args:
-        cache: of the model.
+        encoding: of the ops.
+        decide: of a network or a rule.
         inputs: of the cells, integers [N] by input name, see `canvas.cells.spec.input_name`.
-
-    Returns:
-        Outputs that a cell writes or passes, int64 [N] by name, the symbol first.
     """
-    import torch
-
-    model = cache.model
-    directions = {d: names for d, names in model.encoding.directions.items() if d != OWN}
-    signals = list(model.signals)
-    around = np.zeros((len(inputs[TOKEN]), len(directions), 1 + len(signals)), dtype=np.int64)
-    for place, (direction, names) in enumerate(directions.items()):
-        around[:, place, 0] = inputs[input_name(direction, "")]
-        for name in names:
-            around[:, place, 1 + signals.index(name)] = inputs[input_name(direction, name)]
-    tokens = torch.from_numpy(inputs[TOKEN].astype(np.int64))
-    classes = cache.of_cells(tokens, torch.from_numpy(around)).classes.numpy()
-    outputs = dict(zip(model.outputs, classes.T, strict=True))
-    return {n: outputs[n] for n in (SYMBOL, *dict.fromkeys(chain(*directions.values())))}
+    known, outputs = dict(inputs), (SYMBOL, *encoding.classes)
+    for number, op in enumerate(encoding.ops):
+        decided = dict(zip(outputs, decide(encoding.encode(number, known)).T, strict=True))
+        known |= {input_name(OWN, name): decided[name] for name in op.outputs}
+    passed = (names for direction, names in encoding.directions.items() if direction != OWN)
+    return {n: known[input_name(OWN, n)] for n in (SYMBOL, *dict.fromkeys(chain(*passed)))}
 
 
 def closed_table(

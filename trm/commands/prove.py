@@ -155,8 +155,6 @@ def _note(args: Arguments, proof: Proof, checkpoint: Path, decisions: Path | Non
 
 def _write_decisions(proof: Proof, checkpoint: Path) -> Path:
     """Write the decisions of a proved model beside its checkpoint, and return the file."""
-    import torch
-
     from canvas.cells.reachable import reachable_cell_inputs
     from trm.cells.cache import CellCache
     from trm.cells.proof.notes import proof_digest
@@ -171,8 +169,9 @@ def _write_decisions(proof: Proof, checkpoint: Path) -> Path:
     else:  # every op is proved on its own inputs; a table needs those of whole cells
         assert proof.rule is not None
         ids = reachable_cell_inputs(proof.rule)
-        with standard_settings(threads=1), torch.inference_mode():
-            outputs = passed_outputs(CellCache(predictor.model), proof.rule.cell_inputs(ids))
+        with standard_settings(threads=1):
+            decide = CellCache(predictor.model).decide
+        outputs = passed_outputs(proof.rule.encoding, decide, proof.rule.cell_inputs(ids))
         table = closed_table(proof.rule.whole, ids, outputs)
     file = checkpoint.with_suffix(DECISIONS_SUFFIX)
     with replacing(file) as part, part.open("wb") as sink:

@@ -30,6 +30,30 @@ STATES = {
 PATIENCE = 2  # consecutive unchanged steps after which an answer counts as settled
 
 
+def recur(
+    network: Callable[[Tensor], Tensor],
+    inputs: Tensor,
+    z_H: Tensor,
+    z_L: Tensor,
+    H_cycles: int,
+    L_cycles: int,
+) -> tuple[Tensor, Tensor]:
+    """Run the H and L cycles of a tiny recursive model; return z_H and z_L.
+
+    In each of ``H_cycles`` cycles z_L is updated ``L_cycles`` times from z_L + z_H + inputs, then
+    z_H once from z_H + z_L, all by one network. Only the last H cycle carries a gradient
+    (Jolicoeur-Martineau 2025, "Less is More: Recursive Reasoning with Tiny Networks"). Tensors are
+    [..., D] of one shape and dtype.
+    """
+    for left in reversed(range(H_cycles)):
+        with torch.set_grad_enabled(left == 0 and torch.is_grad_enabled()):
+            injected = z_H + inputs
+            for _ in range(L_cycles):
+                z_L = network(z_L + injected)
+            z_H = network(z_H + z_L)
+    return z_H, z_L
+
+
 class Network(nn.Module):
     """Base class of the models of all families."""
 
@@ -224,30 +248,6 @@ class Settling:
         """Continue with the rows of a mask, bool [B]."""
         self.masked, self.calm = self.masked[index], self.calm[index]
         self.before = None if self.before is None else self.before[index]
-
-
-def recur(
-    network: Callable[[Tensor], Tensor],
-    inputs: Tensor,
-    z_H: Tensor,
-    z_L: Tensor,
-    H_cycles: int,
-    L_cycles: int,
-) -> tuple[Tensor, Tensor]:
-    """Run the H and L cycles of a tiny recursive model; return z_H and z_L.
-
-    In each of ``H_cycles`` cycles z_L is updated ``L_cycles`` times from z_L + z_H + inputs, then
-    z_H once from z_H + z_L, all by one network. Only the last H cycle carries a gradient
-    (Jolicoeur-Martineau 2025, "Less is More: Recursive Reasoning with Tiny Networks"). Tensors are
-    [..., D] of one shape and dtype.
-    """
-    for left in reversed(range(H_cycles)):
-        with torch.set_grad_enabled(left == 0 and torch.is_grad_enabled()):
-            injected = z_H + inputs
-            for _ in range(L_cycles):
-                z_L = network(z_L + injected)
-            z_H = network(z_H + z_L)
-    return z_H, z_L
 
 
 def all_right(log_probability: Tensor) -> Tensor:

@@ -126,6 +126,32 @@ class TinyRecursiveModel(IterativeModel):
         for name in ("H_init", "L_init"):  # fixed, and not among the parameters
             self.register_buffer(name, truncated_normal_(torch.empty(D), 1.0))
 
+    def initial_state(self, context: Context) -> RecursiveState:
+        like = context.inputs
+        H, L = (init.to(like.dtype).expand_as(like) for init in (self.H_init, self.L_init))
+        # Strides of later states: with others the first step would be compiled by itself.
+        return RecursiveState(H.contiguous(), L.contiguous())
+
+    def iterate(self, context: Context, state: RecursiveState) -> RecursiveState:
+        """Take one supervision step: all H cycles, of which only the last carries a gradient."""
+        cycles = self.config.H_cycles, self.config.L_cycles
+        network = partial(self.network, context=context)
+        return RecursiveState(*recur(network, context.inputs, *state, *cycles))
+
+    def network(self, x: Tensor, context: Context) -> Tensor:
+        """Apply all layers once, [B, P + S, D] to [B, P + S, D]."""
+        for layer in self.layers:
+            x = layer(x, context.terms)
+        return x
+
+    def read(self, state: RecursiveState, context: Context) -> tuple[Tensor, Tensor]:
+        return self.heads(state.z_H, context)
+
+    @property
+    def updates(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Names of the updated states: in every H cycle z_L, L_cycles times, then z_H."""
+        return (*["z_L"] * self.config.L_cycles, "z_H") * self.config.H_cycles
+
     @property
     def ragged(self) -> bool:  # type: ignore[override]
         """True if not all cells are tokens."""
@@ -199,12 +225,6 @@ class TinyRecursiveModel(IterativeModel):
         }
         return first | of_blocks(self.layers, "S") | self.last_points(states)
 
-    def network(self, x: Tensor, context: Context) -> Tensor:
-        """Apply all layers once, [B, P + S, D] to [B, P + S, D]."""
-        for layer in self.layers:
-            x = layer(x, context.terms)
-        return x
-
     def heads(self, z: Tensor, context: Context) -> tuple[Tensor, Tensor]:
         """Apply both heads to a tensor of the state, [B, P + S, D].
 
@@ -247,23 +267,3 @@ class TinyRecursiveModel(IterativeModel):
             none = z.new_zeros(len(z), context.height * context.width + 1, z.shape[-1])
             z = none.scatter(1, context.places.unsqueeze(-1).expand_as(z), z)[:, :-1]
         return z.unflatten(1, (context.height, context.width))
-
-    @property
-    def updates(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of the updated states: in every H cycle z_L, L_cycles times, then z_H."""
-        return (*["z_L"] * self.config.L_cycles, "z_H") * self.config.H_cycles
-
-    def initial_state(self, context: Context) -> RecursiveState:
-        like = context.inputs
-        H, L = (init.to(like.dtype).expand_as(like) for init in (self.H_init, self.L_init))
-        # Strides of later states: with others the first step would be compiled by itself.
-        return RecursiveState(H.contiguous(), L.contiguous())
-
-    def iterate(self, context: Context, state: RecursiveState) -> RecursiveState:
-        """Take one supervision step: all H cycles, of which only the last carries a gradient."""
-        cycles = self.config.H_cycles, self.config.L_cycles
-        network = partial(self.network, context=context)
-        return RecursiveState(*recur(network, context.inputs, *state, *cycles))
-
-    def read(self, state: RecursiveState, context: Context) -> tuple[Tensor, Tensor]:
-        return self.heads(state.z_H, context)

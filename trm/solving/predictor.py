@@ -228,15 +228,17 @@ class Predictor(ABC):
 
     def at_once(self, height: int, width: int) -> int:
         """Return the largest number of canvases in one batch; 0: it accepts none of that size."""
-        pairs = self._pairs(height, width)
-        if pairs > MOST_CELLS**2 or not self._accepts(height, width):
-            return 0
-        return max(1, (2**18 if self.device == "cpu" else 2**27) // pairs)
+        accepted = self.model.accepts(height, width)
+        return batch_size(self.device, (height * width) ** 2) if accepted else 0
 
-    def _accepts(self, height: int, width: int) -> bool:
-        """Return whether the model can work on canvases of that size."""
-        return bool(self.model.accepts(height, width))
 
-    def _pairs(self, height: int, width: int) -> int:
-        """Return an upper bound of the pairs of cells that attend to each other."""
-        return (height * width) ** 2
+def batch_size(device: str, pairs: int) -> int:
+    """Return the largest number of canvases in one batch; 0: a single one is too large.
+
+    Args:
+        device: kind of the model's device.
+        pairs: of cells that attend to each other on a canvas, at most.
+    """
+    if pairs > MOST_CELLS**2:
+        return 0
+    return max(1, (2**18 if device == "cpu" else 2**27) // pairs)
