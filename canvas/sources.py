@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 VERSION = 1
-SOURCES = "c2d81fbf85a58568e845c2c175c15e6e80f0d38b16ab0fa61a093c134bf533cc"
+SOURCES = "d9ae54bcc0c0450f92e1f4a71000a04eeed2f17ddc2ac30849b8e5a674ec5282"
 
 _PACKAGE = Path(__file__).parent
 # Modules of the package on which a proof depends.

@@ -100,7 +100,8 @@ def vocab_size(base: int, index_hints: bool = False) -> int:
 
 def encode(text: str) -> np.ndarray:
     """Ids of a text's characters, ``uint8 [len(text)]``; ValueError if one is no symbol."""
-    ids = _IDS[np.frombuffer(text.encode("latin-1", "replace"), dtype=np.uint8)]
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    ids = _IDS[np.minimum(codes, 255)]  # which is no symbol
     unknown = np.flatnonzero(ids == 255)
     if unknown.size:
         raise ValueError(

@@ -155,7 +155,7 @@ def test_a_package_page_begins_with_what_the_package_exports():
     ]
     assert "[`CellModel`][trm.cells.model.CellModel]" in BUILD["exported"]("trm.cells")
     assert list(BUILD["exported"]("trm")) == [
-        "[`Solver`][trm.extras.sharing.Solver]",
+        "[`Solver`][trm.solving.solver.Solver]",
         "[`evaluate`][trm.api.evaluate]",
         "[`load_solver`][trm.checkpoints.loading.load_solver]",
         "[`record`][trm.models.hooks.record]",
