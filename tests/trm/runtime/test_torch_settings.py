@@ -1,7 +1,8 @@
 """Models answer alike whatever other code in the process has set, and leave it as it was."""
 
 import os
-import signal
+import subprocess
+import sys
 import threading
 from functools import cache
 
@@ -9,7 +10,6 @@ import lightning as L
 import numpy as np
 import pytest
 import torch
-from forked import forked
 from tiny import PROBLEMS, TASK, figures, small_solvers
 
 from canvas import symbols
@@ -213,24 +213,33 @@ def test_threads_are_restored_after_nesting_and_errors(many_threads):
     assert torch.get_num_threads() == 4
 
 
+FORKED = """
+import os, signal, sys
+import numpy as np, torch
+torch.set_num_threads(2)
+sys.path.insert(0, sys.argv[1])
+from tiny import figures, small_solvers
+from trm import load_solver, solve
+big = torch.randn(600, 600)
+(big @ big).exp().sum()  # starts OpenMP's threads
+solver, solvers = load_solver(device="cpu"), small_solvers()
+right = [solve("123x456", solver).answer, *map(figures, solvers)]
+child = os.fork()
+if not child:
+    signal.alarm(60)  # ends it where it hangs
+    for one in (solver, *solvers):
+        one.predictor.clear_cache()
+    again = [solve("123x456", solver).answer, *map(figures, solvers)]
+    loaded = solve("98x76").answer == 7448
+    os._exit(0 if again == right and loaded else 3)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_process_that_is_forked_after_solving_solves_as_well():
-    def answers(solver: Solver, solvers: list[Solver]) -> list[object]:
-        for one in (solver, *solvers):
-            one.predictor.clear_cache()
-        return [solve("123x456", solver).answer, *map(figures, solvers)]
-
-    def solve_and_fork() -> int:
-        os.environ.pop("OMP_NUM_THREADS", None)
-        torch.set_num_threads(2)
-        big = torch.randn(600, 600)
-        (big @ big).exp().sum()  # starts OpenMP's threads
-        solver, solvers = load_solver(device="cpu"), small_solvers()
-        right = answers(solver, solvers)
-        child = os.fork()
-        if child:
-            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        signal.alarm(60)  # ends it where it hangs
-        return 0 if answers(solver, solvers) == right and solve("98x76").answer == 7448 else 3
-
-    assert forked(solve_and_fork, 1) == [0]
+def test_a_process_that_is_forked_after_solving_solves_as_well(repository):
+    environment = os.environ | {"PYTHONPATH": str(repository)}
+    environment.pop("OMP_NUM_THREADS", None)
+    words = [sys.executable, "-c", FORKED, repository / "tests/helpers"]
+    ran = subprocess.run(words, env=environment, capture_output=True)
+    assert ran.returncode == 0, ran.stderr.decode()
