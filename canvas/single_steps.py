@@ -40,7 +40,7 @@ class Aligned(RowLayout):
             yield Row(PARTIAL, a, i, 2 + i, i < b.lengths)
 
 
-class DigitProducts(RowLayout):
+class DigitProducts(Aligned):
     """The last digits of the products of two digits each, in the columns of `Aligned`:
 
     _321
@@ -50,9 +50,6 @@ class DigitProducts(RowLayout):
     """
 
     name = "digit_products"
-
-    def height(self, digits_b: int) -> int:
-        return digits_b + 2
 
     def rows(self, operands: Sequence[Numbers]) -> Iterator[Row]:
         a, b = operands

@@ -55,7 +55,7 @@ def test_published_metadata_give_a_square(folder):
 
 
 def test_a_learned_id_of_padding_is_a_symbol_like_others(tmp_path):
-    """Of 0 and 1 alone, with no ignored label, every cell is filled in."""
+    """Every cell is filled in if the symbols are 0 and 1 and no label is ignored."""
     form = PuzzleFormat(2, 2, 2, 0, -100)
     cells = np.array([[0, 1, 1, 0]])
     write_puzzles(tmp_path, "train", form, cells, 1 - cells)
