@@ -1,4 +1,4 @@
-"""Studies: runs that a YAML file lists; see the section Studies of docs/train.md.
+"""Studies: runs that a YAML file lists; see "A study of your own" in docs/studies.md.
 
 - ``config``: the config of every run
 - ``set``: keys that every run sets
