@@ -1,6 +1,7 @@
 """The network of a file, built from checked settings and weights, and its solver."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -49,12 +50,21 @@ def with_network(
     """
     content = with_tensors(content)
     about, data = content[CHECKPOINT_KEY], content[DATA_KEY]
-    try:
-        predictor = _predictor(about, network_weights(content), steps)
+    with fitting(path):
+        predictor = predictor_of(about, network_weights(content), steps)
         task, canvas = restored_task(data["task"]), restored(Canvas, data["canvas"])
         check_layout(task)
         predictor = predictor.for_task(task)
         symmetries, primed = checked_symmetries(data), primed_task(data)
+    to_device(predictor.model.eval(), device)
+    return Solver(predictor, task, canvas, symmetries, primed=primed)
+
+
+@contextmanager
+def fitting(path: str | Path) -> Iterator[None]:
+    """Raise errors of building a file's model as a ValueError that names the file."""
+    try:
+        yield
     except OwnCodeError as error:
         raise OwnCodeError(f"{path}: {error}") from None
     except (AttributeError, RuntimeError, TypeError, KeyError, ValueError) as error:
@@ -62,8 +72,6 @@ def with_network(
         raise ValueError(
             f"{path} does not fit this version's models ({reason}): use the version that trained it"
         ) from None
-    to_device(predictor.model.eval(), device)
-    return Solver(predictor, task, canvas, symmetries, primed=primed)
 
 
 @standard_settings()
@@ -81,7 +89,9 @@ def to_device(model: nn.Module, name: str) -> None:
     model.to(_device(name))
 
 
-def _predictor(about: dict[str, Any], weights: dict[str, Tensor], steps: int | None) -> Predictor:
+@standard_settings()
+def predictor_of(about: dict[str, Any], weights: dict[str, Tensor], steps: int | None) -> Predictor:
+    """Return the predictor of a checkpoint of any family, see `with_network`."""
     check_family(about)
     family = family_named(about["family"])
     if "calibration" in about:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from trm.checkpoints import CHECKPOINT_KEY, DATA_KEY
 from trm.checkpoints.content import network_weights, read_checkpoint, with_tensors
-from trm.checkpoints.loading import check_family, checked_symmetries, restored
+from trm.checkpoints.loading import checked_symmetries, restored
 from trm.io.puzzle_files import PuzzleFormat
 from trm.runtime.limits import MOST_STEPS, check_whole
 
@@ -32,8 +32,7 @@ def load_puzzle_solver(
         FileNotFoundError: there is no such file.
         ValueError: it is damaged, or no checkpoint of puzzles, or the model cannot use such views.
     """
-    from trm.checkpoints.networks import network_of, to_device
-    from trm.solving.iterative_predictor import IterativePredictor
+    from trm.checkpoints.networks import fitting, predictor_of, to_device
     from trm.solving.puzzles import PuzzleSolver
 
     check_whole("steps", steps, 1, MOST_STEPS)
@@ -44,17 +43,10 @@ def load_puzzle_solver(
             f"{path} was trained on arithmetic, not on arrays of puzzles: take a checkpoint of "
             "trm.training.PuzzleModule, such as of `trm fit --config puzzles/sudoku4`"
         )
-    try:
-        check_family(about)
+    with fitting(path):
         form = restored(PuzzleFormat, data["puzzles"])
-        network = network_of(about, network_weights(content))
-        most, patience = steps or about["solve_steps"], about.get("patience")
+        predictor: Any = predictor_of(about, network_weights(content), steps)
+        predictor.filled_in = form.inside
         symmetries, shifted = checked_symmetries(data), bool(data.get("shifted"))
-    except (AttributeError, RuntimeError, TypeError, KeyError, ValueError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise ValueError(
-            f"{path} does not fit this version's models ({reason}): use the version that trained it"
-        ) from None
-    predictor = IterativePredictor(network, most, patience=patience, filled_in=form.inside)
     to_device(predictor.model.eval(), device)
     return PuzzleSolver(predictor, form, symmetries, shifted, voting)

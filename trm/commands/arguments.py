@@ -355,6 +355,19 @@ class Arguments(argparse.Namespace):
             if file != Path(path) and not self.quiet:
                 _print_note(f"checkpoint: {file}")
 
+    def find_all(self) -> list[str | Path]:
+        """Find the checkpoints and check the devices of the arguments; return the former.
+
+        Raises:
+            FileNotFoundError, ValueError: there is no such checkpoint or device.
+        """
+        self.find_checkpoints(*self.checkpoints)
+
+        from trm.runtime.devices import check_devices
+
+        check_devices(getattr(self, "accelerator", "cpu"), getattr(self, "devices", 1))
+        return self.checkpoints
+
     def one_device(self) -> str:
         """Return the one device of `Parser.add_devices`: cpu, gpu, or like cuda:1.
 
@@ -431,12 +444,7 @@ class Arguments(argparse.Namespace):
             FileNotFoundError, ValueError: see `trm.checkpoints.loading.load_solver`.
             ValueError: a model cannot start from a random state.
         """
-        voting, sampling, checkpoints = self.voting(), self.sampling(), self.checkpoints
-        self.find_checkpoints(*checkpoints)
-
-        from trm.runtime.devices import check_devices
-
-        check_devices(getattr(self, "accelerator", "cpu"), getattr(self, "devices", 1))
+        voting, sampling, checkpoints = self.voting(), self.sampling(), self.find_all()
 
         from trm.checkpoints.loading import load_solver
 

@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from trm.checkpoints import read_puzzle_format
 from trm.commands.arguments import Arguments
-from trm.io.files import check_place, make_folder, writing
+from trm.io.files import check_place, make_folder, replacing, writing
 from trm.io.puzzle_files import PuzzleFormat, read_inputs, read_puzzles
 from trm.runtime.precision import computing_in
 from trm.runtime.progress import progress
@@ -72,16 +74,17 @@ def solve(args: Arguments) -> int:
     device = solver.predictor.device
     with computing_in(args.settled_precision(), device), progress(args.quiet) as report:
         solved = solver.solve(inputs, report)
-    if output is not None and output.suffix == ".npy":
-        _write_array(output, solved)
-    elif output is not None:
+    if output is None:
+        _print_solutions(args, solver, inputs, solved)
+        return 0
+    if output.suffix == ".npy":
+        with replacing(output) as part, part.open("wb") as file:
+            np.save(file, solved.canvases)
+    else:
         with writing(output) as sink:
             sink.writelines(_lines(solver, inputs, solved, output.suffix))
-    else:
-        _print_solutions(args, solver, inputs, solved)
-    if output is not None:
-        sure = f"mean confidence {100 * float(solved.confidence.mean()):.1f} %"
-        args.info.print(f"{len(inputs):,} puzzles, {sure} → {output}")
+    sure = f"mean confidence {100 * float(solved.confidence.mean()):.1f} %"
+    args.info.print(f"{len(inputs):,} puzzles, {sure} → {output}")
     return 0
 
 
@@ -124,19 +127,11 @@ def evaluate(args: Arguments) -> int:
 
 def _solvers(args: Arguments) -> list[tuple[str, PuzzleSolver]]:
     """Load the models of the arguments; return them with their names."""
-    voting, device = args.voting(), args.one_device()
-    args.find_checkpoints(*args.checkpoints)
-
-    from trm.runtime.devices import check_devices
-
-    check_devices(args.accelerator, args.devices)
+    voting, device, files = args.voting(), args.one_device(), args.find_all()
 
     from trm.checkpoints.puzzles import load_puzzle_solver
 
-    return [
-        (str(path), load_puzzle_solver(path, args.steps, device, voting))
-        for path in args.checkpoints
-    ]
+    return [(str(file), load_puzzle_solver(file, args.steps, device, voting)) for file in files]
 
 
 def _lines(
@@ -145,15 +140,6 @@ def _lines(
     if ending == ".txt":
         return [f"{solver.format.to_text(canvas)}\n" for canvas in solved.canvases]
     return [f"{json.dumps(record)}\n" for record in solver.records(inputs, solved)]
-
-
-def _write_array(output: Path, solved: SolvedPuzzles) -> None:
-    import numpy as np
-
-    from trm.io.files import replacing
-
-    with replacing(output) as part, part.open("wb") as sink:
-        np.save(sink, solved.canvases)
 
 
 def _print_solutions(

@@ -16,7 +16,6 @@ Text has a puzzle in each line, a character for each cell.
 
 import io
 import json
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from math import isqrt
 from pathlib import Path
@@ -24,11 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from trm.io.files import check_file, read_utf8, replacing
+from trm.io.files import check_file, read_object, read_utf8, replacing
 
 SPLITS = ("train", "test")
 _FIELDS = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_indices")
 _ABOUT = "dataset.json"
+IDENTIFIERS = "identifiers.json", b'["<blank>"]\n'  # name and content of a file beside the splits
 _MOST_SYMBOLS = 256  # as cells are uint8
 _MOST_CELLS = 2**16  # of a canvas
 _OWN = ("height", "width", "characters")  # entries of `_ABOUT` that other programs do not write
@@ -77,10 +77,6 @@ class PuzzleFormat:
         """Return the cells of puzzles that are filled in, bool of the shape of ``inputs``."""
         return inputs == inputs if self.pad is None else inputs != self.pad
 
-    def of_size(self, height: int, width: int) -> "PuzzleFormat":
-        """Return the same symbols on another canvas."""
-        return replace(self, height=height, width=width)
-
     def to_text(self, canvas: np.ndarray) -> str:
         """Return a canvas as a line: its characters, or its ids with blanks between them."""
         ids = canvas.reshape(-1).tolist()
@@ -123,17 +119,9 @@ class Puzzles:
     def __len__(self) -> int:
         return len(self.inputs)
 
-    def rows_of(self, groups: np.ndarray) -> np.ndarray:
-        """Return the rows of all puzzles of some groups, int64 [R], in the order of the groups."""
-        first, end = (self.puzzles[self.groups[groups + i]] for i in (0, 1))
-        parts = [np.arange(a, b) for a, b in zip(first.tolist(), end.tolist(), strict=True)]
-        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-
-    def take(self, rows: np.ndarray) -> "Puzzles":
-        """Return some rows, each a puzzle and a group of its own."""
-        starts = np.arange(len(rows) + 1)
-        cells = self.inputs[rows], self.labels[rows], self.answer[rows]
-        return Puzzles(self.format, *cells, starts, starts)
+    def ends(self, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first row of each of G groups and the row after its last, int64 [G] both."""
+        return self.puzzles[self.groups[groups]], self.puzzles[self.groups[groups + 1]]
 
 
 def read_format(folder: str | Path, split: str = "train", **more: Any) -> PuzzleFormat:
@@ -209,6 +197,24 @@ def write_puzzles(
     shapes = {tuple(array.shape) for array in (inputs, labels)}
     if shapes not in ({(count, format.cells)}, {(count, format.height, format.width)}):
         raise ValueError(f"inputs and labels are [N, {format.height}, {format.width}] both")
+    place.mkdir(parents=True, exist_ok=True)
+    own = {name: asdict(format)[name] for name in _OWN}
+    for name, content in split_files(format, inputs, labels, groups, **own).items():
+        with replacing(place / name) as part:
+            part.write_bytes(content)
+    with replacing(Path(folder) / IDENTIFIERS[0]) as part:
+        part.write_bytes(IDENTIFIERS[1])
+
+
+def split_files(
+    format: PuzzleFormat,
+    inputs: np.ndarray,
+    labels: np.ndarray,
+    groups: np.ndarray | None = None,
+    **more: Any,
+) -> dict[str, bytes]:
+    """Return the files of a split by name, see `write_puzzles`; ``more`` goes to `_ABOUT`."""
+    count = len(inputs)
     starts = np.arange(count + 1, dtype=np.int32)
     arrays = {
         "inputs": inputs.reshape(count, -1),
@@ -228,18 +234,14 @@ def write_puzzles(
         "mean_puzzle_examples": 1.0,
         "total_puzzles": count,
         "sets": ["all"],
-        **{name: asdict(format)[name] for name in _OWN},
+        **more,
     }
-    place.mkdir(parents=True, exist_ok=True)
+    found = {}
     for name, array in arrays.items():
         stream = io.BytesIO()
         np.save(stream, array)
-        with replacing(place / f"all__{name}.npy") as part:
-            part.write_bytes(stream.getvalue())
-    with replacing(place / _ABOUT) as part:
-        part.write_text(json.dumps(about) + "\n", encoding="utf-8")
-    with replacing(Path(folder) / "identifiers.json") as part:
-        part.write_text('["<blank>"]\n', encoding="utf-8")
+        found[f"all__{name}.npy"] = stream.getvalue()
+    return found | {_ABOUT: (json.dumps(about) + "\n").encode()}
 
 
 def read_inputs(
@@ -307,11 +309,7 @@ def _about(folder: Path, split: str) -> dict[str, Any]:
         there = ", ".join(sorted(one.name for one in folder.iterdir() if one.is_dir()))
         raise FileNotFoundError(f"{folder} has no folder {split}, but {there or 'none'}")
     check_file(file, str(file), "a folder of arrays, in which each split has one")
-    try:
-        about = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        about = None
-    if not isinstance(about, dict):
+    if (about := read_object(file)) is None:
         raise ValueError(f"{file} is no JSON object")
     return about
 
@@ -457,8 +455,3 @@ def _check_number(name: str, value: Any, least: int, most: int) -> None:
 
 def _is_name(name: Any) -> bool:
     return isinstance(name, str) and name.replace("_", "").replace("-", "").isalnum()
-
-
-def text_lines(format: PuzzleFormat, canvases: Iterable[np.ndarray]) -> Iterator[str]:
-    """Yield canvases as lines of text, see `PuzzleFormat.to_text`."""
-    return (f"{format.to_text(canvas)}\n" for canvas in canvases)

@@ -6,18 +6,17 @@ come from the data. `trm.io.puzzle_files` reads both.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from augment.symmetry import lookup
-from augment.views import View, distinct_views
+from augment.views import possible_shifts
 from trm.io.puzzle_files import PuzzleFormat
 from trm.runtime.progress import Report, silent
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.rows import in_views
-from trm.solving.voting import decide
+from trm.solving.voting import by_column, views_of, vote_on
 from trm.solving.voting_settings import Voting
 
 _AT_ONCE = 256  # puzzles, of which all views are solved together
@@ -91,7 +90,7 @@ class PuzzleSolver:
                 f"the model cannot work on canvases of {height} x {width} cells: it was trained on "
                 f"{size}, and its position encoding has no more places, or attention too many pairs"
             )
-        turned = [name for name in self._symmetries if lookup(name).transpose]
+        turned = [name for name in self._voting.symmetries or () if lookup(name).transpose]
         if height != width and turned:
             raise ValueError(
                 f"views {', '.join(turned)} exchange rows and columns, and canvases are {height} x "
@@ -99,47 +98,29 @@ class PuzzleSolver:
             )
 
     @property
-    def _symmetries(self) -> tuple[str, ...]:
-        voting = self.voting
-        if voting is None:
-            return ("e",)
-        return self.symmetries if voting.symmetries is None else voting.symmetries
-
-    def views(self, content: np.ndarray) -> list[View]:
-        """Return the views of a puzzle by its cells that are not padding, bool [H, W]."""
+    def _voting(self) -> Voting:
+        """Settings of the vote, with symmetries; one view votes alone."""
         if self.voting is None:
-            return [View()]
-        # Without padding there is no room for a shift.
-        content = content if self.shifted else np.ones_like(content)
-        voting = self.voting
-        return _views(content.tobytes(), content.shape, self._symmetries, voting.views, voting.seed)
+            return Voting(symmetries=("e",))
+        trained = self.voting.symmetries is None
+        return replace(self.voting, symmetries=self.symmetries) if trained else self.voting
 
     def _solve(self, inputs: np.ndarray) -> SolvedPuzzles:
-        inside = self.format.inside(inputs)
-        views = [self.views(cells) for cells in inside]
+        inside, voting = self.format.inside(inputs), self._voting
+        # Without padding there is no room for a shift.
+        room = possible_shifts(inside if self.shifted else np.ones_like(inside)).T.tolist()
+        size = height, width = inputs.shape[1:]
+        views = [
+            views_of(voting, size, up, left, height - up - down, width - left - right, False)
+            for up, down, left, right in room
+        ]
         numbers = np.array([len(some) for some in views])
         of = np.repeat(np.arange(len(inputs)), numbers)
-        seen = in_views(self.predictor, inputs[of], [view for some in views for view in some])
-        found = np.where(inside[of], seen.canvases, inputs[of])
-        if self.voting is None:
-            alone = np.ones(len(inputs), np.float32)
-            return SolvedPuzzles(found, seen.confidence, seen.steps, seen.settled, numbers, alone)
-        chosen, confidence, agreement = [], [], []
-        for i, first in enumerate((np.cumsum(numbers) - numbers).tolist()):
-            mine = slice(first, first + int(numbers[i]))
-            answers = [canvas.tobytes() for canvas in found[mine]]
-            decision = decide(self.voting.vote, answers, seen.confidence[mine])
-            chosen.append(first + decision.behind[0])
-            confidence.append(decision.confidence)
-            agreement.append(decision.agreement)
-        return SolvedPuzzles(
-            found[chosen],
-            np.array(confidence, np.float32),
-            np.bincount(of, weights=seen.steps, minlength=len(inputs)).astype(np.int64),
-            seen.settled[chosen],
-            numbers,
-            np.array(agreement, np.float32),
-        )
+        seen = in_views(self.predictor, inputs[of], *by_column(views))
+        voted, decisions = vote_on(voting.vote, seen, of, inputs, inside)
+        agreement = np.array([decision.agreement for decision in decisions], np.float32)
+        figures = voted.confidence, voted.steps, voted.settled
+        return SolvedPuzzles(voted.canvases, *figures, numbers, agreement)
 
     def records(self, inputs: np.ndarray, solved: SolvedPuzzles) -> list[dict[str, Any]]:
         """Return a record for JSON of each puzzle: puzzle and solution as text, and figures."""
@@ -168,11 +149,3 @@ class PuzzleSolver:
         self.check_size(*inputs.shape[1:])
         seen, confidence = self.predictor.watched(inputs, steps or self.predictor.max_steps)
         return np.where(self.format.inside(inputs), seen, inputs), confidence
-
-
-@lru_cache(maxsize=4096)
-def _views(
-    content: bytes, size: tuple[int, int], symmetries: tuple[str, ...], most: int, seed: int
-) -> list[View]:
-    cells = np.frombuffer(content, bool).reshape(size)
-    return distinct_views(cells, symmetries, most, seed)

@@ -98,7 +98,7 @@ def solve_by_vote(
     size = drawing.canvases.shape[1:]
     boxes = np.stack([drawing.top, drawing.left, drawing.heights, drawing.widths], axis=1)
     anywhere = predictor.traits.translation_invariant
-    noisy_views = [_views_of(voting, size, *map(int, box), along_rows=anywhere) for box in boxes]
+    noisy_views = [views_of(voting, size, *map(int, box), along_rows=anywhere) for box in boxes]
     if voting.per == "solution":
         if on_row is not None:
             raise ValueError(
@@ -111,21 +111,41 @@ def solve_by_vote(
     def fill(inputs: np.ndarray, active: np.ndarray, step: int) -> Prediction:
         mine = [noisy_views[problem] for problem in active]
         back = np.repeat(np.arange(len(active)), [len(some) for some in mine])
-        seen = in_views(predictor, inputs[back], *_columns(mine))
-        answer = drawing.answer_cells(step)[active]
-        canvases, confidence = inputs.copy(), np.empty(len(inputs), dtype=np.float32)
-        settled = np.empty(len(inputs), dtype=bool)
-        for i, problem in enumerate(active):
-            one = seen.take(np.flatnonzero(back == i))
-            rows = one.canvases[:, answer[i]]
-            decision = decide(voting.vote, [row.tobytes() for row in rows], one.confidence)
-            canvases[i][answer[i]], confidence[i] = rows[decision.behind[0]], decision.confidence
-            settled[i] = one.settled[decision.behind].all()
+        seen = in_views(predictor, inputs[back], *by_column(mine))
+        voted, found = vote_on(voting.vote, seen, back, inputs, drawing.answer_cells(step)[active])
+        for problem, decision in zip(active, found, strict=True):
             decisions[problem].append(decision)
-        steps = np.bincount(back, weights=seen.steps, minlength=len(inputs)).astype(np.int64)
-        return Prediction(canvases, confidence, steps, settled=settled)
+        return voted
 
     return free_running(fill, drawing, on_row, predictor.options.report), decisions
+
+
+def vote_on(
+    vote: str, seen: Prediction, of: np.ndarray, inputs: np.ndarray, answer: np.ndarray
+) -> tuple[Prediction, list[Decision]]:
+    """Let the views of B canvases vote on the cells that are filled in.
+
+    Args:
+        vote: a name in `VOTES`.
+        seen: all views, in the frame of their canvas.
+        of: canvas of each view, int64 [V], rising.
+        inputs: canvases, uint8 [B, H, W].
+        answer: the cells that are filled in, bool [B, H, W].
+
+    Returns:
+        The canvases that won, with the steps of all views together, and the decisions.
+    """
+    canvases, confidence = inputs.copy(), np.empty(len(inputs), dtype=np.float32)
+    settled, decisions = np.empty(len(inputs), dtype=bool), []
+    for i, mine in enumerate(answer):
+        one = seen.take(np.flatnonzero(of == i))
+        found = one.canvases[:, mine]
+        decision = decide(vote, [cells.tobytes() for cells in found], one.confidence)
+        canvases[i][mine], confidence[i] = found[decision.behind[0]], decision.confidence
+        settled[i] = one.settled[decision.behind].all()
+        decisions.append(decision)
+    steps = np.bincount(of, weights=seen.steps, minlength=len(inputs)).astype(np.int64)
+    return Prediction(canvases, confidence, steps, settled), decisions
 
 
 class NoisyView(NamedTuple):
@@ -136,7 +156,7 @@ class NoisyView(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _views_of(
+def views_of(
     voting: Voting,
     size: tuple[int, int],
     top: int,
@@ -153,7 +173,7 @@ def _views_of(
     return [NoisyView(view, rollout) for rollout in range(voting.rollouts) for view in views]
 
 
-def _columns(noisy_views: Sequence[Sequence[NoisyView]]) -> tuple[list[View], np.ndarray | None]:
+def by_column(noisy_views: Sequence[Sequence[NoisyView]]) -> tuple[list[View], np.ndarray | None]:
     """Return the views of all problems in order, and their rollouts; None without noise."""
     views, rollouts = zip(*(one for some in noisy_views for one in some), strict=True)
     return [*views], np.array(rollouts) if any(rollouts) else None
@@ -167,7 +187,7 @@ def _by_solution(
     answers: Callable[[int, np.ndarray], bool],
 ) -> tuple[FilledCanvases, list[list[Decision]]]:
     of = np.repeat(np.arange(len(drawing)), [len(mine) for mine in noisy_views])
-    alone = predictor.free_running(drawing[of], *_columns(noisy_views))
+    alone = predictor.free_running(drawing[of], *by_column(noisy_views))
     voted, decisions = FilledCanvases.begun(drawing), []
     if alone.most_steps is not None:
         first = np.unique(of, return_index=True)[1]

@@ -26,7 +26,7 @@ from trm.solving.solver import Solver
 from trm.solving.teacher_forced import TeacherForced, teacher_forced
 from trm.training.auxiliary import AuxiliaryHeads
 from trm.training.configs import AuxiliaryConfig, OptimizerConfig, ScheduleConfig
-from trm.training.data import CanvasDataModule
+from trm.training.data import CanvasDataModule, EpochDataModule
 from trm.training.optimisers import Schedule, build_optimizer
 from trm.training.samples import RowStepSamples, TrainingSamples
 
@@ -161,23 +161,12 @@ class CanvasModule(L.LightningModule):
         self.charted += tuple(f"train/{kind}/{name}" for kind in kinds for name in weights)
 
     def setup(self, stage: str) -> None:
-        """Add auxiliary heads, and check the data before training."""
+        """Add what depends on the data, and check the data before training."""
         if self.data is not None:
-            self.add_auxiliary(self.data.task)
-        if stage == "fit" and self.data is not None:
-            self._check_symbols(self.data.task)
-            self.check(self.data)
-            self.data.check_samples(self.samples)
-            self.data.check_memory(self.samples)
-
-    def _check_symbols(self, task: Task) -> None:
-        """Raise a ValueError if the network has too few symbols for the task's digits."""
-        there = getattr(getattr(self.model, "config", None), "vocab_size", None)
-        if there is not None and there < (needed := task.vocab_size):
-            raise ValueError(
-                f"{task.name} {task.digits_in_words} has {needed} symbols, and the network is "
-                f"built for {there}: set vocab_size={needed} in its config"
-            )
+            self.prepare(self.data)
+            if stage == "fit":
+                self.check(self.data)
+                self.data.check_for(self, self.trainer.max_epochs)
 
     def trained(self, **settings: Any) -> Any:
         """Return the model for this training step, compiled if `compile` is set.
@@ -248,29 +237,22 @@ class CanvasModule(L.LightningModule):
                 self.log(f"train/{name}", value, prog_bar=name == "loss")
 
     def validation_step(
-        self, batch: tuple[Problems, WorkedDrawing], batch_idx: int, dataloader_idx: int = 0
-    ) -> dict[str, Validated]:
+        self, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> dict[str, Any]:
         """Solve problems of one of the data's groups, free-running and teacher-forced."""
         group = list(self.data.groups)[dataloader_idx] if dataloader_idx else "validation"
         return {"validated": self.score(batch, group)}
 
-    def test_step(
-        self, batch: tuple[Problems, WorkedDrawing], batch_idx: int
-    ) -> dict[str, Validated]:
+    def test_step(self, batch: Any, batch_idx: int) -> dict[str, Any]:
         """Run `validation_step` on the test split."""
         return {"validated": self.score(batch, "test")}
 
-    def predict_step(self, batch: tuple[Problems, WorkedDrawing], batch_idx: int) -> Any:
+    def predict_step(self, batch: Any, batch_idx: int) -> Any:
         """Solve problems and return a record of each, see `Solution.record`."""
         solver = Solver(self.predictor(), self.data.task)
         return [solution.record() for solution in solver.solve_drawing(*batch)]
 
-    def score(
-        self,
-        batch: tuple[Problems, WorkedDrawing],
-        group: str,
-        uncalibrated: Predictor | None = None,
-    ) -> Validated:
+    def score(self, batch: Any, group: str, uncalibrated: Predictor | None = None) -> Any:
         """Solve a batch of problems and add up figures under a group's name.
 
         Args:
@@ -279,15 +261,15 @@ class CanvasModule(L.LightningModule):
             uncalibrated: solves in place of `predictor`; its confidence is not scored.
         """
         with standard_settings(self.threads):
-            return self._score(*batch, group, uncalibrated)
+            return self._score(batch, group, uncalibrated)
 
     def _score(
         self,
-        problems: Problems,
-        drawing: WorkedDrawing,
+        batch: tuple[Problems, WorkedDrawing],
         group: str,
         uncalibrated: Predictor | None,
     ) -> Validated:
+        problems, drawing = batch
         predictor = uncalibrated or self.predictor()
         free = predictor.free_running(drawing)
         forced = teacher_forced(predictor, drawing, free if predictor.traits.row_by_row else None)
@@ -413,5 +395,5 @@ class CanvasModule(L.LightningModule):
             **self.about(),
         }
         data = getattr(self._trainer, "datamodule", None)
-        if isinstance(data, CanvasDataModule):  # Lightning's key is the name of a subclass
+        if isinstance(data, EpochDataModule):  # Lightning's key is the name of a subclass
             checkpoint[DATA_KEY] = data.state_dict()

@@ -227,11 +227,7 @@ class TrainingCLI(LightningCLI):
         epochs = self.trainer.max_epochs
         if isinstance(self.model, IterativeModule):
             self.model.depth.at(0, epochs)  # shares of a run without an end are refused
-        if isinstance(self.datamodule, CanvasDataModule):
-            self.datamodule.curriculum.at(0, epochs)
-            self.model.auxiliary_config.at(0, epochs)
-            self.datamodule.check_samples(self.model.samples)
-            self.datamodule.check_memory(self.model.samples)
+        self.datamodule.check_for(self.model, epochs)
         if self.content:
             CanvasModule.on_load_checkpoint(self.model, self.content)
             optimizer = build_optimizer(self.model, self.model.optimizer)

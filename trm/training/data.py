@@ -66,7 +66,67 @@ def _as_drawn(batch: Any) -> Any:
     return batch
 
 
-class CanvasDataModule(L.LightningDataModule):
+class EpochDataModule(L.LightningDataModule):
+    """Base of data modules: batches of epochs, drawn by samples' indices and shared by devices.
+
+    The arguments are those of `CanvasDataModule`.
+    """
+
+    stage = ""
+    training_problems = 0  # of training, solved beside those of validation
+    negatives: NegativesConfig | None = None
+    symmetries: list[str]  # in which training shows canvases
+
+    def __init__(
+        self,
+        batch_size: int,
+        batches_per_epoch: int,
+        validation_problems: int,
+        seed: int,
+        workers: int,
+    ) -> None:
+        super().__init__()
+        self.batch_size, self.batches_per_epoch = batch_size, batches_per_epoch
+        self.validation_problems, self.seed, self.workers = validation_problems, seed, workers
+        check_range("data.batch_size", batch_size, 1, MOST_SAMPLES)
+        check_range("data.workers", workers, 0, MOST_WORKERS)
+        for name in ("batches_per_epoch", "validation_problems"):
+            check_range(f"data.{name}", getattr(self, name), 1)
+
+    def check_for(self, module: Any, epochs: int | None) -> None:
+        """Check settings that depend on a `CanvasModule` and on the number of epochs.
+
+        Raises:
+            ValueError: the module cannot be trained on this data.
+        """
+
+    @property
+    def transposes(self) -> bool:
+        """Whether training exchanges rows and columns of a canvas."""
+        return any(lookup(name).transpose for name in self.symmetries)
+
+    def _loader(self, data: Any, whole: bool = False) -> DataLoader:
+        """Return the loader of a device's share; ``whole`` problems have no gradients."""
+        devices, rank = 1, 0
+        if self.trainer:
+            devices, rank = self.trainer.world_size, self.trainer.global_rank
+        if self.batch_size % devices or len(data) < devices:
+            raise ValueError(
+                f"data.batch_size {self.batch_size} has to be a multiple of the {devices} devices "
+                "that share it, and each device needs at least one problem of validation"
+            )
+        return EpochLoader(
+            data,
+            batch_size=(_WHOLE if whole else 1) * self.batch_size // devices,
+            sampler=EpochSampler(data, devices, rank),
+            collate_fn=_as_drawn,
+            num_workers=self.workers,
+            persistent_workers=self.workers > 0,
+            pin_memory=torch.cuda.is_available(),
+        )
+
+
+class CanvasDataModule(EpochDataModule):
     """Solved problems on canvases.
 
     Args:
@@ -110,22 +170,15 @@ class CanvasDataModule(L.LightningDataModule):
         workers: int = 0,
         pool: int = 0,
     ) -> None:
-        super().__init__()
+        super().__init__(batch_size, batches_per_epoch, validation_problems, seed, workers)
         self.task, self.canvas, self.blanks = task, canvas, blanks or Blanks()
-        self.batch_size, self.batches_per_epoch = batch_size, batches_per_epoch
-        self.validation_problems, self.training_problems = validation_problems, training_problems
-        self.beyond_problems, self.negatives = beyond_problems, negatives
-        self.seed, self.workers, self.pool = seed, workers, pool
-        self.stage = ""
+        self.training_problems, self.beyond_problems = training_problems, beyond_problems
+        self.negatives, self.pool = negatives, pool
         canvas.check(task, (self.blanks.rows, self.blanks.columns))
         check_layout(task)
         self.primed = PrimedProblems(task, priming, seed) if priming else None
         if self.primed:
             canvas.check(self.primed.task, (self.blanks.rows, self.blanks.columns))
-        check_range("data.batch_size", batch_size, 1, MOST_SAMPLES)
-        check_range("data.workers", workers, 0, MOST_WORKERS)
-        for name in ("batches_per_epoch", "validation_problems"):
-            check_range(f"data.{name}", getattr(self, name), 1)
         for name in ("training_problems", "beyond_problems", "pool"):
             check_range(f"data.{name}", getattr(self, name), 0)
         for name in ("rows", "columns"):
@@ -133,7 +186,7 @@ class CanvasDataModule(L.LightningDataModule):
         self.transform = SampleTransform(transforms) if transforms else None
         self.symmetries = self.transform.symmetries if self.transform else ["e"]
         oblong = (canvas.cut and not canvas.square) or canvas.height != canvas.width
-        if oblong and any(lookup(name).transpose for name in self.symmetries):
+        if oblong and self.transposes:
             raise ValueError(
                 "data.transforms exchange rows and columns: give data.canvas an equal height and "
                 "width, or square: true"
@@ -157,6 +210,18 @@ class CanvasDataModule(L.LightningDataModule):
                 "and there is no share of these: set data.negatives.turned, or leave the "
                 "transforms out"
             )
+
+    def check_for(self, module: Any, epochs: int | None) -> None:
+        self.curriculum.at(0, epochs)
+        module.auxiliary_config.at(0, epochs)
+        there = getattr(getattr(module.model, "config", None), "vocab_size", None)
+        if there is not None and there < (needed := self.task.vocab_size):
+            raise ValueError(
+                f"{self.task.name} {self.task.digits_in_words} has {needed} symbols, and the "
+                f"network is built for {there}: set vocab_size={needed} in its config"
+            )
+        self.check_samples(module.samples)
+        self.check_memory(module.samples)
 
     def check_samples(self, kind: type[TrainingSamples]) -> None:
         """Check that settings of samples are for those that the module trains on.
@@ -242,12 +307,10 @@ class CanvasDataModule(L.LightningDataModule):
     def train_dataloader(self) -> DataLoader:
         """Return the loader of the samples that the module trains on, such as row steps."""
         module = self.trainer.lightning_module if self.trainer else None
-        return self._loader(
-            getattr(module, "samples", RowStepSamples),
-            "train",
-            self.batch_size * self.batches_per_epoch,
-            **self._drawn,
-        )
+        kind: Any = getattr(module, "samples", RowStepSamples)
+        size = self.batch_size * self.batches_per_epoch
+        of = self.task, self.canvas, "train", self.seed, size, self.batch_size
+        return self._loader(kind(*of, **self._drawn))
 
     @property
     def _drawn(self) -> dict[str, Any]:
@@ -290,32 +353,15 @@ class CanvasDataModule(L.LightningDataModule):
         return lengths if height * width <= _MOST_CELLS and accepts(height, width) else None
 
     def val_dataloader(self) -> list[DataLoader]:
-        return [self._loader(SolvedProblems, **group) for group in self.groups.values()]
+        return [self._solved(**group) for group in self.groups.values()]
 
     def test_dataloader(self) -> DataLoader:
-        return self._loader(SolvedProblems, "test", self.validation_problems)
+        return self._solved("test", self.validation_problems)
 
     predict_dataloader = test_dataloader
 
-    def _loader(
-        self, kind: type[Samples], split: Split, size: int, task: Task | None = None, **more: Any
-    ) -> EpochLoader:
-        devices, rank = 1, 0
-        if self.trainer:
-            devices, rank = self.trainer.world_size, self.trainer.global_rank
-        if self.batch_size % devices or size < devices:
-            raise ValueError(
-                f"data.batch_size {self.batch_size} has to be a multiple of the {devices} devices "
-                "that share it, and each device needs at least one problem of validation"
-            )
-        data = kind(task or self.task, self.canvas, split, self.seed, size, self.batch_size, **more)
-        times = _WHOLE if kind is SolvedProblems else 1
-        return EpochLoader(
-            data,
-            batch_size=times * self.batch_size // devices,
-            sampler=EpochSampler(data, devices, rank),
-            collate_fn=_as_drawn,
-            num_workers=self.workers,
-            persistent_workers=self.workers > 0,
-            pin_memory=torch.cuda.is_available(),
+    def _solved(self, split: Split, size: int, task: Task | None = None, **more: Any) -> DataLoader:
+        problems = SolvedProblems(
+            task or self.task, self.canvas, split, self.seed, size, self.batch_size, **more
         )
+        return self._loader(problems, whole=True)

@@ -5,20 +5,17 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import lightning as L
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from augment.symmetry import SYMMETRIES, lookup
+from augment.symmetry import SYMMETRIES
 from augment.views import View, apply_views, possible_shifts
 from canvas.choices import check_choice
 from canvas.drawing import IGNORE
 from canvas.problems import keys, random_below, random_words
 from trm.io.puzzle_files import PuzzleFormat, Puzzles, read_puzzles
-from trm.runtime.limits import MOST_SAMPLES, MOST_WORKERS
-from trm.training.configs import check_range
-from trm.training.data import EpochLoader, EpochSampler
+from trm.training.data import EpochDataModule
 
 # Purposes of random keys.
 _ORDER, _VARIANT, _VIEW, _MODEL, _HELD_OUT = range(1, 6)
@@ -70,7 +67,7 @@ class PuzzleSamples(Dataset):
             )
             mine = rounds == number
             groups[mine] = self.groups[order[place[mine]]]
-        first, end = (self.puzzles.puzzles[self.puzzles.groups[groups + i]] for i in (0, 1))
+        first, end = self.puzzles.ends(groups)
         word = random_words(keys(self.seed, "train", 0, index, _VARIANT), 1)[:, 0]
         return first + random_below(word, end - first)
 
@@ -109,11 +106,7 @@ def _with_labels(puzzles: Puzzles, rows: np.ndarray) -> PuzzleBatch:
     return PuzzleBatch(puzzles.inputs[rows], labels, answer)
 
 
-def _as_drawn(batch: Any) -> Any:
-    return batch
-
-
-class PuzzleDataModule(L.LightningDataModule):
+class PuzzleDataModule(EpochDataModule):
     """Puzzles of a folder of arrays, all of whose cells are filled in at once.
 
     Some groups of the training puzzles are held out for validation, the same ones for every seed.
@@ -138,8 +131,6 @@ class PuzzleDataModule(L.LightningDataModule):
         ValueError: a setting is out of range, or the arrays do not fit together.
     """
 
-    training_problems = 0  # of training, solved beside those of validation
-
     def __init__(
         self,
         folder: str,
@@ -154,21 +145,15 @@ class PuzzleDataModule(L.LightningDataModule):
         seed: int = 0,
         workers: int = 0,
     ) -> None:
-        super().__init__()
-        self.folder, self.seed, self.workers = folder, seed, workers
-        self.batch_size, self.batches_per_epoch = batch_size, batches_per_epoch
-        self.validation_problems, self.shifts = validation_problems, shifts
-        check_range("data.batch_size", batch_size, 1, MOST_SAMPLES)
-        check_range("data.workers", workers, 0, MOST_WORKERS)
-        for name in ("batches_per_epoch", "validation_problems"):
-            check_range(f"data.{name}", getattr(self, name), 1)
+        super().__init__(batch_size, batches_per_epoch, validation_problems, seed, workers)
+        self.folder, self.shifts = folder, shifts
         names = symmetries or ["e"]
         self.symmetries = [*SYMMETRIES] if names in ("all", ["all"]) else [*names]
         for name in self.symmetries:
             check_choice("data.symmetries: a name", name, SYMMETRIES)
         self._more = {"height": height, "width": width, "characters": characters}
         high, wide = self.format.height, self.format.width
-        if high != wide and any(lookup(name).transpose for name in self.symmetries):
+        if high != wide and self.transposes:
             raise ValueError(
                 f"data.symmetries exchange rows and columns, and the canvas is {high} x {wide}: "
                 "leave out r90, r270, t and hvt"
@@ -216,34 +201,13 @@ class PuzzleDataModule(L.LightningDataModule):
         groups = np.setdiff1d(every, self.held_out)
         size = self.batch_size * self.batches_per_epoch
         views = self.symmetries, self.shifts
-        samples = PuzzleSamples(self.training, groups, self.seed, size, *views)
-        return self._loader(samples, self.batch_size)
+        return self._loader(PuzzleSamples(self.training, groups, self.seed, size, *views))
 
     def val_dataloader(self) -> DataLoader:
-        first = self.training.puzzles[self.training.groups[self.held_out]]
-        return self._loader(SolvedPuzzleRows(self.training, first), 4 * self.batch_size)
+        first, _ = self.training.ends(self.held_out)
+        return self._loader(SolvedPuzzleRows(self.training, first), whole=True)
 
     def test_dataloader(self) -> DataLoader:
-        rows = np.arange(len(self.test))
-        return self._loader(SolvedPuzzleRows(self.test, rows), 4 * self.batch_size)
+        return self._loader(SolvedPuzzleRows(self.test, np.arange(len(self.test))), whole=True)
 
     predict_dataloader = test_dataloader
-
-    def _loader(self, data: Any, batch_size: int) -> DataLoader:
-        devices, rank = 1, 0
-        if self.trainer:
-            devices, rank = self.trainer.world_size, self.trainer.global_rank
-        if self.batch_size % devices or len(data) < devices:
-            raise ValueError(
-                f"data.batch_size {self.batch_size} has to be a multiple of the {devices} devices "
-                "that share it, and each device needs at least one puzzle of validation"
-            )
-        return EpochLoader(
-            data,
-            batch_size=batch_size // devices,
-            sampler=EpochSampler(data, devices, rank),
-            collate_fn=_as_drawn,
-            num_workers=self.workers,
-            persistent_workers=self.workers > 0,
-            pin_memory=torch.cuda.is_available(),
-        )

@@ -7,7 +7,6 @@ import torch
 
 from canvas.drawing import IGNORE
 from canvas.symbols import BLANK
-from trm.checkpoints import DATA_KEY
 from trm.runtime.torch_settings import standard_settings
 from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.puzzles import PuzzleSolver, SolvedPuzzles
@@ -34,6 +33,7 @@ class PuzzleModule(IterativeModule):
     The arguments are those of `IterativeModule`, without auxiliary losses.
     """
 
+    data: Any  # a `PuzzleDataModule`
     ignored = IGNORE
     charted: tuple[str, ...] = (
         *("train/cell_accuracy", "train/exact_accuracy", "train/halting_accuracy"),
@@ -41,25 +41,12 @@ class PuzzleModule(IterativeModule):
     )
 
     @property
-    def data(self) -> Any:
-        """Data module of training or evaluation, a `PuzzleDataModule`."""
-        return self.trainer.datamodule  # type: ignore[attr-defined]
-
-    @property
     def validated_figures(self) -> list[str]:
         return ["solved", "cells", "loss", "confidence_accuracy", "supervision_steps"]
 
-    @property
-    def _turning(self) -> list[str]:
-        return []
-
-    def setup(self, stage: str) -> None:
-        """Check the data."""
-        if self.data is not None:
-            self.check(self.data)
-
     def prepare(self, data: Any) -> None:
-        """Add nothing: puzzles have no sub-tasks."""
+        """Check the data, also of a test: puzzles have no sub-tasks."""
+        self.check(data)
 
     def check(self, data: Any) -> None:
         """Check that the model can be trained on puzzles.
@@ -98,10 +85,9 @@ class PuzzleModule(IterativeModule):
             )
 
     def predictor(self) -> IterativePredictor:
-        most = self.solve_steps
-        return IterativePredictor(
-            self.model, most, patience=self.patience, filled_in=self.data.format.inside
-        )
+        predictor = super().predictor()
+        predictor.filled_in = self.data.format.inside
+        return predictor
 
     def solver(self) -> PuzzleSolver:
         """Return the solver of puzzles, in one view."""
@@ -113,22 +99,13 @@ class PuzzleModule(IterativeModule):
         names = {"row_accuracy": "exact_accuracy"}
         super().log_training({names.get(name, name): value for name, value in figures.items()})
 
-    def validation_step(
-        self, batch: Any, batch_idx: int, dataloader_idx: int = 0
-    ) -> dict[str, Any]:
-        """Solve puzzles that are held out."""
-        return {"validated": self._solved(batch, "validation")}
-
-    def test_step(self, batch: Any, batch_idx: int) -> dict[str, Any]:
-        """Solve puzzles of the test split."""
-        return {"validated": self._solved(batch, "test")}
-
     def predict_step(self, batch: Any, batch_idx: int) -> Any:
         """Solve puzzles and return a record of each, see `trm.solving.puzzles.records`."""
         solver = self.solver()
         return solver.records(batch.inputs, solver.solve(batch.inputs))
 
-    def _solved(self, batch: PuzzleBatch, group: str) -> ValidatedPuzzles:
+    def score(self, batch: PuzzleBatch, group: str, uncalibrated: Any = None) -> ValidatedPuzzles:
+        """Solve a batch of puzzles and add up figures under a group's name."""
         with standard_settings(self.threads), torch.no_grad():
             solved = self.solver().solve(batch.inputs)
             loss = self.loss_of(batch)
@@ -147,9 +124,3 @@ class PuzzleModule(IterativeModule):
             },
         )
         return ValidatedPuzzles(batch, solved, exact)
-
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        super().on_save_checkpoint(checkpoint)
-        data = getattr(self._trainer, "datamodule", None)
-        if isinstance(data, PuzzleDataModule):
-            checkpoint[DATA_KEY] = data.state_dict()

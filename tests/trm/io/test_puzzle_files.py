@@ -38,7 +38,7 @@ def test_written_puzzles_are_read_again(folder):
     assert np.array_equal(found.labels, LABELS)
     assert np.array_equal(found.answer, LABELS != 0)
     assert found.groups.tolist() == [0, 2, 3]
-    assert found.rows_of(np.array([1, 0])).tolist() == [2, 0, 1]
+    assert [part.tolist() for part in found.ends(np.array([1, 0]))] == [[2, 0], [3, 2]]
     names = {file.name for file in (folder / "train").iterdir()}
     fields = ("inputs", "labels", "puzzle_identifiers", "puzzle_indices", "group_indices")
     assert names == {"dataset.json", *(f"all__{field}.npy" for field in fields)}
@@ -72,7 +72,7 @@ def test_several_sets_follow_each_other(folder):
     found = read_puzzles(folder)
     assert np.array_equal(found.inputs, np.concatenate([INPUTS, INPUTS]))
     assert found.groups.tolist() == [0, 2, 3, 5, 6]
-    assert found.rows_of(np.array([3])).tolist() == [5]
+    assert [part.tolist() for part in found.ends(np.array([3]))] == [[5], [6]]
 
 
 def test_text_and_arrays_are_read_as_puzzles(tmp_path):

@@ -6,12 +6,10 @@ no problem of test is in train, in either order of its operands. All files are a
 settings: of task, sizes, canvas and seed.
 """
 
-import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +21,7 @@ from canvas.sampling import sample
 from canvas.task import Task, describe_ranges
 from canvas.tasks import task_data
 from trm.io.files import make_folder, replacing
+from trm.io.puzzle_files import IDENTIFIERS, PuzzleFormat, split_files
 
 SPLITS: tuple[Split, ...] = ("train", "test")
 FORMATS = {
@@ -128,42 +127,20 @@ def _arrays(files: RowStepFiles) -> Files:
     one row step of every problem in an epoch, as the training of this package does. Cells that are
     not to be filled in have the ignored label.
     """
-    found = {"identifiers.json": _json(["<blank>"])}
+    found = dict([IDENTIFIERS])
     counts = dict[str, tuple[int, int]]()
     for split in SPLITS:
         inputs, labels, sizes = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
         for problems, steps in files.steps(split):
-            inputs.append(steps.inputs.reshape(len(steps.inputs), -1))
-            masked = np.where(steps.answer, steps.labels, np.uint8(symbols.PAD))
-            labels.append(masked.reshape(len(masked), -1))
+            inputs.append(steps.inputs)
+            labels.append(np.where(steps.answer, steps.labels, np.uint8(symbols.PAD)))
             sizes.append(np.bincount(steps.problem, minlength=len(problems)))
         groups = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
-        total = int(groups[-1])
-        arrays = {
-            "inputs": np.concatenate(inputs),
-            "labels": np.concatenate(labels),
-            "puzzle_identifiers": np.zeros(total, dtype=np.int32),
-            "puzzle_indices": np.arange(total + 1, dtype=np.int32),
-            "group_indices": groups.astype(np.int32),
-        }
-        for name, array in arrays.items():
-            stream = io.BytesIO()
-            np.save(stream, array)
-            found[f"{split}/all__{name}.npy"] = stream.getvalue()
-        about = {
-            "pad_id": symbols.PAD,
-            "ignore_label_id": symbols.PAD,
-            "blank_identifier_id": 0,
-            "vocab_size": files.task.vocab_size,
-            "seq_len": files.height * files.width,
-            "num_puzzle_identifiers": 1,
-            "total_groups": len(groups) - 1,
-            "mean_puzzle_examples": 1.0,
-            "total_puzzles": total,
-            "sets": ["all"],
-        }
-        found[f"{split}/dataset.json"] = _json(about)
-        counts[split] = len(groups) - 1, total
+        size = files.height, files.width, files.task.vocab_size
+        form = PuzzleFormat(*size, pad=symbols.PAD, ignored=symbols.PAD)
+        written = split_files(form, np.concatenate(inputs), np.concatenate(labels), groups)
+        found |= {f"{split}/{name}": content for name, content in written.items()}
+        counts[split] = len(groups) - 1, int(groups[-1])
     return found, counts
 
 
@@ -224,7 +201,3 @@ def _card(files: RowStepFiles, counts: dict[str, tuple[int, int]]) -> str:
         f"Settings, with seed {files.seed}: `{json.dumps(task_data(task))}`.",
     ]
     return "\n".join([*front, *data, "---", "", f"# {name}", ""]) + "\n" + "\n\n".join(about) + "\n"
-
-
-def _json(data: Any) -> bytes:
-    return (json.dumps(data) + "\n").encode()
