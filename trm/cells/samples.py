@@ -33,8 +33,6 @@ class CellInputSamples(TrainingSamples):
     is given. A batch is then drawn evenly from them, and N is the batch size.
     """
 
-    pool: int = 0  # problems of the pool; 0: new problems in each batch
-
     def __getitems__(self, indices: Sequence[int]) -> TrainingBatch:
         if self.pool:
             keys = self.keys_of(indices[0] // self.size, np.asarray(indices) % self.size, STEP)

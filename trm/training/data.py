@@ -148,8 +148,9 @@ class CanvasDataModule(EpochDataModule):
         workers: processes that draw samples; 0 draws them in the training process.
         negatives: shares of the row steps that teach the confidence alone; only those that are
             turned are transformed then. None: all samples are transformed, and learned.
-        pool: number of training problems whose distinct cells are all samples.
-            A batch is then drawn evenly from them; 0: new problems in each batch.
+        pool: number of training problems from which all samples are drawn evenly; 0: new problems
+            in each batch. A model that is trained on single cells draws evenly from the distinct
+            cells of these problems.
     """
 
     def __init__(
@@ -233,10 +234,6 @@ class CanvasDataModule(EpochDataModule):
             raise ValueError(
                 "data.negatives are for recursive transformers, which are trained on row steps: "
                 "leave them out"
-            )
-        if self.pool and not hasattr(kind, "pool"):
-            raise ValueError(
-                "data.pool is for models with hints that are trained on single cells: leave it out"
             )
 
     def setup(self, stage: str) -> None:

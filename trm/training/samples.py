@@ -42,6 +42,7 @@ TrainingBatch = dict[str, Any]
 
 # Purposes of random keys; purpose 0 draws the problem.
 STEP, _PLACE, _TRANSFORM, _MARGIN, _MODEL, _BLANKS, _NEGATIVE = range(1, 8)  # 8: priming
+_POOL = 9
 SHIFTS_ALONE = (
     "data.transforms turn or reflect canvases, but a GPT writes from the lowest digit up, row "
     "below row: use only augment.transforms.CanvasShift"
@@ -88,7 +89,10 @@ class Samples(Dataset):
 
 @dataclass(eq=False)
 class TrainingSamples(Samples):
-    """Training samples of any family: the same problems at the same places."""
+    """Training samples of any family: the same problems at the same places.
+
+    With a ``pool``, problems are drawn evenly from so many, the first ones without a pool.
+    """
 
     transform: SampleTransform | None = None
     curriculum: Curriculum | None = None
@@ -96,6 +100,7 @@ class TrainingSamples(Samples):
     epochs: int | None = None  # of the whole run
     blanks: Blanks = field(default_factory=Blanks)
     auxiliary: AuxiliaryConfig = field(default_factory=AuxiliaryConfig)
+    pool: int = 0  # problems of the pool; 0: new problems in each batch
 
     def draw_batch(
         self, indices: Sequence[int]
@@ -103,7 +108,11 @@ class TrainingSamples(Samples):
         """Draw problems; return them with the blank rows and columns to insert afterwards."""
         epoch, index = indices[0] // self.size, np.asarray(indices) % self.size
         task = self.curriculum.at(epoch, self.epochs) if self.curriculum else self.task
-        problems = sample(task, self.seed, self.split, epoch, index)
+        drawn = epoch, index
+        if self.pool:
+            words = random_words(self.keys_of(epoch, index, _POOL), 1)[:, 0]
+            drawn = 0, random_below(words, self.pool)
+        problems = sample(task, self.seed, self.split, *drawn)
         if self.primed:
             problems = self.primed.mixed(problems, epoch, index)
         sizes = self.task.layout_impl.sizes(problems)

@@ -66,12 +66,6 @@ def test_a_pool_has_each_op_input_of_its_problems_once():
     assert all(torch.equal(first[name], again[name]) for name in first)
 
 
-def test_a_pool_is_refused_without_hints(command, tmp_path):
-    words = ("--data.pool", 5, "--trainer.max_epochs", 1)
-    ran = command("fit", "--config", "debug", *words, folder=tmp_path, code=2).err
-    assert "data.pool is for models with hints that are trained on single cells" in ran
-
-
 def test_a_short_run_solves_longer_problems_than_it_trained_on(command, tmp_path):
     command("fit", *SMALL, folder=tmp_path)
     problems = [(2**9 - 1, 2**9 - 2), (0, 7), (500, 2**7)]

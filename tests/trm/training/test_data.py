@@ -16,7 +16,7 @@ from canvas.drawing import IGNORE, from_sequences, row_steps
 from canvas.multiplication import Multiplication
 from canvas.problems import split_of
 from canvas.symbols import BLANK, END, MASK
-from trm.cells.samples import CellInputSamples
+from trm.cells.samples import CellInputSamples, SolutionSamples
 from trm.models.configs import RecursiveConfig
 from trm.models.recursive import TinyRecursiveModel
 from trm.training.curriculum import Curriculum, Stage
@@ -358,3 +358,17 @@ def test_a_curriculum_may_end_at_a_share_of_the_run():
     data = module(task=STAGED, curriculum=[Stage(0.5, dict(STAGES[0].task))])
     data.trainer = SimpleNamespace(world_size=1, global_rank=0, lightning_module=None, max_epochs=9)
     assert data.train_dataloader().dataset.epochs == 9
+
+
+@pytest.mark.parametrize("kind", [RowStepSamples, SequenceSamples, SolutionSamples])
+def test_all_samples_come_from_a_pool_of_few_problems(kind):
+    arguments = TASK, Canvas(9, 9), "train", 0, 64, 64
+    known = kind(*arguments).draw_batch(range(7))[0].to_ints()
+    pooled = kind(*arguments, pool=7)
+    batches = [pooled.draw_batch(range(64 * epoch, 64 * epoch + 64))[:2] for epoch in (0, 3)]
+    for problems, drawing in batches:
+        assert {*problems.to_ints()} == {*known}
+        assert len({*map(bytes, drawing.truth)}) > 7, "each at other places"
+    first, other = (problems.to_ints() for problems, _ in batches)
+    assert first != other, "each epoch draws anew"
+    assert pooled.draw_batch(range(32, 64))[0].to_ints() == first[32:]
