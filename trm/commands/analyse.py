@@ -284,7 +284,7 @@ def ranks(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
     States come from rows of held-out problems with the greatest lengths of training. A cell model
     gets ranks of weights only.
     """
-    from trm.extras.analysis.figures import ranks_figure
+    from trm.extras.analysis.figures import ranks_figure, spectra_figure
     from trm.extras.analysis.ranks import state_ranks, weight_ranks
 
     found, data = {}, list[dict[str, Any]]()
@@ -310,7 +310,10 @@ def ranks(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:
         tokens = next((one.tokens for one in several if one.tokens), 0)
         columns = ("", "layer", "", "effective rank", "of", "share")
         print_table(columns, rows, f"{name}: states of {tokens:,} tokens" if tokens else name)
-    return {"settings": settings, "effective_ranks": data}, {"ranks": ranks_figure(found)}
+    figures = {"ranks": ranks_figure(found)}
+    if (spectra := spectra_figure(found)) is not None:
+        figures["spectra"] = spectra
+    return {"settings": settings, "effective_ranks": data}, figures
 
 
 def rasp(args: Arguments, solvers: list[Solver], models: list[Model]) -> Found:

@@ -139,6 +139,7 @@ def test_ranks_of_models_stand_side_by_side(command, checkpoint, adder, tmp_path
         line = rf"{one['layer']} +{one['name']} +{one['rank']:.1f} +{one['full']} "
         assert re.search(line, ran.out)
     assert wide(tmp_path / "ranks.png") > 400
+    assert wide(tmp_path / "spectra.png") > 400
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -19,7 +19,7 @@ from trm.extras.analysis.induction import Induction
 from trm.extras.analysis.inspection_figures import effect_colours
 from trm.extras.analysis.patch import HeadEffects
 from trm.extras.analysis.probe import INPUT, ProbeStudy
-from trm.extras.analysis.ranks import STATES, Rank
+from trm.extras.analysis.ranks import STATES, WEIGHTS, Rank
 from trm.extras.analysis.rasp import NAMES
 from trm.extras.analysis.rasp_heads import Head
 from trm.figures.style import WRONG, colours, draw_table, mark, new_figure, tidy
@@ -179,6 +179,38 @@ def ranks_figure(models: Mapping[str, Sequence[Rank]]) -> Figure:
     for first in all_axes[:, 0]:
         first.set_ylabel("effective rank / full rank")
     figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=2)
+    return figure
+
+
+def spectra_figure(models: Mapping[str, Sequence[Rank]]) -> Figure | None:
+    """Draw the singular values of feed-forward weights, as shares of the largest.
+
+    There is a panel for each kind of weights and a colour for each model; later layers are drawn
+    paler. None if no model has such weights.
+    """
+    every = [one for ranks in models.values() for one in ranks if one.kind == WEIGHTS]
+    names = list(dict.fromkeys(one.name for one in every))
+    if not names:
+        return None
+    figure, lines = new_figure(0.8 + 2.8 * len(names), 3.5), dict[str, Any]()
+    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    for axes, name in zip(panels, names, strict=True):
+        for number, (model, ranks) in enumerate(models.items()):
+            shown = [one for one in ranks if one.kind == WEIGHTS and one.name == name]
+            for one in shown:
+                style = {
+                    **mark(number),
+                    "marker": "",
+                    "alpha": 1 - 0.75 * (one.layer - 1) / len(shown),
+                }
+                place = np.linspace(0, 1, len(one.values))
+                (line,) = axes.plot(place, one.values, **style)
+                lines.setdefault(model, line)
+        axes.set_title(f"feed-forward {name}", fontsize=10)
+        axes.set(xlabel="place / full rank", ylim=(0, 1))
+        tidy(axes)
+    panels[0].set_ylabel("singular value / largest")
+    figure.legend(list(lines.values()), list(lines), loc="outside lower center", ncols=2)
     return figure
 
 

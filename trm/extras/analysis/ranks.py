@@ -37,6 +37,7 @@ class Rank:
     rank: float
     full: int  # largest rank of a matrix of this shape
     tokens: int | None = None  # number of tokens, for states
+    values: tuple[float, ...] = ()  # singular values, as shares of the largest, which is the first
 
     @property
     def share(self) -> float:
@@ -46,10 +47,23 @@ class Rank:
 
 def effective_rank(matrix: Tensor) -> float:
     """Return the effective rank of a matrix ``[N, M]`` of finite numbers; 0 for a zero matrix."""
-    values = torch.linalg.svdvals(matrix.double())
+    return _effective(torch.linalg.svdvals(matrix.double()))
+
+
+def _effective(values: Tensor) -> float:
+    """Return the exponential of the entropy of singular values [N], as shares of their sum."""
     if not values.any():
         return 0.0
     return float(torch.special.entr(values / values.sum()).sum().exp())
+
+
+def rank_of(
+    kind: str, layer: int, name: str, matrix: Tensor, full: int, tokens: int | None = None
+) -> Rank:
+    """Return the `Rank` of a matrix ``[N, M]`` of finite numbers."""
+    values = torch.linalg.svdvals(matrix.double())
+    shares = (values / values[0]).tolist() if values[0] else values.tolist()
+    return Rank(kind, layer, name, _effective(values), full, tokens, tuple(shares))
 
 
 @standard_settings()
@@ -64,8 +78,7 @@ def weight_ranks(model: nn.Module) -> list[Rank]:
             gate, up = block.mlp.gate_up.weight.chunk(2)
             named = {"gate": gate, "up": up, "down": block.mlp.down.weight}
         for name, weight in named.items():
-            rank = effective_rank(weight.detach())
-            found.append(Rank(WEIGHTS, layer, name, rank, min(weight.shape)))
+            found.append(rank_of(WEIGHTS, layer, name, weight.detach(), min(weight.shape)))
     return found
 
 
@@ -105,5 +118,5 @@ def state_ranks(solver: Solver, problems: int = 32, seed: int = 0, step: int = 8
         value = value[torch.from_numpy(chosen).to(value.device)]
         value = value - value.mean(dim=0)  # N tokens then have a rank of at most N - 1
         full = max(1, min(len(value) - 1, value.shape[1]))
-        ranks.append(Rank(STATES, number, name, effective_rank(value), full, len(value)))
+        ranks.append(rank_of(STATES, number, name, value, full, len(value)))
     return ranks

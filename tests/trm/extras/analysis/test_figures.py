@@ -96,6 +96,22 @@ def test_ranks_have_a_panel_per_kind_and_a_line_per_model():
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["gpt", "trm"]
 
 
+def test_singular_values_have_a_curve_for_each_layer():
+    gpt = [
+        Rank("weights", layer, name, 8.0, 16, None, (1.0, 0.5, 0.25))
+        for layer in (1, 2)
+        for name in ("up", "down")
+    ]
+    states = [Rank("states", 1, "block", 4.0, 16, 9, (1.0, 0.0))]
+    figure = analysis.spectra_figure({"gpt": gpt + states, "other": gpt[:2]})
+    axes = {one.get_title(): one for one in axes_of(figure)}
+    assert list(axes) == ["feed-forward up", "feed-forward down"]
+    assert [len(one.lines) for one in axes.values()] == [3, 3]
+    assert axes["feed-forward up"].lines[1].get_xydata().tolist() == [[0, 1], [0.5, 0.5], [1, 0.25]]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["gpt", "other"]
+    assert analysis.spectra_figure({"of integers": states}) is None
+
+
 @pytest.mark.parametrize("panels", [1, 2, 3, 4, 7, 12])  # 1 to 4 rows, full or not
 def test_any_number_of_panels_of_margins_fills_the_picture(panels):
     classes = list("-0123456789A"), list("-012")

@@ -29,6 +29,8 @@ def test_ranks_of_weights_and_states_are_of_each_layer(make_solver):
     mlp = model.layers[0].mlp
     assert isinstance(mlp, SwiGLU)
     assert ranks[1].rank == pytest.approx(effective_rank(mlp.gate_up.weight[4:].detach()))
+    values = torch.linalg.svdvals(mlp.gate_up.weight[4:].double())
+    assert ranks[1].values == pytest.approx((values / values[0]).tolist())
     solver = make_solver()
     ranks = state_ranks(solver, problems=5, step=2)
     assert [(one.layer, one.name) for one in ranks] == [
