@@ -51,7 +51,7 @@ def measured(
             best = sure[:, :count].argmax(axis=1)
             chosen = correct[np.arange(len(correct)), best]
             shares = (
-                str(Share(int(some.sum()), len(some)))
+                str(Share(int(some.sum()), len(correct)))
                 for some in (chosen, correct[:, :count].any(axis=1))
             )
             lines.append(

@@ -29,7 +29,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,7 +37,7 @@ import albumentations as A
 import numpy as np
 import torch
 from peers import Ours, reference, title
-from timing import Config
+from timing import Config, even
 
 from augment.transforms import CanvasShift
 from canvas.sampling import sample
@@ -315,7 +314,7 @@ class Benchmark:
         for size in (max(1, batch // 8), *[batch] * min(self.options.steps, 5)):
             if len(rates) > 1 and time.perf_counter() - began > SECONDS:
                 break
-            problems = sample(replace(solver.task, long_bias=0.0), 0, "test", 0, np.arange(size))
+            problems = sample(even(solver.task), 0, "test", 0, np.arange(size))
             begun = time.perf_counter()
             with torch.autocast(self.kind, torch.bfloat16, enabled=precision == BFLOAT16):
                 solutions = solver.solve(problems)

@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from timing import in_turn
 
@@ -40,12 +41,16 @@ SIDE = 12
 def drawn(solver: Solver, digits: int, number: int) -> Problems:
     """Return a number of held-out problems, with repetitions if fewer exist."""
     problems = cell_problems(solver.task, (digits, digits), number, 0)
-    return problems[[i % len(problems) for i in range(number)]]
+    return problems[np.arange(number) % len(problems)]
+
+
+def _timed(go: Callable[[], Any], _: int) -> Any:
+    return go()
 
 
 def table(runs: dict[int, Callable[[], Any]], repeats: int) -> None:
     """Print a line a point: median seconds, and the slope since the point before."""
-    seconds = in_turn({f"{n}": lambda _, go=go: go() for n, go in runs.items()}, repeats)
+    seconds = in_turn({f"{n}": partial(_timed, go) for n, go in runs.items()}, repeats)
     before: tuple[int, float] | None = None
     print("                          slope")
     for point in runs:

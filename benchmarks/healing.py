@@ -77,13 +77,13 @@ def draw(found: dict[str, list[Steps]], note: str) -> Any:
     for axes, (name, of) in zip(panels, found.items(), strict=True):
         for i, start in enumerate(("blank", "noise")):
             here = [one for one in of if one.start == start]
-            digits = np.array([one.digits for one in here])
+            lengths = np.array([one.digits for one in here])
             middle = np.array([np.median(one.steps) for one in here])
             ends = [[one.steps.min() for one in here], [one.steps.max() for one in here]]
             about = "the blank canvas" if start == "blank" else "random messages and symbols"
             style = {"label": f"from {about}", "capsize": 3, "linewidth": 1.2, **mark(i)}
             reach = np.abs(np.array(ends) - middle)
-            axes.errorbar(digits + 0.12 * (2 * i - 1), middle, reach, **style)
+            axes.errorbar(lengths + 0.12 * (2 * i - 1), middle, reach, **style)
         longest = [one.bound.max() for one in of if one.start == "blank"]
         digits = [one.digits for one in of if one.start == "blank"]
         axes.plot(digits, longest, "k--", label="longest chain of cells: the bound")
@@ -217,7 +217,7 @@ def starts(args: argparse.Namespace) -> None:
         )
         some, all_of = right.any(axis=0), right.all(axis=0)
         print(f"; {all_of.sum()} from every start, {(some & ~all_of).sum()} from some", flush=True)
-    shown = set()
+    shown: set[int] = set()
     for kind, i, j in stuck:
         if kind != "half" and j not in shown and len(shown) < args.show:
             shown.add(j)

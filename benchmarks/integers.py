@@ -51,11 +51,11 @@ def main() -> None:
                 if number:  # the first round allocates
                     seconds[name].append(time.process_time() - start)
         first = statistics.median(seconds[names[0]])
-        differ = differing(*models, ids)
+        differ = differing(models[0], models[1], ids)
         for name, solver in zip(names, solvers, strict=True):
             size, middle = find_checkpoint(name).stat().st_size, statistics.median(seconds[name])
             spread = f"{min(seconds[name]) * 1e3:.1f} to {max(seconds[name]) * 1e3:.1f}"
-            verdict = "proved" if solver.predictor.proved else "not proved"
+            verdict = "proved" if solver.predictor.traits.certain else "not proved"
             rows.append(
                 [name, f"{size:,}", f"{middle * 1e3:.1f} ({spread})", f"{middle / first:.2f}"]
             )

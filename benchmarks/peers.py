@@ -26,7 +26,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from timing import Config, in_turn, show
+from timing import Config, even, in_turn, show
 from torch import Tensor
 
 from canvas.canvas_size import Canvas
@@ -48,7 +47,7 @@ from trm.solving.iterative_predictor import IterativePredictor
 from trm.solving.predictor import Predictor
 from trm.solving.rows import Prediction
 from trm.solving.solver import Solver
-from trm.training.carry import carried_step
+from trm.training.carry import Carry, carried_step
 from trm.training.configs import DepthConfig, OptimizerConfig, ScheduleConfig
 from trm.training.optimisers import Schedule, build_optimizer
 from trm.training.step import fresh_step
@@ -119,7 +118,7 @@ class Theirs(Predictor):
         return (height, width) == self.size
 
     @torch.inference_mode()
-    def __call__(self, inputs: np.ndarray) -> Prediction:
+    def __call__(self, inputs: np.ndarray, rollouts: np.ndarray | None = None) -> Prediction:
         """Compute all supervision steps, as in the peers' evaluation."""
         self.model.eval()
         cells = torch.from_numpy(inputs).long()
@@ -222,7 +221,12 @@ class OurGPT:
     def __init__(self, side: int) -> None:
         torch.manual_seed(0)
         self.side = side
-        shape = {"num_layers": 6, "num_heads": 6, "hidden_size": 384, "position": "learned"}
+        shape: dict[str, Any] = {
+            "num_layers": 6,
+            "num_heads": 6,
+            "hidden_size": 384,
+            "position": "learned",
+        }
         self.model = GPT(GPTConfig(height=side, width=side, **shape))
 
     def loss(self, ids: Tensor) -> Tensor:
@@ -243,7 +247,8 @@ class Ours:
     def __init__(self, config: Config, **tokens: bool) -> None:
         torch.manual_seed(0)
         self.model = TinyRecursiveModel(RecursiveConfig(**config.network | tokens))
-        self.depth, self.carry = DepthConfig(**config.model["depth"]), None
+        self.depth = DepthConfig(**config.model["depth"])
+        self.carry: Carry | None = None
 
     def loss(self, batch: dict[str, Tensor]) -> Tensor:
         """Return the loss of a training step, which is one supervision step."""
@@ -277,7 +282,7 @@ def compare(
 ) -> None:
     """Time a call of every model on the same batches; only `trained` computes gradients."""
     print(f"\n{what}")
-    runs = {}
+    runs: dict[str, Any] = {}
     for name, one in models.items():
         step = call(one)
 
@@ -306,7 +311,9 @@ def speeds(options: argparse.Namespace, peers: dict[str, tuple[Path, Any]]) -> N
     compare(models, "recursive models, seconds a training step", batches, trained)
     what = "recursive models, seconds a supervision step of inference"
     compare(models, what, batches, lambda one: one.infer)
-    gpts = {title(options.nanogpt): NanoGPT(options.nanogpt, side)} if options.nanogpt else {}
+    gpts: dict[str, Any] = (
+        {title(options.nanogpt): NanoGPT(options.nanogpt, side)} if options.nanogpt else {}
+    )
     gpts["ours"] = OurGPT(side)
     length = 1 + side * (side + 1)
     torch.manual_seed(0)
@@ -367,7 +374,7 @@ def race(peers: dict[str, tuple[Path, Any]], minutes: float, dtype: str) -> None
     racers |= {name: partial(their_racer, make, f, dtype) for name, (f, make) in peers.items()}
     for name, racer in racers.items():
         solver, batches, step, most = racer()
-        problems = sample(replace(solver.task, long_bias=0.0), 0, "test", 0, np.arange(PROBLEMS))
+        problems = sample(even(solver.task), 0, "test", 0, np.arange(PROBLEMS))
         seconds, steps, solved = 0.0, 0, 0.0
         while seconds < 60 * minutes and solved < ENOUGH and steps < most:
             start = time.perf_counter()

@@ -18,6 +18,7 @@ from canvas.symbols import MASK
 from trm import load_solver
 from trm.io.markdown import table
 from trm.models.iterative import Loop
+from trm.runtime.torch_settings import tensor_for
 from trm.solving.iterative_predictor import IterativePredictor, Step
 
 # Halt logits, unchanged steps, the least highest probability and the most entropy of a masked cell,
@@ -46,7 +47,7 @@ class Ruled(IterativePredictor):
     def _steps(
         self, inputs: np.ndarray, steps: int, halt: bool, rollouts: np.ndarray | None = None
     ) -> Iterator[Step]:
-        tokens = self.tokens(inputs)
+        tokens = tensor_for(self.model, inputs)
         masked, loop = tokens == MASK, Loop(self.model, tokens)
         samples, before = torch.arange(len(tokens)), torch.zeros_like(tokens)
         calm = torch.full((len(tokens),), -1)  # no answer precedes the first step
@@ -78,6 +79,8 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     solver = load_solver(args.checkpoint, device="cpu")
+    if not isinstance(solver.predictor, IterativePredictor):
+        raise SystemExit("stopping.py: give --checkpoint a recursive transformer")
     index = np.arange(args.problems)
     problems = sample(solver.task, 5, "test", 0, index, tuple(args.digits))
     drawing, rows = solver.draw_worked(problems), []

@@ -3,7 +3,7 @@
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,16 @@ import yaml
 
 from canvas.canvas_size import Canvas
 from canvas.multiplication import Multiplication
+from canvas.task import Task
 from trm.training.samples import RowStepSamples
 
 CONFIGS = Path(__file__).parents[1] / "configs"
+
+
+def even(task: Task) -> Any:
+    """Return the task with all lengths drawn equally often."""
+    kind: Any = task
+    return replace(kind, long_bias=0.0)
 
 
 def in_turn(

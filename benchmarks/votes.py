@@ -13,18 +13,17 @@ views is worked out once.
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest
+from timing import even
 
 from augment.symmetry import SYMMETRIES
 from augment.views import View
 from canvas.drawing import WorkedDrawing
-from canvas.problems import Problems, keys, random_below, random_words
+from canvas.problems import Problems, Split, keys, random_below, random_words
 from canvas.sampling import sample
 from trm import load_solver
 from trm.evaluation.grid_cells import cell_problems
@@ -34,7 +33,7 @@ from trm.solving.solver import Solver
 from trm.solving.voting import Voting, decide
 from trm.solving.voting_settings import VOTES
 
-SPLIT = "test"
+SPLIT: Split = "test"
 _PLACE = 1  # purpose of a random key
 AT_ONCE = 250  # problems
 
@@ -43,8 +42,7 @@ def held_out(solver: Solver, number: int, seed: int, digits: Sequence[int] | Non
     """Different problems of the test split, as many as there are up to a number."""
     if digits:
         return cell_problems(solver.task, digits, number, seed)
-    task: Any = replace(solver.task, long_bias=0.0)  # type: ignore[type-var]
-    drawn = sample(task, seed, SPLIT, 0, np.arange(8 * number))
+    drawn = sample(even(solver.task), seed, SPLIT, 0, np.arange(8 * number))
     _, first = np.unique([str(one) for one in drawn.to_ints()], return_index=True)
     return drawn[np.sort(first)[:number]]
 
@@ -84,7 +82,7 @@ def in_symmetry(
 
 
 def of_symmetries(
-    vote: str, views: int, drawing: WorkedDrawing, seen: list[tuple[np.ndarray, ...]], seed: int
+    vote: str, views: int, drawing: WorkedDrawing, seen: Sequence[tuple[np.ndarray, ...]], seed: int
 ) -> np.ndarray:
     """Which solutions are right if so many symmetries vote, the identity first; bool [B].
 
