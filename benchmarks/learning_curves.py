@@ -5,6 +5,7 @@
 
 Curves are read from the ``metrics.csv`` of the runs: ``validation/CURVE`` of each setting, a thin
 line for each seed, and ``train/CURVE`` as dots. Settings are in the order of the study's axis.
+``perplexity`` is the exponential of the loss. The last column is relative to the lowest of all.
 """
 
 import argparse
@@ -21,6 +22,10 @@ METRICS = "version_*/metrics.csv"
 
 def curve(run: Path, name: str) -> tuple[list[float], list[float]]:
     """Return epochs and values of a curve of a run's last version, from its metrics.csv."""
+    split, _, figure = name.partition("/")
+    if figure == "perplexity":
+        epochs, values = curve(run, f"{split}/loss")
+        return epochs, np.exp(values).tolist()
     files = sorted(run.glob(METRICS), key=lambda file: file.stat().st_mtime)
     with files[-1].open() as source:
         rows = [row for row in csv.DictReader(source) if row.get(name)]
@@ -88,13 +93,17 @@ def main() -> None:
     arguments = parser.parse_args()
     runs, name = runs_of(arguments.study), arguments.curve
     save(draw(runs, name), arguments.output)
-    print(f"{'setting':<24} {'seed':<5} {'lowest':<8} {'epoch':<6} last validation/{name}")
+    lines = []
     for setting, seeds in runs.items():
         for run in seeds:
             epochs, values = curve(run, f"validation/{name}")
             low, seed = int(np.argmin(values)), run.name.rsplit("-seed", 1)[1]
-            numbers = f"{values[low]:<8.4g} {epochs[low]:<6.0f} {values[-1]:.4g}"
-            print(f"{setting:<24} {seed:<5} {numbers}")
+            lines.append((setting, seed, values[low], epochs[low], values[-1]))
+    least = min(last for *_, last in lines)
+    print(f"{'setting':<24} seed  lowest   epoch  last     relative")
+    for setting, seed, value, epoch, last in lines:
+        numbers = f"{value:<8.4g} {epoch:<6.0f} {last:<8.4g} {last / least:.3f}"
+        print(f"{setting:<24} {seed:<5} {numbers}")
     print(f"Figure: {arguments.output}")
 
 

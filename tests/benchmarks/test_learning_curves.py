@@ -31,8 +31,17 @@ def test_lowest_and_last_losses_of_each_run_in_order(draws, tmp_path, capsys):
     (tmp_path / "runs/size_32-seed0").mkdir()  # not begun
     draws(tmp_path, "--output", tmp_path / "curves.png")
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines[1:3] == [["size_4", "0", "1.5", "3", "1.5"], ["size_16", "0", "1", "2", "2"]]
+    assert lines[1:3] == [
+        ["size_4", "0", "1.5", "3", "1.5", "1.000"],
+        ["size_16", "0", "1", "2", "2", "1.333"],
+    ]
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_perplexity_is_the_exponential_of_the_loss(draws, tmp_path, capsys):
+    written(tmp_path / "runs/size_4-seed0/version_0", [1.0, 0.0])
+    draws(tmp_path, "--curve", "perplexity", "--output", tmp_path / "curves.png")
+    assert capsys.readouterr().out.splitlines()[1].split()[2:] == ["1", "2", "1", "1.000"]
 
 
 def test_a_folder_of_no_study_is_refused(draws, tmp_path):
