@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trm.cells.model import CellModel
 
 _MOST_KNOWN = 2**24  # most possible op inputs of a model with a cache
-_AT_ONCE = 16384  # op inputs, to bound the memory
+_AT_ONCE = 16384  # most op inputs, to bound the memory
 
 
 class Decided(NamedTuple):
@@ -66,7 +66,7 @@ class CellCache:
     @torch.no_grad()
     def decide(self, ids: np.ndarray) -> np.ndarray:
         """Return the classes alone, see `canvas.cells.local_rule.Decide`."""
-        parts = torch.from_numpy(ids).split(_AT_ONCE)
+        parts = torch.from_numpy(ids).split(self.model.at_once(_AT_ONCE))
         return torch.cat([self(part).classes for part in parts]).numpy()
 
     def of_cells(self, tokens: Tensor, around: Tensor) -> Decided:

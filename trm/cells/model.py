@@ -48,6 +48,7 @@ from trm.models.iterative import IterativeModel, all_right, check_tokens, recur
 from trm.runtime.torch_settings import float32_default
 
 _CERTAIN = 30.0  # logit of a decided symbol
+_WIDE = 512  # channels of a SwiGLU above which fewer op inputs are computed at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -390,6 +391,10 @@ class CellModel(Indexed, IterativeModel):
     def blocks(self) -> list[tuple[PostNormBlock, Attention]]:
         """The layers, each with its attention."""
         return [(layer, layer.mixing) for layer in self.layers]  # type: ignore[misc]
+
+    def at_once(self, most: int) -> int:
+        """Return how many op inputs to compute at once: ``most``, and fewer with a wide SwiGLU."""
+        return max(1, most * _WIDE // max(_WIDE, self.config.intermediate_size))
 
     def parts(self, outputs: Tensor) -> dict[str, Tensor]:
         """Split logits [..., sum of C] by output: the symbol and each signal, [..., C] each."""

@@ -20,7 +20,7 @@ from trm.cells.proof.bound import RoundingBound
 from trm.runtime.progress import Report, silent
 from trm.runtime.torch_settings import standard_settings
 
-_BATCH = 2048  # cell inputs run at once
+_BATCH = 2048  # most cell inputs run at once
 _NARROW = 1.0  # what the coarse bound leaves of a margin; if less, the fine one is taken
 
 
@@ -132,8 +132,9 @@ def compare(
         bounds.append(RoundingBound(model, "float64"))
     hopeless = False  # True: the float32 bound is far too coarse, as with many cycles
     parts = []
-    for start in range(0, len(numbers), _BATCH):
-        some = slice(start, start + _BATCH)
+    at_once = model.at_once(_BATCH)
+    for start in range(0, len(numbers), at_once):
+        some = slice(start, start + at_once)
         op_inputs, answers = (
             torch.from_numpy(numbers[some]),
             labels or rule.correct_outputs(numbers[some]),
